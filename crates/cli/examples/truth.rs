@@ -8,7 +8,7 @@
 //! (`/dev/shm`), so that no disk is measured.
 
 use fsarena_core::{record::RunRecord, sample::Direction};
-use fsarena_report::document::{Cell, Document, Table, markdown};
+use fsarena_report::document::{Cell, Document, Table, write_markdown};
 use fsarena_stats::grid::{Grid, dropped, grid};
 use fsarena_stats::{pairs::log_ratios, ratio::Ratio};
 use fsarena_store::RunDir;
@@ -155,7 +155,7 @@ fn print(sides: &[Side]) -> Result<(), Box<dyn Error>> {
     let mut document = Document::default();
     document.table(table);
     document.list(summary(&orders));
-    markdown::write(&document, None, &mut std::io::stdout().lock())?;
+    write_markdown(&document, None, &mut std::io::stdout().lock())?;
     Ok(())
 }
 

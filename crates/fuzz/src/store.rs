@@ -2,7 +2,7 @@
 
 use crate::room::{self, sensible};
 use fsarena_core::{plan::Plan, record::RunRecord, state::RunState};
-use fsarena_report::live::{Intervals, View};
+use fsarena_report::live::{Intervals, RunView};
 use fsarena_report::report::{self, Asked};
 use fsarena_store::{Events, RunDir};
 use std::sync::OnceLock;
@@ -45,7 +45,7 @@ pub fn events(bytes: &[u8]) {
             serde_json::from_str::<fsarena_store::TimedEvent>(&again).expect("an event as it is written");
         }
     }
-    serde_json::to_string(&View::of(&state, &intervals)).expect("a view is JSON");
+    serde_json::to_string(&RunView::of(&state, &intervals)).expect("a view is JSON");
 }
 
 /// Reads a damaged database, and makes a report of what could be read.

@@ -30,7 +30,7 @@ struct Entry {
     argv: usize,
     ended: usize,
     ms: u64,
-    /// When it began, in seconds since 1970; none where the log does not say.
+    /// When it began, in seconds since 1970; `None` if the log does not say.
     began: Option<f64>,
 }
 

@@ -6,7 +6,7 @@ use fsarena_core::sample::Direction;
 use fsarena_stats::{cost::Estimate, ratio::Ratio};
 use serde::Serialize;
 
-/// What an interval says.
+/// The finding about a ratio, by its interval and the margin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Finding {

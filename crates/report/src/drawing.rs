@@ -6,7 +6,6 @@
 pub mod axis;
 pub mod colour;
 pub mod svg;
-mod text;
 
 pub use axis::Axis;
 pub use colour::{Colour, theme};
@@ -18,17 +17,17 @@ use fsarena_core::{cell::Variant, factor::FS};
 pub struct Chart {
     /// Its name as a file: letters, digits and `-`.
     pub id: String,
-    /// What people read above it.
+    /// The title above it.
     pub title: String,
     /// A description: the caption, and the text for readers who cannot see it.
     pub about: String,
-    /// What it is an alternative to.
+    /// Whether another chart shows the same in another form.
     pub form: Form,
     /// Its panels, row by row.
     pub panels: Vec<Panel>,
     /// How many of them stand side by side.
     pub columns: usize,
-    /// What the colours mean.
+    /// The keys of its colours and shapes.
     pub legend: Vec<Key>,
     /// Its width, in CSS pixels.
     pub width: u32,
@@ -42,7 +41,7 @@ pub const NARROW: u32 = 350;
 /// Whether a chart has a sibling that shows the same by another measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// It has none.
+    /// No other chart shows the same.
     Only,
     /// In per cent of the best.
     Normalised,
@@ -53,7 +52,7 @@ pub enum Form {
 /// One panel: two axes and what is between them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
-    /// What tells it from its neighbours; empty where it has none.
+    /// The title above it; may be empty.
     pub title: String,
     /// The horizontal axis.
     pub x: Axis,
@@ -196,7 +195,7 @@ pub enum Shape {
 /// How a line is broken. Dashes tell apart what colours and shapes may not: the variants of one filesystem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dash {
-    /// It is not.
+    /// An unbroken line.
     Solid,
     /// Dashes.
     Long,
@@ -221,18 +220,18 @@ impl Shape {
     }
 }
 
-/// What a colour and a shape stand for.
+/// An entry of a legend.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Key {
     /// In words.
     pub label: String,
     /// The colour.
     pub colour: Colour,
-    /// What it looks like in the chart.
+    /// The sign beside the label.
     pub sign: Sign,
 }
 
-/// What a key of a legend looks like.
+/// The sign of a legend entry.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sign {
     /// An area, and how much of what is behind it covers: 1 for all.
@@ -362,7 +361,7 @@ impl Chart {
         }
     }
 
-    /// The same chart with these panels, two side by side where there are several.
+    /// Returns the chart with these panels, side by side in pairs.
     pub fn in_pairs(self, panels: Vec<Panel>) -> Chart {
         Chart { columns: panels.len().clamp(1, 2), panels, ..self }
     }

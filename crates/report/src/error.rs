@@ -6,7 +6,7 @@ use fsarena_core::names::Unknown;
 /// Why a report could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It could not be written.
+    /// The report could not be written.
     #[error("the report could not be written: {0}")]
     Write(#[from] std::io::Error),
     /// A file of it could not be written.
@@ -20,10 +20,10 @@ pub enum Error {
     /// A question or a format that does not fit the run: the reason, and often a remedy.
     #[error("{0}")]
     Usage(String),
-    /// It could not be put into JSON.
+    /// The report could not be written as JSON.
     #[error("the report could not be put into JSON: {0}")]
     Json(#[source] serde_json::Error),
-    /// It could not be written as XML.
+    /// The report could not be written as XML.
     #[error("the report could not be put into XML: {0}")]
     Xml(std::io::Error),
     /// The figures that ship with a study have a fault.

@@ -1,4 +1,4 @@
-//! A format that a run can be exported to. A new one is one file in `exporters/` and one line in the registry.
+//! A format that a run can be exported to.
 
 use crate::{error::Error, report::Report};
 use serde_json::Value;
@@ -34,7 +34,7 @@ pub struct Exporter {
     pub id: &'static str,
     /// One line for people.
     pub help: &'static str,
-    /// The name of the file that the directory of every run has in this format; none where it has none.
+    /// The name of the file that the directory of every run has in this format; `None` if it has none.
     pub kept_as: fn(&Report) -> Option<&'static str>,
     /// Whether it shows the commands of the run. Reading them takes time that other formats need not spend.
     pub shows_commands: bool,
@@ -42,7 +42,7 @@ pub struct Exporter {
     pub charts_link: fn(&Path) -> Option<String>,
     /// The part of the run that this format leaves out because it is too large, in words.
     pub lacks: fn(&Report) -> Option<String>,
-    /// Prints the report; none where the format requires a folder.
+    /// Prints the report; `None` if the format requires a folder.
     pub(crate) export: Option<Export>,
     /// Writes the report where more than one file is written.
     pub(crate) write: Option<WriteTo>,

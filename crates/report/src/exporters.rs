@@ -1,43 +1,34 @@
-//! Every exporter, one file each.
+//! The formats that a report can be exported to. A new one is one file in `exporters/` and one line in [`EXPORTERS`].
+
+mod benchmarks;
+mod ci;
+mod csv;
+mod json;
+mod pages;
 
 use crate::{error::Error, exporter::Exporter};
 use fsarena_core::{names, row::Row};
 use serde::Serialize;
-
-mod csv;
-mod dbench;
-mod fio;
-mod github;
-mod gobench;
-mod html;
-mod hyperfine;
-mod json;
-mod junit;
-mod md;
-mod series;
-mod svg;
-mod sysbench;
-mod term;
 
 /// The default format of what a command prints.
 pub const DEFAULT: &str = "term";
 
 /// Every format that fsarena exports to. The first that is kept in the directory of a run is its main report.
 pub const EXPORTERS: &[&Exporter] = &[
-    &term::TERM,
-    &html::HTML,
-    &md::MARKDOWN,
+    &pages::TERM,
+    &pages::HTML,
+    &pages::MARKDOWN,
     &csv::CSV,
     &json::JSON,
-    &series::SERIES,
-    &hyperfine::HYPERFINE,
-    &gobench::GOBENCH,
-    &fio::FIO,
-    &sysbench::SYSBENCH,
-    &dbench::DBENCH,
-    &junit::JUNIT,
-    &github::GITHUB,
-    &svg::SVG,
+    &csv::SERIES,
+    &benchmarks::HYPERFINE,
+    &benchmarks::GOBENCH,
+    &benchmarks::FIO,
+    &benchmarks::SYSBENCH,
+    &benchmarks::DBENCH,
+    &ci::JUNIT,
+    &ci::GITHUB,
+    &pages::SVG,
 ];
 
 /// A format in a listing.
@@ -66,17 +57,10 @@ pub fn find(id: &str) -> Result<&'static Exporter, Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
-    fn every_file_is_registered() {
-        let mut files: Vec<String> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/exporters"))
-            .unwrap()
-            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
-            .collect();
-        let mut ids: Vec<&str> = EXPORTERS.iter().map(|exporter| exporter.id).collect();
-        files.sort();
-        ids.sort();
-        assert_eq!(files, ids);
+    fn every_format_is_registered() {
+        crate::registry::assert_complete("exporters", include_str!("exporters.rs"), |line| {
+            crate::registry::constant(line, "Exporter")
+        });
     }
 }

@@ -8,7 +8,7 @@ pub mod report;
 
 use crate::document::{Chapter, Document, Part, Table};
 use crate::drawing::{Chart, Form, NARROW, svg};
-use crate::{error::Error, glue::glued, safe};
+use crate::{document::join_figures, error::Error, safe};
 use askama::Template;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use fsarena_stats::verdict::Outcome;
@@ -131,7 +131,7 @@ struct Section<'a> {
 /// A part of a document.
 struct Shown<'a> {
     part: &'a Part,
-    /// What a table is called: the heading above it.
+    /// The name of a table: the heading above it.
     name: &'a str,
 }
 
@@ -175,7 +175,7 @@ fn divided(document: &Document) -> (String, Section<'_>, Vec<Section<'_>>) {
 trait Escaped {
     /// One line without control characters, whose figures do not break. The engine escapes it.
     fn line(&self, text: &str) -> String {
-        glued(&safe::line(text))
+        join_figures(&safe::line(text))
     }
 
     /// Several lines without control characters.
@@ -188,7 +188,7 @@ trait Escaped {
         svg::inline(chart)
     }
 
-    /// The same for narrow pages, where it has labels that must be read beside its bars.
+    /// The chart for narrow pages, if it has bars with labels; else `None`.
     fn narrow(&self, chart: &Chart) -> Option<String> {
         let id = format!("{}-narrow", chart.id);
         let narrow = || svg::inline(&Chart { id, width: NARROW, columns: 1, ..chart.clone() });

@@ -2,11 +2,8 @@
 //!
 //! A new format is one file in `import/` and one line in [`IMPORTERS`].
 
-mod collector;
 mod csv;
 mod dbench;
-mod distinct;
-mod documents;
 mod fio;
 mod foreign;
 mod gobench;
@@ -14,23 +11,17 @@ mod hyperfine;
 mod importer;
 mod ior;
 mod mdtest;
-mod mpi;
-mod outcome;
-mod reading;
 mod series;
 mod sheet;
 mod sysbench;
 mod text;
 
-pub use distinct::Distinctions;
-pub use importer::{Fault, ImportError, Importer};
-pub(crate) use outcome::Outcome;
-pub use reading::Conditions;
-pub use series::{LeftOut, Samples, Series};
-pub(crate) use sheet::{CLIENTS, Sheet, is_absent, is_clients, is_setting};
-pub(crate) use text::decode;
+use series::Collector;
 
-use collector::Collector;
+pub use importer::{Fault, ImportError, Importer};
+pub use series::{Conditions, Distinctions, LeftOut, Samples, Series};
+pub(crate) use sheet::{CLIENTS, OutcomeColumn, Sheet, is_absent, is_clients, is_setting};
+pub(crate) use text::decode;
 
 /// The largest file, in bytes. Files of measurements are far smaller.
 pub const MAX_BYTES: u64 = 256 << 20;
@@ -74,10 +65,10 @@ pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples
             );
         }
     }
-    let samples = collector.finish(origin, importer.id, importer.leads);
+    let samples = collector.into_samples(origin, importer.id, importer.leads);
     let fault = match samples.series.len() {
         0 => {
-            let left_out = LeftOut::words(&samples.left_out).map(|list| format!("; left out: {list}"));
+            let left_out = LeftOut::list(&samples.left_out).map(|list| format!("; left out: {list}"));
             format!("no sample in it, read as {}{}", importer.id, left_out.unwrap_or_default())
         }
         many if many > MAX_SERIES => {
@@ -102,7 +93,7 @@ fn find_importer(text: &str, format: Option<&str>) -> Result<&'static Importer, 
     if let Some(importer) = found {
         return Ok(importer);
     }
-    let unknown = || format!("in no format that fsarena reads ({}); name it with --from", names());
+    let unknown = || format!("in no format that fsarena reads ({}); name it with --from", format_names());
     match foreign::refusal(text) {
         None if (csv::CSV.recognises)(text) => Ok(&csv::CSV),
         refusal => Err(Fault::whole(refusal.unwrap_or_else(unknown))),
@@ -110,7 +101,7 @@ fn find_importer(text: &str, format: Option<&str>) -> Result<&'static Importer, 
 }
 
 /// The names of all formats, separated by commas.
-pub fn names() -> String {
+pub fn format_names() -> String {
     IMPORTERS.iter().map(|importer| importer.id).collect::<Vec<_>>().join(", ")
 }
 
@@ -120,28 +111,9 @@ mod tests {
 
     #[test]
     fn every_format_is_registered() {
-        let not_formats = [
-            "collector",
-            "distinct",
-            "documents",
-            "foreign",
-            "importer",
-            "mpi",
-            "outcome",
-            "reading",
-            "series",
-            "sheet",
-            "text",
-        ];
-        let mut files: Vec<String> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/import"))
-            .unwrap()
-            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
-            .filter(|name| !not_formats.contains(&name.as_str()))
-            .collect();
-        let mut ids: Vec<&str> = IMPORTERS.iter().map(|importer| importer.id).collect();
-        files.sort();
-        ids.sort();
-        assert_eq!(files, ids);
+        crate::registry::assert_complete("import", include_str!("import.rs"), |line| {
+            crate::registry::constant(line, "Importer")
+        });
     }
 
     #[test]

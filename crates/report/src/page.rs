@@ -1,7 +1,7 @@
 //! A result that is not the report of one run: comparisons, published figures, findings, histories.
 
 use crate::document::terminal::{self, Screen};
-use crate::document::{Document, markdown};
+use crate::document::{Document, write_markdown};
 use crate::{error::Error, exporter::write_json, html};
 use fsarena_core::names::unknown;
 use serde_json::Value;
@@ -27,7 +27,7 @@ impl Page {
     pub fn write(&self, format: &str, screen: Screen, out: &mut dyn Write) -> Result<(), Error> {
         match format {
             "term" => terminal::write(&self.document, screen, out)?,
-            "md" => markdown::write(&self.document, None, out)?,
+            "md" => write_markdown(&self.document, None, out)?,
             "html" => out.write_all(html::of_document(&self.document)?.as_bytes())?,
             "json" => write_json(&self.json, out)?,
             other => return Err(unknown("format", other, FORMATS).into()),

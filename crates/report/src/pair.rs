@@ -9,13 +9,13 @@ use fsarena_stats::power::{rounds_for, spread};
 use fsarena_stats::{all_tasks, comparison::median, mean_ratio::MeanRatio, ratio::Ratio, sequential::Centre};
 
 /// Metrics compared besides the requested ones. CPU time often varies least.
-const COSTS: [&str; 2] = ["system", "total_cpu"];
+const COST_METRICS: [&str; 2] = ["system", "total_cpu"];
 /// Tasks that are listed one by one; of more, only all together.
-const FEW: usize = 4;
+const MAX_TASKS_LISTED: usize = 4;
 
 /// One metric of one task, or of all.
 #[derive(Debug)]
-pub struct Row {
+pub struct PairRow {
     /// The task, or how many all are.
     pub task: String,
     /// Whether that is all the work.
@@ -24,19 +24,19 @@ pub struct Row {
     pub metric: MetricSpec,
     /// B over A in a typical round.
     pub ratio: Ratio,
-    /// The mean of B over that of A; none where the tasks have no total.
+    /// The mean of B over that of A; `None` if the tasks have no total.
     pub mean_ratio: Option<MeanRatio>,
     /// What that says.
     pub finding: Finding,
-    /// The spread of d. None under three rounds.
+    /// The spread of d. `None` under three rounds.
     pub sigma: Option<f64>,
-    /// Rounds that find the margin in four of five runs. None where 400 do not.
+    /// Rounds that find the margin in four of five runs. `None` if 400 do not.
     pub rounds: Option<usize>,
     /// Rounds without a ratio, because a value is zero.
     pub excluded: usize,
 }
 
-impl Row {
+impl PairRow {
     /// `; 2 of 10 rounds left out: a value is zero`.
     pub fn left_out(&self) -> String {
         match self.excluded {
@@ -49,25 +49,26 @@ impl Row {
     }
 }
 
-/// The comparison of the two variants by each of these metrics and by [`COSTS`]. Empty unless the run has exactly two.
-pub fn rows<'a>(record: &RunRecord, asked: impl Iterator<Item = &'a str>, margin: f64) -> Vec<Row> {
+/// The comparison of the two variants by each of these metrics and by [`COST_METRICS`]. Empty unless the run has exactly two.
+pub fn pair_rows<'a>(record: &RunRecord, asked: impl Iterator<Item = &'a str>, margin: f64) -> Vec<PairRow> {
     if record.variants.len() != 2 {
         return vec![];
     }
-    let ids = distinct(asked.chain(COSTS));
-    let mut columns: Vec<_> = ids.into_iter().map(|id| of_metric(record, id, margin).into_iter()).collect();
+    let ids = distinct(asked.chain(COST_METRICS));
+    let mut columns: Vec<_> =
+        ids.into_iter().map(|id| rows_of_metric(record, id, margin).into_iter()).collect();
     // Order rows by task, then by metric, because readers ask about tasks.
     let most = columns.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
     (0..most).flat_map(|_| columns.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()).collect()
 }
 
-fn of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<Row> {
+fn rows_of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<PairRow> {
     let Some((metric, grid)) = Grid::of(record, id) else { return vec![] };
     let has_all = |values: &[Vec<f64>]| values.iter().all(|variant| variant.iter().any(|v| !v.is_nan()));
     let tasks: Vec<_> = grid.tasks(record).filter(|(_, values)| has_all(values)).collect();
     let one = |task: String, pairs: Pairs, whole: bool, values: Option<&[Vec<f64>]>| {
         let mean_ratio = values.and_then(|values| MeanRatio::of(&values[0], &values[1]));
-        Some(Row { mean_ratio, ..row((task, whole), &metric, pairs, margin)? })
+        Some(PairRow { mean_ratio, ..pair_row((task, whole), &metric, pairs, margin)? })
     };
     let mut rows = Vec::new();
     if tasks.len() > 1 {
@@ -76,7 +77,7 @@ fn of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<Row> {
         let pairs = all_tasks::log_ratios(&values, totals.clone());
         rows.extend(one(format!("ALL {} tasks", tasks.len()), pairs, true, totals.as_deref()));
     }
-    if tasks.len() <= FEW {
+    if tasks.len() <= MAX_TASKS_LISTED {
         let alone = tasks.len() == 1;
         let of_task = tasks.iter().filter_map(|(task, values)| {
             one(task.id.to_string(), log_ratios(&values[0], &values[1]), alone, Some(values))
@@ -86,8 +87,13 @@ fn of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<Row> {
     rows
 }
 
-/// One row, without the ratio of the means; none without a round that has both.
-pub fn row((task, whole): (String, bool), metric: &MetricSpec, pairs: Pairs, margin: f64) -> Option<Row> {
+/// One row, without the ratio of the means; `None` without a round that has both.
+pub fn pair_row(
+    (task, whole): (String, bool),
+    metric: &MetricSpec,
+    pairs: Pairs,
+    margin: f64,
+) -> Option<PairRow> {
     let Pairs { d, excluded } = pairs;
     let narrow = Centre::of(&d)?.narrow;
     // A clock that mostly sees no difference at all has no spread to plan with.
@@ -96,5 +102,5 @@ pub fn row((task, whole): (String, bool), metric: &MetricSpec, pairs: Pairs, mar
     let finding = Finding::of(Some(ratio), Some(narrow), margin);
     let rounds = sigma.and_then(|sigma| rounds_for(sigma, margin));
     let metric = metric.clone();
-    Some(Row { task, metric, ratio, mean_ratio: None, finding, sigma, rounds, excluded, whole })
+    Some(PairRow { task, metric, ratio, mean_ratio: None, finding, sigma, rounds, excluded, whole })
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// The most that kernel instructions may vary between repeats of a cell, in per cent: the median over the tasks.
 pub const PROMISED: f64 = 0.05;
 
-/// By how much a task varies.
+/// The spread of a count over repeats of a task.
 #[derive(Debug, Serialize)]
 pub struct Spread {
     /// The filesystem.
@@ -46,7 +46,7 @@ impl Spread {
         median(&spreads.iter().map(|one| one.percent).collect::<Vec<_>>())
     }
 
-    /// The spread of one; none where nothing was counted.
+    /// The spread of one; `None` if nothing was counted.
     pub fn of((filesystem, task): &(String, String), counts: &[f64]) -> Option<Spread> {
         let (least, most) = counts.iter().fold((f64::MAX, f64::MIN), |(a, b), x| (a.min(*x), b.max(*x)));
         let percent = 100.0 * (most - least) / median(counts).filter(|median| *median > 0.0)?;
@@ -55,7 +55,7 @@ impl Spread {
     }
 }
 
-/// By how much the tasks of a filesystem vary.
+/// The spreads of the tasks of a filesystem.
 #[derive(Serialize)]
 pub struct Line {
     filesystem: String,

@@ -11,12 +11,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The metrics to analyse.
 const METRICS: [&str; 4] = ["elapsed", "synced", "system", "total_cpu"];
-/// Those that reports quote.
+/// The metrics that reports quote.
 const QUOTED: [&str; 2] = ["elapsed", "system"];
 /// Below this, identical variants were called different more often than chance explains.
 const SUSPICIOUS: f64 = 0.01;
 
-/// What this machine can resolve.
+/// The differences that this machine can detect, measured by its self-test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Resolution {
     /// When it was measured: seconds since 1970, UTC.
@@ -46,7 +46,7 @@ pub struct Noise {
     pub sigma_percent: f64,
     /// The effect that 8 rounds find in four of five runs, in per cent.
     pub resolves_8_percent: Option<f64>,
-    /// The rounds needed to find 1% so; none where 400 do not do.
+    /// The rounds needed to find 1% so; `None` if 400 do not do.
     pub rounds_for_1_percent: Option<usize>,
 }
 

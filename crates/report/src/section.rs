@@ -1,4 +1,4 @@
-//! What a section of a report is. Those that there are lie in `sections/`.
+//! A section of a report: its chapter, the detail that shows it, and the function that adds it to a document.
 
 pub use crate::document::{Chapter, Document};
 pub use crate::report::Report;
@@ -8,11 +8,11 @@ type Add = fn(&mut Document, &Report, Detail);
 
 /// A section of a report.
 pub struct Section {
-    /// The chapter that it belongs to; none for what stands below the title.
+    /// The chapter that it belongs to; `None` for what stands below the title.
     pub chapter: Option<Chapter>,
     /// The least detail that shows it.
     pub from: Detail,
-    /// What it says.
+    /// Adds its content to a document.
     pub add: Add,
 }
 

@@ -23,7 +23,7 @@ pub struct TimeSeries {
     pub stretches: Vec<Stretch>,
 }
 
-/// Says which part of the series is left out because there is too much of it; none where all of it is at hand.
+/// Says which part of the series is left out because there is too much of it; `None` if all of it is at hand.
 pub fn left_out(series: &SeriesTable) -> Option<String> {
     let shown = series.points.len() as u64;
     let all = shown + series.left_out;
@@ -51,7 +51,7 @@ pub struct Stretch {
     pub operations_range_per_s: (f64, f64),
     /// Bytes a second.
     pub bandwidth_bytes_per_s: f64,
-    /// Median latency, in nanoseconds; none where the load tells no latencies over time.
+    /// Median latency, in nanoseconds; `None` if the load tells no latencies over time.
     pub latency_p50_ns: Option<f64>,
     /// 99th percentile of latency.
     pub latency_p99_ns: Option<f64>,

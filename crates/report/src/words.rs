@@ -17,7 +17,7 @@ pub fn label(task: &TaskInfo) -> String {
     format!("{number}{}{params}", task.title)
 }
 
-/// `Failed: xfs, jfs.`; none without names.
+/// `Failed: xfs, jfs.`; `None` without names.
 pub fn sentence(what: &str, names: &[impl AsRef<str>]) -> Option<String> {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     (!names.is_empty()).then(|| format!("{what}: {}.", names.join(", ")))
@@ -47,7 +47,7 @@ pub fn each_host(record: &RunRecord, between: &str, fact: impl Fn(&Host) -> Stri
     record.hosts.iter().map(fact).collect::<Vec<_>>().join(between)
 }
 
-/// A sentence, with a space before it, on what a chart leaves out; nothing where there is nothing.
+/// A sentence, with a space before it, on what a chart leaves out; empty if there is nothing.
 pub fn not_drawn(what: &[String], why: &str) -> String {
     if what.is_empty() { String::new() } else { format!(" Not drawn: {} ({why}).", listed(what)) }
 }
@@ -57,7 +57,7 @@ pub fn listed(what: &[String]) -> String {
     listed_up_to(what, 6)
 }
 
-/// The same with at most `most` items: `ext4, xfs and 3 others`.
+/// A list of at most `most` items: `ext4, xfs and 3 others`.
 pub fn listed_up_to(what: &[String], most: usize) -> String {
     match what {
         [] => String::new(),

@@ -1,6 +1,6 @@
 //! What the list knows of every run. A database is opened once for each state of its files.
 
-use crate::folder::{Folder, Found, in_parallel};
+use crate::folder::{Folder, FoundRun, in_parallel};
 use crate::renderer::LARGEST_LISTED;
 use fsarena_core::plan::Plan;
 use fsarena_store::{Error, RunSummary, summary};
@@ -16,10 +16,10 @@ const FRESH: Duration = Duration::from_millis(300);
 /// The list's data about one run in one state.
 pub struct Overview {
     /// Where it is, and the state.
-    pub found: Found,
+    pub found: FoundRun,
     /// What its database says.
     pub summary: RunSummary,
-    /// Its plan; none where that cannot be read.
+    /// Its plan; `None` if that cannot be read.
     pub plan: Option<Plan>,
     /// Why it cannot be read.
     pub problem: Option<String>,
@@ -30,7 +30,7 @@ pub struct Overview {
 /// The list's data about all runs.
 #[derive(Default)]
 pub struct Overviews {
-    known: Mutex<Known>,
+    known: Mutex<Cache>,
     /// How many databases were opened.
     opened: AtomicU64,
     /// Whether a client read the list since the last [`Overviews::was_looked_at`].
@@ -38,7 +38,7 @@ pub struct Overviews {
 }
 
 #[derive(Default)]
-struct Known {
+struct Cache {
     runs: HashMap<String, Arc<Overview>>,
     listed: Option<(Instant, Arc<Vec<Arc<Overview>>>)>,
 }
@@ -67,7 +67,7 @@ impl Overviews {
         self.learn(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner), folder).map(drop)
     }
 
-    fn learn(&self, known: &mut Known, folder: &Folder) -> io::Result<Arc<Vec<Arc<Overview>>>> {
+    fn learn(&self, known: &mut Cache, folder: &Folder) -> io::Result<Arc<Vec<Arc<Overview>>>> {
         let found = folder.runs()?;
         let (mut runs, mut unread) = (vec![], vec![]);
         for found in found {
@@ -98,15 +98,15 @@ impl Overviews {
         self.looked.swap(false, Ordering::Relaxed)
     }
 
-    fn read(&self, unread: Vec<Found>) -> Vec<Arc<Overview>> {
+    fn read(&self, unread: Vec<FoundRun>) -> Vec<Arc<Overview>> {
         let readable = unread.iter().filter(|found| found.refused.is_none()).count();
         self.opened.fetch_add(readable as u64, Ordering::Relaxed);
-        in_parallel(&unread, |found| Arc::new(overview(found.clone())))
+        in_parallel(&unread, |found| Arc::new(read_overview(found.clone())))
     }
 }
 
 /// Reads what the list needs of one run.
-fn overview(found: Found) -> Overview {
+fn read_overview(found: FoundRun) -> Overview {
     let damaged = |what: &str| Error::Damaged(found.run.path().into(), what.into());
     let read = || summary(&found.run).map(|told| (told, found.run.plan()));
     let (told, plan) = match &found.refused {

@@ -1,23 +1,28 @@
-//! Listening, answering, ending.
+//! The server: listening, answering, ending; and the answers of runs in one line, worked out behind the list.
+//!
+//! To analyse a run takes work, and work disturbs measurements: while a run of the folder is in progress, none is done.
 
+use crate::folder::Folder;
 use crate::guard::{Guard, SHORTEST_TOKEN};
+use crate::overview::{Overview, Overviews};
 use crate::state::{Analysis, Points, Shared};
-use crate::{
-    error::Error, feed::Feeds, folder::Folder, overview::Overviews, renderer::Renderer, routes, verdicts,
-};
+use crate::{feed::Feeds, renderer::Renderer, routes};
+use fsarena_core::exit::{ExitCode, Exits};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::net::{IpAddr, SocketAddr};
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::{io::ErrorKind, path::PathBuf, time::Duration};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::{runtime::Runtime, sync::Semaphore};
 
 /// Connections at once; more wait to be taken.
-const CONNECTIONS: usize = 768;
+const MAX_CONNECTIONS: usize = 768;
 /// How long a client may take to say what it wants.
-const PATIENCE: Duration = Duration::from_secs(15);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 /// Threads for databases and pages. Separate limits bound the work that they do at once.
 const WORKERS: usize = 32;
 
@@ -106,7 +111,7 @@ impl Server {
             let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Start)?;
             let mut terminate = signal(SignalKind::terminate()).map_err(Error::Start)?;
             let mut hangup = signal(SignalKind::hangup()).map_err(Error::Start)?;
-            tokio::spawn(verdicts::work(shared.clone()));
+            tokio::spawn(answer_pending_runs(shared.clone()));
             // Before anybody asks: the first list of many runs is the only one that takes a while.
             let first = shared.clone();
             tokio::task::spawn_blocking(move || drop(first.overviews.prepare(&first.folder)));
@@ -127,7 +132,7 @@ impl Server {
 
 /// Takes connections for ever.
 async fn accept(listener: TcpListener, app: axum::Router) {
-    let free = Arc::new(Semaphore::new(CONNECTIONS));
+    let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(permit) = free.clone().acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {
@@ -146,7 +151,95 @@ async fn accept(listener: TcpListener, app: axum::Router) {
 async fn answer(stream: TcpStream, app: axum::Router) {
     let _ = stream.set_nodelay(true);
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
     // A client that goes away in the middle of an answer is none of our faults.
     let _ = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(app)).await;
+}
+
+/// Why the page cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The folder of runs cannot be read, or is none.
+    #[error("{}: {}; `fsarena serve DIR` names the folder that holds runs", .path.display(), folder_error_words(.source))]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// Nothing can listen there.
+    #[error("{address}: {source}{}", listen_hint(.source))]
+    Listen {
+        /// The address and port.
+        address: SocketAddr,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// A token that can be guessed.
+    #[error("the token has {0} characters; give one of at least {MIN}, or none to have one made", MIN = SHORTEST_TOKEN)]
+    Token(usize),
+    /// The system refused threads, timers or signals.
+    #[error("the server could not start: {0}")]
+    Start(std::io::Error),
+}
+
+fn folder_error_words(source: &std::io::Error) -> String {
+    match source.kind() {
+        ErrorKind::NotADirectory => "not a folder".into(),
+        _ => source.to_string(),
+    }
+}
+
+fn listen_hint(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        ErrorKind::AddrInUse => {
+            "; another program listens there: end it, or take another --port, or none for a free one"
+        }
+        ErrorKind::PermissionDenied => "; ports below 1024 are root's: take another --port",
+        ErrorKind::AddrNotAvailable => "; --bind takes an address of this machine",
+        _ => "",
+    }
+}
+
+impl Exits for Error {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Error::Listen { source, .. } if source.kind() != ErrorKind::AddrNotAvailable => ExitCode::Missing,
+            Error::Folder { .. } | Error::Listen { .. } | Error::Token(_) => ExitCode::Usage,
+            Error::Start(_) => ExitCode::Internal,
+        }
+    }
+}
+
+/// The pause between two looks at the folder.
+const PENDING_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Works answers out for as long as the server runs, while a client reads the list.
+pub async fn answer_pending_runs(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(PENDING_INTERVAL).await;
+        if shared.overviews.was_looked_at() {
+            let shared = shared.clone();
+            let _ = tokio::task::spawn_blocking(move || answer_all_pending(&shared)).await;
+        }
+    }
+}
+
+/// All that is pending, newest first, until some run is in progress.
+fn answer_all_pending(shared: &Shared) {
+    while let Ok(runs) = shared.overviews.list(&shared.folder) {
+        if runs.iter().any(|run| run.state() == "running") {
+            return;
+        }
+        let Some(next) = runs.iter().find(|run| run.is_pending()) else { return };
+        let line = catch_unwind(AssertUnwindSafe(|| answer_line(shared, next)));
+        let line = line.unwrap_or_else(|_| "could not be analysed; this is a fault of fsarena".into());
+        let _ = next.verdict.set(line);
+    }
+}
+
+fn answer_line(shared: &Shared, run: &Overview) -> String {
+    let record = fsarena_store::read(&run.found.run).map_err(|error| error.to_string());
+    let report = record.and_then(|record| (shared.analysis.report)(record));
+    report.map_or_else(|error| error, |report| report.in_a_line())
 }

@@ -1,9 +1,9 @@
 //! What all requests share.
 
-use crate::folder::{Folder, Found, Stamp};
+use crate::folder::{Folder, FoundRun, Stamp};
 use crate::{feed::Feeds, overview::Overviews, renderer::Renderer};
 use fsarena_core::{plan::Plan, record::RunRecord};
-use fsarena_report::history::{Asked, Point, point};
+use fsarena_report::history::{HistoryQuery, Point, point};
 use fsarena_report::report::Report;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,23 +36,23 @@ pub struct Shared {
 pub type State = axum::extract::State<Arc<Shared>>;
 
 /// How many answers are kept.
-const MOST: usize = 20_000;
+const MAX_POINTS: usize = 20_000;
 
 /// What single runs say.
 #[derive(Default)]
 pub struct Points {
-    kept: Mutex<HashMap<(String, Asked), Kept>>,
+    kept: Mutex<HashMap<(String, HistoryQuery), KeptPoint>>,
 }
 
 /// What a run in some state said.
-type Kept = (Stamp, Option<Point>);
+type KeptPoint = (Stamp, Option<Point>);
 
 impl Points {
     /// What a run says; nothing where it has no such variant or cannot be read any more. Blocks the thread.
     ///
     /// # Errors
     /// Where it knows no such metric, in words.
-    pub fn get(&self, found: &Found, asked: &Asked) -> Result<Option<Point>, String> {
+    pub fn get(&self, found: &FoundRun, asked: &HistoryQuery) -> Result<Option<Point>, String> {
         let key = (found.id.clone(), asked.clone());
         let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, point)) = lock().get(&key).filter(|(stamp, _)| *stamp == found.stamp) {
@@ -61,7 +61,7 @@ impl Points {
         let Ok(record) = fsarena_store::read(&found.run) else { return Ok(None) };
         let point = point(&record, asked).map_err(|error| error.to_string())?;
         let mut kept = lock();
-        if kept.len() >= MOST {
+        if kept.len() >= MAX_POINTS {
             kept.clear();
         }
         kept.insert(key, (found.stamp.clone(), point.clone()));

@@ -8,9 +8,9 @@ use crate::flags::{Runs, metric, size};
 use crate::terminal::progress::Progress;
 use crate::{explicit_flags::ExplicitFlags, output, running::handle_signals};
 use fsarena_core::{record::RunRecord, study};
-use fsarena_report::findings::{self, rows};
 use fsarena_report::published;
 use fsarena_report::scaling::{curves, file};
+use fsarena_report::{findings, matrix};
 use fsarena_run::{Keep, Request, execute};
 use fsarena_stats::matrix::{analyse, fresh};
 use fsarena_stats::{matrix::cells::Matrix, matrix::finding::confirm, scaling::series::Series};
@@ -137,7 +137,7 @@ pub fn run(args: Args) -> Outcome {
         let profile = traced.trace_locks(&record.plan, runs, &mut progress())?;
         return output::page(&rerun::locks_page(&record, &traced, &profile), &args.format);
     }
-    let matrix = rows::matrix_of_run(&record)?;
+    let matrix = matrix::matrix_of_run(&record)?;
     let mut analysis = analyse(&matrix, args.ceiling);
     let mut source = format!("run {}", record.id);
     let again = match &args.fresh {
@@ -152,7 +152,7 @@ pub fn run(args: Args) -> Outcome {
     };
     if let Some(again) = again {
         let fresh = fsarena_store::read(&again)?;
-        confirm(&mut analysis.findings, &matrix, &rows::matrix_of_run(&fresh)?);
+        confirm(&mut analysis.findings, &matrix, &matrix::matrix_of_run(&fresh)?);
         source.push_str(&format!(", and its worst cells again in run {}", fresh.id));
     }
     output::page(&findings::page(&source, &matrix, &analysis, args.tables), &args.format)
@@ -165,15 +165,15 @@ fn of_published(args: &Args, name: &str) -> Outcome {
          list studies`), and analyse that run",
     )?;
     args.refuse(&["metric"], "has one metric")?;
-    let set = published::find(name)?;
+    let set = published::find_published(name)?;
     if !set.derived.is_empty() {
-        return output::page(&published::consistency(&set), &args.format);
+        return output::page(&published::consistency_page(&set), &args.format);
     }
     if let Some(curves) = curves::of_published(&set)? {
         return scaling(args, &args.what, curves, FILE_SEED);
     }
     let stated = study::find(&set.study).and_then(|study| study.device_bytes_per_s);
-    let matrix = Matrix::new(&rows::of_published(&set)?)?;
+    let matrix = Matrix::new(&matrix::published_rows(&set)?)?;
     let analysis = analyse(&matrix, args.ceiling.or(stated));
     output::page(&findings::page(&args.what, &matrix, &analysis, args.tables), &args.format)
 }
@@ -187,7 +187,7 @@ fn scaling(args: &Args, source: &str, curves: Vec<Series>, seed: u64) -> Outcome
 
 /// The worst cell of the largest finding, of a variant where one is named.
 fn worst(args: &Args, record: &RunRecord) -> Result<TracedTask, Failure> {
-    let matrix = rows::matrix_of_run(record)?;
+    let matrix = matrix::matrix_of_run(record)?;
     let analysis = analyse(&matrix, args.ceiling);
     let of_variant =
         |variant: usize| args.variant.as_ref().is_none_or(|name| *name == matrix.variants[variant].name);
@@ -195,7 +195,11 @@ fn worst(args: &Args, record: &RunRecord) -> Result<TracedTask, Failure> {
         return usage("found no anomaly to explain; name a task: --explain 'rndwr[bs=512,threads=16]'");
     };
     let at = finding.first().worst().at;
-    let task = rows::task(&matrix.modes[at.mode].name, matrix.sizes[at.size], matrix.threads[at.threads]);
+    let task = matrix::matrix_task_id(
+        &matrix.modes[at.mode].name,
+        matrix.sizes[at.size],
+        matrix.threads[at.threads],
+    );
     TracedTask::find(record, &task, Some(&matrix.variants[at.variant].name))
 }
 

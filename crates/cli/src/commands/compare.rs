@@ -5,7 +5,7 @@ use crate::flags::{Runs, parse_percent};
 use crate::{explicit_flags::ExplicitFlags, output};
 use fsarena_core::record::RunRecord;
 use fsarena_report::compare::{
-    Compared, compare_all, compare_published, compare_samples, compare_services, compare_sets,
+    ComparisonReport, compare_all, compare_published, compare_samples, compare_services, compare_sets,
 };
 use fsarena_report::import::{self, Samples};
 use fsarena_report::{page::FORMATS, published};
@@ -69,9 +69,9 @@ pub fn run(args: Args) -> Outcome {
     output::page(&compared(&args)?.page(), &args.format)
 }
 
-fn compared(args: &Args) -> Result<Compared, Failure> {
+fn compared(args: &Args) -> Result<ComparisonReport, Failure> {
     let metric = args.metric.as_deref().unwrap_or("elapsed");
-    let set = |name: &str| name.strip_prefix("published:").map(published::find).transpose();
+    let set = |name: &str| name.strip_prefix("published:").map(published::find_published).transpose();
     let read = |name: &String| {
         // No run has a name like a file's: what looks like one is a file that is missing.
         let path = Path::new(name);
@@ -111,7 +111,7 @@ fn is_file(name: &str) -> bool {
     input::is_stream(name) || Path::new(name).metadata().is_ok_and(|found| !found.is_dir())
 }
 
-fn of_files(args: &Args, with: &str) -> Result<Compared, Failure> {
+fn of_files(args: &Args, with: &str) -> Result<ComparisonReport, Failure> {
     let read = |name: &str| -> Result<Samples, Failure> {
         let origin = if name == "-" { "standard input" } else { name };
         let bytes = input::read_once(name, import::MAX_BYTES).map_err(Failure::file(Path::new(origin)))?;
@@ -124,7 +124,7 @@ fn of_files(args: &Args, with: &str) -> Result<Compared, Failure> {
     Ok(compare_samples(&a, &b, args.metric.as_deref(), args.margin.unwrap_or(0.01))?)
 }
 
-fn mixed(file: &str, other: &str) -> Result<Compared, Failure> {
+fn mixed(file: &str, other: &str) -> Result<ComparisonReport, Failure> {
     usage(format!(
         "cannot compare the file {file} with {other}, which is not a file. To compare a run with a file, export the \
          run first: fsarena report {other} --export csv=FILE"

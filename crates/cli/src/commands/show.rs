@@ -28,7 +28,7 @@ pub struct Args {
 /// Shows.
 pub fn run(args: Args) -> Outcome {
     if let Some(name) = args.what.strip_prefix("published:") {
-        output::page(&published::show(&published::find(name)?)?, &args.format)
+        output::page(&published::published_page(&published::find_published(name)?)?, &args.format)
     } else if let Some(study) = study::find(&args.what) {
         let published: Vec<String> = study.published()?.iter().map(Published::name).collect();
         print(&args.format, "a study", study.plan.into(), || {

@@ -10,7 +10,7 @@ use crate::terminal::screen;
 use bars::Bars;
 use fsarena_core::event::{CellEvent, Event};
 use fsarena_core::{safe, state::RunState};
-use fsarena_report::live::{Intervals, View};
+use fsarena_report::live::{Intervals, RunView};
 use fsarena_run::{Beginning, Consumer, RunError, work};
 use fsarena_store::RunDir;
 use lines::Lines;
@@ -89,7 +89,7 @@ impl Consumer for Progress {
         {
             return Ok(());
         }
-        let view = View::of(state, &self.intervals);
+        let view = RunView::of(state, &self.intervals);
         if let Display::Bars(bars) = &mut self.display {
             bars.draw(&view);
         }

@@ -65,7 +65,7 @@ impl Axis {
         Axis { label: logarithmic(label.into()), range: (low, high), log: true, ticks, grid: true }
     }
 
-    /// The same, in a unit: within a factor of a thousand in one multiple of it.
+    /// A logarithmic axis in a unit; within a factor of a thousand all ticks use one multiple of it.
     pub fn log_in(label: impl Into<String>, low: f64, high: f64, unit: Unit) -> Axis {
         let scale = Scale::of((low * high).sqrt(), unit);
         let own = high / low > 1000.0;

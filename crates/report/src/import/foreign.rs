@@ -8,7 +8,7 @@ struct Foreign {
     is: fn(&str) -> bool,
 }
 
-/// The error for a text in one of these formats; None for any other text.
+/// The error for a text in one of these formats; `None` for any other text.
 pub fn refusal(text: &str) -> Option<String> {
     let found = FORMATS.iter().find(|format| (format.is)(text))?;
     Some(format!("fsarena does not read {}", found.name))

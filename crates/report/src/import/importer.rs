@@ -1,6 +1,6 @@
 //! The interface of the importers, and their errors.
 
-use super::collector::Collector;
+use super::series::Collector;
 use fsarena_core::exit::{ExitCode, Exits};
 
 /// A format that samples can be read from.
@@ -10,19 +10,19 @@ pub struct Importer {
     /// One line for the help.
     pub help: &'static str,
     /// Whether the text looks like this format.
-    pub(super) recognises: fn(&str) -> bool,
+    pub(crate) recognises: fn(&str) -> bool,
     /// The metrics that people compare, most important first. Their series come first.
-    pub(super) leads: &'static [&'static str],
+    pub(crate) leads: &'static [&'static str],
     /// Reads the text and adds its samples to the collector.
-    pub(super) read: fn(&str, &mut Collector) -> Result<(), Fault>,
+    pub(crate) read: fn(&str, &mut Collector) -> Result<(), Fault>,
 }
 
 /// A fault in a file, without the name of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The line, from 1; None where the fault is in no particular line.
+    /// The line, from 1; `None` if the fault is in no particular line.
     pub line: Option<usize>,
-    /// What is wrong.
+    /// The fault in words.
     pub message: String,
 }
 
@@ -36,7 +36,7 @@ impl Fault {
     }
 
     /// Parses a number in this line; `what` follows the word in the message of a fault: `is not a rate`.
-    pub(super) fn number(line: usize, word: &str, what: &str) -> Result<f64, Fault> {
+    pub(crate) fn number(line: usize, word: &str, what: &str) -> Result<f64, Fault> {
         word.parse().map_err(|_| Fault::at(line, format!("`{word}` {what}")))
     }
 }
@@ -44,7 +44,7 @@ impl Fault {
 /// Why samples could not be read: the file, the line if known, and the fault.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct ImportError(pub(super) String);
+pub struct ImportError(pub(crate) String);
 
 impl ImportError {
     pub(crate) fn fault(origin: &str, fault: Fault) -> ImportError {

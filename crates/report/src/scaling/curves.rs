@@ -89,7 +89,7 @@ fn no_curve(why: String) -> Error {
 }
 
 impl Curves {
-    /// The curves of a run that varies its clients. None where no variant was run with three numbers of them, which is where
+    /// The curves of a run that varies its clients. `None` if no variant was run with three numbers of them, which is where
     /// a curve begins.
     pub fn shown(record: &RunRecord) -> Option<Curves> {
         let run = of_run(record, None).ok().filter(|_| by_clients(record))?;
@@ -108,7 +108,7 @@ impl Curves {
     }
 }
 
-/// The curves of published figures; none where they are not by clients.
+/// The curves of published figures; `None` if they are not by clients.
 ///
 /// # Errors
 /// Where a value has no logarithm.

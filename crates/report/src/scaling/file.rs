@@ -1,7 +1,7 @@
 //! Curves from a CSV file: a column of clients, a column of throughput.
 
 use crate::import::{
-    CLIENTS, Fault, ImportError, LeftOut, Outcome, Sheet, decode, is_absent, is_clients, is_setting,
+    CLIENTS, Fault, ImportError, LeftOut, OutcomeColumn, Sheet, decode, is_absent, is_clients, is_setting,
 };
 use csv::StringRecord;
 use fsarena_stats::scaling::series::{self, Series};
@@ -25,7 +25,7 @@ const LATENCY: [&str; 15] = [
 pub struct Curves {
     /// The curves, by name.
     pub series: Vec<Series>,
-    /// Rows of runs that failed, in words; none if all succeeded.
+    /// Rows of runs that failed, in words; `None` if all succeeded.
     pub left_out: Option<String>,
 }
 
@@ -43,7 +43,7 @@ fn curves(bytes: &[u8]) -> Result<Curves, Fault> {
     within("rows", sheet.rows.len() + usize::from(!sheet.headless), MAX_ROWS)?;
     let columns = Columns::of(&sheet)?;
     let mut curves: BTreeMap<String, Vec<Point>> = BTreeMap::new();
-    let outcomes = Outcome::all(&sheet);
+    let outcomes = OutcomeColumn::all(&sheet);
     let (mut numbers, mut failed) = (BTreeSet::new(), BTreeMap::new());
     for row in &sheet.rows {
         if let Some(why) = outcomes.failure(&sheet, row) {
@@ -61,7 +61,7 @@ fn curves(bytes: &[u8]) -> Result<Curves, Fault> {
     within("numbers of clients", numbers.len(), MAX_NUMBERS)?;
     let failed =
         failed.into_iter().map(|(why, count)| LeftOut { noun: "run", subject: String::new(), why, count });
-    let left_out = LeftOut::words(&failed.collect::<Vec<_>>());
+    let left_out = LeftOut::list(&failed.collect::<Vec<_>>());
     let series = curves.iter().map(|(name, points)| series(name, points));
     match series.collect::<Result<Vec<_>, _>>() {
         Ok(series) if series.is_empty() => {
@@ -88,9 +88,10 @@ fn series(name: &str, points: &[Point]) -> Result<Series, series::Error> {
 }
 
 fn within(what: &str, found: usize, limit: usize) -> Result<(), Fault> {
-    match found > limit {
-        true => Err(Fault::whole(format!("it has {found} {what}, and the limit is {limit}"))),
-        false => Ok(()),
+    if found > limit {
+        Err(Fault::whole(format!("it has {found} {what}, and the limit is {limit}")))
+    } else {
+        Ok(())
     }
 }
 
@@ -125,8 +126,9 @@ impl Columns {
         let clients = heads.iter().position(|head| CLIENTS.contains(&head.as_str()));
         let clients = clients.or_else(|| heads.iter().position(|head| is_clients(head)));
         let clients = clients.ok_or_else(|| missing("number of clients", &CLIENTS))?;
-        let taken =
-            |at: &usize| *at == clients || Some(*at) == sheet.round || Outcome::of(sheet, *at).is_some();
+        let taken = |at: &usize| {
+            *at == clients || Some(*at) == sheet.round || OutcomeColumn::of(sheet, *at).is_some()
+        };
         let others = (0..heads.len()).filter(|at| !taken(at));
         let (settings, others): (Vec<_>, Vec<_>) = others.partition(|at| is_setting(&heads[*at]));
         let (numbers, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|at| sheet.is_of_numbers(*at));

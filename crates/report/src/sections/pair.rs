@@ -1,26 +1,25 @@
 //! Two variants, B against A: by each metric the difference, and which metric answers cheapest.
 
 use crate::document::{Cell, Source, Table, made_of, row};
-use crate::mean_cost;
-use crate::number::effect_lines;
-use crate::number::{percent, plural};
+use crate::figures::{describe_mean_ratio, mean_cost_caveat, mean_ratio_cell, mean_ratio_json};
+use crate::number::{effect_lines, percent, plural};
 use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::{difference::Finding, pair::Row, scaling::curves::Curves, words::rounds_needed};
+use crate::{difference::Finding, pair::PairRow, scaling::curves::Curves, words::rounds_needed};
 use fsarena_core::sample::Direction;
 use fsarena_stats::mean_ratio::FIRST_ROUND;
 use serde_json::{Value, json};
 
 /// The difference of B over A, and its interval.
-fn difference(row: &Row, margin: f64) -> (String, String) {
+fn difference_lines(row: &PairRow, margin: f64) -> (String, String) {
     let edges = [margin, -margin / (1.0 + margin)];
     effect_lines(row.ratio.value - 1.0, (row.ratio.low - 1.0, row.ratio.high - 1.0), &edges)
 }
 
 /// Two variants.
-pub const SECTION: Section = Section::new(Chapter::Answer, add);
+pub const PAIR: Section = Section::new(Chapter::Answer, add_pair);
 
-/// What B costs or saves over A, in words and as a table; nothing where the run has not two variants.
-fn add(document: &mut Document, report: &Report, detail: Detail) {
+/// The difference of B to A in words and as a table; nothing unless the run has two variants.
+fn add_pair(document: &mut Document, report: &Report, detail: Detail) {
     let rows = report.pair();
     let [a, b] = report.record.variants.as_slice() else { return };
     // Where clients vary, a screen has room for how the two scale and no more.
@@ -29,37 +28,38 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
     }
     document.heading(3, format!("B ({}) compared with A ({})", b.name, a.name));
     let whole = rows.iter().filter(|row| row.whole);
-    document.list(whole.map(|row| in_words(row, report.margin)).collect());
+    document.list(whole.map(|row| row_sentence(row, report.margin)).collect());
     let means = rows.iter().filter(|row| row.whole).filter_map(|row| row.mean_ratio);
     let rounds = means.map(|ratio| ratio.rounds).filter(|rounds| *rounds >= FIRST_ROUND).min();
-    document.text(rounds.map_or(String::new(), mean_cost::caveat));
+    document.text(rounds.map_or(String::new(), mean_cost_caveat));
     if detail < Detail::Full {
         return;
     }
     let margin = percent(report.margin);
     let header =
         ["task and metric", "B − A", "verdict", "by mean cost", "σ", &format!("rounds for {margin}")];
-    let cheapest = cheapest(rows);
-    let cells = |(at, row): (usize, &Row)| {
+    let cheapest = least_noisy(rows);
+    let cells = |(at, row): (usize, &PairRow)| {
         // Both variants, B first, in the task of the row or in all of them.
         let task = report.record.tasks.iter().position(|task| task.id.to_string() == row.task);
-        made_of(Source::of(task, [1, 0]), cells(row, report.margin, cheapest == Some(at)))
+        made_of(Source::of(task, [1, 0]), row_cells(row, report.margin, cheapest == Some(at)))
     };
     document.table(Table::figures(header).with(rows.iter().enumerate().map(cells)));
-    let intervals = match rows.iter().any(|row| row.ratio.provisional) {
-        true => "the range of the rounds if fewer than 8, else 95% intervals",
-        false => "95% intervals",
+    let intervals = if rows.iter().any(|row| row.ratio.provisional) {
+        "the range of the rounds if fewer than 8, else 95% intervals"
+    } else {
+        "95% intervals"
     };
     document.text(format!(
         "Differences are those of B over A in a typical round, with {intervals}. By mean cost is the sum over all rounds of \
          B over that of A, with a 95% interval from {FIRST_ROUND} rounds on. σ is the spread of the log ratio within \
          rounds; the last column is the number of rounds that finds a difference of {margin} in four of five runs. {}",
-        cheapest.map_or(String::new(), |at| answer(&rows[at]))
+        cheapest.map_or(String::new(), |at| least_noisy_words(&rows[at]))
     ));
 }
 
-fn in_words(row: &Row, margin: f64) -> String {
-    let (value, interval) = difference(row, margin);
+fn row_sentence(row: &PairRow, margin: f64) -> String {
+    let (value, interval) = difference_lines(row, margin);
     let interval = if row.ratio.rounds < 2 { String::new() } else { format!(" [{interval}]") };
     let told = format!("{value}{interval}{}", row.left_out());
     let up = row.ratio.value > 1.0;
@@ -84,45 +84,44 @@ fn in_words(row: &Row, margin: f64) -> String {
     };
     // Of fewer rounds the mean has no interval: the table alone shows it.
     let mean = row.mean_ratio.filter(|ratio| ratio.rounds >= FIRST_ROUND);
-    let mean =
-        mean.map_or(String::new(), |ratio| format!(" By mean cost: {}.", mean_cost::difference(&ratio)));
+    let mean = mean.map_or(String::new(), |ratio| format!(" By mean cost: {}.", describe_mean_ratio(&ratio)));
     format!("By {} in a typical round: {found}.{mean}", row.metric.id)
 }
 
-fn answer(row: &Row) -> String {
+fn least_noisy_words(row: &PairRow) -> String {
     let rounds = row.rounds.map_or(String::new(), |rounds| format!(": {}", plural(rounds, "round")));
     format!("Least noisy: {} of {}{rounds}.", row.metric.id, row.task)
 }
 
 /// The row with the least spread that is not nothing: a spread of 0 is the resolution of a clock.
-fn cheapest(rows: &[Row]) -> Option<usize> {
+fn least_noisy(rows: &[PairRow]) -> Option<usize> {
     let spreads = rows.iter().enumerate().filter_map(|(at, row)| Some((row.sigma.filter(|s| *s > 0.0)?, at)));
     spreads.min_by(|x, y| x.0.total_cmp(&y.0)).map(|(_, at)| at).filter(|_| rows.len() > 1)
 }
 
-fn cells(row: &Row, margin: f64, cheapest: bool) -> Vec<Cell> {
+fn row_cells(row: &PairRow, margin: f64, cheapest: bool) -> Vec<Cell> {
     let rounds = row.sigma.map_or("–".to_string(), |_| rounds_needed(row.rounds));
     let sigma = Cell::from(row.sigma.map_or("–".to_string(), percent)).strong_if(cheapest);
-    let (difference, interval) = difference(row, margin);
+    let (difference, interval) = difference_lines(row, margin);
     row![
         format!("{} {}", row.task, row.metric.id),
         Cell::two(difference, format!("{interval}{}", row.left_out())),
         row.finding.words(Some(row.ratio), row.metric.direction, margin),
-        row.mean_ratio.map_or("–".into(), |ratio| mean_cost::difference_cell(&ratio)),
+        row.mean_ratio.map_or("–".into(), |ratio| mean_ratio_cell(&ratio)),
         sigma,
         rounds,
     ]
 }
 
-/// The same for programs; null where there are not two variants.
-pub fn json(report: &Report) -> Value {
+/// The comparison of two variants as JSON; null for another number of variants.
+pub fn pair_json(report: &Report) -> Value {
     let [a, b] = report.record.variants.as_slice() else { return Value::Null };
-    let row = |row: &Row| {
+    let row = |row: &PairRow| {
         json!({
             "task": row.task,
             "metric": row.metric.id,
             "ratio_b_to_a": row.ratio,
-            "mean_ratio_b_to_a": row.mean_ratio.as_ref().map(mean_cost::json),
+            "mean_ratio_b_to_a": row.mean_ratio.as_ref().map(mean_ratio_json),
             "verdict": row.finding,
             "sigma_of_log_ratio": row.sigma,
             "rounds_for_margin": row.rounds,
@@ -139,14 +138,14 @@ pub fn json(report: &Report) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pair::row;
+    use crate::pair::pair_row;
     use fsarena_core::{metric, record::MetricSpec};
     use fsarena_stats::pairs::Pairs;
 
     fn told(metric: &str, d: Vec<f64>, excluded: usize) -> String {
         let def = metric::find(metric).unwrap();
         let info = MetricSpec::from(&def.spec);
-        in_words(&row(("ALL".into(), true), &info, Pairs { d, excluded }, 0.01).unwrap(), 0.01)
+        row_sentence(&pair_row(("ALL".into(), true), &info, Pairs { d, excluded }, 0.01).unwrap(), 0.01)
     }
 
     #[test]

@@ -2,14 +2,14 @@
 
 use crate::document::{Source, made_of};
 use crate::scaling::curves::Curves;
-use crate::scaling::words::{self, grounds, overview};
+use crate::scaling::{grounds, misfit_sentence, overview};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 
 /// How throughput scales with clients.
-pub const SECTION: Section = Section::new(Chapter::Answer, add);
+pub const SCALING: Section = Section::new(Chapter::Answer, add_scaling);
 
 /// A table with a row for each curve; nothing where the clients do not vary.
-fn add(document: &mut Document, report: &Report, detail: Detail) {
+fn add_scaling(document: &mut Document, report: &Report, detail: Detail) {
     let Some(run) = Curves::shown(&report.record) else { return };
     let curves = run.analysed(report.record.plan.seed);
     document.heading(3, format!("How {} scales with clients", run.metric.id));
@@ -20,12 +20,14 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
     if detail < Detail::Full {
         // The laws take many words.
         table.header.remove(1);
-        table.rows.iter_mut().for_each(|row| drop(row.remove(1)));
+        for row in &mut table.rows {
+            row.remove(1);
+        }
         return document.table(table);
     }
     document.table(table);
     let misfit =
-        |(_, one): &(usize, _)| words::misfit(one).map(|words| format!("{}: {words}", one.series.name));
+        |(_, one): &(usize, _)| misfit_sentence(one).map(|words| format!("{}: {words}", one.series.name));
     document.list(curves.iter().filter_map(misfit).collect());
     let rest = run.left_out().map_or(String::new(), |words| format!(" {words}"));
     document.text(format!("{}{rest}", grounds(curves.iter().map(|(_, one)| one))));

@@ -1,31 +1,34 @@
 //! What the pages share: an answer, or a message that says why there is none.
 
-use crate::{folder::Found, state::Shared, templates::Message};
+use crate::{folder::FoundRun, state::Shared, templates::Message};
 use axum::{http::StatusCode, response::Response};
 use std::sync::Arc;
 
-/// A page, or one that says why there is none.
-pub type Answer = Result<Response, Message>;
+/// A page, or a page that says why it cannot be shown.
+pub type PageResult = Result<Response, Message>;
 
-/// Finds a run that may be read, or says why there is none.
-pub async fn find(shared: &Arc<Shared>, id: String) -> Result<Found, Message> {
+/// Finds a run that may be read.
+///
+/// # Errors
+/// A page that says why it cannot be shown.
+pub async fn find_run(shared: &Arc<Shared>, id: String) -> Result<FoundRun, Message> {
     let shared = shared.clone();
     let found = blocking(move || shared.folder.find(&id)).await?.map_err(unreadable)?;
     match found {
         None => Err(Message::new(StatusCode::NOT_FOUND, "Run not found in this folder.")),
-        Some(Found { id, refused: Some(why), .. }) => {
+        Some(FoundRun { id, refused: Some(why), .. }) => {
             Err(Message::new(StatusCode::FORBIDDEN, format!("Run {id} is not read: {why}.")))
         }
         Some(found) => Ok(found),
     }
 }
 
-/// Work that reads files, off the threads that answer.
+/// Does work that reads files on a thread for blocking work.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Message> {
     tokio::task::spawn_blocking(work).await.map_err(|_| failed("This failed; that is a fault of fsarena."))
 }
 
-/// The folder of runs cannot be read.
+/// The answer 500 if the folder of runs cannot be read.
 pub fn unreadable(error: std::io::Error) -> Message {
     failed(format!("The folder of runs cannot be read: {error}"))
 }
@@ -41,7 +44,7 @@ pub fn impossible(words: impl Into<String>) -> Message {
 }
 
 /// The values of one name in a query.
-pub fn all<'q>(query: &'q [(String, String)], name: &str) -> impl Iterator<Item = &'q str> {
+pub fn query_values<'q>(query: &'q [(String, String)], name: &str) -> impl Iterator<Item = &'q str> {
     query
         .iter()
         .filter(move |(key, _)| key == name)

@@ -8,7 +8,7 @@ use crate::{commands::report, flags::known_metric, output};
 use fsarena_core::event::{Cause, Note, NoteKind};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::{cell::Variant, matrix, number::plural, plan::Plan};
-use fsarena_report::ranking::check_weights;
+use fsarena_report::report::check_weights;
 use fsarena_run::{Consumer, Request, RunError, check, execute, preflight::Check, try_options};
 use fsarena_stats::judge::meaning;
 use fsarena_store::RunDir;

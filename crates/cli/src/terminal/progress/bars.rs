@@ -2,7 +2,7 @@
 
 use super::lines;
 use crate::terminal::screen::{self, Place};
-use fsarena_report::live::View;
+use fsarena_report::live::RunView;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -72,7 +72,7 @@ impl Bars {
     }
 
     /// Shows how the run stands.
-    pub fn draw(&mut self, view: &View) {
+    pub fn draw(&mut self, view: &RunView) {
         if view.ended.is_some() {
             return self.clear();
         }
@@ -203,7 +203,7 @@ impl Drop for Ticker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_report::live::{Intervals, Row};
+    use fsarena_report::live::{Intervals, VariantRow};
     use std::sync::atomic::{AtomicU16, Ordering};
     use std::time::{Duration, Instant};
     use std::{io::Result, sync::Mutex};
@@ -242,9 +242,11 @@ mod tests {
         let mut state = super::super::tests::state();
         state.round = Some(0);
         let intervals = Intervals::default();
-        let mut view = View::of(&state, &intervals);
+        let mut view = RunView::of(&state, &intervals);
         let row =
-            Row { variant: long.clone(), ratio: None, known: long.clone(), narrowing: "█".repeat(20) };
+            VariantRow {
+                variant: long.clone(), ratio: None, known: long.clone(), narrowing: "█".repeat(20)
+            };
         let rows = [row.clone(), row];
         (view.variants, view.phase) = (&rows, &long);
         bars.draw(&view);

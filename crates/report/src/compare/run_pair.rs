@@ -1,6 +1,6 @@
 //! Two runs: their ratios and their orders, task by task and variant by variant.
 
-use crate::compare::order::{Order, Orders};
+use super::order::{OrderPair, VariantOrder};
 use crate::{error::Error, number::plural, words::label};
 use fsarena_core::{metric::Declared, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, analyse};
@@ -8,19 +8,19 @@ use fsarena_stats::grid::{has_data, left_out};
 use fsarena_stats::{all_tasks, comparison::Comparison, ratio::Ratio, shift};
 
 /// The comparison of one task: b over a for each common variant, and the two orders.
-pub struct Task<'a> {
-    /// What it is called.
+pub struct TaskRatios<'a> {
+    /// Its title.
     pub title: String,
     /// In the order of the variants of the pair.
     pub ratios: Vec<Option<Ratio>>,
     /// None where fewer than two variants are in both.
-    pub orders: Option<Orders<'a>>,
+    pub orders: Option<OrderPair<'a>>,
     /// Whether it sums up others.
     pub over_all: bool,
 }
 
 /// One run with its analysis and its values.
-pub struct Side<'a> {
+pub struct ComparedRun<'a> {
     /// The run.
     pub record: &'a RunRecord,
     /// By the metric that is compared.
@@ -28,24 +28,24 @@ pub struct Side<'a> {
 }
 
 /// A run beside the first.
-pub struct Pair<'a> {
+pub struct RunPair<'a> {
     /// The first run.
-    pub a: &'a Side<'a>,
+    pub a: &'a ComparedRun<'a>,
     /// The other run.
-    pub b: &'a Side<'a>,
+    pub b: &'a ComparedRun<'a>,
     /// The variants that are in both.
     pub variants: Variants,
     /// The tasks that are in both, and their total.
-    pub tasks: Vec<Task<'a>>,
+    pub tasks: Vec<TaskRatios<'a>>,
 }
 
 /// Indices of the same variants in both runs.
 type Variants = Vec<(usize, usize)>;
 
-impl<'a> Side<'a> {
+impl<'a> ComparedRun<'a> {
     /// A run, analysed by a metric.
-    pub fn of(record: &'a RunRecord, metric: &str) -> Result<Side<'a>, Error> {
-        Ok(Side { record, analysis: analyse(record, metric)? })
+    pub fn of(record: &'a RunRecord, metric: &str) -> Result<ComparedRun<'a>, Error> {
+        Ok(ComparedRun { record, analysis: analyse(record, metric)? })
     }
 
     /// The values of a task, by variant and round.
@@ -66,12 +66,12 @@ impl<'a> Side<'a> {
     }
 }
 
-impl<'a> Pair<'a> {
-    /// What both runs have.
+impl<'a> RunPair<'a> {
+    /// Compares the variants and tasks that both runs have.
     ///
     /// # Errors
     /// If they have no variant or task in common, or the metric means something else in the other.
-    pub fn of(a: &'a Side, b: &'a Side) -> Result<Pair<'a>, Error> {
+    pub fn of(a: &'a ComparedRun, b: &'a ComparedRun) -> Result<RunPair<'a>, Error> {
         let mut declared = Declared::default();
         for side in [a, b] {
             declared
@@ -84,7 +84,7 @@ impl<'a> Pair<'a> {
             return Err(nothing("variant"));
         }
         let shared = common(&a.record.tasks, &b.record.tasks, |task| &task.id);
-        let mut pair = Pair { a, b, variants, tasks: vec![] };
+        let mut pair = RunPair { a, b, variants, tasks: vec![] };
         pair.tasks = shared.iter().filter_map(|(i, j)| pair.task(*i, *j)).collect();
         if pair.tasks.is_empty() {
             return Err(nothing("task"));
@@ -93,33 +93,33 @@ impl<'a> Pair<'a> {
         Ok(pair)
     }
 
-    fn task(&self, i: usize, j: usize) -> Option<Task<'a>> {
+    fn task(&self, i: usize, j: usize) -> Option<TaskRatios<'a>> {
         let info = &self.a.record.tasks[i];
-        let of = |side: &'a Side| side.analysis.tasks.iter().find(|task| task.task.id == info.id);
+        let of = |side: &'a ComparedRun| side.analysis.tasks.iter().find(|task| task.task.id == info.id);
         let orders = self.orders(&of(self.a)?.comparison, &of(self.b)?.comparison);
         let ratios = self.ratios(self.a.values(i), self.b.values(j));
         let known = ratios.iter().any(Option::is_some);
-        known.then(|| Task { title: label(info), ratios, orders, over_all: false })
+        known.then(|| TaskRatios { title: label(info), ratios, orders, over_all: false })
     }
 
     /// The total over the tasks in the totals that are in both.
-    fn total(&self, tasks: &[(usize, usize)]) -> Option<Task<'a>> {
+    fn total(&self, tasks: &[(usize, usize)]) -> Option<TaskRatios<'a>> {
         let (a, b) = (self.a, self.b);
         let counts = |i: usize| a.record.tasks[i].in_totals && has_data(a.values(i));
         let tasks = tasks.iter().filter(|(i, j)| counts(*i) && has_data(b.values(*j)));
-        let of = |run: &'a Side, task: usize| (&run.record.tasks[task], run.values(task));
+        let of = |run: &'a ComparedRun, task: usize| (&run.record.tasks[task], run.values(task));
         let (first, second): (Vec<_>, Vec<_>) = tasks.map(|(i, j)| (of(a, *i), of(b, *j))).unzip();
         let (overall_a, overall_b) = (a.analysis.overall.as_ref()?, b.analysis.overall.as_ref()?);
         if first.is_empty() {
             return None;
         }
-        let totals = |run: &Side, tasks| {
+        let totals = |run: &ComparedRun, tasks| {
             all_tasks::totals(run.record, &run.analysis.metric, &left_out(run.record), tasks)
         };
         // The orders are those of each run's own total; they speak of the same work only if it has the same tasks.
         let same = overall_a.tasks == first.len() && overall_b.tasks == first.len();
         let orders = self.orders(&overall_a.main().comparison, &overall_b.main().comparison);
-        Some(Task {
+        Some(TaskRatios {
             title: format!("{} of {}", overall_a.name.to_uppercase(), plural(first.len(), "task")),
             ratios: self.ratios(&totals(a, &first)?, &totals(b, &second)?),
             orders: orders.filter(|_| same),
@@ -131,14 +131,14 @@ impl<'a> Pair<'a> {
         self.variants.iter().map(|(i, j)| shift::ratio(&a[*i], &b[*j])).collect()
     }
 
-    fn orders(&self, a: &'a Comparison, b: &'a Comparison) -> Option<Orders<'a>> {
+    fn orders(&self, a: &'a Comparison, b: &'a Comparison) -> Option<OrderPair<'a>> {
         let there = |(i, j): &&(usize, usize)| a.order.contains(i) && b.order.contains(j);
         let (first, second): (Vec<usize>, Vec<usize>) = self.variants.iter().filter(there).copied().unzip();
         (first.len() > 1).then_some(())?;
-        Some(Orders {
+        Some(OrderPair {
             names: first.iter().map(|variant| self.a.record.variants[*variant].name.as_str()).collect(),
-            then: Order::of_variants(a, &first)?,
-            here: Order::of_variants(b, &second)?,
+            then: VariantOrder::of_variants(a, &first)?,
+            here: VariantOrder::of_variants(b, &second)?,
         })
     }
 }

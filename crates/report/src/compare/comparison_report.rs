@@ -1,13 +1,12 @@
 //! A comparison, whatever was compared: the answer, a picture, the tables, and how it was done.
 
 use crate::document::{Chapter, Document, Part};
-use crate::drawing::Chart;
-use crate::page::Page;
+use crate::{drawing::Chart, page::Page};
 use serde_json::Value;
 
 /// A comparison for people and for programs.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Compared {
+pub struct ComparisonReport {
     /// The two sides.
     pub title: String,
     /// The facts below the title.
@@ -24,7 +23,7 @@ pub struct Compared {
     pub json: Value,
 }
 
-impl Compared {
+impl ComparisonReport {
     /// The comparison as a page.
     pub fn page(&self) -> Page {
         let mut document = Document::default();
@@ -48,7 +47,7 @@ impl Compared {
     }
 
     /// Puts the answer's words at the head, and into the JSON too.
-    pub fn say(&mut self, words: Vec<String>) {
+    pub fn set_answer(&mut self, words: Vec<String>) {
         if let Some(object) = self.json.as_object_mut() {
             object.insert("answer".into(), serde_json::json!(words));
         }

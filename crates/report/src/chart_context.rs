@@ -2,35 +2,34 @@
 
 use crate::drawing::{Axis, Colour, Dash, Key, Look, Mark, Panel, Shape, Sign};
 use crate::number::{plural, with_unit};
-use crate::report::Report;
-use crate::words::not_drawn;
+use crate::{report::Report, words::not_drawn};
 use fsarena_core::{record::RunRecord, sample::Unit, schedule::mix};
 
 /// The most tasks that one chart holds; of more, only all together.
-pub const MOST: usize = 40;
+pub const MAX_TASKS: usize = 40;
 /// An interval longer than this many times the longest bar ends there with an arrow: more would make the bars short.
-pub const REACH: f64 = 2.0;
+pub const MAX_REACH: f64 = 2.0;
 
 /// How far the dot of a round lies beside its row, from −½ to ½: by chance, but the same every time.
-pub fn spread(round: usize, row: usize) -> f64 {
+pub fn jitter(round: usize, row: usize) -> f64 {
     (mix(round as u64, row as u64) % 1000) as f64 / 1000.0 - 0.5
 }
 
 /// A bar: its variant, its value and its whisker.
-pub type Bar = (usize, Option<f64>, Option<(f64, f64)>);
+pub type BarRow = (usize, Option<f64>, Option<(f64, f64)>);
 
 /// A report as charts see it.
-pub struct Seen<'a> {
+pub struct ChartContext<'a> {
     /// The report.
     pub report: &'a Report,
     /// How each variant is drawn.
     pub looks: Vec<Look>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> ChartContext<'a> {
     /// A report and the looks of its variants.
-    pub fn of(report: &'a Report) -> Seen<'a> {
-        Seen { report, looks: Look::of_variants(&report.record.variants) }
+    pub fn new(report: &'a Report) -> ChartContext<'a> {
+        ChartContext { report, looks: Look::of_variants(&report.record.variants) }
     }
 
     /// The run.
@@ -55,7 +54,7 @@ impl<'a> Seen<'a> {
         (0..self.record().variants.len()).filter(|variant| is(*variant)).collect()
     }
 
-    /// A sentence, with a space before it, on the variants other than those drawn; nothing where there is none.
+    /// A sentence, with a space before it, on the variants other than those drawn; empty if there is none.
     pub fn not_drawn(&self, drawn: &[usize], why: &str) -> String {
         let others = self.variants(|variant| !drawn.contains(&variant)).into_iter();
         not_drawn(&others.map(|variant| self.name(variant).to_string()).collect::<Vec<_>>(), why)
@@ -71,19 +70,25 @@ impl<'a> Seen<'a> {
     }
 
     /// A panel of bars from zero, one a variant with its value and its whisker. The panel ends where the longest bar reaches
-    /// [`REACH`] times.
-    pub fn bars(&self, (title, label): (&str, &str), unit: Unit, rows: &[Bar], height: (u32, u32)) -> Panel {
+    /// [`MAX_REACH`] times.
+    pub fn bars(
+        &self,
+        (title, label): (&str, &str),
+        unit: Unit,
+        rows: &[BarRow],
+        height: (u32, u32),
+    ) -> Panel {
         let longest = rows.iter().filter_map(|(_, value, _)| *value).fold(0.0, f64::max);
         let furthest =
             rows.iter().filter_map(|(.., whisker)| Some(whisker.as_ref()?.1)).fold(longest, f64::max);
         // Of bars of zero only the intervals are seen.
-        let limit = if longest > 0.0 { furthest.min(longest * REACH) } else { furthest };
+        let limit = if longest > 0.0 { furthest.min(longest * MAX_REACH) } else { furthest };
         let mut marks = vec![];
         for (row, (variant, value, whisker)) in rows.iter().enumerate() {
             let Some(value) = value else { continue };
             let (y, colour) = (Axis::slot(row), self.looks[*variant].colour);
             marks.push(Mark::Box { x: (0.0, *value), y: (y - 0.38, y + 0.38), colour, opacity: 1.0 });
-            let (whisker, end) = whisker_to(limit, *whisker, y, |high| with_unit(high, unit));
+            let (whisker, end) = clipped_whisker(limit, *whisker, y, |high| with_unit(high, unit));
             marks.extend(whisker);
             marks.push(Mark::figure(y, format!("{}{end}", with_unit(*value, unit))));
         }
@@ -93,7 +98,7 @@ impl<'a> Seen<'a> {
 }
 
 /// The whisker of a bar, which ends with an arrow where it goes on beyond the limit, and its end in words then.
-pub fn whisker_to(
+pub fn clipped_whisker(
     limit: f64,
     x: Option<(f64, f64)>,
     y: f64,
@@ -105,7 +110,7 @@ pub fn whisker_to(
 }
 
 /// The parts of a bar in the `row`-th slot of names one after the other, and where they end.
-pub fn stacked(row: usize, parts: impl IntoIterator<Item = (f64, Colour)>) -> (Vec<Mark>, f64) {
+pub fn stacked_bar(row: usize, parts: impl IntoIterator<Item = (f64, Colour)>) -> (Vec<Mark>, f64) {
     let y = (Axis::slot(row) - 0.35, Axis::slot(row) + 0.35);
     let (mut marks, mut from) = (vec![], 0.0);
     for (length, colour) in parts {
@@ -116,12 +121,12 @@ pub fn stacked(row: usize, parts: impl IntoIterator<Item = (f64, Colour)>) -> (V
 }
 
 /// The least and the most of some values, beyond those to begin with.
-pub fn ends(begin: (f64, f64), values: impl IntoIterator<Item = f64>) -> (f64, f64) {
+pub fn widen_range(begin: (f64, f64), values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     values.into_iter().fold(begin, |(low, high), value| (low.min(value), high.max(value)))
 }
 
-/// That tasks are too many to be drawn one by one, with a space before it.
-pub fn only_together(tasks: usize) -> String {
+/// Says that there are too many tasks to draw each, with a leading space; empty for few tasks.
+pub fn too_many_tasks_note(tasks: usize) -> String {
     let words = format!(" Of {}, all together are drawn and none alone.", plural(tasks, "task"));
-    if tasks > MOST { words } else { String::new() }
+    if tasks > MAX_TASKS { words } else { String::new() }
 }
