@@ -24,6 +24,7 @@ pub mod matrix;
 pub mod metric;
 pub mod names;
 pub mod number;
+pub mod observations;
 pub mod plan;
 pub mod published;
 pub mod record;

@@ -1,7 +1,7 @@
 //! Variants that differ in the I/O scheduler, by filesystem and by scheduler.
 
 use fsarena_core::{cell::Variant, factor::SCHEDULER, names::distinct};
-use fsarena_stats::best::without;
+use fsarena_stats::analyse::without_level;
 
 /// Variants by what they are besides their scheduler, and by scheduler.
 pub struct Crossed {
@@ -18,7 +18,8 @@ impl Crossed {
     /// because then there is nothing to compare.
     pub fn of(variants: &[Variant]) -> Option<Crossed> {
         let of: Vec<&str> = variants.iter().map(|variant| variant.level(SCHEDULER)).collect();
-        let rests: Vec<String> = variants.iter().map(|variant| without(variant, SCHEDULER).name).collect();
+        let rests: Vec<String> =
+            variants.iter().map(|variant| without_level(variant, SCHEDULER).name).collect();
         let (levels, names) = (distinct(of.iter().copied()), distinct(rests.iter().map(String::as_str)));
         let find = |name: &str, level: &str| (0..of.len()).find(|at| rests[*at] == name && of[*at] == level);
         let row = |name: &&str| levels.iter().map(|level| find(name, level)).collect();

@@ -1,7 +1,7 @@
 //! The history of a metric over runs: its level in each, where it changed, and whether later runs confirm that.
 //!
 //! Machines drift from run to run, so a variant is followed by its ratio to another variant of the same rounds, the
-//! reference; where there is none, by its own values. Changes are those of [`fsarena_stats::change`].
+//! reference; where there is none, by its own values. Changes are those of [`fsarena_stats::change_point`].
 
 mod chart;
 mod point;
@@ -9,7 +9,7 @@ mod words;
 
 use crate::document::{Document, Table, row};
 use crate::{difference::ratio_cell, number::with_unit, page::Page, words::begun};
-use fsarena_stats::change::{Change, Standing, changes};
+use fsarena_stats::change_point::{Change, Standing, changes};
 use serde_json::{Value, json};
 
 pub use point::{Asked, Point, point};

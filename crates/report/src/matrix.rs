@@ -5,6 +5,7 @@ use crate::document::{Cell, Document, Source, Table, labelled};
 use crate::findings::figures::{iops, size, threads};
 use crate::number::{percent, plural, with_unit};
 use fsarena_core::metric::{CLIENT_BOUND, DataPath, reading};
+use fsarena_core::observations::Grid;
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::{cell::TaskId, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, TaskMedians, medians};
@@ -162,7 +163,7 @@ const SIGNS: [(char, &str); 4] = [
 
 /// The signs behind a figure, by task and variant, from the medians of a run; none where nothing measured them.
 fn marks(record: &RunRecord) -> impl Fn(&TaskId, usize) -> String {
-    let of = |metric| medians(record, metric).unwrap_or_default();
+    let of = |metric| Grid::of(record, metric).map_or(vec![], |grid| medians(&grid));
     let (share, steady, client) = (of("device_share"), of(reading::STEADY), of(reading::CLIENT));
     move |task, variant| {
         let median = |medians: &[TaskMedians]| {

@@ -5,7 +5,7 @@ use crate::document::{Cell, Source, labelled};
 use crate::number::{self, beside, effect_lines};
 use crate::typical::absolute;
 use fsarena_core::sample::Unit;
-use fsarena_stats::all_tasks::AllTasks;
+use fsarena_stats::analyse::CombinedTasks;
 use fsarena_stats::average::mean;
 use fsarena_stats::comparison::Comparison;
 use fsarena_stats::mean_ratio::{FIRST_ROUND, MeanRatio, Withheld};
@@ -54,7 +54,7 @@ pub fn fewest_rounds(comparison: &Comparison) -> Option<usize> {
 }
 
 /// A row of the ratios of mean cost to the best variant, which shows its own mean.
-pub fn row(title: String, all: &AllTasks, unit: Unit) -> Vec<Cell> {
+pub fn row(title: String, all: &CombinedTasks, unit: Unit) -> Vec<Cell> {
     let best = all.comparison.best();
     let cell = |(variant, rounds): (usize, &Vec<f64>)| {
         let own = mean(rounds.iter().filter(|value| !value.is_nan()));

@@ -3,7 +3,9 @@
 use crate::words::{label, over_all};
 use crate::{document::Source, seen::Seen};
 use fsarena_core::{cell::TaskInfo, claim::Relation, record::RunRecord};
-use fsarena_stats::{analyse::Analysis, judge::Judged, pairs::log_ratios};
+use fsarena_stats::analyse::Analysis;
+use fsarena_stats::judge::Judged;
+use fsarena_stats::ratio::log_ratios;
 
 /// One comparison, round by round.
 #[derive(Debug, Clone)]
@@ -44,7 +46,8 @@ pub fn labels(series: &[Paired]) -> Vec<String> {
 
 fn of_metric(seen: &Seen, analysis: &Analysis) -> Vec<Paired> {
     let record = seen.record();
-    let tasks: Vec<_> = analysis.grid.tasks(record).collect();
+    let grid = &analysis.grid;
+    let tasks = grid.comparable_tasks();
     let Some(overall) = analysis.overall.as_ref() else { return vec![] };
     let whole = &overall.main().values;
     let of = |what: &str, values: &[Vec<f64>], task: Option<usize>, a: usize, b: usize| {
@@ -59,9 +62,9 @@ fn of_metric(seen: &Seen, analysis: &Analysis) -> Vec<Paired> {
             series.extend(of(&over_all(analysis), whole, None, 0, 1));
         }
         if tasks.len() <= FEW {
-            series.extend(tasks.iter().filter_map(|(task, values)| {
-                let what = format!("{}, {}", label(task), analysis.metric.id);
-                of(&what, values, record.task(&task.id), 0, 1)
+            series.extend(tasks.iter().filter_map(|task| {
+                let what = format!("{}, {}", label(&grid.tasks[*task]), analysis.metric.id);
+                of(&what, &grid.values[*task], Some(*task), 0, 1)
             }));
         }
         return series;

@@ -2,8 +2,8 @@
 
 use crate::error::Error;
 use fsarena_core::cell::{TaskId, Variant};
+use fsarena_core::observations::Grid;
 use fsarena_core::record::RunRecord;
-use fsarena_stats::grid::Grid;
 use std::collections::BTreeMap;
 
 /// The values of one task of one variant.
@@ -20,7 +20,7 @@ pub struct Sampled<'a> {
 /// The values of a metric, one entry for each task and variant that has some; rounds that were dropped are left
 /// out. Empty where the run does not know the metric.
 pub fn sampled<'a>(record: &'a RunRecord, metric: &str) -> Vec<Sampled<'a>> {
-    let Some((_, grid)) = Grid::of(record, metric) else { return vec![] };
+    let Some(grid) = Grid::of(record, metric) else { return vec![] };
     let mut all = Vec::new();
     for (task, variants) in record.tasks.iter().zip(&grid.values) {
         for (variant, values) in record.variants.iter().zip(variants) {

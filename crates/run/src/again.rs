@@ -5,10 +5,10 @@ use crate::executor::Fatal;
 use crate::{protocol::Profiling, recorder::Consumer};
 use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::event::{CellEvent, Event};
+use fsarena_core::matrix::of_mode;
 use fsarena_core::plan::{Plan, StopPlan};
 use fsarena_core::{names::unknown, record::RunRecord};
 use fsarena_probe::trace::{Options, Profile, Target, Tracer};
-use fsarena_stats::matrix::fresh::restricted;
 use fsarena_sys::cancel;
 use std::{collections::BTreeMap, path::Path};
 
@@ -62,7 +62,7 @@ impl Choice {
         let mut alone = one_round(plan, title, vec![self.variant.clone()]);
         let number = |name: &str| self.task.params.get(name)?.parse::<u64>().ok();
         if let (Some(size), Some(threads)) = (number("bs"), number("threads")) {
-            let only = |workload| restricted(workload, &self.task.name, size, &[threads as u32].into());
+            let only = |workload| of_mode(workload, &self.task.name, size, &[threads as u32].into());
             alone.workloads = plan.workloads.iter().map(only).collect();
         }
         let mut profiles = profiles(alone, below, Profiling::Locks, &self.task, progress)?;

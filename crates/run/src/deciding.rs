@@ -2,6 +2,7 @@
 
 use fsarena_core::claim::{Claim, Relation};
 use fsarena_core::event::ClaimStatus;
+use fsarena_core::observations::claim_series;
 use fsarena_core::record::{RunRecord, TOTAL};
 use fsarena_stats::comparison::median;
 use fsarena_stats::judge::{Judged, judge_all};
@@ -48,7 +49,7 @@ pub fn outlook(record: &RunRecord, live: &Names, rounds: u32, left_s: Option<f64
     let cost = |variants: &Names| cost(record, variants);
     let begins = (rounds as usize) < FIRST_LOOK;
     let (mut open, mut stuck) = (Vec::new(), 0);
-    for judged in judge_all(record, &record.plan.claims) {
+    for judged in judge_all(claim_series(record, &record.plan.claims)) {
         let needed = judged.needs.iter().map(|variant| record.variants[*variant].name.clone());
         let variants: Names = needed.filter(|variant| live.contains(variant)).collect();
         let lost = judged.claim.variants().iter().any(|variant| !live.contains(*variant));
@@ -150,7 +151,7 @@ fn distances(claim: &Claim, theta: f64, margin: f64) -> Vec<f64> {
 
 /// How each claim stands, for those who watch.
 pub fn standing(record: &RunRecord) -> Vec<ClaimStatus> {
-    judge_all(record, &record.plan.claims)
+    judge_all(claim_series(record, &record.plan.claims))
         .into_iter()
         .map(|judged| ClaimStatus {
             claim: judged.claim.text.clone(),

@@ -3,10 +3,10 @@
 use crate::deciding::{Names, Outlook, cost, quickest};
 use crate::{stopping::rounds_among, work};
 use fsarena_core::average::Average;
+use fsarena_core::observations::{combine_tasks, left_out, references, rounds};
 use fsarena_core::{cell::Variant, plan::Plan, record::RunRecord, sample::Direction};
 use fsarena_fs::advice;
-use fsarena_stats::grid::{self, references};
-use fsarena_stats::{analyse::combine_tasks, regret, table};
+use fsarena_stats::{regret::Regrets, table};
 
 /// Why a plan cannot look for the best variant; none where it can.
 pub fn fault(plan: &Plan, variants: &[Variant]) -> Option<&'static str> {
@@ -24,7 +24,7 @@ pub fn fault(plan: &Plan, variants: &[Variant]) -> Option<&'static str> {
 /// rounds up to the last look decide, which a resumed run has too: it goes on with the same variants.
 pub fn outlook(record: &RunRecord, live: &Names, round: u32, within: f64, left_s: Option<f64>) -> Outlook {
     let seen = record.plan.stop.warmup + table::at(round as usize).map_or(0, |look| look.n as u32);
-    let columns = grid::rounds(record, &grid::left_out(record)).partition_point(|round| *round < seen);
+    let columns = rounds(record, &left_out(record)).partition_point(|round| *round < seen);
     let main = combine_tasks(record, &work::main_of_run(record)).ok();
     let (direction, mut values) =
         main.map_or((Direction::Neutral, vec![]), |(info, all)| (info.direction, all));
@@ -34,7 +34,7 @@ pub fn outlook(record: &RunRecord, live: &Names, round: u32, within: f64, left_s
     // The ceiling of all rounds, never a candidate.
     let raw = |variant: usize| record.variants[variant].is_bare_device();
     let by_mean = record.plan.stop.best_by == Average::Mean;
-    let regrets_of = if by_mean { regret::by_mean } else { regret::of };
+    let regrets_of = if by_mean { Regrets::compute_by_mean } else { Regrets::compute };
     let regrets = regrets_of(&values, &references(record), direction, record.plan.error_split());
     let name = |variant: usize| record.variants[variant].name.as_str();
     // A variant that gives up safety removes no safe variant, and is chosen only if no safe one is left.
@@ -42,7 +42,7 @@ pub fn outlook(record: &RunRecord, live: &Names, round: u32, within: f64, left_s
         record.with_full_guarantees(&(0..record.variants.len()).filter(|at| !raw(*at)).collect::<Vec<_>>());
     let of_safe = regrets.among(&safe);
     let able = |variant: &usize| {
-        let beaten = if safe.contains(variant) { &of_safe } else { &regrets }.beaten(*variant);
+        let beaten = if safe.contains(variant) { &of_safe } else { &regrets }.is_dominated(*variant);
         let lost = !regrets.provisional && beaten;
         live.contains(name(*variant)) && !lost && !raw(*variant)
     };

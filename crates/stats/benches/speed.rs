@@ -5,7 +5,7 @@ use fsarena_core::claim::{Claim, Relation};
 use fsarena_stats::evalue::{self, e_bh};
 use fsarena_stats::simulate::noise::{Noise, Order, differences};
 use fsarena_stats::simulate::selftest::{RUNS, selftest};
-use fsarena_stats::{bca, simulate::stream, simultaneous::simultaneous, verdict::judge, walsh::Walsh};
+use fsarena_stats::{ranks::simultaneous, simulate::stream, verdict::judge, walsh::Walsh};
 use std::process::{Command, Stdio};
 use std::{hint::black_box, io::Write, time::Instant};
 
@@ -56,8 +56,6 @@ fn main() {
     let e_values = median(|| evalue::interval(&claims[0], 0.05));
     row("e-value interval, n = 400", e_values, None, None);
     let values: Vec<Vec<f64>> = claims[..6].iter().map(|d| d.iter().map(|d| d.exp()).collect()).collect();
-    let bootstrap = median(|| bca::mean_ratio(&values[0], &values[1], 1));
-    row("BCa interval, n = 400", bootstrap, None, None);
     let six = median(|| simultaneous(&values, 1));
     row("simultaneous intervals of 6 variants, n = 400", six, None, None);
     let begun = Instant::now();

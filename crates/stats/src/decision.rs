@@ -78,7 +78,7 @@ impl Answer {
         if regrets.provisional {
             return Some(Answer::TooFewRounds { rounds: regrets.rounds, needed: regrets.needed });
         }
-        let possible: Vec<usize> = known.iter().copied().filter(|one| !regrets.beaten(*one)).collect();
+        let possible: Vec<usize> = known.iter().copied().filter(|one| !regrets.is_dominated(*one)).collect();
         let cost = |variant: usize, to: usize| regrets.cost(variant, to);
         if let [choice] = possible[..] {
             let next = known.iter().copied().find(|one| *one != choice);
@@ -117,7 +117,7 @@ impl Answer {
     }
 
     fn too_noisy(regrets: &Regrets, possible: &[usize]) -> Option<Answer> {
-        let pairs = crate::rank::pairs(possible.len()).map(|(i, j)| (possible[i], possible[j]));
+        let pairs = crate::ranks::pairs(possible.len()).map(|(i, j)| (possible[i], possible[j]));
         let costs = pairs.map(|(one, other)| (one, regrets.cost(other, one)));
         let most = |cost: &Cost| cost.high.max(-cost.low);
         let (one, other) = costs.max_by(|(_, a), (_, b)| most(a).total_cmp(&most(b)))?;
@@ -151,7 +151,6 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::regret;
     use fsarena_core::sample::Direction;
 
     /// The answer where variant k costs `factors[k]` in even rounds and `factors[k]` times 1 + `noise` in odd ones, shifted by k.
@@ -164,7 +163,8 @@ mod tests {
             .collect();
         let mut order: Vec<usize> = (0..factors.len()).collect();
         order.sort_by(|a, b| factors[*a].total_cmp(&factors[*b]));
-        Answer::of(&regret::of(&values, &[], Direction::Lower, 1), &order, current, 0.01f64.ln_1p()).unwrap()
+        Answer::of(&Regrets::compute(&values, &[], Direction::Lower, 1), &order, current, 0.01f64.ln_1p())
+            .unwrap()
     }
 
     #[test]
@@ -233,6 +233,9 @@ mod tests {
     #[test]
     fn nothing_to_compare_has_no_answer() {
         let apart = [vec![1.0; 9], vec![f64::NAN; 9]];
-        assert_eq!(Answer::of(&regret::of(&apart, &[], Direction::Lower, 1), &[0, 1], None, 0.01), None);
+        assert_eq!(
+            Answer::of(&Regrets::compute(&apart, &[], Direction::Lower, 1), &[0, 1], None, 0.01),
+            None
+        );
     }
 }

@@ -13,7 +13,6 @@
 pub mod cells;
 pub mod contrast;
 pub mod finding;
-pub mod fresh;
 pub mod limits;
 pub mod rule;
 mod rules;

@@ -1,7 +1,7 @@
 //! The smallest detectable difference within a budget, computed before the run.
 
 use crate::table::{self, LOOKS};
-use crate::{average::median, rank::pairs};
+use crate::{average::median, ranks::pairs};
 use fsarena_core::number::{percent, three};
 use std::fmt;
 

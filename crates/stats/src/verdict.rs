@@ -16,7 +16,7 @@ use fsarena_core::sample::Direction;
 pub(crate) const ALPHA: f64 = 0.05;
 
 /// Judges a claim about a pair from its paired log ratios d_i = ln(left_i/right_i), in the order of the
-/// rounds; [`crate::pairs::log_ratios`]`(right, left)` gives them. `margin` is what the user said matters,
+/// rounds; [`crate::ratio::log_ratios`]`(right, left)` gives them. `margin` is what the user said matters,
 /// as a fraction: the `within` of a claim that names none, and the width of "equivalent". None without
 /// any round.
 ///
@@ -64,7 +64,7 @@ fn threshold(pair: &Pair, region: &Region, estimate: f64) -> f64 {
 }
 
 /// One rival, with signs such that below 0 the claimed variant is ahead.
-struct Race {
+struct RivalComparison {
     rival: usize,
     centre: Centre,
     /// Evidence that the two differ, in either direction.
@@ -95,7 +95,7 @@ pub fn judge_extreme(
         let signed: Vec<f64> = d.iter().map(|d| if ahead_is_below { *d } else { -*d }).collect();
         let (centre, e_value) = (Centre::of(&signed)?, e_value(&signed, 0.0));
         let enough = racing == 1 || e_value * ALPHA >= racing as f64;
-        Some(Race { rival, centre, e_value, beaten: centre.wide.0 > 0.0 && enough })
+        Some(RivalComparison { rival, centre, e_value, beaten: centre.wide.0 > 0.0 && enough })
     };
     let races = rivals.iter().map(AsRef::as_ref).enumerate().filter_map(race).collect();
     judge_races(claim, races, rivals.len(), direction, margin)
@@ -116,7 +116,7 @@ pub fn judge_extreme_means(
         let (low, high) = costs.bounds(2 * rivals.len()).unwrap_or((0.0, f64::INFINITY));
         let beaten = if ahead_is_below { low > 1.0 } else { high < 1.0 };
         let centre = if ahead_is_below { centre } else { centre.exchanged() };
-        Some(Race { rival, centre, e_value: 1.0, beaten })
+        Some(RivalComparison { rival, centre, e_value: 1.0, beaten })
     };
     judge_races(claim, rivals.iter().enumerate().filter_map(race).collect(), rivals.len(), direction, margin)
 }
@@ -124,7 +124,7 @@ pub fn judge_extreme_means(
 /// Judges the races with those of `rivals` that share a round.
 fn judge_races(
     claim: &Extreme,
-    races: Vec<Race>,
+    races: Vec<RivalComparison>,
     rivals: usize,
     direction: Direction,
     margin: Option<f64>,
@@ -149,8 +149,12 @@ fn judge_races(
 }
 
 /// The outcome before any negation, with the rival that it hangs on.
-fn decide(races: &[Race], complete: bool, margin: Option<f64>) -> Option<(Outcome, &Race)> {
-    let ahead = |race: &Race| race.centre.wide.1 < 0.0;
+fn decide(
+    races: &[RivalComparison],
+    complete: bool,
+    margin: Option<f64>,
+) -> Option<(Outcome, &RivalComparison)> {
+    let ahead = |race: &RivalComparison| race.centre.wide.1 < 0.0;
     let beaten = races.iter().filter(|race| !race.centre.provisional && race.beaten);
     if let Some(race) = nearest(beaten, |race| race.centre.wide.0) {
         return Some((Outcome::Refuted, race));
@@ -162,13 +166,16 @@ fn decide(races: &[Race], complete: bool, margin: Option<f64>) -> Option<(Outcom
     if ahead(closest) {
         return Some((Outcome::Held, closest));
     }
-    let as_good = |race: &Race| ahead(race) || matters_not(&race.centre, 0.0, margin);
+    let as_good = |race: &RivalComparison| ahead(race) || matters_not(&race.centre, 0.0, margin);
     let outcome = if races.iter().all(as_good) { Outcome::Equivalent } else { Outcome::Inconclusive };
     Some((outcome, closest))
 }
 
 /// The race with the largest value of `of`: the one that is the furthest from being won.
-fn nearest<'a>(races: impl Iterator<Item = &'a Race>, of: impl Fn(&Race) -> f64) -> Option<&'a Race> {
+fn nearest<'a>(
+    races: impl Iterator<Item = &'a RivalComparison>,
+    of: impl Fn(&RivalComparison) -> f64,
+) -> Option<&'a RivalComparison> {
     races.max_by(|a, b| of(a).total_cmp(&of(b)))
 }
 

@@ -4,8 +4,8 @@
 use crate::drawing::{Axis, Chart, Colour, Key, Mark, Panel, Sign, theme};
 use crate::number::with_unit;
 use crate::seen::{Seen, stacked};
+use fsarena_core::observations::{ReadingTotal, reading_totals};
 use fsarena_core::sample::Unit;
-use fsarena_stats::totals::{self, Total};
 use fsarena_stats::{comparison::median, ratio::Ratio};
 
 /// The parts: name of the metric, what it is, and its place on the scale of heat maps. Colours of filesystems mean
@@ -19,7 +19,7 @@ const PARTS: [(&str, &str, f64); 4] = [
 
 /// The charts of this kind.
 pub fn charts(seen: &Seen) -> Vec<Chart> {
-    let totals = totals::of(seen.record(), &PARTS.map(|(id, ..)| id));
+    let totals = reading_totals(seen.record(), &PARTS.map(|(id, ..)| id));
     if !totals.iter().any(|total| total.id == "system") {
         return vec![];
     }
@@ -46,7 +46,7 @@ fn colour(share: f64) -> Colour {
 }
 
 /// The parts of one variant in a row, and where they end.
-fn bar(totals: &[Total], variant: usize, row: usize) -> (Vec<Mark>, f64) {
+fn bar(totals: &[ReadingTotal], variant: usize, row: usize) -> (Vec<Mark>, f64) {
     let lengths = PARTS.map(|(id, _, share)| {
         let total = totals.iter().find(|total| total.id == id)?;
         let middle = median(&total.values[variant])?;
@@ -65,7 +65,7 @@ fn bar(totals: &[Total], variant: usize, row: usize) -> (Vec<Mark>, f64) {
 }
 
 /// The typical sum of what was used, over rounds that have all parts.
-fn in_all(totals: &[Total], variant: usize) -> Option<Ratio> {
+fn in_all(totals: &[ReadingTotal], variant: usize) -> Option<Ratio> {
     let used = totals.iter().filter(|total| total.id != "iowait_ns");
     let used: Vec<&Vec<f64>> = used.map(|total| &total.values[variant]).collect();
     let rounds = used.iter().map(|values| values.len()).min()?;

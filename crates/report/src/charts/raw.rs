@@ -14,7 +14,9 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
 }
 
 fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
-    let (info, tasks): (_, Vec<Task>) = (&analysis.metric, analysis.grid.tasks(seen.record()).collect());
+    let (info, grid) = (&analysis.metric, &analysis.grid);
+    let tasks = grid.comparable_tasks().into_iter();
+    let tasks: Vec<Task> = tasks.map(|at| (&grid.tasks[at], &grid.values[at])).collect();
     let has = |variant: usize| tasks.iter().any(|(_, values)| values[variant].iter().any(|v| !v.is_nan()));
     let variants = seen.variants(has);
     if tasks.is_empty() || variants.len() < 2 {

@@ -2,8 +2,11 @@
 
 use crate::drawing::{Axis, Chart, Mark, Panel};
 use crate::{number::three, seen::Seen, words::not_drawn};
+use fsarena_core::observations::Grid;
 use fsarena_core::{metric, sample::Unit};
-use fsarena_stats::{cost::Windows, cost::line::Line, cost::per_request::PerRequest, grid::Grid};
+use fsarena_stats::cost::Windows;
+use fsarena_stats::cost::line::Line;
+use fsarena_stats::cost::per_request::PerRequest;
 
 /// The metrics that are a cost of a request.
 const COSTS: [&str; 4] = ["user_per_request", "system_per_request", "cpu_per_request", "iowait_per_request"];
@@ -26,7 +29,7 @@ impl Service {
 /// The charts of this kind.
 pub fn charts(seen: &Seen) -> Vec<Chart> {
     let served = |grid: &Grid| grid.values.iter().flatten().flatten().any(|load| *load > 0.0);
-    let Some((_, loads)) = Grid::of(seen.record(), LOAD).filter(|(_, loads)| served(loads)) else {
+    let Some(loads) = Grid::of(seen.record(), LOAD).filter(served) else {
         return vec![];
     };
     // A panel of nothing but zeros says nothing.
@@ -66,7 +69,7 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
 }
 
 fn services(seen: &Seen, loads: &Grid, cost: &str) -> Vec<Service> {
-    let Some((_, grid)) = Grid::of(seen.record(), cost) else { return vec![] };
+    let Some(grid) = Grid::of(seen.record(), cost) else { return vec![] };
     // Where requests come at set rates, what has none only fills the cache before them.
     let rated: Vec<bool> =
         seen.record().tasks.iter().map(|task| task.id.params.contains_key("rate")).collect();

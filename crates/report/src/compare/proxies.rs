@@ -7,8 +7,9 @@ use crate::number::{self, three};
 use crate::published::{concluded, samples};
 use crate::{difference::ratio_cell, error::Error, sections::conclusions};
 use fsarena_core::published::{Derived, Published};
-use fsarena_stats::recompute::{evidence, recompute};
-use fsarena_stats::{cost::Estimate, pairs::log_ratios, ratio::Ratio};
+use fsarena_stats::conclusion::{evidence, recompute};
+use fsarena_stats::cost::Estimate;
+use fsarena_stats::ratio::{Ratio, log_ratios};
 use serde_json::{Value, json};
 
 /// The study's own table from its raw columns, the cost of a request with intervals, and the author's

@@ -6,6 +6,7 @@ use super::order::{self, Order, Orders, Tasks};
 use crate::published::{conclusions_of, machine};
 use crate::words::{label, machines, sentence};
 use crate::{difference::Finding, document::Table, error::Error, number::plural, sections::head};
+use fsarena_core::observations::MetricSeries;
 use fsarena_core::{conclusion::Machine, factor, published::Published, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::comparison::Comparison;
@@ -20,7 +21,7 @@ pub fn compare_published(record: &RunRecord, published: &Published, metric: &str
     order::knows(published, metric)?;
     let name = format!("published:{}", published.name());
     let nothing = |what| Error::nothing_in_common(&record.id, &name, what);
-    let analysis = analyse(record, metric)?;
+    let analysis = analyse(MetricSeries::of(record, metric)?);
     let roles = conclusions_of(published)?.map_or(vec![], |of| of.roles);
     let role = |name: &str| {
         let part = roles.iter().position(|role| role == name);

@@ -9,7 +9,10 @@ use crate::import::{Distinctions, LeftOut, Samples, Series};
 use crate::number::{percent, plural, three};
 use fsarena_core::names::{distinct, nearest, unknown};
 use fsarena_core::sample::Unit;
-use fsarena_stats::{comparison::median, pairs::log_ratios, ratio::Ratio, sequential::Centre, shift};
+use fsarena_stats::comparison::median;
+use fsarena_stats::ratio::{Ratio, log_ratios};
+use fsarena_stats::sequential::Centre;
+use fsarena_stats::shift;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 

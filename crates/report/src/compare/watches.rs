@@ -6,8 +6,8 @@ use crate::document::{Table, row};
 use crate::error::Error;
 use crate::number::{plural, with_unit};
 use crate::words::{begun, machines};
+use fsarena_core::observations::dropped;
 use fsarena_core::{metric::reading, record::RunRecord, sample::Unit};
-use fsarena_stats::grid::dropped;
 use serde_json::json;
 
 /// What windows may have been read of: the reading, what people call it, and whether ticks sample it.

@@ -3,10 +3,11 @@
 use crate::error::Error;
 use crate::matrix::{SIZE, THREADS, place};
 use fsarena_core::metric::{CLIENT_BOUND, reading};
+use fsarena_core::observations::left_out;
 use fsarena_core::published::{Figure, Published};
 use fsarena_core::{cell::TaskId, factor, record::RunRecord};
+use fsarena_stats::comparison::median;
 use fsarena_stats::matrix::cells::{Matrix, Row};
-use fsarena_stats::{comparison::median, grid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The metric that is compared.
@@ -32,7 +33,7 @@ pub fn matrix_of_run(record: &RunRecord) -> Result<Matrix, Error> {
 
 fn of_run(record: &RunRecord) -> Vec<Row> {
     let Some((_, values)) = record.metric(METRIC) else { return vec![] };
-    let left_out = grid::left_out(record);
+    let left_out = left_out(record);
     let rounds = record.cells.iter().map(|cell| cell.round as usize + 1).max().unwrap_or(0);
     let tools: BTreeSet<&str> = record.cells.iter().map(|cell| cell.workload.as_str()).collect();
     let client = record.metric(reading::CLIENT).map(|(_, shares)| shares);

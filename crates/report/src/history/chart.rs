@@ -4,7 +4,7 @@ use super::point::{Asked, Point};
 use super::words;
 use crate::drawing::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Sign, colour::theme};
 use crate::{seen::ends, words::begun};
-use fsarena_stats::change::{Change, Standing};
+use fsarena_stats::change_point::{Change, Standing};
 use fsarena_stats::ratio::Ratio;
 
 /// Height of a panel in CSS pixels.

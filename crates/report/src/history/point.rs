@@ -2,8 +2,10 @@
 
 use crate::drawing::Look;
 use crate::{error::Error, words::machines};
+use fsarena_core::observations::combine_tasks;
 use fsarena_core::record::{MetricSpec, RunRecord};
-use fsarena_stats::{analyse::combine_tasks, comparison::median, pairs::log_ratios, ratio::Ratio};
+use fsarena_stats::comparison::median;
+use fsarena_stats::ratio::{Ratio, log_ratios};
 use serde_json::json;
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -4,7 +4,7 @@ use super::point::{Asked, Point};
 use crate::number::{self, plural, three, with_unit};
 use crate::words::begun;
 use fsarena_core::sample::Direction;
-use fsarena_stats::change::{Change, Standing};
+use fsarena_stats::change_point::{Change, Standing};
 
 /// How changes are found and confirmed.
 pub const METHOD: &str = "Changes are found by E-divisive over one value a run (the Hodges–Lehmann estimate over its \

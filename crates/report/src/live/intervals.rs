@@ -1,8 +1,10 @@
 //! How the variants compare so far, and how their intervals narrow.
 
+use fsarena_core::observations::{combine_tasks, references};
 use fsarena_core::{event::Event, record::RunRecord, state::RunState};
 use fsarena_stats::comparison::{Comparison, compare_with};
-use fsarena_stats::{analyse::combine_tasks, cost::Estimate, grid::references, ratio::Ratio};
+use fsarena_stats::cost::Estimate;
+use fsarena_stats::ratio::Ratio;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

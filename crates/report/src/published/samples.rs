@@ -4,7 +4,7 @@ use crate::document::{Cell, Document, Table, labelled};
 use crate::number::plural;
 use fsarena_core::published::{Figure, Published};
 use fsarena_core::sample::Unit;
-use fsarena_stats::recompute::{Misfit, Recomputed};
+use fsarena_stats::conclusion::{Misfit, Recomputed};
 use serde_json::{Value, json};
 
 /// A table for each metric. Figures that do not follow are marked.

@@ -7,7 +7,7 @@ use crate::{matrix, number::plural};
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{factor::FS, matrix::PLAIN, sample::Direction};
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
-use fsarena_stats::best::{self, Best};
+use fsarena_stats::analyse::{BestLevel, best_levels};
 use fsarena_stats::{comparison::Comparison, table::FIRST_LOOK, verdict::Outcome};
 use std::cmp::Reverse;
 
@@ -78,7 +78,7 @@ pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
     }
     let mut sentences = match &analysis.overall {
         Some(overall) => over_all(names, &analysis.metric, overall, analysis.provisional()),
-        None if analysis.tasks().all(|task| task.set_aside.is_none()) => vec![],
+        None if analysis.tasks().all(|task| task.excluded.is_none()) => vec![],
         None => vec!["No task is left that may rank the variants.".into()],
     };
     if !analysis.provisional() {
@@ -205,7 +205,7 @@ fn won(names: &[&str], analysis: &Analysis) -> Vec<String> {
 /// The tasks without a clear winner, each with the variants that do not differ significantly from the best.
 fn inconclusive(names: &[&str], analysis: &Analysis) -> Option<String> {
     let open = analysis.tasks();
-    let open = open.filter(|task| task.comparison.winner().is_none() && task.set_aside.is_none());
+    let open = open.filter(|task| task.comparison.winner().is_none() && task.excluded.is_none());
     let open: Vec<String> = open.map(|task| candidates(names, task)).collect();
     let (count, all) = (open.len(), plural(analysis.tasks().count(), "task"));
     (count > 0).then(|| match matrix::fits(analysis) {
@@ -258,11 +258,11 @@ fn best_of_each(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
         return vec![];
     }
     let sentence = |id: &String| {
-        let bests = best::of(record, analysis, id);
+        let bests = best_levels(&record.variants, analysis, id);
         // Said once where it is so of all.
         let all_open = bests.iter().all(|best| !best.decided);
         let open = |open: bool| if open { " (by the estimate, inconclusive)" } else { "" };
-        let one = |best: &Best| {
+        let one = |best: &BestLevel| {
             let level = if best.level.is_empty() { PLAIN } else { &best.level };
             format!("{} {level}{}", best.variant.name, open(!best.decided && !all_open))
         };

@@ -14,7 +14,9 @@ use fsarena_core::sample::Direction;
 use fsarena_stats::analyse::{Analysis, Overall};
 use fsarena_stats::decision::{Answer, MOST_REGRET};
 use fsarena_stats::power::{rounds_for, spread};
-use fsarena_stats::{pairs::log_ratios, ratio::Ratio, regret::Regrets, table::FIRST_LOOK};
+use fsarena_stats::ratio::{Ratio, log_ratios};
+use fsarena_stats::regret::Regrets;
+use fsarena_stats::table::FIRST_LOOK;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -89,7 +91,7 @@ impl Decision<'_> {
 
     /// The variants as safe as the choice that can still be the best, in order.
     pub fn possible(&self) -> Vec<usize> {
-        let possible = |variant: &usize| self.regrets.provisional || !self.regrets.beaten(*variant);
+        let possible = |variant: &usize| self.regrets.provisional || !self.regrets.is_dominated(*variant);
         self.candidates.iter().copied().filter(possible).collect()
     }
 
@@ -157,7 +159,7 @@ impl Decision<'_> {
         let all = (0..record.variants.len()).filter_map(|variant| Some((variant, rounds(variant)?)));
         let last = all.clone().map(|(_, rounds)| rounds).max();
         let regrets = &self.overall.main().regrets;
-        let gone = |(variant, rounds): &(usize, u32)| Some(*rounds) < last && regrets.beaten(*variant);
+        let gone = |(variant, rounds): &(usize, u32)| Some(*rounds) < last && regrets.is_dominated(*variant);
         all.filter(gone).filter(|_| record.plan.stop.best_within.is_some()).collect()
     }
 

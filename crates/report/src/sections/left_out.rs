@@ -4,9 +4,9 @@ use crate::number::plural;
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::typical::absolute;
 use crate::words::{few, few_of};
+use fsarena_core::observations::{InvalidReason, invalid_figures, invalid_reason};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, TaskAnalysis};
-use fsarena_stats::trust::{Doubt, doubts, reason};
 
 /// What the ranking leaves out.
 pub const SECTION: Section = Section::new(Chapter::Answer, add);
@@ -35,16 +35,16 @@ fn values(report: &Report) -> Vec<String> {
             first.metric.id
         )
     };
-    few_of(first.tasks().filter(|task| task.set_aside.is_some()).map(of_task).collect(), MOST)
+    few_of(first.tasks().filter(|task| task.excluded.is_some()).map(of_task).collect(), MOST)
 }
 
 /// The tasks that rank no variant, each with the reason.
 fn sentences(report: &Report) -> Vec<String> {
     let Some(first) = report.analyses.first() else { return vec![] };
     let record = &report.record;
-    let mut figures = doubts(record, &first.metric.id);
+    let mut figures = invalid_figures(record, &first.metric.id);
     figures.retain(|(_, variant), _| !record.variants[*variant].is_bare_device());
-    let sentence = |doubt: Doubt| {
+    let sentence = |doubt: InvalidReason| {
         let named = figures.iter().filter(|(_, why)| **why == doubt);
         let named = named
             .map(|((task, variant), _)| format!("{} at {}", record.name(*variant), record.tasks[*task].id));
@@ -52,16 +52,16 @@ fn sentences(report: &Report) -> Vec<String> {
         (!subject.is_empty())
             .then(|| format!("{subject} {}: left out of the ranking, for all variants.", doubt.words()))
     };
-    let of_any_metric = Doubt::ALL.into_iter().filter(|doubt| *doubt != Doubt::FewRequests);
+    let of_any_metric = InvalidReason::ALL.into_iter().filter(|doubt| *doubt != InvalidReason::FewRequests);
     let of_tails = report.analyses.iter().filter_map(|one| tails(record, one));
     of_any_metric.filter_map(sentence).chain(of_tails).collect()
 }
 
 /// The tasks that a percentile does not rank, for they have too few requests.
 fn tails(record: &RunRecord, analysis: &Analysis) -> Option<String> {
-    let short = analysis.tasks().filter(|task| task.set_aside == Some(Doubt::FewRequests));
+    let short = analysis.tasks().filter(|task| task.excluded == Some(InvalidReason::FewRequests));
     let tasks: Vec<usize> = short.filter_map(|task| record.task(&task.task.id)).collect();
-    let why = reason(record, &analysis.metric.id, *tasks.first()?)?;
+    let why = invalid_reason(record, &analysis.metric.id, *tasks.first()?)?;
     let more = match tasks.len() - 1 {
         0 => String::new(),
         more => format!("; likewise {}", plural(more, "more task")),

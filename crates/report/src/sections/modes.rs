@@ -4,7 +4,7 @@ use crate::number::{plural, with_unit};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{few_of, label};
 use fsarena_core::sample::{Direction, Unit};
-use fsarena_stats::modes::{Associated, Modes};
+use fsarena_stats::modes::{AssociatedReading, Modes};
 use serde_json::{Value, json};
 
 /// The most sentences of a full report. JSON has all.
@@ -48,10 +48,11 @@ fn sentence(report: &Report, modes: &Modes) -> String {
         text.push_str(&format!(" It is {high} more often after {}.", report.record.name(after)));
     }
     match &modes.why.associated {
-        Some(Associated { reading, medians, unit }) => {
+        Some(AssociatedReading { reading, medians, unit }) => {
             let [lower, higher] = medians.map(|median| with_unit(median, *unit));
-            let words =
-                format!(" Associated: {reading} is {higher} in {high} rounds and {lower} in {low} ones.");
+            let words = format!(
+                " AssociatedReading: {reading} is {higher} in {high} rounds and {lower} in {low} ones."
+            );
             text.push_str(&words);
         }
         None if modes.why.later_is_higher.is_none() && modes.why.after.is_none() => {

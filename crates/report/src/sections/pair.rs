@@ -141,12 +141,12 @@ mod tests {
     use super::*;
     use crate::pair::row;
     use fsarena_core::{metric, record::MetricSpec};
-    use fsarena_stats::pairs::Pairs;
+    use fsarena_stats::ratio::LogRatios;
 
     fn told(metric: &str, d: Vec<f64>, excluded: usize) -> String {
         let def = metric::find(metric).unwrap();
         let info = MetricSpec::from(&def.spec);
-        in_words(&row(("ALL".into(), true), &info, Pairs { d, excluded }, 0.01).unwrap(), 0.01)
+        in_words(&row(("ALL".into(), true), &info, LogRatios { d, excluded }, 0.01).unwrap(), 0.01)
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::number::{self, plural};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::typical::{self, absolute};
 use crate::words::label;
+use fsarena_core::observations::MetricSeries;
 use fsarena_core::{record::RunRecord, sample::Unit};
 use fsarena_stats::analyse::{Analysis, TaskAnalysis, analyse};
 use fsarena_stats::comparison::{Comparison, VariantResult};
@@ -124,7 +125,7 @@ fn cell(comparison: &Comparison, variant: usize, unit: Unit) -> Cell {
 
 /// The usable space after mkfs: the median of each variant.
 fn usable_space(record: &RunRecord) -> Option<Vec<Cell>> {
-    let analysis = analyse(record, "usable_space").ok()?;
+    let analysis = analyse(MetricSeries::of(record, "usable_space").ok()?);
     let task = analysis.tasks.first()?;
     let number = record.task(&task.task.id);
     let figure = |(variant, result): (usize, &VariantResult)| {

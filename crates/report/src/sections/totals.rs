@@ -5,8 +5,8 @@ use crate::document::{Cell, Table, labelled};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::typical;
 use fsarena_core::metric::reading;
+use fsarena_core::observations::{ReadingTotal, reading_totals};
 use fsarena_core::sample::Fold;
-use fsarena_stats::totals::{Total, of};
 
 /// The metrics to show, in this order. They are derived from the summed readings, so that a quotient is a quotient of
 /// sums.
@@ -34,14 +34,16 @@ pub const SECTION: Section = Section::full(Chapter::Data, add);
 /// The table: the median over rounds of the sum over the tasks in the totals.
 fn add(document: &mut Document, report: &Report, _: Detail) {
     let record = &report.record;
-    let totals = of(record, &SHOWN);
+    let totals = reading_totals(record, &SHOWN);
     let largest: Vec<&str> =
         totals.iter().filter(|total| total.fold == Fold::Max).map(|total| total.id).collect();
     let largest = match &largest[..] {
         [] => String::new(),
         ids => format!(" {} is the largest of any task.", ids.join(", ")),
     };
-    let row = |Total { id, unit, values, .. }: Total| labelled(id, typical::cells(&values, unit, None));
+    let row = |ReadingTotal { id, unit, values, .. }: ReadingTotal| {
+        labelled(id, typical::cells(&values, unit, None))
+    };
     let rows: Vec<Vec<Cell>> = totals.into_iter().map(row).collect();
     if !rows.is_empty() {
         document.heading(3, "Cost of all tasks");

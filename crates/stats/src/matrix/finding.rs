@@ -4,6 +4,7 @@ use super::cells::{At, Matrix};
 use super::limits::ALPHA;
 use super::rule::{Flag, Rule, regions};
 use crate::{evalue::e_bh, table::FIRST_LOOK};
+use fsarena_core::matrix::MatrixCell;
 use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -175,6 +176,17 @@ fn one_cause(a: &Part, b: &Part) -> bool {
 pub fn rerun(findings: &[Finding]) -> BTreeSet<At> {
     let worst = findings.iter().flat_map(|finding| &finding.parts).map(|part| part.worst());
     worst.flat_map(|flag| &flag.tests).flat_map(|test| &test.terms).map(|(at, _)| *at).collect()
+}
+
+/// The cells of [`rerun`] by their names and numbers.
+pub fn cells_to_rerun(findings: &[Finding], matrix: &Matrix) -> Vec<MatrixCell> {
+    let named = |at: At| MatrixCell {
+        variant: matrix.variants[at.variant].name.clone(),
+        mode: matrix.modes[at.mode].name.clone(),
+        block_size: matrix.sizes[at.size],
+        threads: matrix.threads[at.threads],
+    };
+    rerun(findings).into_iter().map(named).collect()
 }
 
 /// Holds the findings against fresh rounds of the cells of [`rerun`]: a finding was chosen because it stood out, so the

@@ -1,7 +1,8 @@
 //! Throughput by the number of clients, round by round.
 
 use crate::average::{mean, sorted};
-use crate::{pairs::log_ratios, ratio::Ratio, shift};
+use crate::ratio::{Ratio, log_ratios};
+use crate::shift;
 use fsarena_core::exit::{ExitCode, Exits};
 use rand::{Rng, RngExt};
 use std::collections::{BTreeMap, BTreeSet};

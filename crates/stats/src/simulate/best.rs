@@ -1,7 +1,7 @@
 //! `--find best` simulated: its errors over all looks, and its time against rounds that run every variant.
 
 use super::noise::{Noise, Order, SD, differences};
-use crate::{regret, table::LOOKS};
+use crate::{regret::Regrets, table::LOOKS};
 use fsarena_core::sample::Direction;
 use rand::Rng;
 
@@ -107,17 +107,17 @@ fn run(all: &[Vec<f64>], truth: &[f64], leave: bool, split: usize) -> Search {
             }
         }
         begun = look.n;
-        let regrets = regret::of(&seen, &[], Direction::Lower, split);
+        let regrets = Regrets::compute(&seen, &[], Direction::Lower, split);
         if regrets.provisional {
             continue;
         }
         let too_low =
             |variant: usize| regrets.of(variant).is_some_and(|bound| bound < truth[variant] - least);
         // Where several are the best, it is missed with the last of them.
-        let best_lost = (0..all.len()).all(|variant| truth[variant] > least || regrets.beaten(variant));
+        let best_lost = (0..all.len()).all(|variant| truth[variant] > least || regrets.is_dominated(variant));
         ended.wrong |= best_lost || (0..all.len()).any(too_low);
-        left = (0..all.len()).map(|variant| leave && regrets.beaten(variant)).collect();
-        ended.possible = (0..all.len()).filter(|variant| !regrets.beaten(*variant)).collect();
+        left = (0..all.len()).map(|variant| leave && regrets.is_dominated(variant)).collect();
+        ended.possible = (0..all.len()).filter(|variant| !regrets.is_dominated(*variant)).collect();
         let choice = regrets.choose(&ended.possible).and_then(|choice| regrets.of(choice));
         if choice.is_some_and(|regret| regret <= WITHIN.ln_1p()) {
             break;

@@ -7,7 +7,7 @@ use super::noise::{Noise, SD, measurements};
 use super::{count, lower_limit_of_largest, parallel, state::State, stream, upper_limit};
 use crate::average::median;
 use crate::decision::{Answer, MOST_REGRET};
-use crate::regret::{self, Regrets};
+use crate::regret::Regrets;
 use crate::table::{LOOKS, cautious_bound};
 use crate::walsh::Walsh;
 use fsarena_core::sample::Direction;
@@ -198,7 +198,7 @@ fn errs(logs: &[Vec<f64>], cases: &[(f64, f64, Option<usize>)]) -> Vec<bool> {
 fn regrets(logs: &[Vec<f64>], rounds: usize) -> Regrets {
     let values: Vec<Vec<f64>> =
         logs.iter().map(|logs| logs[..rounds].iter().map(|log| log.exp()).collect()).collect();
-    regret::of(&values, &[], Direction::Lower, 1)
+    Regrets::compute(&values, &[], Direction::Lower, 1)
 }
 
 /// The answer where the noise is `spread` times as large, and all but the first variant cost `gap` more.

@@ -4,6 +4,7 @@
 use crate::failure::{Failure, Outcome};
 use crate::flags::{ListFormat, time};
 use crate::{output, progress::Progress, running::handle_signals};
+use fsarena_core::observations::claim_series;
 use fsarena_core::{exit::ExitCode, factor, record::RunRecord};
 use fsarena_core::{number::signed, row::Row};
 use fsarena_report::resolution::Resolution;
@@ -90,7 +91,7 @@ pub fn quoted(record: &RunRecord) -> Option<String> {
 }
 
 fn judge_idle(record: &RunRecord, further: Duration, format: ListFormat) -> Outcome {
-    let judged = judge_all(record, &record.plan.claims);
+    let judged = judge_all(claim_series(record, &record.plan.claims));
     let lines: Vec<Line> = judged.iter().map(|one| Line::of(record, one)).collect();
     output::rows(&lines, format)?;
     if format == ListFormat::Term {

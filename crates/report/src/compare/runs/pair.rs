@@ -2,10 +2,12 @@
 
 use crate::compare::order::{Order, Orders};
 use crate::{error::Error, number::plural, words::label};
+use fsarena_core::observations::{MetricSeries, has_data};
 use fsarena_core::{metric::Declared, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, analyse};
-use fsarena_stats::grid::{has_data, left_out};
-use fsarena_stats::{all_tasks, comparison::Comparison, ratio::Ratio, shift};
+use fsarena_stats::comparison::Comparison;
+use fsarena_stats::ratio::Ratio;
+use fsarena_stats::shift;
 
 /// The comparison of one task: b over a for each common variant, and the two orders.
 pub struct Task<'a> {
@@ -45,7 +47,7 @@ type Variants = Vec<(usize, usize)>;
 impl<'a> Side<'a> {
     /// A run, analysed by a metric.
     pub fn of(record: &'a RunRecord, metric: &str) -> Result<Side<'a>, Error> {
-        Ok(Side { record, analysis: analyse(record, metric)? })
+        Ok(Side { record, analysis: analyse(MetricSeries::of(record, metric)?) })
     }
 
     /// The values of a task, by variant and round.
@@ -107,15 +109,12 @@ impl<'a> Pair<'a> {
         let (a, b) = (self.a, self.b);
         let counts = |i: usize| a.record.tasks[i].in_totals && has_data(a.values(i));
         let tasks = tasks.iter().filter(|(i, j)| counts(*i) && has_data(b.values(*j)));
-        let of = |run: &'a Side, task: usize| (&run.record.tasks[task], run.values(task));
-        let (first, second): (Vec<_>, Vec<_>) = tasks.map(|(i, j)| (of(a, *i), of(b, *j))).unzip();
+        let (first, second): (Vec<usize>, Vec<usize>) = tasks.copied().unzip();
         let (overall_a, overall_b) = (a.analysis.overall.as_ref()?, b.analysis.overall.as_ref()?);
         if first.is_empty() {
             return None;
         }
-        let totals = |run: &Side, tasks| {
-            all_tasks::totals(run.record, &run.analysis.metric, &left_out(run.record), tasks)
-        };
+        let totals = |run: &Side, tasks: &[usize]| run.analysis.grid.totals(tasks);
         // The orders are those of each run's own total; they speak of the same work only if it has the same tasks.
         let same = overall_a.tasks == first.len() && overall_b.tasks == first.len();
         let orders = self.orders(&overall_a.main().comparison, &overall_b.main().comparison);

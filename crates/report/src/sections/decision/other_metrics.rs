@@ -2,11 +2,11 @@
 
 use super::headline::lead;
 use super::{Decision, cost, gain};
+use fsarena_core::observations::combine_tasks;
+use fsarena_core::observations::references;
 use fsarena_core::record::MetricSpec;
 use fsarena_core::sample::Direction;
-use fsarena_stats::analyse::combine_tasks;
-use fsarena_stats::grid::references;
-use fsarena_stats::regret;
+use fsarena_stats::regret::Regrets;
 use fsarena_stats::{decision::Answer, regret::Cost};
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ impl Decision<'_> {
         }
         let split = record.plan.error_split();
         let regrets =
-            regret::of(&values, &references(record), metric.direction, split).among(&self.candidates);
+            Regrets::compute(&values, &references(record), metric.direction, split).among(&self.candidates);
         if regrets.provisional {
             return None;
         }

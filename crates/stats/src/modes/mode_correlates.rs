@@ -1,9 +1,10 @@
-//! Why a variant has two modes: its place in the round, the variant before, or another reading that goes with them.
+//! What goes with the two modes of a variant: its place in the round, the variant before, or another reading.
 
 use crate::average::{mean, median};
-use crate::{grid::Grid, orders};
-use fsarena_core::{record::RunRecord, sample::Unit};
-use rand::seq::SliceRandom;
+use crate::carryover::{order_p_value, predecessors};
+use crate::simulate::stream;
+use fsarena_core::{observations::ReadingSeries, sample::Unit};
+use rand::{Rng, seq::SliceRandom};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -13,21 +14,21 @@ const ALPHA: f64 = 0.05;
 /// The number of neighbouring rounds among which clusters are permuted: readings drift, too.
 const NEIGHBOURS: usize = 5;
 
-/// The order and the reading that go with the clusters. The order of a round was drawn at random, so it causes what goes with it; a reading may be
-/// cause or effect.
+/// The order and the reading that go with the clusters. The order of a round was drawn at random, so it causes what goes with
+/// it; a reading may be cause or effect.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Why {
+pub struct ModeCorrelates {
     /// Whether the higher cluster has the later places, where the place matters.
     pub later_is_higher: Option<bool>,
     /// The variant after which the higher cluster is most frequent, where the variant before matters.
     pub after: Option<usize>,
     /// The reading that tells the clusters apart best.
-    pub associated: Option<Associated>,
+    pub associated: Option<AssociatedReading>,
 }
 
 /// A reading that differs between the clusters.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Associated {
+pub struct AssociatedReading {
     /// Its name.
     pub reading: String,
     /// Its medians in the lower and the higher cluster.
@@ -39,21 +40,30 @@ pub struct Associated {
 /// Whether the round of each column is in the higher cluster.
 type High = BTreeMap<usize, bool>;
 
-/// Explains the clusters, given as columns, of a task and variant.
-pub fn why(record: &RunRecord, grid: &Grid, of: (usize, usize), columns: &[Vec<usize>; 2]) -> Why {
-    let mut high: High = BTreeMap::new();
-    for (higher, columns) in [false, true].into_iter().zip(columns) {
-        high.extend(columns.iter().map(|column| (*column, higher)));
+impl ModeCorrelates {
+    /// Finds what goes with the clusters of a task and variant, given as columns, lower values first.
+    pub(super) fn of(
+        (task, variant): (usize, usize),
+        columns: &[Vec<usize>; 2],
+        orders: &[Vec<usize>],
+        readings: &[ReadingSeries],
+        seed: u64,
+    ) -> ModeCorrelates {
+        let mut high: High = BTreeMap::new();
+        for (higher, columns) in [false, true].into_iter().zip(columns) {
+            high.extend(columns.iter().map(|column| (*column, higher)));
+        }
+        let (later_is_higher, after) = by_order(orders, variant, &high, seed);
+        let rng = stream(seed, task as u64);
+        ModeCorrelates { later_is_higher, after, associated: associated(readings, &high, rng) }
     }
-    let (later_is_higher, after) = by_order(&orders::of(record, &grid.rounds), of.1, &high, record.plan.seed);
-    Why { later_is_higher, after, associated: associated(record, grid, of, &high) }
 }
 
 /// Whether place and predecessor matter, each at half of the 5%.
 fn by_order(orders: &[Vec<usize>], variant: usize, high: &High, seed: u64) -> (Option<bool>, Option<usize>) {
     let lag = |orders: &[Vec<usize>]| lag(orders, variant, high);
     let follows = |orders: &[Vec<usize>]| followers(orders, variant, high).0;
-    let matters = |of: &dyn Fn(&[Vec<usize>]) -> f64| orders::share(orders, seed, DRAWS, of) <= ALPHA / 2.0;
+    let matters = |of: &dyn Fn(&[Vec<usize>]) -> f64| order_p_value(orders, seed, DRAWS, of) <= ALPHA / 2.0;
     (
         matters(&|orders| lag(orders).abs()).then(|| lag(orders) > 0.0),
         matters(&follows).then(|| followers(orders, variant, high).1).flatten(),
@@ -76,7 +86,7 @@ fn lag(orders: &[Vec<usize>], variant: usize, high: &High) -> f64 {
 /// How unevenly the higher cluster follows the variants, and the one that it follows most.
 fn followers(orders: &[Vec<usize>], variant: usize, high: &High) -> (f64, Option<usize>) {
     let mut counts: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
-    for (column, (order, before)) in orders.iter().zip(orders::before(orders)).enumerate() {
+    for (column, (order, before)) in orders.iter().zip(predecessors(orders)).enumerate() {
         let places = order.iter().zip(before).filter(|(one, _)| **one == variant);
         for (_, before) in places {
             if let (Some(high), Some(before)) = (high.get(&column), before) {
@@ -91,38 +101,27 @@ fn followers(orders: &[Vec<usize>], variant: usize, high: &High) -> (f64, Option
 
 /// The count or amount that tells the clusters apart best, if better than in 95% of permutations among neighbouring rounds
 /// (the largest of all readings in each, as Westfall and Young 1993 have it).
-fn associated(record: &RunRecord, grid: &Grid, of: (usize, usize), high: &High) -> Option<Associated> {
-    let (samples, (task, variant)) = (&record.samples, of);
-    let mut rows: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-    for row in (0..samples.len()).filter(|row| samples.task[*row] as usize == task) {
-        let cell = &record.cells[samples.cell[row] as usize];
-        if cell.variant == variant {
-            rows.entry(cell.round).or_default().push(row);
-        }
-    }
-    let mut readings: Vec<(String, Unit, Vec<f64>)> = vec![];
-    for (info, column) in record.readings.iter().zip(&samples.values) {
-        let of_round =
-            |round: u32| rows.get(&round).map_or(f64::NAN, |rows| mean(rows.iter().map(|row| column[*row])));
-        let values: Vec<f64> = high.keys().map(|column| of_round(grid.rounds[*column])).collect();
+fn associated(readings: &[ReadingSeries], high: &High, mut rng: impl Rng) -> Option<AssociatedReading> {
+    let mut candidates: Vec<(&ReadingSeries, Vec<f64>)> = vec![];
+    for reading in readings {
+        let values: Vec<f64> = high.keys().map(|column| reading.values[*column]).collect();
         let known = values.iter().all(|value| value.is_finite());
         let varies = values.iter().any(|value| *value != values[0]);
-        if known && varies && matches!(info.unit, Unit::Bytes | Unit::Count) {
-            readings.push((info.id.clone(), info.unit, values));
+        if known && varies && matches!(reading.unit, Unit::Bytes | Unit::Count) {
+            candidates.push((reading, values));
         }
     }
     let labels: Vec<bool> = high.values().copied().collect();
     let largest =
-        |labels: &[bool]| readings.iter().map(|(.., values)| apart(values, labels)).fold(0.0, f64::max);
+        |labels: &[bool]| candidates.iter().map(|(_, values)| apart(values, labels)).fold(0.0, f64::max);
     let seen = largest(&labels) - 1e-12;
-    let mut rng = crate::simulate::stream(record.plan.seed, task as u64);
     let mut as_far = 1;
     for _ in 0..DRAWS {
         let mut labels = labels.clone();
         labels.chunks_mut(NEIGHBOURS).for_each(|rounds| rounds.shuffle(&mut rng));
         as_far += usize::from(largest(&labels) >= seen);
     }
-    if readings.is_empty() || as_far as f64 / (1 + DRAWS) as f64 > ALPHA {
+    if candidates.is_empty() || as_far as f64 / (1 + DRAWS) as f64 > ALPHA {
         return None;
     }
     let medians = |values: &[f64]| {
@@ -132,9 +131,9 @@ fn associated(record: &RunRecord, grid: &Grid, of: (usize, usize), high: &High) 
         })
     };
     let ratio = |[low, high]: [f64; 2]| ((high + 1.0) / (low + 1.0)).ln().abs();
-    let best = readings.iter().filter(|(.., values)| apart(values, &labels) >= seen);
-    let best = best.max_by(|a, b| ratio(medians(&a.2)).total_cmp(&ratio(medians(&b.2))))?;
-    Some(Associated { reading: best.0.clone(), medians: medians(&best.2), unit: best.1 })
+    let best = candidates.iter().filter(|(_, values)| apart(values, &labels) >= seen);
+    let (best, values) = best.max_by(|a, b| ratio(medians(&a.1)).total_cmp(&ratio(medians(&b.1))))?;
+    Some(AssociatedReading { reading: best.id.clone(), medians: medians(values), unit: best.unit })
 }
 
 /// How far two groups of values lie apart: twice the distance from ½ of the probability that a value of the one exceeds one
@@ -179,7 +178,7 @@ mod tests {
         let place = |order: &[usize]| order.iter().position(|one| *one == 0).unwrap();
         let late = high(&orders, |_, order| place(order) > 1);
         assert_eq!(by_order(&orders, 0, &late, 1).0, Some(true));
-        let before = orders::before(&orders);
+        let before = predecessors(&orders);
         let after_two = high(&orders, |column, order| before[column][place(order)] == Some(2));
         assert_eq!(by_order(&orders, 0, &after_two, 1).1, Some(2));
         let thirds = high(&orders, |column, _| column.is_multiple_of(3));

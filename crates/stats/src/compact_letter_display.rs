@@ -6,7 +6,7 @@
 /// The letters of each variant. `separated[i][j]` says whether i and j differ significantly; it must be symmetric.
 /// `order` lists the variants to be lettered, best first: the first of them has an `a`. Variants not listed get
 /// no letter.
-pub fn assign(separated: &[Vec<bool>], order: &[usize]) -> Vec<String> {
+pub fn compact_letter_display(separated: &[Vec<bool>], order: &[usize]) -> Vec<String> {
     let mut columns: Vec<Vec<bool>> = vec![vec![true; order.len()]];
     for i in 0..order.len() {
         for j in i + 1..order.len() {
@@ -76,25 +76,28 @@ mod tests {
 
     #[test]
     fn nothing_separated_is_one_letter() {
-        assert_eq!(assign(&matrix(3, &[]), &[2, 0, 1]), ["a", "a", "a"]);
+        assert_eq!(compact_letter_display(&matrix(3, &[]), &[2, 0, 1]), ["a", "a", "a"]);
     }
 
     #[test]
     fn all_separated_is_a_letter_each_in_order() {
-        assert_eq!(assign(&matrix(3, &[(0, 1), (0, 2), (1, 2)]), &[2, 0, 1]), ["b", "c", "a"]);
+        assert_eq!(
+            compact_letter_display(&matrix(3, &[(0, 1), (0, 2), (1, 2)]), &[2, 0, 1]),
+            ["b", "c", "a"]
+        );
     }
 
     #[test]
     fn a_chain_shares_letters() {
         // Only the ends differ significantly: not transitive.
-        assert_eq!(assign(&matrix(3, &[(0, 2)]), &[0, 1, 2]), ["a", "ab", "b"]);
+        assert_eq!(compact_letter_display(&matrix(3, &[(0, 2)]), &[0, 1, 2]), ["a", "ab", "b"]);
     }
 
     #[test]
     fn a_ring_with_a_gap() {
         // Left together: 0-2, 2-3, 3-1. A letter for each of these pairs.
         let separated = matrix(4, &[(0, 1), (0, 3), (1, 2)]);
-        assert_eq!(assign(&separated, &[0, 1, 2, 3]), ["a", "b", "ac", "bc"]);
+        assert_eq!(compact_letter_display(&separated, &[0, 1, 2, 3]), ["a", "b", "ac", "bc"]);
     }
 
     #[test]
@@ -105,7 +108,7 @@ mod tests {
             let chosen: Vec<_> =
                 pairs.iter().enumerate().filter(|(k, _)| bits >> k & 1 == 1).map(|(_, p)| *p).collect();
             let separated = matrix(5, &chosen);
-            let letters = assign(&separated, &[4, 2, 0, 1, 3]);
+            let letters = compact_letter_display(&separated, &[4, 2, 0, 1, 3]);
             assert!(letters[4].starts_with('a'), "{chosen:?} {letters:?}");
             for &(i, j) in &pairs {
                 let share = letters[i].chars().any(|c| letters[j].contains(c));
@@ -116,6 +119,6 @@ mod tests {
 
     #[test]
     fn variants_left_out_get_none() {
-        assert_eq!(assign(&matrix(3, &[(0, 2)]), &[2, 0]), ["b", "", "a"]);
+        assert_eq!(compact_letter_display(&matrix(3, &[(0, 2)]), &[2, 0]), ["b", "", "a"]);
     }
 }

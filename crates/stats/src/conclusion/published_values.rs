@@ -1,11 +1,94 @@
-//! Claims on published figures: single values, each with what it can be trusted to, or samples.
+//! Published figures: worked out again from the columns that they were made of, and claims on them. Figures are single values,
+//! each with what it can be trusted to, or samples.
 
 use crate::verdict::{self, Outcome, Region};
-use crate::{average::mean, mean_ratio::SharedCosts, pairs::log_ratios};
+use crate::{average::mean, mean_ratio::SharedCosts, ratio::log_ratios};
 use fsarena_core::average::Average;
 use fsarena_core::claim::{Claim, Extreme, Pair, Quantity, Relation, Right};
 use fsarena_core::plan::{TOTAL, WHOLES};
-use fsarena_core::{cell::TaskId, conclusion::Trust, metric, published::Published};
+use fsarena_core::published::{Derived, Figure, Published};
+use fsarena_core::{cell::TaskId, conclusion::Trust, metric};
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Recomputed {
+    /// Figures that could be worked out again.
+    pub figures: usize,
+    /// Those that do not follow.
+    pub misfits: Vec<Misfit>,
+}
+
+/// A figure that does not follow from those it was made of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Misfit {
+    /// When it was taken.
+    pub sample: String,
+    /// Of which variant.
+    pub variant: String,
+    /// What it should be: how it was made.
+    pub made: Derived,
+    /// As printed.
+    pub printed: f64,
+    /// Numerator and denominator, as printed.
+    pub above: f64,
+    /// By what.
+    pub below: f64,
+    /// The least and the most that the quotient can be, whatever was rounded off before printing.
+    pub follows: (f64, f64),
+}
+
+/// Works out every derived figure again. A figure follows where some values that print as its two sources have
+/// a quotient that prints as it. A column is printed in steps of the last digit of its most exact figure: a
+/// lone `48` in a column of `48.2` was `48.0`.
+pub fn recompute(published: &Published) -> Recomputed {
+    let mut all = Recomputed::default();
+    for made in &published.derived {
+        let half = |metric: &str| half_step(published, metric);
+        let (printed_half, above_half, below_half) =
+            (half(&made.metric), half(&made.above), half(&made.below));
+        for figure in published.rows.iter().filter(|row| row.metric == made.metric) {
+            let source = |metric: &str| published.sampled(&figure.sample, &figure.variant, metric);
+            let (Some(above), Some(below)) = (source(&made.above), source(&made.below)) else { continue };
+            all.figures += 1;
+            let low = (above.value - above_half).max(0.0) / (below.value + below_half);
+            let high = (above.value + above_half) / (below.value - below_half).max(0.0);
+            if figure.value + printed_half < low || figure.value - printed_half > high {
+                all.misfits.push(Misfit {
+                    sample: figure.sample.clone(),
+                    variant: figure.variant.clone(),
+                    made: made.clone(),
+                    printed: figure.value,
+                    above: above.value,
+                    below: below.value,
+                    follows: (low, high),
+                });
+            }
+        }
+    }
+    all
+}
+
+/// The figures that conclusions and comparisons may rest on: without fits and averages of others, and without those
+/// that do not follow from others together with their numerators, because either may be the wrong one.
+pub fn evidence(published: &Published) -> Published {
+    let misfits = recompute(published).misfits;
+    let is_misfit = |row: &Figure| {
+        misfits.iter().any(|misfit| {
+            (&misfit.sample, &misfit.variant) == (&row.sample, &row.variant)
+                && [&misfit.made.metric, &misfit.made.above].contains(&&row.metric)
+        })
+    };
+    let mut kept = published.clone();
+    kept.rows.retain(|row| row.kind.is_evidence() && !is_misfit(row));
+    kept
+}
+
+/// Half a step of the last digit that a column is printed with.
+fn half_step(published: &Published, metric: &str) -> f64 {
+    let of_metric = published.rows.iter().filter(|row| row.metric == metric);
+    let digits = of_metric.map(|row| row.decimals).max().unwrap_or(0);
+    0.5 * 10f64.powi(-i32::from(digits))
+}
 
 /// One claim of a conclusion on some figures.
 pub(super) struct Part {
@@ -28,20 +111,23 @@ impl Part {
 pub(super) fn judge(claim: &Claim, set: &str, sets: &[Published], trust: &Trust, rivals: &[&str]) -> Part {
     let Some(own) = sets.iter().find(|known| known.set == set) else { return Part::of_pair(None) };
     let figures = Figures { set, sets, trust };
-    let outcome = |rivals: &[&str]| match (&claim.relation, own.samples().is_empty()) {
-        (_, false) => sampled(claim, own),
-        (Relation::Pair(pair), true) => figures.pair(&claim.subject, pair),
-        (Relation::Extreme(extreme), true) => figures.extreme(&claim.subject, extreme, rivals),
+    let (subject, has_samples) = (&claim.subject, !own.samples().is_empty());
+    let extreme = match &claim.relation {
+        Relation::Pair(_) if has_samples => return Part::of_pair(sampled(claim, own)),
+        Relation::Pair(pair) => return Part::of_pair(figures.pair(subject, pair)),
+        Relation::Extreme(extreme) => extreme,
     };
-    let Relation::Extreme(extreme) = &claim.relation else { return Part::of_pair(outcome(&[])) };
     let mut rivals = rivals.to_vec();
     rivals.retain(|rival| *rival != extreme.variant);
-    let known = |rival: &&&str| match own.samples().is_empty() {
-        true => figures.value(&claim.subject, rival).is_some(),
-        false => own.rows.iter().any(|row| row.variant == **rival && row.metric == claim.subject.metric),
+    let outcome = if has_samples { sampled(claim, own) } else { figures.extreme(subject, extreme, &rivals) };
+    let is_known = |rival: &&&str| {
+        if has_samples {
+            own.rows.iter().any(|row| row.variant == **rival && row.metric == subject.metric)
+        } else {
+            figures.value(subject, rival).is_some()
+        }
     };
-    let outcome = outcome(&rivals);
-    let checked = if outcome.is_some() { rivals.iter().filter(known).count() } else { 0 };
+    let checked = if outcome.is_some() { rivals.iter().filter(is_known).count() } else { 0 };
     Part { outcome: outcome.filter(|_| checked > 0), checked, of: rivals.len() }
 }
 
@@ -114,10 +200,12 @@ impl Figures<'_> {
             rivals.iter().filter_map(|variant| Some(self.trust.ratio(own, self.value(subject, variant)?)));
         let rivals: Vec<(f64, f64)> =
             rivals.map(|(low, high)| if below { (low, high) } else { (-high, -low) }).collect();
-        let outcome = match () {
-            () if rivals.iter().any(|(low, _)| *low > 0.0) => Outcome::Refuted,
-            () if rivals.iter().all(|(_, high)| *high < 0.0) => Outcome::Held,
-            () => Outcome::Inconclusive,
+        let outcome = if rivals.iter().any(|(low, _)| *low > 0.0) {
+            Outcome::Refuted
+        } else if rivals.iter().all(|(_, high)| *high < 0.0) {
+            Outcome::Held
+        } else {
+            Outcome::Inconclusive
         };
         Some(outcome.turned(extreme.negated))
     }
@@ -236,5 +324,49 @@ mod tests {
         assert_eq!(said("elapsed[rate=5]: best is a", 8), Some(Held), "a rate of a run here");
         assert_eq!(said("elapsed: a < b", 7), Some(Inconclusive), "under 8 nothing is decided");
         assert_eq!(said("system: a < b", 8), None);
+    }
+
+    fn misfits(lines: &str) -> Vec<String> {
+        let csv = format!(
+            "sample,filesystem,cpu_percent,requests_per_s,cost = cpu_percent / requests_per_s\n{lines}"
+        );
+        let all = recompute(&parse("old", &csv, &Default::default()).unwrap()[0]);
+        assert_eq!(all.figures, lines.lines().count());
+        all.misfits.into_iter().map(|misfit| format!("{} {}", misfit.sample, misfit.variant)).collect()
+    }
+
+    #[test]
+    fn what_rounding_explains_follows() {
+        // 7.6/28.2 = 0.2695; with ±0.05 from 0.2673 to 0.2718, and 0.27 may be 0.265 to 0.275.
+        assert!(misfits("s,a,7.6,28.2,0.27\n").is_empty());
+        assert_eq!(misfits("s,a,7.6,28.2,0.28\ns,b,7.6,28.2,0.26\n"), ["s a", "s b"]);
+    }
+
+    #[test]
+    fn a_column_has_the_digits_of_its_most_exact_figure() {
+        // 14.5/48: 0.30 alone, were 48 exact to a tenth; 0.305 if it were anything from 47.5 on.
+        assert_eq!(misfits("s,a,14.5,48,0.31\nt,a,14.5,48.2,0.30\n"), ["s a"]);
+        assert!(misfits("s,a,14.5,48,0.31\n").is_empty());
+    }
+
+    #[test]
+    fn what_does_not_follow_is_no_evidence_nor_is_its_numerator() {
+        let csv = "sample,filesystem,cpu_percent,requests_per_s,cost = cpu_percent / requests_per_s\n\
+                   s,a,7.6,28.2,0.28\nt,a,7.6,28.2,0.27\n";
+        let kept = evidence(&parse("old", csv, &Default::default()).unwrap()[0]);
+        let kept: Vec<_> = kept.rows.iter().map(|row| format!("{} {}", row.sample, row.metric)).collect();
+        assert_eq!(kept, ["s requests", "t cpu", "t requests", "t cost"]);
+    }
+
+    #[test]
+    fn the_figures_of_the_proxies() {
+        let csv = include_str!("../../../../studies/wilton/published.csv");
+        let all = recompute(&parse("wilton", csv, &Default::default()).unwrap()[0]);
+        assert_eq!((all.figures, all.misfits.len()), (132, 2));
+        // By hand: 8.4/28 = 0.300, printed as 0.17; 10.4/28.2 = 0.369, printed as 0.15.
+        let cells: Vec<_> =
+            all.misfits.iter().map(|m| (m.variant.as_str(), m.made.metric.as_str(), m.printed)).collect();
+        assert_eq!(cells, [("reiserfs", "system_per_request", 0.17), ("ext3", "iowait_per_request", 0.15)]);
+        assert!(all.misfits.iter().all(|misfit| misfit.sample == "daily-average"));
     }
 }
