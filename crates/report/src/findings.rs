@@ -7,9 +7,10 @@ mod tables;
 mod words;
 
 use crate::{document::Document, page::Page};
+use fsarena_stats::matrix::Analysis;
 use fsarena_stats::matrix::cells::{At, Matrix};
+use fsarena_stats::matrix::finding::Flag;
 use fsarena_stats::matrix::finding::{Finding, Part, Standing};
-use fsarena_stats::{matrix::Analysis, matrix::rule::Flag};
 use serde_json::{Value, json};
 use summary::{grounds, summary, told};
 use words::Speaker;

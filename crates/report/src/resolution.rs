@@ -2,7 +2,7 @@
 
 use fsarena_core::observations::Grid;
 use fsarena_core::{exit::ExitCode, number, plan::Backing, record::RunRecord, row::Row};
-use fsarena_stats::identical::{chance, verdicts};
+use fsarena_stats::power::{chance_of_false_verdicts, identical_verdicts};
 use fsarena_stats::power::{resolvable, rounds_for, spread};
 use fsarena_stats::ratio::log_ratios;
 use fsarena_stats::sequential::{Centre, found_at};
@@ -130,7 +130,7 @@ impl Resolution {
         }
         let d = |variants: &[Vec<f64>], at: usize| log_ratios(&variants[0], &variants[at]).d;
         let identical: Vec<Vec<f64>> = measured.values().map(|variants| d(variants, 1)).collect();
-        let (verdicts, false_verdicts) = verdicts(&identical, rounds);
+        let (verdicts, false_verdicts) = identical_verdicts(&identical, rounds);
         let (mut noise, mut power) = (vec![], vec![]);
         for ((task, metric), variants) in &measured {
             noise.extend(noise_of(task, metric, &d(variants, 1)));
@@ -145,7 +145,7 @@ impl Resolution {
             rounds,
             verdicts,
             false_verdicts,
-            chance: chance(&identical, rounds, false_verdicts, seed),
+            chance: chance_of_false_verdicts(&identical, rounds, false_verdicts, seed),
             noise,
             power,
         }

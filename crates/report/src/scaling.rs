@@ -6,8 +6,9 @@ pub(crate) mod words;
 
 use crate::document::{Document, Table, row};
 use crate::{number::three, page::Page};
-use fsarena_stats::scaling::choice::{Fit, MISFIT};
-use fsarena_stats::scaling::{Scaling, laws::Law, saturation::Doubling};
+use fsarena_stats::scaling::laws::Law;
+use fsarena_stats::scaling::laws::{Fit, MISFIT};
+use fsarena_stats::scaling::{Doubling, Scaling};
 use fsarena_stats::table::FIRST_LOOK;
 use serde_json::{Value, json};
 use words::{grounds, overview};

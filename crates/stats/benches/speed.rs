@@ -5,7 +5,7 @@ use fsarena_core::claim::{Claim, Relation};
 use fsarena_stats::evalue::{self, e_bh};
 use fsarena_stats::simulate::noise::{Noise, Order, differences};
 use fsarena_stats::simulate::selftest::{RUNS, selftest};
-use fsarena_stats::{ranks::simultaneous, simulate::stream, verdict::judge, walsh::Walsh};
+use fsarena_stats::{hodges_lehmann::Walsh, ranks::simultaneous, simulate::stream, verdict::judge};
 use std::process::{Command, Stdio};
 use std::{hint::black_box, io::Write, time::Instant};
 

@@ -10,7 +10,7 @@
 //! had no part in finding it: the first [`FRESH`] after the shortest beginning of the series in which it is found. The
 //! Mann–Whitney test says, once and on one side, whether they lie beyond the values before the change.
 
-use crate::{average::median, shift::mann_whitney};
+use crate::{average::median, hodges_lehmann::mann_whitney};
 use chacha20::ChaCha8Rng;
 use rand::{SeedableRng, seq::SliceRandom};
 

@@ -3,8 +3,8 @@
 pub use crate::average::median;
 use crate::ratio::{LogRatios, Ratio, log_ratios};
 use crate::{
-    compact_letter_display::compact_letter_display, mean_ratio::MeanRatio, sequential::separated,
-    table::FIRST_LOOK, walsh::Walsh,
+    compact_letter_display::compact_letter_display, hodges_lehmann::Walsh, mean_ratio::MeanRatio,
+    sequential::separated, table::FIRST_LOOK,
 };
 use fsarena_core::sample::Direction;
 

@@ -3,7 +3,7 @@
 use crate::comparison::{Comparison, compare_with};
 use crate::ranks::{rank_sets, simultaneous};
 use crate::simulate::{MANY, stream};
-use crate::{analyse::Analysis, table::FIRST_LOOK, walsh::Walsh};
+use crate::{analyse::Analysis, hodges_lehmann::Walsh, table::FIRST_LOOK};
 use fsarena_core::{cell::TaskInfo, observations::VariantValues, sample::Direction};
 use rand::RngExt;
 

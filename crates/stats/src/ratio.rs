@@ -1,6 +1,6 @@
 //! Paired differences within rounds, and ratios with their confidence intervals.
 
-use crate::{table, walsh::Walsh};
+use crate::{hodges_lehmann::Walsh, table};
 use serde::Serialize;
 
 /// The within-round log ratios of two variants.

@@ -7,7 +7,7 @@
 
 use crate::mean_ratio::{FIRST_ROUND, SharedCosts};
 use crate::table::{self, FIRST_LOOK};
-use crate::{ranks::pairs, ratio::log_ratios, walsh::Walsh};
+use crate::{hodges_lehmann::Walsh, ranks::pairs, ratio::log_ratios};
 use fsarena_core::sample::Direction;
 
 /// The regret of every variant on one quantity.

@@ -4,9 +4,9 @@ use crate::drawing::{Axis, Chart, Mark, Panel};
 use crate::{number::three, seen::Seen, words::not_drawn};
 use fsarena_core::observations::Grid;
 use fsarena_core::{metric, sample::Unit};
+use fsarena_stats::cost::Line;
+use fsarena_stats::cost::PerRequest;
 use fsarena_stats::cost::Windows;
-use fsarena_stats::cost::line::Line;
-use fsarena_stats::cost::per_request::PerRequest;
 
 /// The metrics that are a cost of a request.
 const COSTS: [&str; 4] = ["user_per_request", "system_per_request", "cpu_per_request", "iowait_per_request"];

@@ -6,9 +6,9 @@ use crate::difference::{Finding, ratio_cell};
 use crate::document::{Cell, Document, Table, labelled, row};
 use crate::number::{self, plural, three};
 use fsarena_core::{names::distinct, sample::Direction};
-use fsarena_stats::cost::compare::{Answer, FEWEST, Method, compare};
+use fsarena_stats::cost::{Answer, FEWEST, Method, compare};
 use fsarena_stats::cost::{Estimate, Windows};
-use fsarena_stats::{cost::line::Line, cost::per_request::PerRequest};
+use fsarena_stats::cost::{Line, PerRequest};
 use serde_json::{Value, json};
 
 /// Something that spends.

@@ -10,9 +10,9 @@ use crate::number::{percent, plural, three};
 use fsarena_core::names::{distinct, nearest, unknown};
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;
+use fsarena_stats::hodges_lehmann::independent_ratio;
 use fsarena_stats::ratio::{Ratio, log_ratios};
 use fsarena_stats::sequential::Centre;
-use fsarena_stats::shift;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -103,7 +103,7 @@ fn row<'a>(a: &'a Series, b: &'a Series, margin: f64) -> Row<'a> {
             (ratio, Finding::of(ratio, narrow, margin))
         }
         _ => {
-            let ratio = shift::ratio(&a.values, &b.values);
+            let ratio = independent_ratio(&a.values, &b.values);
             (ratio, Finding::of_independent(ratio, margin))
         }
     };

@@ -4,7 +4,7 @@ use super::figures::{extent, interval, iops, less, megabytes, more, range, size,
 use crate::number::percent;
 use fsarena_stats::matrix::cells::{At, Matrix};
 use fsarena_stats::matrix::finding::{Finding, Part};
-use fsarena_stats::matrix::rule::{Flag, Rule};
+use fsarena_stats::matrix::finding::{Flag, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Says findings about a matrix.

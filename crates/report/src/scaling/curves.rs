@@ -5,7 +5,7 @@ use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::observations::left_out;
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{factor, published::Published};
-use fsarena_stats::scaling::series::{self, Row, Series};
+use fsarena_stats::scaling::{Row, Series, SeriesError};
 use fsarena_stats::scaling::{Scaling, analyse};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -76,10 +76,10 @@ pub fn of_run(record: &RunRecord, metric: Option<&str>) -> Result<Curves, Error>
     let curve = |(key, (variant, rows)): (&_, &(usize, Vec<Row>))| {
         Series::new(&name(key), rows).map(|series| Curve { series, variant: *variant })
     };
-    let mut curves: Vec<Result<Curve, series::Error>> = found.iter().map(curve).collect();
+    let mut curves: Vec<Result<Curve, SeriesError>> = found.iter().map(curve).collect();
     if curves.iter().any(Result::is_ok) {
         // A variant that failed early has no curve; the others have theirs.
-        curves.retain(|curve| !matches!(curve, Err(series::Error::OneNumber { .. })));
+        curves.retain(|curve| !matches!(curve, Err(SeriesError::OneNumber { .. })));
     }
     Ok(Curves { metric, zeros, curves: curves.into_iter().collect::<Result<_, _>>()? })
 }

@@ -2,7 +2,7 @@
 
 use crate::document::{Table, row};
 use crate::number::{percent, plural, three};
-use fsarena_stats::scaling::choice::{Choice, DECISIVE, Fit, MISFIT};
+use fsarena_stats::scaling::laws::{Choice, DECISIVE, Fit, MISFIT};
 use fsarena_stats::{scaling::Scaling, scaling::laws::Law};
 
 /// What the intervals stand on.
@@ -178,7 +178,7 @@ fn peak(one: &Scaling) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_stats::{scaling::analyse, scaling::series::Series};
+    use fsarena_stats::scaling::{Series, analyse};
 
     fn said(points: &[(f64, f64)]) -> Vec<String> {
         let rows: Vec<(f64, u32, f64)> = points.iter().map(|(n, x)| (*n, 0, *x)).collect();

@@ -6,8 +6,8 @@ use fsarena_core::observations::{MetricSeries, has_data};
 use fsarena_core::{metric::Declared, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::comparison::Comparison;
+use fsarena_stats::hodges_lehmann::independent_ratio;
 use fsarena_stats::ratio::Ratio;
-use fsarena_stats::shift;
 
 /// The comparison of one task: b over a for each common variant, and the two orders.
 pub struct Task<'a> {
@@ -127,7 +127,7 @@ impl<'a> Pair<'a> {
     }
 
     fn ratios(&self, a: &[Vec<f64>], b: &[Vec<f64>]) -> Vec<Option<Ratio>> {
-        self.variants.iter().map(|(i, j)| shift::ratio(&a[*i], &b[*j])).collect()
+        self.variants.iter().map(|(i, j)| independent_ratio(&a[*i], &b[*j])).collect()
     }
 
     fn orders(&self, a: &'a Comparison, b: &'a Comparison) -> Option<Orders<'a>> {

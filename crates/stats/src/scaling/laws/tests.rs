@@ -3,7 +3,7 @@
 //! hinge by a grid of 200,001 knees. F and p by `scipy.stats.f.sf`.
 
 use super::*;
-use super::{super::laws::Law, super::series::Series, super::series::tests::plain};
+use crate::scaling::{Series, tests::plain};
 
 const N: [f64; 8] = [1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0];
 const USL: [[f64; 8]; 3] = [
