@@ -31,7 +31,7 @@ mod parse;
 mod statement;
 
 pub use parse::parse_all;
-pub use statement::{Claim, ClaimError, End, Extreme, Op, Pair, Quantity, Relation, Right};
+pub use statement::{Claim, ClaimError, ClaimOutcome, End, Extreme, Op, Pair, Quantity, Relation, Right};
 
 #[cfg(test)]
 mod tests;

@@ -2,9 +2,9 @@
 //! it.
 
 use crate::cell::{Cell, CellId, Variant};
-use crate::event::{Cause, CellEvent, ClaimStatus, Event, Note, NoteKind, Outcome, VariantExit};
+use crate::event::{Cause, CellEvent, ClaimStatus, Event, Note, NoteKind, Outcome, SpentOn, VariantExit};
 use crate::plan::Plan;
-use crate::record::{CellRecord, MOST_READINGS, MetricSpec, RunRecord, RunStatus, TOTAL};
+use crate::record::{CellRecord, MOST_READINGS, MetricSpec, RunRecord, RunStatus};
 use crate::sample::{Direction, Sample, Unit};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -62,7 +62,7 @@ pub struct CellState {
     /// Its notes so far.
     pub notes: Vec<Note>,
     /// Time by what it was spent on, in nanoseconds.
-    pub spent: Vec<(String, u64)>,
+    pub spent: Vec<(SpentOn, u64)>,
 }
 
 /// A claim over the rounds.
@@ -199,7 +199,10 @@ impl RunState {
             outcome: outcome.clone(),
             host: self.record.hosts.len().saturating_sub(1),
             started_at: ended.begun_at,
-            spent: [(TOTAL.into(), total.as_nanos() as u64)].into_iter().chain(ended.spent.clone()).collect(),
+            spent: [(SpentOn::Total, total.as_nanos() as u64)]
+                .into_iter()
+                .chain(ended.spent.clone())
+                .collect(),
         });
         let round = Some(ended.cell.round);
         self.record.notes.extend(notes.into_iter().map(|note| (round, note)));
@@ -235,9 +238,9 @@ impl CellState {
             CellEvent::Phase { name } => self.phase.clone_from(name),
             CellEvent::Sample(sample) => self.samples.push(sample.clone()),
             CellEvent::Note(note) => self.notes.push(note.clone()),
-            CellEvent::Spent { what, ns } => match self.spent.iter_mut().find(|(name, _)| name == what) {
+            CellEvent::Spent { what, ns } => match self.spent.iter_mut().find(|(of, _)| of == what) {
                 Some((_, sum)) => *sum = sum.saturating_add(*ns),
-                None => self.spent.push((what.clone(), *ns)),
+                None => self.spent.push((*what, *ns)),
             },
             CellEvent::Reading(_) | CellEvent::Command(_) | CellEvent::Profile { .. } => {}
         }

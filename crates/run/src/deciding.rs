@@ -1,9 +1,9 @@
 //! Which claims are open, and which variants the next round runs to decide them.
 
 use fsarena_core::claim::{Claim, Relation};
-use fsarena_core::event::ClaimStatus;
+use fsarena_core::event::{ClaimStatus, SpentOn};
 use fsarena_core::observations::claim_series;
-use fsarena_core::record::{RunRecord, TOTAL};
+use fsarena_core::record::RunRecord;
 use fsarena_stats::comparison::median;
 use fsarena_stats::judge::{Judged, judge_all};
 use fsarena_stats::{power, table::FIRST_LOOK, verdict::Region};
@@ -92,7 +92,7 @@ pub fn cost(record: &RunRecord, variants: &Names) -> f64 {
 fn seconds(record: &RunRecord, variant: &str) -> f64 {
     let mine = || record.cells.iter().filter(|cell| record.name(cell.variant) == variant);
     let rounds: BTreeSet<u32> = mine().map(|cell| cell.round).collect();
-    let total: u64 = mine().map(|cell| cell.spent_on(TOTAL)).sum();
+    let total: u64 = mine().map(|cell| cell.spent_on(SpentOn::Total)).sum();
     total as f64 / 1e9 / rounds.len().max(1) as f64
 }
 
@@ -102,7 +102,7 @@ pub fn quickest(record: &RunRecord, variant: &str) -> Option<f64> {
     let once = |name: &str| {
         let mut rounds: BTreeMap<u32, u64> = BTreeMap::new();
         for cell in record.cells.iter().filter(|cell| record.name(cell.variant) == name) {
-            *rounds.entry(cell.round).or_default() += cell.spent_on(TOTAL);
+            *rounds.entry(cell.round).or_default() += cell.spent_on(SpentOn::Total);
         }
         Some((rounds.values().copied().min()? as f64 / 1e9, rounds.len()))
     };
@@ -155,7 +155,7 @@ pub fn standing(record: &RunRecord) -> Vec<ClaimStatus> {
         .into_iter()
         .map(|judged| ClaimStatus {
             claim: judged.claim.text.clone(),
-            outcome: judged.outcome().name().to_string(),
+            outcome: judged.outcome(),
             open: judged.open(),
             rounds: judged.verdict.map_or(0, |verdict| verdict.rounds as u32),
             provisional: judged.verdict.is_none_or(|verdict| verdict.provisional),
@@ -250,7 +250,7 @@ mod tests {
     fn who_watches_sees_every_claim() {
         let (record, _) = record(&THREE, &["touch.elapsed: ext2 < xfs", "touch.user: ext2 < xfs"], 8);
         let standing = standing(&record);
-        assert_eq!((standing[0].outcome.as_str(), standing[0].open, standing[0].rounds), ("held", false, 8));
-        assert_eq!((standing[1].outcome.as_str(), standing[1].effect), ("inconclusive", None));
+        assert_eq!((standing[0].outcome.name(), standing[0].open, standing[0].rounds), ("held", false, 8));
+        assert_eq!((standing[1].outcome.name(), standing[1].effect), ("inconclusive", None));
     }
 }

@@ -111,7 +111,7 @@ pub fn by_priority(plan: &Plan, variants: &[Variant]) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::testing::record;
-    use fsarena_core::record::TOTAL;
+    use fsarena_core::event::SpentOn;
 
     fn left(seconds: &[(&str, f64)], rounds: u32, round: u32, within: f64) -> (Vec<String>, Option<String>) {
         let (record, live) = record(seconds, &[], rounds);
@@ -170,7 +170,7 @@ mod tests {
             (outlook.variants.into_iter().collect::<Vec<_>>(), outlook.no_room.len(), outlook.needed)
         };
         let ext4 = record.cells.iter_mut().find(|cell| record.variants[cell.variant].name == "ext4").unwrap();
-        ext4.spent = vec![(TOTAL.into(), 19_000_000_000)];
+        ext4.spent = vec![(SpentOn::Total, 19_000_000_000)];
         // Six variants are 5 rivals: 10 rounds, of which 9 are left, of 5·2 s and at most 6 s.
         assert_eq!(kept(&record, 150.0), (names.map(String::from).to_vec(), 0, 10));
         let three = ["btrfs", "ext4", "xfs"].map(String::from).to_vec();

@@ -9,6 +9,7 @@ use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, tasks};
 use crate::{layout::filesystem_of, protocol::Request, work::workload};
 use fsarena_core::cell::{TaskInfo, Variant, WorkloadPlan};
+use fsarena_core::event::SpentOn;
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::{factor, matrix, sample::TaskOutput};
 use fsarena_fs::{def::CheckDef, filesystems};
@@ -106,7 +107,9 @@ pub fn back(kernel: &SysRoot, request: &Request, bench: &mut Bench) -> Done {
     bench.wait_until_idle("fsck");
     let info = lifecycle("fsck", "Check the filesystem");
     let full = |log: Log| checking.run(checking.check.full).expect(log).map(|_| TaskOutput::default());
-    bench.measure(&info, "timed", full, || Ok(())).map_err(|error: Error| Failed::from(error).of("fsck"))
+    bench
+        .measure(&info, SpentOn::Timed, full, || Ok(()))
+        .map_err(|error: Error| Failed::from(error).of("fsck"))
 }
 
 /// The check of a filesystem on its device.

@@ -6,7 +6,7 @@
 use crate::bench::{Bench, lifecycle};
 use crate::executor::{Done, Failed, Log};
 use crate::protocol::MountRequest;
-use fsarena_core::event::{Cause, CommandRecord, Note, NoteKind};
+use fsarena_core::event::{Cause, CommandRecord, Note, NoteKind, SpentOn};
 use fsarena_core::sample::{Readings, TaskOutput};
 use fsarena_core::{cell::TaskInfo, metric::reading};
 use fsarena_sys::device::{self, BlockDevice};
@@ -72,7 +72,7 @@ pub fn mount_task(
         size.into_iter().for_each(|size| space.set(reading::DEVICE_SIZE, size as f64));
         Ok::<_, Error>(TaskOutput { peak_bytes, ..TaskOutput::from(space) })
     };
-    bench.measure(info, "lifecycle", work, || sync_all(&[&request.target]))?;
+    bench.measure(info, SpentOn::Lifecycle, work, || sync_all(&[&request.target]))?;
     if let Some(journal) = &request.journal
         && !device::is_claimed(journal)?
     {
@@ -90,7 +90,7 @@ pub fn mount_task(
 pub fn unmount_task(request: &MountRequest, bench: &mut Bench) -> Done {
     bench.wait_until_idle("unmount");
     let work = |log: Log| unmount(request, log).map(|()| TaskOutput::default());
-    Ok(bench.measure(&lifecycle("unmount", "Unmount"), "lifecycle", work, || Ok(()))?)
+    Ok(bench.measure(&lifecycle("unmount", "Unmount"), SpentOn::Lifecycle, work, || Ok(()))?)
 }
 
 /// Flushes the filesystems that carry these directories, and bare devices by themselves.

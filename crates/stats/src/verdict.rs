@@ -188,43 +188,8 @@ fn negligible(centre: &Centre, factor: f64, margin: Option<f64>) -> bool {
     !Region::around(factor, 0.0).meets(centre.wide) && matters_not(centre, factor, margin)
 }
 
-/// What became of a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// The data show it.
-    Held,
-    /// The data show the opposite.
-    Refuted,
-    /// Neither: see [`Verdict::excludes`].
-    Inconclusive,
-    /// A difference was claimed, and there is none that matters.
-    Equivalent,
-}
-
-impl Outcome {
-    /// Every outcome, in the order of reports.
-    pub const ALL: [Outcome; 4] =
-        [Outcome::Held, Outcome::Refuted, Outcome::Equivalent, Outcome::Inconclusive];
-
-    /// The word for it in every output.
-    pub fn name(self) -> &'static str {
-        match self {
-            Outcome::Held => "held",
-            Outcome::Refuted => "refuted",
-            Outcome::Inconclusive => "inconclusive",
-            Outcome::Equivalent => "equivalent",
-        }
-    }
-
-    /// The opposite of what was shown, where the claim is negated.
-    pub(crate) fn turned(self, negated: bool) -> Outcome {
-        match self {
-            Outcome::Held if negated => Outcome::Refuted,
-            Outcome::Refuted if negated => Outcome::Held,
-            outcome => outcome,
-        }
-    }
-}
+/// The outcome of a judged claim.
+pub use fsarena_core::claim::ClaimOutcome as Outcome;
 
 /// The exit code that all claims together call for: a refuted one before an inconclusive one. Equivalence is an
 /// answer.

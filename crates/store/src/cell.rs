@@ -5,7 +5,7 @@ use fsarena_core::cell::{Cell, TaskInfo, Variant};
 use fsarena_core::event::{Note, Outcome};
 use fsarena_core::sample::{MetricSpec, ReadingDef, Sample};
 use fsarena_core::series::{Latency, Point};
-use fsarena_core::{record::TOTAL, state::CellState};
+use fsarena_core::{event::SpentOn, state::CellState};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -32,7 +32,7 @@ impl OpenCell {
         metrics: &Metrics,
     ) -> rusqlite::Result<()> {
         let CellState { cell, begun_at, samples, notes, mut spent, .. } = self.state;
-        spent.insert(0, (TOTAL.into(), self.begun.elapsed().as_nanos() as u64));
+        spent.insert(0, (SpentOn::Total, self.begun.elapsed().as_nanos() as u64));
         let hash = cell.id().0;
         db.execute("DELETE FROM cell WHERE hash = ?1", [&hash])?;
         let (outcome, spent, variant) = (json(outcome), json(&spent), intern_variant(db, &cell.variant)?);

@@ -33,6 +33,45 @@ pub struct Claim {
     pub average: Average,
 }
 
+/// The outcome of a claim after some rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClaimOutcome {
+    /// The data show it.
+    Held,
+    /// The data show the opposite.
+    Refuted,
+    /// Neither: the data allow both.
+    Inconclusive,
+    /// A difference was claimed, and there is none that matters.
+    Equivalent,
+}
+
+impl ClaimOutcome {
+    /// Every outcome, in the order of reports.
+    pub const ALL: [ClaimOutcome; 4] =
+        [ClaimOutcome::Held, ClaimOutcome::Refuted, ClaimOutcome::Equivalent, ClaimOutcome::Inconclusive];
+
+    /// The word for it in every output.
+    pub fn name(self) -> &'static str {
+        match self {
+            ClaimOutcome::Held => "held",
+            ClaimOutcome::Refuted => "refuted",
+            ClaimOutcome::Inconclusive => "inconclusive",
+            ClaimOutcome::Equivalent => "equivalent",
+        }
+    }
+
+    /// The outcome of a claim with or without `not`, from the outcome without it.
+    pub fn turned(self, negated: bool) -> ClaimOutcome {
+        match self {
+            ClaimOutcome::Held if negated => ClaimOutcome::Refuted,
+            ClaimOutcome::Refuted if negated => ClaimOutcome::Held,
+            outcome => outcome,
+        }
+    }
+}
+
 /// Something measured.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Quantity {

@@ -4,7 +4,8 @@ use super::head::{MACHINES, place};
 use crate::document::{Cell, Part, Table, row};
 use crate::number::{percent, with_unit};
 use crate::section::{Chapter, Detail, Document, Report, Section};
-use fsarena_core::record::{RunRecord, TOTAL};
+use fsarena_core::event::SpentOn;
+use fsarena_core::record::RunRecord;
 use fsarena_core::{event::NoteKind, sample::Unit};
 use std::collections::BTreeMap;
 
@@ -117,10 +118,10 @@ fn orders(record: &RunRecord) -> Vec<String> {
 /// The parts of the time of all cells; what no part names is called "other".
 fn shares(record: &RunRecord) -> Vec<(&str, String)> {
     let mut parts: BTreeMap<&str, u64> = BTreeMap::new();
-    for (name, ns) in record.cells.iter().flat_map(|cell| &cell.spent) {
-        *parts.entry(name).or_default() += ns;
+    for (part, ns) in record.cells.iter().flat_map(|cell| &cell.spent) {
+        *parts.entry(part.name()).or_default() += ns;
     }
-    let Some(total) = parts.remove(TOTAL).filter(|total| *total > 0) else { return vec![] };
+    let Some(total) = parts.remove(SpentOn::Total.name()).filter(|total| *total > 0) else { return vec![] };
     let other = total.saturating_sub(parts.values().sum());
     let show = |ns: u64| {
         let seconds = with_unit(ns as f64, Unit::Nanoseconds);

@@ -8,8 +8,9 @@ use crate::number::{beside, percent, plural};
 use crate::report::Current;
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{either, few, is_synced_time, is_time, rounds_needed, sentence};
+use fsarena_core::event::SpentOn;
 use fsarena_core::plan::{Backing, Emulator};
-use fsarena_core::record::{MetricSpec, TOTAL};
+use fsarena_core::record::MetricSpec;
 use fsarena_core::sample::Direction;
 use fsarena_stats::analyse::{Analysis, Overall};
 use fsarena_stats::decision::{Answer, MOST_REGRET};
@@ -273,7 +274,7 @@ impl Decision<'_> {
 
     /// `about 3 min`: the time of rounds at the pace so far.
     fn time_for(&self, rounds: usize) -> String {
-        let spent: u64 = self.report.record.cells.iter().map(|cell| cell.spent_on(TOTAL)).sum();
+        let spent: u64 = self.report.record.cells.iter().map(|cell| cell.spent_on(SpentOn::Total)).sum();
         let so_far = self.analysis.grid.rounds.len().max(1);
         format!("about {} min", (spent as f64 / so_far as f64 * rounds as f64 / 60e9).ceil())
     }

@@ -70,7 +70,7 @@ impl Starting<'_> {
         let begun = Instant::now();
         let unrecorded = Machine { record: None, ..machine.clone() };
         let kept = booted.beginning(&unrecorded, cell.config, cell.asked, self.packer, self.running)?;
-        emit(CellEvent::Spent { what: hearing::SPENT.into(), ns: begun.elapsed().as_nanos() as u64 });
+        emit(CellEvent::Spent { what: hearing::SPENT, ns: begun.elapsed().as_nanos() as u64 });
         let Some(snapshot) = kept else {
             return match cancel::requested() {
                 Some(_) => Ok(End::unstarted(Outcome::Interrupted)),

@@ -3,7 +3,7 @@
 use crate::child::{ASKED, LISTEN, group_of};
 use crate::executor::{Emit, Failed, Result};
 use crate::protocol::Line;
-use fsarena_core::event::{Cause, CellEvent, Outcome};
+use fsarena_core::event::{Cause, CellEvent, Outcome, SpentOn};
 use fsarena_core::plan::GuestPlan;
 use fsarena_guest::launch::{Guest, Heard, Launch};
 use fsarena_guest::{config::GOING_ON, console::LastWords};
@@ -21,7 +21,7 @@ const FIRST: &str = "mount";
 /// What stands between why a guest failed and the last lines of its console.
 pub const CONSOLE: &str = "; the end of its console:\n";
 /// What the time of booting is called.
-pub const SPENT: &str = "boot";
+pub const SPENT: SpentOn = SpentOn::Boot;
 
 /// The run that a guest belongs to.
 #[derive(Clone, Copy)]
@@ -81,7 +81,7 @@ pub fn hear(running: Running, launch: Launch, cut: Option<Duration>, emit: Emit)
         }
     })?;
     if let Some(boot) = boot {
-        emit(CellEvent::Spent { what: SPENT.into(), ns: boot.as_nanos() as u64 });
+        emit(CellEvent::Spent { what: SPENT, ns: boot.as_nanos() as u64 });
     }
     let outcome = match heard {
         Ok((Outcome::Failed { why, cause }, words))
