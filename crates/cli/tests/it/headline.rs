@@ -1,7 +1,7 @@
 //! The headline through the real binary, on stored runs whose times are planted.
 
 use crate::common::{Place, stored};
-use fsarena_core::schedule::mix;
+use fsarena_core::{metric::reading, schedule::mix};
 use fsarena_store::RunDir;
 
 /// The first lines of the report of a run, unbroken.
@@ -88,4 +88,22 @@ fn a_filesystem_that_stalls_is_recommended_for_typical_speed_only() {
     let text = printed(&place, &run, &[]);
     assert!(text.contains("Use xfs for typical speed: in a typical round "), "{text}");
     assert!(text.contains("than the next, ext2; by mean cost ext2 is as good, since xfs stalls."), "{text}");
+}
+
+#[test]
+fn loads_that_are_steady_in_no_round_rank_with_a_warning() {
+    let place = Place::new();
+    let steady = fsarena_engine::readings::defs().find(|def| def.id == reading::STEADY).unwrap();
+    let times = |fs: &str, round: u32| {
+        let slower = if fs == "xfs" { 2.0 } else { 1.0 };
+        [slower * noise(fs, round, 0.05); 2]
+    };
+    let run = stored::planted_with(&place.runs(), &["ext4", "xfs"], 13, Some((*steady, 0.0)), times);
+    let text = printed(&place, &run, &[]);
+    assert!(text.contains("Use ext4: in a typical round "), "{text}");
+    assert!(
+        text.contains("Steady in no round: ") && text.contains("The ranking holds for loads of this length."),
+        "{text}"
+    );
+    assert!(!text.contains("0 rounds so far") && !text.contains("left out of the ranking"), "{text}");
 }

@@ -127,6 +127,17 @@ pub fn planted(
     rounds: u32,
     cost: impl Fn(&str, u32) -> [f64; 2],
 ) -> RunDir {
+    planted_with(runs, filesystems, rounds, None, cost)
+}
+
+/// A run like [`planted`], each of whose samples has one reading more with the same value.
+pub fn planted_with(
+    runs: &Path,
+    filesystems: &[&str],
+    rounds: u32,
+    more: Option<(ReadingDef, f64)>,
+    cost: impl Fn(&str, u32) -> [f64; 2],
+) -> RunDir {
     let mut plan: Plan = toml::from_str(PLAN).unwrap();
     plan.factors.insert("fs".into(), filesystems.iter().map(|fs| fs.to_string()).collect());
     plan.stop.rounds = rounds;
@@ -141,13 +152,21 @@ pub fn planted(
     };
     let (hostname, boot_id, kernel) = ("bench".into(), "0b00".into(), "6.18.0".into());
     let host = Host { hostname, boot_id, kernel, facts: below.facts(IMAGES) };
-    let mut writer = Writer::open(&run, &host, &readings()).unwrap();
+    let defs: Vec<ReadingDef> = readings().into_iter().chain(more.map(|(def, _)| def)).collect();
+    let mut writer = Writer::open(&run, &host, &defs).unwrap();
     let variants = matrix::expand(&plan);
     for round in 0..rounds {
         for cell in matrix::cells(&plan, &variants, &(0..variants.len()).collect::<Vec<_>>(), round) {
             let [elapsed, synced] = cost(&cell.variant.name, round);
             let times = |_: usize, seconds: f64| [elapsed, 1.25 * synced].map(|cost| 1e9 * seconds * cost);
-            timed(&cell, times).iter().for_each(|event| writer.apply(event).unwrap());
+            for mut event in timed(&cell, times) {
+                if let (Event::Cell { what: CellEvent::Sample(sample), .. }, Some((def, value))) =
+                    (&mut event, more)
+                {
+                    sample.readings.set(def.id, value);
+                }
+                writer.apply(&event).unwrap();
+            }
         }
     }
     let why = format!("all {rounds} rounds are done");
