@@ -120,7 +120,7 @@ mod context_switches {
 
 // ANCHOR: exporter
 mod variants {
-    use fsarena_report::{error::Error, exporter::Exporter, report::Report};
+    use fsarena_report::{error::Error, exporters::Exporter, report::Report};
     use std::io::Write;
 
     /// The names of the variants, one a line.

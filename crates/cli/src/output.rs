@@ -4,7 +4,7 @@ use crate::failure::{Failure, Outcome, printing};
 use crate::flags::ListFormat;
 use crate::terminal::{rows::table, stdout};
 use fsarena_core::{exit::ExitCode, row::Row};
-use fsarena_report::page::Page;
+use fsarena_report::document::Page;
 use serde::Serialize;
 use std::io::{self, Write};
 

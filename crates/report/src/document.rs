@@ -1,10 +1,13 @@
-//! A report as parts that the terminal and Markdown both can show.
+//! A report as parts that every format for people can show, and the Markdown of it.
 
-pub mod markdown;
 pub mod terminal;
 
-use crate::drawing::Chart;
+use crate::{drawing::Chart, error::Error, exporters::write_json, html, safe};
+use fsarena_core::names::unknown;
+use serde_json::Value;
+use std::io::{self, Write};
 use std::ops::Range;
+use terminal::Screen;
 
 /// A row of cells.
 macro_rules! row {
@@ -296,6 +299,141 @@ impl Table {
     }
 }
 
+/// Writes the document, with links to files of its charts in the folder `charts`.
+///
+/// # Errors
+/// Where `out` fails.
+pub fn write_markdown(document: &Document, charts: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
+    let document = if charts.is_some() { document } else { &document.without_charts() };
+    for (at, part) in document.parts.iter().enumerate() {
+        if at > 0 {
+            writeln!(out)?;
+        }
+        match part {
+            Part::Heading(level, text) => {
+                writeln!(out, "{} {}", "#".repeat(usize::from(*level)), safe::markdown(text))?
+            }
+            Part::Chapter(chapter) => writeln!(out, "## {}", chapter.title())?,
+            Part::Text(text) | Part::Samples(text) => writeln!(out, "{}", safe::markdown(text))?,
+            Part::Loud(text) => writeln!(out, "**{}**", safe::markdown(text))?,
+            Part::List(items) | Part::Facts(items) => {
+                items.iter().try_for_each(|item| writeln!(out, "- {}", safe::markdown(item)))?
+            }
+            Part::Table(table) => write_table(table, out)?,
+            Part::Chart(chart) => {
+                let (title, folder) = (safe::markdown(&chart.title), charts.unwrap_or_default());
+                writeln!(out, "![{title}]({folder}/{}.svg)\n\n{}", chart.id, safe::markdown(&chart.about))?
+            }
+            Part::Code(language, text) => write_code(language, text, out)?,
+        }
+    }
+    Ok(())
+}
+
+fn write_table(table: &Table, out: &mut dyn Write) -> io::Result<()> {
+    let header = table.header.iter().map(|name| safe::markdown(name)).collect::<Vec<_>>();
+    writeln!(out, "| {} |", header.join(" | "))?;
+    writeln!(out, "|---{}|", (if table.words { "|---" } else { "|---:" }).repeat(header.len() - 1))?;
+    for row in &table.rows {
+        writeln!(out, "| {} |", row.iter().map(markdown_cell).collect::<Vec<_>>().join(" | "))?;
+    }
+    Ok(())
+}
+
+fn markdown_cell(cell: &Cell) -> String {
+    let mut lines: Vec<String> = cell.lines.iter().map(|line| safe::markdown(line)).collect();
+    if let Some(first) = lines.first_mut().filter(|_| cell.strong) {
+        *first = format!("**{first}**");
+    }
+    lines.join("<br>")
+}
+
+/// The fence is longer than any run of backticks inside.
+fn write_code(language: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    writeln!(out, "{fence}{language}")?;
+    safe::lines(text).try_for_each(|line| writeln!(out, "{line}"))?;
+    writeln!(out, "{fence}")
+}
+
+/// A result for people and for programs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// For people.
+    pub document: Document,
+    /// For programs, with units in names.
+    pub json: Value,
+}
+
+/// The formats of a page.
+pub const PAGE_FORMATS: [&str; 4] = ["term", "md", "html", "json"];
+
+impl Page {
+    /// Writes the page in one of [`PAGE_FORMATS`].
+    ///
+    /// # Errors
+    /// When the format is none of these, a chart cannot be drawn, or `out` fails.
+    pub fn write(&self, format: &str, screen: Screen, out: &mut dyn Write) -> Result<(), Error> {
+        match format {
+            "term" => terminal::write(&self.document, screen, out)?,
+            "md" => write_markdown(&self.document, None, out)?,
+            "html" => out.write_all(html::of_document(&self.document)?.as_bytes())?,
+            "json" => write_json(&self.json, out)?,
+            other => return Err(unknown("format", other, PAGE_FORMATS).into()),
+        }
+        Ok(())
+    }
+}
+
+/// The blank at which neither a terminal's layout nor a browser breaks a line.
+const NO_BREAK: char = '\u{a0}';
+/// Keeps a browser from breaking a line beside it.
+const JOINER: char = '\u{2060}';
+
+/// Units that follow a number after a blank.
+const UNITS: [&str; 16] =
+    ["s", "ms", "µs", "ns", "min", "h", "B", "KiB", "MiB", "GiB", "TiB", "kB", "MB", "GB", "MB/s", "GB/s"];
+
+/// The text with such blanks: `xfs 1.05 [0.606, 1.27] in 0.145 s` breaks only around `xfs` and `in`.
+pub fn join_figures(text: &str) -> String {
+    let mut interval = false;
+    let mut glued = String::with_capacity(text.len());
+    for (at, letter) in text.char_indices() {
+        let (before, after) = (&text[..at], &text[at + letter.len_utf8()..]);
+        match letter {
+            '[' => interval = starts_number(after),
+            ']' => interval = false,
+            _ => {}
+        }
+        match letter {
+            ' ' if interval || belongs_to_figure(before, after) => glued.push(NO_BREAK),
+            '–' if interval => glued.extend([JOINER, letter, JOINER]),
+            _ => glued.push(letter),
+        }
+    }
+    glued
+}
+
+/// The text as it was before.
+pub fn split_figures(text: &str) -> String {
+    text.replace(NO_BREAK, " ").replace(JOINER, "")
+}
+
+/// Whether what follows a blank belongs to what is before it.
+fn belongs_to_figure(before: &str, after: &str) -> bool {
+    let number = before.ends_with(|c: char| c.is_ascii_digit() || ['%', '×'].contains(&c));
+    let figure = number || before.ends_with(['≈', '?', '*']);
+    let bracketed = after.strip_prefix(['[', '(']).is_some_and(starts_number);
+    let unit = after.split(|c: char| c.is_whitespace() || [',', ';', ')', ']', '.'].contains(&c)).next();
+    (figure && (bracketed || after.starts_with(['≈', '?'])))
+        || (number && unit.is_some_and(|unit| UNITS.contains(&unit)))
+}
+
+fn starts_number(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit() || ['−', '-', '+'].contains(&c))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -356,5 +494,19 @@ mod tests {
         let made = made_of(Source::of(Some(3), [1]), vec!["untar".into(), "1.00".into()]);
         assert_eq!(made[0].source, None);
         assert_eq!(made[1].source, Source::of(Some(3), [1]));
+    }
+
+    #[test]
+    fn a_figure_and_what_belongs_to_it_are_one_word() {
+        let words = |text: &str| join_figures(text).split(' ').map(String::from).collect::<Vec<_>>();
+        assert_eq!(words("xfs 1.05 ≈ [0.6, 1.2] or"), ["xfs", "1.05\u{a0}≈\u{a0}[0.6,\u{a0}1.2]", "or"]);
+        assert_eq!(words("1.00 (0.145 s) by"), ["1.00\u{a0}(0.145\u{a0}s)", "by"]);
+        assert_eq!(words("costs 11.8% [−37.5, 207]."), ["costs", "11.8%\u{a0}[−37.5,\u{a0}207]."]);
+        assert_eq!(
+            words("in 8 rounds (a, b), 12 MiB at"),
+            ["in", "8", "rounds", "(a,", "b),", "12\u{a0}MiB", "at"]
+        );
+        assert_eq!(split_figures(&join_figures("1.05 [0.6–1.2] 3 s")), "1.05 [0.6–1.2] 3 s");
+        assert_eq!(join_figures("[0.6–1.2]"), "[0.6\u{2060}–\u{2060}1.2]");
     }
 }

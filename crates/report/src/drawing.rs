@@ -6,7 +6,6 @@
 pub mod axis;
 pub mod colour;
 pub mod svg;
-mod text;
 
 pub use axis::Axis;
 pub use colour::{Colour, theme};

@@ -1,19 +1,20 @@
-//! Anomalies of a block-size × threads matrix, for people and for programs.
+//! Anomalies of a block-size × threads matrix, for people and for programs: the cells searched, the findings in them, the
+//! evidence they stand on, and the figures.
 
-pub(crate) mod figures;
-pub mod rows;
-pub(crate) mod summary;
-mod tables;
 mod words;
 
-use crate::{document::Document, page::Page};
-use fsarena_stats::matrix::Analysis;
+use crate::document::{Cell, Document, Page, Table, labelled};
+use crate::findings::words::Speaker;
+use crate::matrix::{bandwidth_words, iops_words, size_words, thread_words};
+use crate::number::{percent, plural};
 use fsarena_stats::matrix::cells::{At, Matrix};
-use fsarena_stats::matrix::finding::Flag;
 use fsarena_stats::matrix::finding::{Finding, Part, Standing};
+use fsarena_stats::matrix::Analysis;
+use fsarena_stats::matrix::finding::Flag;
+use fsarena_stats::matrix::limits::ALPHA;
+use fsarena_stats::table::FIRST_LOOK;
 use serde_json::{Value, json};
-use summary::{grounds, summary, told};
-use words::Speaker;
+use std::collections::BTreeMap;
 
 /// The findings of a run or of a published set (`source`: `run X`, `published:Y`). With `tables` the document
 /// shows the figures too; the JSON always has them.
@@ -27,18 +28,18 @@ pub fn page(source: &str, matrix: &Matrix, analysis: &Analysis, tables: bool) ->
     }
     let speaker = Speaker { matrix };
     document.text(speaker.client_bound());
-    for (number, (title, sentences)) in told(matrix, analysis).into_iter().enumerate() {
+    for (number, (title, sentences)) in titled_sentences(matrix, analysis).into_iter().enumerate() {
         document.heading(2, format!("{}. {title}", number + 1));
         document.list(sentences);
     }
     if tables {
-        tables::add(&mut document, matrix, &analysis.findings);
+        add_tables(&mut document, matrix, &analysis.findings);
     }
-    Page { document, json: whole(source, matrix, analysis) }
+    Page { document, json: page_json(source, matrix, analysis) }
 }
 
 /// The whole document. Rows of the matrices are block sizes, columns are thread counts; null is a hole.
-fn whole(source: &str, matrix: &Matrix, analysis: &Analysis) -> Value {
+fn page_json(source: &str, matrix: &Matrix, analysis: &Analysis) -> Value {
     let speaker = Speaker { matrix };
     json!({
         "format": 1,
@@ -46,15 +47,15 @@ fn whole(source: &str, matrix: &Matrix, analysis: &Analysis) -> Value {
         "rounds": analysis.rounds,
         "comparisons": analysis.trials,
         "selected_by_e_bh": analysis.selected,
-        "findings": analysis.findings.iter().map(|f| finding(&speaker, f)).collect::<Vec<_>>(),
-        "client_bound": matrix.all_client_bound().iter().map(|at| place(matrix, *at)).collect::<Vec<_>>(),
+        "findings": analysis.findings.iter().map(|f| finding_json(&speaker, f)).collect::<Vec<_>>(),
+        "client_bound": matrix.all_client_bound().iter().map(|at| place_json(matrix, *at)).collect::<Vec<_>>(),
         "block_size_bytes": matrix.sizes,
         "threads": matrix.threads,
-        "matrices": matrices(matrix),
+        "matrices": matrices_json(matrix),
     })
 }
 
-fn finding(speaker: &Speaker, finding: &Finding) -> Value {
+fn finding_json(speaker: &Speaker, finding: &Finding) -> Value {
     let matrix = speaker.matrix;
     json!({
         "variant": matrix.variants[finding.variant].name,
@@ -65,30 +66,30 @@ fn finding(speaker: &Speaker, finding: &Finding) -> Value {
         "selected_by_e_bh": finding.selected,
         "weight": finding.weight(),
         "cells": finding.cells().len(),
-        "parts": finding.parts.iter().map(|p| part(matrix, p)).collect::<Vec<_>>(),
+        "parts": finding.parts.iter().map(|p| part_json(matrix, p)).collect::<Vec<_>>(),
     })
 }
 
-fn part(matrix: &Matrix, part: &Part) -> Value {
+fn part_json(matrix: &Matrix, part: &Part) -> Value {
     json!({
         "rule": part.rule,
-        "worst": flag(matrix, part.worst()),
-        "cells": part.flags.iter().map(|f| flag(matrix, f)).collect::<Vec<_>>(),
+        "worst": flag_json(matrix, part.worst()),
+        "cells": part.flags.iter().map(|f| flag_json(matrix, f)).collect::<Vec<_>>(),
     })
 }
 
-fn flag(matrix: &Matrix, flag: &Flag) -> Value {
+fn flag_json(matrix: &Matrix, flag: &Flag) -> Value {
     let interval = (flag.ratio.rounds > 1).then_some([flag.ratio.low, flag.ratio.high]);
     json!({
-        "cell": place(matrix, flag.at),
-        "against": flag.against.map(|at| place(matrix, at)),
+        "cell": place_json(matrix, flag.at),
+        "against": flag.against.map(|at| place_json(matrix, at)),
         "ratio": flag.ratio.value,
         "interval": interval,
         "rounds": flag.ratio.rounds,
     })
 }
 
-fn place(matrix: &Matrix, at: At) -> Value {
+fn place_json(matrix: &Matrix, at: At) -> Value {
     json!({
         "variant": matrix.variants[at.variant].name,
         "mode": matrix.modes[at.mode].name,
@@ -98,7 +99,7 @@ fn place(matrix: &Matrix, at: At) -> Value {
     })
 }
 
-fn matrices(matrix: &Matrix) -> Vec<Value> {
+fn matrices_json(matrix: &Matrix) -> Vec<Value> {
     let rows = |variant: usize, mode: usize, figure: &dyn Fn(At) -> Option<f64>| -> Vec<Vec<Option<f64>>> {
         let row = |size| {
             (0..matrix.threads.len()).map(|threads| figure(At { variant, mode, size, threads })).collect()
@@ -116,4 +117,104 @@ fn matrices(matrix: &Matrix) -> Vec<Value> {
     };
     let modes = 0..matrix.modes.len();
     modes.flat_map(|mode| (0..matrix.variants.len()).map(move |variant| (mode, variant))).map(one).collect()
+}
+
+/// Each finding: what and where, and its sentences.
+pub fn titled_sentences(matrix: &Matrix, analysis: &Analysis) -> Vec<(String, Vec<String>)> {
+    let speaker = Speaker { matrix };
+    let title = |finding: &Finding| format!("{}{}", speaker.title(finding), standing_tag(finding));
+    analysis.findings.iter().map(|finding| (title(finding), speaker.sentences(finding))).collect()
+}
+
+/// How many findings there are, in how many cells.
+pub fn summary(matrix: &Matrix, analysis: &Analysis) -> String {
+    let cells = matrix.places().filter(|at| !matrix.variants[at.variant].raw).count();
+    let searched = format!(
+        "{} of {}: {}, {}, {}",
+        plural(cells, "cell"),
+        matrix
+            .variants
+            .iter()
+            .filter(|variant| !variant.raw)
+            .map(|variant| variant.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", "),
+        plural(matrix.modes.len(), "mode"),
+        plural(matrix.sizes.len(), "block size"),
+        plural(matrix.threads.len(), "thread count"),
+    );
+    match analysis.findings.len() {
+        0 => format!("No anomaly in {searched}."),
+        found => format!(
+            "{} in {searched}. The largest over the most cells comes first.",
+            plural(found, "finding")
+        ),
+    }
+}
+
+/// What the findings stand on.
+pub fn grounds(analysis: &Analysis) -> String {
+    match analysis.rounds {
+        0 | 1 => "There is one value a cell, so nothing is known of chance: values are held against fixed \
+                  tolerances, and a break that no neighbouring cell shares is left out unless it is over 20%."
+            .into(),
+        rounds if rounds < FIRST_LOOK => format!(
+            "Up to {rounds} rounds a cell. Every flag is a range of the rounds' extremes that lies beyond its tolerance: \
+             under {FIRST_LOOK} rounds none is an interval, and nothing is decided."
+        ),
+        rounds => format!(
+            "Up to {rounds} rounds a cell. Every flag is a 95% interval within rounds that lies beyond its \
+             tolerance, not corrected for the {} comparisons made; e-BH at {} selects {} of them. A finding \
+             is unconfirmed until fresh rounds show it again.",
+            analysis.trials,
+            percent(ALPHA),
+            analysis.selected
+        ),
+    }
+}
+
+fn standing_tag(finding: &Finding) -> &'static str {
+    match finding.standing {
+        Standing::Table => "",
+        Standing::Provisional => " (provisional)",
+        Standing::Unconfirmed => " (unconfirmed)",
+        Standing::Confirmed => " (confirmed on fresh rounds)",
+        Standing::NotConfirmed => " (NOT confirmed on fresh rounds)",
+    }
+}
+
+/// Adds the tables. A cell shows operations and megabytes a second, and in brackets the findings it is in.
+pub fn add_tables(document: &mut Document, matrix: &Matrix, findings: &[Finding]) {
+    let mut marks: BTreeMap<At, Vec<String>> = BTreeMap::new();
+    for (number, finding) in findings.iter().enumerate() {
+        for at in finding.cells() {
+            marks.entry(at).or_default().push((number + 1).to_string());
+        }
+    }
+    let cell = |at: At| {
+        let (Some(operations), Some(moved)) = (matrix.iops(at), matrix.bandwidth(at)) else {
+            return Cell::default();
+        };
+        let mark = marks.get(&at).map_or(String::new(), |numbers| format!(" [{}]", numbers.join(",")));
+        let client = if matrix.client_bound(at) { " !" } else { "" };
+        Cell::two(format!("{}{client}{mark}", iops_words(operations)), bandwidth_words(moved))
+    };
+    document.heading(2, "The figures");
+    document
+        .text("Operations a second, under them megabytes a second. In brackets: the findings of that cell.");
+    for (mode, named) in matrix.modes.iter().enumerate() {
+        document.heading(3, named.name.as_str());
+        for (variant, subject) in matrix.variants.iter().enumerate() {
+            let heads = matrix.threads.iter().map(|count| thread_words(*count));
+            let mut table = Table::figures(std::iter::once(subject.name.clone()).chain(heads));
+            for (at, bytes) in matrix.sizes.iter().enumerate() {
+                let place = |threads| At { variant, mode, size: at, threads };
+                let shown: Vec<Cell> = (0..matrix.threads.len()).map(place).map(&cell).collect();
+                if shown.iter().any(|cell| !cell.lines.is_empty()) {
+                    table.rows.push(labelled(size_words(*bytes), shown));
+                }
+            }
+            document.table(table);
+        }
+    }
 }

@@ -1,13 +1,13 @@
-//! Where instructions went: the functions of the kernel in which samples found each variant, and how the variants differ.
+//! Where instructions went: the functions of the kernel in which samples found each variant, how the variants differ, and
+//! flame graphs.
 
-pub mod flame;
-
-use crate::document::{Document, Table, labelled};
-use crate::{error::Error, page::Page};
+use crate::document::{Document, Page, Table, labelled};
+use crate::error::Error;
 use fsarena_core::{cell::TaskId, metric::reading, record::RunRecord};
+use inferno::flamegraph::{self, Options};
 use serde::Serialize;
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 /// Functions that are printed.
 const TOP: usize = 20;
@@ -16,7 +16,7 @@ const Z95: f64 = 1.96;
 
 /// What samples found of one task in one variant.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sampled {
+pub struct FunctionSamples {
     /// The variant.
     pub variant: String,
     /// Instructions of the kernel in the task, counted without sampling.
@@ -41,7 +41,7 @@ pub struct Function {
     pub margin: Option<f64>,
 }
 
-impl Sampled {
+impl FunctionSamples {
     fn samples(&self) -> u64 {
         self.stacks.iter().map(|(_, samples)| samples).sum()
     }
@@ -60,7 +60,10 @@ impl Sampled {
 ///
 /// # Errors
 /// Where the run has counted nothing, or has no such task.
-pub fn counted(record: &RunRecord, name: &str) -> Result<(TaskId, BTreeMap<String, Vec<f64>>), Error> {
+pub fn counted_instructions(
+    record: &RunRecord,
+    name: &str,
+) -> Result<(TaskId, BTreeMap<String, Vec<f64>>), Error> {
     let Some((_, values)) = record.metric(reading::KERNEL_INSTRUCTIONS) else {
         return Err(Error::Usage(format!("run {} has counted nothing yet", record.id)));
     };
@@ -79,7 +82,7 @@ pub fn counted(record: &RunRecord, name: &str) -> Result<(TaskId, BTreeMap<Strin
 }
 
 /// Every function of every variant: of two variants the largest difference first, else the largest of the first variant.
-pub fn functions(variants: &[Sampled]) -> Vec<Function> {
+pub fn functions(variants: &[FunctionSamples]) -> Vec<Function> {
     let mut found: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for (at, variant) in variants.iter().enumerate() {
         for (frames, samples) in &variant.stacks {
@@ -87,7 +90,7 @@ pub fn functions(variants: &[Sampled]) -> Vec<Function> {
             found.entry(name).or_insert_with(|| vec![0; variants.len()])[at] += samples;
         }
     }
-    let weights: Vec<f64> = variants.iter().map(Sampled::weight).collect();
+    let weights: Vec<f64> = variants.iter().map(FunctionSamples::weight).collect();
     let mut functions: Vec<Function> =
         found.into_iter().map(|(name, samples)| function(name, samples, &weights)).collect();
     let size = |function: &Function| function.difference.unwrap_or(function.instructions[0]).abs();
@@ -109,18 +112,18 @@ fn function(name: &str, samples: Vec<u64>, weights: &[f64]) -> Function {
 }
 
 /// A page of one task: `pictures` names the flame graphs that were written, with what they show.
-pub fn page(run: &str, task: &str, variants: &[Sampled], pictures: &[(String, String)]) -> Page {
+pub fn page(run: &str, task: &str, variants: &[FunctionSamples], pictures: &[(String, String)]) -> Page {
     let functions = functions(variants);
     let mut document = Document::default();
     document.heading(1, format!("Where the instructions of {task} go"));
-    document.text(told(variants, &functions));
+    document.text(answer(variants, &functions));
     document.table(table(variants, &functions));
     document.list(pictures.iter().map(|(about, path)| format!("{about}: {path}")).collect());
     document.text(
-        "Sampled in boots of their own, by a timer of the guest's clock, and scaled to the counted instructions. Where the \
+        "FunctionSamples in boots of their own, by a timer of the guest's clock, and scaled to the counted instructions. Where the \
          kernel has interrupts off, the sample falls on the function that allows them again.",
     );
-    let counted = |variant: &Sampled| json!({"variant": variant.variant, "instructions": variant.instructions, "samples": variant.samples()});
+    let counted = |variant: &FunctionSamples| json!({"variant": variant.variant, "instructions": variant.instructions, "samples": variant.samples()});
     let json = json!({
         "format": 1,
         "run": run,
@@ -132,9 +135,9 @@ pub fn page(run: &str, task: &str, variants: &[Sampled], pictures: &[(String, St
 }
 
 /// What the table says in one sentence.
-fn told(variants: &[Sampled], functions: &[Function]) -> String {
+fn answer(variants: &[FunctionSamples], functions: &[Function]) -> String {
     let (Some(first), [a, b]) = (functions.first(), variants) else {
-        let total = |one: &Sampled| format!("{} {} M", one.variant, millions(one.instructions));
+        let total = |one: &FunctionSamples| format!("{} {} M", one.variant, millions(one.instructions));
         let totals: Vec<String> = variants.iter().map(total).collect();
         return format!("Millions of instructions of the kernel: {}.", totals.join(", "));
     };
@@ -159,7 +162,7 @@ fn told(variants: &[Sampled], functions: &[Function]) -> String {
     }
 }
 
-fn table(variants: &[Sampled], functions: &[Function]) -> Table {
+fn table(variants: &[FunctionSamples], functions: &[Function]) -> Table {
     let names = variants.iter().map(|variant| format!("{} (M)", variant.variant));
     let pair = ["difference (M)", "±"].map(String::from).into_iter().filter(|_| variants.len() == 2);
     let row = |one: &Function| {
@@ -174,14 +177,95 @@ fn millions(instructions: f64) -> String {
     format!("{:.2}", instructions / 1e6)
 }
 
+/// The flame graph of one variant: every call chain with its thousands of instructions.
+///
+/// # Errors
+/// Fails without samples.
+pub fn flame_graph(title: &str, variant: &FunctionSamples) -> Result<Vec<u8>, Error> {
+    let lines = variant.stacks.iter().map(|(frames, samples)| {
+        format!("{} {}", frames.join(";"), thousand_instructions(variant, *samples))
+    });
+    draw_flame_graph(title, lines.collect())
+}
+
+/// The differential flame graph of two variants. Widths are those of the second; red is more than the first, blue less.
+///
+/// # Errors
+/// Fails without samples.
+pub fn differential_flame_graph(
+    title: &str,
+    [first, second]: [&FunctionSamples; 2],
+) -> Result<Vec<u8>, Error> {
+    let mut chains: BTreeMap<String, [u64; 2]> = BTreeMap::new();
+    for (at, variant) in [first, second].into_iter().enumerate() {
+        for (frames, samples) in &variant.stacks {
+            chains.entry(frames.join(";")).or_default()[at] += thousand_instructions(variant, *samples);
+        }
+    }
+    draw_flame_graph(title, chains.into_iter().map(|(chain, [a, b])| format!("{chain} {a} {b}")).collect())
+}
+
+fn thousand_instructions(variant: &FunctionSamples, samples: u64) -> u64 {
+    (samples as f64 * variant.weight() / 1e3).round() as u64
+}
+
+fn draw_flame_graph(title: &str, lines: Vec<String>) -> Result<Vec<u8>, Error> {
+    let mut options = Options::default();
+    options.title = title.into();
+    options.count_name = "thousand instructions".into();
+    // The same samples give the same picture.
+    options.hash = true;
+    let mut svg = Vec::new();
+    flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut svg)
+        .map_err(|error| Error::Flame(error.to_string()))?;
+    Ok(svg)
+}
+
+/// Writes the flame graphs of one task into a directory, and says which file shows what.
+///
+/// # Errors
+/// Fails without samples, or where a file cannot be written.
+pub fn write_flame_graphs(
+    dir: &Path,
+    task: &str,
+    variants: &[FunctionSamples],
+) -> Result<Vec<(String, String)>, Error> {
+    std::fs::create_dir_all(dir).map_err(Error::file(dir))?;
+    let mut pictures = vec![];
+    let mut keep = |about: String, name: String, svg: Vec<u8>| {
+        let path = dir.join(name);
+        std::fs::write(&path, svg).map_err(Error::file(&path))?;
+        pictures.push((about, path.display().to_string()));
+        Ok::<(), Error>(())
+    };
+    for (at, variant) in variants.iter().enumerate() {
+        let about = format!("{} {task}", variant.variant);
+        keep(about.clone(), format!("{}-{at}.svg", file_name(task)), flame_graph(&about, variant)?)?;
+    }
+    if let [a, b] = variants {
+        let about = format!("{task}: {} against {}", b.variant, a.variant);
+        keep(
+            about.clone(),
+            format!("{}-difference.svg", file_name(task)),
+            differential_flame_graph(&about, [a, b])?,
+        )?;
+    }
+    Ok(pictures)
+}
+
+/// A name that any filesystem takes.
+fn file_name(task: &str) -> String {
+    task.chars().map(|letter| if letter.is_alphanumeric() { letter } else { '-' }).collect()
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn variant(name: &str, instructions: f64, stacks: &[(&[&str], u64)]) -> Sampled {
+    pub(crate) fn variant(name: &str, instructions: f64, stacks: &[(&[&str], u64)]) -> FunctionSamples {
         let own = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
         let stacks = stacks.iter().map(|(names, samples)| (own(names), *samples)).collect();
-        Sampled { variant: name.into(), instructions, stacks }
+        FunctionSamples { variant: name.into(), instructions, stacks }
     }
 
     #[test]
@@ -198,7 +282,7 @@ pub(crate) mod tests {
         // 80 samples of weight 10, 100 of weight 20.
         let margin = 1.96 * (80.0 * 100.0 + 100.0 * 400.0_f64).sqrt();
         assert!((found[0].margin.unwrap() - margin).abs() < 1e-9);
-        assert!(told(&variants, &found).contains("Most of the difference is in find"));
+        assert!(answer(&variants, &found).contains("Most of the difference is in find"));
     }
 
     #[test]
@@ -207,5 +291,17 @@ pub(crate) mod tests {
         assert_eq!((found[0].function.as_str(), found[0].difference), ("y", None));
         let page = page("r", "cp", &[variant("a", 10.0, &[])], &[]);
         assert_eq!(page.json["variants"][0]["samples"], 0);
+    }
+
+    #[test]
+    fn pictures_name_functions_and_are_always_the_same() {
+        let a = variant("a", 1e6, &[(&["vfs_write", "ext4_write"], 5), (&["vfs_write"], 5)]);
+        let b = variant("b", 2e6, &[(&["vfs_write", "ext4_write"], 15), (&["vfs_write"], 5)]);
+        let one = String::from_utf8(flame_graph("cp", &a).unwrap()).unwrap();
+        assert!(one.contains("<svg") && one.contains("ext4_write (500 thousand instructions"), "{one}");
+        assert_eq!(flame_graph("cp", &a).unwrap(), one.as_bytes());
+        let two = String::from_utf8(differential_flame_graph("cp", [&a, &b]).unwrap()).unwrap();
+        assert!(two.contains("ext4_write (1,500 thousand instructions") && two.contains("+"), "{two}");
+        assert!(flame_graph("cp", &variant("a", 1.0, &[])).is_err());
     }
 }

@@ -4,18 +4,22 @@
 //! reference; where there is none, by its own values. Changes are those of [`fsarena_stats::change_point`].
 
 mod chart;
-mod point;
-mod words;
 
-use crate::document::{Document, Table, row};
-use crate::{difference::ratio_cell, number::with_unit, page::Page, words::begun};
+use crate::document::{Document, Page, Table, row};
+use crate::number::{self, plural, three, with_unit};
+use crate::words::{begun, machines};
+use crate::{difference::ratio_cell, drawing::Look, error::Error};
+use fsarena_core::record::{MetricSpec, RunRecord};
+use fsarena_core::sample::Direction;
 use fsarena_stats::change_point::{Change, Standing, changes};
+use fsarena_core::observations::combine_tasks;
+use fsarena_stats::comparison::median;
+use fsarena_stats::ratio::{Ratio, log_ratios};
 use serde_json::{Value, json};
-
-pub use point::{Asked, Point, point};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The most runs that are followed: the last.
-pub const MOST: usize = 200;
+pub const MAX_RUNS: usize = 200;
 
 /// The variant that others are best compared with: the first of those that most runs have beside them.
 pub fn reference<'a>(variant: &str, variants_of_runs: impl Iterator<Item = &'a [String]>) -> Option<String> {
@@ -27,7 +31,7 @@ pub fn reference<'a>(variant: &str, variants_of_runs: impl Iterator<Item = &'a [
 }
 
 /// Puts the points of runs together, whatever their order. Runs of other work than the last are left out and counted.
-pub fn history(asked: &Asked, mut points: Vec<Point>) -> Page {
+pub fn history(asked: &HistoryQuery, mut points: Vec<Point>) -> Page {
     points.sort_by(|a, b| a.started.cmp(&b.started).then(a.run.cmp(&b.run)));
     let all = points.len();
     let last = points.last().map(|point| point.work);
@@ -37,23 +41,23 @@ pub fn history(asked: &Asked, mut points: Vec<Point>) -> Page {
     let comparable = points.len();
     points.retain(|point| point.level(paired).is_finite());
     let unpaired = comparable - points.len();
-    points.drain(..points.len().saturating_sub(MOST));
+    points.drain(..points.len().saturating_sub(MAX_RUNS));
     let levels: Vec<f64> = points.iter().map(|point| point.level(paired)).collect();
     let changes = changes(&levels);
 
     let mut document = Document::default();
-    document.heading(1, words::title(asked, paired));
-    document.list(words::changes(asked, &points, &changes, paired));
-    document.text(words::left_out(other_work, unpaired));
+    document.heading(1, heading(asked, paired));
+    document.list(change_sentences(asked, &points, &changes, paired));
+    document.text(left_out_note(other_work, unpaired));
     document.charts((points.len() > 1).then(|| chart::chart(asked, &points, &changes, paired)));
     document.heading(2, "Runs, newest first");
     document.table(table(asked, &points, &changes, paired));
-    document.text(words::METHOD);
+    document.text(METHOD);
     let json = as_json(asked, &points, &changes, paired);
     Page { document, json }
 }
 
-fn table(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) -> Table {
+fn table(asked: &HistoryQuery, points: &[Point], changes: &[Change], paired: bool) -> Table {
     let what = match &asked.reference {
         Some(reference) if paired => format!("{} over {reference}", asked.variant),
         _ => String::new(),
@@ -73,14 +77,14 @@ fn table(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) -> T
                 .map(|ratio| ratio_cell(ratio, if ratio.provisional { " ?" } else { "" })),
         );
         let change = changes.iter().find(|change| change.at == at);
-        let standing = change.map_or(String::new(), words::standing);
+        let standing = change.map_or(String::new(), standing_words);
         row.extend(row![point.rounds.to_string(), point.machine.as_str(), standing]);
         table.rows.push(row);
     }
     table
 }
 
-fn as_json(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) -> Value {
+fn as_json(asked: &HistoryQuery, points: &[Point], changes: &[Change], paired: bool) -> Value {
     let point = |point: &Point| {
         json!({
             "run": point.run, "started": point.started, "machine": point.machine, "rounds": point.rounds,
@@ -92,7 +96,7 @@ fn as_json(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) ->
         json!({
             "run": points[change.at].run, "before": change.before.exp(), "after": change.after.exp(), "p": change.p,
             "confirmed": matches!(change.standing, Standing::Confirmed { .. }),
-            "standing": words::standing(change),
+            "standing": standing_words(change),
         })
     };
     json!({
@@ -103,18 +107,171 @@ fn as_json(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) ->
     })
 }
 
+/// What the history follows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct HistoryQuery {
+    /// The study or plan.
+    pub study: String,
+    /// The metric.
+    pub metric: String,
+    /// The variant.
+    pub variant: String,
+    /// The variant that it is compared with in every round; none for the values of the variant themselves.
+    pub reference: Option<String>,
+}
+
+/// What one run says of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// The run.
+    pub run: String,
+    /// When it began, RFC 3339.
+    pub started: String,
+    /// The machine and its kernel.
+    pub machine: String,
+    /// The metric.
+    pub info: MetricSpec,
+    /// What the work was: runs of other work do not compare.
+    work: u64,
+    /// The variant over the reference, within rounds.
+    pub ratio: Option<Ratio>,
+    /// The median over rounds of all tasks together.
+    pub median: f64,
+    /// The typical value of these rounds, with its interval; None for one round.
+    pub typical: Option<Ratio>,
+    /// How the run's report draws the variant.
+    pub look: Look,
+    /// Rounds that have a value.
+    pub rounds: usize,
+}
+
+impl Point {
+    /// The value that is followed: a logarithm.
+    fn level(&self, paired: bool) -> f64 {
+        if paired { self.ratio.map_or(f64::NAN, |ratio| ratio.value.ln()) } else { self.median.ln() }
+    }
+}
+
+/// What a run says of a variant; none where it has no such variant, or no value of it.
+///
+/// # Errors
+/// Where nothing is called by the name of the metric.
+pub fn point(record: &RunRecord, asked: &HistoryQuery) -> Result<Option<Point>, Error> {
+    let Some(at) = record.variant(&asked.variant) else { return Ok(None) };
+    let (info, values) = combine_tasks(record, &asked.metric)?;
+    let Some(own) = values.get(at) else { return Ok(None) };
+    let Some(median) = median(own).filter(|median| *median > 0.0) else { return Ok(None) };
+    let reference = asked.reference.as_deref().and_then(|name| record.variant(name));
+    let ratio = reference.and_then(|other| Ratio::of(log_ratios(&values[other], own).d));
+    Ok(Some(Point {
+        run: record.id.clone(),
+        started: record.started.clone(),
+        machine: machines(record),
+        info,
+        work: work_hash(record),
+        ratio,
+        median,
+        typical: Ratio::typical(own),
+        look: Look::of_variants(&record.variants)[at],
+        rounds: own.iter().filter(|value| !value.is_nan()).count(),
+    }))
+}
+
+/// The scale, the workloads and what carries the filesystems, in a number.
+fn work_hash(record: &RunRecord) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let plan = &record.plan;
+    json!([plan.scale, plan.workloads, json!(plan.device.backing)["kind"]]).to_string().hash(&mut hasher);
+    hasher.finish()
+}
+
+/// How changes are found and confirmed.
+pub const METHOD: &str = "Changes are found by E-divisive over one value a run (the Hodges–Lehmann estimate over its \
+    rounds), at 5%. A change is confirmed when the next three runs after it was first seen lie on the new level \
+    (Mann–Whitney, one-sided, 5%); until then it is suspected.";
+
+/// The heading.
+pub fn heading(asked: &HistoryQuery, paired: bool) -> String {
+    let against = match &asked.reference {
+        Some(reference) if paired => format!(" over {reference}, within rounds"),
+        _ => String::new(),
+    };
+    format!("{}: {} of {}{against}", asked.study, asked.metric, asked.variant)
+}
+
+/// A sentence for each change, or one that there is none.
+pub fn change_sentences(
+    asked: &HistoryQuery,
+    points: &[Point],
+    changes: &[Change],
+    paired: bool,
+) -> Vec<String> {
+    match (points, changes) {
+        ([], _) => vec![format!("No run of {} has {} of {}.", asked.study, asked.metric, asked.variant)],
+        (points, []) => vec![format!("No change was found over {}.", plural(points.len(), "run"))],
+        (points, changes) => changes.iter().map(|change| change_sentence(points, change, paired)).collect(),
+    }
+}
+
+fn change_sentence(points: &[Point], change: &Change, paired: bool) -> String {
+    let (point, earlier) = (&points[change.at], &points[change.at - 1]);
+    let factor = (change.after - change.before).exp();
+    let better = match point.info.direction {
+        Direction::Neutral => "",
+        Direction::Lower if factor < 1.0 => ", better",
+        Direction::Higher if factor > 1.0 => ", better",
+        _ => ", worse",
+    };
+    let level = |log: f64| if paired { three(log.exp()) } else { with_unit(log.exp(), point.info.unit) };
+    let machine = if point.machine == earlier.machine {
+        String::new()
+    } else {
+        format!(" With it the machine changed: {} → {}.", earlier.machine, point.machine)
+    };
+    format!(
+        "{} Since run {} ({}): {} → {} ({}{better}).{machine}",
+        standing_words(change),
+        point.run,
+        begun(&point.started),
+        level(change.before),
+        level(change.after),
+        number::change(factor),
+    )
+}
+
+/// How a change stands.
+pub fn standing_words(change: &Change) -> String {
+    match change.standing {
+        Standing::Confirmed { p } => format!("Confirmed by later runs (p = {}).", three(p)),
+        Standing::Suspected { wanting: 0 } => "Suspected: later runs did not confirm it.".into(),
+        Standing::Suspected { wanting } => format!("Suspected: {} will tell.", plural(wanting, "more run")),
+    }
+}
+
+/// The runs left out of the history, and why.
+pub fn left_out_note(other_work: usize, unpaired: usize) -> String {
+    let mut words = vec![];
+    if other_work > 0 {
+        words.push(format!(
+            "{} left out: of another scale, other settings of the work, or another kind of device than the last.",
+            plural(other_work, "run")
+        ));
+    }
+    if unpaired > 0 {
+        words.push(format!("{} left out: without the reference.", plural(unpaired, "run")));
+    }
+    words.join(" ")
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::document::Part;
-    use crate::document::terminal::Screen;
-    use crate::drawing::{Dash, Look, Shape, colour::VERMILLION};
-    use fsarena_core::record::MetricSpec;
-    use fsarena_core::sample::{Direction, Unit};
-    use fsarena_stats::ratio::Ratio;
+    use crate::drawing::{Dash, Shape};
+    use crate::{document::Part, document::terminal::Screen, drawing::colour::VERMILLION};
+    use fsarena_core::sample::Unit;
 
-    pub(crate) fn asked(reference: Option<&str>) -> Asked {
-        Asked {
+    pub(crate) fn asked(reference: Option<&str>) -> HistoryQuery {
+        HistoryQuery {
             study: "piszcz".into(),
             metric: "elapsed".into(),
             variant: "xfs".into(),

@@ -8,7 +8,7 @@ pub mod report;
 
 use crate::document::{Chapter, Document, Part, Table};
 use crate::drawing::{Chart, Form, NARROW, svg};
-use crate::{error::Error, glue::glued, safe};
+use crate::{document::join_figures, error::Error, safe};
 use askama::Template;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use fsarena_stats::verdict::Outcome;
@@ -175,7 +175,7 @@ fn divided(document: &Document) -> (String, Section<'_>, Vec<Section<'_>>) {
 trait Escaped {
     /// One line without control characters, whose figures do not break. The engine escapes it.
     fn line(&self, text: &str) -> String {
-        glued(&safe::line(text))
+        join_figures(&safe::line(text))
     }
 
     /// Several lines without control characters.

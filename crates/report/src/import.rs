@@ -2,35 +2,25 @@
 //!
 //! A new format is one file in `import/` and one line in [`IMPORTERS`].
 
-mod collector;
 mod csv;
 mod dbench;
-mod distinct;
-mod documents;
 mod fio;
 mod foreign;
 mod gobench;
 mod hyperfine;
-mod importer;
 mod ior;
 mod mdtest;
-mod mpi;
-mod outcome;
-mod reading;
 mod series;
 mod sheet;
 mod sysbench;
 mod text;
 
-pub use distinct::Distinctions;
-pub use importer::{Fault, ImportError, Importer};
-pub(crate) use outcome::Outcome;
-pub use reading::Conditions;
-pub use series::{LeftOut, Samples, Series};
-pub(crate) use sheet::{CLIENTS, Sheet, is_absent, is_clients, is_setting};
-pub(crate) use text::decode;
+use fsarena_core::exit::{ExitCode, Exits};
+use series::Collector;
 
-use collector::Collector;
+pub use series::{Conditions, Distinctions, LeftOut, Samples, Series};
+pub(crate) use sheet::{CLIENTS, OutcomeColumn, Sheet, is_absent, is_clients, is_setting};
+pub(crate) use text::decode;
 
 /// The largest file, in bytes. Files of measurements are far smaller.
 pub const MAX_BYTES: u64 = 256 << 20;
@@ -74,10 +64,10 @@ pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples
             );
         }
     }
-    let samples = collector.finish(origin, importer.id, importer.leads);
+    let samples = collector.into_samples(origin, importer.id, importer.leads);
     let fault = match samples.series.len() {
         0 => {
-            let left_out = LeftOut::words(&samples.left_out).map(|list| format!("; left out: {list}"));
+            let left_out = LeftOut::list(&samples.left_out).map(|list| format!("; left out: {list}"));
             format!("no sample in it, read as {}{}", importer.id, left_out.unwrap_or_default())
         }
         many if many > MAX_SERIES => {
@@ -102,7 +92,7 @@ fn find_importer(text: &str, format: Option<&str>) -> Result<&'static Importer, 
     if let Some(importer) = found {
         return Ok(importer);
     }
-    let unknown = || format!("in no format that fsarena reads ({}); name it with --from", names());
+    let unknown = || format!("in no format that fsarena reads ({}); name it with --from", format_names());
     match foreign::refusal(text) {
         None if (csv::CSV.recognises)(text) => Ok(&csv::CSV),
         refusal => Err(Fault::whole(refusal.unwrap_or_else(unknown))),
@@ -110,8 +100,64 @@ fn find_importer(text: &str, format: Option<&str>) -> Result<&'static Importer, 
 }
 
 /// The names of all formats, separated by commas.
-pub fn names() -> String {
+pub fn format_names() -> String {
     IMPORTERS.iter().map(|importer| importer.id).collect::<Vec<_>>().join(", ")
+}
+
+/// A format that samples can be read from.
+pub struct Importer {
+    /// The name on the command line.
+    pub id: &'static str,
+    /// One line for the help.
+    pub help: &'static str,
+    /// Whether the text looks like this format.
+    pub(crate) recognises: fn(&str) -> bool,
+    /// The metrics that people compare, most important first. Their series come first.
+    pub(crate) leads: &'static [&'static str],
+    /// Reads the text and adds its samples to the collector.
+    pub(crate) read: fn(&str, &mut Collector) -> Result<(), Fault>,
+}
+
+/// A fault in a file, without the name of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The line, from 1; None where the fault is in no particular line.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl Fault {
+    pub(crate) fn at(line: usize, message: impl Into<String>) -> Fault {
+        Fault { line: Some(line), message: message.into() }
+    }
+
+    pub(crate) fn whole(message: impl Into<String>) -> Fault {
+        Fault { line: None, message: message.into() }
+    }
+
+    /// Parses a number in this line; `what` follows the word in the message of a fault: `is not a rate`.
+    pub(crate) fn number(line: usize, word: &str, what: &str) -> Result<f64, Fault> {
+        word.parse().map_err(|_| Fault::at(line, format!("`{word}` {what}")))
+    }
+}
+
+/// Why samples could not be read: the file, the line if known, and the fault.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ImportError(pub(crate) String);
+
+impl ImportError {
+    pub(crate) fn fault(origin: &str, fault: Fault) -> ImportError {
+        let place = fault.line.map_or(origin.to_string(), |line| format!("{origin}, line {line}"));
+        ImportError(format!("{place}: {}", fault.message))
+    }
+}
+
+impl Exits for ImportError {
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::Usage
+    }
 }
 
 #[cfg(test)]
@@ -120,28 +166,9 @@ mod tests {
 
     #[test]
     fn every_format_is_registered() {
-        let not_formats = [
-            "collector",
-            "distinct",
-            "documents",
-            "foreign",
-            "importer",
-            "mpi",
-            "outcome",
-            "reading",
-            "series",
-            "sheet",
-            "text",
-        ];
-        let mut files: Vec<String> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/import"))
-            .unwrap()
-            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
-            .filter(|name| !not_formats.contains(&name.as_str()))
-            .collect();
-        let mut ids: Vec<&str> = IMPORTERS.iter().map(|importer| importer.id).collect();
-        files.sort();
-        ids.sort();
-        assert_eq!(files, ids);
+        crate::registry::assert_complete("import", include_str!("import.rs"), |line| {
+            crate::registry::constant(line, "Importer")
+        });
     }
 
     #[test]

@@ -1,15 +1,20 @@
-//! Tasks that differ in block size and threads, as tables: one for each mode, a row for each block size and
-//! variant, a column for each number of threads. One row a task would be some hundred of them.
+//! Tasks that differ in block size and threads. One row a task would be some hundred of them, so they become tables: one for
+//! each mode, a row for each block size and variant, a column for each number of threads. And the same as a matrix to search
+//! for anomalies.
 
 use crate::document::{Cell, Document, Source, Table, labelled};
-use crate::findings::figures::{iops, size, threads};
-use crate::number::{percent, plural, with_unit};
+use crate::error::Error;
+use crate::number::{percent, plural, signed, three, with_unit};
 use fsarena_core::metric::{CLIENT_BOUND, DataPath, reading};
-use fsarena_core::observations::Grid;
+use fsarena_core::published::{Figure, Published};
 use fsarena_core::sample::{Direction, Unit};
-use fsarena_core::{cell::TaskId, record::RunRecord};
+use fsarena_core::{cell::TaskId, factor, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, TaskMedians, medians};
-use std::collections::BTreeSet;
+use fsarena_stats::matrix::cells::{Matrix, Row};
+use fsarena_core::observations;
+use fsarena_stats::comparison::median;
+use fsarena_stats::ratio::Ratio;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What marks a variant that does not differ significantly from the best.
 pub const ALIKE: &str = "≈";
@@ -20,13 +25,13 @@ pub const SIZE: &str = "bs";
 pub const THREADS: &str = "threads";
 
 /// The place of a task in the tables: block size in bytes, and threads.
-pub fn place(task: &TaskId) -> Option<(u64, u32)> {
+pub fn matrix_place(task: &TaskId) -> Option<(u64, u32)> {
     Some((task.params.get(SIZE)?.parse().ok()?, task.params.get(THREADS)?.parse().ok()?))
 }
 
 /// One figure of the tables.
 #[derive(Debug, Clone)]
-pub struct Figure {
+pub struct MatrixFigure {
     /// The mode.
     pub mode: String,
     /// Block size in bytes, and threads.
@@ -47,33 +52,33 @@ pub struct Figure {
 pub type Scale = (Unit, Direction);
 
 /// Adds the tables. The best of each block size and number of threads is strong.
-pub fn tables(document: &mut Document, variants: &[&str], figures: &[Figure], scale: Scale) {
+pub fn add_tables(document: &mut Document, variants: &[&str], figures: &[MatrixFigure], scale: Scale) {
     let modes: BTreeSet<&str> = figures.iter().map(|figure| figure.mode.as_str()).collect();
     for mode in modes {
-        let of_mode: Vec<&Figure> = figures.iter().filter(|figure| figure.mode == mode).collect();
+        let of_mode: Vec<&MatrixFigure> = figures.iter().filter(|figure| figure.mode == mode).collect();
         document.heading(3, mode);
-        document.table(table(variants, &of_mode, scale));
+        document.table(mode_table(variants, &of_mode, scale));
     }
 }
 
-fn table(variants: &[&str], figures: &[&Figure], scale: Scale) -> Table {
+fn mode_table(variants: &[&str], figures: &[&MatrixFigure], scale: Scale) -> Table {
     let sizes: BTreeSet<u64> = figures.iter().map(|figure| figure.at.0).collect();
     let counts: BTreeSet<u32> = figures.iter().map(|figure| figure.at.1).collect();
     let mut table = Table::figures(["block size, variant"]);
-    table.header.extend(counts.iter().map(|count| threads(*count)));
+    table.header.extend(counts.iter().map(|count| thread_words(*count)));
     for bytes in sizes {
         for (variant, name) in variants.iter().enumerate() {
-            let cell = |count: &u32| cell(figures, (bytes, *count), variant, scale);
+            let cell = |count: &u32| figure_cell(figures, (bytes, *count), variant, scale);
             let cells: Vec<Cell> = counts.iter().map(cell).collect();
             if cells.iter().any(|cell| !cell.lines.is_empty()) {
-                table.rows.push(labelled(format!("{} {name}", size(bytes)), cells));
+                table.rows.push(labelled(format!("{} {name}", size_words(bytes)), cells));
             }
         }
     }
     table
 }
 
-fn cell(figures: &[&Figure], at: (u64, u32), variant: usize, (unit, direction): Scale) -> Cell {
+fn figure_cell(figures: &[&MatrixFigure], at: (u64, u32), variant: usize, (unit, direction): Scale) -> Cell {
     let here = || figures.iter().filter(|figure| figure.at == at);
     let Some(own) = here().find(|figure| figure.variant == variant) else { return Cell::default() };
     let better = |a: f64, b: f64| match direction {
@@ -82,7 +87,7 @@ fn cell(figures: &[&Figure], at: (u64, u32), variant: usize, (unit, direction): 
         Direction::Neutral => true,
     };
     let shown = match unit {
-        Unit::PerSecond => iops(own.value),
+        Unit::PerSecond => iops_words(own.value),
         unit => with_unit(own.value, unit),
     };
     let source = own.task.and_then(|task| Source::of(Some(task), [variant]));
@@ -93,16 +98,16 @@ fn cell(figures: &[&Figure], at: (u64, u32), variant: usize, (unit, direction): 
 }
 
 /// Whether every task of an analysis has its place in the tables.
-pub fn fits(analysis: &Analysis) -> bool {
-    analysis.tasks().next().is_some() && analysis.tasks().all(|task| place(&task.task.id).is_some())
+pub fn is_matrix(analysis: &Analysis) -> bool {
+    analysis.tasks().next().is_some() && analysis.tasks().all(|task| matrix_place(&task.task.id).is_some())
 }
 
 /// The medians of an analysis, with what a reader must know of single cells.
-pub fn add(document: &mut Document, record: &RunRecord, analysis: &Analysis) {
-    let marks = marks(record);
+pub fn add_medians(document: &mut Document, record: &RunRecord, analysis: &Analysis) {
+    let marks = signs_of(record);
     let mut figures = vec![];
     for task in analysis.tasks() {
-        let Some(at) = place(&task.task.id) else { continue };
+        let Some(at) = matrix_place(&task.task.id) else { continue };
         for (variant, result) in task.comparison.variants.iter().enumerate() {
             let Some(value) = result.median else { continue };
             let alike = !task.comparison.provisional() && task.comparison.tied().contains(&variant);
@@ -110,11 +115,11 @@ pub fn add(document: &mut Document, record: &RunRecord, analysis: &Analysis) {
             let index = record.task(&task.task.id);
             let bare = analysis.grid.references.contains(&variant);
             let mode = task.task.id.name.clone();
-            figures.push(Figure { mode, at, variant, value, mark, bare, task: index });
+            figures.push(MatrixFigure { mode, at, variant, value, mark, bare, task: index });
         }
     }
     let shares = add_shares(&mut figures, analysis.metric.unit);
-    tables(document, &record.names(), &figures, (analysis.metric.unit, analysis.metric.direction));
+    add_tables(document, &record.names(), &figures, (analysis.metric.unit, analysis.metric.direction));
     let mut text =
         String::from("Medians over rounds; the best of each block size and number of threads stands out.");
     if !analysis.provisional() {
@@ -136,8 +141,8 @@ pub fn add(document: &mut Document, record: &RunRecord, analysis: &Analysis) {
 }
 
 /// Adds to each rate its share of what the bare device reached; whether there was one.
-fn add_shares(figures: &mut [Figure], unit: Unit) -> bool {
-    let bare: Vec<Figure> = figures.iter().filter(|figure| figure.bare).cloned().collect();
+fn add_shares(figures: &mut [MatrixFigure], unit: Unit) -> bool {
+    let bare: Vec<MatrixFigure> = figures.iter().filter(|figure| figure.bare).cloned().collect();
     let rate = matches!(unit, Unit::PerSecond | Unit::BytesPerSecond);
     for figure in figures.iter_mut().filter(|figure| !figure.bare && rate) {
         let ceiling = bare.iter().find(|bare| bare.mode == figure.mode && bare.at == figure.at);
@@ -162,7 +167,7 @@ const SIGNS: [(char, &str); 4] = [
 ];
 
 /// The signs behind a figure, by task and variant, from the medians of a run; none where nothing measured them.
-fn marks(record: &RunRecord) -> impl Fn(&TaskId, usize) -> String {
+fn signs_of(record: &RunRecord) -> impl Fn(&TaskId, usize) -> String {
     let of = |metric| Grid::of(record, metric).map_or(vec![], |grid| medians(&grid));
     let (share, steady, client) = (of("device_share"), of(reading::STEADY), of(reading::CLIENT));
     move |task, variant| {
@@ -178,5 +183,209 @@ fn marks(record: &RunRecord) -> impl Fn(&TaskId, usize) -> String {
         let unsteady = median(&steady).filter(|steady| *steady < 0.5).map(|_| UNSTEADY);
         let client = median(&client).filter(|share| *share > CLIENT_BOUND).map(|_| CLIENT);
         [reach, unsteady, client].into_iter().flatten().collect()
+    }
+}
+
+/// The metric that is compared.
+const METRIC: &str = "iops";
+
+/// The name of a cell's task.
+pub fn matrix_task_id(mode: &str, block_size: u64, threads: u32) -> String {
+    let params = [(SIZE, block_size.to_string()), (THREADS, threads.to_string())];
+    TaskId { name: mode.into(), params: params.map(|(name, value)| (name.into(), value)).into() }.to_string()
+}
+
+/// The matrix that a run measured.
+///
+/// # Errors
+/// Where it measured none.
+pub fn matrix_of_run(record: &RunRecord) -> Result<Matrix, Error> {
+    let rows = run_rows(record);
+    if rows.is_empty() {
+        return Err(no_matrix(format!("run {}", record.id)));
+    }
+    Ok(Matrix::new(&rows)?)
+}
+
+fn run_rows(record: &RunRecord) -> Vec<Row> {
+    let Some((_, values)) = record.metric(METRIC) else { return vec![] };
+    let left_out = observations::left_out(record);
+    let rounds = record.cells.iter().map(|cell| cell.round as usize + 1).max().unwrap_or(0);
+    let tools: BTreeSet<&str> = record.cells.iter().map(|cell| cell.workload.as_str()).collect();
+    let client = record.metric(reading::CLIENT).map(|(_, shares)| shares);
+    let (mut rows, mut shares): (Vec<Row>, Vec<Vec<f64>>) = (Vec::new(), Vec::new());
+    let mut known = BTreeMap::new();
+    for (sample, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
+        let cell = &record.cells[record.samples.cell[sample] as usize];
+        let task = &record.tasks[record.samples.task[sample] as usize].id;
+        let Some((block_size, threads)) = matrix_place(task) else { continue };
+        if left_out.contains(&cell.round) {
+            continue;
+        }
+        let variant = &record.variants[cell.variant];
+        // If several tools measured the same cells, each is a separate variant.
+        let several = tools.len() > 1;
+        let by = if several { format!(" by {}", cell.workload) } else { String::new() };
+        let row = Row {
+            variant: format!("{}{by}", variant.name),
+            raw: variant.is_bare_device(),
+            mode: task.name.clone(),
+            block_size,
+            threads,
+            iops: vec![None; rounds],
+            client_bound: false,
+        };
+        let key = |row: &Row| (row.block_size, row.threads, row.mode.clone(), row.variant.clone());
+        let found = *known.entry(key(&row)).or_insert_with(|| {
+            rows.push(row);
+            shares.push(vec![]);
+            rows.len() - 1
+        });
+        rows[found].iops[cell.round as usize] = Some(*value);
+        shares[found].extend(client.as_ref().map(|shares| shares[sample]).filter(|share| !share.is_nan()));
+    }
+    for (row, shares) in rows.iter_mut().zip(&shares) {
+        row.client_bound = median(shares).is_some_and(|share| share > CLIENT_BOUND);
+    }
+    rows
+}
+
+/// The rows of a published matrix: one value a cell.
+///
+/// # Errors
+/// Where it is none.
+pub fn published_rows(published: &Published) -> Result<Vec<Row>, Error> {
+    let figures = published.rows.iter().filter(|figure| figure.metric == METRIC);
+    let row = |figure: &Figure| {
+        let (block_size, threads) = matrix_place(&figure.task_id())?;
+        let (variant, mode) = (figure.variant.clone(), figure.task.clone());
+        let (raw, iops) = (variant == factor::RAW, vec![Some(figure.value)]);
+        Some(Row { variant, raw, mode, block_size, threads, iops, client_bound: false })
+    };
+    match figures.filter_map(row).collect::<Vec<_>>() {
+        rows if rows.is_empty() => Err(no_matrix(format!("published:{}", published.name()))),
+        rows => Ok(rows),
+    }
+}
+
+fn no_matrix(source: String) -> Error {
+    Error::Usage(format!(
+        "{source} holds no matrix of block sizes and threads; a run of study engel does, or of any plan with the \
+         workload fileio, sysbench or fio"
+    ))
+}
+
+/// `512 B`, `4 KiB`, `1.5 KiB`.
+pub fn size_words(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match UNITS.into_iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, symbol)) => format!("{} {symbol}", bytes as f64 / unit as f64),
+        None => format!("{bytes} B"),
+    }
+}
+
+/// `1 thread`, `16 threads`.
+pub fn thread_words(count: u32) -> String {
+    crate::number::plural(count as usize, "thread")
+}
+
+/// Operations a second with groups of three digits: `31,000`; small ones with three significant digits.
+pub fn iops_words(value: f64) -> String {
+    if value < 100.0 {
+        return three(value);
+    }
+    let digits = format!("{value:.0}");
+    let first = (digits.len() + 2) % 3 + 1;
+    let mut grouped = digits[..first].to_string();
+    for at in (first..digits.len()).step_by(3) {
+        grouped.push(',');
+        grouped.push_str(&digits[at..at + 3]);
+    }
+    grouped
+}
+
+/// Bytes a second in millions, as the tables of the field have it.
+pub fn bandwidth_words(value: f64) -> String {
+    format!("{} MB/s", three(value / 1e6))
+}
+
+/// By how much a share is less than the whole: `40%`, `99.2%`.
+pub fn percent_less(share: f64) -> String {
+    percent(1.0 - share)
+}
+
+/// How much more than the whole: `20%`, `23 times as much`.
+pub fn how_much_more(ratio: f64) -> String {
+    if ratio < 2.0 {
+        format!("{} more", percent(ratio - 1.0))
+    } else {
+        format!("{} times as much", three(ratio))
+    }
+}
+
+/// `a` or `a to b`.
+pub fn value_range(low: String, high: String) -> String {
+    if low == high { low } else { format!("{low} to {high}") }
+}
+
+/// The interval of a ratio that has one: ` (−42% to −38% over 8 rounds)`.
+pub fn change_interval(ratio: &Ratio) -> String {
+    let change = |ratio: f64| signed(ratio - 1.0, &[0.0]);
+    match ratio.rounds {
+        1 => String::new(),
+        rounds => format!(" ({} over {rounds} rounds)", value_range(change(ratio.low), change(ratio.high))),
+    }
+}
+
+/// The places of cells, as (bytes, threads): `512 B to 4 KiB with 1 to 128 threads`, and how many cells where
+/// they do not fill that.
+pub fn cell_extent(cells: &BTreeSet<(u64, u32)>) -> String {
+    let sizes: BTreeSet<u64> = cells.iter().map(|(bytes, _)| *bytes).collect();
+    let counts: BTreeSet<u32> = cells.iter().map(|(_, threads)| *threads).collect();
+    let (Some(least), Some(most)) = (sizes.first(), sizes.last()) else { return String::new() };
+    let (fewest, all) = (counts.first().copied().unwrap_or(0), counts.last().copied().unwrap_or(0));
+    let with = if fewest == all { thread_words(all) } else { format!("{fewest} to {}", thread_words(all)) };
+    let rest = match sizes.len() * counts.len() == cells.len() {
+        true => String::new(),
+        false => format!(" ({} of {} cells)", cells.len(), sizes.len() * counts.len()),
+    };
+    format!("{} with {with}{rest}", value_range(size_words(*least), size_words(*most)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_three() {
+        assert_eq!(
+            [99.94, 100.0, 999.6, 31_000.0, 1_227_643.0].map(iops_words),
+            ["99.9", "100", "1,000", "31,000", "1,227,643"]
+        );
+    }
+
+    #[test]
+    fn sizes_and_shares() {
+        assert_eq!([512, 1536, 4096, 1 << 20].map(size_words), ["512 B", "1.5 KiB", "4 KiB", "1 MiB"]);
+        assert_eq!([percent_less(0.6), percent_less(0.008)], ["40%", "99.2%"]);
+        assert_eq!([how_much_more(1.07), how_much_more(23.45)], ["7% more", "23.4 times as much"]);
+    }
+
+    #[test]
+    fn regions() {
+        let grid = |cells: &[(u64, u32)]| cell_extent(&cells.iter().copied().collect());
+        assert_eq!(grid(&[(512, 1)]), "512 B with 1 thread");
+        assert_eq!(grid(&[(512, 1), (512, 2), (1024, 1), (1024, 2)]), "512 B to 1 KiB with 1 to 2 threads");
+        assert_eq!(
+            grid(&[(512, 1), (512, 2), (1024, 1)]),
+            "512 B to 1 KiB with 1 to 2 threads (3 of 4 cells)"
+        );
+    }
+
+    #[test]
+    fn intervals_only_with_replicates() {
+        let ratio = Ratio { value: 0.6, low: 0.58, high: 0.62, rounds: 8, provisional: false };
+        assert_eq!(change_interval(&ratio), " (−42% to −38% over 8 rounds)");
+        assert_eq!(change_interval(&Ratio { rounds: 1, ..ratio }), "");
     }
 }

@@ -1,23 +1,22 @@
-//! Published figures as tables; their totals come from the figures. And what their author concluded from them.
+//! Published figures as tables, as their author printed them; what the author concluded from them, and whether figures follow
+//! from the columns that they were worked out of.
 
-pub(crate) mod samples;
-
-use crate::document::{Cell, Document, Table, labelled};
-use crate::{error::Error, matrix, page::Page, sections::conclusions};
+use crate::document::{Cell, Document, Page, Table, labelled};
+use crate::sections::claims::{add_published_conclusions, published_conclusions_json};
+use crate::{error::Error, matrix, number::plural};
 use fsarena_core::conclusion::{self, Conclusion, Conclusions, Machine};
 use fsarena_core::published::{Figure, Kind, Published};
-use fsarena_core::sample::Unit;
 use fsarena_core::study::{self, Study};
-use fsarena_core::{factor, names};
-use fsarena_stats::conclusion::recompute;
+use fsarena_core::{factor, names, sample::Unit};
 use fsarena_stats::conclusion::{Answer, check_published};
+use fsarena_stats::conclusion::{Misfit, Recomputed, recompute};
 use serde_json::{Map, Value, json};
 
 /// The set of this name: `piszcz-I`.
 ///
 /// # Errors
 /// A name that no set has, or a fault in the figures that ship with a study.
-pub fn find(name: &str) -> Result<Published, Error> {
+pub fn find_published(name: &str) -> Result<Published, Error> {
     let sets = study::STUDIES.iter().map(Study::published).collect::<Result<Vec<_>, _>>()?.concat();
     let names: Vec<String> = sets.iter().map(|set| format!("published:{}", set.name())).collect();
     let named = names.iter().map(String::as_str).zip(&sets);
@@ -28,47 +27,47 @@ pub fn find(name: &str) -> Result<Published, Error> {
 ///
 /// # Errors
 /// A fault in the figures or the plan that ship with the study.
-pub fn show(published: &Published) -> Result<Page, Error> {
+pub fn published_page(published: &Published) -> Result<Page, Error> {
     let mut document = Document::default();
     document.heading(1, format!("published:{}", published.name()));
     let recomputed = recompute(published);
     if !published.samples().is_empty() {
-        samples::tables(&mut document, published, &recomputed);
+        add_sample_tables(&mut document, published, &recomputed);
         document.text("Figures as the author printed them.");
     } else {
-        tasks(&mut document, published);
+        add_task_tables(&mut document, published);
     }
-    samples::check(&mut document, &recomputed);
-    let machine = machine(published)?;
+    add_consistency(&mut document, &recomputed);
+    let machine = stated_machine(published)?;
     if !machine.is_empty() {
         document.heading(2, "The machine, as its author states it");
         document.table(Table::pairs(["", "what"], machine.clone()));
     }
-    let concluded = concluded(published)?;
-    conclusions::add_then(&mut document, &concluded);
-    let mut json = as_json(published);
+    let concluded = conclusions_then(published)?;
+    add_published_conclusions(&mut document, &concluded);
+    let mut json = figures_json(published);
     json["machine"] = json!(machine);
-    json["recomputed"] = samples::json(&recomputed);
-    json["conclusions"] = conclusions::json_then(&concluded);
+    json["recomputed"] = recomputed_json(&recomputed);
+    json["conclusions"] = published_conclusions_json(&concluded);
     Ok(Page { document, json })
 }
 
 /// Whether the figures that the author worked out follow from the others.
-pub fn consistency(published: &Published) -> Page {
+pub fn consistency_page(published: &Published) -> Page {
     let mut document = Document::default();
     document.heading(1, format!("published:{}", published.name()));
     let recomputed = recompute(published);
-    samples::check(&mut document, &recomputed);
-    Page { document, json: json!({ "name": published.name(), "recomputed": samples::json(&recomputed) }) }
+    add_consistency(&mut document, &recomputed);
+    Page { document, json: json!({ "name": published.name(), "recomputed": recomputed_json(&recomputed) }) }
 }
 
 /// All that the author of the study concluded; none of a set without a study.
-pub(crate) fn conclusions_of(published: &Published) -> Result<Option<Conclusions>, Error> {
+pub(crate) fn study_conclusions(published: &Published) -> Result<Option<Conclusions>, Error> {
     Ok(study::find(&published.study).map(conclusion::of).transpose()?)
 }
 
 /// The author's conclusions from this set, and what its figures say of them.
-pub(crate) fn concluded(published: &Published) -> Result<Vec<(Conclusion, Answer)>, Error> {
+pub(crate) fn conclusions_then(published: &Published) -> Result<Vec<(Conclusion, Answer)>, Error> {
     let Some(study) = study::find(&published.study) else { return Ok(vec![]) };
     let conclusions = conclusion::of(study)?;
     let answers = check_published(&conclusions, &study.published()?);
@@ -77,18 +76,18 @@ pub(crate) fn concluded(published: &Published) -> Result<Vec<(Conclusion, Answer
 }
 
 /// The author's machine; empty where he says nothing of it.
-pub(crate) fn machine(published: &Published) -> Result<Machine, Error> {
-    let machine = |mut of: Conclusions| of.machine.remove(&published.set);
-    Ok(conclusions_of(published)?.and_then(machine).unwrap_or_default())
+pub(crate) fn stated_machine(published: &Published) -> Result<Machine, Error> {
+    let conclusions = study_conclusions(published)?;
+    Ok(conclusions.and_then(|mut of| of.machine.remove(&published.set)).unwrap_or_default())
 }
 
-fn tasks(document: &mut Document, published: &Published) {
-    let is_matrix = published.rows.iter().all(|row| matrix::place(&row.task_id()).is_some());
+fn add_task_tables(document: &mut Document, published: &Published) {
+    let is_matrix = published.rows.iter().all(|row| matrix::matrix_place(&row.task_id()).is_some());
     for metric in published.metrics() {
         document.heading(2, metric);
         match is_matrix {
-            true => matrices(document, published, metric),
-            false => document.table(table(published, metric)),
+            true => add_matrices(document, published, metric),
+            false => document.table(task_table(published, metric)),
         }
     }
     document.text(match is_matrix {
@@ -101,12 +100,12 @@ fn tasks(document: &mut Document, published: &Published) {
 }
 
 /// For each mode a table of block sizes by threads.
-fn matrices(document: &mut Document, published: &Published, metric: &str) {
+fn add_matrices(document: &mut Document, published: &Published, metric: &str) {
     let variants = published.variants();
     let figure = |row: &Figure| {
-        let at = matrix::place(&row.task_id())?;
+        let at = matrix::matrix_place(&row.task_id())?;
         let variant = variants.iter().position(|variant| *variant == row.variant)?;
-        Some(matrix::Figure {
+        Some(matrix::MatrixFigure {
             bare: row.variant == factor::RAW,
             mode: row.task.clone(),
             at,
@@ -117,12 +116,12 @@ fn matrices(document: &mut Document, published: &Published, metric: &str) {
         })
     };
     let of_metric = published.rows.iter().filter(|row| row.metric == metric);
-    let figures: Vec<matrix::Figure> = of_metric.filter_map(figure).collect();
+    let figures: Vec<matrix::MatrixFigure> = of_metric.filter_map(figure).collect();
     let Some(spec) = published.spec(metric) else { return };
-    matrix::tables(document, &variants, &figures, (spec.unit, spec.direction));
+    matrix::add_tables(document, &variants, &figures, (spec.unit, spec.direction));
 }
 
-fn table(published: &Published, metric: &str) -> Table {
+fn task_table(published: &Published, metric: &str) -> Table {
     let variants = published.variants();
     let mut table = Table::figures(std::iter::once(&"task").chain(&variants).copied());
     let Some(spec) = published.spec(metric) else { return table };
@@ -132,21 +131,21 @@ fn table(published: &Published, metric: &str) -> Table {
         let told = if params.is_empty() { String::new() } else { format!(" ({})", params.join(", ")) };
         let figure = |variant: &&str| {
             let figure = published.figure(&task.task_id(), variant, metric)?;
-            Some((exact(figure.value, figure.unit) + &kind(figure.kind), figure.value))
+            Some((as_printed(figure.value, figure.unit) + &kind_suffix(figure.kind), figure.value))
         };
         let head = format!("{} {}{told}", task.number, task.title);
-        table.rows.push(row(head, variants.iter().map(figure).collect(), whole.is_some()));
+        table.rows.push(figure_row(head, variants.iter().map(figure).collect(), whole.is_some()));
     }
     if let Some(whole) = whole {
-        let total = |variant: &&str| published.total(variant, metric).map(|sum| (exact(sum, unit), sum));
+        let total = |variant: &&str| published.total(variant, metric).map(|sum| (as_printed(sum, unit), sum));
         let head = format!("{} of {} tasks", whole.to_uppercase(), published.work().len());
-        table.rows.push(row(head, variants.iter().map(total).collect(), true));
+        table.rows.push(figure_row(head, variants.iter().map(total).collect(), true));
     }
     table
 }
 
 /// Figures behind what they are of; the least stands out where that ranks.
-fn row(head: String, figures: Vec<Option<(String, f64)>>, ranks: bool) -> Vec<Cell> {
+fn figure_row(head: String, figures: Vec<Option<(String, f64)>>, ranks: bool) -> Vec<Cell> {
     let least = figures.iter().flatten().map(|(_, value)| *value).fold(f64::INFINITY, f64::min);
     let cell = |figure: Option<(String, f64)>| match figure {
         Some((text, value)) if ranks && value == least => Cell::from(text).strong(),
@@ -157,7 +156,7 @@ fn row(head: String, figures: Vec<Option<(String, f64)>>, ranks: bool) -> Vec<Ce
 }
 
 /// As the author printed it: other people's figures are not rounded again.
-fn exact(value: f64, unit: Unit) -> String {
+fn as_printed(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Seconds => format!("{value:.2} s"),
         Unit::Percent => format!("{value}%"),
@@ -166,11 +165,11 @@ fn exact(value: f64, unit: Unit) -> String {
 }
 
 /// ` (fit)`; nothing for a measured value.
-fn kind(kind: Kind) -> String {
+fn kind_suffix(kind: Kind) -> String {
     if kind == Kind::Measured { String::new() } else { format!(" ({})", kind.name()) }
 }
 
-fn as_json(published: &Published) -> Value {
+fn figures_json(published: &Published) -> Value {
     let figure = |row: &Figure| {
         let mut value = json!({"number": row.number, "task": row.task, "title": row.title, "variant": row.variant, "kind": row.kind});
         if !row.params.is_empty() {
@@ -196,5 +195,103 @@ fn as_json(published: &Published) -> Value {
         "set": published.set,
         "figures": published.rows.iter().map(figure).collect::<Vec<_>>(),
         "totals": published.metrics().iter().filter_map(totals).collect::<Map<_, _>>(),
+    })
+}
+
+/// A table for each metric. Figures that do not follow are marked.
+pub fn add_sample_tables(document: &mut Document, published: &Published, recomputed: &Recomputed) {
+    for metric in published.metrics() {
+        document.heading(2, metric_title(published, metric));
+        document.table(sample_table(published, |sample, variant| {
+            Some(sample_cell(published.sampled(sample, variant, metric)?, recomputed))
+        }));
+    }
+}
+
+/// A table of samples by variants.
+pub fn sample_table(published: &Published, cell: impl Fn(&str, &str) -> Option<Cell>) -> Table {
+    let variants = published.variants();
+    let mut table = Table::figures(std::iter::once(&"sample").chain(&variants).copied());
+    for sample in published.samples() {
+        let cells = variants.iter().map(|variant| cell(sample, variant).unwrap_or("–".into()));
+        table.rows.push(labelled(sample, cells));
+    }
+    table
+}
+
+/// `iowait, percent`, `iowait_per_request = iowait / requests`.
+fn metric_title(published: &Published, metric: &str) -> String {
+    if let Some(made) = published.derived.iter().find(|made| made.metric == metric) {
+        return format!("{metric} = {} / {}", made.above, made.below);
+    }
+    match published.rows.iter().find(|row| row.metric == metric).map(|row| row.unit) {
+        None => metric.into(),
+        Some(Unit::PerSecond) => format!("{metric} a second"),
+        Some(unit) => format!("{metric}, {}", unit.suffix()),
+    }
+}
+
+fn sample_cell(figure: &Figure, recomputed: &Recomputed) -> Cell {
+    let printed = format!("{:.*}", usize::from(figure.decimals), figure.value);
+    let is_it = |misfit: &&Misfit| {
+        (&misfit.sample, &misfit.variant, &misfit.made.metric)
+            == (&figure.sample, &figure.variant, &figure.metric)
+    };
+    match recomputed.misfits.iter().find(is_it) {
+        Some(misfit) => Cell::two(printed, format!("≠ {}", quotient_words(misfit))).strong(),
+        None => printed.into(),
+    }
+}
+
+fn quotient_words(misfit: &Misfit) -> String {
+    format!("{:.2}", misfit.above / misfit.below)
+}
+
+/// Whether the figures that the author worked out follow from the others, where there are such.
+pub fn add_consistency(document: &mut Document, recomputed: &Recomputed) {
+    if recomputed.figures == 0 {
+        return;
+    }
+    document.heading(2, "Does it follow from its own columns?");
+    let worked_out = plural(recomputed.figures, "figure");
+    let grace = "whatever was rounded off before printing";
+    document.text(match recomputed.misfits.len() {
+        0 => format!("{worked_out} were worked out from other columns, and all of them follow, {grace}."),
+        some => format!(
+            "{worked_out} were worked out from other columns. {} of them do not follow, {grace}:",
+            if some == 1 { "One".to_string() } else { some.to_string() }
+        ),
+    });
+    document.list(recomputed.misfits.iter().map(misfit_sentence).collect());
+}
+
+fn misfit_sentence(misfit: &Misfit) -> String {
+    let Misfit { sample, variant, made, printed, above, below, follows: (low, high) } = misfit;
+    format!(
+        "{sample}, {variant}: {} is printed as {printed:.2}, but {} / {} = {above} / {below} = {} (from {low:.3} to \
+         {high:.3})",
+        made.metric,
+        made.above,
+        made.below,
+        quotient_words(misfit)
+    )
+}
+
+/// The same for programs.
+pub fn recomputed_json(recomputed: &Recomputed) -> Value {
+    let misfit = |misfit: &Misfit| {
+        json!({
+            "sample": misfit.sample,
+            "variant": misfit.variant,
+            "metric": misfit.made.metric,
+            "made_of": [misfit.made.above, misfit.made.below],
+            "printed": misfit.printed,
+            "follows_low": misfit.follows.0,
+            "follows_high": misfit.follows.1,
+        })
+    };
+    json!({
+        "figures": recomputed.figures,
+        "do_not_follow": recomputed.misfits.iter().map(misfit).collect::<Vec<_>>(),
     })
 }

@@ -1,12 +1,10 @@
 //! A run, analysed and ready to be exported.
 
-use crate::pair::{self, Row};
-use crate::ranking::{check_weights, weight};
+use crate::sections::pair::{PairRow, pair_rows};
 use crate::{commands::Commands, document::terminal::Screen, error::Error};
 use fsarena_core::cell::{TaskInfo, Variant};
 use fsarena_core::factor::{FS, default_level};
 use fsarena_core::host::{self, Storage};
-use fsarena_core::observations::{MetricSeries, claim_series, claim_series_among, orders, reading_series};
 use fsarena_core::{claim::Claim, conclusion, exit::ExitCode, names::unknown, record::RunRecord, study};
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::carryover::{Carryover, carryover};
@@ -47,7 +45,7 @@ pub struct Report {
     /// The plan as resolved, TOML.
     pub plan: String,
     ranking: OnceLock<Option<Ranking>>,
-    pair: OnceLock<Vec<Row>>,
+    pair: OnceLock<Vec<PairRow>>,
     modes: OnceLock<Vec<Modes>>,
     carry_over: OnceLock<Option<Carryover>>,
 }
@@ -71,7 +69,7 @@ pub struct Asked {
 /// Default metrics of workloads whose tasks run to completion.
 const TASKS: [&str; 2] = ["elapsed", "synced"];
 
-fn conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
+fn check_conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
     let Some(study) = study::find(&record.plan.name) else { return Ok(vec![]) };
     let mut conclusions = conclusion::of(study)?;
     if let Some(stage) = &record.plan.stage {
@@ -99,7 +97,7 @@ pub fn images(record: &RunRecord) -> Option<Storage> {
 }
 
 /// The variant whose filesystem the images lay on, with the options that mkfs and mount choose themselves.
-fn guessed(record: &RunRecord) -> Option<Current> {
+fn guess_current(record: &RunRecord) -> Option<Current> {
     let fs = images(record)?.filesystem?;
     let plain = |variant: &Variant| {
         let differs = variant.levels.iter().any(|(id, level)| id != FS && level != default_level(id));
@@ -142,12 +140,10 @@ pub fn current(variants: &[Variant], name: Option<&str>) -> Result<Option<usize>
 pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
     check_weights(&record.tasks, &asked.weights)?;
     let named = current(&record.variants, asked.current.as_deref())?;
-    let current = named.map(|variant| Current { variant, guessed: false }).or_else(|| guessed(&record));
+    let current = named.map(|variant| Current { variant, guessed: false }).or_else(|| guess_current(&record));
     let metrics = if asked.metrics.is_empty() { TASKS.map(String::from).to_vec() } else { asked.metrics };
-    let analyses: Vec<Analysis> = metrics
-        .iter()
-        .map(|metric| Ok(analyse(MetricSeries::of(&record, metric)?)))
-        .collect::<Result<_, Error>>()?;
+    let analyses: Vec<Analysis> =
+        metrics.iter().map(|metric| Ok(analyse(MetricSeries::of(&record, metric)?))).collect::<Result<_, Error>>()?;
     let mut claims = judge_all(claim_series(&record, &record.plan.claims));
     let further = judge_all(claim_series(&record, &asked.claims));
     for Judged { claim, missing, .. } in &further {
@@ -156,7 +152,7 @@ pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
         }
     }
     claims.extend(further);
-    let conclusions = conclusions(&record)?;
+    let conclusions = check_conclusions(&record)?;
     record.plan.stop.margin = asked.margin.or(record.plan.stop.margin);
     Ok(Report {
         margin: record.plan.stop.margin(),
@@ -174,15 +170,17 @@ pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
 impl Report {
     /// The variants ranked by the first metric; none where nothing ranks them.
     pub fn ranking(&self) -> Option<&Ranking> {
-        let weight = |task: &TaskInfo| weight(&self.weights, task);
-        let of = |analysis: &Analysis| Ranking::of(analysis, weight, self.record.plan.seed);
-        self.ranking.get_or_init(|| self.analyses.first().and_then(of)).as_ref()
+        let rank = || {
+            let weight = |task: &TaskInfo| task_weight(&self.weights, task);
+            Ranking::of(&self.record, self.analyses.first()?, weight)
+        };
+        self.ranking.get_or_init(rank).as_ref()
     }
 
     /// The comparison of B with A by each metric, if the run has two variants; otherwise empty.
-    pub(crate) fn pair(&self) -> &[Row] {
+    pub(crate) fn pair(&self) -> &[PairRow] {
         let asked = || self.analyses.iter().map(|analysis| analysis.metric.id.as_str());
-        self.pair.get_or_init(|| pair::rows(&self.record, asked(), self.margin))
+        self.pair.get_or_init(|| pair_rows(&self.record, asked(), self.margin))
     }
 
     /// The variants and tasks whose values of the first metric have two modes further apart than the margin, the clearest
@@ -211,4 +209,39 @@ impl Report {
     pub fn exit_code(&self) -> ExitCode {
         verdict::exit_code(&self.claims.iter().map(Judged::outcome).collect::<Vec<Outcome>>())
     }
+}
+
+/// The weight of a task: 1 where the user says nothing.
+pub fn task_weight(weights: &[(String, f64)], task: &TaskInfo) -> f64 {
+    weights.iter().rev().find(|(name, _)| names_task(name, task)).map_or(1.0, |(_, weight)| *weight)
+}
+
+/// Whether a word means this task: its name, with or without parameters, or its number.
+fn names_task(word: &str, task: &TaskInfo) -> bool {
+    word == task.id.name || word == task.id.to_string() || task.number.as_deref() == Some(word)
+}
+
+/// Checks the weights of tasks.
+///
+/// # Errors
+/// Fails if a weight names an unknown task or lies outside 0 to 1000000, or if every task has the weight 0.
+pub fn check_weights(tasks: &[TaskInfo], weights: &[(String, f64)]) -> Result<(), Error> {
+    let tasks = || tasks.iter().filter(|task| task.in_totals);
+    let fault = |what: String| Err(Error::Usage(format!("--weight: {what}")));
+    if !weights.is_empty() && tasks().next().is_none() {
+        return fault("the run has no task that could be weighed".into());
+    }
+    for (name, weight) in weights {
+        if !tasks().any(|task| names_task(name, task)) {
+            let known: Vec<String> = tasks().map(|task| task.id.to_string()).collect();
+            return fault(unknown("task", name, known.iter().map(String::as_str)).into());
+        }
+        if !(0.0..=1e6).contains(weight) {
+            return fault(format!("`{name}={weight}`: a weight is a number from 0 to 1000000"));
+        }
+    }
+    if !weights.is_empty() && tasks().all(|task| task_weight(weights, task) == 0.0) {
+        return fault("every task has the weight 0".into());
+    }
+    Ok(())
 }

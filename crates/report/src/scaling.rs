@@ -1,17 +1,15 @@
-//! How throughput scales with clients, in sentences, a table, and JSON.
+//! How throughput scales with clients: the law that a curve follows, where it saturates and peaks; in sentences, a table and JSON.
 
 pub mod curves;
 pub mod file;
-pub(crate) mod words;
 
-use crate::document::{Document, Table, row};
-use crate::{number::three, page::Page};
-use fsarena_stats::scaling::laws::Law;
-use fsarena_stats::scaling::laws::{Fit, MISFIT};
-use fsarena_stats::scaling::{Doubling, Scaling};
+use crate::document::{Document, Page, Table, row};
+use crate::number::{percent, plural, three};
+use fsarena_stats::scaling::laws::{Choice, DECISIVE, Fit, MISFIT};
 use fsarena_stats::table::FIRST_LOOK;
+use fsarena_stats::scaling::{Doubling, Scaling};
+use fsarena_stats::scaling::laws::Law;
 use serde_json::{Value, json};
-use words::{grounds, overview};
 
 /// The findings about several series, each a curve of throughput over clients. With `tables` the document shows the
 /// figures too; the JSON always has them.
@@ -28,26 +26,26 @@ pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
     }
     for one in all {
         document.heading(2, one.series.name.clone());
-        document.list(words::sentences(one));
+        document.list(sentences(one));
     }
     if tables {
         document.heading(2, "Figures");
-        all.iter().for_each(|one| document.table(figures(one)));
+        all.iter().for_each(|one| document.table(figure_table(one)));
     }
-    Page { document, json: json(source, all) }
+    Page { document, json: page_json(source, all) }
 }
 
-fn figures(one: &Scaling) -> Table {
+fn figure_table(one: &Scaling) -> Table {
     let rows = one.series.n.iter().zip(one.series.means());
     let rows = rows.map(|(n, mean)| row![n.to_string(), three(mean.exp())]);
     Table::figures(["clients", &one.series.name]).with(rows)
 }
 
-fn json(source: &str, all: &[Scaling]) -> Value {
-    json!({ "format": 1, "source": source, "series": all.iter().map(series).collect::<Vec<_>>() })
+fn page_json(source: &str, all: &[Scaling]) -> Value {
+    json!({ "format": 1, "source": source, "series": all.iter().map(series_json).collect::<Vec<_>>() })
 }
 
-fn series(one: &Scaling) -> Value {
+fn series_json(one: &Scaling) -> Value {
     let finite = |x: &f64| x.is_finite().then_some(*x);
     let saturation = one.saturation.as_ref().map(|saturation| {
         let doubling = |d: &Doubling| json!({ "clients": d.n, "gain_of_double": d.gain });
@@ -67,16 +65,16 @@ fn series(one: &Scaling) -> Value {
     json!({
         "name": one.series.name,
         "paired": one.series.paired,
-        "sentences": words::sentences(one),
+        "sentences": sentences(one),
         "winner": one.choice.as_ref().and_then(|choice| choice.winner()).map(|fit| fit.law.name()),
-        "fits": one.choice.iter().flat_map(|choice| choice.fits.iter().map(fit)).collect::<Vec<_>>(),
+        "fits": one.choice.iter().flat_map(|choice| choice.fits.iter().map(fit_json)).collect::<Vec<_>>(),
         "saturation": saturation,
         "peak": peak,
         "points": one.series.n.iter().zip(&one.series.x).map(point).collect::<Vec<_>>(),
     })
 }
 
-fn fit(fit: &Fit) -> Value {
+fn fit_json(fit: &Fit) -> Value {
     let parameters = match fit.law {
         Law::Power { a, b } => json!({ "a": a, "b": b }),
         Law::Amdahl { lambda, sigma } => json!({ "lambda": lambda, "sigma": sigma }),
@@ -90,4 +88,219 @@ fn fit(fit: &Fit) -> Value {
         "r_squared": fit.r_squared,
         "lack_of_fit": fit.lack.map(|lack| json!({ "f": lack.f, "p": lack.p, "misfit": lack.p < MISFIT })),
     })
+}
+
+/// What the intervals stand on.
+pub fn grounds<'s>(all: impl Iterator<Item = &'s Scaling> + Clone) -> String {
+    let most = |paired: bool| {
+        all.clone()
+            .filter(|one| one.series.paired == paired)
+            .map(|one| one.series.rounds())
+            .max()
+            .unwrap_or(0)
+    };
+    let (rounds, values) = (most(true), most(false));
+    if rounds.max(values) < 2 {
+        return "There is only one value per point, so intervals are unknown.".into();
+    }
+    let laws = "Laws are fitted to ln X of every replicate and chosen by AICc; saturation and what is left at the end are";
+    match values {
+        0 | 1 => format!(
+            "Up to {}. {laws} within-round ratios with 95% intervals, the peak has that of round bootstrap.",
+            plural(rounds, "round")
+        ),
+        values => format!(
+            "UNPAIRED: without a `round` for every value, the values of each number of clients are an independent \
+             sample, up to {}. {laws} ratios of two such samples with 95% intervals, the peak has that of a bootstrap of each. \
+             Whatever changed on the machine from one number of clients to the next is in them.",
+            plural(values, "value")
+        ),
+    }
+}
+
+/// A row for each series: its law, where it saturates and peaks, and what is left at the end.
+pub fn overview<'s>(all: impl Iterator<Item = &'s Scaling>) -> Table {
+    let row = |one: &Scaling| {
+        row![
+            one.series.name.as_str(),
+            law_words(one),
+            saturation_range(one),
+            peak_range(one),
+            left_at_end(one)
+        ]
+    };
+    Table::words(["series", "law", "saturates at", "peaks at", "left at the end"]).with(all.map(row))
+}
+
+/// All sentences about one series.
+pub fn sentences(one: &Scaling) -> Vec<String> {
+    std::iter::once(law_sentence(one))
+        .chain(misfit_sentence(one))
+        .chain([saturation_sentence(one), peak_sentence(one)])
+        .collect()
+}
+
+/// The chosen law, or those between which the points do not choose.
+pub fn law_words(one: &Scaling) -> String {
+    let Some(choice) = &one.choice else { return "–".into() };
+    choice
+        .winner()
+        .map_or_else(|| format!("inconclusive: {}", contender_names(choice)), |fit| law_formula(&fit.law))
+}
+
+/// The name of the law that fits best, and whether the points choose it.
+pub fn law_name(one: &Scaling) -> String {
+    let Some(choice) = &one.choice else { return "too few numbers for a law".into() };
+    let sure = if choice.winner().is_some() { "" } else { ", inconclusive" };
+    format!("{}{sure}", choice.fits[0].law.name())
+}
+
+fn law_sentence(one: &Scaling) -> String {
+    let Some(choice) = &one.choice else {
+        return format!("{} numbers of clients are too few to tell laws apart.", one.series.n.len());
+    };
+    let Some(fit) = choice.winner() else {
+        return format!(
+            "It is inconclusive which law throughput follows, the {}: AICc differs by less than {DECISIVE}. The \
+             best is {}, R² {:.3}.",
+            contender_names(choice),
+            law_formula(&choice.fits[0].law),
+            choice.fits[0].r_squared
+        );
+    };
+    let next = choice.fits.get(1).map_or(String::new(), |next| {
+        format!("; by AICc {} ahead of the {}", three(next.aicc - fit.aicc), next.law.name())
+    });
+    let (name, law, share) = (fit.law.name(), law_formula(&fit.law), fit.r_squared);
+    format!("Throughput follows the {name}: {law}, R² {share:.3}{next}.")
+}
+
+fn contender_names(choice: &Choice) -> String {
+    choice.contenders().iter().map(|fit| fit.law.name()).collect::<Vec<_>>().join(" and the ")
+}
+
+/// A law with its parameters. N is the number of clients.
+fn law_formula(law: &Law) -> String {
+    match *law {
+        Law::Power { a, b } => format!("{}·N^{}", three(a), three(b)),
+        Law::Amdahl { lambda, sigma } => {
+            let most = three(lambda / sigma);
+            format!("{}·N/(1 + {}·(N−1)), never above {most}", three(lambda), three(sigma))
+        }
+        Law::Usl { lambda, sigma, kappa } => {
+            format!("{}·N/(1 + {}·(N−1) + {}·N·(N−1))", three(lambda), three(sigma), three(kappa))
+        }
+        Law::Hinge { a, b, knee } => {
+            format!("{}·N^{} up to {} clients, level behind", three(a), three(b), three(knee))
+        }
+    }
+}
+
+/// The sentence for a curve that no law describes.
+pub fn misfit_sentence(one: &Scaling) -> Option<String> {
+    let best: &Fit = one.choice.as_ref()?.fits.first()?;
+    let lack = best.lack.filter(|lack| lack.p < MISFIT)?;
+    let p = if lack.p < 1e-3 { "under 0.001".into() } else { format!("= {}", three(lack.p)) };
+    Some(format!(
+        "Yet no law describes the curve: even this one leaves more than replicates differ among themselves (lack \
+         of fit F = {}, p {p}).",
+        three(lack.f)
+    ))
+}
+
+/// `4`, `2–4`, `not up to 8`.
+pub fn saturation_range(one: &Scaling) -> String {
+    let Some(saturation) = &one.saturation else { return "–".into() };
+    let last = saturation.doublings.last().map_or(f64::NAN, |doubling| doubling.n);
+    match (saturation.from, saturation.at) {
+        (Some(from), Some(at)) if from < at => format!("{from}–{at}"),
+        (_, Some(at)) => at.to_string(),
+        (Some(from), None) => format!("from {from}, or not"),
+        (None, None) => format!("not up to {last}"),
+    }
+}
+
+fn saturation_sentence(one: &Scaling) -> String {
+    let Some(saturation) = &one.saturation else {
+        return "Saturation is unknown: no number of clients was measured together with its double.".into();
+    };
+    let last = saturation.doublings.last().map_or(f64::NAN, |doubling| doubling.n);
+    let gains = "twice as many clients bring under 5%";
+    match (saturation.from, saturation.at) {
+        (Some(from), Some(at)) if from < at => {
+            format!("It saturates at {at} clients, perhaps from {from} on: {gains}.")
+        }
+        (_, Some(at)) => format!("It saturates at {at} clients: {gains}."),
+        (Some(from), None) => format!(
+            "Saturation is inconclusive: it may begin at {from} clients, and up to {last} clients nothing shows that \
+             {gains}."
+        ),
+        (None, None) => format!("It is not saturated up to {last} clients: twice as many bring over 5%."),
+    }
+}
+
+/// `8`, `6–12`.
+pub fn peak_range(one: &Scaling) -> String {
+    match one.peak.interval {
+        Some((low, high)) if low < high => format!("{} ({low}–{high})", one.peak.at),
+        _ => one.peak.at.to_string(),
+    }
+}
+
+/// `33%`, with its interval where there is one.
+pub fn left_at_end(one: &Scaling) -> String {
+    match &one.peak.at_end {
+        None => "all: the peak is at the end".into(),
+        Some(left) if left.rounds < 2 => percent(left.value),
+        Some(left) => format!("{} ({}–{})", percent(left.value), percent(left.low), percent(left.high)),
+    }
+}
+
+fn peak_sentence(one: &Scaling) -> String {
+    let last = one.series.n.last().copied().unwrap_or(f64::NAN);
+    let modelled = one.modelled_peak.map_or(String::new(), |peak| {
+        let high = if peak.high.is_finite() { three(peak.high) } else { "beyond what was measured".into() };
+        let low = Some(peak.low).filter(|low| low.is_finite());
+        let range = low.map_or(String::new(), |low| format!(" ({}–{high})", three(low)));
+        format!(", by the law at {}{range}", three(peak.value))
+    });
+    let at = format!("It peaks at {} clients with {}{modelled}", peak_range(one), three(one.peak.throughput));
+    match &one.peak.at_end {
+        None => format!("{at}: that is the most that was measured."),
+        Some(_) => format!("{at}; at {last} clients {} of that is left.", left_at_end(one)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_stats::scaling::{Series, analyse};
+
+    fn said(points: &[(f64, f64)]) -> Vec<String> {
+        let rows: Vec<(f64, u32, f64)> = points.iter().map(|(n, x)| (*n, 0, *x)).collect();
+        sentences(&analyse(Series::new("s", &rows).unwrap(), 1))
+    }
+
+    #[test]
+    fn a_few_points_say_what_they_can() {
+        assert_eq!(
+            said(&[(3.0, 100.0), (10.0, 33.0)]),
+            [
+                "2 numbers of clients are too few to tell laws apart.",
+                "Saturation is unknown: no number of clients was measured together with its double.",
+                "It peaks at 3 clients with 100; at 10 clients 33% of that is left."
+            ]
+        );
+    }
+
+    #[test]
+    fn a_curve_is_named_with_its_ends() {
+        let power: Vec<(f64, f64)> = [1.0, 2.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 40.0, 50.0]
+            .map(|n: f64| (n, 0.34 * n.powf(0.29)))
+            .into();
+        let said = said(&power);
+        assert!(said[0].starts_with("Throughput follows the power law: 0.340·N^0.290, R² 1.000"), "{said:?}");
+        assert_eq!(said[1], "It is not saturated up to 20 clients: twice as many bring over 5%.");
+        assert!(said[2].ends_with("that is the most that was measured."), "{said:?}");
+    }
 }

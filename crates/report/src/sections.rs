@@ -1,69 +1,58 @@
-//! The sections that reports for people are made of, one file and one line each.
+//! The sections that reports for people are made of, a line each.
 
 mod anomalies;
 pub mod answer;
-mod charts;
-mod circumstances;
 pub mod claims;
-pub mod conclusions;
-mod decide;
 pub mod decision;
 pub mod head;
 mod hosts;
-mod left_out;
-mod legend;
-pub mod modes;
-mod normalised;
-pub mod notes;
 mod own_work;
 pub mod pair;
 pub mod ranking;
 pub mod reached;
-mod samples;
 mod scaling;
+pub mod schedulers;
 pub mod slow_rounds;
 mod standing;
 pub mod tails;
 pub mod tasks;
-mod totals;
-mod untested;
-mod warnings;
+pub mod warnings;
 
-use crate::document::{Document, Part};
+use crate::charts;
+use crate::document::{Chapter, Document, Part};
 use crate::report::Report;
-use crate::section::{Detail, Section};
 use fsarena_stats::simulate::parallel;
 
 /// Every section, in the order of a report.
 const SECTIONS: &[Section] = &[
-    head::SECTION,
-    decision::SECTION,
-    standing::SECTION,
-    pair::SECTION,
-    answer::SECTION,
-    left_out::SECTION,
-    legend::SECTION,
-    hosts::SECTION,
-    anomalies::SECTION,
-    scaling::SECTION,
-    modes::SECTION,
-    slow_rounds::SECTION,
-    own_work::SECTION,
-    untested::SECTION,
-    warnings::SECTION,
-    claims::SECTION,
-    charts::SECTION,
-    tasks::SECTION,
-    normalised::SECTION,
-    ranking::SECTION,
-    totals::SECTION,
-    tails::SECTION,
-    samples::SECTION,
-    conclusions::SECTION,
-    decide::SECTION,
-    reached::SECTION,
-    notes::SECTION,
-    circumstances::SECTION,
+    head::HEAD,
+    decision::DECISION,
+    standing::STANDING,
+    pair::PAIR,
+    answer::ANSWER,
+    answer::LEFT_OUT,
+    answer::LEGEND,
+    hosts::HOSTS,
+    anomalies::ANOMALIES,
+    scaling::SCALING,
+    slow_rounds::MODES,
+    slow_rounds::SLOW_ROUNDS,
+    own_work::OWN_WORK,
+    head::UNTESTED,
+    warnings::WARNINGS,
+    claims::CLAIMS,
+    CHARTS,
+    tasks::TASKS,
+    schedulers::SCHEDULERS,
+    ranking::RANKING,
+    tasks::TOTALS,
+    tails::TAILS,
+    tasks::SAMPLES,
+    claims::CONCLUSIONS,
+    ranking::ROUNDS_NEEDED,
+    reached::DATA_PATH,
+    warnings::REMARKS,
+    head::CIRCUMSTANCES,
 ];
 
 /// The report as a document. Sections are made side by side, for some take long in a big run.
@@ -87,15 +76,67 @@ pub fn document(report: &Report, detail: Detail) -> Document {
     document
 }
 
+/// Adds what a section says to a document, where it has something to say.
+type Add = fn(&mut Document, &Report, Detail);
+
+/// A section of a report.
+pub struct Section {
+    /// The chapter that it belongs to; none for what stands below the title.
+    pub chapter: Option<Chapter>,
+    /// The least detail that shows it.
+    pub from: Detail,
+    /// What it says.
+    pub add: Add,
+}
+
+impl Section {
+    /// A section of every report.
+    pub const fn new(chapter: Chapter, add: Add) -> Section {
+        Section { chapter: Some(chapter), from: Detail::Brief, add }
+    }
+
+    /// A section that needs more room than a screen has.
+    pub const fn full(chapter: Chapter, add: Add) -> Section {
+        Section { from: Detail::Full, ..Section::new(chapter, add) }
+    }
+}
+
+/// How much of a report a format shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Detail {
+    /// What fits on a screen.
+    Brief,
+    /// Everything but charts.
+    Full,
+    /// Everything.
+    Charts,
+}
+
+/// The charts.
+pub const CHARTS: Section = Section::full(Chapter::Charts, add_charts);
+
+/// Every chart but that which opens a page; where a format has room for them but no files, how to get those.
+fn add_charts(document: &mut Document, report: &Report, detail: Detail) {
+    if detail == Detail::Charts {
+        document.charts(
+            charts::all(report).into_iter().filter(|chart| !chart.id.starts_with(charts::standing::ID)),
+        );
+    } else if !report.record.samples.is_empty() {
+        document.text(format!(
+            "Charts are files: `fsarena report {} --format md --export svg=charts` draws them into a folder, and this \
+             report then links to them.",
+            report.record.id
+        ));
+    }
+}
+
 #[cfg(test)]
 mod tests {
+
     #[test]
-    fn every_file_is_registered() {
-        let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/sections")).unwrap();
-        let files = files.map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
-        for file in files {
-            let line = format!("    {}::SECTION,", file.file_stem().unwrap().to_string_lossy());
-            assert!(include_str!("sections.rs").lines().any(|found| found == line), "{line}");
-        }
+    fn every_section_is_registered() {
+        crate::registry::assert_complete("sections", include_str!("sections.rs"), |line| {
+            crate::registry::constant(line, "Section")
+        });
     }
 }

@@ -2,7 +2,7 @@
 
 use fsarena_core::record::{RunRecord, RunStatus};
 use fsarena_core::state::RunState;
-use fsarena_report::live::{Intervals, View};
+use fsarena_report::live::{Intervals, RunView};
 use fsarena_store::{Events, RunDir, RunSummary, TimedEvent};
 use serde_json::json;
 use std::collections::{HashMap, VecDeque};
@@ -10,33 +10,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// The pause between two looks at a log.
-const PAUSE: Duration = Duration::from_millis(150);
+/// The pause between two reads of a log.
+const POLL_INTERVAL: Duration = Duration::from_millis(150);
 /// A run without a writer for this long counts as ended. The writer opens a new run a moment after it is made.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// How many events are read at once.
+const WRITER_TIMEOUT: Duration = Duration::from_secs(2);
+/// The most events per read.
 const BATCH: usize = 500;
-/// How many of the last events are kept for those who come back.
-const KEPT: usize = 2000;
-/// How many runs are followed at once.
-const MOST: usize = 64;
+/// The newest events, which are kept for clients that reconnect.
+const KEPT_EVENTS: usize = 2000;
+/// The most runs that are followed at once.
+const MAX_FEEDS: usize = 64;
 
-/// Everybody who follows a run.
+/// The runs that clients follow.
 #[derive(Default)]
 pub struct Feeds {
     open: Mutex<HashMap<String, Arc<Feed>>>,
 }
 
-/// One run that is followed.
+/// One run that clients follow.
 pub struct Feed {
-    heard: Mutex<Heard>,
+    state: Mutex<FeedState>,
     /// The number of bytes read from the log. Wakes clients that wait for more.
     changed: watch::Sender<u64>,
 }
 
 /// The events read so far.
-struct Heard {
-    state: RunState,
+struct FeedState {
+    run: RunState,
     intervals: Intervals,
     /// The last events as JSON, each with the bytes of the log up to its end.
     recent: VecDeque<(u64, String)>,
@@ -48,7 +48,7 @@ struct Heard {
 }
 
 /// New events for one client.
-pub struct News {
+pub struct FeedUpdate {
     /// Events as JSON, with their ids.
     pub events: Vec<(u64, String)>,
     /// How the run stands, as JSON.
@@ -60,7 +60,7 @@ pub struct News {
 }
 
 impl Feeds {
-    /// The feed of a run, and what tells of changes. None where too many runs are followed already.
+    /// The feed of a run, and a receiver that is notified of changes. `None` if too many runs are followed already.
     pub fn follow(
         &self,
         run: &RunDir,
@@ -68,20 +68,26 @@ impl Feeds {
     ) -> Option<(Arc<Feed>, watch::Receiver<u64>)> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let key = run.path().to_string_lossy().into_owned();
-        // One that has no listener ends; one that has heard the end must look again, for runs are resumed.
-        open.retain(|_, feed| feed.changed.receiver_count() > 0 && !feed.heard().done);
+        // A feed without listeners ends. A feed of an ended run is opened again, because the run may have been resumed.
+        open.retain(|_, feed| feed.changed.receiver_count() > 0 && !feed.state().done);
         if let Some(feed) = open.get(&key) {
             return Some((feed.clone(), feed.changed.subscribe()));
         }
-        if open.len() >= MOST {
+        if open.len() >= MAX_FEEDS {
             return None;
         }
         let (changed, listener) = watch::channel(0);
         let (record, intervals) = beginning();
-        let state = RunState::new(record);
-        let heard =
-            Heard { state, intervals, recent: VecDeque::new(), last: 0, caught_up: false, done: false };
-        let feed = Arc::new(Feed { heard: Mutex::new(heard), changed });
+        let run_state = RunState::new(record);
+        let state = FeedState {
+            run: run_state,
+            intervals,
+            recent: VecDeque::new(),
+            last: 0,
+            caught_up: false,
+            done: false,
+        };
+        let feed = Arc::new(Feed { state: Mutex::new(state), changed });
         open.insert(key, feed.clone());
         let (run, follower) = (run.clone(), feed.clone());
         tokio::spawn(async move { follower.follow(run).await });
@@ -96,95 +102,98 @@ impl Feed {
         let mut alive = Instant::now();
         while self.changed.receiver_count() > 0 {
             let read = tokio::task::spawn_blocking(move || {
-                let told = events.next(BATCH);
-                (events, told)
+                let batch = events.next(BATCH);
+                (events, batch)
             });
-            let Ok((back, told)) = read.await else { return self.end(None) };
+            let Ok((back, batch)) = read.await else { return self.end(None) };
             events = back;
-            match told {
+            match batch {
                 Err(_) => return self.end(None),
-                Ok(told) if !told.is_empty() => self.hear(told),
-                // Of a run that was resumed the log holds several ends: only the last is one.
-                Ok(_) if self.has_heard_the_end() => return self.end(None),
+                Ok(batch) if !batch.is_empty() => self.apply(batch),
+                // The log of a resumed run holds several ends: only the last one counts.
+                Ok(_) if self.state().run.ended.is_some() => return self.end(None),
                 Ok(_) => {
                     self.catch_up();
                     if run.is_being_written() {
                         alive = Instant::now();
-                    } else if alive.elapsed() >= PATIENCE {
+                    } else if alive.elapsed() >= WRITER_TIMEOUT {
                         return self.end(fsarena_store::summary(&run).ok());
                     }
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
             }
         }
     }
 
-    fn hear(&self, told: Vec<(u64, TimedEvent)>) {
-        let mut heard = self.heard();
-        for (id, told) in told {
-            heard.state.apply(told.at, &told.event);
-            let Heard { state, intervals, .. } = &mut *heard;
-            intervals.see(&told.event, state);
-            if heard.recent.len() == KEPT {
-                heard.recent.pop_front();
+    fn apply(&self, events: Vec<(u64, TimedEvent)>) {
+        let mut state = self.state();
+        for (id, timed) in events {
+            state.run.apply(timed.at, &timed.event);
+            let FeedState { run, intervals, .. } = &mut *state;
+            intervals.see(&timed.event, run);
+            if state.recent.len() == KEPT_EVENTS {
+                state.recent.pop_front();
             }
-            heard.recent.push_back((id, json!(told).to_string()));
-            heard.last = id;
+            state.recent.push_back((id, json!(timed).to_string()));
+            state.last = id;
         }
-        self.tell(heard);
+        self.notify(state);
     }
 
-    /// Wakes those who wait for more.
-    fn tell(&self, heard: MutexGuard<Heard>) {
-        let last = heard.last;
-        drop(heard);
+    /// Unlocks the state and wakes the clients that wait for more.
+    fn notify(&self, state: MutexGuard<FeedState>) {
+        let last = state.last;
+        drop(state);
         self.changed.send_replace(last);
     }
 
-    /// All that was told so far was heard.
+    /// Records that the follower has read all events so far.
     fn catch_up(&self) {
-        let mut heard = self.heard();
-        if !std::mem::replace(&mut heard.caught_up, true) {
-            self.tell(heard);
+        let mut state = self.state();
+        if !std::mem::replace(&mut state.caught_up, true) {
+            self.notify(state);
         }
     }
 
-    /// Nothing more will come; how it ended, where its events did not say.
-    fn end(&self, how: Option<RunSummary>) {
-        let mut heard = self.heard();
-        if heard.state.ended.is_none() {
-            let unreadable =
-                || RunStatus { complete: false, why: "its files cannot be read any more".into() };
-            heard.state.done = heard.state.done.max(how.as_ref().map_or(0, |summary| summary.rounds));
-            heard.state.ended = Some(how.map_or_else(unreadable, |summary| summary.status));
+    /// Ends the feed. `summary` says how the run ended if its events did not; `None` if its files cannot be read.
+    fn end(&self, summary: Option<RunSummary>) {
+        let mut state = self.state();
+        if state.run.ended.is_none() {
+            let status = match summary {
+                Some(summary) => {
+                    state.run.done = state.run.done.max(summary.rounds);
+                    summary.status
+                }
+                None => RunStatus { complete: false, why: "its files cannot be read any more".into() },
+            };
+            state.run.ended = Some(status);
         }
-        (heard.caught_up, heard.done) = (true, true);
-        self.tell(heard);
+        state.caught_up = true;
+        state.done = true;
+        self.notify(state);
     }
 
-    fn has_heard_the_end(&self) -> bool {
-        self.heard().state.ended.is_some()
-    }
-
-    fn heard(&self) -> MutexGuard<'_, Heard> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, FeedState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a new client gets all earlier events.
     pub fn is_caught_up(&self) -> bool {
-        self.heard().caught_up
+        self.state().caught_up
     }
 
-    /// What happened since the event of this id: the events, where they are still known, and how the run stands.
-    pub fn since(&self, id: Option<u64>) -> News {
-        let heard = self.heard();
-        // Somebody who knows nothing, or something else, gets the state and no gaps.
-        let whole = heard.recent.len() < KEPT;
-        let known = id.filter(|id| heard.recent.iter().any(|(other, _)| other == id) || (*id == 0 && whole));
-        let events = known
-            .map_or(vec![], |id| heard.recent.iter().filter(|(other, _)| *other > id).cloned().collect());
-        let view = View::of(&heard.state, &heard.intervals);
-        News { events, state: json!(view).to_string(), last: heard.last, ended: heard.done }
+    /// The events after the one with this id, if they are still kept, and the state of the run.
+    pub fn since(&self, id: Option<u64>) -> FeedUpdate {
+        let state = self.state();
+        // A client with an unknown id gets the state alone, and no list of events with gaps.
+        let whole = state.recent.len() < KEPT_EVENTS;
+        let known = id.filter(|id| state.recent.iter().any(|(other, _)| other == id) || (*id == 0 && whole));
+        let mut events = vec![];
+        if let Some(id) = known {
+            events.extend(state.recent.iter().filter(|(other, _)| *other > id).cloned());
+        }
+        let view = RunView::of(&state.run, &state.intervals);
+        FeedUpdate { events, state: json!(view).to_string(), last: state.last, ended: state.done }
     }
 }
 
@@ -194,7 +203,11 @@ mod tests {
     use crate::testing::{Written, block_on};
     use fsarena_core::event::Event;
 
-    async fn until(feed: &Feed, listener: &mut watch::Receiver<u64>, enough: impl Fn(&News) -> bool) -> News {
+    async fn until(
+        feed: &Feed,
+        listener: &mut watch::Receiver<u64>,
+        enough: impl Fn(&FeedUpdate) -> bool,
+    ) -> FeedUpdate {
         loop {
             let news = feed.since(Some(0));
             if enough(&news) {
@@ -208,7 +221,7 @@ mod tests {
         (RunRecord::new(written.run.plan().unwrap(), vec![]), Intervals::default())
     }
 
-    fn state(news: &News) -> serde_json::Value {
+    fn state(news: &FeedUpdate) -> serde_json::Value {
         serde_json::from_str(&news.state).unwrap()
     }
 

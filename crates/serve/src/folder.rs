@@ -18,7 +18,7 @@ pub struct Folder {
 
 /// A run, as it is now.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct FoundRun {
     /// Its name: that of its directory.
     pub id: String,
     /// Its directory.
@@ -68,7 +68,7 @@ impl Folder {
     ///
     /// # Errors
     /// Where the folder cannot be read.
-    pub fn runs(&self) -> io::Result<Vec<Found>> {
+    pub fn runs(&self) -> io::Result<Vec<FoundRun>> {
         let entries = std::fs::read_dir(&self.root)?;
         let paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
         Ok(in_parallel(&paths, |path| self.look(path)).into_iter().flatten().collect())
@@ -78,7 +78,7 @@ impl Folder {
     ///
     /// # Errors
     /// Where the folder cannot be read.
-    pub fn find(&self, id: &str) -> io::Result<Option<Found>> {
+    pub fn find(&self, id: &str) -> io::Result<Option<FoundRun>> {
         for entry in std::fs::read_dir(&self.root)? {
             let path = entry?.path();
             if name(&path) == id {
@@ -89,7 +89,7 @@ impl Folder {
     }
 
     /// The run at a path in the folder, or None.
-    fn look(&self, path: &Path) -> Option<Found> {
+    fn look(&self, path: &Path) -> Option<FoundRun> {
         let id = name(path);
         let run = match RunDir::open(path) {
             Ok(run) => run,
@@ -102,7 +102,7 @@ impl Folder {
             }
             Err(why) => (Stamp::default(), Some(why)),
         };
-        Some(Found { id, run, stamp, refused })
+        Some(FoundRun { id, run, stamp, refused })
     }
 
     /// What the files of a run are like, in the order of [`FILES`]; or why it must not be read. Each file is looked at

@@ -1,4 +1,4 @@
-//! Who may ask, and what a browser may do with the answer.
+//! Which requests are allowed, and what a browser may do with the answers.
 //!
 //! * **Host**: a page elsewhere can make its own name resolve to this machine (DNS rebinding) and then read what is here
 //!   as its own. Such a request bears the foreign name, and is refused. An address cannot be rebound, so addresses pass.
@@ -29,7 +29,7 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; c
 pub struct Guard {
     /// Names that a Host may bear beside addresses.
     names: Vec<String>,
-    /// Whether only this machine can ask.
+    /// Whether only this machine can connect.
     loopback: bool,
     token: Option<String>,
     cookie: String,
@@ -54,8 +54,8 @@ impl Guard {
         self.token.as_deref()
     }
 
-    /// Whether a request for this host was meant for this server.
-    fn knows(&self, host: &str) -> bool {
+    /// Whether a Host header names this server.
+    fn accepts_host(&self, host: &str) -> bool {
         // An address of IPv6 without brackets is not an authority, and has no port.
         let authority = host.parse::<Authority>().ok().filter(|authority| !authority.as_str().contains('@'));
         let host = authority.as_ref().map_or(host, Authority::host);
@@ -69,13 +69,13 @@ impl Guard {
     }
 
     /// Whether a request shows the token, as a Bearer (RFC 6750) or in this server's cookie (RFC 6265).
-    fn is_shown(&self, token: &str, headers: &HeaderMap) -> bool {
+    fn shows_token(&self, token: &str, headers: &HeaderMap) -> bool {
         let texts =
             |name: HeaderName| headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
         for credentials in texts(AUTHORIZATION) {
             if let Some((scheme, shown)) = credentials.split_once(' ')
                 && scheme.eq_ignore_ascii_case("Bearer")
-                && same(shown.trim(), token)
+                && equal_tokens(shown.trim(), token)
             {
                 return true;
             }
@@ -83,18 +83,18 @@ impl Guard {
         let mut cookies = texts(COOKIE).flat_map(|all| all.split(';'));
         cookies.any(|cookie| {
             let (name, shown) = cookie.trim().split_once('=').unwrap_or_default();
-            name == self.cookie && same(shown, token)
+            name == self.cookie && equal_tokens(shown, token)
         })
     }
 
-    /// Refuses a request, or says nothing.
+    /// The refusal of a request; `None` if it is allowed.
     fn refusal(&self, request: &Request) -> Option<Response> {
         let hosts = request.headers().get_all(HOST);
         let mut named = hosts.iter().map(|host| host.to_str().unwrap_or("?")).chain(request.uri().host());
         if hosts.iter().next().is_none() {
             return Some(refuse(StatusCode::BAD_REQUEST, "The request names no host."));
         }
-        if !named.all(|host| self.knows(host)) {
+        if !named.all(|host| self.accepts_host(host)) {
             let words = "This server does not answer for that host; --allow-host names another that it is reached by.";
             return Some(refuse(StatusCode::MISDIRECTED_REQUEST, words));
         }
@@ -104,11 +104,11 @@ impl Guard {
             return Some(response);
         }
         let token = self.token.as_deref()?;
-        if self.is_shown(token, request.headers()) {
+        if self.shows_token(token, request.headers()) {
             return None;
         }
         Some(match without_token(request.uri(), token) {
-            Some(rest) => self.keep(token, &rest),
+            Some(rest) => self.redirect_with_cookie(token, &rest),
             None => {
                 let words = "This server asks for its token: open the address that it printed, or send it as a Bearer.";
                 let mut response = refuse(StatusCode::UNAUTHORIZED, words);
@@ -119,7 +119,7 @@ impl Guard {
     }
 
     /// Puts the token into a cookie, and the browser on to the same page without it in its address.
-    fn keep(&self, token: &str, rest: &str) -> Response {
+    fn redirect_with_cookie(&self, token: &str, rest: &str) -> Response {
         if !is_cookie_value(token) {
             return refuse(
                 StatusCode::BAD_REQUEST,
@@ -146,18 +146,18 @@ fn is_cookie_value(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\",;\\".contains(&byte))
 }
 
-/// Compares by hash, which takes as long whatever is the same: the time tells nothing of the token.
-fn same(shown: &str, token: &str) -> bool {
+/// Compares hashes, so that the time does not depend on how much of the token is right.
+fn equal_tokens(shown: &str, token: &str) -> bool {
     blake3::hash(shown.as_bytes()) == blake3::hash(token.as_bytes())
 }
 
-/// An address without the token that its query holds; none where that does not hold it.
+/// The address without the token in its query; `None` if the query does not have the token.
 fn without_token(uri: &Uri, token: &str) -> Option<String> {
     let mut others = vec![];
     let mut found = false;
     for pair in uri.query()?.split('&') {
         match pair.strip_prefix("token=") {
-            Some(shown) => found |= same(shown, token),
+            Some(shown) => found |= equal_tokens(shown, token),
             None => others.push(pair),
         }
     }
@@ -172,8 +172,8 @@ fn refuse(status: StatusCode, words: &'static str) -> Response {
     (status, format!("{words}\n")).into_response()
 }
 
-/// Lets requests through that keep the rules, and says with every answer what a browser may do with it.
-pub async fn watch(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+/// Middleware that refuses forbidden requests, and adds the security headers to every answer.
+pub async fn check_requests(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let mut response = match guard.refusal(&request) {
         Some(refused) => refused,
         None => next.run(request).await,
@@ -225,7 +225,7 @@ mod tests {
         for host in
             ["localhost", "LocalHost:8017", "127.0.0.1:9", "[::1]:8017", "::1", "127.8.8.8", "bench.lan:80"]
         {
-            assert!(local.knows(host), "{host}");
+            assert!(local.accepts_host(host), "{host}");
         }
         for host in [
             "evil.example",
@@ -238,10 +238,14 @@ mod tests {
             "localhost@evil.example",
             "evil.example@localhost",
         ] {
-            assert!(!local.knows(host), "{host}");
+            assert!(!local.accepts_host(host), "{host}");
         }
         let open = guard("0.0.0.0", None);
-        assert!(open.knows("192.0.2.1:8017") && open.knows("[2001:db8::1]") && !open.knows("evil.example"));
+        assert!(
+            open.accepts_host("192.0.2.1:8017")
+                && open.accepts_host("[2001:db8::1]")
+                && !open.accepts_host("evil.example")
+        );
     }
 
     #[test]

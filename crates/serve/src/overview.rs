@@ -1,7 +1,10 @@
-//! What the list knows of every run. A database is opened once for each state of its files.
+//! What the list knows of every run. A database is opened once for each state of its files. The answers of runs in one line are
+//! worked out one after the other behind the list.
+//!
+//! To analyse a run takes work, and work disturbs measurements: while a run of the folder is in progress, none is done.
 
-use crate::folder::{Folder, Found, in_parallel};
-use crate::renderer::LARGEST_LISTED;
+use crate::folder::{Folder, FoundRun, in_parallel};
+use crate::{renderer::LARGEST_LISTED, server::Shared};
 use fsarena_core::plan::Plan;
 use fsarena_store::{Error, RunSummary, summary};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +19,7 @@ const FRESH: Duration = Duration::from_millis(300);
 /// The list's data about one run in one state.
 pub struct Overview {
     /// Where it is, and the state.
-    pub found: Found,
+    pub found: FoundRun,
     /// What its database says.
     pub summary: RunSummary,
     /// Its plan; none where that cannot be read.
@@ -30,7 +33,7 @@ pub struct Overview {
 /// The list's data about all runs.
 #[derive(Default)]
 pub struct Overviews {
-    known: Mutex<Known>,
+    known: Mutex<Cache>,
     /// How many databases were opened.
     opened: AtomicU64,
     /// Whether a client read the list since the last [`Overviews::was_looked_at`].
@@ -38,7 +41,7 @@ pub struct Overviews {
 }
 
 #[derive(Default)]
-struct Known {
+struct Cache {
     runs: HashMap<String, Arc<Overview>>,
     listed: Option<(Instant, Arc<Vec<Arc<Overview>>>)>,
 }
@@ -67,7 +70,7 @@ impl Overviews {
         self.learn(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner), folder).map(drop)
     }
 
-    fn learn(&self, known: &mut Known, folder: &Folder) -> io::Result<Arc<Vec<Arc<Overview>>>> {
+    fn learn(&self, known: &mut Cache, folder: &Folder) -> io::Result<Arc<Vec<Arc<Overview>>>> {
         let found = folder.runs()?;
         let (mut runs, mut unread) = (vec![], vec![]);
         for found in found {
@@ -98,15 +101,15 @@ impl Overviews {
         self.looked.swap(false, Ordering::Relaxed)
     }
 
-    fn read(&self, unread: Vec<Found>) -> Vec<Arc<Overview>> {
+    fn read(&self, unread: Vec<FoundRun>) -> Vec<Arc<Overview>> {
         let readable = unread.iter().filter(|found| found.refused.is_none()).count();
         self.opened.fetch_add(readable as u64, Ordering::Relaxed);
-        in_parallel(&unread, |found| Arc::new(overview(found.clone())))
+        in_parallel(&unread, |found| Arc::new(read_overview(found.clone())))
     }
 }
 
 /// Reads what the list needs of one run.
-fn overview(found: Found) -> Overview {
+fn read_overview(found: FoundRun) -> Overview {
     let damaged = |what: &str| Error::Damaged(found.run.path().into(), what.into());
     let read = || summary(&found.run).map(|told| (told, found.run.plan()));
     let (told, plan) = match &found.refused {
@@ -170,4 +173,37 @@ impl Overview {
             .iter()
             .all(|word| self.state().contains(word.as_str()) || texts.iter().any(|text| text.contains(word)))
     }
+}
+
+/// The pause between two looks at the folder.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Works answers out for as long as the server runs, while a client reads the list.
+pub async fn answer_pending_runs(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        if shared.overviews.was_looked_at() {
+            let shared = shared.clone();
+            let _ = tokio::task::spawn_blocking(move || answer_all_pending(&shared)).await;
+        }
+    }
+}
+
+/// All that is pending, newest first, until some run is in progress.
+fn answer_all_pending(shared: &Shared) {
+    while let Ok(runs) = shared.overviews.list(&shared.folder) {
+        if runs.iter().any(|run| run.state() == "running") {
+            return;
+        }
+        let Some(next) = runs.iter().find(|run| run.is_pending()) else { return };
+        let line = catch_unwind(AssertUnwindSafe(|| answer_line(shared, next)));
+        let line = line.unwrap_or_else(|_| "could not be analysed; this is a fault of fsarena".into());
+        let _ = next.verdict.set(line);
+    }
+}
+
+fn answer_line(shared: &Shared, run: &Overview) -> String {
+    let record = fsarena_store::read(&run.found.run).map_err(|error| error.to_string());
+    let report = record.and_then(|record| (shared.analysis.report)(record));
+    report.map_or_else(|error| error, |report| report.in_a_line())
 }

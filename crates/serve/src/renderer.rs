@@ -19,7 +19,7 @@ pub const LARGEST_LISTED: u64 = 64 << 20;
 const KEPT: usize = 64 << 20;
 
 /// A page, or why there is none.
-pub type Made = Result<Bytes, String>;
+pub type RenderedPage = Result<Bytes, String>;
 
 /// Makes pages and keeps them.
 pub struct Renderer {
@@ -29,7 +29,7 @@ pub struct Renderer {
 
 struct Pages {
     /// The pages by the hash of what they show, and when each was last asked for.
-    kept: HashMap<blake3::Hash, (u64, Arc<OnceCell<Made>>)>,
+    kept: HashMap<blake3::Hash, (u64, Arc<OnceCell<RenderedPage>>)>,
     asked: u64,
 }
 
@@ -46,8 +46,8 @@ impl Renderer {
         &self,
         shows: &impl Debug,
         bytes: u64,
-        make: impl FnOnce() -> Made + Send + 'static,
-    ) -> Made {
+        make: impl FnOnce() -> RenderedPage + Send + 'static,
+    ) -> RenderedPage {
         if bytes > LARGEST {
             return Err(format!(
                 "Its database has {} MiB, which is more than this page reads; `fsarena report` can.",
@@ -61,7 +61,7 @@ impl Renderer {
         made
     }
 
-    async fn make(&self, bytes: u64, make: impl FnOnce() -> Made + Send + 'static) -> Made {
+    async fn make(&self, bytes: u64, make: impl FnOnce() -> RenderedPage + Send + 'static) -> RenderedPage {
         let share = u32::try_from(bytes >> 20).unwrap_or(BUDGET).clamp(LEAST, BUDGET);
         let failed = |_| "This page could not be made; this is a fault of fsarena.".to_string();
         let permit = self
@@ -79,7 +79,7 @@ impl Renderer {
         tokio::task::spawn_blocking(work).await.map_err(failed)?
     }
 
-    fn cell(&self, key: blake3::Hash) -> Arc<OnceCell<Made>> {
+    fn cell(&self, key: blake3::Hash) -> Arc<OnceCell<RenderedPage>> {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         pages.asked += 1;
         let now = pages.asked;
@@ -91,7 +91,7 @@ impl Renderer {
     /// Removes the least recently requested pages while the cache is over its limit.
     fn forget(&self) {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
-        let size = |cell: &OnceCell<Made>| match cell.get() {
+        let size = |cell: &OnceCell<RenderedPage>| match cell.get() {
             Some(Ok(page)) => page.len(),
             Some(Err(why)) => why.len(),
             None => 0,

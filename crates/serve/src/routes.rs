@@ -1,31 +1,165 @@
-//! What can be asked for: one file a page.
+//! The pages and files that can be requested. Comparison, history and live view have a file each.
 
-mod answer;
-mod assets;
 mod compare;
 mod history;
 mod live;
-mod report;
-mod runs;
 
-use crate::guard::{self, Guard};
-use crate::{state::Shared, templates::Message};
-use axum::{Router, http::StatusCode, response::IntoResponse, routing::get};
+use crate::guard::{self, Guard, with_policy};
+use crate::server::{Shared, State};
+use crate::templates::{self, Message};
+use crate::{folder::FoundRun, list_query::ListQuery, overview::Overview, renderer::RenderedPage};
+use axum::extract::{Path, Query};
+use axum::response::{Html, IntoResponse, Response};
+use axum::{Router, http::StatusCode, http::header::CONTENT_TYPE, routing::get};
+use fsarena_report::{commands::Commands, html};
+use serde_json::json;
 use std::sync::Arc;
 
 /// The whole server behind its guard.
 pub fn app(shared: Arc<Shared>, guard: Arc<Guard>) -> Router {
     Router::new()
-        .route("/", get(runs::page))
-        .route("/runs.json", get(runs::json))
-        .route("/runs/{id}", get(report::page))
+        .route("/", get(runs_page))
+        .route("/runs.json", get(runs_json))
+        .route("/runs/{id}", get(report_page))
         .route("/runs/{id}/live", get(live::page))
         .route("/runs/{id}/events", get(live::events))
         .route("/compare", get(compare::page))
         .route("/history", get(history::page))
-        .route("/assets/{name}", get(assets::file))
-        .route("/favicon.ico", get(assets::icon))
+        .route("/assets/{name}", get(asset))
+        .route("/favicon.ico", get(icon))
         .fallback(|| async { Message::new(StatusCode::NOT_FOUND, "Page not found.").into_response() })
         .with_state(shared)
-        .layer(axum::middleware::from_fn_with_state(guard, guard::watch))
+        .layer(axum::middleware::from_fn_with_state(guard, guard::check_requests))
+}
+
+/// A page, or a page that says why it cannot be shown.
+pub type PageResult = Result<Response, Message>;
+
+/// Finds a run that may be read.
+///
+/// # Errors
+/// A page that says why it cannot be shown.
+pub async fn find_run(shared: &Arc<Shared>, id: String) -> Result<FoundRun, Message> {
+    let shared = shared.clone();
+    let found = blocking(move || shared.folder.find(&id)).await?.map_err(unreadable)?;
+    match found {
+        None => Err(Message::new(StatusCode::NOT_FOUND, "Run not found in this folder.")),
+        Some(FoundRun { id, refused: Some(why), .. }) => {
+            Err(Message::new(StatusCode::FORBIDDEN, format!("Run {id} is not read: {why}.")))
+        }
+        Some(found) => Ok(found),
+    }
+}
+
+/// Does work that reads files on a thread for blocking work.
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Message> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| failed("This failed; that is a fault of fsarena."))
+}
+
+/// The answer 500 if the folder of runs cannot be read.
+pub fn unreadable(error: std::io::Error) -> Message {
+    failed(format!("The folder of runs cannot be read: {error}"))
+}
+
+/// The answer 500.
+pub fn failed(words: impl Into<String>) -> Message {
+    Message::new(StatusCode::INTERNAL_SERVER_ERROR, words)
+}
+
+/// The answer 422: the request does not fit these runs, or the server cannot read them.
+pub fn impossible(words: impl Into<String>) -> Message {
+    Message::new(StatusCode::UNPROCESSABLE_ENTITY, words)
+}
+
+/// The values of one name in a query.
+pub fn query_values<'q>(query: &'q [(String, String)], name: &str) -> impl Iterator<Item = &'q str> {
+    query
+        .iter()
+        .filter(move |(key, _)| key == name)
+        .map(|(_, value)| value.trim())
+        .filter(|value| !value.is_empty())
+}
+
+const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
+const ICON: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 3 3\"><path fill=\"#0072b2\" \
+                    d=\"M0 0h1v3H0z\"/><path fill=\"#d55e00\" d=\"M1 1h1v2H1z\"/><path fill=\"#009e73\" d=\"M2 2h1v1H2z\"/></svg>";
+
+/// A style sheet or a script.
+pub async fn asset(Path(name): Path<String>) -> Response {
+    let style = || format!("{}{}", fsarena_report::html::style(), include_str!("../assets/serve.css"));
+    match name.as_str() {
+        "style.css" => ([(CONTENT_TYPE, "text/css; charset=utf-8")], style()).into_response(),
+        "report.js" => ([(CONTENT_TYPE, JAVASCRIPT)], fsarena_report::html::SCRIPT).into_response(),
+        "runs.js" => ([(CONTENT_TYPE, JAVASCRIPT)], include_str!("../assets/runs.js")).into_response(),
+        "live.js" => ([(CONTENT_TYPE, JAVASCRIPT)], include_str!("../assets/live.js")).into_response(),
+        _ => Message::new(StatusCode::NOT_FOUND, "File not found.").into_response(),
+    }
+}
+
+/// The icon of the browser tab.
+pub async fn icon() -> Response {
+    ([(CONTENT_TYPE, "image/svg+xml")], ICON).into_response()
+}
+
+/// The report that `fsarena report --format html` makes.
+pub async fn report_page(state: State, Path(id): Path<String>) -> PageResult {
+    let found = find_run(&state, id).await?;
+    let shows = ("report", found.id.clone(), found.stamp.clone());
+    let (shared, id) = (state.0.clone(), found.id.clone());
+    let page = state.renderer.page(&shows, found.stamp.bytes(), move || make_report(&shared, &found)).await;
+    let page = page.map_err(|why| impossible(format!("Run {id} cannot be shown. {why}")))?;
+    Ok(with_policy(page, &html::policy()))
+}
+
+fn make_report(shared: &Arc<Shared>, found: &FoundRun) -> RenderedPage {
+    let record = fsarena_store::read(&found.run).map_err(|error| error.to_string())?;
+    let mut report = (shared.analysis.report)(record)?;
+    let mut commands = Commands::default();
+    fsarena_store::commands(&found.run, &mut |line| commands.push(line))
+        .map_err(|error| error.to_string())?;
+    report.commands = commands;
+    html::report::page(&report).map(Into::into).map_err(|error| error.to_string())
+}
+
+/// The runs that match, and the total number of runs.
+async fn selected_runs(
+    state: &State,
+    list_query: &ListQuery,
+) -> Result<(Vec<Arc<Overview>>, usize), Message> {
+    state.overviews.look();
+    let (shared, list_query) = (state.0.clone(), list_query.clone());
+    let work = move || {
+        shared.overviews.list(&shared.folder).map(|listed| (list_query.select(&listed), listed.len()))
+    };
+    blocking(work).await?.map_err(unreadable)
+}
+
+fn parse_list_query(query: &[(String, String)]) -> ListQuery {
+    ListQuery::new(|name| query_values(query, name).next())
+}
+
+/// The list as a page.
+pub async fn runs_page(state: State, Query(query): Query<Vec<(String, String)>>) -> PageResult {
+    let list_query = parse_list_query(&query);
+    let (runs, of) = selected_runs(&state, &list_query).await?;
+    let folder = state.folder.root().display().to_string();
+    let page = blocking(move || templates::render(&templates::Runs { folder, list_query, runs, of })).await?;
+    Ok(Html(page.map_err(failed)?).into_response())
+}
+
+/// The list for programs.
+pub async fn runs_json(state: State, Query(query): Query<Vec<(String, String)>>) -> PageResult {
+    let (runs, _) = selected_runs(&state, &parse_list_query(&query)).await?;
+    let row = |run: &Arc<Overview>| {
+        let summary = &run.summary;
+        json!({
+            "run": summary.id, "study": summary.study, "started": summary.started, "state": run.state(),
+            "why": summary.status.why, "problem": run.problem, "rounds": summary.rounds, "variants": summary.variants,
+            "machines": summary.machines, "answer": run.verdict.get(), "answer_pending": run.is_pending(),
+        })
+    };
+    let rows: Vec<_> = runs.iter().map(row).collect();
+    let opened = state.overviews.opened();
+    let text = json!({"runs": rows, "databases_opened": opened}).to_string();
+    Ok(([(CONTENT_TYPE, "application/json")], text).into_response())
 }

@@ -1,23 +1,31 @@
-//! Listening, answering, ending.
+//! The server: what all requests share, and listening, answering, ending.
 
+use crate::folder::{Folder, FoundRun, Stamp};
 use crate::guard::{Guard, SHORTEST_TOKEN};
-use crate::state::{Analysis, Points, Shared};
 use crate::{
-    error::Error, feed::Feeds, folder::Folder, overview::Overviews, renderer::Renderer, routes, verdicts,
+    feed::Feeds,
+    overview::{Overviews, answer_pending_runs},
+    renderer::Renderer,
+    routes,
 };
+use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::{plan::Plan, record::RunRecord};
+use fsarena_report::history::{HistoryQuery, Point, point};
+use fsarena_report::report::Report;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::net::{IpAddr, SocketAddr};
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{collections::HashMap, io::ErrorKind, path::PathBuf, time::Duration};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::{runtime::Runtime, sync::Semaphore};
 
 /// Connections at once; more wait to be taken.
-const CONNECTIONS: usize = 768;
+const MAX_CONNECTIONS: usize = 768;
 /// How long a client may take to say what it wants.
-const PATIENCE: Duration = Duration::from_secs(15);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 /// Threads for databases and pages. Separate limits bound the work that they do at once.
 const WORKERS: usize = 32;
 
@@ -106,7 +114,7 @@ impl Server {
             let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Start)?;
             let mut terminate = signal(SignalKind::terminate()).map_err(Error::Start)?;
             let mut hangup = signal(SignalKind::hangup()).map_err(Error::Start)?;
-            tokio::spawn(verdicts::work(shared.clone()));
+            tokio::spawn(answer_pending_runs(shared.clone()));
             // Before anybody asks: the first list of many runs is the only one that takes a while.
             let first = shared.clone();
             tokio::task::spawn_blocking(move || drop(first.overviews.prepare(&first.folder)));
@@ -127,7 +135,7 @@ impl Server {
 
 /// Takes connections for ever.
 async fn accept(listener: TcpListener, app: axum::Router) {
-    let free = Arc::new(Semaphore::new(CONNECTIONS));
+    let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(permit) = free.clone().acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {
@@ -146,7 +154,123 @@ async fn accept(listener: TcpListener, app: axum::Router) {
 async fn answer(stream: TcpStream, app: axum::Router) {
     let _ = stream.set_nodelay(true);
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
     // A client that goes away in the middle of an answer is none of our faults.
     let _ = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(app)).await;
+}
+
+/// Why the page cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The folder of runs cannot be read, or is none.
+    #[error("{}: {}; `fsarena serve DIR` names the folder that holds runs", .path.display(), folder_error_words(.source))]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// Nothing can listen there.
+    #[error("{address}: {source}{}", listen_hint(.source))]
+    Listen {
+        /// The address and port.
+        address: SocketAddr,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// A token that can be guessed.
+    #[error("the token has {0} characters; give one of at least {MIN}, or none to have one made", MIN = SHORTEST_TOKEN)]
+    Token(usize),
+    /// The system refused threads, timers or signals.
+    #[error("the server could not start: {0}")]
+    Start(std::io::Error),
+}
+
+fn folder_error_words(source: &std::io::Error) -> String {
+    match source.kind() {
+        ErrorKind::NotADirectory => "not a folder".into(),
+        _ => source.to_string(),
+    }
+}
+
+fn listen_hint(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        ErrorKind::AddrInUse => {
+            "; another program listens there: end it, or take another --port, or none for a free one"
+        }
+        ErrorKind::PermissionDenied => "; ports below 1024 are root's: take another --port",
+        ErrorKind::AddrNotAvailable => "; --bind takes an address of this machine",
+        _ => "",
+    }
+}
+
+impl Exits for Error {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Error::Listen { source, .. } if source.kind() != ErrorKind::AddrNotAvailable => ExitCode::Missing,
+            Error::Folder { .. } | Error::Listen { .. } | Error::Token(_) => ExitCode::Usage,
+            Error::Start(_) => ExitCode::Internal,
+        }
+    }
+}
+
+/// How a run is analysed, which is the caller's to say: the page shows the report that the command line makes.
+pub struct Analysis {
+    /// Analyses a run.
+    pub report: fn(RunRecord) -> Result<Report, String>,
+    /// The metric that answers for the work of a plan.
+    pub metric: fn(&Plan) -> String,
+}
+
+/// What all requests share.
+pub struct Shared {
+    /// The folder of runs.
+    pub folder: Folder,
+    /// What the list knows of them.
+    pub overviews: Overviews,
+    /// What single runs say in histories.
+    pub points: Points,
+    /// Who makes pages.
+    pub renderer: Renderer,
+    /// Who follows runs in progress.
+    pub feeds: Feeds,
+    /// How runs are analysed.
+    pub analysis: Analysis,
+}
+
+/// A handle of it.
+pub type State = axum::extract::State<Arc<Shared>>;
+
+/// How many answers are kept.
+const MAX_POINTS: usize = 20_000;
+
+/// What single runs say.
+#[derive(Default)]
+pub struct Points {
+    kept: Mutex<HashMap<(String, HistoryQuery), KeptPoint>>,
+}
+
+/// What a run in some state said.
+type KeptPoint = (Stamp, Option<Point>);
+
+impl Points {
+    /// What a run says; nothing where it has no such variant or cannot be read any more. Blocks the thread.
+    ///
+    /// # Errors
+    /// Where it knows no such metric, in words.
+    pub fn get(&self, found: &FoundRun, asked: &HistoryQuery) -> Result<Option<Point>, String> {
+        let key = (found.id.clone(), asked.clone());
+        let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, point)) = lock().get(&key).filter(|(stamp, _)| *stamp == found.stamp) {
+            return Ok(point.clone());
+        }
+        let Ok(record) = fsarena_store::read(&found.run) else { return Ok(None) };
+        let point = point(&record, asked).map_err(|error| error.to_string())?;
+        let mut kept = lock();
+        if kept.len() >= MAX_POINTS {
+            kept.clear();
+        }
+        kept.insert(key, (found.stamp.clone(), point.clone()));
+        Ok(point)
+    }
 }

@@ -1,12 +1,12 @@
 //! The pages as templates. The engine escapes all text; what is put in unescaped was escaped by `fsarena_report`.
 
-use crate::wanted::{COLUMNS, Wanted, in_query};
-use crate::{overview::Overview, renderer::Made};
+use crate::list_query::{COLUMNS, ListQuery, in_query};
+use crate::{overview::Overview, renderer::RenderedPage};
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use fsarena_core::metric::METRICS;
-use fsarena_report::{begun, history::Asked, number::plural, safe};
+use fsarena_report::{begun, history::HistoryQuery, number::plural, safe};
 use std::sync::Arc;
 
 /// The list of runs.
@@ -16,7 +16,7 @@ pub struct Runs {
     /// Where the runs are.
     pub folder: String,
     /// The search and sort order.
-    pub wanted: Wanted,
+    pub list_query: ListQuery,
     /// The runs that match.
     pub runs: Vec<Arc<Overview>>,
     /// The total number of runs.
@@ -50,7 +50,7 @@ pub struct Compare {
 #[template(path = "history.html")]
 pub struct History {
     /// The study, variant and metric to show.
-    pub asked: Asked,
+    pub asked: HistoryQuery,
     /// Studies to choose from.
     pub studies: Vec<String>,
     /// Variants to choose from.
@@ -98,12 +98,12 @@ impl IntoResponse for Message {
 }
 
 /// A template as a page.
-pub fn render(template: &impl Template) -> Made {
+pub fn render(template: &impl Template) -> RenderedPage {
     template.render().map(Into::into).map_err(|error| format!("This page could not be made: {error}."))
 }
 
 /// What every template says of text: one line without control characters. The engine escapes it.
-trait Said {
+trait TextFilters {
     fn line(&self, text: &str) -> String {
         safe::line(text)
     }
@@ -114,11 +114,11 @@ trait Said {
     }
 }
 
-impl Said for Runs {}
-impl Said for Compare {}
-impl Said for History {}
-impl Said for LivePage {}
-impl Said for Message {}
+impl TextFilters for Runs {}
+impl TextFilters for Compare {}
+impl TextFilters for History {}
+impl TextFilters for LivePage {}
+impl TextFilters for Message {}
 
 impl Runs {
     fn begun(&self, run: &Overview) -> String {

@@ -127,7 +127,7 @@ fn filesystems(args: &run::Args, plan: Plan, budget: Duration) -> Result<Option<
     let Some(run) = measured(args, plan)? else { return Ok(None) };
     let report = report::of(fsarena_store::read(&run)?, Asked::default())?;
     let not_compared: Vec<String> = report.record.not_compared().into_iter().map(String::from).collect();
-    let possible = Decision::of(&report).map_or(vec![], |decision| decision.possible());
+    let possible = Decision::new(&report).map_or(vec![], |decision| decision.possible());
     let survivors: Vec<Variant> = possible.into_iter().map(|at| report.record.variants[at].clone()).collect();
     let names: Vec<&str> = survivors.iter().map(|variant| variant.name.as_str()).collect();
     args.say(&format!("{} can be the best: {}", plural(names.len(), "filesystem"), names.join(", ")));
@@ -147,7 +147,7 @@ fn advice(run: &RunDir, args: &run::Args) -> Result<String, Failure> {
     let report = report::of(fsarena_store::read(run)?, asked)?;
     let variant = |at: usize| &report.record.variants[at];
     let mut text = String::from("\nAdvice\n\n");
-    let Some(decision) = Decision::of(&report) else {
+    let Some(decision) = Decision::new(&report) else {
         text.push_str("No advice: nothing bounds what a choice costs.\n");
         return Ok(text);
     };

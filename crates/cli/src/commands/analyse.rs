@@ -9,9 +9,9 @@ use crate::flags::{Runs, metric, size};
 use crate::{given::Given, output, progress::Progress, running::handle_signals};
 use fsarena_core::matrix::plan_of_cells;
 use fsarena_core::{record::RunRecord, study};
-use fsarena_report::findings::{self, rows};
 use fsarena_report::published;
 use fsarena_report::scaling::{curves, file};
+use fsarena_report::{findings, matrix};
 use fsarena_run::again::Choice;
 use fsarena_run::{Keep, Request, execute};
 use fsarena_stats::matrix::analyse;
@@ -79,7 +79,7 @@ pub struct Args {
     #[arg(long, value_name = "VARIANT", requires = "explain")]
     variant: Option<String>,
     /// Format on standard output
-    #[arg(long, default_value = "term", value_parser = fsarena_report::page::FORMATS)]
+    #[arg(long, default_value = "term", value_parser = fsarena_report::document::PAGE_FORMATS)]
     format: String,
     /// Print no progress
     #[arg(long, short)]
@@ -140,7 +140,7 @@ pub fn run(args: Args) -> Outcome {
         let profile = choice.locks(&record.plan, runs, &mut progress())?;
         return output::page(&explain::page(&record, &choice, &profile), &args.format);
     }
-    let matrix = rows::matrix_of_run(&record)?;
+    let matrix = matrix::matrix_of_run(&record)?;
     let mut analysis = analyse(&matrix, args.ceiling);
     let mut source = format!("run {}", record.id);
     let again = match &args.fresh {
@@ -156,7 +156,7 @@ pub fn run(args: Args) -> Outcome {
     };
     if let Some(again) = again {
         let fresh = fsarena_store::read(&again)?;
-        confirm(&mut analysis.findings, &matrix, &rows::matrix_of_run(&fresh)?);
+        confirm(&mut analysis.findings, &matrix, &matrix::matrix_of_run(&fresh)?);
         source.push_str(&format!(", and its worst cells again in run {}", fresh.id));
     }
     output::page(&findings::page(&source, &matrix, &analysis, args.tables), &args.format)
@@ -169,15 +169,15 @@ fn of_published(args: &Args, name: &str) -> Outcome {
          list studies`), and analyse that run",
     )?;
     args.refuse(&["metric"], "has one metric")?;
-    let set = published::find(name)?;
+    let set = published::find_published(name)?;
     if !set.derived.is_empty() {
-        return output::page(&published::consistency(&set), &args.format);
+        return output::page(&published::consistency_page(&set), &args.format);
     }
     if let Some(curves) = curves::of_published(&set)? {
         return scaling(args, &args.what, curves, FILE_SEED);
     }
     let stated = study::find(&set.study).and_then(|study| study.device_bytes_per_s);
-    let matrix = Matrix::new(&rows::of_published(&set)?)?;
+    let matrix = Matrix::new(&matrix::published_rows(&set)?)?;
     let analysis = analyse(&matrix, args.ceiling.or(stated));
     output::page(&findings::page(&args.what, &matrix, &analysis, args.tables), &args.format)
 }
@@ -191,7 +191,7 @@ fn scaling(args: &Args, source: &str, curves: Vec<Series>, seed: u64) -> Outcome
 
 /// The worst cell of the largest finding, of a variant where one is named.
 fn worst(args: &Args, record: &RunRecord) -> Result<Choice, Failure> {
-    let matrix = rows::matrix_of_run(record)?;
+    let matrix = matrix::matrix_of_run(record)?;
     let analysis = analyse(&matrix, args.ceiling);
     let of_variant =
         |variant: usize| args.variant.as_ref().is_none_or(|name| *name == matrix.variants[variant].name);
@@ -199,7 +199,11 @@ fn worst(args: &Args, record: &RunRecord) -> Result<Choice, Failure> {
         return usage("found no anomaly to explain; name a task: --explain 'rndwr[bs=512,threads=16]'");
     };
     let at = finding.first().worst().at;
-    let task = rows::task(&matrix.modes[at.mode].name, matrix.sizes[at.size], matrix.threads[at.threads]);
+    let task = matrix::matrix_task_id(
+        &matrix.modes[at.mode].name,
+        matrix.sizes[at.size],
+        matrix.threads[at.threads],
+    );
     Ok(Choice::named(record, &task, Some(&matrix.variants[at.variant].name))?)
 }
 

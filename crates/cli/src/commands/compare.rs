@@ -5,10 +5,10 @@ use crate::flags::{Runs, parse_percent};
 use crate::{given::Given, output};
 use fsarena_core::record::RunRecord;
 use fsarena_report::compare::{
-    Compared, compare_all, compare_published, compare_samples, compare_services, compare_sets,
+    ComparisonReport, compare_all, compare_published, compare_samples, compare_services, compare_sets,
 };
 use fsarena_report::import::{self, Samples};
-use fsarena_report::{page::FORMATS, published};
+use fsarena_report::{document::PAGE_FORMATS, published};
 use fsarena_store::RunDir;
 use fsarena_sys::input;
 use std::path::Path;
@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(long, value_name = "FORMAT", value_parser = formats())]
     from: Option<String>,
     /// Format on standard output; html is one page with a chart
-    #[arg(long, default_value = "term", value_parser = FORMATS)]
+    #[arg(long, default_value = "term", value_parser = PAGE_FORMATS)]
     format: String,
     #[command(flatten)]
     runs: Runs,
@@ -69,7 +69,7 @@ pub fn run(args: Args) -> Outcome {
     output::page(&compared(&args)?.page(), &args.format)
 }
 
-fn compared(args: &Args) -> Result<Compared, Failure> {
+fn compared(args: &Args) -> Result<ComparisonReport, Failure> {
     let metric = args.metric.as_deref().unwrap_or("elapsed");
     let set = |name: &str| name.strip_prefix("published:").map(published::find).transpose();
     let read = |name: &String| {
@@ -111,7 +111,7 @@ fn is_file(name: &str) -> bool {
     input::is_stream(name) || Path::new(name).metadata().is_ok_and(|found| !found.is_dir())
 }
 
-fn of_files(args: &Args, with: &str) -> Result<Compared, Failure> {
+fn of_files(args: &Args, with: &str) -> Result<ComparisonReport, Failure> {
     let read = |name: &str| -> Result<Samples, Failure> {
         let origin = if name == "-" { "standard input" } else { name };
         let bytes = input::read_once(name, import::MAX_BYTES).map_err(Failure::file(Path::new(origin)))?;
@@ -124,7 +124,7 @@ fn of_files(args: &Args, with: &str) -> Result<Compared, Failure> {
     Ok(compare_samples(&a, &b, args.metric.as_deref(), args.margin.unwrap_or(0.01))?)
 }
 
-fn mixed(file: &str, other: &str) -> Result<Compared, Failure> {
+fn mixed(file: &str, other: &str) -> Result<ComparisonReport, Failure> {
     usage(format!(
         "cannot compare the file {file} with {other}, which is not a file. To compare a run with a file, export the \
          run first: fsarena report {other} --export csv=FILE"

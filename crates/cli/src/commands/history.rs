@@ -4,7 +4,7 @@ use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, metric};
 use crate::output;
 use fsarena_core::{names::find, safe};
-use fsarena_report::history::{Asked, MOST, history, point, reference};
+use fsarena_report::history::{HistoryQuery, MAX_RUNS, history, point, reference};
 use fsarena_store::RunDir;
 use std::fmt::Display;
 
@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(long, value_name = "VARIANT")]
     reference: Option<String>,
     /// Format on standard output
-    #[arg(long, default_value = "term", value_parser = fsarena_report::page::FORMATS)]
+    #[arg(long, default_value = "term", value_parser = fsarena_report::document::PAGE_FORMATS)]
     format: String,
     #[command(flatten)]
     runs: Runs,
@@ -43,7 +43,7 @@ pub fn run(args: Args) -> Outcome {
     let Some(study) = study else { return nothing(&args.runs) };
     find("study", &study, listed.iter().map(|run| run.study.as_str()), |name| name)?;
     listed.retain(|run| run.study == study);
-    listed.truncate(MOST);
+    listed.truncate(MAX_RUNS);
     let variants = || listed.iter().flat_map(|run| run.variants.iter().map(String::as_str));
     if let Some(name) = &args.variant {
         find("variant", name, variants(), |name| name)?;
@@ -55,7 +55,7 @@ pub fn run(args: Args) -> Outcome {
     let Some(variant) = variant else { return nothing(&args.runs) };
     let chosen = || reference(&variant, listed.iter().map(|run| run.variants.as_slice()));
     let reference = args.reference.or_else(chosen).filter(|name| name != "none");
-    let asked = Asked { study, metric: args.metric, variant, reference };
+    let asked = HistoryQuery { study, metric: args.metric, variant, reference };
     let mut points = vec![];
     for run in &listed {
         match RunDir::open(&run.path).and_then(|run| fsarena_store::read(&run)) {

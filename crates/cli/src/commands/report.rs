@@ -6,7 +6,7 @@ use crate::terminal::stdout;
 use crate::{commands::selftest, output};
 use fsarena_core::{claim::Claim, record::RunRecord};
 use fsarena_report::report::{Asked, Report};
-use fsarena_report::{commands::Commands, exporter::Exporter, exporters};
+use fsarena_report::{commands::Commands, exporters, exporters::Exporter};
 use fsarena_run::work;
 use fsarena_store::RunDir;
 use std::io::{BufWriter, Write};

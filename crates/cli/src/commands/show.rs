@@ -20,7 +20,7 @@ pub struct Args {
     /// Run (id, beginning of the id, directory, `latest`), study, application, filesystem, or `published:NAME`
     what: String,
     /// Format on standard output: term or json; for published figures also md
-    #[arg(long, default_value = "term", value_parser = fsarena_report::page::FORMATS)]
+    #[arg(long, default_value = "term", value_parser = fsarena_report::document::PAGE_FORMATS)]
     format: String,
     #[command(flatten)]
     runs: Runs,
@@ -29,7 +29,7 @@ pub struct Args {
 /// Shows.
 pub fn run(args: Args) -> Outcome {
     if let Some(name) = args.what.strip_prefix("published:") {
-        output::page(&published::show(&published::find(name)?)?, &args.format)
+        output::page(&published::published_page(&published::find_published(name)?)?, &args.format)
     } else if let Some(study) = study::find(&args.what) {
         let published: Vec<String> = study.published()?.iter().map(Published::name).collect();
         print(&args.format, "a study", study.plan.into(), || {

@@ -10,7 +10,7 @@ use crate::terminal::screen;
 use bars::Bars;
 use fsarena_core::event::{CellEvent, Event};
 use fsarena_core::{plan::Plan, safe, state::RunState};
-use fsarena_report::live::{Intervals, View};
+use fsarena_report::live::{Intervals, RunView};
 use lines::Lines;
 use std::{io::Write, path::Path};
 
@@ -81,7 +81,7 @@ impl Progress {
         {
             return;
         }
-        let view = View::of(state, &self.intervals);
+        let view = RunView::of(state, &self.intervals);
         if let Display::Bars(bars) = &mut self.display {
             bars.draw(&view);
         }

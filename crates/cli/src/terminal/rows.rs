@@ -1,7 +1,7 @@
 //! Rows as a table.
 
 use fsarena_core::row::Row;
-use fsarena_report::columns;
+use fsarena_report::document::terminal::fit_columns;
 use serde_json::Value;
 use textwrap::core::display_width;
 use textwrap::{Options, WordSplitter, wrap};
@@ -57,7 +57,7 @@ fn widths(lines: &[Vec<String>], width: usize) -> Vec<usize> {
     let natural: Vec<usize> = (0..count).map(|at| longest(lines, at, display_width)).collect();
     let least: Vec<usize> =
         (0..count).map(|at| if at == 0 { natural[0] } else { longest(lines, at, word) }).collect();
-    columns::widths(&natural, &least, width.saturating_sub(GAP * (count - 1)))
+    fit_columns(&natural, &least, width.saturating_sub(GAP * (count - 1)))
 }
 
 /// The most columns that a text of one column takes.

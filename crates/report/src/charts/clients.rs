@@ -1,25 +1,25 @@
 //! Client curves: throughput over the number of clients, the law that fits, where it saturates and where it peaks.
 
+use crate::charts::ChartContext;
 use crate::drawing::{Anchor, Axis, Chart, Key, Look, Mark, Panel, Shape, Sign, axis::trimmed, theme};
-use crate::seen::Seen;
-use crate::{number::Scale, scaling::curves::Curves, scaling::words};
+use crate::{number::Scale, scaling, scaling::curves::Curves};
 use fsarena_core::record::MetricSpec;
 use fsarena_stats::{ratio::Ratio, scaling::Scaling};
 
 /// How much the band of saturation covers.
 const BAND: f64 = 0.35;
 
-/// The charts of this kind.
-pub fn charts(seen: &Seen) -> Vec<Chart> {
-    let Some(run) = Curves::shown(seen.record()) else { return vec![] };
-    let (metric, mut analysed) = (&run.metric, run.analysed(seen.record().plan.seed));
+/// Throughput over the number of clients: all curves together, and each with the law that fits.
+pub fn charts(context: &ChartContext) -> Vec<Chart> {
+    let Some(run) = Curves::shown(context.record()) else { return vec![] };
+    let (metric, mut analysed) = (&run.metric, run.analysed(context.record().plan.seed));
     // As everywhere, in the order of the run's variants.
     analysed.sort_by_key(|(variant, _)| *variant);
     let rest = run.left_out().map_or(String::new(), |words| format!(" {words}"));
     let curves = analysed.iter().enumerate().map(|(at, (variant, one))| {
         // Several curves of a variant, of several workloads, are shades of its colour.
         let before = analysed[..at].iter().filter(|(other, _)| other == variant).count();
-        Curve { one, look: seen.shade(*variant, before) }
+        Curve { one, look: context.shade(*variant, before) }
     });
     let curves: Vec<Curve> = curves.collect();
     let together = (curves.len() > 1).then(|| together(metric, &curves, &rest));
@@ -140,8 +140,8 @@ fn panel(metric: &MetricSpec, curve: &Curve) -> Panel {
     marks.push(Mark::line(curve.law(), curve.look.colour, 2.0));
     marks.extend(curve.measured());
     marks.extend(curve.peak());
-    marks.push(Mark::words((x.range.1, 0.0), (-4, -10), words::law_name(one), theme::INK, Anchor::End));
-    let (saturation, peak) = (words::saturation_range(one), words::peak_range(one));
+    marks.push(Mark::words((x.range.1, 0.0), (-4, -10), scaling::law_name(one), theme::INK, Anchor::End));
+    let (saturation, peak) = (scaling::saturation_range(one), scaling::peak_range(one));
     let title = format!("{}: saturation {saturation}, peak {peak}", one.series.name);
     Panel::new(title, x, y, 230, marks)
 }

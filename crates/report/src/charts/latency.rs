@@ -1,10 +1,10 @@
-//! Latency by percentile, as HdrHistogram plots it: each nine as wide as the one before.
+//! Latency by percentile, as HdrHistogram plots it: of each round, and of all rounds together.
 
+use crate::charts::{ChartContext, widen_range};
 use crate::drawing::{Axis, Chart, Mark, Panel};
-use crate::seen::{Seen, ends};
 use crate::{matrix, words::label};
+use fsarena_core::{latency::Latencies, sample::Unit};
 use fsarena_core::observations::Grid;
-use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;
 use fsarena_stats::ratio::Ratio;
 
@@ -23,45 +23,45 @@ const KINDS: [(&str, &str); 6] = [
     ("corrected", "operations from their intended start"),
 ];
 /// The most panels of a chart.
-const MOST: usize = 12;
+const MAX_PANELS: usize = 12;
 
-/// The charts of this kind.
-pub fn charts(seen: &Seen) -> Vec<Chart> {
-    KINDS.iter().map(|kind| chart(seen, kind)).collect()
+/// The medians over rounds of latency percentiles, a chart for each kind of operation.
+pub fn percentile_charts(context: &ChartContext) -> Vec<Chart> {
+    KINDS.iter().map(|kind| percentile_chart(context, kind)).collect()
 }
 
-fn chart(seen: &Seen, (prefix, words): &(&str, &str)) -> Chart {
+fn percentile_chart(context: &ChartContext, (prefix, words): &(&str, &str)) -> Chart {
     let quantiles: Vec<(&str, f64, Grid)> = (PERCENTILES.iter().map(|(id, name, at)| (*id, *name, *at)))
         .chain([("max", "longest", LONGEST)])
         .filter_map(|(id, name, at)| {
-            Some((name, at, Grid::of(seen.record(), &format!("{prefix}_latency_{id}_ns"))?))
+            Some((name, at, Grid::of(context.record(), &format!("{prefix}_latency_{id}_ns"))?.1))
         })
         .collect();
     // Some loads tell only some of the percentiles.
     let measured = |task: usize, variant: usize| {
         quantiles.iter().any(|(.., grid)| grid.values[task][variant].iter().any(|value| *value > 0.0))
     };
-    let has_any = |task: &usize| !seen.variants(|variant| measured(*task, variant)).is_empty();
-    let tasks: Vec<usize> = (0..seen.record().tasks.len()).filter(has_any).collect();
-    let variants = seen.variants(|variant| tasks.iter().any(|task| measured(*task, variant)));
-    let (shown, rest) = shown(seen, &tasks);
-    let panels = shown.into_iter().map(|task| panel(seen, &quantiles, task)).collect();
+    let has_any = |task: &usize| !context.variants(|variant| measured(*task, variant)).is_empty();
+    let tasks: Vec<usize> = (0..context.record().tasks.len()).filter(has_any).collect();
+    let variants = context.variants(|variant| tasks.iter().any(|task| measured(*task, variant)));
+    let (shown, rest) = shown_tasks(context, &tasks);
+    let panels = shown.into_iter().map(|task| percentile_panel(context, &quantiles, task)).collect();
     let about = format!(
         "Latency of {words} by percentile; every nine is as wide as the one before, and the longest of all stands at \
          the right. Lines are medians over rounds, bars 95% intervals (under 8 rounds the extremes seen), none of one \
          round.{rest}{}",
-        seen.not_drawn(&variants, "no such operations")
+        context.not_drawn(&variants, "no such operations")
     );
     let chart = Chart::new(format!("latency-{prefix}"), format!("Latency of {words}"), about);
-    Chart { legend: seen.legend(&variants, true), ..chart.in_pairs(panels) }
+    Chart { legend: context.legend(&variants, true), ..chart.in_pairs(panels) }
 }
 
-/// The tasks of [`chosen`] by name, block size and threads, and a sentence where others are not shown.
-pub fn shown(seen: &Seen, tasks: &[usize]) -> (Vec<usize>, String) {
-    let mut shown = chosen(seen, tasks);
+/// The tasks of [`representative_tasks`] by name, block size and threads, and a sentence where others are not shown.
+pub fn shown_tasks(context: &ChartContext, tasks: &[usize]) -> (Vec<usize>, String) {
+    let mut shown = representative_tasks(context, tasks);
     // Loads run in random order; a reader wants theirs.
-    let id = |task: &usize| &seen.record().tasks[*task].id;
-    shown.sort_by_key(|task| (&id(task).name, matrix::place(id(task))));
+    let id = |task: &usize| &context.record().tasks[*task].id;
+    shown.sort_by_key(|task| (&id(task).name, matrix::matrix_place(id(task))));
     let rest = match tasks.len() - shown.len() {
         0 => String::new(),
         _ => format!(" Of {} tasks, those with the most threads of each mode are shown.", tasks.len()),
@@ -70,21 +70,21 @@ pub fn shown(seen: &Seen, tasks: &[usize]) -> (Vec<usize>, String) {
 }
 
 /// All tasks where they are few; else of each name those with the most threads.
-pub fn chosen(seen: &Seen, tasks: &[usize]) -> Vec<usize> {
-    if tasks.len() <= MOST {
+pub fn representative_tasks(context: &ChartContext, tasks: &[usize]) -> Vec<usize> {
+    if tasks.len() <= MAX_PANELS {
         return tasks.to_vec();
     }
     let threads = |task: &usize| {
-        seen.record().tasks[*task].id.clients().and_then(|count| count.parse::<u32>().ok()).unwrap_or(0)
+        context.record().tasks[*task].id.clients().and_then(|count| count.parse::<u32>().ok()).unwrap_or(0)
     };
-    let name = |task: &usize| seen.record().tasks[*task].id.name.as_str();
+    let name = |task: &usize| context.record().tasks[*task].id.name.as_str();
     let most = |of: &str| tasks.iter().filter(|task| name(task) == of).map(threads).max().unwrap_or(0);
-    tasks.iter().copied().filter(|task| threads(task) == most(name(task))).take(MOST).collect()
+    tasks.iter().copied().filter(|task| threads(task) == most(name(task))).take(MAX_PANELS).collect()
 }
 
-fn panel(seen: &Seen, quantiles: &[(&str, f64, Grid)], task: usize) -> Panel {
+fn percentile_panel(context: &ChartContext, quantiles: &[(&str, f64, Grid)], task: usize) -> Panel {
     let (mut marks, mut all) = (vec![], vec![]);
-    for (variant, look) in seen.looks.iter().enumerate() {
+    for (variant, look) in context.looks.iter().enumerate() {
         let mut points = vec![];
         for (_, at, grid) in quantiles {
             let mut values = grid.values[task][variant].clone();
@@ -101,19 +101,78 @@ fn panel(seen: &Seen, quantiles: &[(&str, f64, Grid)], task: usize) -> Panel {
         marks.extend(look.dots(points));
     }
     let ticks = quantiles.iter().map(|(name, at, _)| (*at, name.to_string())).collect();
-    by_percentile(seen, task, (ticks, 4.0), all, marks)
+    latency_panel(context, task, (ticks, 4.0), all, marks)
 }
 
 /// A panel of one task: percentiles as far as `last`, and an axis that these latencies fit.
-pub fn by_percentile(
-    seen: &Seen,
+pub fn latency_panel(
+    context: &ChartContext,
     task: usize,
     (ticks, last): (Vec<(f64, String)>, f64),
     latencies: impl IntoIterator<Item = f64>,
     marks: Vec<Mark>,
 ) -> Panel {
-    let (low, high) = ends((f64::INFINITY, 0.0), latencies);
+    let (low, high) = widen_range((f64::INFINITY, 0.0), latencies);
     let x = Axis { label: "percentile".into(), range: (0.0, last), log: false, ticks, grid: true };
     let y = Axis::log_in("latency", low / 1.2, high * 1.2, Unit::Nanoseconds);
-    Panel::new(label(&seen.record().tasks[task]), x, y, 230, marks)
+    Panel::new(label(&context.record().tasks[task]), x, y, 230, marks)
+}
+
+/// The most points of a line.
+const CURVE_POINTS: usize = 200;
+
+/// The quantiles of all latencies of all rounds together.
+pub fn pooled_charts(context: &ChartContext) -> Vec<Chart> {
+    let latencies = &context.record().latencies;
+    let mut tasks: Vec<usize> = latencies.keys().map(|(task, _)| *task).collect();
+    tasks.dedup();
+    let shown = representative_tasks(context, &tasks);
+    let variants = context.variants(|at| latencies.keys().any(|(_, of)| *of == at));
+    let panels = shown.into_iter().map(|task| pooled_panel(context, task)).collect();
+    let about = format!(
+        "Latency of all requests of all rounds by percentile; every nine is as wide as the one before. A line ends where \
+         ten requests lie beyond it. These are shown, not compared: comparisons take the percentile of each round.{}",
+        context.not_drawn(&variants, "no latencies")
+    );
+    let chart = Chart::new("latency-pooled", "Latency of all rounds together", about);
+    vec![Chart { legend: context.legend(&variants, false), ..chart.in_pairs(panels) }]
+}
+
+fn pooled_panel(context: &ChartContext, task: usize) -> Panel {
+    let (mut marks, mut all) = (vec![], vec![]);
+    for ((_, variant), of) in context.record().latencies.iter().filter(|((at, _), _)| *at == task) {
+        let points = quantile_curve(of);
+        marks.push(context.looks[*variant].line(&points, 1.75));
+        all.extend(points);
+    }
+    let nines = |nines: u32| match nines {
+        0 => "0%".to_string(),
+        1 => "90%".into(),
+        2 => "99%".into(),
+        more => format!("99.{}%", "9".repeat(more as usize - 2)),
+    };
+    let last = (all.iter().map(|(x, _)| *x).fold(0.0, f64::max).ceil() as u32).max(1);
+    let ticks = (0..=last).map(|at| (f64::from(at), nines(at))).collect();
+    latency_panel(context, task, (ticks, f64::from(last)), all.into_iter().map(|(_, y)| y), marks)
+}
+
+/// Points at −lg(1 − q), evenly spaced up to where ten requests lie beyond; the latencies in nanoseconds.
+fn quantile_curve(of: &Latencies) -> Vec<(f64, f64)> {
+    let last = (of.count() as f64 / 10.0).log10().max(0.0);
+    let at = |point: usize| last * point as f64 / CURVE_POINTS as f64;
+    let point = |x: f64| Some((x, of.quantile(1.0 - 10f64.powf(-x))?.max(1) as f64));
+    (0..=CURVE_POINTS).filter_map(|number| point(at(number))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_ends_where_ten_requests_lie_beyond_it() {
+        let curve = quantile_curve(&Latencies::new([(100, 900), (200, 90), (240, 10)]));
+        let (first, last) = (curve[0], curve[CURVE_POINTS]);
+        assert_eq!((first, last.1), ((0.0, 100.0), 200.0));
+        assert!((last.0 - 2.0).abs() < 1e-9, "1000 requests: the 99th percentile is the last");
+    }
 }

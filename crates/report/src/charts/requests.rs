@@ -1,12 +1,10 @@
 //! What a request costs: bars for each variant, and what was spent over the load, with the line that fits it.
 
 use crate::drawing::{Axis, Chart, Mark, Panel};
-use crate::{number::three, seen::Seen, words::not_drawn};
-use fsarena_core::observations::Grid;
+use crate::{charts::ChartContext, number::three, words::not_drawn};
 use fsarena_core::{metric, sample::Unit};
-use fsarena_stats::cost::Line;
-use fsarena_stats::cost::PerRequest;
-use fsarena_stats::cost::Windows;
+use fsarena_core::observations::Grid;
+use fsarena_stats::cost::{Line, PerRequest, Windows};
 
 /// The metrics that are a cost of a request.
 const COSTS: [&str; 4] = ["user_per_request", "system_per_request", "cpu_per_request", "iowait_per_request"];
@@ -26,27 +24,30 @@ impl Service {
     }
 }
 
-/// The charts of this kind.
-pub fn charts(seen: &Seen) -> Vec<Chart> {
+/// The cost of a request of each variant, and spending over load with the line that fits.
+pub fn charts(context: &ChartContext) -> Vec<Chart> {
     let served = |grid: &Grid| grid.values.iter().flatten().flatten().any(|load| *load > 0.0);
-    let Some(loads) = Grid::of(seen.record(), LOAD).filter(served) else {
+    let Some((_, loads)) = Grid::of(context.record(), LOAD).filter(|(_, loads)| served(loads)) else {
         return vec![];
     };
     // A panel of nothing but zeros says nothing.
     let spends = |services: &[Service]| services.iter().flat_map(|of| &of.spent).any(|spent| *spent > 0.0);
-    let costs = COSTS.into_iter().map(|id| (id, services(seen, &loads, id)));
+    let costs = COSTS.into_iter().map(|id| (id, services(context, &loads, id)));
     let (costs, zeros): (Vec<(&str, Vec<Service>)>, Vec<_>) =
         costs.filter(|(_, services)| !services.is_empty()).partition(|(_, services)| spends(services));
-    let drawn = seen.variants(|variant| costs.iter().flat_map(|(_, of)| of).any(|s| s.variant == variant));
+    let drawn = context.variants(|variant| costs.iter().flat_map(|(_, of)| of).any(|s| s.variant == variant));
     let zeros: Vec<String> = zeros.iter().map(|(id, _)| id.to_string()).collect();
     let rest = not_drawn(&zeros, "zero throughout")
-        + &seen.not_drawn(&drawn, "under two windows in which requests were served");
-    let chart =
-        |id: &str, title: &str, about: &str, panel: fn(&Seen, &str, &[Service]) -> Panel, shapes: bool| {
-            let panels = costs.iter().map(|(id, services)| panel(seen, id, services)).collect();
-            let chart = Chart::new(id, title, format!("{about}{rest}"));
-            Chart { legend: seen.legend(&drawn, shapes), ..chart.in_pairs(panels) }
-        };
+        + &context.not_drawn(&drawn, "under two windows in which requests were served");
+    let chart = |id: &str,
+                 title: &str,
+                 about: &str,
+                 panel: fn(&ChartContext, &str, &[Service]) -> Panel,
+                 shapes: bool| {
+        let panels = costs.iter().map(|(id, services)| panel(context, id, services)).collect();
+        let chart = Chart::new(id, title, format!("{about}{rest}"));
+        Chart { legend: context.legend(&drawn, shapes), ..chart.in_pairs(panels) }
+    };
     vec![
         chart(
             "requests",
@@ -68,11 +69,11 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
     ]
 }
 
-fn services(seen: &Seen, loads: &Grid, cost: &str) -> Vec<Service> {
-    let Some(grid) = Grid::of(seen.record(), cost) else { return vec![] };
+fn services(context: &ChartContext, loads: &Grid, cost: &str) -> Vec<Service> {
+    let Some(grid) = Grid::of(context.record(), cost) else { return vec![] };
     // Where requests come at set rates, what has none only fills the cache before them.
     let rated: Vec<bool> =
-        seen.record().tasks.iter().map(|task| task.id.params.contains_key("rate")).collect();
+        context.record().tasks.iter().map(|task| task.id.params.contains_key("rate")).collect();
     let serves = |task: usize| rated[task] || !rated.contains(&true);
     let service = |variant: usize| {
         let mut service = Service { variant, load: vec![], spent: vec![] };
@@ -88,10 +89,10 @@ fn services(seen: &Seen, loads: &Grid, cost: &str) -> Vec<Service> {
         }
         service
     };
-    (0..seen.record().variants.len()).map(service).filter(|service| service.load.len() > 1).collect()
+    (0..context.record().variants.len()).map(service).filter(|service| service.load.len() > 1).collect()
 }
 
-fn bars(seen: &Seen, cost: &str, services: &[Service]) -> Panel {
+fn bars(context: &ChartContext, cost: &str, services: &[Service]) -> Panel {
     let row = |service: &Service| {
         let ratio = PerRequest::of(service.windows());
         let whisker =
@@ -99,17 +100,17 @@ fn bars(seen: &Seen, cost: &str, services: &[Service]) -> Panel {
         (service.variant, ratio.map(|ratio| ratio.value), whisker)
     };
     let rows: Vec<_> = services.iter().map(row).collect();
-    seen.bars((cost, "a request"), Unit::Seconds, &rows, (66, 18))
+    context.bars((cost, "a request"), Unit::Seconds, &rows, (66, 18))
 }
 
-fn scatter(seen: &Seen, cost: &str, services: &[Service]) -> Panel {
+fn scatter(context: &ChartContext, cost: &str, services: &[Service]) -> Panel {
     let most = |of: fn(&Service) -> &Vec<f64>| {
         services.iter().flat_map(of).fold(0f64, |most, value| most.max(*value))
     };
     let (load, spent) = (most(|service| &service.load) * 1.05, most(|service| &service.spent) * 1.1);
     let mut marks = vec![];
     for service in services {
-        let look = seen.looks[service.variant];
+        let look = context.looks[service.variant];
         if let Some(line) = Line::of(service.windows()) {
             const STEPS: u32 = 24;
             let at = |step: u32| load * f64::from(step) / f64::from(STEPS);

@@ -4,17 +4,17 @@
 use super::bars::{bar, limit};
 use crate::drawing::{Axis, Chart, Panel};
 use crate::words::{label, not_drawn};
-use crate::{crossed::Crossed, seen::Seen};
+use crate::{charts::ChartContext, sections::schedulers::SchedulerGrid};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::comparison::{Comparison, compare};
 
-/// The charts of this kind.
-pub fn charts(seen: &Seen) -> Vec<Chart> {
+/// Each filesystem under each I/O scheduler, in per cent of the best of its panel.
+pub fn charts(context: &ChartContext) -> Vec<Chart> {
     let ranks = |analysis: &&Analysis| analysis.metric.direction != Direction::Neutral;
-    let Some(analysis) = seen.report.analyses.first().filter(ranks) else { return vec![] };
-    let Some(crossed) = Crossed::of(&seen.record().variants) else { return vec![] };
-    let (Crossed { names, schedulers, at }, metric) = (&crossed, &analysis.metric);
+    let Some(analysis) = context.report.analyses.first().filter(ranks) else { return vec![] };
+    let Some(crossed) = SchedulerGrid::of(&context.record().variants) else { return vec![] };
+    let (SchedulerGrid { names, schedulers, at }, metric) = (&crossed, &analysis.metric);
     let columns = (0..schedulers.len()).map(|column| at.iter().map(|row| row[column]).collect());
     let columns: Vec<Vec<_>> = columns.collect();
     let (best_fs, best_scheduler) =
@@ -25,10 +25,10 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
         Side { id: "schedulers", best: best_scheduler, panels: names, bars: schedulers, groups: at },
     ];
     let charts = analysis.tasks().filter_map(|task| {
-        let values = &analysis.grid.values[seen.record().task(&task.task.id)?];
+        let values = &analysis.grid.values[context.record().task(&task.task.id)?];
         Some(sides.each_ref().map(|side| {
             let of = side.groups.iter().map(|variants| compared(values, variants, metric.direction));
-            let (panels, rest) = drawn(seen, &crossed, side, &of.collect::<Vec<_>>());
+            let (panels, rest) = drawn(context, &crossed, side, &of.collect::<Vec<_>>());
             let about = format!(
                 "Bars of {} in per cent of the best of their panel. Whiskers are 95% intervals, within rounds (under 8 \
                  rounds the extremes seen, marked ?); the best has none, the others are measured by it. One that goes on \
@@ -56,7 +56,12 @@ struct Side<'a> {
 }
 
 /// The panels, and the bars that are not there and why.
-fn drawn(seen: &Seen, crossed: &Crossed, side: &Side, compared: &[Comparison]) -> (Vec<Panel>, String) {
+fn drawn(
+    context: &ChartContext,
+    crossed: &SchedulerGrid,
+    side: &Side,
+    compared: &[Comparison],
+) -> (Vec<Panel>, String) {
     let limit = limit(compared.iter());
     let (mut panels, mut lacking, mut apart) = (vec![], vec![], vec![]);
     for ((title, variants), comparison) in side.panels.iter().zip(side.groups).zip(compared) {
@@ -69,7 +74,7 @@ fn drawn(seen: &Seen, crossed: &Crossed, side: &Side, compared: &[Comparison]) -
                 apart.push(name);
             }
             let Some(variant) = variant else { continue };
-            let (at, look) = (Axis::slot(row), seen.looks[crossed.first(*variant)]);
+            let (at, look) = (Axis::slot(row), context.looks[crossed.first(*variant)]);
             marks.extend(bar(comparison, row, look.colour, (at - 0.38, at + 0.38), limit));
         }
         let x = Axis::from_zero("", limit * 1.3, Unit::Percent);

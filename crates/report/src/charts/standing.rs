@@ -2,7 +2,7 @@
 
 use crate::drawing::{Axis, Chart, Mark, NARROW, Panel, Shape, theme};
 use crate::number::{three, with_unit};
-use crate::{seen::Seen, words::over_all};
+use crate::{charts::ChartContext, words::over_all};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::{analyse::Analysis, comparison::Comparison};
 
@@ -14,19 +14,19 @@ const MOST: usize = 12;
 const REACH: f64 = 1.5;
 
 /// The chart of the first metric; none where it ranks no two variants.
-pub fn charts(seen: &Seen) -> Vec<Chart> {
+pub fn charts(context: &ChartContext) -> Vec<Chart> {
     let ranks = |analysis: &&Analysis| analysis.metric.direction != Direction::Neutral;
-    let first = seen.report.analyses.first().filter(ranks);
-    first.and_then(|analysis| chart(seen, analysis)).into_iter().collect()
+    let first = context.report.analyses.first().filter(ranks);
+    first.and_then(|analysis| chart(context, analysis)).into_iter().collect()
 }
 
-fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
+fn chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
     let overall = analysis.overall.as_ref()?;
     let [total, geometric] = overall.wholes();
     let total = total.map(|total| (overall.name, total)).into_iter();
     let both = total.chain(geometric.map(|geometric| ("geometric mean", geometric)));
     let panels: Vec<Panel> =
-        both.filter(|(_, one)| one.compares()).map(|(title, one)| panel(seen, title, one)).collect();
+        both.filter(|(_, one)| one.compares()).map(|(title, one)| panel(context, title, one)).collect();
     let metric = &analysis.metric;
     let better = if metric.direction == Direction::Higher { "right" } else { "left" };
     let about = format!(
@@ -44,7 +44,7 @@ fn chart(seen: &Seen, analysis: &Analysis) -> Option<Chart> {
     (!panels.is_empty()).then_some(Chart { panels, width: NARROW, ..chart })
 }
 
-fn panel(seen: &Seen, title: &str, comparison: &Comparison) -> Panel {
+fn panel(context: &ChartContext, title: &str, comparison: &Comparison) -> Panel {
     let shown: Vec<usize> = comparison.by_ratio().into_iter().take(MOST).collect();
     let ratios = || shown.iter().filter_map(|variant| comparison.variants[*variant].ratio);
     let furthest = ratios().map(|ratio| ratio.value).fold(1.0, f64::max);
@@ -54,12 +54,12 @@ fn panel(seen: &Seen, title: &str, comparison: &Comparison) -> Panel {
     let (from, to) = (100.0 * (nearest - 0.05 * span).max(0.0), 100.0 * (limit + 0.05 * span));
     let x = Axis::linear("", from, to, |at| with_unit(at, Unit::Percent));
     let marks =
-        shown.iter().enumerate().flat_map(|(at, one)| row(seen, comparison, at, *one, limit)).collect();
-    Panel::rows(title, x, shown.iter().map(|variant| seen.name(*variant)), (50, 20), marks)
+        shown.iter().enumerate().flat_map(|(at, one)| row(context, comparison, at, *one, limit)).collect();
+    Panel::rows(title, x, shown.iter().map(|variant| context.name(*variant)), (50, 20), marks)
 }
 
-fn row(seen: &Seen, comparison: &Comparison, at: usize, variant: usize, limit: f64) -> Vec<Mark> {
-    let (y, colour) = (Axis::slot(at), seen.looks[variant].colour);
+fn row(context: &ChartContext, comparison: &Comparison, at: usize, variant: usize, limit: f64) -> Vec<Mark> {
+    let (y, colour) = (Axis::slot(at), context.looks[variant].colour);
     let is_best = comparison.best() == Some(variant);
     let ratio = comparison.variants[variant].ratio.filter(|_| !is_best);
     let value = ratio.map_or(1.0, |ratio| ratio.value);

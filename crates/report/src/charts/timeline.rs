@@ -1,8 +1,10 @@
-//! The run over time: what every cell gave when, where the machine was busy, and what was left out as warm-up.
+//! Charts over time: the cells of the run, and the throughput within each task.
 
-use crate::drawing::{Axis, Chart, Key, Mark, Panel, Sign, colour::ORANGE, theme};
+use crate::drawing::{Axis, Chart, Key, Mark, Panel, Sign, theme};
 use crate::number::{ordinal, with_unit};
-use crate::{seen::Seen, words::over_all};
+use crate::time_series::{self, TimeSeries, left_out};
+use crate::words::{label, over_all};
+use crate::{charts::ChartContext, charts::latency::shown_tasks, drawing::colour::ORANGE};
 use fsarena_core::event::SpentOn;
 use fsarena_core::record::RunRecord;
 use fsarena_core::{event::NoteKind, sample::Unit};
@@ -10,7 +12,7 @@ use fsarena_stats::comparison::median;
 use std::collections::BTreeSet;
 
 /// The most cells that are drawn one by one; of more, every n-th round.
-const MOST: usize = 1500;
+const MAX_CELLS: usize = 1500;
 /// Opacity of the mark on a cell that began on a busy machine.
 const BUSY: f64 = 0.2;
 
@@ -30,17 +32,17 @@ struct Cell {
     warm_up: f64,
 }
 
-/// The charts of this kind.
-pub fn charts(seen: &Seen) -> Vec<Chart> {
-    let mut cells = cells(seen);
+/// The rate of every cell when it began, and the share of its time that was not measured.
+pub fn run_charts(context: &ChartContext) -> Vec<Chart> {
+    let mut cells = cells(context);
     if cells.len() < 3 {
         return vec![];
     }
     cells.sort_by(|a, b| a.from.total_cmp(&b.from));
-    let every = cells.len().div_ceil(MOST) as u32;
+    let every = cells.len().div_ceil(MAX_CELLS) as u32;
     cells.retain(|cell| cell.round % every == 0);
-    let drawn = seen.variants(|variant| cells.iter().any(|cell| cell.variant == variant));
-    let metric = seen.report.analyses.first().map_or(String::new(), over_all);
+    let drawn = context.variants(|variant| cells.iter().any(|cell| cell.variant == variant));
+    let metric = context.report.analyses.first().map_or(String::new(), over_all);
     let about = format!(
         "One point a cell, at the time it began: throughput, the work of a cell over its {metric}, in per cent of \
          the median of all cells. A line that wanders is a machine that drifts. Below: the share of each cell's \
@@ -50,20 +52,20 @@ pub fn charts(seen: &Seen) -> Vec<Chart> {
             1 => String::new(),
             every => format!(" Every {} round is drawn.", ordinal(every.into())),
         },
-        seen.not_drawn(&drawn, "no cell with a value of every task"),
+        context.not_drawn(&drawn, "no cell with a value of every task"),
     );
-    let panels = vec![rates(seen, &cells), waiting(seen, &cells)];
-    let mut legend = seen.legend(&drawn, true);
+    let panels = vec![rates(context, &cells), waiting(context, &cells)];
+    let mut legend = context.legend(&drawn, true);
     legend.push(Key::new("idle wait", theme::SHADE, Sign::Area(1.0)));
-    let (warm_up, busy) = (cells.iter().any(|cell| cell.warm_up > 0.0), !busy(seen.record()).is_empty());
+    let (warm_up, busy) = (cells.iter().any(|cell| cell.warm_up > 0.0), !busy(context.record()).is_empty());
     legend.extend(warm_up.then(|| Key::new("warm-up", theme::WARM, Sign::Area(1.0))));
     legend.extend(busy.then(|| Key::new("began on a busy machine", ORANGE, Sign::Area(BUSY))));
     vec![Chart { panels, legend, ..Chart::new("timeline", "Throughput over time", about) }]
 }
 
-fn cells(seen: &Seen) -> Vec<Cell> {
-    let record = seen.record();
-    let Some(analysis) = seen.report.analyses.first() else { return vec![] };
+fn cells(context: &ChartContext) -> Vec<Cell> {
+    let record = context.record();
+    let Some(analysis) = context.report.analyses.first() else { return vec![] };
     let Some((info, rows)) = record.metric(&analysis.metric.id) else { return vec![] };
     let warm_ups = record.metric("warmup_ns").map(|(_, rows)| rows);
     // The mean logarithm: cells with the same tasks compare, whatever the tasks weigh.
@@ -111,14 +113,14 @@ fn time_axis(cells: &[Cell]) -> Axis {
     Axis::from_zero("since the run began", end, Unit::Seconds)
 }
 
-fn rates(seen: &Seen, cells: &[Cell]) -> Panel {
+fn rates(context: &ChartContext, cells: &[Cell]) -> Panel {
     let most = cells.iter().map(|cell| cell.rate).fold(0.0, f64::max);
-    let late = busy(seen.record());
+    let late = busy(context.record());
     let busy = cells.iter().filter(|cell| late.contains(&(cell.round, cell.variant)));
     let y = (0.0, most * 1.02);
     let mark = |cell: &Cell| Mark::Box { x: (cell.from, cell.to), y, colour: ORANGE, opacity: BUSY };
     let mut marks: Vec<Mark> = busy.map(mark).collect();
-    for (variant, look) in seen.looks.iter().enumerate() {
+    for (variant, look) in context.looks.iter().enumerate() {
         let of = cells.iter().filter(|cell| cell.variant == variant);
         let points: Vec<(f64, f64)> = of.map(|cell| (cell.from, cell.rate)).collect();
         if points.len() > 1 {
@@ -131,7 +133,7 @@ fn rates(seen: &Seen, cells: &[Cell]) -> Panel {
     Panel::new("throughput, median of all cells = 100%", x, y, 230, marks)
 }
 
-fn waiting(seen: &Seen, cells: &[Cell]) -> Panel {
+fn waiting(context: &ChartContext, cells: &[Cell]) -> Panel {
     let share = |part: f64, cell: &Cell| 100.0 * part / (cell.to - cell.from).max(1e-9);
     let most = cells.iter().map(|cell| share(cell.idle + cell.warm_up, cell)).fold(0.0, f64::max);
     let mut marks = vec![];
@@ -142,9 +144,66 @@ fn waiting(seen: &Seen, cells: &[Cell]) -> Panel {
         let parts = parts.into_iter().filter(|((from, to), _)| to > from);
         marks.extend(parts.map(|(y, colour)| Mark::Box { x, y, colour, opacity: 1.0 }));
     }
-    let all: u64 = seen.record().cells.iter().map(|cell| cell.spent_on(SpentOn::Idle)).sum();
+    let all: u64 = context.record().cells.iter().map(|cell| cell.spent_on(SpentOn::Idle)).sum();
     let all = with_unit(all as f64, Unit::Nanoseconds);
     let title = format!("share of a cell's time not measured; the idle wait took {all} in all");
     let y = Axis::from_zero("% of its time", most, Unit::Percent);
     Panel::new(title, time_axis(cells), y, 150, marks)
+}
+
+/// How much the mark of the warm-up covers.
+const WARM_UP: f64 = 0.35;
+
+/// Operations a second within each task, and what was left out as warm-up.
+pub fn throughput_charts(context: &ChartContext) -> Vec<Chart> {
+    let all = time_series::of(context.record());
+    let several = all.iter().filter(|series| series.stretches.len() > 1);
+    let mut tasks: Vec<usize> = several.map(|series| series.task).collect();
+    tasks.dedup();
+    let (shown, rest) = shown_tasks(context, &tasks);
+    let of_task = |task: usize| all.iter().filter(|series| series.task == task).collect::<Vec<_>>();
+    let panels = shown.into_iter().map(|task| throughput_panel(context, task, &of_task(task))).collect();
+    let variants = context.variants(|variant| all.iter().any(|series| series.variant == variant));
+    let absent = context.not_drawn(&variants, "no time series");
+    let mut legend = context.legend(&variants, true);
+    if all.iter().flat_map(|series| &series.stretches).any(|stretch| stretch.warm_up) {
+        legend.push(Key::new("warm-up, left out of all figures", theme::WARM, Sign::Area(WARM_UP)));
+    }
+    let about = format!(
+        "Operations a second in each stretch of a task: lines are medians over rounds, bands the least and the most \
+         of all rounds, none of one round. A load that is steady is level.{rest}{absent}{}",
+        left_out(&context.record().series)
+            .map_or(String::new(), |rest| format!(" Not all rounds are drawn: {rest}."))
+    );
+    let chart = Chart::new("time-series", "Throughput within a task", about);
+    vec![Chart { legend, ..chart.in_pairs(panels) }]
+}
+
+fn throughput_panel(context: &ChartContext, task: usize, all: &[&TimeSeries]) -> Panel {
+    let stretches = || all.iter().flat_map(|series| &series.stretches);
+    let end = stretches().map(|stretch| stretch.start_s + stretch.length_s).fold(0.0, f64::max);
+    let most = stretches().map(|stretch| stretch.operations_range_per_s.1).fold(0.0, f64::max);
+    let warm = stretches().filter(|stretch| stretch.warm_up);
+    let warm = warm.map(|stretch| stretch.start_s + stretch.length_s).fold(0.0, f64::max);
+    let mut marks = vec![];
+    if warm > 0.0 {
+        let (x, y) = ((0.0, warm), (0.0, most * 1.02));
+        marks.push(Mark::Box { x, y, colour: theme::WARM, opacity: WARM_UP });
+    }
+    for series in all {
+        let look = context.looks[series.variant];
+        let middles = || series.stretches.iter().map(|one| (one.start_s + one.length_s / 2.0, one));
+        let band = middles().map(|(x, one)| (x, one.operations_range_per_s.0, one.operations_range_per_s.1));
+        let points: Vec<(f64, f64)> = middles().map(|(x, one)| (x, one.operations_per_s)).collect();
+        if series.rounds > 1 {
+            marks.push(Mark::Band { points: band.collect(), colour: look.colour });
+        }
+        marks.push(look.line(&points, 1.5));
+        // A few points tell lines apart where colours do not.
+        let every = points.len().div_ceil(8).max(1);
+        marks.extend(look.dots(points.into_iter().step_by(every)));
+    }
+    let x = Axis::from_zero("since the load began", end, Unit::Seconds);
+    let y = Axis::from_zero("operations a second", most, Unit::PerSecond);
+    Panel::new(label(&context.record().tasks[task]), x, y, 230, marks)
 }

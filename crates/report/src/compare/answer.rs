@@ -11,7 +11,7 @@ const NAMED: usize = 3;
 
 /// One ratio of a comparison.
 #[derive(Debug, Clone)]
-pub struct Figure {
+pub struct ComparedRatio {
     /// The task or the resource.
     pub what: String,
     /// On what; empty where that says nothing.
@@ -32,7 +32,7 @@ pub struct Figure {
 
 /// What a figure counts as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
+pub enum RatioClass {
     /// Significantly better.
     Better,
     /// Significantly worse.
@@ -49,25 +49,25 @@ pub enum Class {
     Few,
 }
 
-impl Figure {
+impl ComparedRatio {
     /// A figure of the first side, on no particular variant.
-    pub fn new(what: &str, ratio: Option<Estimate>, finding: Finding, direction: Direction) -> Figure {
+    pub fn new(what: &str, ratio: Option<Estimate>, finding: Finding, direction: Direction) -> ComparedRatio {
         let (what, variant) = (what.into(), String::new());
-        Figure { what, variant, side: 0, ratio, finding, direction, over_all: false, then: None }
+        ComparedRatio { what, variant, side: 0, ratio, finding, direction, over_all: false, then: None }
     }
 
     /// What it counts as.
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> RatioClass {
         let up = self.ratio.is_some_and(|ratio| ratio.value > 1.0);
         match (self.finding, self.direction) {
-            (Finding::Different, Direction::Neutral) => Class::Other,
-            (Finding::Different, Direction::Higher) if up => Class::Better,
-            (Finding::Different, Direction::Lower) if !up => Class::Better,
-            (Finding::Different, _) => Class::Worse,
-            (Finding::Negligible, _) => Class::Negligible,
-            (Finding::Equivalent, _) => Class::Equivalent,
-            (Finding::Inconclusive, _) => Class::Inconclusive,
-            (Finding::Provisional, _) => Class::Few,
+            (Finding::Different, Direction::Neutral) => RatioClass::Other,
+            (Finding::Different, Direction::Higher) if up => RatioClass::Better,
+            (Finding::Different, Direction::Lower) if !up => RatioClass::Better,
+            (Finding::Different, _) => RatioClass::Worse,
+            (Finding::Negligible, _) => RatioClass::Negligible,
+            (Finding::Equivalent, _) => RatioClass::Equivalent,
+            (Finding::Inconclusive, _) => RatioClass::Inconclusive,
+            (Finding::Provisional, _) => RatioClass::Few,
         }
     }
 
@@ -90,9 +90,9 @@ pub fn counted(names: &[impl Borrow<str>], what: &str) -> String {
 }
 
 /// Figures and what they are called.
-pub struct Answer<'a> {
+pub struct RatioSummary<'a> {
     /// All of them.
-    pub figures: &'a [Figure],
+    pub figures: &'a [ComparedRatio],
     /// What the figures of each side compare: `B beside A`.
     pub sides: &'a [String],
     /// The difference that matters, where one is known.
@@ -101,7 +101,7 @@ pub struct Answer<'a> {
     pub terms: [&'a str; 2],
 }
 
-impl Answer<'_> {
+impl RatioSummary<'_> {
     /// The answer, most important first.
     pub fn words(&self) -> Vec<String> {
         let single = self.counted(|_| true);
@@ -121,29 +121,29 @@ impl Answer<'_> {
     }
 
     /// The figures that are compared, without those that sum up others.
-    fn counted(&self, of: impl Fn(&Figure) -> bool) -> Vec<&Figure> {
+    fn counted(&self, of: impl Fn(&ComparedRatio) -> bool) -> Vec<&ComparedRatio> {
         self.figures
             .iter()
             .filter(|figure| !figure.over_all && figure.ratio.is_some() && of(figure))
             .collect()
     }
 
-    fn tally(&self, figures: &[&Figure]) -> String {
-        let count = |class: Class| figures.iter().filter(|figure| figure.class() == class).count();
-        if count(Class::Few) == figures.len() {
+    fn tally(&self, figures: &[&ComparedRatio]) -> String {
+        let count = |class: RatioClass| figures.iter().filter(|figure| figure.class() == class).count();
+        if count(RatioClass::Few) == figures.len() {
             return "all inconclusive, too few values".into();
         }
         let [better, worse] = self.terms;
         let within = self.margin.map_or(String::new(), |margin| format!(" within {}", percent(margin)));
         // Always print these counts, even if they are zero: readers expect them.
         let all = [
-            (Class::Better, better.to_string(), true),
-            (Class::Worse, worse.to_string(), true),
-            (Class::Other, "with more or less".into(), false),
-            (Class::Negligible, format!("different, but{within}"), false),
-            (Class::Equivalent, format!("equivalent{within}"), self.margin.is_some()),
-            (Class::Inconclusive, "inconclusive".into(), true),
-            (Class::Few, "with too few values".into(), false),
+            (RatioClass::Better, better.to_string(), true),
+            (RatioClass::Worse, worse.to_string(), true),
+            (RatioClass::Other, "with more or less".into(), false),
+            (RatioClass::Negligible, format!("different, but{within}"), false),
+            (RatioClass::Equivalent, format!("equivalent{within}"), self.margin.is_some()),
+            (RatioClass::Inconclusive, "inconclusive".into(), true),
+            (RatioClass::Few, "with too few values".into(), false),
         ];
         let said = all.into_iter().filter(|(class, _, always)| *always || count(*class) > 0);
         said.map(|(class, words, _)| format!("{} {words}", count(class))).collect::<Vec<_>>().join(", ")
@@ -153,7 +153,7 @@ impl Answer<'_> {
     fn over_all(&self) -> Vec<String> {
         let totals = || self.figures.iter().filter(|figure| figure.over_all && figure.ratio.is_some());
         let sentence = |title: &str| {
-            let one = |figure: &Figure| {
+            let one = |figure: &ComparedRatio| {
                 let (name, times) = (self.in_side(figure), times(figure.ratio?));
                 Some(format!("{}{name} {times}, {}", figure.variant, self.verdict(figure)))
             };
@@ -166,22 +166,24 @@ impl Answer<'_> {
     /// What differs most, each way.
     fn largest(&self) -> Vec<String> {
         let [better, worse] = self.terms;
-        let ways = [(Class::Worse, worse), (Class::Better, better), (Class::Other, "different")];
+        let ways =
+            [(RatioClass::Worse, worse), (RatioClass::Better, better), (RatioClass::Other, "different")];
         let most = |(class, word)| self.most(class, &format!("Largest differences, {word}"));
         let mut items: Vec<String> = ways.into_iter().filter_map(most).collect();
         if items.is_empty() {
             let words =
                 "No significant difference larger than the margin. Largest ratio, which may be chance";
-            let open = self.most(Class::Inconclusive, words).or_else(|| self.most(Class::Few, words));
+            let open =
+                self.most(RatioClass::Inconclusive, words).or_else(|| self.most(RatioClass::Few, words));
             items.extend(open);
         }
         items
     }
 
-    fn most(&self, class: Class, words: &str) -> Option<String> {
+    fn most(&self, class: RatioClass, words: &str) -> Option<String> {
         let mut of = self.counted(|figure| figure.class() == class);
         of.sort_by(|a, b| b.distance().total_cmp(&a.distance()));
-        let open = matches!(class, Class::Inconclusive | Class::Few);
+        let open = matches!(class, RatioClass::Inconclusive | RatioClass::Few);
         let named = of.iter().take(if open { 1 } else { NAMED }).filter_map(|figure| {
             let comma = if figure.variant.is_empty() { "" } else { ", " };
             let (variant, side) = (&figure.variant, self.in_side(figure));
@@ -191,19 +193,19 @@ impl Answer<'_> {
         (!named.is_empty()).then(|| format!("{words}: {}.", named.join("; ")))
     }
 
-    fn in_side(&self, figure: &Figure) -> String {
+    fn in_side(&self, figure: &ComparedRatio) -> String {
         if self.sides.len() > 1 { format!(" ({})", self.sides[figure.side]) } else { String::new() }
     }
 
-    fn verdict(&self, figure: &Figure) -> &str {
+    fn verdict(&self, figure: &ComparedRatio) -> &str {
         match figure.class() {
-            Class::Better => self.terms[0],
-            Class::Worse => self.terms[1],
-            Class::Other => "different",
-            Class::Negligible => "different, but within the margin",
-            Class::Equivalent => "equivalent",
-            Class::Inconclusive => "inconclusive",
-            Class::Few => "of too few values",
+            RatioClass::Better => self.terms[0],
+            RatioClass::Worse => self.terms[1],
+            RatioClass::Other => "different",
+            RatioClass::Negligible => "different, but within the margin",
+            RatioClass::Equivalent => "equivalent",
+            RatioClass::Inconclusive => "inconclusive",
+            RatioClass::Few => "of too few values",
         }
     }
 }
@@ -221,20 +223,20 @@ fn times(ratio: Estimate) -> String {
 mod tests {
     use super::*;
 
-    fn figure(what: &str, finding: Finding, value: f64) -> Figure {
+    fn figure(what: &str, finding: Finding, value: f64) -> ComparedRatio {
         let ratio = Some(Estimate { value, low: value * 0.9, high: value * 1.1 });
         let (variant, direction) = ("xfs".into(), Direction::Lower);
-        Figure { variant, ..Figure::new(what, ratio, finding, direction) }
+        ComparedRatio { variant, ..ComparedRatio::new(what, ratio, finding, direction) }
     }
 
-    fn words(figures: &[Figure], sides: &[&str]) -> Vec<String> {
+    fn words(figures: &[ComparedRatio], sides: &[&str]) -> Vec<String> {
         let sides: Vec<String> = sides.iter().map(|side| side.to_string()).collect();
-        Answer { figures, sides: &sides, margin: Some(0.01), terms: ["better", "worse"] }.words()
+        RatioSummary { figures, sides: &sides, margin: Some(0.01), terms: ["better", "worse"] }.words()
     }
 
     #[test]
     fn every_figure_is_counted_once_and_the_largest_are_named() {
-        let total = Figure { over_all: true, ..figure("TOTAL", Finding::Different, 1.5) };
+        let total = ComparedRatio { over_all: true, ..figure("TOTAL", Finding::Different, 1.5) };
         let figures = [
             figure("cp", Finding::Different, 1.2),
             figure("rm", Finding::Different, 2.0),
@@ -243,7 +245,7 @@ mod tests {
             figure("ls", Finding::Inconclusive, 1.3),
             figure("mv", Finding::Negligible, 1.004),
             figure("ln", Finding::Provisional, 9.0),
-            Figure { ratio: None, ..figure("none", Finding::Provisional, 1.0) },
+            ComparedRatio { ratio: None, ..figure("none", Finding::Provisional, 1.0) },
             total,
         ];
         assert_eq!(
@@ -260,14 +262,14 @@ mod tests {
 
     #[test]
     fn what_is_more_is_better_where_that_is_the_direction() {
-        let more = Figure { direction: Direction::Higher, ..figure("iops", Finding::Different, 2.0) };
-        let neutral = Figure { direction: Direction::Neutral, ..more.clone() };
-        assert_eq!((more.class(), neutral.class()), (Class::Better, Class::Other));
+        let more = ComparedRatio { direction: Direction::Higher, ..figure("iops", Finding::Different, 2.0) };
+        let neutral = ComparedRatio { direction: Direction::Neutral, ..more.clone() };
+        assert_eq!((more.class(), neutral.class()), (RatioClass::Better, RatioClass::Other));
     }
 
     #[test]
     fn several_sides_have_a_line_each_and_are_named() {
-        let other = Figure { side: 1, ..figure("cp", Finding::Different, 3.0) };
+        let other = ComparedRatio { side: 1, ..figure("cp", Finding::Different, 3.0) };
         let said = words(&[figure("cp", Finding::Inconclusive, 1.0), other], &["B", "C"]);
         assert!(said[0].starts_with("Of all 2 figures: 0 better, 1 worse"), "{said:?}");
         assert!(said[1].starts_with("B, 1 figure: ") && said[2].starts_with("C, 1 figure: "), "{said:?}");

@@ -17,36 +17,36 @@ pub fn knows(published: &Published, metric: &str) -> Result<(), Error> {
 }
 
 /// Two orders of the same variants on one task.
-pub struct Orders<'a> {
+pub struct OrderPair<'a> {
     /// The variants.
     pub names: Vec<&'a str>,
     /// The earlier one.
-    pub then: Order,
+    pub then: VariantOrder,
     /// The later one.
-    pub here: Order,
+    pub here: VariantOrder,
 }
 
 /// One order.
-pub struct Order {
+pub struct VariantOrder {
     /// What orders the variants; less comes first.
     values: Vec<f64>,
     /// Which pairs differ significantly. None where nothing is known of the spread.
     differs: Option<Vec<Vec<bool>>>,
 }
 
-impl Order {
+impl VariantOrder {
     /// The order of figures without a spread.
-    pub fn of_figures(values: Vec<f64>) -> Order {
-        Order { values, differs: None }
+    pub fn of_figures(values: Vec<f64>) -> VariantOrder {
+        VariantOrder { values, differs: None }
     }
 
     /// The order of these variants in a comparison. None where one of them has no data.
-    pub fn of_variants(comparison: &Comparison, variants: &[usize]) -> Option<Order> {
+    pub fn of_variants(comparison: &Comparison, variants: &[usize]) -> Option<VariantOrder> {
         let place =
             |variant: &usize| comparison.order.iter().position(|other| other == variant).map(|at| at as f64);
         let row =
             |variant: &usize| variants.iter().map(|other| comparison.separated[*variant][*other]).collect();
-        Some(Order {
+        Some(VariantOrder {
             values: variants.iter().map(place).collect::<Option<_>>()?,
             differs: Some(variants.iter().map(row).collect()),
         })
@@ -69,13 +69,13 @@ impl Order {
     }
 }
 
-impl Orders<'_> {
-    fn first_names(&self, order: &Order) -> Vec<&str> {
+impl OrderPair<'_> {
+    fn first_names(&self, order: &VariantOrder) -> Vec<&str> {
         order.first().into_iter().map(|variant| self.names[variant]).collect()
     }
 
     /// Who was first in an order: `ext2 = xfs` where figures are equal, `ext2 ?` where that is inconclusive.
-    fn first(&self, order: &Order) -> String {
+    fn first(&self, order: &VariantOrder) -> String {
         let names = self.first_names(order);
         let open = names.len() == 1 && !order.decided();
         format!("{}{}", names.join(" = "), if open { " ?" } else { "" })
@@ -121,14 +121,14 @@ impl Orders<'_> {
 }
 
 /// The orders on several tasks, and on all of them together.
-pub struct Tasks<'a> {
+pub struct TaskOrders<'a> {
     /// By the title of the task.
-    pub rows: Vec<(String, Orders<'a>)>,
+    pub rows: Vec<(String, OrderPair<'a>)>,
     /// The total, where the metric has one.
-    pub total: Option<(String, Orders<'a>)>,
+    pub total: Option<(String, OrderPair<'a>)>,
 }
 
-impl Tasks<'_> {
+impl TaskOrders<'_> {
     /// A table of all of them, and what its signs mean.
     pub fn add(&self, document: &mut Document, header: [String; 2]) {
         let all = self.rows.iter().chain(&self.total).map(|(title, orders)| (title.as_str(), orders));
@@ -138,7 +138,7 @@ impl Tasks<'_> {
 
     /// All of it for programs, with what else is known.
     pub fn json(&self, mut facts: Value) -> Value {
-        let task = |(title, orders): &(String, Orders)| {
+        let task = |(title, orders): &(String, OrderPair)| {
             let mut value = orders.json();
             value["task"] = json!(title);
             value
@@ -155,9 +155,9 @@ impl Tasks<'_> {
 }
 
 /// A table of orders, a row a task.
-pub fn table<'a>(header: [String; 2], rows: impl Iterator<Item = (&'a str, &'a Orders<'a>)>) -> Table {
+pub fn table<'a>(header: [String; 2], rows: impl Iterator<Item = (&'a str, &'a OrderPair<'a>)>) -> Table {
     let [then, here] = header;
-    let row = |(title, orders): (&str, &Orders)| {
+    let row = |(title, orders): (&str, &OrderPair)| {
         let (first, second) = orders.firsts();
         let tau = orders.tau().map_or("–".to_string(), three);
         row![title, first, second, tau, orders.changes_in_words()]
@@ -167,9 +167,9 @@ pub fn table<'a>(header: [String; 2], rows: impl Iterator<Item = (&'a str, &'a O
 
 /// One table of the orders of several runs beside those of the first, whose letter is the first. None where the
 /// first's own orders are not the same in all: its runs have not the same variants or tasks in common with it.
-pub fn merged(pairs: &[Vec<(&str, &Orders)>], letters: &[String]) -> Option<Table> {
+pub fn merged(pairs: &[Vec<(&str, &OrderPair)>], letters: &[String]) -> Option<Table> {
     let (first, others) = pairs.split_first()?;
-    let of_first = |pair: &[(&str, &Orders)]| -> Vec<(String, String)> {
+    let of_first = |pair: &[(&str, &OrderPair)]| -> Vec<(String, String)> {
         pair.iter().map(|(title, orders)| (title.to_string(), orders.firsts().0)).collect()
     };
     if others.is_empty() || others.iter().any(|other| of_first(other) != of_first(first)) {

@@ -1,9 +1,9 @@
 //! The ratios of a comparison as a picture: a panel for each variant, a row for each task.
 
-use super::answer::{Answer, Class, Figure};
+use super::answer::{ComparedRatio, RatioClass, RatioSummary};
 use crate::drawing::colour::{BLUE, GREEN, VERMILLION, of_names, theme};
 use crate::drawing::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Shape, Sign, axis::trimmed};
-use crate::{number::plural, seen::ends};
+use crate::{charts::widen_range, number::plural};
 use fsarena_core::names::distinct;
 
 /// The most rows of one panel; of more, those that differ most.
@@ -13,10 +13,11 @@ const REACH: f64 = 1.6;
 /// Half a factor that an axis shows at least.
 const LEAST: f64 = 0.02;
 
-impl Answer<'_> {
+impl RatioSummary<'_> {
     /// The chart of the ratios, where there are some; `axis` is what its axis measures: `elapsed, B over A`.
     pub fn chart(&self, title: String, axis: String) -> Option<Chart> {
-        let figures: Vec<&Figure> = self.figures.iter().filter(|figure| drawn(figure).is_some()).collect();
+        let figures: Vec<&ComparedRatio> =
+            self.figures.iter().filter(|figure| drawn(figure).is_some()).collect();
         if figures.is_empty() {
             return None;
         }
@@ -26,8 +27,8 @@ impl Answer<'_> {
         let panels: Vec<Panel> = groups
             .iter()
             .map(|group| {
-                let in_group = |figure: &&&Figure| self.group(figure) == *group;
-                let of: Vec<&Figure> = figures.iter().filter(in_group).copied().collect();
+                let in_group = |figure: &&&ComparedRatio| self.group(figure) == *group;
+                let of: Vec<&ComparedRatio> = figures.iter().filter(in_group).copied().collect();
                 let (rows, more) = rows(&of);
                 left_out += more;
                 let title = if groups.len() > 1 { group } else { "" };
@@ -42,7 +43,7 @@ impl Answer<'_> {
         })
     }
 
-    fn about(&self, left_out: usize, figures: &[&Figure]) -> String {
+    fn about(&self, left_out: usize, figures: &[&ComparedRatio]) -> String {
         let mut about = String::from(
             "Every point is a ratio with its 95% interval (under 8 values the extremes seen). The upright \
              line is 1, no difference: an interval that crosses it tells nothing apart.",
@@ -58,7 +59,7 @@ impl Answer<'_> {
     }
 
     /// The panel of a figure: that of its variant, or that of its side if it has no variant.
-    fn group<'f>(&'f self, figure: &'f Figure) -> &'f str {
+    fn group<'f>(&'f self, figure: &'f ComparedRatio) -> &'f str {
         if figure.variant.is_empty() {
             self.sides.get(figure.side).map_or("", String::as_str)
         } else {
@@ -67,11 +68,18 @@ impl Answer<'_> {
     }
 
     /// Whether sides stand beside each other within a row.
-    fn beside(&self, figures: &[&Figure]) -> bool {
+    fn beside(&self, figures: &[&ComparedRatio]) -> bool {
         self.sides.len() > 1 && figures.iter().any(|figure| !figure.variant.is_empty())
     }
 
-    fn panel(&self, title: &str, figures: &[&Figure], rows: &[&str], range: (f64, f64), x: Axis) -> Panel {
+    fn panel(
+        &self,
+        title: &str,
+        figures: &[&ComparedRatio],
+        rows: &[&str],
+        range: (f64, f64),
+        x: Axis,
+    ) -> Panel {
         let series = if self.beside(figures) { self.sides.len() } else { 1 };
         let colours = side_colours(self.sides);
         let mut marks = vec![Mark::line([(0.0, -(rows.len() as f64)), (0.0, 0.0)], theme::INK, 1.5)];
@@ -95,7 +103,7 @@ impl Answer<'_> {
         }
     }
 
-    fn legend(&self, figures: &[&Figure]) -> Vec<Key> {
+    fn legend(&self, figures: &[&ComparedRatio]) -> Vec<Key> {
         let mut legend: Vec<Key> = if self.beside(figures) {
             let colours = side_colours(self.sides);
             let key =
@@ -104,16 +112,16 @@ impl Answer<'_> {
         } else {
             let [better, worse] = self.terms;
             let classes = [
-                (Class::Better, better),
-                (Class::Worse, worse),
-                (Class::Other, "different"),
-                (Class::Negligible, "different, but by less than matters"),
-                (Class::Equivalent, "equivalent"),
-                (Class::Inconclusive, "inconclusive"),
-                (Class::Few, "too few values"),
+                (RatioClass::Better, better),
+                (RatioClass::Worse, worse),
+                (RatioClass::Other, "different"),
+                (RatioClass::Negligible, "different, but by less than matters"),
+                (RatioClass::Equivalent, "equivalent"),
+                (RatioClass::Inconclusive, "inconclusive"),
+                (RatioClass::Few, "too few values"),
             ];
-            let there = |class: Class| figures.iter().any(|figure| figure.class() == class);
-            let key = |(class, words): (Class, &str)| {
+            let there = |class: RatioClass| figures.iter().any(|figure| figure.class() == class);
+            let key = |(class, words): (RatioClass, &str)| {
                 let (colour, shape) = sign(class);
                 Key::new(words, colour, Sign::Point(shape))
             };
@@ -127,12 +135,12 @@ impl Answer<'_> {
 }
 
 /// The ratio of a figure, where it can be drawn on a logarithmic axis.
-fn drawn(figure: &Figure) -> Option<f64> {
+fn drawn(figure: &ComparedRatio) -> Option<f64> {
     figure.ratio.map(|ratio| ratio.value).filter(|value| value.is_finite() && *value > 0.0)
 }
 
 /// The rows of a panel, and how many are left out.
-fn rows<'f>(figures: &[&'f Figure]) -> (Vec<&'f str>, usize) {
+fn rows<'f>(figures: &[&'f ComparedRatio]) -> (Vec<&'f str>, usize) {
     let mut rows = distinct(figures.iter().map(|figure| figure.what.as_str()));
     let far = |row: &str| {
         let of = figures.iter().filter(|figure| figure.what == row).filter_map(|figure| drawn(figure));
@@ -147,14 +155,14 @@ fn rows<'f>(figures: &[&'f Figure]) -> (Vec<&'f str>, usize) {
 }
 
 /// From and to, by logarithm.
-fn range(figures: &[&Figure]) -> (f64, f64) {
+fn range(figures: &[&ComparedRatio]) -> (f64, f64) {
     let values = figures.iter().flat_map(|figure| [drawn(figure), figure.then.filter(|then| *then > 0.0)]);
     let furthest = values.flatten().map(|value| value.ln().abs()).fold(LEAST, f64::max);
     let limit = REACH * furthest;
     let limits = figures.iter().filter_map(|figure| figure.ratio).flat_map(|ratio| [ratio.low, ratio.high]);
     let values = figures.iter().flat_map(|figure| [drawn(figure), figure.then]).flatten();
     let all = limits.chain(values).map(|end| end.max(f64::MIN_POSITIVE).ln());
-    let (low, high) = ends((-LEAST, LEAST), all);
+    let (low, high) = widen_range((-LEAST, LEAST), all);
     (low.max(-limit), high.min(limit))
 }
 
@@ -179,17 +187,22 @@ fn side_colours(sides: &[String]) -> Vec<Colour> {
     of_names(&sides.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-fn sign(class: Class) -> (Colour, Shape) {
+fn sign(class: RatioClass) -> (Colour, Shape) {
     match class {
-        Class::Better => (GREEN, Shape::Triangle),
-        Class::Worse => (VERMILLION, Shape::Diamond),
-        Class::Other => (BLUE, Shape::Diamond),
-        Class::Negligible | Class::Equivalent => (BLUE, Shape::Square),
-        Class::Inconclusive | Class::Few => (theme::SOFT, Shape::Disc),
+        RatioClass::Better => (GREEN, Shape::Triangle),
+        RatioClass::Worse => (VERMILLION, Shape::Diamond),
+        RatioClass::Other => (BLUE, Shape::Diamond),
+        RatioClass::Negligible | RatioClass::Equivalent => (BLUE, Shape::Square),
+        RatioClass::Inconclusive | RatioClass::Few => (theme::SOFT, Shape::Disc),
     }
 }
 
-fn point(figure: &Figure, y: f64, (colour, shape): (Colour, Shape), (low, high): (f64, f64)) -> Vec<Mark> {
+fn point(
+    figure: &ComparedRatio,
+    y: f64,
+    (colour, shape): (Colour, Shape),
+    (low, high): (f64, f64),
+) -> Vec<Mark> {
     let mut marks = vec![];
     let Some(ratio) = figure.ratio else { return marks };
     let ends = (ratio.low.max(f64::MIN_POSITIVE).ln(), ratio.high.ln());
@@ -217,21 +230,25 @@ mod tests {
     use fsarena_core::sample::Direction;
     use fsarena_stats::cost::Estimate;
 
-    fn figure(what: String, variant: &str, side: usize, value: f64) -> Figure {
+    fn figure(what: String, variant: &str, side: usize, value: f64) -> ComparedRatio {
         let ratio = Some(Estimate { value, low: value * 0.9, high: value * 1000.0 });
         let (finding, direction) = (Finding::Inconclusive, Direction::Lower);
-        Figure { variant: variant.into(), side, ..Figure::new(&what, ratio, finding, direction) }
+        ComparedRatio {
+            variant: variant.into(),
+            side,
+            ..ComparedRatio::new(&what, ratio, finding, direction)
+        }
     }
 
-    fn chart(figures: &[Figure], sides: &[&str]) -> Option<Chart> {
+    fn chart(figures: &[ComparedRatio], sides: &[&str]) -> Option<Chart> {
         let sides: Vec<String> = sides.iter().map(|side| side.to_string()).collect();
-        let answer = Answer { figures, sides: &sides, margin: None, terms: ["better", "worse"] };
+        let answer = RatioSummary { figures, sides: &sides, margin: None, terms: ["better", "worse"] };
         answer.chart("t".into(), "B over A".into())
     }
 
     #[test]
     fn a_panel_for_each_variant_and_1_is_on_every_axis() {
-        let figures: Vec<Figure> =
+        let figures: Vec<ComparedRatio> =
             ["ext4", "xfs"].iter().map(|variant| figure("cp".into(), variant, 0, 1.5)).collect();
         let chart = chart(&figures, &["B"]).unwrap();
         assert_eq!((chart.panels.len(), chart.columns), (2, 2));
@@ -255,7 +272,7 @@ mod tests {
 
     #[test]
     fn of_many_rows_those_that_differ_most_are_drawn() {
-        let figures: Vec<Figure> =
+        let figures: Vec<ComparedRatio> =
             (0..100).map(|at| figure(at.to_string(), "xfs", 0, 1.0 + f64::from(at))).collect();
         let chart = chart(&figures, &["B"]).unwrap();
         assert_eq!(chart.panels[0].y.ticks.len(), MOST);
@@ -265,7 +282,7 @@ mod tests {
 
     #[test]
     fn several_runs_stand_beside_each_other_in_a_row() {
-        let figures: Vec<Figure> = (0..2).map(|side| figure("cp".into(), "xfs", side, 1.5)).collect();
+        let figures: Vec<ComparedRatio> = (0..2).map(|side| figure("cp".into(), "xfs", side, 1.5)).collect();
         let chart = chart(&figures, &["B", "C"]).unwrap();
         assert_eq!(chart.legend.iter().map(|key| key.label.as_str()).collect::<Vec<_>>(), ["B", "C"]);
         assert!(self::chart(&[], &["B"]).is_none());

@@ -1,11 +1,12 @@
 //! Published samples of services: what a request cost on each, and what its author concluded from that.
 
-use super::Compared;
-use super::cost::{self, Resource, Service, couples};
+use super::ComparisonReport;
+use super::cost::{self, Resource, Service, every_two};
 use crate::document::{Document, Table, row};
 use crate::number::{self, three};
-use crate::published::{concluded, samples};
-use crate::{difference::ratio_cell, error::Error, sections::conclusions};
+use crate::published::{add_consistency, conclusions_then, recomputed_json, sample_table};
+use crate::sections::claims::{add_published_conclusions, published_conclusions_json};
+use crate::{difference::ratio_cell, error::Error};
 use fsarena_core::published::{Derived, Published};
 use fsarena_stats::conclusion::{evidence, recompute};
 use fsarena_stats::cost::Estimate;
@@ -17,36 +18,37 @@ use serde_json::{Value, json};
 ///
 /// # Errors
 /// If the figures are not samples of services, or the study has a fault.
-pub fn compare_services(published: &Published) -> Result<Compared, Error> {
+pub fn compare_services(published: &Published) -> Result<ComparisonReport, Error> {
     if published.derived.is_empty() {
         let name = published.name();
         return Err(Error::Usage(format!(
             "published:{name} has no samples of services; give a run to compare it with"
         )));
     }
-    let mut compared = Compared { title: format!("published:{}", published.name()), ..Compared::default() };
+    let mut compared =
+        ComparisonReport { title: format!("published:{}", published.name()), ..ComparisonReport::default() };
     let alone = evidence(published);
     let services: Vec<Service> =
         alone.variants().into_iter().map(|variant| service(&alone, variant)).collect();
     let resources: Vec<Resource> = alone.derived.iter().map(resource).collect();
-    let (pairs, paired) = (cost::pairs(&services, &resources), paired(&alone));
-    let (recomputed, concluded) = (recompute(published), concluded(published)?);
-    compared.json = cost::json(&services, &resources, &pairs);
+    let (pairs, paired) = (cost::service_pairs(&services, &resources), paired(&alone));
+    let (recomputed, concluded) = (recompute(published), conclusions_then(published)?);
+    compared.json = cost::costs_json(&services, &resources, &pairs);
     compared.json["published"] = json!(published.name());
-    compared.json["recomputed"] = samples::json(&recomputed);
-    compared.json["paired"] = paired.iter().map(Paired::json).collect();
-    compared.json["conclusions"] = conclusions::json_then(&concluded);
+    compared.json["recomputed"] = recomputed_json(&recomputed);
+    compared.json["paired"] = paired.iter().map(SampledPair::json).collect();
+    compared.json["conclusions"] = published_conclusions_json(&concluded);
     compared.facts = services.iter().map(|service| service.name.clone()).collect();
-    cost::answer(&mut compared, &pairs, lead(&alone, &paired));
+    cost::set_cost_answer(&mut compared, &pairs, lead(&alone, &paired));
 
     let document = &mut compared.data;
     document.text("The author's table, worked out again from its raw columns.");
     published.derived.iter().for_each(|made| again(document, published, made));
-    samples::check(document, &recomputed);
-    cost::tables(document, &services, &resources);
-    cost::pair_table(document, &pairs);
+    add_consistency(document, &recomputed);
+    cost::add_cost_tables(document, &services, &resources);
+    cost::add_pair_table(document, &pairs);
     paired_table(document, &paired);
-    conclusions::add_then(document, &concluded);
+    add_published_conclusions(document, &concluded);
     compared.method.text(format!(
         "Each of the {} samples is a round: the services were sampled at the same times, so what the time of day did \
          to all of them cancels. Averages over other samples are left out. It was one machine for each filesystem: \
@@ -59,7 +61,7 @@ pub fn compare_services(published: &Published) -> Result<Compared, Error> {
 /// One of the author's tables: sample by service.
 fn again(document: &mut Document, published: &Published, made: &Derived) {
     document.heading(3, format!("{} = {} / {}", made.metric, made.above, made.below));
-    document.table(samples::table(published, |sample, variant| {
+    document.table(sample_table(published, |sample, variant| {
         let value = |metric: &str| published.sampled(sample, variant, metric).map(|figure| figure.value);
         let (above, below) = (value(&made.above)?, value(&made.below).filter(|below| *below > 0.0)?);
         Some(format!("{:.2}", above / below).into())
@@ -92,11 +94,11 @@ fn resource(made: &Derived) -> Resource {
 }
 
 /// The first sentences: which service is lower than all others, and by what none differs, sample by sample.
-fn lead(published: &Published, paired: &[Paired]) -> Vec<String> {
+fn lead(published: &Published, paired: &[SampledPair]) -> Vec<String> {
     let (mut lowest, mut same) = (vec![], vec![]);
     for made in &published.derived {
         let words = made.metric.replace('_', " ");
-        let of_metric: Vec<&Paired> = paired.iter().filter(|pair| pair.metric == made.metric).collect();
+        let of_metric: Vec<&SampledPair> = paired.iter().filter(|pair| pair.metric == made.metric).collect();
         if of_metric.iter().all(|pair| !pair.ratio.separated()) {
             same.push(words.clone());
         }
@@ -120,32 +122,32 @@ fn lead(published: &Published, paired: &[Paired]) -> Vec<String> {
 }
 
 /// Two services on one resource, sample by sample.
-struct Paired<'a> {
+struct SampledPair<'a> {
     metric: &'a str,
     a: &'a str,
     b: &'a str,
     ratio: Ratio,
 }
 
-fn paired(published: &Published) -> Vec<Paired<'_>> {
+fn paired(published: &Published) -> Vec<SampledPair<'_>> {
     let mut all = vec![];
     for made in &published.derived {
         let per_request = |variant: &str| -> Vec<f64> {
             let of = |metric: &str| series(published, variant, metric).into_iter();
             of(&made.above).zip(of(&made.below)).map(|(above, below)| above / below).collect()
         };
-        all.extend(couples(&published.variants()).filter_map(|(a, b)| {
+        all.extend(every_two(&published.variants()).filter_map(|(a, b)| {
             let ratio = Ratio::of(log_ratios(&per_request(a), &per_request(b)).d)?;
-            Some(Paired { metric: &made.metric, a, b, ratio })
+            Some(SampledPair { metric: &made.metric, a, b, ratio })
         }));
     }
     all
 }
 
-fn paired_table(document: &mut Document, paired: &[Paired]) {
+fn paired_table(document: &mut Document, paired: &[SampledPair]) {
     document.heading(3, "Sample by sample");
-    let row = |one: &Paired| {
-        let verdict = cost::costs(one.b, one.ratio.into(), one.ratio.separated());
+    let row = |one: &SampledPair| {
+        let verdict = cost::cost_verdict(one.b, one.ratio.into(), one.ratio.separated());
         row![one.metric, format!("{} over {}", one.b, one.a), ratio_cell(one.ratio, ""), verdict]
     };
     document.table(Table::figures(["resource", "B over A", "ratio", "verdict"]).with(paired.iter().map(row)));
@@ -154,7 +156,7 @@ fn paired_table(document: &mut Document, paired: &[Paired]) {
     );
 }
 
-impl<'a> Paired<'a> {
+impl<'a> SampledPair<'a> {
     /// The other service, and the ratio of this one over it; none where the pair is of others.
     fn of(&self, name: &str) -> Option<(&'a str, Ratio)> {
         match name {

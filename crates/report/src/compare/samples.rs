@@ -1,7 +1,7 @@
 //! Samples of any tool beside other samples of it.
 
-use super::Compared;
-use super::answer::{Answer, Figure, counted, first_of};
+use super::ComparisonReport;
+use super::answer::{ComparedRatio, RatioSummary, counted, first_of};
 use crate::difference::{Finding, ratio_cell};
 use crate::document::{Cell, Table, row};
 use crate::error::Error;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One quantity that both files have.
-struct Row<'a> {
+struct SampleRow<'a> {
     a: &'a Series,
     b: &'a Series,
     /// What both are called beside the other rows.
@@ -38,18 +38,18 @@ pub fn compare_samples(
     b: &Samples,
     metric: Option<&str>,
     margin: f64,
-) -> Result<Compared, Error> {
+) -> Result<ComparisonReport, Error> {
     let asked = |series: &Series| metric.is_none_or(|metric| is_called(series, metric));
-    let distinctions = Distinctions::among(&a.series).and(Distinctions::among(&b.series));
+    let distinctions = Distinctions::among(&a.series).union(Distinctions::among(&b.series));
     let common: Vec<(&Series, &Series)> =
         couples(a, b, &distinctions).into_iter().filter(|(series, _)| asked(series)).collect();
     let rows_of_csv = [a, b].iter().all(|samples| samples.format == "csv");
     let elapsed =
         metric.is_none() && rows_of_csv && common.iter().any(|(series, _)| series.metric == "elapsed");
-    let rows: Vec<Row> = common
+    let rows: Vec<SampleRow> = common
         .into_iter()
         .filter(|(series, _)| !elapsed || series.metric == "elapsed")
-        .map(|(a, b)| Row { names: [a, b].map(|one| distinctions.name(one)), ..row(a, b, margin) })
+        .map(|(a, b)| SampleRow { names: [a, b].map(|one| distinctions.name(one)), ..row(a, b, margin) })
         .collect();
     let known = || a.series.iter().map(|series| series.metric.as_str());
     if let Some(metric) = metric.filter(|_| !a.series.iter().any(&asked))
@@ -91,7 +91,7 @@ fn couples<'a>(a: &'a Samples, b: &'a Samples, by: &Distinctions) -> Vec<(&'a Se
     paired(false)
 }
 
-fn row<'a>(a: &'a Series, b: &'a Series, margin: f64) -> Row<'a> {
+fn row<'a>(a: &'a Series, b: &'a Series, margin: f64) -> SampleRow<'a> {
     let paired = a.rounds.is_some() && b.rounds.is_some();
     let (ratio, finding) = match (&a.rounds, &b.rounds) {
         (Some(first), Some(second)) => {
@@ -107,10 +107,10 @@ fn row<'a>(a: &'a Series, b: &'a Series, margin: f64) -> Row<'a> {
             (ratio, Finding::of_independent(ratio, margin))
         }
     };
-    Row { a, b, names: Default::default(), paired, ratio, finding }
+    SampleRow { a, b, names: Default::default(), paired, ratio, finding }
 }
 
-impl Row<'_> {
+impl SampleRow<'_> {
     /// `cp elapsed`, `cp on ext4 → cp on xfs elapsed`.
     fn label(&self) -> String {
         let [a, b] = self.names.each_ref().map(String::as_str);
@@ -120,11 +120,11 @@ impl Row<'_> {
     }
 }
 
-fn compared(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Compared {
+fn compared(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) -> ComparisonReport {
     let (figures, sides) = (figures(rows), ["B beside A".to_string()]);
     let answer =
-        Answer { figures: &figures, sides: &sides, margin: Some(margin), terms: ["better", "worse"] };
-    let mut compared = Compared {
+        RatioSummary { figures: &figures, sides: &sides, margin: Some(margin), terms: ["better", "worse"] };
+    let mut compared = ComparisonReport {
         title: format!("{} (B) beside {} (A)", b.origin, a.origin),
         facts: vec![
             format!("A: {} ({})", a.origin, a.format),
@@ -133,7 +133,7 @@ fn compared(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Compared {
         ],
         chart: answer.chart("B over A, ratios with 95% intervals".into(), "B over A".into()),
         json: as_json(a, b, rows, margin),
-        ..Compared::default()
+        ..ComparisonReport::default()
     };
     let unpaired = rows.iter().filter(|row| !row.paired).count();
     if unpaired > 0 {
@@ -141,12 +141,12 @@ fn compared(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Compared {
     }
     let mut words = answer.words();
     for (letter, samples) in [("A", a), ("B", b)] {
-        words.extend(LeftOut::words(&samples.left_out).map(|list| format!("Left out of {letter}: {list}.")));
+        words.extend(LeftOut::list(&samples.left_out).map(|list| format!("Left out of {letter}: {list}.")));
     }
     words.extend(other_conditions(rows));
     words.extend(left_out(a, rows.iter().map(|row| row.a), "A"));
     words.extend(left_out(b, rows.iter().map(|row| row.b), "B"));
-    compared.say(words);
+    compared.set_answer(words);
     let table = Table::figures(["what", "A", "B", "B/A", "n", "verdict"]);
     compared.data.table(table.with(rows.iter().map(|row| cells(row, margin))));
     compared.data.text(
@@ -168,13 +168,13 @@ fn compared(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Compared {
     compared
 }
 
-fn figures(rows: &[Row]) -> Vec<Figure> {
+fn figures(rows: &[SampleRow]) -> Vec<ComparedRatio> {
     let several = rows.iter().any(|row| row.a.metric != rows[0].a.metric);
-    let figure = |row: &Row| {
+    let figure = |row: &SampleRow| {
         let ratio = row.ratio.map(Into::into);
         // Each metric has its own panel.
         let variant = if several { row.a.metric.clone() } else { String::new() };
-        Figure { variant, ..Figure::new(&row.label(), ratio, row.finding, row.a.direction) }
+        ComparedRatio { variant, ..ComparedRatio::new(&row.label(), ratio, row.finding, row.a.direction) }
     };
     rows.iter().map(figure).collect()
 }
@@ -202,9 +202,9 @@ fn left_out<'a>(all: &'a Samples, used: impl Iterator<Item = &'a Series>, letter
 }
 
 /// The conditions that are one in all of A and another in all of B: what is compared, or a mistake.
-fn other_conditions(rows: &[Row]) -> Option<String> {
+fn other_conditions(rows: &[SampleRow]) -> Option<String> {
     let mut differ = BTreeMap::new();
-    for Row { a, b, .. } in rows {
+    for SampleRow { a, b, .. } in rows {
         let names = a.conditions.iter().chain(b.conditions.iter()).map(|(name, _)| name);
         for name in names.filter(|name| a.conditions.get(name) != b.conditions.get(name)) {
             let value = |series: &Series| series.conditions.get(name).unwrap_or("not stated").to_string();
@@ -231,7 +231,7 @@ fn unpaired_costs(unpaired: usize, all: usize) -> String {
     )
 }
 
-fn cells(row: &Row, margin: f64) -> Vec<Cell> {
+fn cells(row: &SampleRow, margin: f64) -> Vec<Cell> {
     let value = |series: &Series| {
         let middle = median(&series.values).map_or("–".to_string(), three);
         Cell::from(format!("{middle} {}", series.unit).trim_end())
@@ -245,12 +245,12 @@ fn cells(row: &Row, margin: f64) -> Vec<Cell> {
     row![row.label(), value(row.a), value(row.b), ratio, n, words]
 }
 
-fn as_json(a: &Samples, b: &Samples, rows: &[Row], margin: f64) -> Value {
+fn as_json(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) -> Value {
     let file = |samples: &Samples| {
         let left_out: Vec<String> = samples.left_out.iter().map(ToString::to_string).collect();
         json!({"file": samples.origin, "format": samples.format, "left_out": left_out})
     };
-    let row = |row: &Row| {
+    let row = |row: &SampleRow| {
         json!({
             "name": row.names[0],
             "name_b": row.names[1],

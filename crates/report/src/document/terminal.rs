@@ -1,8 +1,7 @@
 //! A document on a terminal.
 
-use super::{Document, Part, Table};
-use crate::columns::widths;
-use crate::glue::{glued, unglued};
+use crate::document::{Document, Part, Table};
+use crate::document::{join_figures, split_figures};
 use crate::safe;
 use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement, Width, presets};
 use std::io::{Result, Write};
@@ -84,7 +83,7 @@ fn beside(columns: usize) -> usize {
 
 /// The least columns that each column of a table takes without a break in a word; in a figure no blank breaks either.
 fn narrowest(table: &Table) -> Vec<usize> {
-    let word = |text: &str| glued(&safe::line(text)).split(' ').map(display_width).max().unwrap_or(0);
+    let word = |text: &str| join_figures(&safe::line(text)).split(' ').map(display_width).max().unwrap_or(0);
     let line = |text: &str| display_width(&safe::line(text));
     let column = |at: usize| {
         let lines = || table.rows.iter().flat_map(|row| &row[at].lines);
@@ -129,7 +128,7 @@ impl Terminal<'_> {
 
     /// Lines without trailing blanks.
     fn print(&mut self, shown: &comfy_table::Table) -> Result<()> {
-        shown.lines().try_for_each(|line| writeln!(self.out, "{}", unglued(line.trim_end())))
+        shown.lines().try_for_each(|line| writeln!(self.out, "{}", split_figures(line.trim_end())))
     }
 
     /// Paragraphs with a bullet each, broken into lines.
@@ -138,7 +137,7 @@ impl Terminal<'_> {
         shown.load_style(presets::NOTHING);
         let bullets = items.iter().any(|(bullet, ..)| !bullet.is_empty());
         for (bullet, text, attribute) in items {
-            let text = comfy_table::Cell::new(glued(&safe::line(text)))
+            let text = comfy_table::Cell::new(join_figures(&safe::line(text)))
                 .add_attributes(attribute.iter().copied().collect());
             shown.add_row(if bullets { vec![comfy_table::Cell::new(bullet), text] } else { vec![text] });
         }
@@ -160,7 +159,8 @@ impl Terminal<'_> {
         shown.set_header(table.header.iter().map(bold));
         for row in &table.rows {
             shown.add_row(row.iter().map(|cell| {
-                let lines: Vec<String> = cell.lines.iter().map(|line| glued(&safe::line(line))).collect();
+                let lines: Vec<String> =
+                    cell.lines.iter().map(|line| join_figures(&safe::line(line))).collect();
                 let shown = comfy_table::Cell::new(lines.join("\n"));
                 if cell.strong { shown.fg(Color::Green).add_attribute(Attribute::Bold) } else { shown }
             }));
@@ -173,7 +173,7 @@ impl Terminal<'_> {
             let Some(widest) = least.iter_mut().max().filter(|widest| **widest > 1) else { break };
             *widest = 1;
         }
-        let widths = widths(&natural(table), &least, room);
+        let widths = fit_columns(&natural(table), &least, room);
         for (at, (column, width)) in shown.column_iter_mut().zip(widths).enumerate() {
             let width = u16::try_from(width + MARGINS).unwrap_or(u16::MAX);
             column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
@@ -183,6 +183,18 @@ impl Terminal<'_> {
         }
         self.print(&shown)
     }
+}
+
+/// Widths that fit into `room` together where the least of each allow it: of the texts themselves, or the widest columns give
+/// way, down to their least.
+pub fn fit_columns(natural: &[usize], least: &[usize], room: usize) -> Vec<usize> {
+    let mut widths = natural.to_vec();
+    while widths.iter().sum::<usize>() > room {
+        let can_give = (0..widths.len()).filter(|at| widths[*at] > least[*at]);
+        let Some(widest) = can_give.max_by_key(|at| widths[*at]) else { break };
+        widths[widest] -= 1;
+    }
+    widths
 }
 
 #[cfg(test)]
@@ -226,5 +238,13 @@ mod tests {
         let row = ["/a/path".repeat(9), "b".repeat(60)].map(Cell::from).to_vec();
         document.table(Table::words(["path", "other"]).with([row]));
         assert!(shown(&document, 80).lines().all(|line| display_width(line) <= 80));
+    }
+
+    #[test]
+    fn the_widest_column_gives_way_down_to_its_longest_word() {
+        assert_eq!(fit_columns(&[8, 40, 10], &[8, 12, 5], 100), [8, 40, 10]);
+        assert_eq!(fit_columns(&[8, 40, 10], &[8, 12, 5], 40), [8, 22, 10]);
+        assert_eq!(fit_columns(&[8, 40, 10], &[8, 12, 5], 27), [8, 12, 7]);
+        assert_eq!(fit_columns(&[8, 40, 10], &[8, 12, 5], 20), [8, 12, 5]);
     }
 }

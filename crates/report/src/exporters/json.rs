@@ -1,8 +1,14 @@
 //! JSON: the analysed run as one document. Raw samples are in the CSV export, raw series in that of series.
 
-use crate::exporter::{Exporter, write_json};
-use crate::mean_cost;
-use crate::sections::{answer, conclusions, modes, pair, ranking, reached, slow_rounds, tails};
+use crate::exporters::{Exporter, write_json};
+use crate::figures::mean_ratio_json;
+use crate::sections::answer::answer_sentences;
+use crate::sections::claims::{answer_json, conclusion_json};
+use crate::sections::pair::pair_json;
+use crate::sections::ranking::ranking_json;
+use crate::sections::reached::data_path_json;
+use crate::sections::slow_rounds::{modes_json, slow_rounds_json};
+use crate::sections::tails::tails_json;
 use crate::time_series::{self, TimeSeries};
 use crate::{error::Error, report::Report, sections::decision::Decision};
 use fsarena_core::observations::invalid_reason;
@@ -37,15 +43,15 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         "variants": record.variants,
         "cells": record.cells,
         "resolution": report.resolution,
-        "decision": Decision::of(report).map(|decision| decision.json()),
-        "pair": pair::json(report),
-        "modes": modes::json(report),
-        "slow_rounds": slow_rounds::json(report),
-        "ranking": ranking::json(report),
+        "decision": Decision::new(report).map(|decision| decision.json()),
+        "pair": pair_json(report),
+        "modes": modes_json(report),
+        "slow_rounds": slow_rounds_json(report),
+        "ranking": ranking_json(report),
         "analyses": report.analyses.iter().map(|analysis| analysed(record, analysis)).collect::<Vec<_>>(),
-        "reached": reached::json(report),
+        "reached": data_path_json(report),
         "time_series": all_series(record),
-        "pooled_latencies": tails::json(report),
+        "pooled_latencies": tails_json(report),
         "series_left_out_count": record.series.left_out,
         "claims": claims(&report.claims),
         "conclusions": report.conclusions.iter().map(conclusion).collect::<Vec<_>>(),
@@ -97,7 +103,7 @@ fn analysed(record: &RunRecord, analysis: &Analysis) -> Value {
         "interval": "95% for each pair in a typical round, not corrected for the number of pairs",
         "tasks": analysis.tasks.iter().map(task).collect::<Vec<_>>(),
         "overall": analysis.overall.as_ref().map(together),
-        "answer": answer::sentences(&names, analysis),
+        "answer": answer_sentences(&names, analysis),
     })
 }
 
@@ -109,7 +115,7 @@ fn compared(names: &[&str], median: &str, comparison: &Comparison) -> Value {
             "rounds": result.rounds,
             "rank": result.rank,
             "ratio_to_best": result.ratio,
-            "mean_ratio_to_best": result.mean_ratio.as_ref().map(mean_cost::json),
+            "mean_ratio_to_best": result.mean_ratio.as_ref().map(mean_ratio_json),
             "groups": result.letters,
             "excluded_pairs": result.excluded,
         });
@@ -170,6 +176,6 @@ fn claims(claims: &[Judged]) -> Value {
 }
 
 fn conclusion(checked: &Checked) -> Value {
-    let (then, here) = (conclusions::json(&checked.then), conclusions::json(&checked.here));
-    conclusions::json_with(&checked.conclusion, json!({"then": then, "here": here}))
+    let (then, here) = (answer_json(&checked.then), answer_json(&checked.here));
+    conclusion_json(&checked.conclusion, json!({"then": then, "here": here}))
 }

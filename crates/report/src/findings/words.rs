@@ -1,6 +1,9 @@
 //! A finding in words that a reader can check against the table.
 
-use super::figures::{extent, interval, iops, less, megabytes, more, range, size, threads};
+use crate::matrix::{
+    bandwidth_words, cell_extent, change_interval, how_much_more, iops_words, percent_less, size_words,
+    thread_words, value_range,
+};
 use crate::number::percent;
 use fsarena_stats::matrix::cells::{At, Matrix};
 use fsarena_stats::matrix::finding::{Finding, Part};
@@ -72,7 +75,7 @@ impl Speaker<'_> {
         let whole = part.cells() == finding.cells();
         let place = if whole { String::new() } else { format!(" at {}", self.extent(&part.cells())) };
         let (worst, least) = (part.worst(), part.least().ratio.value);
-        let (at, ratio, interval) = (worst.at, worst.ratio.value, interval(&worst.ratio));
+        let (at, ratio, interval) = (worst.at, worst.ratio.value, change_interval(&worst.ratio));
         let (here, iops, against) = (sentence(&self.place(at)), self.iops(at), self.against(worst));
         match (part.rule, worst.against) {
             (Rule::AboveDevice, device) => {
@@ -82,18 +85,19 @@ impl Speaker<'_> {
                     "It is faster than the device{place}, so something else answered: a cache. {here}: {} against \
                      {device}, {}{interval}.",
                     self.bandwidth(at),
-                    more(ratio),
+                    how_much_more(ratio),
                 )
             }
             (Rule::BelowDevice | Rule::SequentialBelowRandom, _) => {
                 let device = part.rule == Rule::BelowDevice;
                 let what =
                     if device { "It is below the bare device" } else { "Sequential is slower than random" };
-                let (by, there) = (range(less(least), less(ratio)), self.worst("Worst", part));
+                let (by, there) =
+                    (value_range(percent_less(least), percent_less(ratio)), self.worst("Worst", part));
                 format!("{what}{place}: by {by}. {there}: {iops} IOPS{against}{interval}.")
             }
             (Rule::FarBehind, _) => {
-                let (share, there) = (range(percent(ratio), percent(least)), self.worst("Least", part));
+                let (share, there) = (value_range(percent(ratio), percent(least)), self.worst("Least", part));
                 format!(
                     "{share} of the throughput of the next variant{place}. {there}: {iops} IOPS{against}{interval}."
                 )
@@ -101,7 +105,7 @@ impl Speaker<'_> {
             (Rule::Interaction, _) => format!(
                 "It is lower than block size and threads explain{place}. {here}: {iops} IOPS, {} less than its \
                  neighbours make one expect{interval}.",
-                less(ratio),
+                percent_less(ratio),
             ),
             (Rule::ScalingCollapse, _) => self.collapse(part),
             (_, None) => String::new(),
@@ -109,7 +113,7 @@ impl Speaker<'_> {
             (Rule::IopsRise, Some(other)) => format!(
                 "Smaller blocks finish fewer operations a second than larger ones{place}: by {}. With {}: {iops} IOPS \
                  at {}, {} at {}{interval}.",
-                range(less(least), less(ratio)),
+                value_range(percent_less(least), percent_less(ratio)),
                 self.threads(at),
                 self.size(at),
                 self.iops(other),
@@ -122,7 +126,7 @@ impl Speaker<'_> {
 
     fn bandwidth_falls(&self, part: &Part, place: &str, other: At) -> String {
         let (worst, least) = (part.worst(), part.least().ratio.value);
-        let (at, ratio, interval) = (worst.at, worst.ratio.value, interval(&worst.ratio));
+        let (at, ratio, interval) = (worst.at, worst.ratio.value, change_interval(&worst.ratio));
         let (here, there) = (self.size(at), self.size(other));
         let (moved, others) = (self.bandwidth(at), self.bandwidth(other));
         let figures = format!("with {} {moved} at {here}, {others} at {there}{interval}", self.threads(at));
@@ -130,12 +134,12 @@ impl Speaker<'_> {
             return format!(
                 "Smaller blocks move more bytes than larger ones{place}: {figures}; {} over the region. The small ones \
                  are the odd ones: something other than the device may answer them (a cache, read-ahead).",
-                range(more(least), more(ratio)),
+                value_range(how_much_more(least), how_much_more(ratio)),
             );
         }
         format!(
             "Larger blocks move fewer bytes than smaller ones{place}: {figures}; {} less over the region.",
-            range(less(least), less(ratio)),
+            value_range(percent_less(least), percent_less(ratio)),
         )
     }
 
@@ -152,18 +156,19 @@ impl Speaker<'_> {
         rows.remove(&worst.at.size);
         let count = |at: At| self.matrix.threads[at.threads].to_string();
         let loss = |flag: &Flag| {
-            let (size, share, to) = (self.size(flag.at), less(flag.ratio.value), count(flag.at));
+            let (size, share, to) = (self.size(flag.at), percent_less(flag.ratio.value), count(flag.at));
             format!("{size} ({share} from {} to {to})", flag.against.map_or(String::new(), count))
         };
         let others: Vec<String> = rows.values().map(|flag| loss(flag)).collect();
         let also = if others.is_empty() { "" } else { ", and so do " };
-        let (series, size, share) = (self.series(worst.at), self.size(worst.at), less(worst.ratio.value));
+        let (series, size, share) =
+            (self.series(worst.at), self.size(worst.at), percent_less(worst.ratio.value));
         let (from, to) = (worst.against.map_or(String::new(), count), self.threads(worst.at));
         let iops = worst.against.map_or(String::new(), |at| self.iops(at));
         format!(
             "{series} at {size} loses {share} from {from} to {to} (from {iops} to {} IOPS){}{also}{}.",
             self.iops(worst.at),
-            interval(&worst.ratio),
+            change_interval(&worst.ratio),
             others.join(", "),
         )
     }
@@ -231,7 +236,7 @@ impl Speaker<'_> {
     fn edge(&self, part: &Part) -> Option<String> {
         let edges: BTreeSet<usize> = part.flags.iter().filter_map(|flag| Some(flag.against?.size)).collect();
         let edge = *edges.first()?;
-        (edges.len() == 1).then(|| size(self.matrix.sizes[edge]))
+        (edges.len() == 1).then(|| size_words(self.matrix.sizes[edge]))
     }
 
     /// ` against 31,000 of xfs`: names what differs.
@@ -247,7 +252,7 @@ impl Speaker<'_> {
 
     fn extent(&self, cells: &BTreeSet<At>) -> String {
         let place = |at: &At| (self.matrix.sizes[at.size], self.matrix.threads[at.threads]);
-        extent(&cells.iter().map(place).collect())
+        cell_extent(&cells.iter().map(place).collect())
     }
 
     fn series(&self, at: At) -> String {
@@ -259,19 +264,19 @@ impl Speaker<'_> {
     }
 
     fn size(&self, at: At) -> String {
-        size(self.matrix.sizes[at.size])
+        size_words(self.matrix.sizes[at.size])
     }
 
     fn threads(&self, at: At) -> String {
-        threads(self.matrix.threads[at.threads])
+        thread_words(self.matrix.threads[at.threads])
     }
 
     fn iops(&self, at: At) -> String {
-        self.matrix.iops(at).map_or("–".into(), iops)
+        self.matrix.iops(at).map_or("–".into(), iops_words)
     }
 
     fn bandwidth(&self, at: At) -> String {
-        self.matrix.bandwidth(at).map_or("–".into(), megabytes)
+        self.matrix.bandwidth(at).map_or("–".into(), bandwidth_words)
     }
 }
 

@@ -1,9 +1,8 @@
 //! The picture of a history: one point a run, the levels between changes, and the changes.
 
-use super::point::{Asked, Point};
-use super::words;
+use super::{HistoryQuery, Point, heading};
 use crate::drawing::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Sign, colour::theme};
-use crate::{seen::ends, words::begun};
+use crate::{charts::widen_range, words::begun};
 use fsarena_stats::change_point::{Change, Standing};
 use fsarena_stats::ratio::Ratio;
 
@@ -13,7 +12,7 @@ const HEIGHT: u32 = 280;
 const FREE: f64 = 0.12;
 
 /// The chart of at least two runs.
-pub fn chart(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) -> Chart {
+pub fn chart(asked: &HistoryQuery, points: &[Point], changes: &[Change], paired: bool) -> Chart {
     let about = "One point a run, oldest first, with its 95% interval (under 8 rounds the extremes seen, of one round \
                  none); that of a median is of the typical value. The level lines are between changes. A solid upright \
                  is a change that later runs confirmed, a broken one a change that is suspected.";
@@ -30,13 +29,13 @@ pub fn chart(asked: &Asked, points: &[Point], changes: &[Change], paired: bool) 
         Key::new("confirmed change", theme::INK, Sign::Upright(Dash::Solid)),
         Key::new("suspected change", theme::INK, Sign::Upright(Dash::Long)),
     ];
-    Chart { panels, legend, ..Chart::new("history", words::title(asked, paired), about) }
+    Chart { panels, legend, ..Chart::new("history", heading(asked, paired), about) }
 }
 
 /// The variant over the reference, on the logarithm.
-fn ratios(asked: &Asked, points: &[Point], changes: &[Change]) -> Panel {
+fn ratios(asked: &HistoryQuery, points: &[Point], changes: &[Change]) -> Panel {
     let reached = points.iter().filter_map(|point| point.ratio).flat_map(|ratio| [ratio.low, ratio.high]);
-    let (low, high) = ends((0.0, 0.0), reached.map(f64::ln));
+    let (low, high) = widen_range((0.0, 0.0), reached.map(f64::ln));
     let reference = asked.reference.as_deref().unwrap_or_default();
     let y = with_room(Axis::changes(format!("{} over {reference}", asked.variant), low, high));
     let marks = marks(&y, points, changes, |point| Some((point.ratio?.value, point.ratio)));
@@ -44,12 +43,12 @@ fn ratios(asked: &Asked, points: &[Point], changes: &[Change]) -> Panel {
 }
 
 /// The variant's own values, and a line through them.
-fn medians(asked: &Asked, points: &[Point], changes: &[Change]) -> Panel {
+fn medians(asked: &HistoryQuery, points: &[Point], changes: &[Change]) -> Panel {
     let medians = || points.iter().map(|point| point.median);
     let reached =
         points.iter().filter_map(|point| point.typical).flat_map(|typical| [typical.low, typical.high]);
     // Zero has no place on the axis: an interval from there begins at its end.
-    let (low, high) = ends((f64::INFINITY, 0.0), medians().chain(reached.filter(|end| *end > 0.0)));
+    let (low, high) = widen_range((f64::INFINITY, 0.0), medians().chain(reached.filter(|end| *end > 0.0)));
     let label = format!("{} of {}", asked.metric, asked.variant);
     let y = with_room(Axis::log_in(label, low / 1.05, high * 1.05, points[0].info.unit));
     let line: Vec<_> = medians().enumerate().map(|(at, median)| (at as f64, median)).collect();
@@ -129,10 +128,10 @@ fn levels(runs: usize, changes: &[Change], place: impl Fn(f64) -> f64) -> Vec<Ma
 #[cfg(test)]
 mod tests {
     use super::super::tests::{STEP, asked, points};
-    use super::super::{Asked, history};
+    use super::super::{HistoryQuery, history};
     use crate::drawing::colour::{VERMILLION, theme};
     use crate::drawing::{Chart, Mark, Shape, svg};
-    use crate::{document::Part, page::Page};
+    use crate::{document::Page, document::Part};
 
     fn chart_of(page: Page) -> Chart {
         let chart = |part| match part {
@@ -144,7 +143,7 @@ mod tests {
 
     #[test]
     fn it_is_drawn_with_its_changes_and_any_text() {
-        let hostile = Asked { variant: "<script>".into(), ..asked(Some("ext4")) };
+        let hostile = HistoryQuery { variant: "<script>".into(), ..asked(Some("ext4")) };
         let chart = chart_of(history(&hostile, points(&STEP)));
         assert_eq!(chart.panels.len(), 2);
         let svg = svg::inline(&chart);

@@ -2,7 +2,7 @@
 
 use super::{Extras, render};
 use crate::{
-    error::Error, number::plural, report::Report, section::Detail, sections::document, words::label,
+    error::Error, number::plural, report::Report, sections::Detail, sections::document, words::label,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use fsarena_core::record::{MetricSpec, RunRecord};

@@ -4,11 +4,11 @@
 //! but numbers are metrics; the rest, if they differ from row to row, name what was measured. fsarena's own exports are
 //! such files.
 
-use super::collector::Collector;
-use super::importer::{Fault, Importer};
-use super::outcome::Outcome;
-use super::reading::{Conditions, Reading, direction};
+use super::series::Collector;
+use super::series::{Conditions, ToolRun, direction_of_unit};
+use super::sheet::OutcomeColumn;
 use super::sheet::{COMMENT, Sheet, is_absent, is_setting};
+use super::{Fault, Importer};
 use fsarena_core::metric;
 use fsarena_core::sample::{Direction, Unit};
 use std::collections::BTreeSet;
@@ -70,7 +70,7 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     if metrics.is_empty() {
         return Err(Fault::whole(no_numbers(&sheet)));
     }
-    let outcomes = (!own).then(|| Outcome::all(&sheet));
+    let outcomes = (!own).then(|| OutcomeColumn::all(&sheet));
     let between = separator(&sheet, &names);
     let warm_up = sheet.heads.iter().position(|head| own && WARM_UP.contains(&head.as_str()));
     for row in &sheet.rows {
@@ -81,15 +81,15 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
         }
         let mut conditions = Conditions::default();
         of(Column::Setting).for_each(|at| conditions.set(&sheet.heads[at], &row[at]));
-        let mut reading = Reading::of(subject, &conditions);
+        let mut reading = ToolRun::new(subject, &conditions);
         reading.failed = outcomes.as_ref().and_then(|outcomes| outcomes.failure(&sheet, row));
         reading.round = sheet.round.map(|at| row[at].to_string()).filter(|round| !round.is_empty());
         for (at, metric) in &metrics {
             let value =
                 Some(&row[*at]).filter(|field| !is_absent(field)).and_then(|field| field.parse().ok());
-            reading.figure_by(metric.name, metric.unit, metric.direction, value);
+            reading.add_directed_figure(metric.name, metric.unit, metric.direction, value);
         }
-        into.take(reading);
+        into.add_run(reading);
     }
     Ok(())
 }
@@ -137,7 +137,7 @@ fn columns(sheet: &Sheet) -> Result<Vec<Column>, Fault> {
             Column::Ignored
         } else if !own && is_setting(head) {
             Column::Setting
-        } else if !own && Outcome::of(sheet, at).is_some() {
+        } else if !own && OutcomeColumn::of(sheet, at).is_some() {
             Column::Ignored
         } else if sheet.is_of_numbers(at) {
             Column::Metric
@@ -204,12 +204,16 @@ fn metric_of(head: &str, own: bool) -> Metric<'_> {
     let foreign = foreign_unit(head).filter(|_| !own);
     let (None, Some((name, unit))) = (foreign, split) else {
         let unit = foreign.unwrap_or("");
-        return Metric { name: head, unit, direction: direction(unit).unwrap_or_else(|| by_word(head)) };
+        return Metric {
+            name: head,
+            unit,
+            direction: direction_of_unit(unit).unwrap_or_else(|| by_word(head)),
+        };
     };
     // A raw reading in another unit (`elapsed_ns`) is a separate column, and keeps its name.
     let known = metric::find(name).filter(|def| unit == def.spec.unit);
     let name = if known.is_some() { name } else { head };
-    let direction = known.map(|def| def.spec.direction).or_else(|| direction(unit.suffix()));
+    let direction = known.map(|def| def.spec.direction).or_else(|| direction_of_unit(unit.suffix()));
     Metric { name, unit: unit.symbol(), direction: direction.unwrap_or(Direction::Neutral) }
 }
 

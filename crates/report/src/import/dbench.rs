@@ -1,8 +1,8 @@
 //! dbench, versions 1 to 5: its table of operations and its last line.
 
-use super::collector::Collector;
-use super::importer::{Fault, Importer};
-use super::reading::{Conditions, Reading};
+use super::series::Collector;
+use super::series::{Conditions, ToolRun};
+use super::{Fault, Importer};
 use fsarena_core::dbench::{Said, read, recognises};
 
 /// The importer of dbench's text.
@@ -66,17 +66,17 @@ fn collect(text: &str, into: &mut Collector) -> Result<(), Fault> {
                     ("version", &version),
                 ];
                 pairs.into_iter().for_each(|(name, value)| conditions.set(name, value));
-                let mut all = Reading { failed, ..Reading::of(ALL, &conditions) };
+                let mut all = ToolRun { failed, ..ToolRun::new(ALL, &conditions) };
                 let succeeded = all.failed.is_none();
-                all.figure("throughput", "MB/s", Some(mb_s));
-                all.figure("latency max", "ms", max_ms);
-                into.take(all);
+                all.add_figure("throughput", "MB/s", Some(mb_s));
+                all.add_figure("latency max", "ms", max_ms);
+                into.add_run(all);
                 for (name, mean, max) in operations.into_iter().filter(|_| succeeded) {
-                    let mut operation = Reading::of(name, &conditions);
+                    let mut operation = ToolRun::new(name, &conditions);
                     // dbench prints times below its resolution as 0.000 ms.
-                    operation.figure("latency", "ms", Some(mean).filter(|mean| *mean != 0.0));
-                    operation.figure("latency max", "ms", Some(max).filter(|max| *max != 0.0));
-                    into.take(operation);
+                    operation.add_figure("latency", "ms", Some(mean).filter(|mean| *mean != 0.0));
+                    operation.add_figure("latency max", "ms", Some(max).filter(|max| *max != 0.0));
+                    into.add_run(operation);
                 }
             }
         }

@@ -1,10 +1,10 @@
 //! fio: `--output-format=json`, of versions 2.0 to 3.41. Each document is one run; the snapshots of `--status-interval`
 //! are one run, its last.
 
-use super::collector::Collector;
-use super::documents::documents;
-use super::importer::{Fault, Importer};
-use super::reading::{Conditions, Reading};
+use super::series::Collector;
+use super::series::{Conditions, ToolRun};
+use super::text::json_documents;
+use super::{Fault, Importer};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -180,7 +180,7 @@ impl Job {
 
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     let mut outputs: Vec<Output> = vec![];
-    for (line, document) in documents(text)? {
+    for (line, document) in json_documents(text)? {
         if document.get("fio version").is_none() {
             continue;
         }
@@ -209,14 +209,14 @@ impl Output {
     fn collect(&self, into: &mut Collector) {
         let mut places: BTreeMap<(String, Conditions), usize> = BTreeMap::new();
         let mut runs: Vec<Vec<(&Job, &Io)>> = vec![];
-        let mut readings: Vec<Reading> = vec![];
+        let mut readings: Vec<ToolRun> = vec![];
         for job in self.all() {
             let ran = job.directions().filter(|(_, io)| io.ran());
             let conditions = job.conditions(self);
             for (word, io) in ran {
                 let key = (format!("{} {word}", job.jobname), conditions.clone());
                 let at = *places.entry(key).or_insert_with_key(|(subject, conditions)| {
-                    readings.push(Reading::of(subject, conditions));
+                    readings.push(ToolRun::new(subject, conditions));
                     runs.push(vec![]);
                     runs.len() - 1
                 });
@@ -231,10 +231,10 @@ impl Output {
                 jobs.iter().filter_map(|(_, io)| of(io)).reduce(|sum, value| sum + value)
             };
             reading.failed = jobs.iter().find_map(|(job, _)| failure(job));
-            reading.figure("bandwidth", "B/s", sum(Io::bandwidth));
-            reading.figure("iops", "/s", sum(Io::iops));
-            reading.figure("latency", "ns", mean_latency(jobs.iter().map(|(_, io)| *io)));
-            into.take(reading);
+            reading.add_figure("bandwidth", "B/s", sum(Io::bandwidth));
+            reading.add_figure("iops", "/s", sum(Io::iops));
+            reading.add_figure("latency", "ns", mean_latency(jobs.iter().map(|(_, io)| *io)));
+            into.add_run(reading);
         }
     }
 

@@ -1,9 +1,9 @@
 //! The Go benchmark format, as `go test -bench` prints it and benchstat reads it
 //! (golang.org/design/14313-benchmark-format).
 
-use super::collector::Collector;
-use super::importer::{Fault, Importer};
-use super::reading::{Conditions, Reading, direction};
+use super::series::Collector;
+use super::series::{Conditions, ToolRun, direction_of_unit};
+use super::{Fault, Importer};
 use fsarena_core::sample::Direction;
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub const GOBENCH: Importer = Importer {
 /// The results of one package as far as they have been read. Its last line states whether it passed.
 #[derive(Default)]
 struct Package {
-    results: Vec<Reading>,
+    results: Vec<ToolRun>,
     failed: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ impl Package {
             } else if !passed && self.failed.is_empty() {
                 result.failed = Some("the package failed (FAIL)".into());
             }
-            into.take(result);
+            into.add_run(result);
         }
         self.failed.clear();
     }
@@ -69,17 +69,17 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
         } else if let Some(rest) = line.strip_prefix("Unit ") {
             better.extend(unit_line(rest));
         } else if let Some((name, pairs)) = result(line) {
-            let mut reading = Reading::of(name, &config);
+            let mut reading = ToolRun::new(name, &config);
             reading.round.clone_from(&round);
             for pair in pairs.chunks(2) {
                 let [value, unit] = pair else {
                     return Err(Fault::at(at + 1, "a value without its unit"));
                 };
                 let value = Fault::number(at + 1, value, &format!("before {unit} is not a number"))?;
-                let direction = better.get(*unit).copied().or_else(|| direction(unit));
+                let direction = better.get(*unit).copied().or_else(|| direction_of_unit(unit));
                 // Like benchstat, lower is better unless the unit or a `Unit` line says otherwise.
                 let direction = direction.unwrap_or(Direction::Lower);
-                reading.figure_by(unit, unit, direction, Some(value));
+                reading.add_directed_figure(unit, unit, direction, Some(value));
             }
             package.results.push(reading);
         }

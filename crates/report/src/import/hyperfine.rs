@@ -1,9 +1,9 @@
 //! hyperfine: `--export-json`.
 
-use super::collector::Collector;
-use super::documents::documents;
-use super::importer::{Fault, Importer};
-use super::reading::{Conditions, Reading};
+use super::series::Collector;
+use super::series::{Conditions, ToolRun};
+use super::text::json_documents;
+use super::{Fault, Importer};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ struct Benchmark {
 
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     let mut exports: Vec<Export> = vec![];
-    for (line, document) in documents(text)? {
+    for (line, document) in json_documents(text)? {
         if document.get("results").is_none() {
             continue;
         }
@@ -75,14 +75,14 @@ fn collect(export: Export, into: &mut Collector) -> Result<(), Fault> {
             return Err(Fault::whole(message));
         }
         for (time, code) in times.iter().zip(codes) {
-            let mut run = Reading::of(command, &conditions);
+            let mut run = ToolRun::new(command, &conditions);
             run.failed = match code {
                 Some(0) => None,
                 Some(code) => Some(format!("exit code {code}")),
                 None => Some("ended by a signal".into()),
             };
-            run.figure("time", "s", Some(*time));
-            into.take(run);
+            run.add_figure("time", "s", Some(*time));
+            into.add_run(run);
         }
     }
     Ok(())

@@ -1,11 +1,11 @@
 //! IOR, versions 2.10 to 4.1: the rows of its results, as text, as CSV (from 4.0 on) and as JSON.
 
-use super::collector::Collector;
-use super::documents::documents;
-use super::importer::{Fault, Importer};
-use super::mpi::{bytes, options};
-use super::reading::{Conditions, Reading};
-use crate::findings::figures::size;
+use super::series::Collector;
+use super::series::{Conditions, ToolRun};
+use super::text::json_documents;
+use super::text::{command_options, parse_bytes};
+use super::{Fault, Importer};
+use crate::matrix::size_words;
 use serde_json::Value;
 
 /// The importer of IOR's text, CSV and JSON.
@@ -46,7 +46,7 @@ const CONDITIONS: [(&str, &str); 15] = [
 /// Sets a condition, with sizes in one form: versions print `262144 bytes`, `256.00 KiB` or `1 MiB`.
 fn set_condition(conditions: &mut Conditions, name: &str, value: &str) {
     let value = match name {
-        "xfer" | "block" => bytes(value).map_or(value.to_string(), size),
+        "xfer" | "block" => parse_bytes(value).map_or(value.to_string(), size_words),
         // `4 (2 per node)`
         "tasks" => value.split_whitespace().next().unwrap_or("").to_string(),
         _ => value.to_string(),
@@ -56,7 +56,7 @@ fn set_condition(conditions: &mut Conditions, name: &str, value: &str) {
 
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     if text.contains("\"bwMiB\"") {
-        documents(text)?.iter().for_each(|(_, document)| json(document, into));
+        json_documents(text)?.iter().for_each(|(_, document)| json(document, into));
         return Ok(());
     }
     let mut run = Run::default();
@@ -79,14 +79,14 @@ struct Run {
     in_summary: bool,
     rows: usize,
     /// The last row, not yet added: the result of its data check may follow.
-    last: Option<Reading>,
+    last: Option<ToolRun>,
     failed: Option<String>,
 }
 
 impl Run {
     /// Adds the last row, and counts the run as left out if it failed or has no results.
     fn end(self, into: &mut Collector) {
-        self.last.into_iter().for_each(|last| into.take(last));
+        self.last.into_iter().for_each(|last| into.add_run(last));
         if self.begun && (self.rows == 0 || self.failed.is_some()) {
             into.leave_out("run", "", &self.failed.unwrap_or_else(|| "it has no results".into()));
         }
@@ -141,7 +141,7 @@ impl Run {
         let Some((key, value)) = line.split_once([':', '=']) else { return };
         let key = key.trim();
         if key.starts_with("Command line") {
-            self.conditions.set("options", options(value, &["-o", "-f"]));
+            self.conditions.set("options", command_options(value, &["-o", "-f"]));
         } else if let Some((_, name)) = CONDITIONS.iter().find(|(known, _)| *known == key) {
             if key == "api" {
                 // `api` is the first option of a test, so the options of the next test of a script begin here.
@@ -169,12 +169,12 @@ impl Run {
                 set_condition(&mut conditions, name, &format!("{value}{unit}"));
             }
         }
-        let mut reading = Reading::of(access, &conditions);
-        reading.figure("bandwidth", "MiB/s", number("bw(MiB/s)", "is not a bandwidth")?);
-        reading.figure("iops", "/s", number("IOPS", "is not a number of operations")?);
-        reading.figure("elapsed", "s", number("total(s)", "is not a time")?);
+        let mut reading = ToolRun::new(access, &conditions);
+        reading.add_figure("bandwidth", "MiB/s", number("bw(MiB/s)", "is not a bandwidth")?);
+        reading.add_figure("iops", "/s", number("IOPS", "is not a number of operations")?);
+        reading.add_figure("elapsed", "s", number("total(s)", "is not a time")?);
         self.rows += 1;
-        self.last.replace(reading).into_iter().for_each(|before| into.take(before));
+        self.last.replace(reading).into_iter().for_each(|before| into.add_run(before));
         Ok(())
     }
 
@@ -187,9 +187,9 @@ impl Run {
         figures: &[&str],
         into: &mut Collector,
     ) -> Result<(), Fault> {
-        let mut reading = Reading::of(access, &self.conditions);
-        reading.figure("bandwidth", "MiB/s", Some(Fault::number(at, figures[2], "is not a bandwidth")?));
-        into.take(reading);
+        let mut reading = ToolRun::new(access, &self.conditions);
+        reading.add_figure("bandwidth", "MiB/s", Some(Fault::number(at, figures[2], "is not a bandwidth")?));
+        into.add_run(reading);
         (self.begun, self.failed) = (false, None);
         Ok(())
     }
@@ -205,17 +205,18 @@ fn json(document: &Value, into: &mut Collector) {
                 set_condition(&mut conditions, name, &text(value));
             }
         }
-        conditions.set("options", options(document["Command line"].as_str().unwrap_or(""), &["-o", "-f"]));
+        conditions
+            .set("options", command_options(document["Command line"].as_str().unwrap_or(""), &["-o", "-f"]));
         conditions.set("version", document["Version"].as_str().unwrap_or(""));
         let mut results = vec![];
         flatten(&test["Results"], &mut results);
         for result in results {
             let Some(access @ ("write" | "read")) = result["access"].as_str() else { continue };
-            let mut reading = Reading::of(access, &conditions);
-            reading.figure("bandwidth", "MiB/s", result["bwMiB"].as_f64());
-            reading.figure("iops", "/s", result["iops"].as_f64());
-            reading.figure("elapsed", "s", result["totalTime"].as_f64());
-            into.take(reading);
+            let mut reading = ToolRun::new(access, &conditions);
+            reading.add_figure("bandwidth", "MiB/s", result["bwMiB"].as_f64());
+            reading.add_figure("iops", "/s", result["iops"].as_f64());
+            reading.add_figure("elapsed", "s", result["totalTime"].as_f64());
+            into.add_run(reading);
         }
     }
 }

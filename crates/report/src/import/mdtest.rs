@@ -1,9 +1,9 @@
 //! mdtest, versions 1.8 to 4.1: the summaries of its rates and times.
 
-use super::collector::Collector;
-use super::importer::{Fault, Importer};
-use super::mpi::options;
-use super::reading::{Conditions, Reading};
+use super::series::Collector;
+use super::series::{Conditions, ToolRun};
+use super::text::command_options;
+use super::{Fault, Importer};
 
 /// The importer of mdtest's text.
 pub const MDTEST: Importer = Importer {
@@ -57,7 +57,7 @@ impl Run {
         if let Some(table) = summary(line) {
             (self.table, self.summaries) = (Some(table), self.summaries + 1);
         } else if let Some(command) = line.strip_prefix("Command line used:") {
-            self.conditions.set("options", options(command, &["-d"]));
+            self.conditions.set("options", command_options(command, &["-d"]));
         } else if let Some(path) =
             line.strip_prefix("Path").and_then(|rest| rest.trim_start().strip_prefix(':'))
         {
@@ -105,9 +105,9 @@ impl Run {
         let mean = figures[numbers - 2];
         // mdtest prints 0 for an operation that did not run.
         let mean = mean.parse().ok().filter(|mean: &f64| *mean != 0.0);
-        let mut reading = Reading::of(name, &self.conditions);
-        reading.figure(metric, unit, mean);
-        into.take(reading);
+        let mut reading = ToolRun::new(name, &self.conditions);
+        reading.add_figure(metric, unit, mean);
+        into.add_run(reading);
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
-//! A table in CSV, from any program.
+//! A table in CSV, from any program, and its columns that say whether the run of a row failed.
 
-use super::importer::Fault;
+use crate::import::Fault;
 use csv::StringRecord;
 use std::collections::BTreeSet;
 
@@ -211,9 +211,109 @@ fn fault(error: csv::Error, delimiter: u8) -> Fault {
     Fault { line, message }
 }
 
+/// What columns of exit codes are called.
+const EXIT_CODES: [&str; 8] =
+    ["exit_code", "exitcode", "exit_status", "exit", "rc", "returncode", "return_code", "errno"];
+/// Columns that are true of a run that failed, and of one that did not.
+const FAILED: [&str; 2] = ["failed", "failure"];
+const SUCCEEDED: [&str; 4] = ["ok", "success", "succeeded", "passed"];
+/// Columns that state in words how a run ended, and those words.
+const STATUS: [&str; 2] = ["status", "outcome"];
+const GOOD: [&str; 11] = [
+    "ok",
+    "pass",
+    "passed",
+    "success",
+    "succeeded",
+    "successful",
+    "done",
+    "complete",
+    "completed",
+    "finished",
+    "0",
+];
+const BAD: [&str; 9] =
+    ["fail", "failed", "failure", "error", "timeout", "killed", "aborted", "crashed", "cancelled"];
+const YES: [&str; 3] = ["true", "yes", "1"];
+const NO: [&str; 3] = ["false", "no", "0"];
+
+/// A column by which a run failed or not.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum OutcomeColumn {
+    /// Anything but 0 is a failure.
+    ExitCode,
+    /// A truth value that a failed run has.
+    Failed,
+    /// A truth value that a failed run lacks.
+    Succeeded,
+    /// Words; any but the good ones are a failure.
+    Status,
+    /// The text of an error, absent where there was none.
+    Error,
+}
+
+impl OutcomeColumn {
+    /// What a column states, by its name and its values: a number of failed requests is no failed run.
+    pub fn of(sheet: &Sheet, at: usize) -> Option<OutcomeColumn> {
+        let head = sheet.heads[at].to_ascii_lowercase().replace([' ', '-'], "_");
+        let called = |names: &[&str]| names.contains(&head.as_str());
+        let fields = || sheet.rows.iter().map(|row| &row[at]).filter(|field| !is_absent(field));
+        let whole = || fields().all(|field| field.parse::<i64>().is_ok());
+        let truth = || fields().all(|field| is(field, &YES) || is(field, &NO));
+        if called(&EXIT_CODES) && whole() {
+            Some(OutcomeColumn::ExitCode)
+        } else if called(&FAILED) && truth() {
+            Some(OutcomeColumn::Failed)
+        } else if called(&SUCCEEDED) && truth() {
+            Some(OutcomeColumn::Succeeded)
+        } else if called(&STATUS) && fields().any(|field| is(field, &GOOD) || is(field, &BAD)) {
+            Some(OutcomeColumn::Status)
+        } else if head == "error" && !fields().any(|field| field.parse::<f64>().is_ok()) {
+            Some(OutcomeColumn::Error)
+        } else {
+            None
+        }
+    }
+
+    /// Every column that states an outcome.
+    pub fn all(sheet: &Sheet) -> OutcomeColumns {
+        OutcomeColumns(
+            (0..sheet.heads.len()).filter_map(|at| Some((at, OutcomeColumn::of(sheet, at)?))).collect(),
+        )
+    }
+
+    /// Whether this field says that the run failed.
+    fn failed(self, field: &str) -> bool {
+        !is_absent(field)
+            && match self {
+                OutcomeColumn::ExitCode => field.parse() != Ok(0),
+                OutcomeColumn::Failed => is(field, &YES),
+                OutcomeColumn::Succeeded => is(field, &NO),
+                OutcomeColumn::Status => !is(field, &GOOD),
+                OutcomeColumn::Error => !is(field, &NO) && !is(field, &GOOD),
+            }
+    }
+}
+
+/// The columns of a table that state outcomes.
+pub struct OutcomeColumns(Vec<(usize, OutcomeColumn)>);
+
+impl OutcomeColumns {
+    /// Why the run of a row failed; none if it did not.
+    pub fn failure(&self, sheet: &Sheet, row: &StringRecord) -> Option<String> {
+        let (at, _) = self.0.iter().find(|(at, outcome)| outcome.failed(&row[*at]))?;
+        Some(format!("{} is {}", sheet.heads[*at], &row[*at]))
+    }
+}
+
+fn is(field: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| field.eq_ignore_ascii_case(word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::import::parse;
 
     fn column(text: &str) -> Result<Vec<String>, String> {
         let sheet = Sheet::read(text).map_err(|fault| fault.message)?;
@@ -265,5 +365,35 @@ mod tests {
             ("iops|threads".into(), false, 2)
         );
         assert_eq!(heads("# no head\n100,1\n"), ("column 1|column 2".into(), true, 1));
+    }
+
+    fn read(text: &str) -> (Vec<f64>, Vec<String>) {
+        let samples = parse("a.csv", text.as_bytes(), None).unwrap();
+        let left_out = samples.left_out.iter().map(ToString::to_string).collect();
+        (samples.series.iter().find(|one| one.metric == "elapsed").unwrap().values.clone(), left_out)
+    }
+
+    #[test]
+    fn rows_of_failed_runs_are_left_out() {
+        for (head, good, bad) in [
+            ("exit_code", "0", "137"),
+            ("Exit Code", "", "1"),
+            ("failed", "false", "true"),
+            ("success", "1", "0"),
+            ("status", "ok", "timed out"),
+            ("error", "", "No space left on device"),
+        ] {
+            let (values, left_out) =
+                read(&format!("fs,elapsed_s,{head}\ncp,1,{good}\ncp,9,{bad}\ncp,2,{good}\n"));
+            assert_eq!((values, left_out), (vec![1.0, 2.0], vec![format!("1 run: {head} is {bad}")]));
+        }
+    }
+
+    #[test]
+    fn figures_and_names_are_no_failures() {
+        for (head, first, second) in [("failed", "0", "3"), ("error", "0.05", "0.07"), ("errors", "0", "1")] {
+            let (values, left_out) = read(&format!("elapsed_s,{head}\n1,{first}\n2,{second}\n"));
+            assert_eq!((values.len(), left_out.len()), (2, 0), "{head}");
+        }
     }
 }

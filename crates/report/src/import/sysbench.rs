@@ -1,8 +1,8 @@
 //! sysbench, versions 0.4 to 1.1: the output of `sysbench … run`. Each run begins with a line that has the version.
 
-use super::collector::Collector;
-use super::importer::{Fault, Importer};
-use super::reading::{Conditions, Reading};
+use super::series::Collector;
+use super::series::{Conditions, ToolRun};
+use super::{Fault, Importer};
 
 /// The importer of sysbench's text.
 pub const SYSBENCH: Importer = Importer {
@@ -96,15 +96,15 @@ impl Run {
     fn end(self, into: &mut Collector) {
         let no_report = || self.figures.is_empty().then(|| "it has no report".to_string());
         let failed = self.failed.clone().or_else(no_report);
-        let mut reading = Reading { failed, ..Reading::of(self.test, &self.conditions) };
+        let mut reading = ToolRun { failed, ..ToolRun::new(self.test, &self.conditions) };
         for _ in 0..self.checkpoints {
             into.leave_out("report", &reading.subject, "a checkpoint before the end (--report-checkpoints)");
         }
         for (metric, unit, value) in self.figures {
             // sysbench prints 0 for what did not happen, and for times below a hundredth of a millisecond.
-            reading.figure(&metric, unit, Some(value).filter(|value| *value != 0.0));
+            reading.add_figure(&metric, unit, Some(value).filter(|value| *value != 0.0));
         }
-        into.take(reading);
+        into.add_run(reading);
     }
 
     /// Sets a figure; the last report counts.

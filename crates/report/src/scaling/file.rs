@@ -1,7 +1,7 @@
 //! Curves from a CSV file: a column of clients, a column of throughput.
 
 use crate::import::{
-    CLIENTS, Fault, ImportError, LeftOut, Outcome, Sheet, decode, is_absent, is_clients, is_setting,
+    CLIENTS, Fault, ImportError, LeftOut, OutcomeColumn, Sheet, decode, is_absent, is_clients, is_setting,
 };
 use csv::StringRecord;
 use fsarena_stats::scaling::{Series, SeriesError};
@@ -43,7 +43,7 @@ fn curves(bytes: &[u8]) -> Result<Curves, Fault> {
     within("rows", sheet.rows.len() + usize::from(!sheet.headless), MAX_ROWS)?;
     let columns = Columns::of(&sheet)?;
     let mut curves: BTreeMap<String, Vec<Point>> = BTreeMap::new();
-    let outcomes = Outcome::all(&sheet);
+    let outcomes = OutcomeColumn::all(&sheet);
     let (mut numbers, mut failed) = (BTreeSet::new(), BTreeMap::new());
     for row in &sheet.rows {
         if let Some(why) = outcomes.failure(&sheet, row) {
@@ -61,7 +61,7 @@ fn curves(bytes: &[u8]) -> Result<Curves, Fault> {
     within("numbers of clients", numbers.len(), MAX_NUMBERS)?;
     let failed =
         failed.into_iter().map(|(why, count)| LeftOut { noun: "run", subject: String::new(), why, count });
-    let left_out = LeftOut::words(&failed.collect::<Vec<_>>());
+    let left_out = LeftOut::list(&failed.collect::<Vec<_>>());
     let series = curves.iter().map(|(name, points)| series(name, points));
     match series.collect::<Result<Vec<_>, _>>() {
         Ok(series) if series.is_empty() => {
@@ -125,8 +125,9 @@ impl Columns {
         let clients = heads.iter().position(|head| CLIENTS.contains(&head.as_str()));
         let clients = clients.or_else(|| heads.iter().position(|head| is_clients(head)));
         let clients = clients.ok_or_else(|| missing("number of clients", &CLIENTS))?;
-        let taken =
-            |at: &usize| *at == clients || Some(*at) == sheet.round || Outcome::of(sheet, *at).is_some();
+        let taken = |at: &usize| {
+            *at == clients || Some(*at) == sheet.round || OutcomeColumn::of(sheet, *at).is_some()
+        };
         let others = (0..heads.len()).filter(|at| !taken(at));
         let (settings, others): (Vec<_>, Vec<_>) = others.partition(|at| is_setting(&heads[*at]));
         let (numbers, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|at| sheet.is_of_numbers(*at));

@@ -1,28 +1,28 @@
 //! What stands out in a block-size × threads matrix, and which variant is in the way: what such a run was made to answer.
 
-use crate::findings::summary::{grounds, summary, told};
-use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::{findings::rows::matrix_of_run, number::plural, words::sentence};
+use super::{Chapter, Detail, Document, Report, Section};
+use crate::findings::{grounds, summary, titled_sentences};
+use crate::{matrix::matrix_of_run, number::plural, words::sentence};
 use fsarena_stats::matrix::cells::Matrix;
 use fsarena_stats::matrix::{Analysis, analyse};
 
 /// The maximum number of findings in this section, to keep it readable.
-const MOST: usize = 6;
+const MAX_FINDINGS: usize = 6;
 /// The same where a screen holds the report.
-const BRIEF: usize = 3;
+const MAX_BRIEF: usize = 3;
 
 /// What stands out in a matrix of block sizes and threads.
-pub const SECTION: Section = Section::new(Chapter::Answer, add);
+pub const ANOMALIES: Section = Section::new(Chapter::Answer, add_anomalies);
 
 /// Adds the findings; nothing where the run measured no matrix.
-fn add(document: &mut Document, report: &Report, detail: Detail) {
+fn add_anomalies(document: &mut Document, report: &Report, detail: Detail) {
     let Ok(matrix) = matrix_of_run(&report.record) else { return };
     let analysis = analyse(&matrix, None);
     document.heading(3, "Anomalies");
-    document.text(in_the_way(&matrix, &analysis));
-    let findings = told(&matrix, &analysis);
+    document.text(variants_with_anomalies(&matrix, &analysis));
+    let findings = titled_sentences(&matrix, &analysis);
     let full = detail >= Detail::Full;
-    let most = if full { MOST } else { BRIEF };
+    let most = if full { MAX_FINDINGS } else { MAX_BRIEF };
     let rest = findings.len().saturating_sub(most);
     let item = |(title, words): (String, Vec<String>)| {
         if full { format!("{title}. {}", words.join(" ")) } else { title }
@@ -38,7 +38,7 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
 }
 
 /// `Filesystems with anomalies: xfs (2 findings), ext4 (1). …`: the variants by how many findings they have, the bare device aside.
-fn in_the_way(matrix: &Matrix, analysis: &Analysis) -> String {
+fn variants_with_anomalies(matrix: &Matrix, analysis: &Analysis) -> String {
     let of_variant =
         |variant: usize| analysis.findings.iter().filter(|finding| finding.variant == variant).count();
     let mut variants: Vec<usize> = (0..matrix.variants.len())
@@ -72,7 +72,7 @@ mod tests {
         let told = |slow: f64| {
             let rows = [row("raw", 1, 100.0), row("raw", 2, 190.0), row("xfs", 1, 95.0), row("xfs", 2, slow)];
             let matrix = Matrix::new(&rows).unwrap();
-            in_the_way(&matrix, &analyse(&matrix, None))
+            variants_with_anomalies(&matrix, &analyse(&matrix, None))
         };
         assert!(
             told(20.0)

@@ -1,57 +1,59 @@
-//! The answer in plain words.
+//! The answer in plain words, what the ranking leaves out, and how to read the answer.
 
-use super::decision::Decision;
-use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::words::{clipped, either, few, interval, is_synced_time, is_time, sentence};
-use crate::{matrix, number::plural};
+use super::{Chapter, Detail, Document, Report, Section};
+use crate::figures::value_or_dash;
+use crate::words::{clipped, either, few, few_of, interval, is_synced_time, is_time, sentence};
+use crate::{matrix, number::plural, sections::decision::Decision};
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{factor::FS, matrix::PLAIN, sample::Direction};
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::analyse::{BestLevel, best_levels};
+use fsarena_core::observations::{InvalidReason, invalid_figures, invalid_reason};
 use fsarena_stats::{comparison::Comparison, table::FIRST_LOOK, verdict::Outcome};
 use std::cmp::Reverse;
 
 /// The answer in plain words.
-pub const SECTION: Section = Section::new(Chapter::Answer, add);
+pub const ANSWER: Section = Section::new(Chapter::Answer, add_answer);
 
 /// The answer by each metric; in brief what the headline and the table below it leave to say.
-fn add(document: &mut Document, report: &Report, detail: Detail) {
+fn add_answer(document: &mut Document, report: &Report, detail: Detail) {
     let (record, names) = (&report.record, report.record.names());
     let mut analyses = report.analyses.iter().filter(|analysis| !analysis.tasks.is_empty());
-    if is_told(report, detail) {
+    if headline_answers(report, detail) {
         let Some(first) = analyses.next() else { return };
-        return document.list(in_brief(&names, record, first));
+        return document.list(brief_sentences(&names, record, first));
     }
     for analysis in analyses {
-        if detail < Detail::Full && with_data(analysis) < 2 {
+        if detail < Detail::Full && variants_with_data(analysis) < 2 {
             // The figures stand above, once whatever the metrics.
-            return document.list(sentences(&names, analysis));
+            return document.list(answer_sentences(&names, analysis));
         }
         document.heading(3, format!("By {}", analysis.metric.id));
         if analysis.provisional() && analysis.overall.is_some() && names.len() > 1 && !all_zero(analysis) {
-            document.loud(provisional(analysis));
+            document.loud(provisional_warning(analysis));
         }
         let best = best_of_each(record, analysis);
-        document.list(best.into_iter().chain(sentences(&names, analysis)).collect());
+        document.list(best.into_iter().chain(answer_sentences(&names, analysis)).collect());
     }
 }
 
 /// Whether a headline, and a table below it, has told the answer on a screen.
-pub fn is_told(report: &Report, detail: Detail) -> bool {
-    detail < Detail::Full && Decision::of(report).is_some()
+pub fn headline_answers(report: &Report, detail: Detail) -> bool {
+    detail < Detail::Full && Decision::new(report).is_some()
 }
 
 /// The tasks that have a clear winner, a line for each variant.
-fn in_brief(names: &[&str], record: &RunRecord, analysis: &Analysis) -> Vec<String> {
+fn brief_sentences(names: &[&str], record: &RunRecord, analysis: &Analysis) -> Vec<String> {
     // Of two variants the decision names the tasks that the choice loses.
     let sure = !analysis.provisional() && names.len() > 2;
-    let tasks = sure.then(|| won(names, analysis).into_iter().chain(inconclusive(names, analysis)));
+    let tasks = sure
+        .then(|| wins_by_variant(names, analysis).into_iter().chain(tasks_without_winner(names, analysis)));
     let all = best_of_each(record, analysis).into_iter().chain(tasks.into_iter().flatten());
-    all.chain(dropped(names, analysis)).map(|sentence| clipped(&sentence)).collect()
+    all.chain(dropped_rounds_sentence(names, analysis)).map(|sentence| clipped(&sentence)).collect()
 }
 
 /// How many variants have data of the task that most have data of.
-fn with_data(analysis: &Analysis) -> usize {
+fn variants_with_data(analysis: &Analysis) -> usize {
     let of_task = |task: &TaskAnalysis| {
         let variants = task.comparison.variants.iter().enumerate();
         let candidates = variants.filter(|(at, _)| !analysis.grid.references.contains(at));
@@ -61,8 +63,8 @@ fn with_data(analysis: &Analysis) -> usize {
 }
 
 /// The sentences of the answer.
-pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
-    match with_data(analysis) {
+pub fn answer_sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
+    match variants_with_data(analysis) {
         0 => return vec!["No variant has data.".into()],
         1 => return vec!["Only one variant has data. A comparison requires two.".into()],
         _ => {}
@@ -77,15 +79,15 @@ pub fn sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
         )];
     }
     let mut sentences = match &analysis.overall {
-        Some(overall) => over_all(names, &analysis.metric, overall, analysis.provisional()),
+        Some(overall) => overall_sentences(names, &analysis.metric, overall, analysis.provisional()),
         None if analysis.tasks().all(|task| task.excluded.is_none()) => vec![],
         None => vec!["No task is left that may rank the variants.".into()],
     };
     if !analysis.provisional() {
-        sentences.extend(won(names, analysis));
-        sentences.extend(inconclusive(names, analysis));
+        sentences.extend(wins_by_variant(names, analysis));
+        sentences.extend(tasks_without_winner(names, analysis));
     }
-    sentences.extend(dropped(names, analysis));
+    sentences.extend(dropped_rounds_sentence(names, analysis));
     sentences
 }
 
@@ -96,7 +98,7 @@ fn all_zero(analysis: &Analysis) -> bool {
     zeros && !comparisons().any(Comparison::compares)
 }
 
-fn provisional(analysis: &Analysis) -> String {
+fn provisional_warning(analysis: &Analysis) -> String {
     let variants = analysis.overall.iter().flat_map(|overall| &overall.main().comparison.variants);
     let rounds = variants.filter_map(|variant| Some(variant.ratio?.rounds)).max().unwrap_or(0);
     let rounds = plural(rounds, "round");
@@ -115,7 +117,12 @@ fn was_best(metric: &MetricSpec) -> String {
     }
 }
 
-fn over_all(names: &[&str], metric: &MetricSpec, overall: &Overall, provisional: bool) -> Vec<String> {
+fn overall_sentences(
+    names: &[&str],
+    metric: &MetricSpec,
+    overall: &Overall,
+    provisional: bool,
+) -> Vec<String> {
     let main = &overall.main().comparison;
     let what = overall.name;
     let tasks = match (overall.tasks, overall.of) {
@@ -128,7 +135,7 @@ fn over_all(names: &[&str], metric: &MetricSpec, overall: &Overall, provisional:
     };
     let others = |keep: &dyn Fn(usize) -> bool| {
         let kept = main.order.iter().skip(1).copied().filter(|variant| keep(*variant));
-        few(kept.map(|variant| format!("{} {}", names[variant], of_best(main, variant))).collect())
+        few(kept.map(|variant| format!("{} {}", names[variant], ratio_to_best(main, variant))).collect())
     };
     if provisional {
         let rest = others(&|_| true).join(", ");
@@ -139,18 +146,26 @@ fn over_all(names: &[&str], metric: &MetricSpec, overall: &Overall, provisional:
         let seen = if several { " with the range of the rounds" } else { "" };
         return vec![format!("{tasks}, {best} leads so far. Ratio of the {what} to {best}{seen}: {rest}.")];
     }
-    let mut sentences = vec![verdict(names, metric, main, &tasks, what)];
+    let mut sentences = vec![overall_verdict(names, metric, main, &tasks, what)];
     let behind = others(&|variant| main.variants[variant].ratio.is_some_and(|ratio| ratio.separated()));
     sentences.extend(sentence(&format!("Ratio of the {what} to {best}"), &behind));
     let rounds = |variant: usize| plural(main.variants[variant].rounds, "round");
     let thin = main.thin().into_iter().map(|variant| format!("{} ({})", names[variant], rounds(variant)));
     sentences.extend(sentence("Too few complete rounds for a verdict", &thin.collect::<Vec<_>>()));
-    sentences.extend(overall.total.as_ref().map(|_| weighted(names, main, &overall.geometric.comparison)));
+    sentences.extend(
+        overall.total.as_ref().map(|_| equal_weight_sentence(names, main, &overall.geometric.comparison)),
+    );
     sentences
 }
 
 /// Who was best over all, or between whom that is open.
-fn verdict(names: &[&str], metric: &MetricSpec, main: &Comparison, tasks: &str, what: &str) -> String {
+fn overall_verdict(
+    names: &[&str],
+    metric: &MetricSpec,
+    main: &Comparison,
+    tasks: &str,
+    what: &str,
+) -> String {
     let (best, was_best) = (names[main.order[0]], was_best(metric));
     if main.winner().is_some() {
         let next = main.order[1];
@@ -160,7 +175,7 @@ fn verdict(names: &[&str], metric: &MetricSpec, main: &Comparison, tasks: &str, 
             "{tasks}, {best} {was_best}: its {what} is {lead} times that of the next variant, {next}."
         );
     }
-    let tied = |variant: usize| format!("{} ({what} {})", names[variant], of_best(main, variant));
+    let tied = |variant: usize| format!("{} ({what} {})", names[variant], ratio_to_best(main, variant));
     let tied: Vec<String> = main.tied().into_iter().map(tied).collect();
     let tied = match either(&tied) {
         none if none.is_empty() => format!(". Only {best} has enough complete rounds"),
@@ -170,7 +185,7 @@ fn verdict(names: &[&str], metric: &MetricSpec, main: &Comparison, tasks: &str, 
 }
 
 /// What becomes of the answer where long tasks do not weigh more.
-fn weighted(names: &[&str], total: &Comparison, geometric: &Comparison) -> String {
+fn equal_weight_sentence(names: &[&str], total: &Comparison, geometric: &Comparison) -> String {
     let tied: Vec<String> = geometric.tied().iter().map(|variant| names[*variant].to_string()).collect();
     let verdict = match (geometric.best(), geometric.winner()) {
         (_, Some(winner)) if total.winner() == Some(winner) => format!("{} is also best", names[winner]),
@@ -183,39 +198,46 @@ fn weighted(names: &[&str], total: &Comparison, geometric: &Comparison) -> Strin
 }
 
 /// `1.12 [1.10–1.14]`, the ratio to the best.
-fn of_best(comparison: &Comparison, variant: usize) -> String {
+fn ratio_to_best(comparison: &Comparison, variant: usize) -> String {
     comparison.variants[variant].ratio.map_or("no common round".to_string(), interval)
 }
 
-/// The tasks in which each variant was best.
-fn won(names: &[&str], analysis: &Analysis) -> Vec<String> {
+/// The tasks that each variant won, the variant with the most wins first.
+fn wins_by_variant(names: &[&str], analysis: &Analysis) -> Vec<String> {
+    let mut wins: Vec<(&str, Vec<String>)> = names.iter().map(|name| (*name, vec![])).collect();
+    for task in analysis.tasks() {
+        if let Some(winner) = task.comparison.winner() {
+            wins[winner].1.push(task.task.id.to_string());
+        }
+    }
+    wins.retain(|(_, tasks)| !tasks.is_empty());
+    wins.sort_by_key(|(_, tasks)| Reverse(tasks.len()));
     let all = plural(analysis.tasks().count(), "task");
-    let won = |variant: usize| analysis.tasks().filter(move |task| task.comparison.winner() == Some(variant));
-    let mut variants: Vec<_> = (0..names.len()).map(|variant| (won(variant).count(), variant)).collect();
-    variants.retain(|(count, _)| *count > 0);
-    variants.sort_by_key(|(count, variant)| (Reverse(*count), *variant));
-    let sentence = |(count, variant): (usize, usize)| {
-        let tasks: Vec<String> = won(variant).map(|task| task.task.id.to_string()).collect();
-        let tasks = if matrix::fits(analysis) { String::new() } else { format!(": {}", tasks.join(", ")) };
-        format!("{} is best in {count} of {all}{tasks}.", names[variant])
-    };
-    variants.into_iter().map(sentence).collect()
+    let mut sentences = vec![];
+    for (name, tasks) in wins {
+        let count = tasks.len();
+        // The tables of a matrix show which cells those are.
+        let list =
+            if matrix::is_matrix(analysis) { String::new() } else { format!(": {}", tasks.join(", ")) };
+        sentences.push(format!("{name} is best in {count} of {all}{list}."));
+    }
+    sentences
 }
 
 /// The tasks without a clear winner, each with the variants that do not differ significantly from the best.
-fn inconclusive(names: &[&str], analysis: &Analysis) -> Option<String> {
+fn tasks_without_winner(names: &[&str], analysis: &Analysis) -> Option<String> {
     let open = analysis.tasks();
     let open = open.filter(|task| task.comparison.winner().is_none() && task.excluded.is_none());
-    let open: Vec<String> = open.map(|task| candidates(names, task)).collect();
+    let open: Vec<String> = open.map(|task| task_with_candidates(names, task)).collect();
     let (count, all) = (open.len(), plural(analysis.tasks().count(), "task"));
-    (count > 0).then(|| match matrix::fits(analysis) {
+    (count > 0).then(|| match matrix::is_matrix(analysis) {
         true => format!("No clear winner in {count} of {all}; the tables show them."),
         false => format!("No clear winner in {count} of {all}: {}.", open.join(", ")),
     })
 }
 
 /// `untar (ext4 ≈ xfs)`.
-fn candidates(names: &[&str], task: &TaskAnalysis) -> String {
+fn task_with_candidates(names: &[&str], task: &TaskAnalysis) -> String {
     let (comparison, id) = (&task.comparison, &task.task.id);
     let candidates = comparison.best().into_iter().chain(comparison.tied());
     let candidates: Vec<&str> = candidates.map(|variant| names[variant]).collect();
@@ -224,7 +246,7 @@ fn candidates(names: &[&str], task: &TaskAnalysis) -> String {
 }
 
 /// The verdict as it would be with the dropped rounds.
-fn dropped(names: &[&str], analysis: &Analysis) -> Option<String> {
+fn dropped_rounds_sentence(names: &[&str], analysis: &Analysis) -> Option<String> {
     let overall = analysis.overall.as_ref()?;
     let all = overall.without_drops.as_ref()?;
     let dropped = plural(analysis.dropped.len(), "round");
@@ -243,8 +265,8 @@ impl Report {
             (count > 0).then(|| format!("{count} {}", outcome.name()))
         };
         let claims: Vec<String> = Outcome::ALL.into_iter().filter_map(counted).collect();
-        let headline = Decision::of(self).map(|decision| decision.headline());
-        let first = || sentences(&self.record.names(), self.analyses.first()?).into_iter().next();
+        let headline = Decision::new(self).map(|decision| decision.headline());
+        let first = || answer_sentences(&self.record.names(), self.analyses.first()?).into_iter().next();
         let claims = (!claims.is_empty()).then(|| format!("{}.", claims.join(", ")));
         claims.into_iter().chain(headline.or_else(first)).collect::<Vec<_>>().join(" ")
     }
@@ -270,4 +292,91 @@ fn best_of_each(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
         format!("Best {id} by {}: {named}{}.", analysis.metric.id, open(all_open))
     };
     record.plan.factors.keys().filter(|id| *id != FS && several(id)).map(sentence).collect()
+}
+
+/// What the ranking leaves out.
+pub const LEFT_OUT: Section = Section::new(Chapter::Answer, add_left_out);
+
+fn add_left_out(document: &mut Document, report: &Report, detail: Detail) {
+    // In full, the tables of tasks have them.
+    let values = if detail < Detail::Full { unranked_values(report) } else { vec![] };
+    document.list(left_out_sentences(report).into_iter().chain(values).collect());
+}
+
+/// The most tasks of which a screen shows the values.
+const MAX_VALUES: usize = 3;
+
+/// What the tasks that rank no variant measured: `untar, not ranked: ext4 402 ms, xfs 440 ms`.
+fn unranked_values(report: &Report) -> Vec<String> {
+    let Some(first) = report.analyses.first() else { return vec![] };
+    let of_task = |task: &TaskAnalysis| {
+        let variants = task.comparison.variants.iter().zip(report.record.names());
+        let values = variants.filter(|(variant, _)| variant.median.is_some());
+        let values = values
+            .map(|(variant, name)| format!("{name} {}", value_or_dash(variant.median, first.metric.unit)));
+        format!(
+            "{}, not ranked: {} (medians of {}).",
+            task.task.id,
+            few(values.collect()).join(", "),
+            first.metric.id
+        )
+    };
+    few_of(first.tasks().filter(|task| task.excluded.is_some()).map(of_task).collect(), MAX_VALUES)
+}
+
+/// The tasks that rank no variant, each with the reason.
+fn left_out_sentences(report: &Report) -> Vec<String> {
+    let Some(first) = report.analyses.first() else { return vec![] };
+    let record = &report.record;
+    let mut figures = invalid_figures(record, &first.metric.id);
+    figures.retain(|(_, variant), _| !record.variants[*variant].is_bare_device());
+    let sentence = |doubt: InvalidReason| {
+        let named = figures.iter().filter(|(_, why)| **why == doubt);
+        let named = named
+            .map(|((task, variant), _)| format!("{} at {}", record.name(*variant), record.tasks[*task].id));
+        let subject = few(named.collect()).join(", ");
+        (!subject.is_empty())
+            .then(|| format!("{subject} {}: left out of the ranking, for all variants.", doubt.words()))
+    };
+    let of_any_metric = InvalidReason::ALL.into_iter().filter(|doubt| *doubt != InvalidReason::FewRequests);
+    let of_tails = report.analyses.iter().filter_map(|one| short_tails(record, one));
+    of_any_metric.filter_map(sentence).chain(of_tails).collect()
+}
+
+/// The tasks that a percentile does not rank, for they have too few requests.
+fn short_tails(record: &RunRecord, analysis: &Analysis) -> Option<String> {
+    let short = analysis.tasks().filter(|task| task.excluded == Some(InvalidReason::FewRequests));
+    let tasks: Vec<usize> = short.filter_map(|task| record.task(&task.task.id)).collect();
+    let why = invalid_reason(record, &analysis.metric.id, *tasks.first()?)?;
+    let more = match tasks.len() - 1 {
+        0 => String::new(),
+        more => format!("; likewise {}", plural(more, "more task")),
+    };
+    Some(format!("Not ranked by {}: {why}{more}.", analysis.metric.id))
+}
+
+/// How to read the answer.
+pub const LEGEND: Section = Section::full(Chapter::Answer, add_legend);
+
+/// What the figures of the answer and their brackets are; nothing where it compares no variants.
+fn add_legend(document: &mut Document, report: &Report, _: Detail) {
+    let names = report.record.names();
+    let Some(first) = report.analyses.first().filter(|_| names.len() > 1) else { return };
+    let metrics = report.analyses.iter().map(|analysis| &analysis.metric);
+    let metrics = metrics.map(|metric| format!("{} ({})", metric.id, metric.help));
+    let metrics = metrics.collect::<Vec<_>>().join("; and by ");
+    let brackets = if first.provisional() {
+        "are the smallest and the largest of the rounds so far: fewer than 8 rounds give no exact interval"
+    } else {
+        "is its 95% confidence interval; an interval that contains 1 means no significant difference"
+    };
+    // As far as people read.
+    let more = names.len().saturating_sub(6);
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let names = names[..names.len() - more].join(", ");
+    document.text(format!(
+        "How to read this: the variants are {names}{rest}, compared by {metrics}. Every round runs each variant once, and a \
+         figure is the ratio to the best variant in a typical round: 1.20 is 1.20 times as much. In brackets {brackets}. Rare \
+         slow rounds hardly change a typical round; the ratio of mean cost counts them."
+    ));
 }

@@ -1,58 +1,60 @@
-//! The claims of a run and their verdicts.
+//! The claims of a run with their verdicts, and the conclusions of the study's author: held then, held here.
 
+use super::{Chapter, Detail, Document, Report, Section};
 use crate::document::{Cell, Table, row};
-use crate::mean_cost;
-use crate::number::{effect_lines, percent, plural, three};
-use crate::paired::made_of;
-use crate::section::{Chapter, Detail, Document, Report, Section};
-use fsarena_core::claim::Relation;
+use crate::number::{effect_lines, percent, plural, signed, three};
+use crate::{charts::differences::claim_source, charts::widen_range, figures::unseen_stalls};
+use fsarena_core::{claim::Relation, conclusion::Conclusion};
+use fsarena_stats::conclusion::{Answer, Checked, Comparisons};
 use fsarena_stats::judge::{Judged, family};
 use fsarena_stats::table::FIRST_LOOK;
 use fsarena_stats::verdict::{Outcome, Verdict};
+use serde_json::{Value, json};
 
 /// The claims of the plan.
-pub const SECTION: Section = Section::new(Chapter::Claims, add);
+pub const CLAIMS: Section = Section::new(Chapter::Claims, add_claims);
 
 /// The verdicts, what was left open, and why the run stopped.
-fn add(document: &mut Document, report: &Report, _: Detail) {
+fn add_claims(document: &mut Document, report: &Report, _: Detail) {
     if report.claims.is_empty() {
         return;
     }
     let row = |judged: &Judged| {
         let verdict = Cell::from(judged.outcome().name()).strong_if(!judged.open());
-        let told = Cell { lines: told(judged), ..Cell::default() }.made_of(made_of(&report.record, judged));
+        let told = Cell { lines: claim_lines(judged), ..Cell::default() }
+            .made_of(claim_source(&report.record, judged));
         row![judged.claim.text.as_str(), verdict, told]
     };
     let header = ["claim", "verdict", "left divided by right, 95% interval"];
     document.table(Table::words(header).with(report.claims.iter().map(row)));
     let stopped = format!("The run stopped because: {}.", report.record.status.why);
-    document.list(as_family(&report.claims).into_iter().chain([stopped]).collect());
+    document.list(family_sentence(&report.claims).into_iter().chain([stopped]).collect());
 }
 
 /// The verdict of one claim as lines of text, the effect first.
-pub fn told(judged: &Judged) -> Vec<String> {
+pub fn claim_lines(judged: &Judged) -> Vec<String> {
     let Some(verdict) = &judged.verdict else { return judged.missing.iter().cloned().collect() };
     let rival = match (&judged.claim.relation, &judged.rival) {
         (Relation::Extreme(_), Some(rival)) => format!(" against {rival}"),
         _ => String::new(),
     };
-    let mut lines = vec![format!("{}{rival}, {}", effect(verdict), plural(verdict.rounds, "round"))];
+    let mut lines = vec![format!("{}{rival}, {}", effect_words(verdict), plural(verdict.rounds, "round"))];
     let with_drops = judged.with_drops.filter(|outcome| *outcome != judged.outcome());
     let zeros = plural(judged.excluded, "round");
     let further = [
-        left_open(verdict),
+        open_sentence(verdict),
         verdict.negligible.then(|| "a significant difference, but smaller than the margin".into()),
         verdict.shapes_differ.then(|| "the sign test disagrees: the distributions differ in shape".into()),
         (judged.excluded > 0).then(|| format!("{zeros} without a ratio: a value is zero")),
         with_drops.map(|outcome| format!("with all rounds: {}", outcome.name())),
-        (!judged.claim.average.is_typical()).then(|| mean_cost::unseen(verdict.rounds)),
+        (!judged.claim.average.is_typical()).then(|| unseen_stalls(verdict.rounds)),
     ];
     lines.extend(further.into_iter().flatten());
     lines
 }
 
 /// What the run could exclude, of a claim that it left open.
-fn left_open(verdict: &Verdict) -> Option<String> {
+fn open_sentence(verdict: &Verdict) -> Option<String> {
     let most = verdict.excludes();
     if let Some(why) = verdict.withheld {
         return Some(format!("no verdict by mean cost: {}", why.words()));
@@ -65,13 +67,13 @@ fn left_open(verdict: &Verdict) -> Option<String> {
 }
 
 /// The effect of a verdict with its interval.
-pub fn effect(verdict: &Verdict) -> String {
+pub fn effect_words(verdict: &Verdict) -> String {
     let (value, interval) = effect_lines(verdict.effect, verdict.interval, &verdict.edges);
     format!("{value} [{interval}]")
 }
 
 /// What holds of many claims together.
-fn as_family(claims: &[Judged]) -> Option<String> {
+fn family_sentence(claims: &[Judged]) -> Option<String> {
     let kept = family(claims);
     let decided = |at: &usize| matches!(claims[*at].outcome(), Outcome::Held | Outcome::Refuted);
     let decided: Vec<usize> = (0..claims.len()).filter(decided).collect();
@@ -92,4 +94,136 @@ fn as_family(claims: &[Judged]) -> Option<String> {
         decided.len(),
         plural(claims.len(), "claim")
     ))
+}
+
+/// What the author of the study concluded.
+pub const CONCLUSIONS: Section = Section::full(Chapter::Conclusions, add_conclusions);
+
+/// What became of the author's conclusions that this run can check, with a table of them.
+fn add_conclusions(document: &mut Document, report: &Report, _: Detail) {
+    let (checked, others): (Vec<&Checked>, Vec<&Checked>) =
+        report.conclusions.iter().partition(|one| one.here.outcome.is_some());
+    if checked.is_empty() {
+        return;
+    }
+    document.heading(3, "The author's conclusions that this run can check");
+    document.text(conclusions_summary(&checked));
+    document.list(surprises(&checked));
+    let row = |one: &Checked| {
+        let then = if one.then.outcome.is_some() { answer_words(&one.then) } else { "– no figures".into() };
+        row![quoted(&one.conclusion), then, answer_here(&one.here)]
+    };
+    document
+        .table(Table::words(["the author's conclusion", "then", "here"]).with(checked.into_iter().map(row)));
+    if !others.is_empty() {
+        document.text(format!(
+            "{} not shown: this run lacks their filesystems, tasks or figures.",
+            plural(others.len(), "more conclusion")
+        ));
+    }
+}
+
+/// The conclusions and what the figures published with them say.
+pub fn add_published_conclusions(document: &mut Document, concluded: &[(Conclusion, Answer)]) {
+    if !concluded.is_empty() {
+        document.heading(2, "The author's conclusions, on these figures");
+        let rows = concluded.iter().map(|(one, then)| row![quoted(one), answer_words(then)]);
+        document.table(Table::words(["the author's conclusion", "on these figures"]).with(rows));
+    }
+}
+
+/// The conclusion, and the author's sentence that it formalises.
+fn quoted(conclusion: &Conclusion) -> Cell {
+    Cell::two(conclusion.says.as_str(), conclusion.origin())
+}
+
+/// The same for programs.
+pub fn published_conclusions_json(concluded: &[(Conclusion, Answer)]) -> Value {
+    let one = |(conclusion, then): &(Conclusion, Answer)| {
+        conclusion_json(conclusion, json!({"then": answer_json(then)}))
+    };
+    Value::Array(concluded.iter().map(one).collect())
+}
+
+/// A conclusion with its answers, for programs.
+pub fn conclusion_json(conclusion: &Conclusion, mut answers: Value) -> Value {
+    answers["says"] = json!(conclusion.says);
+    answers["source"] = json!(conclusion.source);
+    answers["ours"] = json!(conclusion.ours);
+    answers
+}
+
+/// An answer for programs.
+pub fn answer_json(answer: &Answer) -> Value {
+    json!({
+        "outcome": answer.outcome.map(|outcome| outcome.name()),
+        "without": answer.without,
+        "held": answer.comparisons.held,
+        "checked": answer.comparisons.checked,
+        "of": answer.comparisons.of,
+    })
+}
+
+/// `3 of 16 hold here, 4 are refuted, 9 are inconclusive. On the published figures 14 of 15 hold.`
+fn conclusions_summary(checked: &[&Checked]) -> String {
+    let count = |all: &[Outcome], outcome: Outcome| all.iter().filter(|found| **found == outcome).count();
+    let then: Vec<Outcome> = checked.iter().filter_map(|one| one.then.outcome).collect();
+    let here: Vec<Outcome> = checked.iter().filter_map(|one| one.here.outcome).collect();
+    let published = match then.len() {
+        0 => "The published figures can check none of them.".into(),
+        all => format!("On the published figures {} of {all} hold.", count(&then, Outcome::Held)),
+    };
+    format!(
+        "{} of {} hold here, {} refuted, {} inconclusive. {published}",
+        count(&here, Outcome::Held),
+        here.len(),
+        count(&here, Outcome::Refuted),
+        count(&here, Outcome::Inconclusive)
+    )
+}
+
+/// What the data then did not show, and what is otherwise now.
+fn surprises(checked: &[&Checked]) -> Vec<String> {
+    let listed = |what: &str, is: fn(&Checked) -> bool| {
+        let said = checked.iter().filter(|one| is(one));
+        let said: Vec<&str> = said.map(|one| one.conclusion.says.trim_end_matches('.')).collect();
+        (!said.is_empty()).then(|| format!("{what}: {}.", said.join("; ")))
+    };
+    let then = listed("Refuted by the published figures", |one| one.then.outcome == Some(Outcome::Refuted));
+    let here = listed("Held on the published figures, refuted here", |one| {
+        (one.then.outcome, one.here.outcome) == (Some(Outcome::Held), Some(Outcome::Refuted))
+    });
+    then.into_iter().chain(here).collect()
+}
+
+/// What the run says, and by how much.
+fn answer_here(answer: &Answer) -> Cell {
+    let rounds = answer.verdicts.iter().map(|verdict| verdict.rounds).max().unwrap_or(0);
+    let told = match answer.verdicts.as_slice() {
+        [] => String::new(),
+        [one] => format!("{}, {}", effect_words(one), plural(rounds, "round")),
+        several => {
+            let (low, high) =
+                widen_range((f64::INFINITY, f64::NEG_INFINITY), several.iter().map(|one| one.effect));
+            let [low, high] = [low, high].map(|effect| signed(effect, &[0.0]));
+            format!("{low} to {high} in {} comparisons, {}", several.len(), plural(rounds, "round"))
+        }
+    };
+    Cell::two(answer_words(answer), told)
+}
+
+/// `refuted (2 of 21)`, `inconclusive (as far as checkable, 3 of 9 comparisons hold), without jfs`.
+fn answer_words(answer: &Answer) -> String {
+    let Some(outcome) = answer.outcome else { return "–".into() };
+    let Comparisons { held, checked, of } = answer.comparisons;
+    let counted = match answer.counted {
+        _ if outcome == Outcome::Inconclusive && checked < of => {
+            format!(" (as far as checkable, {held} of {} hold)", plural(of, "comparison"))
+        }
+        Some((held, of)) => format!(" ({held} of {of})"),
+        None => String::new(),
+    };
+    let names: Vec<&str> = answer.without.iter().map(String::as_str).collect();
+    let without = if names.is_empty() { String::new() } else { format!(", without {}", names.join(", ")) };
+    format!("{}{counted}{without}", outcome.name())
 }

@@ -1,15 +1,13 @@
 //! The headline: which variant to use, or that none is significantly better, and what would settle it.
 
 mod headline;
-mod mean_cost;
-mod other_metrics;
 
+use super::{Chapter, Detail, Document, Report, Section};
 use crate::number::{beside, percent, plural};
 use crate::report::Current;
-use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{either, few, is_synced_time, is_time, rounds_needed, sentence};
-use fsarena_core::event::SpentOn;
 use fsarena_core::plan::{Backing, Emulator};
+use fsarena_core::event::SpentOn;
 use fsarena_core::record::MetricSpec;
 use fsarena_core::sample::Direction;
 use fsarena_stats::analyse::{Analysis, Overall};
@@ -22,20 +20,20 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// The headline.
-pub const SECTION: Section = Section::new(Chapter::Answer, add);
+pub const DECISION: Section = Section::new(Chapter::Answer, add_decision);
 
-fn add(document: &mut Document, report: &Report, _: Detail) {
-    let Some(decision) = Decision::of(report) else { return };
+fn add_decision(document: &mut Document, report: &Report, _: Detail) {
+    let Some(decision) = Decision::new(report) else { return };
     document.text(decision.headline());
     let further = [
-        decision.provisional(),
-        decision.cheaper(),
-        decision.left(),
-        decision.staying(),
-        decision.by_mean(),
-        decision.one_task(),
-        decision.losses(),
-        decision.to_settle(),
+        decision.provisional_note(),
+        decision.less_safe_variants(),
+        decision.variants_left(),
+        decision.cost_of_staying(),
+        decision.choice_by_geometric_mean(),
+        decision.deciding_task(),
+        decision.lost_tasks(),
+        decision.how_to_settle(),
     ];
     document.list(further.into_iter().flatten().collect());
 }
@@ -50,97 +48,106 @@ pub struct Decision<'a> {
     overall: &'a Overall,
     /// The variants that may be chosen, in order.
     candidates: Vec<usize>,
-    /// What choosing one of them costs against the others of them, and that by geometric mean.
+    /// What choosing one of them costs compared with the best of them.
     regrets: Regrets,
-    means: Regrets,
+    /// The same by geometric mean.
+    geometric_regrets: Regrets,
     answer: Answer,
-    /// The first that is recommended, or where none is the one with the least regret.
+    /// The first recommended variant; if none is recommended, the one with the least regret.
     lead: usize,
 }
 
 impl Decision<'_> {
-    /// The decision of a run that compares variants; none where nothing bounds what a choice costs.
-    pub fn of(report: &Report) -> Option<Decision<'_>> {
-        let better = |analysis: &&Analysis| analysis.metric.direction != Direction::Neutral;
-        let analysis = report.analyses.first().filter(better)?;
+    /// The decision of a run that compares variants; `None` if nothing bounds what a choice costs.
+    pub fn new(report: &Report) -> Option<Decision<'_>> {
+        let analysis = report.analyses.first()?;
+        if analysis.metric.direction == Direction::Neutral {
+            return None;
+        }
         let overall = analysis.overall.as_ref()?;
         let main = overall.main();
-        let broke = |variant: usize| report.record.violations().any(|(cell, _)| cell.variant == variant);
         let mut order = main.comparison.order.clone();
-        order.retain(|variant| !broke(*variant));
+        order.retain(|variant| report.record.violations().all(|(cell, _)| cell.variant != *variant));
         let candidates = report.record.with_full_guarantees(&order);
         let regrets = main.regrets.among(&candidates);
-        let means = overall.geometric.regrets.among(&candidates);
-        let current = report.current.map(|current| current.variant);
+        let geometric_regrets = overall.geometric.regrets.among(&candidates);
+        let least_regret = regrets.choose(&candidates);
         let answer = match candidates[..] {
-            // Where one alone is as safe, nothing is left to weigh.
-            [only] if order.len() > 1 => only_safe(only, &main.regrets),
+            // If only one variant keeps all guarantees, there is nothing to weigh.
+            [only] if order.len() > 1 => only_safe_variant(only, &main.regrets),
             _ => {
-                regrets.choose(&candidates)?;
+                least_regret?;
+                let current = report.current.map(|current| current.variant);
                 Answer::of(&regrets, &candidates, current, report.margin.ln_1p())?
             }
         };
         let recommended = answer.recommended().first().copied();
-        let lead = recommended.or_else(|| regrets.choose(&candidates)).or(candidates.first().copied())?;
-        Some(Decision { report, analysis, overall, candidates, regrets, means, answer, lead })
+        let lead = recommended.or(least_regret).or(candidates.first().copied())?;
+        Some(Decision { report, analysis, overall, candidates, regrets, geometric_regrets, answer, lead })
     }
 
-    /// The recommended variants, the best first; none where the run recommends none.
+    /// The recommended variants, the best first; empty if the run recommends none.
     pub fn choices(&self) -> Vec<usize> {
         self.answer.recommended()
     }
 
-    /// The variants as safe as the choice that can still be the best, in order.
+    /// The candidates that can still be the best, in order.
     pub fn possible(&self) -> Vec<usize> {
-        let possible = |variant: &usize| self.regrets.provisional || !self.regrets.is_dominated(*variant);
-        self.candidates.iter().copied().filter(possible).collect()
+        let mut possible = self.candidates.clone();
+        possible.retain(|variant| self.regrets.provisional || !self.regrets.is_dominated(*variant));
+        possible
     }
 
-    /// The variants ahead of the choice that give up safety, and what.
+    /// The variants ahead of the choice that give up safety, each with the guarantees that it weakens.
     pub fn cheaper_variants(&self) -> Vec<(usize, Vec<&str>)> {
-        let order = &self.overall.main().comparison.order;
-        let ahead = order.iter().copied().take_while(|variant| *variant != self.lead);
-        let unsafe_ones = ahead.map(|variant| (variant, self.report.record.weakened_guarantees(variant)));
-        unsafe_ones.filter(|(_, words)| !words.is_empty()).collect()
+        let mut cheaper = vec![];
+        for variant in
+            self.overall.main().comparison.order.iter().take_while(|variant| **variant != self.lead)
+        {
+            let weakened = self.report.record.weakened_guarantees(*variant);
+            if !weakened.is_empty() {
+                cheaper.push((*variant, weakened));
+            }
+        }
+        cheaper
     }
 
-    /// That the figures are no confidence intervals yet, and when they will be.
-    fn provisional(&self) -> Option<String> {
+    /// Says that the ranges are not confidence intervals yet, and how many rounds are missing.
+    fn provisional_note(&self) -> Option<String> {
         let Answer::TooFewRounds { rounds, needed } = self.answer else { return None };
-        let why = match rounds < FIRST_LOOK {
-            true => "what follows has the range of the rounds so far, not a confidence interval".into(),
-            false => {
-                format!("to compare {} at once takes more rounds", plural(self.candidates.len(), "variant"))
-            }
+        let why = if rounds < FIRST_LOOK {
+            "what follows has the range of the rounds so far, not a confidence interval".into()
+        } else {
+            format!("to compare {} at once takes more rounds", plural(self.candidates.len(), "variant"))
         };
-        let more = needed.and_then(|needed| needed.checked_sub(rounds)).filter(|more| *more > 0);
-        let more = more.map_or(String::new(), |more| {
-            format!(" {}: {}.", plural(more, "more round"), self.time_for(more))
-        });
-        Some(format!("Provisional: {why}.{more}"))
+        let missing = needed.map_or(0, |needed| needed.saturating_sub(rounds));
+        if missing == 0 {
+            return Some(format!("Provisional: {why}."));
+        }
+        Some(format!("Provisional: {why}. {}: {}.", plural(missing, "more round"), self.time_for(missing)))
     }
 
     /// `ext2 is 12% faster in total, but gives up safety: no journal, …`.
-    fn cheaper(&self) -> Option<String> {
-        let metric = &self.analysis.metric;
-        let main = self.overall.main();
-        let said = self.cheaper_variants().into_iter().filter_map(|(variant, words)| {
-            let ahead = cost(metric, &main.values[variant], &main.values[self.lead])?.value.ln();
+    fn less_safe_variants(&self) -> Option<String> {
+        let (metric, main) = (&self.analysis.metric, self.overall.main());
+        let mut sentences = vec![];
+        for (variant, weakened) in self.cheaper_variants() {
+            let Some(cost) = cost(metric, &main.values[variant], &main.values[self.lead]) else { continue };
             let sure = if main.comparison.separated[self.lead][variant] { "" } else { " (inconclusive)" };
-            let (by, is) = (percent(gain(metric, ahead)), better(metric));
-            let (name, over, words) = (self.name(variant), self.measure(), words.join("; "));
-            Some(format!("{name} is {by} {is}{over}{sure}, but gives up safety: {words}."))
-        });
-        Some(said.collect::<Vec<_>>().join(" ")).filter(|said| !said.is_empty())
+            let (by, is) = (percent(gain(metric, cost.value.ln())), better(metric));
+            let (name, over, weakened) = (self.name(variant), self.measure(), weakened.join("; "));
+            sentences.push(format!("{name} is {by} {is}{over}{sure}, but gives up safety: {weakened}."));
+        }
+        (!sentences.is_empty()).then(|| sentences.join(" "))
     }
 
-    /// `Staying on ext4 costs 3% [−0.4, 7].` Where the current variant is not part of the headline.
-    fn staying(&self) -> Option<String> {
+    /// `Staying on ext4 costs 3% [−0.4, 7].` `None` if the headline names the current variant.
+    fn cost_of_staying(&self) -> Option<String> {
         let Current { variant: current, .. } = self.report.current?;
         if !matches!(self.answer, Answer::Use { .. } | Answer::Choose { .. }) {
             return None;
         }
-        let name = self.current(current);
+        let name = self.current_name(current);
         if self.choices().contains(&current) {
             return Some(format!("{name} is the current variant: stay on it."));
         }
@@ -151,68 +158,85 @@ impl Decision<'_> {
         Some(format!("Staying on {name} costs {value}% [{low}, {high}]."))
     }
 
-    /// The variants that left because they are not the best, each with its last round.
-    fn gone(&self) -> Vec<(usize, u32)> {
+    /// The variants that fsarena stopped measuring because they are not the best, each with its last round.
+    fn stopped_variants(&self) -> Vec<(usize, u32)> {
         let record = &self.report.record;
-        let rounds = |variant: usize| {
-            record.cells.iter().filter(move |cell| cell.variant == variant).map(|cell| cell.round + 1).max()
-        };
-        let all = (0..record.variants.len()).filter_map(|variant| Some((variant, rounds(variant)?)));
-        let last = all.clone().map(|(_, rounds)| rounds).max();
+        if record.plan.stop.best_within.is_none() {
+            return vec![];
+        }
+        let mut last_rounds = vec![None; record.variants.len()];
+        for cell in &record.cells {
+            let last = &mut last_rounds[cell.variant];
+            *last = (*last).max(Some(cell.round + 1));
+        }
+        let last = last_rounds.iter().copied().max().flatten();
         let regrets = &self.overall.main().regrets;
-        let gone = |(variant, rounds): &(usize, u32)| Some(*rounds) < last && regrets.is_dominated(*variant);
-        all.filter(gone).filter(|_| record.plan.stop.best_within.is_some()).collect()
+        let mut stopped = vec![];
+        for (variant, rounds) in last_rounds.into_iter().enumerate() {
+            if let Some(rounds) = rounds.filter(|rounds| Some(*rounds) < last && regrets.is_dominated(variant)) {
+                stopped.push((variant, rounds));
+            }
+        }
+        stopped
     }
 
-    /// `Left the run, because they are not the best with 95% confidence: ext3 after round 10.`
-    fn left(&self) -> Option<String> {
-        let each = |(variant, rounds)| format!("{} after round {rounds}", self.name(variant));
-        let names: Vec<String> = self.gone().into_iter().map(each).collect();
+    /// `fsarena stopped measuring variants that are not the best (95% confidence): ext3 after round 10.`
+    fn variants_left(&self) -> Option<String> {
+        let stopped = self.stopped_variants();
+        let names: Vec<String> =
+            stopped.iter().map(|(at, rounds)| format!("{} after round {rounds}", self.name(*at))).collect();
         sentence("fsarena stopped measuring variants that are not the best (95% confidence)", &names)
     }
 
-    /// What the geometric mean recommends, where that is another variant.
-    fn by_mean(&self) -> Option<String> {
+    /// The recommendation by geometric mean, if it names other variants.
+    fn choice_by_geometric_mean(&self) -> Option<String> {
         self.overall.total.as_ref()?;
         let mut order = self.overall.geometric.comparison.order.clone();
-        order.retain(|one| self.candidates.contains(one));
+        order.retain(|variant| self.candidates.contains(variant));
         let current = self.report.current.map(|current| current.variant);
-        let others = Answer::of(&self.means, &order, current, self.report.margin.ln_1p())?.recommended();
-        let (ours, same) = (self.choices(), |one: &usize| self.choices().contains(one));
-        if ours.is_empty() || others.is_empty() || others.iter().any(same) {
+        let margin = self.report.margin.ln_1p();
+        let others = Answer::of(&self.geometric_regrets, &order, current, margin)?.recommended();
+        let choices = self.choices();
+        if choices.is_empty() || others.is_empty() || others.iter().any(|other| choices.contains(other)) {
             return None;
         }
         let names = either(&self.names(&others));
         Some(format!("With equal weight for every task (geometric mean) the choice is {names}."))
     }
 
-    /// Whether a single task makes the ranking's first what it is.
-    fn one_task(&self) -> Option<String> {
+    /// The variant that would be ahead without a single task, if the choice is first only because of that task.
+    fn deciding_task(&self) -> Option<String> {
         let ranking = self.report.ranking().filter(|ranking| ranking.rounds > 1)?;
         let (first, other) = (ranking.variants.first()?.variant, ranking.overtaken_by()?);
-        let choice = self.choices().first() == Some(&first);
-        choice.then(|| format!("A single task decides that: without it, {} is ahead.", self.name(other)))
+        if self.choices().first() != Some(&first) {
+            return None;
+        }
+        Some(format!("A single task decides that: without it, {} is ahead.", self.name(other)))
     }
 
     /// The tasks in which another variant is significantly better: `ext4 loses 2 of 21 tasks: untar (xfs is 12% faster)`.
-    fn losses(&self) -> Option<String> {
+    fn lost_tasks(&self) -> Option<String> {
         let choice = *self.choices().first()?;
         let metric = &self.analysis.metric;
-        let lost = self.analysis.tasks().filter_map(|task| {
-            let ratio = task.comparison.variants[choice].ratio.filter(Ratio::separated)?.value;
-            let behind = if metric.direction == Direction::Higher { -ratio.ln() } else { ratio.ln() };
-            let (best, by) = (self.name(task.comparison.best()?), percent(gain(metric, behind)));
-            Some(format!("{} ({best} is {by} {})", task.task.id, comparative(metric)))
-        });
-        let lost: Vec<String> = lost.collect();
-        let tasks = plural(self.analysis.tasks().count(), "task");
+        let mut lost = vec![];
+        for task in self.analysis.tasks() {
+            let ratio = task.comparison.variants[choice].ratio.filter(Ratio::separated);
+            let (Some(ratio), Some(best)) = (ratio, task.comparison.best()) else { continue };
+            let log = ratio.value.ln();
+            let by = percent(gain(metric, if metric.direction == Direction::Higher { -log } else { log }));
+            lost.push(format!("{} ({} is {by} {})", task.task.id, self.name(best), comparative(metric)));
+        }
+        if lost.is_empty() {
+            return None;
+        }
         let (name, count) = (self.name(choice), lost.len());
-        (count > 0).then(|| format!("{name} loses {count} of {tasks}: {}.", few(lost).join(", ")))
+        let tasks = plural(self.analysis.tasks().count(), "task");
+        Some(format!("{name} loses {count} of {tasks}: {}.", few(lost).join(", ")))
     }
 
-    /// What it takes to settle what is open: rounds and the time that they take at the pace so far, and where the machine is too
-    /// noisy what helps besides.
-    fn to_settle(&self) -> Option<String> {
+    /// What settles an open question: more rounds, the time that they take at the pace so far, and on a noisy machine other
+    /// remedies.
+    fn how_to_settle(&self) -> Option<String> {
         match self.answer {
             Answer::TooFewRounds { .. } => None,
             Answer::TooNoisy { .. } | Answer::Better { .. } => {
@@ -220,7 +244,7 @@ impl Decision<'_> {
                 let spread = possible.iter().filter_map(|one| self.spread(*one, &possible)).reduce(f64::max);
                 Some(self.remedies(spread))
             }
-            _ => self.inconclusive(),
+            _ => self.rounds_to_tell_others(),
         }
     }
 
@@ -234,17 +258,18 @@ impl Decision<'_> {
             Some(None) => format!("{} rounds with this noise", rounds_needed(None)),
             _ => "more rounds".into(),
         };
-        let exact = matches!(&self.report.record.plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
-        let count = if exact || !is_time(&self.analysis.metric) {
+        let backing = &self.report.record.plan.device.backing;
+        let is_exact = matches!(backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
+        let exact = if is_exact || !is_time(&self.analysis.metric) {
             ""
         } else {
             "; or `--on exact`, which counts instructions instead of time"
         };
-        format!("To settle it: {rounds}; a quieter machine ({TROUBLESHOOTING}){count}.")
+        format!("To settle it: {rounds}; a quieter machine ({TROUBLESHOOTING}){exact}.")
     }
 
     /// The rounds that tell the choice from the variants that do not differ from it significantly.
-    fn inconclusive(&self) -> Option<String> {
+    fn rounds_to_tell_others(&self) -> Option<String> {
         let separated = &self.overall.main().comparison.separated;
         let choices = self.choices();
         let open = |variant: &usize| !choices.contains(variant) && !separated[self.lead][*variant];
@@ -265,11 +290,12 @@ impl Decision<'_> {
         Some(format!("Inconclusive whether {name} differs from {others}: to find {margin} takes {needed}."))
     }
 
-    /// The largest spread within rounds of a variant and any of the others; none where there is none.
+    /// The largest spread within rounds of a variant and any of the others; `None` if no pair has one.
     fn spread(&self, variant: usize, others: &[usize]) -> Option<f64> {
         let values = &self.overall.main().values;
-        let of = |other: &usize| spread(&log_ratios(&values[variant], &values[*other]).d);
-        others.iter().filter_map(of).filter(|sigma| *sigma > 0.0).reduce(f64::max)
+        let spreads =
+            others.iter().filter_map(|other| spread(&log_ratios(&values[variant], &values[*other]).d));
+        spreads.filter(|sigma| *sigma > 0.0).reduce(f64::max)
     }
 
     /// `about 3 min`: the time of rounds at the pace so far.
@@ -285,7 +311,7 @@ impl Decision<'_> {
         let choices = self.choices();
         let cheaper = self.cheaper_variants().into_iter();
         let cheaper = cheaper.map(|(at, words)| json!({ "variant": self.name(at), "gives_up": words }));
-        let left = self.gone().into_iter().map(|(variant, rounds)| (self.name(variant), rounds));
+        let left = self.stopped_variants().into_iter().map(|(variant, rounds)| (self.name(variant), rounds));
         let largest = |of: &Regrets| choices.iter().filter_map(|one| of.of(*one)).reduce(f64::max);
         json!({
             "answer": self.answer.id(),
@@ -297,7 +323,7 @@ impl Decision<'_> {
             "costs": self.costs_json(),
             "other_metrics": self.other_metrics_json(),
             "regret": largest(regrets).map(f64::exp_m1),
-            "regret_by_geometric_mean": self.has_means().then(|| largest(&self.means)).flatten().map(f64::exp_m1),
+            "regret_by_geometric_mean": self.has_geometric_mean().then(|| largest(&self.geometric_regrets)).flatten().map(f64::exp_m1),
             "cheaper_but_less_safe": cheaper.collect::<Vec<_>>(),
             "metric": self.analysis.metric.id,
             "rounds": regrets.rounds,
@@ -317,19 +343,19 @@ impl Decision<'_> {
     }
 
     /// The name of the current variant, and where fsarena has it from: `ext4 (the filesystem below)`.
-    fn current(&self, variant: usize) -> String {
+    fn current_name(&self, variant: usize) -> String {
         let guessed = self.report.current.is_some_and(|current| current.guessed);
         let from = if guessed { " (the filesystem below)" } else { "" };
         format!("{}{from}", self.name(variant))
     }
 
-    /// Whether the geometric mean says something besides the total, with as many rounds.
-    fn has_means(&self) -> bool {
-        let alike = self.means.provisional == self.regrets.provisional;
-        self.overall.total.is_some() && self.overall.tasks > 1 && alike
+    /// Whether the geometric mean adds to the total, and is as sure as it.
+    fn has_geometric_mean(&self) -> bool {
+        let equally_sure = self.geometric_regrets.provisional == self.regrets.provisional;
+        self.overall.total.is_some() && self.overall.tasks > 1 && equally_sure
     }
 
-    /// Over what: nothing where there is one task.
+    /// The quantity that variants are compared by: ` in total over 20 of 21 tasks`; empty for a single task.
     fn measure(&self) -> String {
         let part = self.overall.tasks < self.overall.of;
         let scope = if part { format!(" over {}", self.overall.scope()) } else { String::new() };
@@ -341,11 +367,12 @@ impl Decision<'_> {
     }
 }
 
-/// The answer where all but one variant give up safety.
-fn only_safe(choice: usize, regrets: &Regrets) -> Answer {
-    match regrets.provisional {
-        true => Answer::TooFewRounds { rounds: regrets.rounds, needed: regrets.needed },
-        false => Answer::Use { choice, next: None },
+/// The answer if all other variants give up safety.
+fn only_safe_variant(choice: usize, regrets: &Regrets) -> Answer {
+    if regrets.provisional {
+        Answer::TooFewRounds { rounds: regrets.rounds, needed: regrets.needed }
+    } else {
+        Answer::Use { choice, next: None }
     }
 }
 
@@ -361,7 +388,7 @@ fn gain(metric: &MetricSpec, log: f64) -> f64 {
     if inverse { log.exp_m1() } else { -(-log).exp_m1() }
 }
 
-/// The metrics of what a request costs: of less of it people say that it is cheaper.
+/// The metrics of what a request costs: less of them is called cheaper.
 const PER_REQUEST: [&str; 4] =
     ["user_per_request", "system_per_request", "cpu_per_request", "iowait_per_request"];
 
@@ -381,9 +408,11 @@ fn better(metric: &MetricSpec) -> String {
 
 /// What a comparative is about: nothing for the time until a command returns, ` (synced)`, ` in iops`.
 fn of_what(metric: &MetricSpec) -> String {
-    match is_time(metric) {
-        false => format!(" in {}", metric.id),
-        true if is_synced_time(metric) => " (synced)".into(),
-        true => String::new(),
+    if !is_time(metric) {
+        format!(" in {}", metric.id)
+    } else if is_synced_time(metric) {
+        " (synced)".into()
+    } else {
+        String::new()
     }
 }

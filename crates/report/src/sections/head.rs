@@ -1,21 +1,26 @@
-//! The head of a report: the question and the machine.
+//! What was measured on what: the head of a report, everything needed to repeat the run, and what it did not test.
 
-use crate::number::{plural, with_unit};
-use crate::section::{Detail, Document, Report, Section};
-use crate::{document::Part, report::images, words::listed};
+use super::{Chapter, Detail, Document, Report, Section};
+use crate::document::{Cell, Part, Table, row};
+use crate::number::{percent, plural, with_unit};
+use crate::report::images;
+use crate::words::{few, listed};
 use fsarena_core::event::{Note, NoteKind, OF_DIRECTORY};
-use fsarena_core::factor::DIR;
+use fsarena_core::factor::{DIR, FS, MKFS, MOUNT, OPTIONS};
 use fsarena_core::host::{self, Host, Storage};
-use fsarena_core::{names::distinct, plan::Backing, record::RunRecord, sample::Unit};
+use fsarena_core::event::SpentOn;
+use fsarena_core::record::RunRecord;
+use fsarena_core::{metric::reading, names::distinct, plan::Backing, sample::Unit};
+use std::collections::BTreeMap;
 
 /// The title and what was asked.
-pub const SECTION: Section = Section { chapter: None, from: Detail::Brief, add };
+pub const HEAD: Section = Section { chapter: None, from: Detail::Brief, add: add_head };
 
 /// The most machines that are described.
-pub const MACHINES: usize = 8;
+pub const MAX_MACHINES: usize = 8;
 
 /// Study, question, machine, rounds.
-fn add(document: &mut Document, report: &Report, detail: Detail) {
+fn add_head(document: &mut Document, report: &Report, detail: Detail) {
     let (record, plan) = (&report.record, &report.record.plan);
     document.heading(1, format!("{}: {}", plan.name, plan.title));
     let full = detail >= Detail::Full;
@@ -40,12 +45,12 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
         if plan.stop.open_ended() { "" } else { &planned },
         plan.scale.name(),
         plan.seed,
-        place(record)
+        describe_storage(record)
     )];
     if full {
         facts.insert(0, format!("run {}, begun {}, fsarena {}", record.id, record.started, record.version));
-        facts.extend(record.hosts.iter().take(MACHINES).map(machine));
-        let more = record.hosts.len().saturating_sub(MACHINES);
+        facts.extend(record.hosts.iter().take(MAX_MACHINES).map(describe_machine));
+        let more = record.hosts.len().saturating_sub(MAX_MACHINES);
         facts.extend((more > 0).then(|| format!("and {}", plural(more, "more machine"))));
         facts.extend(report.resolution.clone());
     }
@@ -67,9 +72,9 @@ fn confounded(record: &RunRecord) -> Option<String> {
     if record.plan.device.backing != Backing::Dir || record.variants.len() < 2 {
         return None;
     }
-    let names: Vec<&str> = record.names().into_iter().take(MACHINES).collect();
-    let described: Vec<String> = names.iter().map(|name| directory(record, name)).collect();
-    let mount = |name: &&str| noted(record, name, OF_DIRECTORY[0]);
+    let names: Vec<&str> = record.names().into_iter().take(MAX_MACHINES).collect();
+    let described: Vec<String> = names.iter().map(|name| describe_directory(record, name)).collect();
+    let mount = |name: &&str| directory_note(record, name, OF_DIRECTORY[0]);
     let first = names.first().and_then(mount);
     Some(if first.is_some() && names.iter().all(|name| mount(name) == first) {
         format!(
@@ -86,36 +91,37 @@ fn confounded(record: &RunRecord) -> Option<String> {
 }
 
 /// A directory under test: `/srv (ext4 on /dev/sda1, 61% full)`.
-fn directory(record: &RunRecord, variant: &str) -> String {
-    let facts: Vec<&str> = OF_DIRECTORY.into_iter().filter_map(|task| noted(record, variant, task)).collect();
+fn describe_directory(record: &RunRecord, variant: &str) -> String {
+    let facts: Vec<&str> =
+        OF_DIRECTORY.into_iter().filter_map(|task| directory_note(record, variant, task)).collect();
     if facts.is_empty() { variant.into() } else { format!("{variant} ({})", facts.join(", ")) }
 }
 
 /// What was noted of a directory under test, without the options of its mount.
-fn noted<'r>(record: &'r RunRecord, variant: &str, task: &str) -> Option<&'r str> {
+fn directory_note<'r>(record: &'r RunRecord, variant: &str, task: &str) -> Option<&'r str> {
     let mut notes = record.notes_of(NoteKind::Options).map(|(_, note)| note);
     let of = |note: &&Note| note.task.as_deref() == Some(task) && note.variant.as_deref() == Some(variant);
     notes.find(of).and_then(|note| note.text.split(": ").next())
 }
 
 /// The machine in one line.
-fn machine(host: &Host) -> String {
+fn describe_machine(host: &Host) -> String {
     let fact = |name: &str| host.facts.get(name);
     let mut words = vec![format!("machine {}", host.hostname), format!("kernel {}", host.kernel)];
     words.extend(fact("cpu").cloned());
     words.extend(fact("cpu_threads").map(|count| format!("{count} CPU threads")));
-    words.extend(fact("memory").map(|size| format!("memory {}", memory(size))));
+    words.extend(fact("memory").map(|size| format!("memory {}", memory_size(size))));
     words.join(", ")
 }
 
 /// `24684092 kB`, as the kernel writes it, in a unit that can be read.
-fn memory(size: &str) -> String {
+fn memory_size(size: &str) -> String {
     let kib = size.strip_suffix(" kB").and_then(|number| number.parse::<f64>().ok());
     kib.map_or(size.to_string(), |kib| with_unit(1024.0 * kib, Unit::Bytes))
 }
 
 /// What carried the filesystems: `loop images in /data on vda (ext4; Samsung SSD 980, firmware 3B4QFXO7)`.
-pub fn place(record: &RunRecord) -> String {
+pub fn describe_storage(record: &RunRecord) -> String {
     match (&record.plan.device.backing, images(record)) {
         (Backing::Loop { .. }, Some(images)) => format!("loop images in {images}"),
         (Backing::Loop { path: None }, None) => "loop images".into(),
@@ -123,11 +129,11 @@ pub fn place(record: &RunRecord) -> String {
         (Backing::Ram, _) => "loop images in memory".into(),
         (Backing::Zram, _) => "zram devices (compressed memory)".into(),
         (Backing::Erase { path, .. }, _) => {
-            let disk = storage(record, host::ERASED).and_then(|storage| storage.disk());
+            let disk = storage_fact(record, host::ERASED).and_then(|storage| storage.disk());
             let disk = disk.map_or(String::new(), |disk| format!(" ({disk})"));
             format!("the device {}{disk}", path.display())
         }
-        (Backing::Dir, _) => directories(record),
+        (Backing::Dir, _) => describe_directories(record),
         (guest @ Backing::Guest(_), images) => {
             let kept = images.map_or(String::new(), |images| format!(", kept in {images}"));
             format!("image files in {}{kept}", guest.executor())
@@ -136,9 +142,9 @@ pub fn place(record: &RunRecord) -> String {
 }
 
 /// `existing directories: /a on sda1 (ext4), /b on sdb1 (xfs)`.
-fn directories(record: &RunRecord) -> String {
+fn describe_directories(record: &RunRecord) -> String {
     let levels = record.variants.iter().map(|variant| variant.level(DIR));
-    let known = distinct(levels).into_iter().filter_map(|dir| storage(record, &host::directory(dir)));
+    let known = distinct(levels).into_iter().filter_map(|dir| storage_fact(record, &host::directory(dir)));
     let known: Vec<String> = known.map(|storage| storage.to_string()).collect();
     if known.is_empty() {
         return "existing directories".into();
@@ -146,8 +152,165 @@ fn directories(record: &RunRecord) -> String {
     format!("existing directories: {}", listed(&known))
 }
 
-fn storage(record: &RunRecord, of: &str) -> Option<Storage> {
+fn storage_fact(record: &RunRecord, of: &str) -> Option<Storage> {
     record.hosts.iter().find_map(|host| Storage::read(&host.facts, of))
+}
+
+/// Everything needed to repeat the run.
+pub const CIRCUMSTANCES: Section = Section::full(Chapter::Method, add_circumstances);
+
+/// Machine, options, order, time spent and plan.
+fn add_circumstances(document: &mut Document, report: &Report, _: Detail) {
+    let record = &report.record;
+    document.heading(3, "The run");
+    document.table(Table::pairs(["run", ""], run_facts(record)));
+    for host in record.hosts.iter().take(MAX_MACHINES) {
+        document.heading(3, format!("Machine {}", host.hostname));
+        let facts = [("kernel", &host.kernel), ("boot", &host.boot_id)];
+        let facts = facts.into_iter().chain(host.facts.iter().map(|(key, value)| (key.as_str(), value)));
+        document.table(Table::pairs(["fact", ""], facts.map(|(key, value)| (key, value.clone()))));
+    }
+    let options = option_table(record);
+    if !options.rows.is_empty() {
+        document.heading(3, "Options, as mkfs and the kernel report them");
+        document.table(options);
+    }
+    document.heading(3, "Order of the variants in every round");
+    document.list(variant_orders(record));
+    document.heading(3, "Where the time went");
+    document.table(Table::pairs(["part", "share"], time_shares(record)));
+    document.heading(3, "The plan, as resolved");
+    document.parts.push(Part::Code("toml", report.plan.clone()));
+}
+
+fn run_facts(record: &RunRecord) -> [(&'static str, String); 12] {
+    let plan = &record.plan;
+    let status = if record.status.complete { "complete" } else { "not complete" };
+    let idle = format!(
+        "at most {} dirty or in writeback and {}% of time stalled on I/O, for at most {} s",
+        plan.idle.dirty, plan.idle.io_pressure_percent, plan.idle.timeout_s
+    );
+    [
+        ("id", record.id.clone()),
+        ("fsarena", record.version.clone()),
+        ("begun", record.started.clone()),
+        ("ended", record.ended.clone()),
+        ("status", format!("{status}: {}", record.status.why)),
+        ("seed", plan.seed.to_string()),
+        ("filesystems are on", describe_storage(record)),
+        ("idle means", idle),
+        ("tasks that began on a busy machine", note_count(record, NoteKind::IdleTimeout)),
+        ("rounds dropped", note_count(record, NoteKind::Dropped)),
+        ("fairness warnings", note_count(record, NoteKind::Fairness)),
+        ("commands", format!("{}; each is in command.log of the run", record.commands)),
+    ]
+}
+
+/// How often something was noted; that it never was says something too.
+fn note_count(record: &RunRecord, kind: NoteKind) -> String {
+    match record.notes_of(kind).count() {
+        0 => "none".into(),
+        count => count.to_string(),
+    }
+}
+
+/// One row for each variant and task with options, which may take several lines, and in how many cells they were so.
+fn option_table(record: &RunRecord) -> Table {
+    let mut counted: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
+    for (_, note) in record.notes_of(NoteKind::Options) {
+        let variant = note.variant.as_deref().unwrap_or("all variants");
+        let task = note.task.as_deref().unwrap_or("options");
+        *counted.entry((variant, task, &note.text)).or_default() += 1;
+    }
+    let row = |((variant, task, text), times): ((&str, &str, &str), usize)| {
+        let lines = text.lines().flat_map(break_list).collect();
+        row![variant, task, Cell { lines, ..Cell::default() }, times.to_string()]
+    };
+    Table::words(["variant", "task", "options", "cells"]).with(counted.into_iter().map(row))
+}
+
+/// Characters of a list without blanks that stand in one line.
+const LINE_WIDTH: usize = 90;
+
+/// Normalises blanks and breaks a long list without blanks, such as mount options, after a comma: terminals and
+/// browsers break lines only at blanks.
+fn break_list(line: &str) -> Vec<String> {
+    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.contains(' ') || line.len() <= LINE_WIDTH {
+        return vec![line];
+    }
+    let mut lines = vec![String::new()];
+    for option in line.split_inclusive(',') {
+        match lines.last_mut().filter(|last| last.is_empty() || last.len() + option.len() <= LINE_WIDTH) {
+            Some(last) => last.push_str(option),
+            None => lines.push(option.into()),
+        }
+    }
+    lines
+}
+
+fn variant_orders(record: &RunRecord) -> Vec<String> {
+    let mut rounds: BTreeMap<u32, Vec<(u32, usize)>> = BTreeMap::new();
+    for cell in &record.cells {
+        rounds.entry(cell.round).or_default().push((cell.position, cell.variant));
+    }
+    let line = |(round, mut cells): (u32, Vec<(u32, usize)>)| {
+        cells.sort_unstable();
+        let names: Vec<&str> = cells.iter().map(|(_, variant)| record.name(*variant)).collect();
+        format!("round {}: {}", round + 1, names.join(", "))
+    };
+    rounds.into_iter().map(line).collect()
+}
+
+/// The parts of the time of all cells; what no part names is called "other".
+fn time_shares(record: &RunRecord) -> Vec<(&str, String)> {
+    let mut parts: BTreeMap<&str, u64> = BTreeMap::new();
+    for (part, ns) in record.cells.iter().flat_map(|cell| &cell.spent) {
+        *parts.entry(part.name()).or_default() += ns;
+    }
+    let Some(total) = parts.remove(SpentOn::Total.name()).filter(|total| *total > 0) else { return vec![] };
+    let other = total.saturating_sub(parts.values().sum());
+    let show = |ns: u64| {
+        let seconds = with_unit(ns as f64, Unit::Nanoseconds);
+        format!("{} ({seconds})", percent(ns as f64 / total as f64))
+    };
+    parts.into_iter().chain([("other", other)]).map(|(name, ns)| (name, show(ns))).collect()
+}
+
+/// Names what the run did not test.
+pub const UNTESTED: Section = Section::new(Chapter::Answer, add_untested);
+
+/// A task with as many cache flushes syncs as it goes; one at the end is what every task has.
+const SYNCING_FLUSHES: f64 = 10.0;
+
+fn add_untested(document: &mut Document, report: &Report, _: Detail) {
+    let record = &report.record;
+    let filesystems = record.variants.iter().any(|variant| !variant.level(FS).is_empty());
+    if record.samples.is_empty() || !filesystems {
+        return;
+    }
+    let mut options = [OPTIONS, MKFS, MOUNT].into_iter();
+    let device = !matches!(record.plan.device.backing, Backing::Erase { .. } | Backing::Dir);
+    let not_compared = record.not_compared();
+    let what = [
+        (!not_compared.is_empty()).then(|| {
+            format!(
+                "{}, which the budget did not hold",
+                few(not_compared.iter().map(ToString::to_string).collect()).join(", ")
+            )
+        }),
+        (!options.any(|factor| record.varies(factor))).then(|| "other mkfs and mount options".to_string()),
+        (!syncs(record)).then(|| "work that syncs often".into()),
+        Some("an aged or full filesystem".into()),
+        device.then(|| format!("another device: the filesystems were on {}", describe_storage(record))),
+    ];
+    document.text(format!("Not tested: {}.", what.into_iter().flatten().collect::<Vec<_>>().join("; ")));
+}
+
+/// Whether a task syncs as it goes; so it is taken where the device does not count its flushes.
+fn syncs(record: &RunRecord) -> bool {
+    let Some((_, rows)) = record.metric(reading::DEVICE_FLUSHES) else { return true };
+    rows.iter().all(|count| count.is_nan()) || rows.iter().any(|count| *count >= SYNCING_FLUSHES)
 }
 
 #[cfg(test)]
@@ -175,5 +338,14 @@ mod tests {
         assert!(said.ends_with(": /a (ext4 on /dev/a, 61% full); /b (xfs on /dev/b, 61% full)."), "{said}");
         let said = of_mounts(["ext4 on /dev/a"; 2]).unwrap();
         assert!(said.contains("lie on one filesystem"), "{said}");
+    }
+
+    #[test]
+    fn long_lists_go_on_after_a_comma() {
+        assert_eq!(break_list("Inode size:\t  256"), ["Inode size: 256"]);
+        let options = ["rw"; 60].join(",");
+        let lines = break_list(&options);
+        assert_eq!(lines.concat(), options);
+        assert!(lines.len() == 2 && lines[0].ends_with(',') && lines[0].len() <= LINE_WIDTH, "{lines:?}");
     }
 }

@@ -1,8 +1,8 @@
 //! The hosts of a merged run: whether they give the same answer.
 
+use super::{Chapter, Detail, Document, Report, Section};
 use crate::document::{Cell, Table, labelled};
 use crate::number::{beside, plural, ratio};
-use crate::section::{Chapter, Detail, Document, Report, Section};
 use fsarena_core::event::{NoteKind, Outcome};
 use fsarena_core::observations::combine_tasks;
 use fsarena_core::record::RunRecord;
@@ -11,10 +11,10 @@ use fsarena_stats::ratio::{Ratio, log_ratios};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the hosts say.
-pub const SECTION: Section = Section::new(Chapter::Answer, add);
+pub const HOSTS: Section = Section::new(Chapter::Answer, add_hosts);
 
 /// The most hosts that are shown and named.
-const SHOWN: usize = 30;
+const MAX_HOSTS: usize = 30;
 
 /// The rounds of a run by host.
 struct Strata<'a> {
@@ -33,17 +33,17 @@ impl Strata<'_> {
     }
 }
 
-fn add(document: &mut Document, report: &Report, _: Detail) {
+fn add_hosts(document: &mut Document, report: &Report, _: Detail) {
     let Some(strata) = strata(report) else { return };
     let d: Vec<Vec<f64>> = strata.pairs.iter().map(|(_, d)| d.clone()).collect();
     let hosts = compare(&d, &strata.host, strata.names.len(), report.record.plan.seed);
     document.heading(3, "Does the answer differ by host?");
-    document.text(verdict(&strata, &hosts));
+    document.text(hosts_verdict(&strata, &hosts));
     let odd: &[usize] = if let Hosts::Differ(odd) = &hosts { odd } else { &[] };
-    document.list(odd.iter().take(SHOWN).flat_map(|host| without(&strata, *host)).collect());
-    document.table(table(&report.record, &strata, odd));
-    if strata.names.len() > SHOWN {
-        document.text(format!("{} more hosts are not shown.", strata.names.len() - SHOWN));
+    document.list(odd.iter().take(MAX_HOSTS).flat_map(|host| without(&strata, *host)).collect());
+    document.table(host_table(&report.record, &strata, odd));
+    if strata.names.len() > MAX_HOSTS {
+        document.text(format!("{} more hosts are not shown.", strata.names.len() - MAX_HOSTS));
     }
 }
 
@@ -78,14 +78,14 @@ fn by_round(record: &RunRecord) -> BTreeMap<u32, &str> {
 }
 
 /// The answer to the question, in a sentence.
-fn verdict(strata: &Strata, hosts: &Hosts) -> String {
+fn hosts_verdict(strata: &Strata, hosts: &Hosts) -> String {
     let count = plural(strata.names.len(), "host");
     match hosts {
         Hosts::TooFew => format!("Inconclusive: {count} have too few rounds each to compare them."),
         Hosts::Alike => format!("No significant difference between {count}."),
         Hosts::Differ(odd) => {
-            let names: Vec<&str> = odd.iter().take(SHOWN).map(|host| strata.names[*host]).collect();
-            let more = if odd.len() > SHOWN { ", …" } else { "" };
+            let names: Vec<&str> = odd.iter().take(MAX_HOSTS).map(|host| strata.names[*host]).collect();
+            let more = if odd.len() > MAX_HOSTS { ", …" } else { "" };
             format!(
                 "Yes: of {count}, {}{more} differ significantly from the others (5% for all together). All rounds of all \
                  hosts are in the answer.",
@@ -103,16 +103,16 @@ fn without(strata: &Strata, host: usize) -> Vec<String> {
         let host = strata.names[host];
         Some(format!("without {host}: {name} {}, with all hosts {}", said(others), said(all)))
     };
-    strata.pairs.iter().take(SHOWN).filter_map(line).collect()
+    strata.pairs.iter().take(MAX_HOSTS).filter_map(line).collect()
 }
 
 /// What each host measured, those that differ first.
-fn table(record: &RunRecord, strata: &Strata, odd: &[usize]) -> Table {
+fn host_table(record: &RunRecord, strata: &Strata, odd: &[usize]) -> Table {
     let ratios = strata.pairs.iter().map(|(name, _)| name.as_str());
     let header = ["host", "rounds"].into_iter().chain(ratios).chain(["failed cells", "began while busy"]);
     let troubles = troubles(record);
     let rest = (0..strata.names.len()).filter(|host| !odd.contains(host));
-    Table::figures(header).with(odd.iter().copied().chain(rest).take(SHOWN).map(|host| {
+    Table::figures(header).with(odd.iter().copied().chain(rest).take(MAX_HOSTS).map(|host| {
         let rounds = strata.host.iter().filter(|of| **of == host).count();
         let ratios = strata.pairs.iter().map(|(_, d)| {
             let ratio = strata.ratio(d, |of| of == host);

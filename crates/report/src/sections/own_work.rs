@@ -1,14 +1,14 @@
 //! Commands of the user that can tell filesystems apart badly: too short, bound by the CPU, or not using the filesystem.
 
+use super::{Chapter, Detail, Document, Report, Section};
 use crate::number::{percent, with_unit};
-use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::few_of;
 use fsarena_core::observations::Grid;
 use fsarena_core::{metric::reading, record::RunRecord, sample::Unit};
 use fsarena_stats::comparison::median;
 
 /// What the work cannot show.
-pub const SECTION: Section = Section::new(Chapter::Answer, add);
+pub const OWN_WORK: Section = Section::new(Chapter::Answer, add_own_work);
 
 /// A task counts as short if it takes less than this many times as long as `true`.
 const SHORT: f64 = 10.0;
@@ -18,7 +18,7 @@ const SOME_SHARE: f64 = 0.01;
 /// The share of user CPU time from which a filesystem hardly matters.
 const BOUND: f64 = 0.9;
 
-fn add(document: &mut Document, report: &Report, detail: Detail) {
+fn add_own_work(document: &mut Document, report: &Report, detail: Detail) {
     if report.record.plan.prints() {
         let lints = lints(&report.record);
         document.list(if detail < Detail::Full { few_of(lints, 4) } else { lints });

@@ -1,26 +1,32 @@
 //! Two variants, B against A: by each metric the difference, and which metric answers cheapest.
 
+use super::{Chapter, Detail, Document, Report, Section};
 use crate::document::{Cell, Source, Table, made_of, row};
-use crate::mean_cost;
-use crate::number::effect_lines;
-use crate::number::{percent, plural};
-use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::{difference::Finding, pair::Row, scaling::curves::Curves, words::rounds_needed};
-use fsarena_core::sample::Direction;
-use fsarena_stats::mean_ratio::FIRST_ROUND;
+use crate::figures::{describe_mean_ratio, mean_cost_caveat, mean_ratio_cell, mean_ratio_json};
+use crate::number::{effect_lines, percent, plural};
+use crate::{difference::Finding, scaling::curves::Curves, words::rounds_needed};
+use fsarena_core::record::{MetricSpec, RunRecord};
+use fsarena_core::{names::distinct, sample::Direction};
+use fsarena_core::observations::{Grid, left_out};
+use fsarena_stats::mean_ratio::{FIRST_ROUND, MeanRatio};
+use fsarena_stats::ratio::{LogRatios, log_ratios};
+use fsarena_stats::power::{rounds_for, spread};
+use fsarena_stats::comparison::median;
+use fsarena_stats::ratio::Ratio;
+use fsarena_stats::sequential::Centre;
 use serde_json::{Value, json};
 
 /// The difference of B over A, and its interval.
-fn difference(row: &Row, margin: f64) -> (String, String) {
+fn difference_lines(row: &PairRow, margin: f64) -> (String, String) {
     let edges = [margin, -margin / (1.0 + margin)];
     effect_lines(row.ratio.value - 1.0, (row.ratio.low - 1.0, row.ratio.high - 1.0), &edges)
 }
 
 /// Two variants.
-pub const SECTION: Section = Section::new(Chapter::Answer, add);
+pub const PAIR: Section = Section::new(Chapter::Answer, add_pair);
 
 /// What B costs or saves over A, in words and as a table; nothing where the run has not two variants.
-fn add(document: &mut Document, report: &Report, detail: Detail) {
+fn add_pair(document: &mut Document, report: &Report, detail: Detail) {
     let rows = report.pair();
     let [a, b] = report.record.variants.as_slice() else { return };
     // Where clients vary, a screen has room for how the two scale and no more.
@@ -29,21 +35,21 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
     }
     document.heading(3, format!("B ({}) compared with A ({})", b.name, a.name));
     let whole = rows.iter().filter(|row| row.whole);
-    document.list(whole.map(|row| in_words(row, report.margin)).collect());
+    document.list(whole.map(|row| row_sentence(row, report.margin)).collect());
     let means = rows.iter().filter(|row| row.whole).filter_map(|row| row.mean_ratio);
     let rounds = means.map(|ratio| ratio.rounds).filter(|rounds| *rounds >= FIRST_ROUND).min();
-    document.text(rounds.map_or(String::new(), mean_cost::caveat));
+    document.text(rounds.map_or(String::new(), mean_cost_caveat));
     if detail < Detail::Full {
         return;
     }
     let margin = percent(report.margin);
     let header =
         ["task and metric", "B − A", "verdict", "by mean cost", "σ", &format!("rounds for {margin}")];
-    let cheapest = cheapest(rows);
-    let cells = |(at, row): (usize, &Row)| {
+    let cheapest = least_noisy(rows);
+    let cells = |(at, row): (usize, &PairRow)| {
         // Both variants, B first, in the task of the row or in all of them.
         let task = report.record.tasks.iter().position(|task| task.id.to_string() == row.task);
-        made_of(Source::of(task, [1, 0]), cells(row, report.margin, cheapest == Some(at)))
+        made_of(Source::of(task, [1, 0]), row_cells(row, report.margin, cheapest == Some(at)))
     };
     document.table(Table::figures(header).with(rows.iter().enumerate().map(cells)));
     let intervals = match rows.iter().any(|row| row.ratio.provisional) {
@@ -54,12 +60,12 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
         "Differences are those of B over A in a typical round, with {intervals}. By mean cost is the sum over all rounds of \
          B over that of A, with a 95% interval from {FIRST_ROUND} rounds on. σ is the spread of the log ratio within \
          rounds; the last column is the number of rounds that finds a difference of {margin} in four of five runs. {}",
-        cheapest.map_or(String::new(), |at| answer(&rows[at]))
+        cheapest.map_or(String::new(), |at| least_noisy_words(&rows[at]))
     ));
 }
 
-fn in_words(row: &Row, margin: f64) -> String {
-    let (value, interval) = difference(row, margin);
+fn row_sentence(row: &PairRow, margin: f64) -> String {
+    let (value, interval) = difference_lines(row, margin);
     let interval = if row.ratio.rounds < 2 { String::new() } else { format!(" [{interval}]") };
     let told = format!("{value}{interval}{}", row.left_out());
     let up = row.ratio.value > 1.0;
@@ -84,45 +90,44 @@ fn in_words(row: &Row, margin: f64) -> String {
     };
     // Of fewer rounds the mean has no interval: the table alone shows it.
     let mean = row.mean_ratio.filter(|ratio| ratio.rounds >= FIRST_ROUND);
-    let mean =
-        mean.map_or(String::new(), |ratio| format!(" By mean cost: {}.", mean_cost::difference(&ratio)));
+    let mean = mean.map_or(String::new(), |ratio| format!(" By mean cost: {}.", describe_mean_ratio(&ratio)));
     format!("By {} in a typical round: {found}.{mean}", row.metric.id)
 }
 
-fn answer(row: &Row) -> String {
+fn least_noisy_words(row: &PairRow) -> String {
     let rounds = row.rounds.map_or(String::new(), |rounds| format!(": {}", plural(rounds, "round")));
     format!("Least noisy: {} of {}{rounds}.", row.metric.id, row.task)
 }
 
 /// The row with the least spread that is not nothing: a spread of 0 is the resolution of a clock.
-fn cheapest(rows: &[Row]) -> Option<usize> {
+fn least_noisy(rows: &[PairRow]) -> Option<usize> {
     let spreads = rows.iter().enumerate().filter_map(|(at, row)| Some((row.sigma.filter(|s| *s > 0.0)?, at)));
     spreads.min_by(|x, y| x.0.total_cmp(&y.0)).map(|(_, at)| at).filter(|_| rows.len() > 1)
 }
 
-fn cells(row: &Row, margin: f64, cheapest: bool) -> Vec<Cell> {
+fn row_cells(row: &PairRow, margin: f64, cheapest: bool) -> Vec<Cell> {
     let rounds = row.sigma.map_or("–".to_string(), |_| rounds_needed(row.rounds));
     let sigma = Cell::from(row.sigma.map_or("–".to_string(), percent)).strong_if(cheapest);
-    let (difference, interval) = difference(row, margin);
+    let (difference, interval) = difference_lines(row, margin);
     row![
         format!("{} {}", row.task, row.metric.id),
         Cell::two(difference, format!("{interval}{}", row.left_out())),
         row.finding.words(Some(row.ratio), row.metric.direction, margin),
-        row.mean_ratio.map_or("–".into(), |ratio| mean_cost::difference_cell(&ratio)),
+        row.mean_ratio.map_or("–".into(), |ratio| mean_ratio_cell(&ratio)),
         sigma,
         rounds,
     ]
 }
 
 /// The same for programs; null where there are not two variants.
-pub fn json(report: &Report) -> Value {
+pub fn pair_json(report: &Report) -> Value {
     let [a, b] = report.record.variants.as_slice() else { return Value::Null };
-    let row = |row: &Row| {
+    let row = |row: &PairRow| {
         json!({
             "task": row.task,
             "metric": row.metric.id,
             "ratio_b_to_a": row.ratio,
-            "mean_ratio_b_to_a": row.mean_ratio.as_ref().map(mean_cost::json),
+            "mean_ratio_b_to_a": row.mean_ratio.as_ref().map(mean_ratio_json),
             "verdict": row.finding,
             "sigma_of_log_ratio": row.sigma,
             "rounds_for_margin": row.rounds,
@@ -136,17 +141,114 @@ pub fn json(report: &Report) -> Value {
     })
 }
 
+/// Metrics compared besides the requested ones. CPU time often varies least.
+const COST_METRICS: [&str; 2] = ["system", "total_cpu"];
+/// Tasks that are listed one by one; of more, only all together.
+const MAX_TASKS_LISTED: usize = 4;
+
+/// One metric of one task, or of all.
+#[derive(Debug)]
+pub struct PairRow {
+    /// The task, or how many all are.
+    pub task: String,
+    /// Whether that is all the work.
+    pub whole: bool,
+    /// The metric.
+    pub metric: MetricSpec,
+    /// B over A in a typical round.
+    pub ratio: Ratio,
+    /// The mean of B over that of A; none where the tasks have no total.
+    pub mean_ratio: Option<MeanRatio>,
+    /// What that says.
+    pub finding: Finding,
+    /// The spread of d. None under three rounds.
+    pub sigma: Option<f64>,
+    /// Rounds that find the margin in four of five runs. None where 400 do not.
+    pub rounds: Option<usize>,
+    /// Rounds without a ratio, because a value is zero.
+    pub excluded: usize,
+}
+
+impl PairRow {
+    /// `; 2 of 10 rounds left out: a value is zero`.
+    pub fn left_out(&self) -> String {
+        match self.excluded {
+            0 => String::new(),
+            some => {
+                let all = plural(some + self.ratio.rounds, "round");
+                format!("; {some} of {all} left out: a value is zero")
+            }
+        }
+    }
+}
+
+/// The comparison of the two variants by each of these metrics and by [`COST_METRICS`]. Empty unless the run has exactly two.
+pub fn pair_rows<'a>(record: &RunRecord, asked: impl Iterator<Item = &'a str>, margin: f64) -> Vec<PairRow> {
+    if record.variants.len() != 2 {
+        return vec![];
+    }
+    let ids = distinct(asked.chain(COST_METRICS));
+    let mut columns: Vec<_> =
+        ids.into_iter().map(|id| rows_of_metric(record, id, margin).into_iter()).collect();
+    // Order rows by task, then by metric, because readers ask about tasks.
+    let most = columns.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
+    (0..most).flat_map(|_| columns.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()).collect()
+}
+
+fn rows_of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<PairRow> {
+    let Some(grid) = Grid::of(record, id) else { return vec![] };
+    let metric = &grid.metric;
+    let has_all = |values: &[Vec<f64>]| values.iter().all(|variant| variant.iter().any(|v| !v.is_nan()));
+    let mut tasks = grid.comparable_tasks();
+    tasks.retain(|task| has_all(&grid.values[*task]));
+    let one = |task: String, pairs: LogRatios, whole: bool, values: Option<&[Vec<f64>]>| {
+        let mean_ratio = values.and_then(|values| MeanRatio::of(&values[0], &values[1]));
+        Some(PairRow { mean_ratio, ..pair_row((task, whole), metric, pairs, margin)? })
+    };
+    let mut rows = Vec::new();
+    if tasks.len() > 1 {
+        let totals = grid.totals(&tasks);
+        let pairs = log_ratios_of_tasks(&grid, &tasks, totals.as_ref());
+        rows.extend(one(format!("ALL {} tasks", tasks.len()), pairs, true, totals.as_deref()));
+    }
+    if tasks.len() <= MAX_TASKS_LISTED {
+        let alone = tasks.len() == 1;
+        let of_task = tasks.iter().filter_map(|task| {
+            let (task, values) = (&grid.tasks[*task], &grid.values[*task]);
+            one(task.id.to_string(), log_ratios(&values[0], &values[1]), alone, Some(values))
+        });
+        rows.extend(of_task);
+    }
+    rows
+}
+
+/// One row, without the ratio of the means; none without a round that has both.
+pub fn pair_row(
+    (task, whole): (String, bool),
+    metric: &MetricSpec,
+    pairs: LogRatios,
+    margin: f64,
+) -> Option<PairRow> {
+    let LogRatios { d, excluded } = pairs;
+    let narrow = Centre::of(&d)?.narrow;
+    // A clock that mostly sees no difference at all has no spread to plan with.
+    let sigma = spread(&d).filter(|_| median(&d.iter().map(|d| d.abs()).collect::<Vec<_>>()) != Some(0.0));
+    let ratio = Ratio::of(d)?;
+    let finding = Finding::of(Some(ratio), Some(narrow), margin);
+    let rounds = sigma.and_then(|sigma| rounds_for(sigma, margin));
+    let metric = metric.clone();
+    Some(PairRow { task, metric, ratio, mean_ratio: None, finding, sigma, rounds, excluded, whole })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pair::row;
-    use fsarena_core::{metric, record::MetricSpec};
-    use fsarena_stats::ratio::LogRatios;
+    use fsarena_core::metric;
 
     fn told(metric: &str, d: Vec<f64>, excluded: usize) -> String {
         let def = metric::find(metric).unwrap();
         let info = MetricSpec::from(&def.spec);
-        in_words(&row(("ALL".into(), true), &info, LogRatios { d, excluded }, 0.01).unwrap(), 0.01)
+        row_sentence(&pair_row(("ALL".into(), true), &info, LogRatios { d, excluded }, 0.01).unwrap(), 0.01)
     }
 
     #[test]

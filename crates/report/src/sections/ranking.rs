@@ -1,30 +1,33 @@
-//! The ranking of all variants.
+//! The ranking of all variants, and how many rounds it takes to decide inconclusive comparisons.
 
+use super::{Chapter, Detail, Document, Report, Section};
 use crate::document::{Cell, Source, Table, made_of, row};
 use crate::number::{percent, plural, three};
-use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::words::interval;
+use crate::words::{interval, rounds_needed};
+use crate::{charts::ChartContext, charts::differences::paired_differences};
+use fsarena_stats::power::{rounds_for, spread};
 use fsarena_stats::ranking::{Ranked, Ranking};
+use fsarena_stats::ratio::Ratio;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// The ranking of all variants.
-pub const SECTION: Section = Section::new(Chapter::Data, add);
+pub const RANKING: Section = Section::new(Chapter::Data, add_ranking);
 
 /// The table, where there are more than two variants or the user weighs tasks; in brief only in the latter case.
-fn add(document: &mut Document, report: &Report, detail: Detail) {
+fn add_ranking(document: &mut Document, report: &Report, detail: Detail) {
     let weighed = !report.weights.is_empty();
     // Of two variants whose tasks weigh the same the answer says it all.
     let told = |ranking: &&Ranking| weighed || (detail >= Detail::Full && ranking.variants.len() > 2);
     let Some(ranking) = report.ranking().filter(told) else { return };
     document.heading(3, format!("Ranking, by {}", ranking.metric));
     let header = ["variant", "to the best", "group", "rank", "without one task", "best again"];
-    let rows = ranking.variants.iter().map(|ranked| row(report, ranking, ranked));
+    let rows = ranking.variants.iter().map(|ranked| variant_row(report, ranking, ranked));
     document.table(Table::figures(header).with(rows));
-    document.text(legend(ranking));
+    document.text(ranking_legend(ranking));
 }
 
-fn row(report: &Report, ranking: &Ranking, ranked: &Ranked) -> Vec<Cell> {
+fn variant_row(report: &Report, ranking: &Ranking, ranked: &Ranked) -> Vec<Cell> {
     let result = &ranking.comparison.variants[ranked.variant];
     let letters = if ranking.comparison.provisional() { "?" } else { &result.letters };
     let ranks = match ranked.ranks {
@@ -46,19 +49,19 @@ fn row(report: &Report, ranking: &Ranking, ranked: &Ranked) -> Vec<Cell> {
     made_of(Source::of(None, both), cells)
 }
 
-fn legend(ranking: &Ranking) -> String {
+fn ranking_legend(ranking: &Ranking) -> String {
     format!(
         "The figure is the geometric mean over {} tasks, {}. Variants in the same group do not differ significantly. Ranks \
          hold for all variants at once (95%, {}). Without one task: the ratio when any single task is left out. Best \
          again: how often the variant is first when rounds are resampled.",
         ranking.weights.len(),
-        weighing(ranking),
+        weights_words(ranking),
         plural(ranking.rounds, "complete round"),
     )
 }
 
 /// `equal weight for every task`, `untar with weight 3 and every other task with weight 1`.
-fn weighing(ranking: &Ranking) -> String {
+fn weights_words(ranking: &Ranking) -> String {
     if ranking.even() {
         return "equal weight for every task".into();
     }
@@ -68,7 +71,7 @@ fn weighing(ranking: &Ranking) -> String {
 }
 
 /// For programs; null where nothing is ranked.
-pub fn json(report: &Report) -> Value {
+pub fn ranking_json(report: &Report) -> Value {
     let Some(ranking) = report.ranking() else { return Value::Null };
     let variant = |ranked: &Ranked| {
         let result = &ranking.comparison.variants[ranked.variant];
@@ -87,4 +90,36 @@ pub fn json(report: &Report) -> Value {
         "rounds": ranking.rounds,
         "variants": ranking.variants.iter().map(variant).collect::<Vec<_>>(),
     })
+}
+
+/// What it takes to decide the rest.
+pub const ROUNDS_NEEDED: Section = Section::full(Chapter::Method, add_rounds_needed);
+
+/// A table of the comparisons that are open, and of how many rounds would find the difference that matters.
+fn add_rounds_needed(document: &mut Document, report: &Report, _: Detail) {
+    let margin = percent(report.margin);
+    let open = |d| Ratio::of(d).filter(|ratio| !ratio.separated());
+    let all = paired_differences(&ChartContext::new(report));
+    let open: Vec<_> = all.into_iter().filter_map(|series| Some((open(series.d.clone())?, series))).collect();
+    if open.is_empty() {
+        return;
+    }
+    let so_far = match open.iter().any(|(ratio, _)| ratio.provisional) {
+        true => "so far, range of the rounds if fewer than 8, else 95% interval",
+        false => "so far, 95% interval",
+    };
+    let rows = open.into_iter().map(|(ratio, series)| {
+        let sigma = spread(&series.d).filter(|sigma| *sigma > 0.0);
+        let needed = |sigma| rounds_needed(rounds_for(sigma, report.margin));
+        let rounds = sigma.map_or("requires 3 rounds".to_string(), needed);
+        let cells = row![series.label, interval(ratio), sigma.map_or("–".into(), percent), rounds];
+        made_of(series.source, cells)
+    });
+    document.heading(3, "Rounds needed for the rest");
+    let header = ["inconclusive", so_far, "spread of a round", &format!("rounds that find {margin}")];
+    document.table(Table::figures(header).with(rows));
+    document.text(format!(
+        "With the spread so far, that number of rounds finds a difference of {margin}, the margin of this run, in four of \
+         five runs."
+    ));
 }

@@ -1,9 +1,8 @@
 //! The data path of each task: page cache, device or mixed.
 
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use super::{Chapter, Detail, Document, Report, Section};
 use crate::{matrix, number::plural};
 use fsarena_core::metric::DataPath;
-use fsarena_core::observations::Grid;
 use fsarena_stats::analyse::{TaskMedians, medians};
 use serde_json::{Value, json};
 
@@ -13,16 +12,17 @@ const SHARE: &str = "device_share";
 const REACHES: [DataPath; 3] = [DataPath::Cache, DataPath::Mixed, DataPath::Device];
 
 /// The data path of each task.
-pub const SECTION: Section = Section::full(Chapter::Method, add);
+pub const DATA_PATH: Section = Section::full(Chapter::Method, add_data_path);
 
 /// A line for each label, with the tasks that have it.
-fn add(document: &mut Document, report: &Report, _: Detail) {
+fn add_data_path(document: &mut Document, report: &Report, _: Detail) {
     let Some(shares) = Grid::of(&report.record, SHARE).map(|grid| medians(&grid)) else { return };
     let names = report.record.names();
     let reaches = |task: &TaskMedians| task.variants.iter().map(|share| share.map(DataPath::of)).collect();
     let tasks: Vec<_> = shares.iter().map(|task| (task.task.id.to_string(), reaches(task))).collect();
     // Where a table has a cell for each block size and thread count, its cells say which; here stands how many.
-    let line = if report.analyses.first().is_some_and(matrix::fits) { counted } else { listed };
+    let line =
+        if report.analyses.first().is_some_and(matrix::is_matrix) { count_figures } else { list_tasks };
     let lines: Vec<String> = REACHES.into_iter().filter_map(|reach| line(&tasks, reach, &names)).collect();
     if lines.is_empty() {
         return;
@@ -37,13 +37,18 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
 }
 
 /// `cache: untar (xfs device), touch`.
-fn listed(tasks: &[(String, Vec<Option<DataPath>>)], reach: DataPath, names: &[&str]) -> Option<String> {
-    let named: Vec<String> = tasks.iter().filter_map(|(task, of)| named(task, of, reach, names)).collect();
+fn list_tasks(tasks: &[(String, Vec<Option<DataPath>>)], reach: DataPath, names: &[&str]) -> Option<String> {
+    let named: Vec<String> =
+        tasks.iter().filter_map(|(task, of)| task_with_exceptions(task, of, reach, names)).collect();
     (!named.is_empty()).then(|| format!("{}: {}", reach.label(), named.join(", ")))
 }
 
 /// `device: 52 of 54 figures (ext4 26, xfs 26)`.
-fn counted(tasks: &[(String, Vec<Option<DataPath>>)], reach: DataPath, names: &[&str]) -> Option<String> {
+fn count_figures(
+    tasks: &[(String, Vec<Option<DataPath>>)],
+    reach: DataPath,
+    names: &[&str],
+) -> Option<String> {
     let known = tasks.iter().flat_map(|(_, of)| of.iter().flatten()).count();
     let of_variant = |variant: usize| tasks.iter().filter(|(_, of)| of[variant] == Some(reach)).count();
     let variants = names.iter().enumerate().filter(|(variant, _)| of_variant(*variant) > 0);
@@ -56,7 +61,12 @@ fn counted(tasks: &[(String, Vec<Option<DataPath>>)], reach: DataPath, names: &[
 
 /// The task where this label is that of most variants, with the variants that have another; of equally many the label that
 /// comes first.
-fn named(task: &str, of: &[Option<DataPath>], reach: DataPath, names: &[&str]) -> Option<String> {
+fn task_with_exceptions(
+    task: &str,
+    of: &[Option<DataPath>],
+    reach: DataPath,
+    names: &[&str],
+) -> Option<String> {
     let count = |reach: DataPath| of.iter().filter(|own| **own == Some(reach)).count();
     let most = REACHES.into_iter().rev().max_by_key(|reach| count(*reach))?;
     if most != reach || count(reach) == 0 {
@@ -70,7 +80,7 @@ fn named(task: &str, of: &[Option<DataPath>], reach: DataPath, names: &[&str]) -
 }
 
 /// The same for programs: each task, each variant.
-pub fn json(report: &Report) -> Value {
+pub fn data_path_json(report: &Report) -> Value {
     let Some(shares) = Grid::of(&report.record, SHARE).map(|grid| medians(&grid)) else { return Value::Null };
     let task = |task: &TaskMedians| {
         let variant = |(share, variant): (&Option<f64>, &str)| {
@@ -92,9 +102,9 @@ mod tests {
         use DataPath::{Cache, Device};
         let tasks = [("a".into(), vec![Some(Device), Some(Cache)]), ("b".into(), vec![Some(Device), None])];
         let names = ["ext4", "raw"];
-        assert_eq!(counted(&tasks, Device, &names).unwrap(), "device: 2 of 3 figures (ext4 2)");
-        assert_eq!(counted(&tasks, Cache, &names).unwrap(), "cache: 1 of 3 figures (raw 1)");
-        assert_eq!(counted(&tasks, DataPath::Mixed, &names), None);
+        assert_eq!(count_figures(&tasks, Device, &names).unwrap(), "device: 2 of 3 figures (ext4 2)");
+        assert_eq!(count_figures(&tasks, Cache, &names).unwrap(), "cache: 1 of 3 figures (raw 1)");
+        assert_eq!(count_figures(&tasks, DataPath::Mixed, &names), None);
     }
 
     #[test]
@@ -102,10 +112,10 @@ mod tests {
         use DataPath::{Cache, Device, Mixed};
         let names = ["a", "b", "c"];
         let of = [Some(Cache), Some(Device), Some(Cache)];
-        assert_eq!(named("untar", &of, Cache, &names), Some("untar (b device)".into()));
-        assert_eq!(named("untar", &of, Device, &names), None);
+        assert_eq!(task_with_exceptions("untar", &of, Cache, &names), Some("untar (b device)".into()));
+        assert_eq!(task_with_exceptions("untar", &of, Device, &names), None);
         let equal = [Some(Mixed), Some(Device), None];
-        assert_eq!(named("untar", &equal, Mixed, &names), Some("untar (b device)".into()));
-        assert_eq!(named("untar", &[None, None, None], Cache, &names), None);
+        assert_eq!(task_with_exceptions("untar", &equal, Mixed, &names), Some("untar (b device)".into()));
+        assert_eq!(task_with_exceptions("untar", &[None, None, None], Cache, &names), None);
     }
 }

@@ -1,15 +1,15 @@
 //! Where the load ran with several numbers of clients: the law that each variant follows, where it saturates and peaks.
 
+use super::{Chapter, Detail, Document, Report, Section};
 use crate::document::{Source, made_of};
 use crate::scaling::curves::Curves;
-use crate::scaling::words::{self, grounds, overview};
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::scaling::{grounds, misfit_sentence, overview};
 
 /// How throughput scales with clients.
-pub const SECTION: Section = Section::new(Chapter::Answer, add);
+pub const SCALING: Section = Section::new(Chapter::Answer, add_scaling);
 
 /// A table with a row for each curve; nothing where the clients do not vary.
-fn add(document: &mut Document, report: &Report, detail: Detail) {
+fn add_scaling(document: &mut Document, report: &Report, detail: Detail) {
     let Some(run) = Curves::shown(&report.record) else { return };
     let curves = run.analysed(report.record.plan.seed);
     document.heading(3, format!("How {} scales with clients", run.metric.id));
@@ -25,7 +25,7 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
     }
     document.table(table);
     let misfit =
-        |(_, one): &(usize, _)| words::misfit(one).map(|words| format!("{}: {words}", one.series.name));
+        |(_, one): &(usize, _)| misfit_sentence(one).map(|words| format!("{}: {words}", one.series.name));
     document.list(curves.iter().filter_map(misfit).collect());
     let rest = run.left_out().map_or(String::new(), |words| format!(" {words}"));
     document.text(format!("{}{rest}", grounds(curves.iter().map(|(_, one)| one))));

@@ -1,10 +1,10 @@
 //! Every variant over all tasks: to the best by total and by geometric mean, by each metric.
 
-use super::tasks::row;
+use super::tasks::ratio_row;
+use super::{Chapter, Detail, Document, Report, Section};
 use crate::document::{Cell, Table, labelled};
-use crate::mean_cost;
-use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::{charts::standing, number::plural, seen::Seen, typical, words::label as task_label};
+use crate::figures::{fewest_rounds, has_mean_interval, mean_cost_caveat, mean_cost_row, typical_cell};
+use crate::{charts::ChartContext, charts::standing, number::plural, words::label as task_label};
 use fsarena_core::sample::Direction;
 use fsarena_stats::{analyse::Analysis, comparison::Comparison};
 
@@ -12,20 +12,20 @@ use fsarena_stats::{analyse::Analysis, comparison::Comparison};
 const BRIEF: (usize, usize) = (8, 4);
 
 /// The most tasks of an only variant that a screen holds.
-const TASKS: usize = 21;
+const MAX_TASKS: usize = 21;
 
 /// How the variants stand.
-pub const SECTION: Section = Section::new(Chapter::Answer, add);
+pub const STANDING: Section = Section::new(Chapter::Answer, add_standing);
 
 /// A table, below a dot plot where there are charts; nothing where no two variants compare.
-fn add(document: &mut Document, report: &Report, detail: Detail) {
+fn add_standing(document: &mut Document, report: &Report, detail: Detail) {
     if detail == Detail::Charts {
-        document.charts(standing::charts(&Seen::of(report)));
+        document.charts(standing::charts(&ChartContext::new(report)));
     }
     let mut columns = columns(report);
     let Some(first) = columns.first().map(|(_, comparison, _)| *comparison) else {
         if detail == Detail::Brief {
-            alone(document, report);
+            add_only_variant(document, report);
         }
         return;
     };
@@ -38,9 +38,9 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
         labelled(report.record.name(*variant), cells)
     });
     document.table(Table::figures(header).with(rows));
-    if let Some(rounds) = mean_cost::fewest_rounds(first).filter(|_| mean_cost::has_enough_rounds(first)) {
+    if let Some(rounds) = fewest_rounds(first).filter(|_| has_mean_interval(first)) {
         let of_two = !report.pair().is_empty(); // The next section has the caveat.
-        let caveat = if of_two { String::new() } else { format!(" {}", mean_cost::caveat(rounds)) };
+        let caveat = if of_two { String::new() } else { format!(" {}", mean_cost_caveat(rounds)) };
         document.text(format!(
             "Ratios are those of a typical round, and mean is the ratio of mean cost.{caveat}"
         ));
@@ -49,20 +49,20 @@ fn add(document: &mut Document, report: &Report, detail: Detail) {
 }
 
 /// The figures of a run's only variant, a row for each task and a column for each metric.
-fn alone(document: &mut Document, report: &Report) {
+fn add_only_variant(document: &mut Document, report: &Report) {
     let analyses = report.analyses.iter().filter(|analysis| !analysis.tasks.is_empty());
     let analyses: Vec<&Analysis> = analyses.take(BRIEF.1).collect();
     let [variant] = report.record.variants.as_slice() else { return };
     let Some(first) = analyses.first() else { return };
     let header =
         std::iter::once(variant.name.as_str()).chain(analyses.iter().map(|one| one.metric.id.as_str()));
-    let rows = first.tasks.iter().take(TASKS).map(|task| {
+    let rows = first.tasks.iter().take(MAX_TASKS).map(|task| {
         let at = report.record.task(&task.task.id);
-        let of = |one: &&Analysis| at.map(|at| typical::cell(&one.grid.values[at][0], one.metric.unit));
+        let of = |one: &&Analysis| at.map(|at| typical_cell(&one.grid.values[at][0], one.metric.unit));
         labelled(task_label(&task.task), analyses.iter().map(|one| on_a_line(&of(one).unwrap_or_default())))
     });
     document.table(Table::figures(header).with(rows));
-    not_shown(document, first.tasks.len().saturating_sub(TASKS), "more task");
+    not_shown(document, first.tasks.len().saturating_sub(MAX_TASKS), "more task");
 }
 
 fn not_shown(document: &mut Document, rest: usize, what: &str) {
@@ -88,13 +88,13 @@ fn columns(report: &Report) -> Vec<(String, &Comparison, Vec<Cell>)> {
         let part = if overall.tasks < overall.of { format!(" ({})", overall.scope()) } else { String::new() };
         let mut own: Vec<(String, &Comparison, Vec<Cell>)> = compared
             .map(|(what, comparison)| {
-                (format!("{what}{name}{part}"), comparison, row(String::new(), comparison, unit, None))
+                (format!("{what}{name}{part}"), comparison, ratio_row(String::new(), comparison, unit, None))
             })
             .collect();
         let main = overall.main();
-        if !own.is_empty() && mean_cost::has_enough_rounds(&main.comparison) {
+        if !own.is_empty() && has_mean_interval(&main.comparison) {
             let title = format!("mean {name}{part}");
-            own.insert(1, (title.clone(), &main.comparison, mean_cost::row(title, main, unit)));
+            own.insert(1, (title.clone(), &main.comparison, mean_cost_row(title, main, unit)));
         }
         columns.extend(own);
     }

@@ -1,13 +1,13 @@
 //! Tails: the latencies of all rounds together, to see and not to compare.
 
+use super::{Chapter, Detail, Document, Report, Section};
 use crate::document::{Cell, Source, Table, labelled, made_of};
-use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::{number::with_unit, words::label};
 use fsarena_core::{latency::Latencies, sample::Unit};
 use serde_json::{Value, json};
 
 /// The latencies of all rounds together.
-pub const SECTION: Section = Section::full(Chapter::Data, add);
+pub const TAILS: Section = Section::full(Chapter::Data, add_tails);
 
 /// The columns: a share of the requests, its heading, and its name in JSON.
 const SHARES: [(f64, &str, &str); 5] = [
@@ -18,25 +18,25 @@ const SHARES: [(f64, &str, &str); 5] = [
     (0.9999, "99.99%", "p9999_ns"),
 ];
 /// The most rows of a report. JSON has all.
-const ROWS: usize = 48;
+const MAX_ROWS: usize = 48;
 
-fn add(document: &mut Document, report: &Report, _: Detail) {
+fn add_tails(document: &mut Document, report: &Report, _: Detail) {
     let all = &report.record.latencies;
     if all.is_empty() {
         return;
     }
     let header =
         ["task and variant", "requests"].into_iter().chain(SHARES.map(|one| one.1)).chain(["longest"]);
-    let rows = all.iter().take(ROWS).map(|((task, variant), of)| {
+    let rows = all.iter().take(MAX_ROWS).map(|((task, variant), of)| {
         let name = format!("{}: {}", label(&report.record.tasks[*task]), report.record.name(*variant));
-        let longest = of.quantile(1.0).map_or(String::new(), in_words);
+        let longest = of.quantile(1.0).map_or(String::new(), time_words);
         let quantiles = SHARES.iter().map(|(share, ..)| quantile(of, *share));
         let figures = std::iter::once(of.count().to_string()).chain(quantiles).chain([longest]);
         let row = labelled(name, figures.map(Cell::from));
         made_of(Source::of(Some(*task), [*variant]), row)
     });
     document.heading(3, "Latency of all rounds together");
-    let rest = match all.len().saturating_sub(ROWS) {
+    let rest = match all.len().saturating_sub(MAX_ROWS) {
         0 => String::new(),
         rest => format!(" {rest} more rows are in the JSON report."),
     };
@@ -47,14 +47,14 @@ fn add(document: &mut Document, report: &Report, _: Detail) {
     document.table(Table::figures(header).with(rows));
 }
 
-fn in_words(ns: u64) -> String {
+fn time_words(ns: u64) -> String {
     with_unit(ns as f64, Unit::Nanoseconds)
 }
 
 /// A quantile, where ten requests lie beyond it.
 fn quantile(of: &Latencies, share: f64) -> String {
     match of.quantile(share) {
-        Some(ns) if known(of, share) => in_words(ns),
+        Some(ns) if known(of, share) => time_words(ns),
         _ => "—".into(),
     }
 }
@@ -64,7 +64,7 @@ fn known(of: &Latencies, share: f64) -> bool {
 }
 
 /// The same as JSON.
-pub fn json(report: &Report) -> Value {
+pub fn tails_json(report: &Report) -> Value {
     let record = &report.record;
     let one = |((task, variant), of): (&(usize, usize), &Latencies)| {
         let mut value = json!({

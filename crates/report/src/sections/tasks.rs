@@ -1,24 +1,25 @@
-//! The tables of tasks: each variant's ratio to the best, and its interval.
+//! The tables of the data: each task, all that was measured summed over the tasks of a round, and where all samples are.
 
-use crate::document::{Cell, Source, Table, labelled};
+use super::{Chapter, Detail, Document, Report, Section};
+use crate::document::{Cell, Part, Source, Table, labelled};
+use crate::figures::{
+    fewest_rounds, mean_cost_row, medians_legend, typical_cells, unseen_stalls, value_or_dash,
+};
 use crate::matrix::{self, ALIKE};
-use crate::mean_cost;
 use crate::number::{self, plural};
-use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::typical::{self, absolute};
 use crate::words::label;
-use fsarena_core::observations::MetricSeries;
-use fsarena_core::{record::RunRecord, sample::Unit};
+use fsarena_core::sample::{Fold, Unit};
+use fsarena_core::{metric::reading, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, TaskAnalysis, analyse};
 use fsarena_stats::comparison::{Comparison, VariantResult};
-use fsarena_stats::mean_ratio::FIRST_ROUND;
-use fsarena_stats::simulate::parallel;
+use fsarena_core::observations::{ReadingTotal, reading_totals};
+use fsarena_stats::{mean_ratio::FIRST_ROUND, simulate::parallel};
 
 /// The tables of tasks.
-pub const SECTION: Section = Section::new(Chapter::Data, add);
+pub const TASKS: Section = Section::new(Chapter::Data, add_tasks);
 
 /// A table for each metric, and the medians behind it; nothing in brief, unless nothing was measured.
-fn add(document: &mut Document, report: &Report, detail: Detail) {
+fn add_tasks(document: &mut Document, report: &Report, detail: Detail) {
     if detail < Detail::Full && !report.record.samples.is_empty() {
         return;
     }
@@ -38,35 +39,36 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, fir
             false => format!("No task has a value of {}.", analysis.metric.id),
         });
     }
-    if matrix::fits(analysis) {
-        return matrix::add(document, &report.record, analysis);
+    if matrix::is_matrix(analysis) {
+        return matrix::add_medians(document, &report.record, analysis);
     }
-    let of_task =
-        |task: &TaskAnalysis| row(label(&task.task), &task.comparison, unit, record.task(&task.task.id));
+    let of_task = |task: &TaskAnalysis| {
+        ratio_row(label(&task.task), &task.comparison, unit, record.task(&task.task.id))
+    };
     let mut rows: Vec<Vec<Cell>> = analysis.tasks().map(of_task).collect();
     if let Some(overall) = &analysis.overall {
         let total = overall.total.as_ref().map(|total| (overall.name.to_uppercase(), total));
         for (name, all) in total.into_iter().chain([("GEOMETRIC MEAN".into(), &overall.geometric)]) {
             let title = format!("{name} of {}", overall.scope());
-            rows.push(row(title, &all.comparison, unit, None));
+            rows.push(ratio_row(title, &all.comparison, unit, None));
         }
         if overall.main().comparison.compares() {
             let title = format!("MEAN {} over rounds", overall.name);
-            rows.push(mean_cost::row(title, overall.main(), unit));
+            rows.push(mean_cost_row(title, overall.main(), unit));
         }
     }
     rows.extend(analysis.tasks.iter().filter(|task| !task.task.in_totals).map(of_task));
     rows.extend(first.then(|| usable_space(record)).flatten());
-    document.table(Table::figures(header(record, "task")).with(rows));
+    document.table(Table::figures(variant_header(record, "task")).with(rows));
     if first {
-        document.text(legend(analysis));
+        document.text(ratio_legend(analysis));
     }
-    document.list(left_out(record, analysis));
+    document.list(left_out_values(record, analysis));
 }
 
 /// The medians behind the ratios, in their unit.
 fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
-    if matrix::fits(analysis) {
+    if matrix::is_matrix(analysis) {
         return; // The tables above are of medians.
     }
     let (record, unit) = (&report.record, analysis.metric.unit);
@@ -74,45 +76,46 @@ fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
         analysis.tasks.iter().filter_map(|task| Some((&task.task, record.task(&task.task.id)?))).collect();
     let mut rows = parallel(tasks.len(), |row| {
         let (task, at) = tasks[row as usize];
-        labelled(label(task), typical::cells(&analysis.grid.values[at], unit, Some(at)))
+        labelled(label(task), typical_cells(&analysis.grid.values[at], unit, Some(at)))
     });
     if let Some(overall) = &analysis.overall
         && let Some(total) = &overall.total
     {
-        rows.push(labelled(overall.name.to_uppercase(), typical::cells(&total.values, unit, None)));
+        rows.push(labelled(overall.name.to_uppercase(), typical_cells(&total.values, unit, None)));
     }
     if !rows.is_empty() {
         document.heading(4, format!("{}: medians over rounds", analysis.metric.id));
-        document.table(Table::figures(header(record, "task")).with(rows));
-        document.text(typical::words(&report.analyses));
+        document.table(Table::figures(variant_header(record, "task")).with(rows));
+        document.text(medians_legend(&report.analyses));
     }
 }
 
 /// A header with a column for each variant.
-pub fn header(record: &RunRecord, first: &str) -> Vec<String> {
+pub fn variant_header(record: &RunRecord, first: &str) -> Vec<String> {
     std::iter::once(first).chain(record.names()).map(String::from).collect()
 }
 
 /// A row of one task, or of all: each figure is made of its variant's samples and, as a ratio, of those of the best.
-pub fn row(title: String, comparison: &Comparison, unit: Unit, task: Option<usize>) -> Vec<Cell> {
+pub fn ratio_row(title: String, comparison: &Comparison, unit: Unit, task: Option<usize>) -> Vec<Cell> {
     let figure = |variant: usize| {
         let best = comparison.best().filter(|_| comparison.variants[variant].ratio.is_some());
-        cell(comparison, variant, unit).made_of(Source::of(task, std::iter::once(variant).chain(best)))
+        ratio_cell_of(comparison, variant, unit)
+            .made_of(Source::of(task, std::iter::once(variant).chain(best)))
     };
     labelled(title, (0..comparison.variants.len()).map(figure))
 }
 
 /// `1.12` over `1.10–1.14`, with a mark where it does not differ significantly from the best; for the best `1.00` over its
 /// median.
-fn cell(comparison: &Comparison, variant: usize, unit: Unit) -> Cell {
+fn ratio_cell_of(comparison: &Comparison, variant: usize, unit: Unit) -> Cell {
     let result = &comparison.variants[variant];
     if comparison.best() == Some(variant) && comparison.order.len() > 1 {
         // Of variants with exactly the same values none stands out.
         let alone = comparison.leader() == Some(variant);
         let mark = if comparison.provisional() { "?" } else { "" };
-        return Cell::two("1.00", absolute(result.median, unit)).mark(mark).strong_if(alone);
+        return Cell::two("1.00", value_or_dash(result.median, unit)).mark(mark).strong_if(alone);
     }
-    let Some(ratio) = result.ratio else { return absolute(result.median, unit).into() };
+    let Some(ratio) = result.ratio else { return value_or_dash(result.median, unit).into() };
     let mark = match comparison.provisional() || ratio.provisional {
         true => "?",
         false if comparison.tied().contains(&variant) => ALIKE,
@@ -129,20 +132,20 @@ fn usable_space(record: &RunRecord) -> Option<Vec<Cell>> {
     let task = analysis.tasks.first()?;
     let number = record.task(&task.task.id);
     let figure = |(variant, result): (usize, &VariantResult)| {
-        let cell = Cell::from(absolute(result.median, analysis.metric.unit));
+        let cell = Cell::from(value_or_dash(result.median, analysis.metric.unit));
         cell.made_of(Source::of(number, [variant])).strong_if(task.comparison.best() == Some(variant))
     };
     let figures = task.comparison.variants.iter().enumerate().map(figure);
     Some(labelled("Usable space, of the device", figures))
 }
 
-fn legend(analysis: &Analysis) -> String {
+fn ratio_legend(analysis: &Analysis) -> String {
     if analysis.tasks.iter().all(|task| task.comparison.order.len() < 2) {
         return "Each figure is the median over rounds.".into();
     }
     let first = "Each figure is the ratio to the best variant of its row in a typical round (Hodges–Lehmann, within \
                  rounds); the best shows its median.";
-    let mean = mean_over_rounds(analysis);
+    let mean = mean_row_legend(analysis);
     if analysis.provisional() {
         return format!(
             "{first} Below it is the range of the rounds. ? marks provisional figures: fewer than 8 rounds give no exact \
@@ -157,18 +160,18 @@ fn legend(analysis: &Analysis) -> String {
 }
 
 /// What the row of means is, with a space before it; nothing where it is not there.
-fn mean_over_rounds(analysis: &Analysis) -> String {
+fn mean_row_legend(analysis: &Analysis) -> String {
     let all = analysis.overall.as_ref().map(|overall| &overall.main().comparison);
-    let Some(rounds) = all.and_then(mean_cost::fewest_rounds) else { return String::new() };
+    let Some(rounds) = all.and_then(fewest_rounds) else { return String::new() };
     format!(
         " The row MEAN is the ratio of mean cost, the sum over all rounds divided by that of the best variant. It counts \
          every slow round, and has an interval from {FIRST_ROUND} rounds on; {}.",
-        mean_cost::unseen(rounds)
+        unseen_stalls(rounds)
     )
 }
 
 /// Notes on values that the figures leave out.
-fn left_out(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
+fn left_out_values(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
     let rounds = analysis.overall.iter().flat_map(|overall| overall.main().left_out.iter().enumerate());
     let of_total = rounds.filter(|(_, rounds)| **rounds > 0).map(|(variant, rounds)| {
         let (rounds, name) = (plural(*rounds, "round"), record.name(variant));
@@ -179,4 +182,57 @@ fn left_out(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
     let of_ratios =
         (zeros > 0).then(|| format!("{} left out of ratios: a value is zero", plural(zeros, "pair")));
     of_total.chain(of_ratios).collect()
+}
+
+/// The metrics to show, in this order. They are derived from the summed readings, so that a quotient is a quotient of
+/// sums.
+const TOTAL_METRICS: [&str; 15] = [
+    "elapsed",
+    "synced",
+    "user",
+    "system",
+    "cpu_utilization",
+    "background_cpu",
+    "iowait_ns",
+    reading::WRITTEN,
+    reading::DEVICE_WRITTEN,
+    "write_amplification",
+    reading::DEVICE_READ,
+    reading::DEVICE_FLUSHES,
+    "pressure_io_full_ns",
+    "pressure_cpu_some_ns",
+    reading::PEAK_MEMORY,
+];
+
+/// What the work cost.
+pub const TOTALS: Section = Section::full(Chapter::Data, add_totals);
+
+/// The table: the median over rounds of the sum over the tasks in the totals.
+fn add_totals(document: &mut Document, report: &Report, _: Detail) {
+    let record = &report.record;
+    let totals = of(record, &TOTAL_METRICS);
+    let largest: Vec<&str> =
+        totals.iter().filter(|total| total.fold == Fold::Max).map(|total| total.id).collect();
+    let largest = match &largest[..] {
+        [] => String::new(),
+        ids => format!(" {} is the largest of any task.", ids.join(", ")),
+    };
+    let row = |ReadingTotal { id, unit, values, .. }: ReadingTotal| labelled(id, typical_cells(&values, unit, None));
+    let rows: Vec<Vec<Cell>> = totals.into_iter().map(row).collect();
+    if !rows.is_empty() {
+        document.heading(3, "Cost of all tasks");
+        document.text(format!("Medians over rounds of the sum over all tasks.{largest}"));
+        document.table(Table::figures(variant_header(record, "over all tasks")).with(rows));
+        document.text(medians_legend(&report.analyses));
+    }
+}
+
+/// All samples.
+pub const SAMPLES: Section = Section::full(Chapter::Data, add_samples);
+
+fn add_samples(document: &mut Document, report: &Report, _: Detail) {
+    let (count, id) = (plural(report.record.samples.len(), "sample"), &report.record.id);
+    document.heading(3, "Samples");
+    let words = format!("{count}; `fsarena report {id} --format csv` prints them all.");
+    document.parts.push(Part::Samples(words));
 }

@@ -1,8 +1,7 @@
-//! What casts doubt on the figures: failures, unequal conditions, disturbances.
+//! What casts doubt on the figures: failures, unequal conditions, disturbances; and remarks.
 
-use super::notes::{gathered, gathered_where};
+use super::{Chapter, Detail, Document, Report, Section};
 use crate::number::{percent, plural};
-use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::few_of;
 use fsarena_core::event::{MEANWHILE, Note, NoteKind, Outcome};
 use fsarena_core::observations::{Grid, never_steady};
@@ -11,28 +10,28 @@ use fsarena_stats::comparison::median;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Warnings.
-pub const SECTION: Section = Section::new(Chapter::Answer, add);
+pub const WARNINGS: Section = Section::new(Chapter::Answer, add_warnings);
 
 /// Failures, fairness, drops, and tasks that began on a busy machine; in brief the most important of each, whole.
-fn add(document: &mut Document, report: &Report, detail: Detail) {
+fn add_warnings(document: &mut Document, report: &Report, detail: Detail) {
     let record = &report.record;
-    let disturbances = drops(record).chain(unsteady(record)).chain(timeouts(record));
-    let disturbances = disturbances.chain(carried_over(report)).collect();
+    let disturbances = dropped_rounds(record).chain(unsteady_loads(record)).chain(busy_tasks(record));
+    let disturbances = disturbances.chain(carry_over_sentence(report)).collect();
     let told = [
         ("Failed", failures(record)),
-        ("Is the comparison fair?", fairness(record)),
+        ("Is the comparison fair?", fairness_notes(record)),
         ("Disturbances", disturbances),
     ];
     if detail >= Detail::Full {
         return told.into_iter().for_each(|(title, items)| document.titled_list(title, items));
     }
-    let to_do = gathered_where(record, Note::asks_the_user);
+    let to_do = notes_where(record, Note::asks_the_user);
     let groups: Vec<Vec<String>> = told.into_iter().map(|(_, items)| items).chain([to_do]).collect();
-    document.titled_list("Warnings", in_brief(groups));
+    document.titled_list("Warnings", first_of_each(groups));
 }
 
 /// The first of each group, the groups and their items by importance, and how many more there are.
-fn in_brief(groups: Vec<Vec<String>>) -> Vec<String> {
+fn first_of_each(groups: Vec<Vec<String>>) -> Vec<String> {
     /// The most items of one group.
     const MOST: usize = 3;
     let all: usize = groups.iter().map(Vec::len).sum();
@@ -43,16 +42,16 @@ fn in_brief(groups: Vec<Vec<String>>) -> Vec<String> {
 }
 
 /// What makes the comparison unfair: what favours single variants first.
-fn fairness(record: &RunRecord) -> Vec<String> {
+fn fairness_notes(record: &RunRecord) -> Vec<String> {
     let of = |one: bool| {
-        gathered_where(record, |note| note.kind == NoteKind::Fairness && note.variant.is_some() == one)
+        notes_where(record, |note| note.kind == NoteKind::Fairness && note.variant.is_some() == one)
     };
     [of(true), of(false)].concat()
 }
 
 /// Variants that left the run and cells that failed, with the words of what failed.
 fn failures(record: &RunRecord) -> Vec<String> {
-    let mut items = gathered(record, NoteKind::VariantFailed);
+    let mut items = notes_of_kind(record, NoteKind::VariantFailed);
     for cell in &record.cells {
         if let Outcome::Failed { why, .. } = &cell.outcome {
             let name = record.name(cell.variant);
@@ -66,7 +65,7 @@ fn failures(record: &RunRecord) -> Vec<String> {
 }
 
 /// Every dropped round with its reason.
-fn drops(record: &RunRecord) -> impl Iterator<Item = String> {
+fn dropped_rounds(record: &RunRecord) -> impl Iterator<Item = String> {
     record.notes_of(NoteKind::Dropped).map(|(round, note)| {
         let round = round.map_or(String::new(), |round| format!("round {} ", round + 1));
         format!("{round}dropped: {}", note.text)
@@ -74,7 +73,7 @@ fn drops(record: &RunRecord) -> impl Iterator<Item = String> {
 }
 
 /// That loads drifted as they ran: which ones, and how to find their steady state.
-fn unsteady(record: &RunRecord) -> Option<String> {
+fn unsteady_loads(record: &RunRecord) -> Option<String> {
     let cells = never_steady(record);
     let longest = cells.iter().filter_map(|(task, variant)| load_seconds(record, *task, *variant));
     let longest = longest.reduce(f64::max);
@@ -97,7 +96,7 @@ fn load_seconds(record: &RunRecord, task: usize, variant: usize) -> Option<f64> 
 }
 
 /// That the variant before matters to the primary metric, and how much.
-fn carried_over(report: &Report) -> Option<String> {
+fn carry_over_sentence(report: &Report) -> Option<String> {
     let metric = &report.analyses.first()?.metric;
     let carry = report.carry_over().filter(|carry| carry.significant)?;
     let size = percent(carry.change.abs());
@@ -111,7 +110,7 @@ fn carried_over(report: &Report) -> Option<String> {
 }
 
 /// How many tasks began on a busy machine, by variant, and which processes kept it busy.
-fn timeouts(record: &RunRecord) -> Option<String> {
+fn busy_tasks(record: &RunRecord) -> Option<String> {
     let (mut by_variant, mut processes) = (BTreeMap::<&str, usize>::new(), BTreeMap::<&str, usize>::new());
     for (_, note) in record.notes_of(NoteKind::IdleTimeout) {
         *by_variant.entry(note.variant.as_deref().unwrap_or("no variant")).or_default() += 1;
@@ -136,6 +135,45 @@ fn timeouts(record: &RunRecord) -> Option<String> {
     })
 }
 
+/// Remarks.
+pub const REMARKS: Section = Section::full(Chapter::Method, add_remarks);
+
+fn add_remarks(document: &mut Document, report: &Report, _: Detail) {
+    let kinds = [NoteKind::Remark, NoteKind::Unavailable];
+    let remarks = kinds.into_iter().flat_map(|kind| notes_of_kind(&report.record, kind));
+    document.titled_list("Remarks", remarks.collect());
+}
+
+/// Notes of one kind; those that say the same of several variants become one.
+pub fn notes_of_kind(record: &RunRecord, kind: NoteKind) -> Vec<String> {
+    notes_where(record, |note| note.kind == kind)
+}
+
+/// The same of the notes that `keep` chooses.
+pub fn notes_where(record: &RunRecord, keep: impl Fn(&Note) -> bool) -> Vec<String> {
+    let mut seen: Vec<(&Note, Vec<&str>)> = Vec::new();
+    for (_, note) in record.notes.iter().filter(|(_, note)| keep(note)) {
+        let same =
+            |other: &Note| (&other.text, &other.fix, &other.task) == (&note.text, &note.fix, &note.task);
+        let at = seen.iter().position(|(other, _)| same(other)).unwrap_or(seen.len());
+        if at == seen.len() {
+            seen.push((note, vec![]));
+        }
+        let variants = &mut seen[at].1;
+        variants.extend(note.variant.as_deref().filter(|variant| !variants.contains(variant)));
+    }
+    seen.into_iter().map(|(note, variants)| note_sentence(note, &variants)).collect()
+}
+
+fn note_sentence(note: &Note, variants: &[&str]) -> String {
+    let mut subject = vec![variants.join(", ")];
+    subject.extend(note.task.clone());
+    subject.retain(|word| !word.is_empty());
+    let subject = if subject.is_empty() { String::new() } else { format!("{}: ", subject.join(", ")) };
+    let fix = note.fix.as_ref().map_or(String::new(), |fix| format!(" (remedy: {fix})"));
+    format!("{subject}{}{fix}", note.text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,11 +183,11 @@ mod tests {
         let long =
             "a sentence of a note that is far longer than two lines of a terminal have room for ".repeat(4);
         let group = |name: &str, count: usize| (0..count).map(|at| format!("{name} {at}, {long}")).collect();
-        let shown = in_brief(vec![group("failed", 1), group("unfair", 5), vec![], group("to do", 4)]);
+        let shown = first_of_each(vec![group("failed", 1), group("unfair", 5), vec![], group("to do", 4)]);
         assert!(shown[0].starts_with("failed 0") && shown[1].starts_with("unfair 0"), "{shown:#?}");
         assert!(shown[..7].iter().all(|item| item.ends_with(&long)), "{shown:#?}");
         assert_eq!(shown[7..], ["and 3 lesser notes in the whole report"]);
-        assert_eq!(in_brief(vec![vec!["one".into()]]), ["one"]);
+        assert_eq!(first_of_each(vec![vec!["one".into()]]), ["one"]);
     }
 
     #[test]
@@ -160,6 +198,6 @@ mod tests {
             Note::new(NoteKind::Fairness, "lazy").variant("ext4"),
         ];
         record.notes = notes.map(|note| (None, note)).into();
-        assert_eq!(fairness(&record), ["ext4: lazy", "all alike"]);
+        assert_eq!(fairness_notes(&record), ["ext4: lazy", "all alike"]);
     }
 }

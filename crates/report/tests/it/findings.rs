@@ -1,6 +1,6 @@
 //! Findings of a published matrix and of a small one with replicates, in each format.
 
-use fsarena_report::{findings::page, page::Page};
+use fsarena_report::{document::Page, findings::page};
 use fsarena_stats::matrix::analyse;
 use fsarena_stats::matrix::cells::{Matrix, Row};
 

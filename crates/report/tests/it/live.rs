@@ -5,7 +5,7 @@ use fsarena_core::cell::{Cell, TaskId, TaskInfo, WorkloadPlan};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::sample::{Readings, Sample};
 use fsarena_core::{metric::reading, record::RunRecord, state::RunState};
-use fsarena_report::live::{Intervals, View};
+use fsarena_report::live::{Intervals, RunView};
 use serde_json::{Value, json};
 
 struct Run {
@@ -26,7 +26,7 @@ impl Run {
     }
 
     fn view(&self) -> Value {
-        json!(View::of(&self.state, &self.intervals))
+        json!(RunView::of(&self.state, &self.intervals))
     }
 
     /// A round in which the one task of ext4 and of xfs has these readings.

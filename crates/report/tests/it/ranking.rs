@@ -4,7 +4,7 @@ use crate::fixture::{self, run};
 use fsarena_core::host::{IMAGES, Storage};
 use fsarena_core::record::RunRecord;
 use fsarena_report::report::{self, Asked, Report};
-use fsarena_report::{exporters, ranking::check_weights};
+use fsarena_report::{exporters, report::check_weights};
 use serde_json::{Value, json};
 
 fn ranking(record: RunRecord, weights: &[(&str, f64)]) -> Value {

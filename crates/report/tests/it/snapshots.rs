@@ -5,16 +5,16 @@ use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::plan::{Backing, Emulator, GuestPlan};
 use fsarena_core::published::{Published, parse};
 use fsarena_core::record::RunRecord;
-use fsarena_report::compare::{Compared, compare_all, compare_published, compare_samples};
+use fsarena_report::compare::{ComparisonReport, compare_all, compare_published, compare_samples};
 use fsarena_report::error::Error;
 use fsarena_report::report::Report;
 use fsarena_report::{
-    document::terminal::Screen, exporters, import::parse as parse_samples, page::Page, published,
+    document::Page, document::terminal::Screen, exporters, import::parse as parse_samples, published,
 };
 
 const FIVE: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
 
-fn compare_runs(a: &RunRecord, b: &RunRecord, metric: &str) -> Result<Compared, Error> {
+fn compare_runs(a: &RunRecord, b: &RunRecord, metric: &str) -> Result<ComparisonReport, Error> {
     compare_all(&[a.clone(), b.clone()], metric)
 }
 
@@ -34,7 +34,7 @@ fn shown(page: &Page, format: &str) -> String {
     String::from_utf8(out).unwrap()
 }
 
-fn said(compared: &Compared, format: &str) -> String {
+fn said(compared: &ComparisonReport, format: &str) -> String {
     let mut out = Vec::new();
     compared.page().write(format, Screen::default(), &mut out).unwrap();
     String::from_utf8(out).unwrap()
@@ -262,7 +262,7 @@ fn a_run_beside_published_figures() {
 
 #[test]
 fn published_figures_are_shown_with_their_own_totals() {
-    let page = published::show(&figures()[0]).unwrap();
+    let page = published::published_page(&figures()[0]).unwrap();
     insta::assert_snapshot!("show_term", shown(&page, "term"));
     insta::assert_snapshot!("show_json", shown(&page, "json"));
 }
@@ -272,7 +272,7 @@ fn the_shipped_figures_fit_the_terminal() {
     let numbered = (1..=21).map(|task| (format!("{task:03}"), format!("task-{task}")));
     let tasks = numbered.chain([("mkfs".into(), "mkfs".into())]).collect();
     for set in parse("piszcz", include_str!("../../../../studies/piszcz/published.csv"), &tasks).unwrap() {
-        let text = shown(&published::show(&set).unwrap(), "term");
+        let text = shown(&published::published_page(&set).unwrap(), "term");
         assert!(widest(&text) <= 100, "{} {text}", widest(&text));
         // The sum that awk makes of the 21 figures of ext2.
         assert_eq!(text.contains("359.81 s"), set.set == "II", "{text}");

@@ -1,13 +1,13 @@
 //! Two runs or more beside each other, or one beside published figures, as `fsarena compare` does it.
 
-use super::answer::{Answer, all, find, impossible};
-use crate::state::{Shared, State};
+use super::{PageResult, find_run, impossible, query_values};
+use crate::server::{Shared, State};
 use crate::templates::{self, Message};
-use crate::{folder::Found, renderer::Made};
+use crate::{folder::FoundRun, renderer::RenderedPage};
 use axum::response::{Html, IntoResponse};
 use axum::{extract::Query, http::StatusCode};
 use fsarena_core::{names::distinct, published::Published, record::RunRecord, study::STUDIES};
-use fsarena_report::compare::{Compared, compare_all, compare_published};
+use fsarena_report::compare::{ComparisonReport, compare_all, compare_published};
 use fsarena_report::html::{self, Fragment};
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ const MOST: usize = 12;
 const PUBLISHED: &str = "published:";
 
 /// `?run=A&run=B…&metric=M`: the first is what the others are compared with; B alone may be `published:NAME`.
-pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> Answer {
-    let mut ids: Vec<String> = distinct(all(&query, "run").map(String::from));
+pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> PageResult {
+    let mut ids: Vec<String> = distinct(query_values(&query, "run").map(String::from));
     if !(2..=MOST).contains(&ids.len()) {
         let words = format!("Choose two to {MOST} runs of the list to compare; these are {}.", ids.len());
         return Err(Message::new(StatusCode::BAD_REQUEST, words));
@@ -26,9 +26,9 @@ pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> A
     let published = published(&mut ids)?;
     let mut runs = vec![];
     for id in ids {
-        runs.push(find(&state, id).await?);
+        runs.push(find_run(&state, id).await?);
     }
-    let metric = all(&query, "metric").next().map(String::from);
+    let metric = query_values(&query, "metric").next().map(String::from);
     let states: Vec<_> = runs.iter().map(|found| (&found.id, &found.stamp)).collect();
     let name = published.as_ref().map(Published::name);
     let (shows, bytes) = (
@@ -70,11 +70,16 @@ fn sets() -> Result<Vec<Published>, String> {
     Ok(sets)
 }
 
-fn make(shared: &Arc<Shared>, runs: &[Found], published: Option<&Published>, metric: Option<String>) -> Made {
-    let read = |found: &Found| fsarena_store::read(&found.run).map_err(|error| error.to_string());
+fn make(
+    shared: &Arc<Shared>,
+    runs: &[FoundRun],
+    published: Option<&Published>,
+    metric: Option<String>,
+) -> RenderedPage {
+    let read = |found: &FoundRun| fsarena_store::read(&found.run).map_err(|error| error.to_string());
     let records: Vec<RunRecord> = runs.iter().map(read).collect::<Result<_, _>>()?;
     let metric = metric.unwrap_or_else(|| (shared.analysis.metric)(&records[0].plan));
-    let compared: Compared = match published {
+    let compared: ComparisonReport = match published {
         Some(published) => compare_published(&records[0], published, &metric),
         None => compare_all(&records, &metric),
     }

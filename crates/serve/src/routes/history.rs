@@ -1,15 +1,15 @@
 //! A metric over the runs of a study, with its changes.
 
-use super::answer::{Answer, all, blocking, impossible, unreadable};
-use crate::renderer::{LARGEST_LISTED, Made};
-use crate::state::{Shared, State};
+use super::{PageResult, blocking, impossible, query_values, unreadable};
+use crate::renderer::{LARGEST_LISTED, RenderedPage};
+use crate::server::{Shared, State};
 use crate::templates::{self, Message};
-use crate::{overview::Overview, wanted::in_query};
+use crate::{list_query::in_query, overview::Overview};
 use axum::response::{Html, IntoResponse};
 use axum::{extract::Query, http::StatusCode};
 use fsarena_core::names::distinct;
 use fsarena_report::document::{Document, Part};
-use fsarena_report::history::{Asked, MOST, history, reference};
+use fsarena_report::history::{HistoryQuery, MAX_RUNS, history, reference};
 use fsarena_report::html::{self, Fragment};
 use std::sync::Arc;
 
@@ -17,21 +17,21 @@ use std::sync::Arc;
 const NONE: &str = "none";
 
 /// `?study=S&variant=A&metric=M&reference=R`; what is not given is chosen, and the page says what.
-pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> Answer {
+pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> PageResult {
     let shared = state.0.clone();
     let listed = blocking(move || shared.overviews.list(&shared.folder)).await?.map_err(unreadable)?;
-    let given = |name| all(&query, name).next().map(String::from);
+    let given = |name| query_values(&query, name).next().map(String::from);
     let none = || Message::new(StatusCode::NOT_FOUND, "Found no run with a history in this folder.");
     let study = given("study").or_else(|| most_common(&listed)).ok_or_else(none)?;
     let runs: Vec<Arc<Overview>> =
-        listed.iter().filter(|run| can_be_followed(run, &study)).take(MOST).cloned().collect();
+        listed.iter().filter(|run| can_be_followed(run, &study)).take(MAX_RUNS).cloned().collect();
     let variants = distinct(runs.iter().flat_map(|run| run.summary.variants.iter().cloned()));
     let variant = given("variant").or_else(|| variants.first().cloned()).ok_or_else(none)?;
     let main = runs.first().and_then(|run| run.plan.as_ref()).map(|plan| (state.analysis.metric)(plan));
     let metric = given("metric").or(main).unwrap_or_else(|| "elapsed".into());
     let chosen = || reference(&variant, runs.iter().map(|run| run.summary.variants.as_slice()));
     let reference = given("reference").or_else(chosen).filter(|name| *name != NONE);
-    let asked = Asked { study, metric, variant, reference };
+    let asked = HistoryQuery { study, metric, variant, reference };
     let studies = studies(&listed);
     let states: Vec<_> = runs.iter().map(|run| (&run.found.id, &run.found.stamp)).collect();
     let shows = format!("history {asked:?} {studies:?} {states:?}");
@@ -74,10 +74,10 @@ fn link_runs(document: &mut Document, runs: &[Arc<Overview>]) {
 
 fn make(
     shared: &Shared,
-    asked: Asked,
+    asked: HistoryQuery,
     runs: &[Arc<Overview>],
     (studies, variants): (Vec<String>, Vec<String>),
-) -> Made {
+) -> RenderedPage {
     let (mut points, mut unknown) = (vec![], None);
     for run in runs {
         match shared.points.get(&run.found, &asked) {

@@ -1,9 +1,9 @@
 //! A run in progress, as it goes on.
 
-use super::answer::{Answer, blocking, failed, find, impossible};
-use crate::state::{Shared, State};
+use super::{PageResult, blocking, failed, find_run, impossible};
+use crate::server::{Shared, State};
 use crate::templates::{self, Message};
-use crate::{feed::Feed, folder::Found};
+use crate::{feed::Feed, folder::FoundRun};
 use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -15,8 +15,8 @@ use std::{collections::VecDeque, convert::Infallible, sync::Arc};
 use tokio::sync::watch;
 
 /// The page; its script listens to [`events`].
-pub async fn page(state: State, Path(id): Path<String>) -> Answer {
-    let found = find(&state, id).await?;
+pub async fn page(state: State, Path(id): Path<String>) -> PageResult {
+    let found = find_run(&state, id).await?;
     let work = move || {
         let plan = found.run.plan().ok();
         let question = plan.map_or(String::new(), |plan| plan.question);
@@ -27,8 +27,8 @@ pub async fn page(state: State, Path(id): Path<String>) -> Answer {
 
 /// Server-sent events: `told` for every event of the run's log, `state` for how it stands after it, `end` when nothing
 /// more will come. Their ids are offsets in the log, so that a client that reconnects with its last id gets the rest.
-pub async fn events(state: State, Path(id): Path<String>, headers: HeaderMap) -> Answer {
-    let found = find(&state, id).await?;
+pub async fn events(state: State, Path(id): Path<String>, headers: HeaderMap) -> PageResult {
+    let found = find_run(&state, id).await?;
     if found.run.event_log().metadata().is_ok_and(|log| log.len() > LARGEST_LOG) {
         let words = format!(
             "Its event log has more than {} MiB, which this page does not follow.",
@@ -52,7 +52,7 @@ pub async fn events(state: State, Path(id): Path<String>, headers: HeaderMap) ->
 const LARGEST_LOG: u64 = 256 << 20;
 
 /// A run before its first event, and by what its variants compare.
-fn beginning(shared: &Arc<Shared>, found: &Found) -> fsarena_store::Result<(RunRecord, Intervals)> {
+fn beginning(shared: &Arc<Shared>, found: &FoundRun) -> fsarena_store::Result<(RunRecord, Intervals)> {
     let plan = found.run.plan()?;
     let metric = (shared.analysis.metric)(&plan);
     let variants = matrix::expand(&plan);
@@ -70,7 +70,7 @@ struct Listener {
     /// What it has yet to be sent.
     ready: VecDeque<Event>,
     /// Whether it was sent anything yet.
-    greeted: bool,
+    has_sent: bool,
     ended: bool,
 }
 
@@ -79,7 +79,7 @@ fn messages(
     changed: watch::Receiver<u64>,
     last: Option<u64>,
 ) -> impl Stream<Item = Result<Event, Infallible>> {
-    let listener = Listener { feed, changed, last, ready: VecDeque::new(), greeted: false, ended: false };
+    let listener = Listener { feed, changed, last, ready: VecDeque::new(), has_sent: false, ended: false };
     stream::unfold(listener, |mut listener| async move {
         loop {
             if let Some(message) = listener.ready.pop_front() {
@@ -88,13 +88,13 @@ fn messages(
             if listener.ended {
                 return None;
             }
-            if (listener.greeted || !listener.feed.is_caught_up())
+            if (listener.has_sent || !listener.feed.is_caught_up())
                 && listener.changed.changed().await.is_err()
             {
                 return None;
             }
             if listener.feed.is_caught_up() {
-                listener.greeted = true;
+                listener.has_sent = true;
                 listener.hear();
             }
         }

@@ -2,8 +2,8 @@
 
 use fsarena_core::record::RunRecord;
 use fsarena_probe::trace::Profile;
+use fsarena_report::document::Page;
 use fsarena_report::document::{Document, Part};
-use fsarena_report::page::Page;
 use fsarena_run::again::Choice;
 use fsarena_sys::{kernel::SysRoot, process};
 use serde_json::json;

@@ -3,8 +3,8 @@
 use crate::failure::{Failure, usage};
 use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::record::RunRecord;
-use fsarena_report::functions::{self, Sampled, counted, flame};
-use fsarena_report::page::Page;
+use fsarena_report::document::Page;
+use fsarena_report::functions::{self, FunctionSamples, counted_instructions};
 use fsarena_run::{Consumer, again};
 use fsarena_stats::comparison::median;
 use fsarena_store::RunDir;
@@ -28,21 +28,21 @@ pub fn profile(
         let run = &record.id;
         return usage(format!("run {run} did not count instructions; profile a run with --on exact"));
     }
-    let (task, counted) = counted(record, task)?;
+    let (task, counted_instructions) = counted_instructions(record, task)?;
     let mut variants = record.variants.clone();
-    variants.retain(|variant| counted.contains_key(&variant.name));
+    variants.retain(|variant| counted_instructions.contains_key(&variant.name));
     let names: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
     let mut profiles = again::stacks(&record.plan, variants, &task, runs, progress)?;
     let sampled = |variant: String| {
         let stacks = profiles.remove(&variant)?.stacks.into_iter().filter(|stack| stack.frames != [USER]);
-        Some(Sampled {
-            instructions: counted.get(&variant).and_then(|values| median(values)).unwrap_or(0.0),
+        Some(FunctionSamples {
+            instructions: counted_instructions.get(&variant).and_then(|values| median(values)).unwrap_or(0.0),
             stacks: stacks.map(|stack| (stack.frames, stack.samples)).collect(),
             variant,
         })
     };
-    let variants: Vec<Sampled> = names.into_iter().filter_map(sampled).collect();
+    let variants: Vec<FunctionSamples> = names.into_iter().filter_map(sampled).collect();
     let dir = RunDir::find(runs, what)?.path().join(DIR);
-    let pictures = flame::draw(&dir, &task.to_string(), &variants)?;
+    let pictures = functions::write_flame_graphs(&dir, &task.to_string(), &variants)?;
     Ok(functions::page(&record.id, &task.to_string(), &variants, &pictures))
 }

@@ -153,7 +153,7 @@ pub struct Args {
     #[arg(long, visible_alias = "randseed", value_name = "N", default_value_t = 1, help_heading = "Output")]
     pub seed: u64,
     /// Format on standard output
-    #[arg(long, default_value = "term", value_parser = fsarena_report::page::FORMATS, help_heading = "Output")]
+    #[arg(long, default_value = "term", value_parser = fsarena_report::document::PAGE_FORMATS, help_heading = "Output")]
     pub format: String,
     /// Print no progress
     #[arg(long, short, help_heading = "Output")]

@@ -7,7 +7,7 @@ use crate::{commands::report, flags::known_metric, output, progress::Progress};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::{cell::Variant, matrix, number::plural, plan::Plan};
-use fsarena_report::ranking::check_weights;
+use fsarena_report::report::check_weights;
 use fsarena_run::{Consumer, Request, check, execute, executor::Fatal, preflight::Check, try_options};
 use fsarena_stats::judge::meaning;
 use fsarena_store::RunDir;

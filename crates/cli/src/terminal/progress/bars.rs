@@ -2,7 +2,7 @@
 
 use super::{lines, ticker::Ticker};
 use crate::terminal::screen::{self, Place};
-use fsarena_report::live::View;
+use fsarena_report::live::RunView;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::sync::Arc;
 use textwrap::{Options, WordSeparator, WordSplitter};
@@ -70,7 +70,7 @@ impl Bars {
     }
 
     /// Shows how the run stands.
-    pub fn draw(&mut self, view: &View) {
+    pub fn draw(&mut self, view: &RunView) {
         if view.ended.is_some() {
             return self.clear();
         }
@@ -146,7 +146,7 @@ fn style(template: &str) -> ProgressStyle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_report::live::{Intervals, Row};
+    use fsarena_report::live::{Intervals, VariantRow};
     use std::sync::atomic::{AtomicU16, Ordering};
     use std::time::{Duration, Instant};
     use std::{io::Result, sync::Mutex};
@@ -185,9 +185,11 @@ mod tests {
         let mut state = super::super::tests::state();
         state.round = Some(0);
         let intervals = Intervals::default();
-        let mut view = View::of(&state, &intervals);
+        let mut view = RunView::of(&state, &intervals);
         let row =
-            Row { variant: long.clone(), ratio: None, known: long.clone(), narrowing: "█".repeat(20) };
+            VariantRow {
+                variant: long.clone(), ratio: None, known: long.clone(), narrowing: "█".repeat(20)
+            };
         let rows = [row.clone(), row];
         (view.variants, view.phase) = (&rows, &long);
         bars.draw(&view);

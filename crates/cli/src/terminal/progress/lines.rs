@@ -3,7 +3,7 @@
 use fsarena_core::claim::ClaimOutcome;
 use fsarena_core::event::{Event, NoteKind};
 use fsarena_core::plan::{MOST_ROUNDS, StopPlan};
-use fsarena_report::live::{Claim, Row, View};
+use fsarena_report::live::{ClaimView, RunView, VariantRow};
 use std::collections::{HashMap, HashSet};
 
 /// Default width of a terminal, in columns.
@@ -44,7 +44,7 @@ impl Lines {
     }
 
     /// The lines to add after an event.
-    pub fn of(&mut self, event: &Event, view: &View) -> Vec<String> {
+    pub fn of(&mut self, event: &Event, view: &RunView) -> Vec<String> {
         match event {
             Event::Note(note) if note.kind == NoteKind::VariantFailed => {
                 self.new_notes(&view.words.failures, "")
@@ -66,7 +66,7 @@ impl Lines {
     }
 
     /// The line of a round in a log, unless the last one is too young.
-    fn round_done(&mut self, view: &View) -> Option<String> {
+    fn round_done(&mut self, view: &RunView) -> Option<String> {
         let last = self.round.map_or(f64::NEG_INFINITY, |(at, _)| at);
         let tells = !self.bars && view.told_at_s - last >= self.pause_s;
         self.round = Some((if tells { view.told_at_s } else { last }, tells));
@@ -74,7 +74,7 @@ impl Lines {
     }
 
     /// The claims that were decided just now, and in a log the open ones after the line of a round.
-    fn claims(&mut self, view: &View) -> Vec<String> {
+    fn claims(&mut self, view: &RunView) -> Vec<String> {
         let first = self.open.is_empty() && !view.claims.is_empty();
         let tells_open = self.round.is_some_and(|(_, told)| told);
         let mut lines = vec![];
@@ -98,7 +98,7 @@ impl Lines {
 }
 
 /// `, about 5 s left`; empty if the remaining time is unknown.
-pub fn left(view: &View) -> String {
+pub fn left(view: &RunView) -> String {
     let about = if view.at_most { "at most" } else { "about" };
     view.left_s.map_or(String::new(), |left| format!(", {about} {} left", duration(left)))
 }
@@ -127,12 +127,12 @@ pub fn expected(stop: &StopPlan) -> String {
 }
 
 /// `round 1/8`, or without the rounds that are planned where that is not known.
-pub fn round(view: &View, number: u32) -> String {
+pub fn round(view: &RunView, number: u32) -> String {
     let planned = view.planned.map_or(String::new(), |rounds| format!("/{rounds}"));
     format!("round {number}{planned}{}", if number <= view.warmup { " (warm-up)" } else { "" })
 }
 
-fn elapsed(view: &View) -> String {
+fn elapsed(view: &RunView) -> String {
     duration(view.told_at_s - view.begun_at_s.unwrap_or(view.told_at_s))
 }
 
@@ -146,13 +146,13 @@ fn duration(seconds: f64) -> String {
 }
 
 /// `  ext4/data=journal   1.50 [1.48–1.52] █▄▂▁`.
-pub fn variant(row: &Row) -> String {
+pub fn variant(row: &VariantRow) -> String {
     let line = format!("  {:NAME$} {:22} {}", shortened(&row.variant, NAME), row.known, row.narrowing);
     line.trim_end().chars().take(WIDTH).collect()
 }
 
 /// `  open −1.2% [−2.9%, +0.4%]  12 rounds █▄▂▁  untar.elapsed: xfs < ext4`: a long claim loses its middle.
-pub fn claim(Claim { standing, known, narrowing }: &Claim) -> String {
+pub fn claim(ClaimView { standing, known, narrowing }: &ClaimView) -> String {
     let mark = match standing.outcome {
         ClaimOutcome::Inconclusive => "open",
         outcome => outcome.name(),
@@ -184,7 +184,7 @@ mod tests {
         let outcome = ClaimOutcome::ALL.into_iter().find(|known| known.name() == outcome).unwrap();
         let (claim, open) = (claim.into(), outcome == ClaimOutcome::Inconclusive);
         let standing = ClaimStatus { claim, outcome, open, rounds: 12, provisional: false, effect };
-        super::claim(&Claim::of(&ClaimState { standing, widths: widths.to_vec() }))
+        super::claim(&ClaimView::of(&ClaimState { standing, widths: widths.to_vec() }))
     }
 
     #[test]
@@ -206,7 +206,7 @@ mod tests {
     fn a_log_has_a_line_of_a_round_at_most_every_ten_seconds() {
         let state = super::super::tests::state();
         let intervals = fsarena_report::live::Intervals::default();
-        let mut view = View::of(&state, &intervals);
+        let mut view = RunView::of(&state, &intervals);
         let mut told = |lines: &mut Lines| {
             let seconds = (0..25).map(f64::from).filter(|second| {
                 view.told_at_s = *second;
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_variant_is_one_line_of_eighty_columns() {
-        let row = |name: &str| Row {
+        let row = |name: &str| VariantRow {
             variant: name.into(),
             ratio: None,
             known: "1.50 [1.48–1.52]".into(),

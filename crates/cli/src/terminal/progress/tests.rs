@@ -2,7 +2,7 @@
 
 use super::lines::{self, Lines};
 use fsarena_core::{event::Event, plan::Plan, record::RunRecord, state::RunState};
-use fsarena_report::live::{Intervals, View};
+use fsarena_report::live::{Intervals, RunView};
 use fsarena_store::TimedEvent;
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ fn shown() -> Vec<Shown> {
         let TimedEvent { at, event } = serde_json::from_str(line).unwrap();
         state.apply(at, &event);
         intervals.see(&event, &state);
-        let view = View::of(&state, &intervals);
+        let view = RunView::of(&state, &intervals);
         let said = terminal.of(&event, &view).join("\n");
         let variants = view.variants.iter().map(lines::variant).collect();
         Shown { said, variants, page: json!(view), event }

@@ -1,8 +1,8 @@
 //! What the runs of a comparison are, what differs between them, and what their readers should know.
 
-use super::pair::{Pair, Side};
+use super::{ComparedRun, RunPair};
 use crate::document::{Cell, Document, Table, row};
-use crate::sections::{head, notes};
+use crate::sections::{head, warnings::notes_of_kind};
 use crate::words::{begun, each_host, label};
 use crate::{compare::answer::counted, number::plural};
 use fsarena_core::plan::{Backing, Emulator};
@@ -12,7 +12,7 @@ use fsarena_core::{event::NoteKind, record::RunRecord};
 const COLUMNS: usize = 4;
 
 /// The runs, their differences and their warnings. `letters` are what they are called.
-pub fn add(document: &mut Document, sides: &[&Side], pairs: &[Pair], letters: &[String]) {
+pub fn add(document: &mut Document, sides: &[&ComparedRun], pairs: &[RunPair], letters: &[String]) {
     document.table(machines(sides, letters));
     let warnings: Vec<String> =
         sides.iter().zip(letters).flat_map(|(side, letter)| warnings(side.record, letter)).collect();
@@ -36,7 +36,7 @@ pub fn add(document: &mut Document, sides: &[&Side], pairs: &[Pair], letters: &[
 }
 
 /// Facts of each run.
-fn machines(sides: &[&Side], letters: &[String]) -> Table {
+fn machines(sides: &[&ComparedRun], letters: &[String]) -> Table {
     let names =
         ["", "study", "begun", "machine", "kernel", "filesystems on", "scale", "rounds", "ended", "fsarena"];
     let mut rows: Vec<Vec<Cell>> = vec![names.into_iter().map(Cell::from).collect()];
@@ -49,7 +49,7 @@ fn machines(sides: &[&Side], letters: &[String]) -> Table {
             begun(&record.started),
             hostnames(record),
             kernels(record),
-            head::place(record),
+            head::describe_storage(record),
             record.plan.scale.name(),
             side.analysis.grid.rounds.len().to_string(),
             ended,
@@ -74,8 +74,8 @@ fn kernels(record: &RunRecord) -> String {
 
 /// What a reader of a run should know.
 fn warnings(record: &RunRecord, letter: &str) -> Vec<String> {
-    let mut items = notes::gathered(record, NoteKind::VariantFailed);
-    items.extend(notes::gathered(record, NoteKind::Fairness));
+    let mut items = notes_of_kind(record, NoteKind::VariantFailed);
+    items.extend(notes_of_kind(record, NoteKind::Fairness));
     let count = |kind: NoteKind| record.notes_of(kind).count();
     let counted = [
         (count(NoteKind::Dropped), "round", "dropped because something disturbed them"),
@@ -87,9 +87,9 @@ fn warnings(record: &RunRecord, letter: &str) -> Vec<String> {
 }
 
 /// Tasks and variants of only one of two runs, which cannot be compared.
-pub fn left_out(pair: &Pair, [a, b]: [&str; 2]) -> Vec<String> {
-    let variants = |side: &Side| side.record.names().into_iter().map(String::from).collect();
-    let tasks = |side: &Side| side.analysis.tasks.iter().map(|task| label(&task.task)).collect();
+pub fn left_out(pair: &RunPair, [a, b]: [&str; 2]) -> Vec<String> {
+    let variants = |side: &ComparedRun| side.record.names().into_iter().map(String::from).collect();
+    let tasks = |side: &ComparedRun| side.analysis.tasks.iter().map(|task| label(&task.task)).collect();
     let mut items = vec![];
     let mut only = |what: &str, these: Vec<String>, others: Vec<String>, letter: &str| {
         let only: Vec<String> = these.into_iter().filter(|name| !others.contains(name)).collect();
@@ -107,15 +107,15 @@ pub fn left_out(pair: &Pair, [a, b]: [&str; 2]) -> Vec<String> {
 /// What the comparison of runs cannot tell from a difference of filesystems: all that changed with time, and where nothing
 /// else differs, that this alone is compared.
 /// Instructions depend on no machine: of those it is none.
-pub fn confounded(pairs: &[Pair]) -> Option<String> {
-    let counts = |pair: &Pair| match &pair.a.record.plan.device.backing {
+pub fn confounded(pairs: &[RunPair]) -> Option<String> {
+    let counts = |pair: &RunPair| match &pair.a.record.plan.device.backing {
         Backing::Guest(guest) => guest.emulator == Emulator::Exact,
         _ => false,
     };
     if pairs.iter().all(counts) {
         return None;
     }
-    let alike = |pair: &Pair| {
+    let alike = |pair: &RunPair| {
         let [a, b] = [pair.a.record, pair.b.record];
         a.variants == b.variants && differences(a, b).is_empty()
     };
@@ -160,7 +160,7 @@ pub fn differences(a: &RunRecord, b: &RunRecord) -> Vec<String> {
     differ("The scale of the work", a.plan.scale.name().into(), b.plan.scale.name().into());
     differ("The machine", hostnames(a), hostnames(b));
     differ("The kernel", kernels(a), kernels(b));
-    differ("What carries the filesystems", head::place(a), head::place(b));
+    differ("What carries the filesystems", head::describe_storage(a), head::describe_storage(b));
     if a.plan.workloads != b.plan.workloads {
         items.push("The settings of the workload differ: the work is not the same.".into());
     }

@@ -1,11 +1,15 @@
-//! The words of the headline.
+//! The words of the headline, and its clauses: whether the recommendation holds by mean cost too, and whether another metric
+//! favours another variant.
 
-use super::{Decision, comparative, cost, gain, of_what};
 use crate::number::{percent, plural};
+use crate::sections::decision::{Decision, comparative, cost, gain, of_what};
 use crate::words::{either, few_of, is_time, listed, listed_up_to};
-use fsarena_core::record::MetricSpec;
-use fsarena_core::sample::Direction;
-use fsarena_stats::{decision::Answer, regret::Cost};
+use fsarena_core::{record::MetricSpec, sample::Direction};
+use fsarena_stats::regret::{Cost, Regrets};
+use fsarena_stats::slow_rounds::slow_rounds;
+use fsarena_core::observations::{combine_tasks, references};
+use fsarena_stats::decision::Answer;
+use fsarena_stats::mean_ratio::MeanRatio;
 use serde_json::{Value, json};
 
 /// The most variants that the headline describes.
@@ -14,23 +18,23 @@ const MOST: usize = 3;
 impl Decision<'_> {
     /// `Use xfs: in a typical round 12% faster [8–15%] in total than the next, ext4.`
     pub fn headline(&self) -> String {
-        let by_mean = self.by_mean_cost();
-        let but = self.but().map_or(String::new(), |clause| format!(", {clause}"));
-        let sentence = self.sentence(if by_mean.is_some() { " for typical speed" } else { "" });
-        let by_mean = by_mean.map_or(String::new(), |clause| format!("; {clause}"));
-        format!("{sentence}{by_mean}{but}{}.", self.not_compared())
-    }
-
-    /// `; not compared: ext2 and ext3`, the variants that the budget did not hold.
-    fn not_compared(&self) -> String {
-        let names: Vec<String> = self.report.record.not_compared().into_iter().map(String::from).collect();
-        if names.is_empty() {
-            return String::new();
+        let by_mean_cost = self.by_mean_cost();
+        let mut headline = self.sentence(if by_mean_cost.is_some() { " for typical speed" } else { "" });
+        if let Some(clause) = by_mean_cost {
+            headline.push_str(&format!("; {clause}"));
         }
-        format!("; not compared: {}", listed_up_to(&names, MOST))
+        if let Some(clause) = self.favoured_by_other_metrics() {
+            headline.push_str(&format!(", {clause}"));
+        }
+        let names: Vec<String> = self.report.record.not_compared().into_iter().map(String::from).collect();
+        if !names.is_empty() {
+            // The budget did not hold these variants.
+            headline.push_str(&format!("; not compared: {}", listed_up_to(&names, MOST)));
+        }
+        headline + "."
     }
 
-    /// The headline without its clauses. `aim` follows the recommended variants, where the mean cost recommends others.
+    /// The headline without its clauses. `aim` follows the recommended variants if the mean cost recommends others.
     fn sentence(&self, aim: &str) -> String {
         let over = self.measure();
         match &self.answer {
@@ -38,86 +42,83 @@ impl Decision<'_> {
                 format!("No answer yet: {rounds} of at least {}", plural(*needed, "round"))
             }
             Answer::TooFewRounds { needed: None, .. } => {
-                format!(
-                    "No answer: {} are too many to compare at once",
-                    plural(self.candidates.len(), "variant")
-                )
+                let variants = plural(self.candidates.len(), "variant");
+                format!("No answer: {variants} are too many to compare at once")
             }
             Answer::Use { choice, next: None } => {
                 format!("Use {}: every other variant gives up safety", self.name(*choice))
             }
             Answer::Use { choice, next: Some(next) } => {
                 let (name, behind) = (self.name(*choice), self.name(next.variant));
-                match self.ahead_of(*choice, next.variant) {
+                match self.lead_over(*choice, next.variant) {
                     Some(lead) => {
                         format!("Use {name}{aim}: in a typical round {lead}{over} than the next, {behind}")
                     }
                     None => format!("Use {name}{aim}: every other variant is significantly worse{over}"),
                 }
             }
-            Answer::Keep { current, rivals } => self.keep(*current, rivals),
+            Answer::Keep { current, rivals } => self.keep_sentence(*current, rivals),
             Answer::Move { from, to } => {
-                let names: Vec<String> = to.iter().map(|cost| self.name(cost.variant).to_string()).collect();
-                let leads = listed_up_to(&self.leads(to, *from), MOST);
-                format!(
-                    "Move from {} to {}{aim}: in a typical round {leads}{over}",
-                    self.current(*from),
-                    either(&names)
-                )
+                let (from_name, to_names) = (self.current_name(*from), either(&self.names_of_costs(to)));
+                let leads = self.leads_over(to, *from);
+                format!("Move from {from_name} to {to_names}{aim}: in a typical round {leads}{over}")
             }
             Answer::Better { current, better } => {
-                let names: Vec<String> =
-                    better.iter().map(|cost| self.name(cost.variant).to_string()).collect();
                 let (are, open) = match better.len() {
                     1 => ("is", "whether it is the best"),
                     _ => ("are", "which of them is the best"),
                 };
-                let leads = listed_up_to(&self.leads(better, *current), MOST);
-                let (names, current) = (listed(&names), self.current(*current));
+                let (names, leads) =
+                    (listed(&self.names_of_costs(better)), self.leads_over(better, *current));
+                let current = self.current_name(*current);
                 format!("{names} {are} in a typical round {leads}{over} than {current}; {open} is open")
             }
-            Answer::Choose { choices, regret } => self.choose(choices, *regret),
+            Answer::Choose { choices, regret } => self.choose_sentence(choices, *regret),
             Answer::TooNoisy { one, other } => {
                 let (one, name) = (self.name(*one), self.name(other.variant));
-                let after = plural(self.regrets.rounds, "round");
-                match span(&self.analysis.metric, other) {
-                    Some(span) => format!(
-                        "This machine is too noisy to tell: after {after} {name} may {} than {one}{over}",
-                        span.replacen("takes", "take", 1).replacen("has", "have", 1)
-                    ),
-                    None => format!(
+                let Some(span) = span(&self.analysis.metric, other) else {
+                    return format!(
                         "This machine is too noisy to tell: {one} and {name} ran together in no round"
-                    ),
-                }
+                    );
+                };
+                let span = span.replacen("takes", "take", 1).replacen("has", "have", 1);
+                let after = plural(self.regrets.rounds, "round");
+                format!("This machine is too noisy to tell: after {after} {name} may {span} than {one}{over}")
             }
         }
     }
 
-    fn keep(&self, current: usize, rivals: &[Cost]) -> String {
-        let said = |rival: &Cost| {
-            let span = span(&self.analysis.metric, rival);
-            format!("{} {}", self.name(rival.variant), span.unwrap_or("ran with it in no round".into()))
-        };
-        let said = few_of(rivals.iter().map(said).collect(), MOST).join(", ");
-        let verdict = match rivals.iter().any(|rival| rival.high < 0.0) {
-            true => format!("less than {}", percent(self.report.margin)),
-            false => "no significant difference".into(),
-        };
-        format!("Keep {}: {said}, {verdict}{}", self.current(current), self.measure())
+    fn names_of_costs(&self, costs: &[Cost]) -> Vec<String> {
+        costs.iter().map(|cost| self.name(cost.variant).to_string()).collect()
     }
 
-    fn choose(&self, choices: &[usize], regret: f64) -> String {
-        let (names, over) = (either(&self.names(choices)), self.measure());
+    fn keep_sentence(&self, current: usize, rivals: &[Cost]) -> String {
+        let mut spans = vec![];
+        for rival in rivals {
+            let span = span(&self.analysis.metric, rival).unwrap_or("ran with it in no round".into());
+            spans.push(format!("{} {span}", self.name(rival.variant)));
+        }
+        let spans = few_of(spans, MOST).join(", ");
+        let verdict = if rivals.iter().any(|rival| rival.high < 0.0) {
+            format!("less than {}", percent(self.report.margin))
+        } else {
+            "no significant difference".into()
+        };
+        format!("Keep {}: {spans}, {verdict}{}", self.current_name(current), self.measure())
+    }
+
+    fn choose_sentence(&self, choices: &[usize], regret: f64) -> String {
+        let (names, over, metric) = (either(&self.names(choices)), self.measure(), &self.analysis.metric);
         match (choices.len(), regret > 0.0) {
-            (1, _) => {
-                let metric = &self.analysis.metric;
-                let than = if regret > 0.0 {
-                    format!("more than {} ", rounded_up(gain(metric, regret)))
-                } else {
-                    String::new()
-                };
+            (1, true) => {
+                let (most, better) = (rounded_up(gain(metric, regret)), super::better(metric));
+                format!(
+                    "Use {names}: with 95% confidence no other variant is more than {most} {better}{over}"
+                )
+            }
+            (1, false) => {
                 let better = super::better(metric);
-                format!("Use {names}: with 95% confidence no other variant is {than}{better}{over}")
+                format!("Use {names}: with 95% confidence no other variant is {better}{over}")
             }
             (_, false) => format!("Use {names}: they measure the same{over}"),
             (count, true) => {
@@ -128,23 +129,26 @@ impl Decision<'_> {
         }
     }
 
-    /// How far variants are ahead of another one: of several each with its name.
-    fn leads(&self, ahead: &[Cost], of: usize) -> Vec<String> {
-        let one = ahead.len() == 1;
-        let lead = |cost: &Cost| {
-            let lead = self.ahead_of(cost.variant, of)?;
-            Some(if one { lead } else { format!("{lead} ({})", self.name(cost.variant)) })
-        };
-        ahead.iter().filter_map(lead).collect()
+    /// How far variants are ahead of another one; several have their names in brackets.
+    fn leads_over(&self, ahead: &[Cost], behind: usize) -> String {
+        let mut leads = vec![];
+        for cost in ahead {
+            match self.lead_over(cost.variant, behind) {
+                Some(lead) if ahead.len() == 1 => leads.push(lead),
+                Some(lead) => leads.push(format!("{lead} ({})", self.name(cost.variant))),
+                None => {}
+            }
+        }
+        listed_up_to(&leads, MOST)
     }
 
-    /// `12% faster [8–15%]`; none where the two share no round.
-    fn ahead_of(&self, variant: usize, of: usize) -> Option<String> {
+    /// `12% faster [8–15%]`; `None` if the two variants share no round.
+    fn lead_over(&self, variant: usize, behind: usize) -> Option<String> {
         let values = &self.overall.main().values;
         let metric = &self.analysis.metric;
-        let typical = cost(metric, &values[variant], &values[of])?.value.ln();
-        let behind = self.regrets.cost(of, variant);
-        behind.low.is_finite().then(|| lead(metric, typical, &behind))
+        let typical = cost(metric, &values[variant], &values[behind])?.value.ln();
+        let interval = self.regrets.cost(behind, variant);
+        interval.low.is_finite().then(|| lead(metric, typical, &interval))
     }
 
     /// For programs: the intervals that the headline quotes, as ratios of costs.
@@ -173,14 +177,15 @@ impl Decision<'_> {
 /// `12% faster [8–15%]`, from what the other one costs relative to the better one.
 pub(super) fn lead(metric: &MetricSpec, typical: f64, behind: &Cost) -> String {
     let [by, low, high] = [typical, behind.low, behind.high].map(|log| percent(gain(metric, log)));
-    let ends = match behind.low < 0.0 {
-        true => format!("{low} to {high}"),
-        false => format!("{}–{high}", low.trim_end_matches('%')),
+    let ends = if behind.low < 0.0 {
+        format!("{low} to {high}")
+    } else {
+        format!("{}–{high}", low.trim_end_matches('%'))
     };
     format!("{by} {} [{ends}]{}", comparative(metric), of_what(metric))
 }
 
-/// What a variant measures relative to another one: `takes 6% less to 9% more time`, `has 2% to 4% higher iops`. None where
+/// What a variant measures relative to another one: `takes 6% less to 9% more time`, `has 2% to 4% higher iops`. `None` if
 /// nothing bounds it.
 fn span(metric: &MetricSpec, cost: &Cost) -> Option<String> {
     let (low, high) = match metric.direction {
@@ -190,10 +195,10 @@ fn span(metric: &MetricSpec, cost: &Cost) -> Option<String> {
     if !low.is_finite() || !high.is_finite() {
         return None;
     }
-    let synced = of_what(metric);
-    let (verb, less, more, what) = match is_time(metric) {
-        true => ("takes", "less", "more", format!("time{synced}")),
-        false => ("has", "lower", "higher", metric.id.clone()),
+    let (verb, less, more, what) = if is_time(metric) {
+        ("takes", "less", "more", format!("time{}", of_what(metric)))
+    } else {
+        ("has", "lower", "higher", metric.id.clone())
     };
     let [from, to] = [low, high].map(|log| percent(log.exp_m1().abs()));
     let range = match (low < 0.0, high > 0.0) {
@@ -212,6 +217,134 @@ fn rounded_up(fraction: f64) -> String {
     }
     let digit = 10f64.powf(fraction.log10().floor() - 1.0);
     percent((fraction / digit - 1e-9).ceil() * digit)
+}
+
+impl Decision<'_> {
+    /// `by mean cost ext4 is as good, since xfs stalls`: the variants that are behind in a typical round but not by mean cost.
+    /// `None` if the recommendation holds both ways, or if too few rounds bound the mean cost.
+    pub(super) fn by_mean_cost(&self) -> Option<String> {
+        let behind: Vec<usize> = match &self.answer {
+            Answer::Use { choice, next: Some(_) } => {
+                self.candidates.iter().copied().filter(|one| one != choice).collect()
+            }
+            Answer::Move { from, .. } => vec![*from],
+            _ => return None,
+        };
+        let choice = *self.choices().first()?;
+        let (mut better, mut equal) = (vec![], vec![]);
+        for variant in behind {
+            match self.mean_cost(variant, choice) {
+                Some((_, high)) if high < 1.0 => better.push(self.name(variant).to_string()),
+                Some((low, _)) if low <= 1.0 => equal.push(self.name(variant).to_string()),
+                _ => {}
+            }
+        }
+        let (verb, names) = if better.is_empty() { ("as good", equal) } else { ("better", better) };
+        if names.is_empty() {
+            return None;
+        }
+        let values = &self.overall.main().values[choice];
+        let stalls = slow_rounds(values, self.analysis.metric.direction);
+        let stalls = stalls.is_some_and(|found| !found.slow.is_empty());
+        let since = if stalls { format!(", since {} stalls", self.name(choice)) } else { String::new() };
+        let are = if names.len() == 1 { "is" } else { "are" };
+        Some(format!("by mean cost {} {are} {verb}{since}", listed(&names)))
+    }
+
+    /// The 95% interval of the mean cost of a variant over that of another one; `None` with too few rounds.
+    fn mean_cost(&self, variant: usize, to: usize) -> Option<(f64, f64)> {
+        let values = &self.overall.main().values;
+        let (low, high) = MeanRatio::of(&values[to], &values[variant])?.interval.ok()?;
+        Some(if self.analysis.metric.direction == Direction::Higher {
+            (1.0 / high, 1.0 / low)
+        } else {
+            (low, high)
+        })
+    }
+}
+
+/// All the CPU time of the machine: a metric that people care about, also where the run does not answer for it.
+const CPU: &str = "total_cpu";
+
+/// A variant that another metric significantly favours.
+struct FavouredVariant {
+    metric: MetricSpec,
+    variant: usize,
+    /// The named variant that it is ahead of.
+    ahead_of: usize,
+    /// The typical logarithm of what that one costs relative to it, and its interval.
+    typical: f64,
+    behind: Cost,
+}
+
+impl Decision<'_> {
+    /// `but xfs is 8% faster [5–11%] (synced) than ext4`, for each further metric that significantly favours another variant.
+    fn favoured_by_other_metrics(&self) -> Option<String> {
+        let mut clauses = vec![];
+        for one in self.favoured() {
+            let (name, other) = (self.name(one.variant), self.name(one.ahead_of));
+            clauses.push(format!("{name} is {} than {other}", lead(&one.metric, one.typical, &one.behind)));
+        }
+        (!clauses.is_empty()).then(|| format!("but {}", clauses.join(" and ")))
+    }
+
+    /// For programs: the same.
+    pub(super) fn other_metrics_json(&self) -> Vec<Value> {
+        let one = |one: FavouredVariant| {
+            json!({
+                "metric": one.metric.id,
+                "better": self.name(one.variant),
+                "than": self.name(one.ahead_of),
+                "cost_ratio": one.typical.exp(),
+                "low": one.behind.low.exp(),
+                "high": Some(one.behind.high.exp()).filter(|ratio| ratio.is_finite()),
+            })
+        };
+        self.favoured().into_iter().map(one).collect()
+    }
+
+    fn favoured(&self) -> Vec<FavouredVariant> {
+        let named = match &self.answer {
+            Answer::TooFewRounds { .. } => return vec![],
+            Answer::Better { better, .. } => better.iter().map(|cost| cost.variant).collect(),
+            Answer::TooNoisy { .. } => self.possible(),
+            _ => self.choices(),
+        };
+        let main = self.analysis.metric.id.as_str();
+        let asked = self.report.analyses.iter().skip(1).map(|analysis| analysis.metric.id.as_str());
+        let further = fsarena_core::names::distinct(asked.chain([CPU])).into_iter().filter(|id| *id != main);
+        further.filter_map(|id| self.favoured_by(id, &named)).collect()
+    }
+
+    /// The variant that is ahead of all other named ones by a metric: with the confidence of the headline, and by more than the
+    /// margin.
+    fn favoured_by(&self, metric: &str, named: &[usize]) -> Option<FavouredVariant> {
+        let record = &self.report.record;
+        let (metric, values) = combine_tasks(record, metric).ok()?;
+        if metric.direction == Direction::Neutral || values.is_empty() {
+            return None;
+        }
+        let split = record.plan.error_split();
+        let regrets =
+            Regrets::compute(&values, &references(record), metric.direction, split).among(&self.candidates);
+        if regrets.provisional {
+            return None;
+        }
+        let mut most: Option<FavouredVariant> = None;
+        for variant in self.candidates.iter().copied() {
+            let others: Vec<usize> = named.iter().copied().filter(|other| *other != variant).collect();
+            let Some(ahead_of) = others.first().copied() else { continue };
+            if !others.iter().all(|other| regrets.cost(variant, *other).high < 0.0) {
+                continue;
+            }
+            let Some(ratio) = cost(&metric, &values[variant], &values[ahead_of]) else { continue };
+            let (typical, behind) = (ratio.value.ln(), regrets.cost(ahead_of, variant));
+            if most.as_ref().is_none_or(|most| typical.total_cmp(&most.typical).is_ge()) {
+                most = Some(FavouredVariant { metric: metric.clone(), variant, ahead_of, typical, behind });
+            }
+        }
+        most.filter(|most| gain(&most.metric, most.typical) > self.report.margin)
+    }
 }
 
 #[cfg(test)]

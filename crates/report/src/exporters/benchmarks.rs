@@ -1,0 +1,343 @@
+//! The formats of benchmark programs, for the tools that read those: fio, hyperfine, Go benchmarks, sysbench and dbench.
+
+use crate::exporters::{Exporter, write_json};
+use crate::{error::Error, report::Report};
+use fsarena_core::cell::{TaskId, Variant};
+use fsarena_core::{dbench::OPERATIONS, metric::reading, record::RunRecord};
+use fsarena_stats::average::{mean, median, variance};
+use fsarena_core::observations::Grid;
+use serde_json::{Map, Value, json};
+use std::{collections::BTreeMap, io::Write};
+
+/// fio's JSON.
+pub const FIO: Exporter = Exporter::new(
+    "fio",
+    "the JSON of fio: reads and writes of loads, a document for each round, a job for each task of each variant",
+    export_fio,
+);
+
+/// The figures of a direction of a job, behind its word.
+const FIO_FIGURES: [&str; 5] =
+    ["operations_count", "bandwidth_bytes_per_s", "iops_per_s", "latency_mean_ns", "latency_max_ns"];
+/// The percentiles of its latency, as fio calls them.
+const FIO_PERCENTILES: [(&str, &str); 4] = [
+    ("50.000000", "latency_p50_ns"),
+    ("95.000000", "latency_p95_ns"),
+    ("99.000000", "latency_p99_ns"),
+    ("99.900000", "latency_p999_ns"),
+];
+const ELAPSED: &str = "load_elapsed_ns";
+
+fn export_fio(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    let figures = || FIO_FIGURES.into_iter().chain(FIO_PERCENTILES.map(|(_, figure)| figure));
+    let of = |word| figures().map(move |figure| format!("{word}_{figure}"));
+    let metrics: Vec<String> = of("read").chain(of("write")).chain([ELAPSED.into()]).collect();
+    let loads = |row: &Sample| fio_direction(row, "read").is_some() || fio_direction(row, "write").is_some();
+    let rows = samples_with(&report.record, &metrics, ("fio", "reads or writes of a load"), loads)?;
+    for round in rows.chunk_by(|a, b| a.round == b.round) {
+        let jobs: Vec<Value> = round.iter().map(fio_job).collect();
+        let document = json!({"fio version": concat!("fsarena-", env!("CARGO_PKG_VERSION")), "jobs": jobs});
+        write_json(&document, out)?;
+    }
+    Ok(())
+}
+
+fn fio_job(row: &Sample) -> Value {
+    let none = || json!({"total_ios": 0, "bw_bytes": 0, "iops": 0.0});
+    json!({
+        "jobname": row.name,
+        "error": 0,
+        "job_runtime": row.get(ELAPSED).map(|ns| (ns / 1e6).round()),
+        "read": fio_direction(row, "read").unwrap_or_else(none),
+        "write": fio_direction(row, "write").unwrap_or_else(none),
+    })
+}
+
+/// One direction; none where nothing went that way.
+fn fio_direction(row: &Sample, word: &str) -> Option<Value> {
+    let get = |figure: &str| row.get(&format!("{word}_{figure}"));
+    let [count, bandwidth, iops, mean, max] = FIO_FIGURES.map(get);
+    let iops = iops.filter(|iops| *iops > 0.0)?;
+    let bandwidth = bandwidth.unwrap_or(0.0);
+    let percentile = |(name, figure): (&str, &str)| Some((name.to_string(), json!(get(figure)?)));
+    let percentiles: Map<String, Value> = FIO_PERCENTILES.into_iter().filter_map(percentile).collect();
+    Some(json!({
+        "total_ios": count,
+        "bw_bytes": bandwidth,
+        "bw": bandwidth / 1024.0,
+        "iops": iops,
+        "runtime": row.get(ELAPSED).map(|ns| (ns / 1e6).round()),
+        "lat_ns": {"mean": mean, "max": max, "percentile": percentiles},
+    }))
+}
+
+/// The values of one task of one variant.
+#[derive(Debug, Clone)]
+pub struct SampleSeries<'a> {
+    /// The task, with its parameters.
+    pub task: &'a TaskId,
+    /// The variant.
+    pub variant: &'a Variant,
+    /// Round and value, in the order of the rounds.
+    pub values: Vec<(u32, f64)>,
+}
+
+/// The values of a metric, one entry for each task and variant that has some; rounds that were dropped are left
+/// out. Empty where the run does not know the metric.
+pub fn series_of_metric<'a>(record: &'a RunRecord, metric: &str) -> Vec<SampleSeries<'a>> {
+    let Some(grid) = Grid::of(record, metric) else { return vec![] };
+    let mut all = Vec::new();
+    for (task, variants) in record.tasks.iter().zip(&grid.values) {
+        for (variant, values) in record.variants.iter().zip(variants) {
+            let values = grid.rounds.iter().copied().zip(values.iter().copied());
+            let values: Vec<(u32, f64)> = values.filter(|(_, value)| !value.is_nan()).collect();
+            if !values.is_empty() {
+                all.push(SampleSeries { task: &task.id, variant, values });
+            }
+        }
+    }
+    all
+}
+
+/// One sample, by several metrics.
+#[derive(Debug, Clone)]
+pub struct Sample<'a> {
+    /// Its round.
+    pub round: u32,
+    /// The task.
+    pub task: &'a TaskId,
+    /// The variant.
+    pub variant: &'a Variant,
+    /// The task and the variant: `rndrd[bs=4096] on ext4`.
+    pub name: String,
+    values: BTreeMap<String, f64>,
+}
+
+impl Sample<'_> {
+    /// A metric, where the sample has it.
+    pub fn get(&self, metric: &str) -> Option<f64> {
+        self.values.get(metric).copied()
+    }
+}
+
+/// The samples of a run that have one of these metrics at least, and that a format has a place for, round by round;
+/// rounds that were dropped are left out.
+///
+/// # Errors
+/// Where there is none, with what the format tells.
+pub fn samples_with<'a>(
+    record: &'a RunRecord,
+    metrics: &[impl AsRef<str>],
+    (format, what): (&str, &str),
+    keep: impl Fn(&Sample) -> bool,
+) -> Result<Vec<Sample<'a>>, Error> {
+    let mut rows: BTreeMap<(u32, String), Sample> = BTreeMap::new();
+    for metric in metrics.iter().map(AsRef::as_ref) {
+        for SampleSeries { task, variant, values } in series_of_metric(record, metric) {
+            let name = format!("{task} on {}", variant.name);
+            for (round, value) in values {
+                let new = || Sample { round, task, variant, name: name.clone(), values: BTreeMap::new() };
+                let row = rows.entry((round, name.clone())).or_insert_with(new);
+                row.values.insert(metric.to_string(), value);
+            }
+        }
+    }
+    let rows: Vec<Sample> = rows.into_values().filter(keep).collect();
+    match rows.is_empty() {
+        false => Ok(rows),
+        true => Err(Error::Usage(format!(
+            "{} has no {what}, which is what {format} tells; `--format csv` has all that it measured",
+            record.id
+        ))),
+    }
+}
+
+/// The export of hyperfine.
+pub const HYPERFINE: Exporter = Exporter::new(
+    "hyperfine",
+    "the JSON of `hyperfine --export-json`: elapsed times of each variant and task; it has no place for rounds",
+    export_hyperfine,
+);
+
+fn export_hyperfine(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    let record = &report.record;
+    let elapsed = series_of_metric(record, "elapsed");
+    let (user, system) = (series_of_metric(record, "user"), series_of_metric(record, "system"));
+    let results: Vec<Value> = elapsed.iter().map(|one| hyperfine_result(one, &user, &system)).collect();
+    write_json(&json!({ "results": results }), out)
+}
+
+fn hyperfine_result(one: &SampleSeries, user: &[SampleSeries], system: &[SampleSeries]) -> Value {
+    let times = |one: &SampleSeries| one.values.iter().map(|(_, value)| *value).collect::<Vec<f64>>();
+    let same = |all: &[SampleSeries]| {
+        let found = all.iter().find(|other| (other.task, other.variant) == (one.task, one.variant));
+        found.map_or(0.0, |found| mean(times(found)))
+    };
+    let (user, system, times) = (same(user), same(system), times(one));
+    json!({
+        "command": format!("{} on {}", one.task, one.variant.name),
+        "mean": mean(&times),
+        // Null for one value, as hyperfine has it.
+        "stddev": variance(&times).sqrt(),
+        "median": median(&times),
+        "user": user,
+        "system": system,
+        "min": times.iter().copied().reduce(f64::min),
+        "max": times.iter().copied().reduce(f64::max),
+        "times": times,
+        "exit_codes": vec![0; times.len()],
+    })
+}
+
+/// Go benchmark text.
+pub const GOBENCH: Exporter = Exporter::new(
+    "gobench",
+    "Go benchmark text for benchstat: times of each sample; configuration lines `round: N` keep the rounds",
+    export_gobench,
+);
+
+/// The times that a line has, and their units there.
+const GOBENCH_TIMES: [(&str, &str); 5] = [
+    ("elapsed", "ns/op"),
+    ("synced", "synced-ns/op"),
+    ("user", "user-ns/op"),
+    ("system", "system-ns/op"),
+    ("total_cpu", "total-cpu-ns/op"),
+];
+
+fn export_gobench(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    let record = &report.record;
+    let mut lines: BTreeMap<u32, BTreeMap<String, String>> = BTreeMap::new();
+    for (metric, unit) in GOBENCH_TIMES {
+        for one in series_of_metric(record, metric) {
+            let name = format!(
+                "Benchmark{}/variant={}",
+                gobench_title(&one.task.to_string()),
+                without_blanks(&one.variant.name)
+            );
+            for (round, seconds) in one.values {
+                let line = lines.entry(round).or_default().entry(name.clone()).or_default();
+                line.push_str(&format!("\t{} {unit}", (seconds * 1e9).round()));
+            }
+        }
+    }
+    writeln!(out, "study: {}\nrun: {}", without_blanks(&record.plan.name), without_blanks(&record.id))?;
+    for (round, lines) in lines {
+        writeln!(out, "round: {round}")?;
+        lines.iter().try_for_each(|(name, times)| writeln!(out, "{name}\t1{times}"))?;
+    }
+    Ok(())
+}
+
+/// The format separates by blanks.
+fn without_blanks(text: &str) -> String {
+    text.chars().map(|c| if c.is_whitespace() || c.is_control() { '_' } else { c }).collect()
+}
+
+/// What follows `Benchmark` begins in upper case.
+fn gobench_title(text: &str) -> String {
+    let mut word = without_blanks(text);
+    if let Some(first) = word.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    word
+}
+
+/// sysbench's text.
+pub const SYSBENCH: Exporter = Exporter::new(
+    "sysbench",
+    "the text of sysbench fileio: reads and writes of loads, a run for each sample; it has no place for rounds",
+    export_sysbench,
+);
+
+const MIB: f64 = (1 << 20) as f64;
+
+/// The lines of a run: its part, label, metric, what one of its units is there, and what follows.
+const SYSBENCH_LINES: [(&str, &str, &str, f64, &str); 9] = [
+    ("File operations:", "reads/s", "read_iops_per_s", 1.0, ""),
+    ("File operations:", "writes/s", "write_iops_per_s", 1.0, ""),
+    ("File operations:", "fsyncs/s", "sync_iops_per_s", 1.0, ""),
+    ("Throughput:", "read, MiB/s", "read_bandwidth_bytes_per_s", MIB, ""),
+    ("Throughput:", "written, MiB/s", "write_bandwidth_bytes_per_s", MIB, ""),
+    ("General statistics:", "total time", "load_elapsed_ns", 1e9, "s"),
+    ("Latency (ms):", "avg", "all_latency_mean_ns", 1e6, ""),
+    ("Latency (ms):", "max", "all_latency_max_ns", 1e6, ""),
+    ("Latency (ms):", "95th percentile", "all_latency_p95_ns", 1e6, ""),
+];
+
+fn export_sysbench(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    let loads = |row: &Sample| row.get("read_iops_per_s").or(row.get("write_iops_per_s")).is_some();
+    let metrics = SYSBENCH_LINES.map(|(_, _, metric, ..)| metric);
+    let rows = samples_with(&report.record, &metrics, ("sysbench", "reads or writes of a load"), loads)?;
+    rows.iter().try_for_each(|row| write_sysbench_run(row, out))
+}
+
+fn write_sysbench_run(row: &Sample, out: &mut dyn Write) -> Result<(), Error> {
+    let name: String = row.name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    writeln!(out, "sysbench 1.0.20 (as fsarena {} writes it)\n\nDoing {name}", env!("CARGO_PKG_VERSION"))?;
+    let mut part = "";
+    for (of, label, metric, unit, suffix) in SYSBENCH_LINES {
+        let Some(value) = row.get(metric) else { continue };
+        if of != part {
+            writeln!(out, "\n{of}")?;
+            part = of;
+        }
+        writeln!(out, "    {label}: {}{suffix}", value / unit)?;
+    }
+    Ok(writeln!(out)?)
+}
+
+/// dbench's text.
+pub const DBENCH: Exporter = Exporter::new(
+    "dbench",
+    "the text of dbench: throughput and operations, a run for each sample, its load named by task and variant",
+    export_dbench,
+);
+
+const DBENCH_LONGEST: &str = "all_latency_max_ns";
+/// The figures of an operation.
+const DBENCH_FIGURES: [&str; 3] = ["operations_count", "latency_mean_ns", "latency_max_ns"];
+
+fn export_dbench(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    let figures =
+        OPERATIONS.iter().flat_map(|one| DBENCH_FIGURES.map(|figure| format!("{}_{figure}", one.reading)));
+    let metrics: Vec<String> =
+        figures.chain([reading::THROUGHPUT, DBENCH_LONGEST].map(String::from)).collect();
+    let measured = |row: &Sample| row.get(reading::THROUGHPUT).is_some();
+    let rows = samples_with(&report.record, &metrics, ("dbench", "throughput of clients"), measured)?;
+    rows.iter().try_for_each(|row| write_dbench_run(row, out))
+}
+
+fn write_dbench_run(row: &Sample, out: &mut dyn Write) -> Result<(), Error> {
+    let name: String = row.name.chars().map(|c| if c.is_control() || c == '\'' { ' ' } else { c }).collect();
+    writeln!(out, "dbench version 4.00 - as fsarena {} writes it\n", env!("CARGO_PKG_VERSION"))?;
+    writeln!(out, "Running with load '{name}'\n")?;
+    writeln!(out, " Operation      Count    AvgLat    MaxLat\n ----------------------------------------")?;
+    for one in &OPERATIONS {
+        let [count, mean, max] =
+            DBENCH_FIGURES.map(|figure| row.get(&format!("{}_{figure}", one.reading)).unwrap_or(0.0));
+        if count > 0.0 {
+            writeln!(out, " {:<14} {count} {} {}", one.printed, mean / 1e6, max / 1e6)?;
+        }
+    }
+    let throughput = row.get(reading::THROUGHPUT).unwrap_or(0.0) / 1e6;
+    let clients = row.variant.clients(row.task).unwrap_or(1);
+    write!(out, "\nThroughput {throughput} MB/sec  {clients} clients  {clients} procs")?;
+    if let Some(longest) = row.get(DBENCH_LONGEST) {
+        write!(out, "  max_latency={} ms", longest / 1e6)?;
+    }
+    Ok(writeln!(out, "\n")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_hold_no_blanks() {
+        assert_eq!(
+            [gobench_title("rm tree\n"), gobench_title("größe"), gobench_title("über"), gobench_title("")],
+            ["Rm_tree_", "Größe", "über", ""]
+        );
+    }
+}

@@ -1,0 +1,105 @@
+//! The whole report for people: on the terminal, as a web page, as Markdown, and its charts as SVG.
+
+use crate::document::{terminal, write_markdown};
+use crate::exporters::{Exporter, to_file};
+use crate::sections::document;
+use crate::{charts, drawing::svg, error::Error, html, report::Report, sections::Detail};
+use std::{io::Write, path::Path};
+
+/// The answer on a screen, or the whole report, for the terminal.
+pub const TERM: Exporter = Exporter::new(
+    "term",
+    "the answer on a screen, for the terminal; with --full the whole report",
+    export_terminal,
+);
+
+fn export_terminal(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    let detail = if report.full { Detail::Full } else { Detail::Brief };
+    let mut document = document(report, detail);
+    if !report.full {
+        document.text(format!("The whole report: fsarena report {} --full", report.record.id));
+    }
+    Ok(terminal::write(&document, report.screen, out)?)
+}
+
+/// One page with charts, sortable tables and the data behind them.
+pub const HTML: Exporter = Exporter {
+    kept_as: |_| Some("report.html"),
+    shows_commands: true,
+    ..Exporter::new(
+        "html",
+        "one page that needs no network: the answer, charts, sortable tables, samples and commands",
+        export_html,
+    )
+};
+
+fn export_html(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    Ok(out.write_all(html::report::page(report)?.as_bytes())?)
+}
+
+/// Markdown with all circumstances.
+pub const MARKDOWN: Exporter = Exporter {
+    kept_as: |_| Some("report.md"),
+    write: Some(write_with_charts),
+    ..Exporter::new(
+        "md",
+        "Markdown: the answer, all tables, and everything needed to repeat the run",
+        export_markdown,
+    )
+};
+
+fn export_markdown(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    with_charts(report, report.charts.as_deref(), out)
+}
+
+/// Writes Markdown, with its charts in a folder beside the file.
+fn write_with_charts(report: &Report, path: &Path) -> Result<(), Error> {
+    let folder = format!("{}-charts", path.file_stem().unwrap_or_default().to_string_lossy());
+    to_file(path, |out| {
+        // No folder is made where the file cannot be.
+        SVG.write(report, &path.with_file_name(&folder))?;
+        with_charts(report, (SVG.charts_link)(Path::new(&folder)).as_deref(), out)
+    })
+}
+
+/// The whole document, with links to charts in this folder.
+fn with_charts(report: &Report, charts: Option<&str>, out: &mut dyn Write) -> Result<(), Error> {
+    let detail = if charts.is_some() { Detail::Charts } else { Detail::Full };
+    Ok(write_markdown(&document(report, detail), charts, out)?)
+}
+
+/// Charts whose text stays text.
+pub const SVG: Exporter = Exporter {
+    charts_link: |path| Some(link(path)),
+    ..Exporter::folder("svg", "every chart as SVG in a folder; text stays text", write_charts)
+};
+
+/// Writes a file for each chart.
+fn write_charts(report: &Report, folder: &Path) -> Result<(), Error> {
+    std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
+    for chart in charts::all(report) {
+        let path = folder.join(format!("{}.svg", chart.id));
+        std::fs::write(&path, svg::file(&chart)).map_err(Error::file(&path))?;
+    }
+    Ok(())
+}
+
+/// A path as a link in Markdown.
+fn link(path: &Path) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte);
+    path.to_string_lossy()
+        .bytes()
+        .map(|byte| if plain(byte) { (byte as char).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_hold_whatever_a_file_is_called() {
+        assert_eq!(link(Path::new("a b)(<>-charts")), "a%20b%29%28%3C%3E-charts");
+        assert_eq!(link(Path::new("out/drawn")), "out/drawn");
+    }
+}

@@ -1,0 +1,151 @@
+//! Figures that sections share: the typical value of a variant, and its ratio of mean cost, which stands beside the ratio in a
+//! typical round because rare stalls hardly change that.
+
+use crate::document::{Cell, Source, labelled};
+use crate::number::{self, beside, effect_lines, ends, with_unit};
+use fsarena_core::sample::Unit;
+use fsarena_stats::comparison::{Comparison, median};
+use fsarena_stats::mean_ratio::{FIRST_ROUND, MeanRatio, Withheld};
+use fsarena_stats::table::FIRST_LOOK;
+use fsarena_stats::analyse::{Analysis, CombinedTasks};
+use fsarena_stats::average::mean;
+use fsarena_stats::ratio::Ratio;
+use serde_json::{Value, json};
+
+/// The median of the rounds above the interval of the typical value. Zero values and single rounds have no interval.
+pub fn typical_cell(values: &[f64], unit: Unit) -> Cell {
+    let typical = Ratio::typical(values).filter(|_| !values.iter().any(|value| *value <= 0.0));
+    let ends = |typical: Ratio| ends(typical.low, typical.high, unit);
+    // Omit the interval if all rounds have the same value.
+    let ends = typical.map(ends).filter(|(low, high)| low != high);
+    let interval = ends.map_or(String::new(), |(low, high)| format!("{low}–{high}"));
+    Cell::two(value_or_dash(median(values), unit), interval)
+}
+
+/// The same of each variant, `values[variant][round]`, with the samples of the task behind it.
+pub fn typical_cells(values: &[Vec<f64>], unit: Unit, task: Option<usize>) -> impl Iterator<Item = Cell> {
+    let figures = values.iter().enumerate();
+    figures.map(move |(variant, rounds)| typical_cell(rounds, unit).made_of(Source::of(task, [variant])))
+}
+
+/// A value that may not be there.
+pub fn value_or_dash(value: Option<f64>, unit: Unit) -> String {
+    value.map_or("–".to_string(), |value| with_unit(value, unit))
+}
+
+/// What stands below the medians.
+pub fn medians_legend(analyses: &[Analysis]) -> String {
+    let most = analyses.iter().map(|analysis| analysis.grid.rounds.len()).max().unwrap_or(0);
+    match most < FIRST_LOOK {
+        true => "Below each median is the range of the rounds: fewer than 8 rounds give no exact interval.".into(),
+        false => "Below each median is its 95% confidence interval. It includes the drift of the machine; comparisons \
+                  within rounds do not."
+            .into(),
+    }
+}
+
+/// The difference of B over A: `+7.5% [−1.8% to +22%]`, or why it has no interval.
+pub fn describe_mean_ratio(ratio: &MeanRatio) -> String {
+    let (value, interval) = mean_ratio_lines(ratio);
+    match ratio.interval {
+        Ok(_) => format!("{value} [{interval}]"),
+        Err(why) => format!("{value} (no interval: {})", why.words()),
+    }
+}
+
+/// The same over its interval.
+pub fn mean_ratio_cell(ratio: &MeanRatio) -> Cell {
+    let (value, interval) = mean_ratio_lines(ratio);
+    Cell::two(value, interval)
+}
+
+fn mean_ratio_lines(ratio: &MeanRatio) -> (String, String) {
+    let (low, high) = ratio.interval.unwrap_or((ratio.value, ratio.value));
+    let (value, interval) = effect_lines(ratio.value - 1.0, (low - 1.0, high - 1.0), &[]);
+    (value, if ratio.interval.is_ok() { interval } else { mean_interval_line(ratio) })
+}
+
+/// What no number of rounds excludes: `stalls rarer than about one in 8 rounds (3/24) are not excluded`.
+pub fn unseen_stalls(rounds: usize) -> String {
+    let one_in = (rounds as f64 / 3.0).round().max(1.0);
+    format!("stalls rarer than about one in {one_in} rounds (3/{rounds}) are not excluded")
+}
+
+/// The same as a sentence below a ratio of mean cost.
+pub fn mean_cost_caveat(rounds: usize) -> String {
+    format!("Mean cost counts the slow rounds that were seen: {}.", unseen_stalls(rounds))
+}
+
+/// Whether any variant has the rounds that an interval takes.
+pub fn has_mean_interval(comparison: &Comparison) -> bool {
+    comparison.variants.iter().filter_map(|one| one.mean_ratio).any(|ratio| ratio.rounds >= FIRST_ROUND)
+}
+
+/// The fewest rounds of any ratio.
+pub fn fewest_rounds(comparison: &Comparison) -> Option<usize> {
+    comparison.variants.iter().filter_map(|variant| Some(variant.mean_ratio?.rounds)).min()
+}
+
+/// A row of the ratios of mean cost to the best variant, which shows its own mean.
+pub fn mean_cost_row(title: String, all: &CombinedTasks, unit: Unit) -> Vec<Cell> {
+    let best = all.comparison.best();
+    let cell = |(variant, rounds): (usize, &Vec<f64>)| {
+        let own = mean(rounds.iter().filter(|value| !value.is_nan()));
+        let cell = match all.comparison.variants[variant].mean_ratio {
+            Some(ratio) => Cell::two(beside(ratio.value, &[1.0]), mean_interval_line(&ratio)),
+            None if best == Some(variant) => Cell::two("1.00", value_or_dash(Some(own), unit)).strong(),
+            None => value_or_dash(Some(own).filter(|own| !own.is_nan()), unit).into(),
+        };
+        cell.made_of(Source::of(None, std::iter::once(variant).chain(best)))
+    };
+    labelled(title, all.values.iter().enumerate().map(cell))
+}
+
+/// The interval below a ratio, or in few words why there is none.
+fn mean_interval_line(ratio: &MeanRatio) -> String {
+    match ratio.interval {
+        Ok((low, high)) => number::interval(low, high),
+        Err(Withheld::FewRounds) => format!("under {FIRST_ROUND} rounds"),
+        Err(Withheld::OneRound) => "one round decides".into(),
+        Err(Withheld::Unbounded) => "no interval".into(),
+    }
+}
+
+/// The same for programs.
+pub fn mean_ratio_json(ratio: &MeanRatio) -> Value {
+    let (low, high) = ratio.interval.map_or((None, None), |(low, high)| (Some(low), Some(high)));
+    json!({
+        "value": ratio.value,
+        "low": low,
+        "high": high,
+        "rounds": ratio.rounds,
+        "no_interval_because": ratio.interval.err().map(Withheld::words),
+        "stalls_not_excluded_share": ratio.unseen(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_comes_with_its_interval() {
+        let values: Vec<f64> = (1..=9).map(f64::from).chain([f64::NAN]).collect();
+        // c = 0 at nine rounds: the whole range.
+        assert_eq!(typical_cell(&values, Unit::Seconds).lines, ["5.00 s", "1.00 s–9.00 s"]);
+        assert_eq!(typical_cell(&[3.0], Unit::Seconds).lines, ["3.00 s"]);
+        assert_eq!(typical_cell(&[0.0, 3.0, 4.0], Unit::Seconds).lines, ["3.00 s"]);
+        assert_eq!(typical_cell(&[f64::NAN], Unit::Seconds).lines, ["–"]);
+    }
+
+    #[test]
+    fn words_name_what_is_not_known() {
+        let told = |interval| describe_mean_ratio(&MeanRatio { value: 1.075, rounds: 24, interval });
+        assert_eq!(told(Ok((0.98, 1.22))), "+7.5% [−2% to +22%]");
+        assert_eq!(
+            told(Err(Withheld::OneRound)),
+            "+7.5% (no interval: one round makes up most of the spread)"
+        );
+        assert_eq!(unseen_stalls(24), "stalls rarer than about one in 8 rounds (3/24) are not excluded");
+    }
+}
