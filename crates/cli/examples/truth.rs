@@ -7,9 +7,9 @@
 //! It needs root for the machine's own part. Runs that are complete in DIR are taken as they are; put it in memory
 //! (`/dev/shm`), so that no disk is measured.
 
+use fsarena_core::observations::{Grid, dropped};
 use fsarena_core::{record::RunRecord, sample::Direction};
 use fsarena_report::document::{Cell, Document, Table, write_markdown};
-use fsarena_core::observations::{Grid, dropped};
 use fsarena_stats::ratio::{Ratio, log_ratios};
 use fsarena_store::RunDir;
 use std::path::{Path, PathBuf};

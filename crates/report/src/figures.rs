@@ -4,12 +4,12 @@
 use crate::document::{Cell, Source, labelled};
 use crate::number::{self, beside, effect_lines, ends, with_unit};
 use fsarena_core::sample::Unit;
-use fsarena_stats::comparison::{Comparison, median};
-use fsarena_stats::mean_ratio::{FIRST_ROUND, MeanRatio, Withheld};
-use fsarena_stats::table::FIRST_LOOK;
 use fsarena_stats::analyse::{Analysis, CombinedTasks};
 use fsarena_stats::average::mean;
+use fsarena_stats::comparison::{Comparison, median};
+use fsarena_stats::mean_ratio::{FIRST_ROUND, MeanRatio, Withheld};
 use fsarena_stats::ratio::Ratio;
+use fsarena_stats::table::FIRST_LOOK;
 use serde_json::{Value, json};
 
 /// The median of the rounds above the interval of the typical value. Zero values and single rounds have no interval.

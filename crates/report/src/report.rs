@@ -142,8 +142,10 @@ pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
     let named = current(&record.variants, asked.current.as_deref())?;
     let current = named.map(|variant| Current { variant, guessed: false }).or_else(|| guess_current(&record));
     let metrics = if asked.metrics.is_empty() { TASKS.map(String::from).to_vec() } else { asked.metrics };
-    let analyses: Vec<Analysis> =
-        metrics.iter().map(|metric| Ok(analyse(MetricSeries::of(&record, metric)?))).collect::<Result<_, Error>>()?;
+    let analyses: Vec<Analysis> = metrics
+        .iter()
+        .map(|metric| Ok(analyse(MetricSeries::of(&record, metric)?)))
+        .collect::<Result<_, Error>>()?;
     let mut claims = judge_all(claim_series(&record, &record.plan.claims));
     let further = judge_all(claim_series(&record, &asked.claims));
     for Judged { claim, missing, .. } in &further {

@@ -5,10 +5,10 @@ pub mod file;
 
 use crate::document::{Document, Page, Table, row};
 use crate::number::{percent, plural, three};
-use fsarena_stats::scaling::laws::{Choice, DECISIVE, Fit, MISFIT};
-use fsarena_stats::table::FIRST_LOOK;
-use fsarena_stats::scaling::{Doubling, Scaling};
 use fsarena_stats::scaling::laws::Law;
+use fsarena_stats::scaling::laws::{Choice, DECISIVE, Fit, MISFIT};
+use fsarena_stats::scaling::{Doubling, Scaling};
+use fsarena_stats::table::FIRST_LOOK;
 use serde_json::{Value, json};
 
 /// The findings about several series, each a curve of throughput over clients. With `tables` the document shows the

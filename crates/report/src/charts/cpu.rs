@@ -3,8 +3,8 @@
 use crate::charts::{ChartContext, stacked_bar};
 use crate::drawing::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Sign, theme};
 use crate::number::with_unit;
-use fsarena_core::{event::SpentOn, sample::Unit};
 use fsarena_core::observations::{ReadingTotal, reading_totals};
+use fsarena_core::{event::SpentOn, sample::Unit};
 use fsarena_stats::{comparison::median, ratio::Ratio};
 
 /// The parts: name of the metric, what it is, and its place on the scale of heat maps. Colours of filesystems mean

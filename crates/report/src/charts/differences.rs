@@ -5,10 +5,10 @@ use crate::drawing::{Axis, Chart, Key, Mark, Panel, Shape, Sign, theme};
 use crate::words::{label, not_drawn, over_all};
 use crate::{document::Source, drawing::axis::trimmed, drawing::colour::PURPLE, number::plural};
 use fsarena_core::{cell::TaskInfo, claim::Relation, record::RunRecord};
-use fsarena_stats::table::FIRST_LOOK;
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::judge::Judged;
 use fsarena_stats::ratio::{Ratio, log_ratios};
+use fsarena_stats::table::FIRST_LOOK;
 
 /// One comparison, round by round.
 #[derive(Debug, Clone)]

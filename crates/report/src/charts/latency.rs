@@ -3,8 +3,8 @@
 use crate::charts::{ChartContext, widen_range};
 use crate::drawing::{Axis, Chart, Mark, Panel};
 use crate::{matrix, words::label};
-use fsarena_core::{latency::Latencies, sample::Unit};
 use fsarena_core::observations::Grid;
+use fsarena_core::{latency::Latencies, sample::Unit};
 use fsarena_stats::comparison::median;
 use fsarena_stats::ratio::Ratio;
 

@@ -2,8 +2,8 @@
 
 use crate::drawing::{Axis, Chart, Mark, Panel};
 use crate::{charts::ChartContext, number::three, words::not_drawn};
-use fsarena_core::{metric, sample::Unit};
 use fsarena_core::observations::Grid;
+use fsarena_core::{metric, sample::Unit};
 use fsarena_stats::cost::{Line, PerRequest, Windows};
 
 /// The metrics that are a cost of a request.

@@ -3,9 +3,9 @@
 use crate::exporters::{Exporter, write_json};
 use crate::{error::Error, report::Report};
 use fsarena_core::cell::{TaskId, Variant};
+use fsarena_core::observations::Grid;
 use fsarena_core::{dbench::OPERATIONS, metric::reading, record::RunRecord};
 use fsarena_stats::average::{mean, median, variance};
-use fsarena_core::observations::Grid;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, io::Write};
 

@@ -4,11 +4,11 @@ use super::{Chapter, Detail, Document, Report, Section};
 use crate::figures::value_or_dash;
 use crate::words::{clipped, either, few, few_of, interval, is_synced_time, is_time, sentence};
 use crate::{matrix, number::plural, sections::decision::Decision};
+use fsarena_core::observations::{InvalidReason, invalid_figures, invalid_reason};
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{factor::FS, matrix::PLAIN, sample::Direction};
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::analyse::{BestLevel, best_levels};
-use fsarena_core::observations::{InvalidReason, invalid_figures, invalid_reason};
 use fsarena_stats::{comparison::Comparison, table::FIRST_LOOK, verdict::Outcome};
 use std::cmp::Reverse;
 

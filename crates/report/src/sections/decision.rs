@@ -6,8 +6,8 @@ use super::{Chapter, Detail, Document, Report, Section};
 use crate::number::{beside, percent, plural};
 use crate::report::Current;
 use crate::words::{either, few, is_synced_time, is_time, rounds_needed, sentence};
-use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::event::SpentOn;
+use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::record::MetricSpec;
 use fsarena_core::sample::Direction;
 use fsarena_stats::analyse::{Analysis, Overall};
@@ -173,7 +173,9 @@ impl Decision<'_> {
         let regrets = &self.overall.main().regrets;
         let mut stopped = vec![];
         for (variant, rounds) in last_rounds.into_iter().enumerate() {
-            if let Some(rounds) = rounds.filter(|rounds| Some(*rounds) < last && regrets.is_dominated(variant)) {
+            if let Some(rounds) =
+                rounds.filter(|rounds| Some(*rounds) < last && regrets.is_dominated(variant))
+            {
                 stopped.push((variant, rounds));
             }
         }

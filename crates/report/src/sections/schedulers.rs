@@ -102,7 +102,8 @@ impl SchedulerGrid {
     /// because then there is nothing to compare.
     pub fn of(variants: &[Variant]) -> Option<SchedulerGrid> {
         let of: Vec<&str> = variants.iter().map(|variant| variant.level(SCHEDULER)).collect();
-        let rests: Vec<String> = variants.iter().map(|variant| without_level(variant, SCHEDULER).name).collect();
+        let rests: Vec<String> =
+            variants.iter().map(|variant| without_level(variant, SCHEDULER).name).collect();
         let (levels, names) = (distinct(of.iter().copied()), distinct(rests.iter().map(String::as_str)));
         let find = |name: &str, level: &str| (0..of.len()).find(|at| rests[*at] == name && of[*at] == level);
         let row = |name: &&str| levels.iter().map(|level| find(name, level)).collect();

@@ -8,11 +8,11 @@ use crate::figures::{
 use crate::matrix::{self, ALIKE};
 use crate::number::{self, plural};
 use crate::words::label;
+use fsarena_core::observations::{ReadingTotal, reading_totals};
 use fsarena_core::sample::{Fold, Unit};
 use fsarena_core::{metric::reading, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, TaskAnalysis, analyse};
 use fsarena_stats::comparison::{Comparison, VariantResult};
-use fsarena_core::observations::{ReadingTotal, reading_totals};
 use fsarena_stats::{mean_ratio::FIRST_ROUND, simulate::parallel};
 
 /// The tables of tasks.
@@ -217,7 +217,9 @@ fn add_totals(document: &mut Document, report: &Report, _: Detail) {
         [] => String::new(),
         ids => format!(" {} is the largest of any task.", ids.join(", ")),
     };
-    let row = |ReadingTotal { id, unit, values, .. }: ReadingTotal| labelled(id, typical_cells(&values, unit, None));
+    let row = |ReadingTotal { id, unit, values, .. }: ReadingTotal| {
+        labelled(id, typical_cells(&values, unit, None))
+    };
     let rows: Vec<Vec<Cell>> = totals.into_iter().map(row).collect();
     if !rows.is_empty() {
         document.heading(3, "Cost of all tasks");
