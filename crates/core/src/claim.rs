@@ -25,8 +25,6 @@
 //! A name holds any character but blanks and `<>!"#*[]`; others are written in quotes. On the right, an
 //! unquoted `task.metric` is another quantity of the variant on the left; in quotes it is a variant.
 
-mod cursor;
-mod display;
 mod parse;
 mod statement;
 

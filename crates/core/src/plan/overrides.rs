@@ -1,7 +1,13 @@
 //! The words that a plan may use on this machine, and the command line.
 
-use super::{Backing, GuestPlan, OtherDevice, Plan, Written, error::PlanError, shard::Shard};
-use crate::{average::Average, cell::TaskInfo, factor::FactorDef, scale::Scale, setting::WorkloadDef};
+use super::error::PlanError;
+use super::shard::Shard;
+use super::{Backing, GuestPlan, OtherDevice, Plan, Written};
+use crate::average::Average;
+use crate::cell::TaskInfo;
+use crate::factor::FactorDef;
+use crate::scale::Scale;
+use crate::setting::WorkloadDef;
 use bytesize::ByteSize;
 use std::path::{Path, PathBuf};
 
