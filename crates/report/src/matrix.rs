@@ -6,7 +6,7 @@ use crate::document::{Cell, Document, Source, Table, labelled};
 use crate::error::Error;
 use crate::number::{percent, plural, signed, three, with_unit};
 use fsarena_core::metric::{CLIENT_BOUND, DataPath, reading};
-use fsarena_core::observations;
+use fsarena_core::observations::{self, Grid};
 use fsarena_core::published::{Figure, Published};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::{cell::TaskId, factor, record::RunRecord};

@@ -5,6 +5,7 @@ use crate::{commands::Commands, document::terminal::Screen, error::Error};
 use fsarena_core::cell::{TaskInfo, Variant};
 use fsarena_core::factor::{FS, default_level};
 use fsarena_core::host::{self, Storage};
+use fsarena_core::observations::{MetricSeries, claim_series, claim_series_among, orders, reading_series};
 use fsarena_core::{claim::Claim, conclusion, exit::ExitCode, names::unknown, record::RunRecord, study};
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::carryover::{Carryover, carryover};
@@ -174,7 +175,7 @@ impl Report {
     pub fn ranking(&self) -> Option<&Ranking> {
         let rank = || {
             let weight = |task: &TaskInfo| task_weight(&self.weights, task);
-            Ranking::of(&self.record, self.analyses.first()?, weight)
+            Ranking::of(self.analyses.first()?, weight, self.record.plan.seed)
         };
         self.ranking.get_or_init(rank).as_ref()
     }

@@ -58,9 +58,9 @@ fn of_metric(context: &ChartContext, analysis: &Analysis) -> Vec<Paired> {
             series.extend(Paired::new(context, &what, &main.values, None, [0, 1]));
         }
         if tasks.len() <= FEW {
-            for (task, values) in tasks {
-                let what = format!("{}, {}", label(task), analysis.metric.id);
-                series.extend(Paired::new(context, &what, values, record.task(&task.id), [0, 1]));
+            for task in tasks {
+                let what = format!("{}, {}", label(&grid.tasks[task]), analysis.metric.id);
+                series.extend(Paired::new(context, &what, &grid.values[task], Some(task), [0, 1]));
             }
         }
     } else if let Some(best) = main.comparison.best() {

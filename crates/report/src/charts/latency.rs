@@ -34,7 +34,7 @@ fn percentile_chart(context: &ChartContext, (prefix, words): &(&str, &str)) -> C
     let quantiles: Vec<(&str, f64, Grid)> = (PERCENTILES.iter().map(|(id, name, at)| (*id, *name, *at)))
         .chain([("max", "longest", LONGEST)])
         .filter_map(|(id, name, at)| {
-            Some((name, at, Grid::of(context.record(), &format!("{prefix}_latency_{id}_ns"))?.1))
+            Some((name, at, Grid::of(context.record(), &format!("{prefix}_latency_{id}_ns"))?))
         })
         .collect();
     // Some loads tell only some of the percentiles.

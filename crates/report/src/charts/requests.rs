@@ -27,7 +27,7 @@ impl Service {
 /// The cost of a request of each variant, and spending over load with the line that fits.
 pub fn charts(context: &ChartContext) -> Vec<Chart> {
     let served = |grid: &Grid| grid.values.iter().flatten().flatten().any(|load| *load > 0.0);
-    let Some((_, loads)) = Grid::of(context.record(), LOAD).filter(|(_, loads)| served(loads)) else {
+    let Some(loads) = Grid::of(context.record(), LOAD).filter(served) else {
         return vec![];
     };
     // A panel of nothing but zeros says nothing.

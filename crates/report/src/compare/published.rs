@@ -9,6 +9,7 @@ use crate::published::{stated_machine, study_conclusions};
 use crate::words::{label, machines, sentence};
 use crate::{compare::ComparisonReport, difference::Finding, error::Error, sections::head};
 use fsarena_core::conclusion::{Machine, Trust};
+use fsarena_core::observations::MetricSeries;
 use fsarena_core::published::{Figure, Published};
 use fsarena_core::{factor, metric, names::distinct, record::RunRecord, sample::Direction};
 use fsarena_stats::analyse::{Analysis, analyse};

@@ -8,7 +8,7 @@ use crate::difference::{Finding, ratio_cell};
 use crate::document::{Cell, Document, Table, labelled};
 use crate::{compare::ComparisonReport, compare::runs::circumstances::differences, error::Error};
 use crate::{number::plural, words::label};
-use fsarena_core::observations::{has_data, left_out};
+use fsarena_core::observations::{MetricSeries, has_data};
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{metric::Declared, names::distinct, sample::Direction};
 use fsarena_stats::analyse::{Analysis, analyse};
@@ -328,15 +328,12 @@ impl<'a> RunPair<'a> {
         let (a, b) = (self.a, self.b);
         let counts = |i: usize| a.record.tasks[i].in_totals && has_data(a.values(i));
         let tasks = tasks.iter().filter(|(i, j)| counts(*i) && has_data(b.values(*j)));
-        let of = |run: &'a ComparedRun, task: usize| (&run.record.tasks[task], run.values(task));
-        let (first, second): (Vec<_>, Vec<_>) = tasks.map(|(i, j)| (of(a, *i), of(b, *j))).unzip();
+        let (first, second): (Vec<usize>, Vec<usize>) = tasks.copied().unzip();
         let (overall_a, overall_b) = (a.analysis.overall.as_ref()?, b.analysis.overall.as_ref()?);
         if first.is_empty() {
             return None;
         }
-        let totals = |run: &ComparedRun, tasks| {
-            all_tasks::totals(run.record, &run.analysis.metric, &left_out(run.record), tasks)
-        };
+        let totals = |run: &ComparedRun, tasks: &[usize]| run.analysis.grid.totals(tasks);
         // The orders are those of each run's own total; they speak of the same work only if it has the same tasks.
         let same = overall_a.tasks == first.len() && overall_b.tasks == first.len();
         let orders = self.orders(&overall_a.main().comparison, &overall_b.main().comparison);

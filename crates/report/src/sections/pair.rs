@@ -5,7 +5,7 @@ use crate::document::{Cell, Source, Table, made_of, row};
 use crate::figures::{describe_mean_ratio, mean_cost_caveat, mean_ratio_cell, mean_ratio_json};
 use crate::number::{effect_lines, percent, plural};
 use crate::{difference::Finding, scaling::curves::Curves, words::rounds_needed};
-use fsarena_core::observations::{Grid, left_out};
+use fsarena_core::observations::Grid;
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{names::distinct, sample::Direction};
 use fsarena_stats::comparison::median;

@@ -3,6 +3,7 @@
 use super::{Chapter, Detail, Document, Report, Section};
 use crate::{matrix, number::plural};
 use fsarena_core::metric::DataPath;
+use fsarena_core::observations::Grid;
 use fsarena_stats::analyse::{TaskMedians, medians};
 use serde_json::{Value, json};
 

@@ -240,7 +240,7 @@ fn mode_sentence(report: &Report, modes: &Modes) -> String {
         text.push_str(&format!(" It is {high} more often after {}.", report.record.name(after)));
     }
     match &modes.why.associated {
-        Some(Associated { reading, medians, unit }) => {
+        Some(AssociatedReading { reading, medians, unit }) => {
             let [lower, higher] = medians.map(|median| with_unit(median, *unit));
             let words =
                 format!(" Associated: {reading} is {higher} in {high} rounds and {lower} in {low} ones.");

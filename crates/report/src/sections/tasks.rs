@@ -8,7 +8,7 @@ use crate::figures::{
 use crate::matrix::{self, ALIKE};
 use crate::number::{self, plural};
 use crate::words::label;
-use fsarena_core::observations::{ReadingTotal, reading_totals};
+use fsarena_core::observations::{MetricSeries, ReadingTotal, reading_totals};
 use fsarena_core::sample::{Fold, Unit};
 use fsarena_core::{metric::reading, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, TaskAnalysis, analyse};
@@ -210,7 +210,7 @@ pub const TOTALS: Section = Section::full(Chapter::Data, add_totals);
 /// The table: the median over rounds of the sum over the tasks in the totals.
 fn add_totals(document: &mut Document, report: &Report, _: Detail) {
     let record = &report.record;
-    let totals = of(record, &TOTAL_METRICS);
+    let totals = reading_totals(record, &TOTAL_METRICS);
     let largest: Vec<&str> =
         totals.iter().filter(|total| total.fold == Fold::Max).map(|total| total.id).collect();
     let largest = match &largest[..] {
