@@ -8,6 +8,7 @@ use crate::{difference::Finding, scaling::curves::Curves, words::rounds_needed};
 use fsarena_core::observations::Grid;
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{names::distinct, sample::Direction};
+use fsarena_stats::analyse::log_ratios_of_tasks;
 use fsarena_stats::comparison::median;
 use fsarena_stats::mean_ratio::{FIRST_ROUND, MeanRatio};
 use fsarena_stats::power::{rounds_for, spread};
