@@ -7,10 +7,10 @@
 //! It needs root for the machine's own part. Runs that are complete in DIR are taken as they are; put it in memory
 //! (`/dev/shm`), so that no disk is measured.
 
+use fsarena_core::observations::{Grid, dropped};
 use fsarena_core::{record::RunRecord, sample::Direction};
 use fsarena_report::document::{Cell, Document, Table, write_markdown};
-use fsarena_stats::grid::{Grid, dropped, grid};
-use fsarena_stats::{pairs::log_ratios, ratio::Ratio};
+use fsarena_stats::ratio::{Ratio, log_ratios};
 use fsarena_store::RunDir;
 use std::path::{Path, PathBuf};
 use std::{error::Error, process::Command};
@@ -89,9 +89,8 @@ struct Side {
 
 impl Side {
     fn of(record: RunRecord, metric: &str) -> Option<Side> {
-        let (info, rows) = record.metric(metric)?;
-        let grid = grid(&record, &rows, &dropped(&record));
-        Some(Side { grid, lower: info.direction == Direction::Lower, record })
+        let grid = Grid::without(&record, metric, &dropped(&record))?;
+        Some(Side { lower: grid.metric.direction == Direction::Lower, grid, record })
     }
 
     /// What the second filesystem takes over the first, in a task.

@@ -169,7 +169,7 @@ failure_from!(
     fsarena_report::import::ImportError,
     fsarena_serve::Error,
     fsarena_stats::matrix::cells::Error,
-    fsarena_stats::scaling::series::Error,
+    fsarena_stats::scaling::SeriesError,
     fsarena_store::Error,
     fsarena_sys::Error,
     fsarena_watch::Error,

@@ -1,4 +1,4 @@
-//! Which average of the rounds a comparison is about.
+//! Which average of the rounds a comparison is about, and the median.
 
 use serde::{Deserialize, Serialize};
 use std::fmt::{Display, Formatter, Result};
@@ -40,5 +40,28 @@ impl Average {
 impl Display for Average {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         f.write_str(self.name())
+    }
+}
+
+/// The median of the values that are not NaN: the mean of the two middle ones if their number is even. None without values.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut known: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
+    known.sort_unstable_by(f64::total_cmp);
+    match known.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(known[n / 2]),
+        n => Some(known[n / 2 - 1] / 2.0 + known[n / 2] / 2.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_by_hand() {
+        assert_eq!(median(&[3.0, 1.0, f64::NAN, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
     }
 }

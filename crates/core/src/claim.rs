@@ -25,13 +25,11 @@
 //! A name holds any character but blanks and `<>!"#*[]`; others are written in quotes. On the right, an
 //! unquoted `task.metric` is another quantity of the variant on the left; in quotes it is a variant.
 
-mod cursor;
-mod display;
 mod parse;
 mod statement;
 
 pub use parse::parse_all;
-pub use statement::{Claim, ClaimError, End, Extreme, Op, Pair, Quantity, Relation, Right};
+pub use statement::{Claim, ClaimError, ClaimOutcome, End, Extreme, Op, Pair, Quantity, Relation, Right};
 
 #[cfg(test)]
 mod tests;

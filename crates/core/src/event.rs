@@ -1,6 +1,7 @@
 //! Events: all that an executor and the runner say. Display, store and reports only consume them.
 
 use crate::cell::{Cell, CellId};
+use crate::claim::ClaimOutcome;
 use crate::exit::ExitCode;
 use crate::sample::{MetricSpec, Sample};
 use serde::{Deserialize, Serialize};
@@ -180,6 +181,35 @@ pub struct CommandRecord {
     pub output: Option<String>,
 }
 
+/// What the time of a cell was spent on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SpentOn {
+    /// Booting a guest.
+    Boot,
+    /// Waiting until the machine was idle.
+    Idle,
+    /// Making, mounting and unmounting the filesystem.
+    Lifecycle,
+    /// The timed work.
+    Timed,
+    /// The whole cell.
+    Total,
+}
+
+impl SpentOn {
+    /// The word for it in reports: `timed`.
+    pub fn name(self) -> &'static str {
+        match self {
+            SpentOn::Boot => "boot",
+            SpentOn::Idle => "idle",
+            SpentOn::Lifecycle => "lifecycle",
+            SpentOn::Timed => "timed",
+            SpentOn::Total => "total",
+        }
+    }
+}
+
 /// What happens inside one cell. An executor emits these, wherever it runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -206,8 +236,8 @@ pub enum CellEvent {
     Command(CommandRecord),
     /// Time that went into one kind of work. What a cell's kinds leave over of its total is fsarena's own.
     Spent {
-        /// `timed`, `lifecycle` or `idle`, the wait until idle.
-        what: String,
+        /// What it was spent on.
+        what: SpentOn,
         /// Nanoseconds.
         ns: u64,
     },
@@ -218,8 +248,8 @@ pub enum CellEvent {
 pub struct ClaimStatus {
     /// The claim as it was written.
     pub claim: String,
-    /// `held`, `refuted`, `inconclusive` or `equivalent`.
-    pub outcome: String,
+    /// Its outcome so far.
+    pub outcome: ClaimOutcome,
     /// Whether another round can decide it.
     pub open: bool,
     /// Rounds behind it.

@@ -3,7 +3,7 @@
 //! Data takes one line through the program:
 //!
 //! ```text
-//! Plan::load → matrix::expand → schedule::round → Executor::run(cell)
+//! PlanFile::parse → plan::resolve → matrix::expand → schedule::round → Executor::run(cell)
 //!            → Event::Sample → Store → stats::analyse → verdicts → Exporter::export
 //! ```
 //!
@@ -24,6 +24,7 @@ pub mod matrix;
 pub mod metric;
 pub mod names;
 pub mod number;
+pub mod observations;
 pub mod plan;
 pub mod published;
 pub mod record;
@@ -36,4 +37,3 @@ pub mod series;
 pub mod setting;
 pub mod state;
 pub mod study;
-pub mod unit;

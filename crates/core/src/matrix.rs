@@ -3,6 +3,7 @@
 use crate::cell::{Cell, Variant, WorkloadPlan};
 use crate::factor::{SETTING, clients, in_order};
 use crate::{number::combinations, plan::Plan, schedule::mix, setting::Value};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The most variants of a plan: a round of more takes days, and each is kept in memory.
 const MAX_VARIANTS: usize = 10_000;
@@ -117,6 +118,67 @@ pub fn work_of(variant: &Variant, workload: &WorkloadPlan) -> WorkloadPlan {
     if let Ok(Some(clients)) = clients::parse(variant.level(crate::factor::CLIENTS)) {
         clients::set(&mut workload.settings, clients);
     }
+    workload
+}
+
+/// A cell of a block-size × threads matrix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MatrixCell {
+    /// The name of the variant, with the tool behind it if several tools measured the run: `ext4 by fio`.
+    pub variant: String,
+    /// The mode of the load: `rndwr`.
+    pub mode: String,
+    /// Bytes a request.
+    pub block_size: u64,
+    /// Threads at work.
+    pub threads: u32,
+}
+
+/// What the seed of a run is mixed with for its fresh rounds.
+const FRESH: u64 = 0xF2E5;
+
+/// A plan that measures only these cells of another plan's matrix again, in fresh rounds: one workload for each mode and block
+/// size, because the cells are rarely all combinations.
+pub fn plan_of_cells(plan: &Plan, cells: &[MatrixCell], rounds: u32) -> Plan {
+    let is_by_tool =
+        |cell: &str, name: &str| cell.strip_prefix(name).is_some_and(|rest| rest.starts_with(" by "));
+    let is_measured = |variant: &Variant| {
+        cells.iter().any(|cell| cell.variant == variant.name || is_by_tool(&cell.variant, &variant.name))
+    };
+    let mut rows: BTreeMap<(&str, u64), BTreeSet<u32>> = BTreeMap::new();
+    for cell in cells {
+        rows.entry((&cell.mode, cell.block_size)).or_default().insert(cell.threads);
+    }
+    let mut fresh = plan.clone();
+    fresh.title = format!("{}: the worst cells again", plan.title);
+    fresh.variants = expand(plan).into_iter().filter(is_measured).collect();
+    fresh.workloads.clear();
+    for workload in &plan.workloads {
+        let of_row = |((mode, size), threads): (&(&str, u64), _)| of_mode(workload, mode, *size, threads);
+        fresh.workloads.extend(rows.iter().map(of_row));
+    }
+    fresh.stop.rounds = rounds;
+    fresh.stop.budget_s = None;
+    // TOML's whole numbers end at 2^63 - 1.
+    fresh.seed = mix(plan.seed, FRESH) & (u64::MAX >> 1);
+    fresh
+}
+
+/// The workload with one mode and block size only.
+pub fn of_mode(
+    workload: &WorkloadPlan,
+    mode: &str,
+    block_size: u64,
+    threads: &BTreeSet<u32>,
+) -> WorkloadPlan {
+    let mut workload = workload.clone();
+    let threads = threads.iter().map(|threads| Value::Int(i64::from(*threads))).collect();
+    let settings = [
+        ("modes", Value::List(vec![Value::Text(mode.into())])),
+        ("bs", Value::List(vec![Value::Int(block_size as i64)])),
+        ("threads", Value::List(threads)),
+    ];
+    workload.settings.0.extend(settings.map(|(id, value)| (id.to_string(), value)));
     workload
 }
 

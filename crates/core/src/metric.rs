@@ -1,16 +1,20 @@
 //! Metrics: what is derived from raw readings, after the fact.
 
 mod declared;
-mod reach;
 pub mod reading;
 pub(crate) mod spec;
 
-pub use declared::{Contradiction, Declaration, Declared};
-pub use reach::DataPath;
-pub use reading::{INSTRUCTIONS, LIFECYCLE, SERVICE, TIMER, TOGETHER};
-
 use crate::sample::{Fold, ReadingDef, Unit};
-use std::{cell::RefCell, collections::BTreeSet};
+pub use declared::Contradiction;
+pub use declared::Declaration;
+pub use declared::Declared;
+pub use reading::INSTRUCTIONS;
+pub use reading::LIFECYCLE;
+pub use reading::SERVICE;
+pub use reading::TIMER;
+pub use reading::TOGETHER;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 /// Gives the value of a reading, where it was taken.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<f64>;
@@ -254,6 +258,37 @@ pub fn readings_of(id: &str) -> BTreeSet<String> {
 /// The share of an operation that its generator may take: above it the generator measures itself, and the
 /// result is called client-bound.
 pub const CLIENT_BOUND: f64 = 0.10;
+
+/// The data path of the I/O that a task requested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DataPath {
+    /// A cache: under a tenth of the bytes reached the device.
+    Cache,
+    /// Both.
+    Mixed,
+    /// The device: at least nine tenths of the bytes. Can exceed 100% where the filesystem writes further data.
+    Device,
+}
+
+impl DataPath {
+    /// The data path for a value of `device_share`.
+    pub fn of(device_share: f64) -> DataPath {
+        match device_share {
+            share if share < 0.1 => DataPath::Cache,
+            share if share < 0.9 => DataPath::Mixed,
+            _ => DataPath::Device,
+        }
+    }
+
+    /// The label of reports.
+    pub const fn label(self) -> &'static str {
+        match self {
+            DataPath::Cache => "cache",
+            DataPath::Mixed => "mixed",
+            DataPath::Device => "device",
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

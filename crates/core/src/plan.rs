@@ -5,13 +5,11 @@
 mod claims;
 pub mod error;
 pub mod file;
-mod given;
 pub mod limits;
+mod overrides;
 pub mod resolve;
 mod resolved;
 pub mod shard;
-mod stage;
-mod stored;
 mod written;
 
 pub use claims::{GEOMEAN, TOTAL, WHOLES};

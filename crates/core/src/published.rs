@@ -1,12 +1,13 @@
 //! The figures that a study published, as its author printed them.
 
-mod figure;
-mod lines;
-
-pub use figure::{AROUND, Derived, Figure, Kind, Published};
-
+use crate::cell::TaskId;
 use crate::exit::{ExitCode, Exits};
-use lines::Form;
+use crate::metric::find;
+use crate::names;
+use crate::names::distinct;
+use crate::sample::{Direction, MetricSpec, Unit};
+use csv::StringRecord;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Why published figures could not be read.
@@ -79,10 +80,336 @@ fn sound(figure: &Figure) -> Result<(), String> {
     if sound { Ok(()) } else { Err(format!("invalid value {}; expected a number from 0", figure.value)) }
 }
 
+/// Tasks around the work: part of no total, and of no claim about all tasks.
+pub const AROUND: [&str; 3] = ["mkfs", "mount", "unmount"];
+
+/// One published set of figures.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Published {
+    /// The study: `piszcz`.
+    pub study: String,
+    /// The set, where the author published more than one: `II`.
+    pub set: String,
+    /// The figures, in the author's order.
+    pub rows: Vec<Figure>,
+    /// The metrics that the author worked out from others of the same sample.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub derived: Vec<Derived>,
+}
+
+/// A metric that follows from two others: `above / below`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Derived {
+    /// The metric.
+    pub metric: String,
+    /// The dividend.
+    pub above: String,
+    /// The divisor.
+    pub below: String,
+}
+
+/// One published figure.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figure {
+    /// When it was taken, where the author took samples: `daily-average`. Empty for most.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub sample: String,
+    /// The author's number of the task: `009`. Empty where parameters identify the task.
+    pub number: String,
+    /// The corresponding task in fsarena: `untar`.
+    pub task: String,
+    /// The parameters that identify the task: `bs` → `4096`. Empty for most.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub params: BTreeMap<String, String>,
+    /// The author's title of the task.
+    pub title: String,
+    /// The name of the filesystem.
+    pub variant: String,
+    /// The metric: `elapsed`.
+    pub metric: String,
+    /// Its value, in `unit`.
+    pub value: f64,
+    /// Digits that were printed behind the point.
+    #[serde(skip)]
+    pub decimals: u8,
+    /// The unit.
+    pub unit: Unit,
+    /// Where the author has it from.
+    pub kind: Kind,
+}
+
+/// Where the author of a figure has it from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A measured value, printed as a number.
+    #[default]
+    Measured,
+    /// A value that the author states in a sentence: "about one third of the best".
+    Stated,
+    /// A value that was read off a chart.
+    Chart,
+    /// A value of a curve that the author fitted, within the range for which he states it.
+    Fit,
+    /// An average of other figures of the same set, or a difference of two.
+    Summary,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 5] = [Kind::Measured, Kind::Stated, Kind::Chart, Kind::Fit, Kind::Summary];
+
+    /// Its name in files and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Measured => "measured",
+            Kind::Stated => "stated",
+            Kind::Chart => "chart",
+            Kind::Fit => "fit",
+            Kind::Summary => "summary",
+        }
+    }
+
+    /// Whether a conclusion may rest on it. A fit has the author's conclusion built in, and a summary repeats figures.
+    pub fn is_evidence(self) -> bool {
+        !matches!(self, Kind::Fit | Kind::Summary)
+    }
+}
+
+impl Figure {
+    /// What identifies its task.
+    pub fn task_id(&self) -> TaskId {
+        TaskId { name: self.task.clone(), params: self.params.clone() }
+    }
+}
+
+impl Published {
+    /// The name on the command line, after `published:`; `piszcz-II`.
+    pub fn name(&self) -> String {
+        if self.set.is_empty() { self.study.clone() } else { format!("{}-{}", self.study, self.set) }
+    }
+
+    /// The names of its variants, in the author's order.
+    pub fn variants(&self) -> Vec<&str> {
+        distinct(self.rows.iter().map(|row| row.variant.as_str()))
+    }
+
+    /// The metrics that were published.
+    pub fn metrics(&self) -> Vec<&str> {
+        distinct(self.rows.iter().map(|row| row.metric.as_str()))
+    }
+
+    /// The first figure of every task, for its number, title and task.
+    pub fn tasks(&self) -> Vec<&Figure> {
+        let mut seen = std::collections::BTreeSet::new();
+        self.rows.iter().filter(|row| seen.insert((&row.task, &row.params))).collect()
+    }
+
+    /// The tasks of the work itself, which totals are made of.
+    pub fn work(&self) -> Vec<&Figure> {
+        let tasks = self.tasks().into_iter();
+        tasks.filter(|row| !AROUND.contains(&row.task.as_str())).collect()
+    }
+
+    /// The samples, in the author's order; none for most.
+    pub fn samples(&self) -> Vec<&str> {
+        distinct(self.rows.iter().map(|row| row.sample.as_str()).filter(|sample| !sample.is_empty()))
+    }
+
+    /// A figure of a sample, by variant and metric.
+    pub fn sampled(&self, sample: &str, variant: &str, metric: &str) -> Option<&Figure> {
+        self.rows.iter().find(|row| row.sample == sample && row.variant == variant && row.metric == metric)
+    }
+
+    /// A figure, by task, variant and metric.
+    pub fn figure(&self, task: &TaskId, variant: &str, metric: &str) -> Option<&Figure> {
+        // Parameters last: they take longest to compare, and a matrix has hundreds of figures.
+        let is_task = |row: &Figure| row.task == task.name && row.params == task.params;
+        self.rows.iter().find(|row| row.variant == variant && row.metric == metric && is_task(row))
+    }
+
+    /// What the tasks of the work make together of a metric for one variant. None where a task is missing, or where the
+    /// metric has no total.
+    pub fn total(&self, variant: &str, metric: &str) -> Option<f64> {
+        self.spec(metric)?.over.tasks.of(self.of_work(variant, metric)?)
+    }
+
+    /// What a metric means: fsarena's own definition if the author gives it in that unit, else that of any metric of its
+    /// unit. None where the set lacks it.
+    pub fn spec(&self, metric: &str) -> Option<MetricSpec> {
+        let unit = self.rows.iter().find(|row| row.metric == metric)?.unit;
+        let known = find(metric).map(|def| MetricSpec::from(&def.spec)).filter(|spec| spec.unit == unit);
+        let of_unit = || MetricSpec::new(metric.into(), unit, Direction::Neutral, String::new());
+        Some(known.unwrap_or_else(of_unit))
+    }
+
+    /// A metric of one variant in each task of the work. None where one is missing.
+    pub fn of_work(&self, variant: &str, metric: &str) -> Option<Vec<f64>> {
+        let value = |task: &Figure| self.figure(&task.task_id(), variant, metric).map(|row| row.value);
+        self.work().into_iter().map(value).collect()
+    }
+}
+
+/// The columns of a file of tasks; any other is a parameter of the task.
+const TASK: [&str; 8] = ["set", "task", "title", "filesystem", "metric", "value", "unit", "kind"];
+/// The task name for files of samples, which do not name their task.
+const WINDOW: &str = "window";
+
+/// What the lines of a file mean, by its header.
+enum Form {
+    /// A figure a line.
+    Tasks,
+    /// Operations a second by block size and threads.
+    Matrix,
+    /// All figures of one variant in one sample.
+    Samples(Vec<Column>),
+}
+
+/// A column of a file of samples.
+struct Column {
+    name: String,
+    metric: String,
+    unit: Unit,
+}
+
+impl Form {
+    /// The form that a header tells of, and the columns that follow from others.
+    fn of(headers: &StringRecord) -> Result<(Form, Vec<Derived>), String> {
+        let has = |wanted: &str| headers.iter().any(|name| name == wanted);
+        if has("sample") {
+            return samples(headers);
+        }
+        Ok((if has("mode") { Form::Matrix } else { Form::Tasks }, vec![]))
+    }
+
+    /// The figures of one line, and their set.
+    fn read(
+        &self,
+        record: &StringRecord,
+        headers: &StringRecord,
+        tasks: &BTreeMap<String, String>,
+    ) -> Result<(String, Vec<Figure>), String> {
+        let line = Line { record, headers };
+        match self {
+            Form::Tasks => Ok((line.text("set")?.to_string(), vec![line.task(tasks)?])),
+            Form::Matrix => Ok((String::new(), vec![line.matrix()?])),
+            Form::Samples(columns) => Ok((
+                String::new(),
+                columns.iter().map(|column| line.sample(column)).collect::<Result<_, _>>()?,
+            )),
+        }
+    }
+}
+
+/// `iowait_percent` is a metric in a unit; `iowait_per_request = iowait_percent / requests_per_s` follows from
+/// two others.
+fn samples(headers: &StringRecord) -> Result<(Form, Vec<Derived>), String> {
+    let (mut columns, mut derived) = (Vec::new(), Vec::new());
+    for name in headers.iter().filter(|name| !["sample", "filesystem", "kind"].contains(name)) {
+        let (metric, unit) = match name.split_once('=') {
+            None => metric(name)?,
+            Some((result, formula)) => {
+                let broken = || format!("column `{name}`: expected `RESULT = COLUMN / COLUMN`");
+                let (above, below) = formula.split_once('/').ok_or_else(broken)?;
+                let result = result.trim().to_string();
+                for source in [above, below] {
+                    if !headers.iter().any(|other| other == source.trim()) {
+                        return Err(format!("column `{name}`: missing column `{}`", source.trim()));
+                    }
+                }
+                let (above, below) = (metric(above.trim())?.0, metric(below.trim())?.0);
+                derived.push(Derived { metric: result.clone(), above, below });
+                (result, Unit::Ratio)
+            }
+        };
+        columns.push(Column { name: name.to_string(), metric, unit });
+    }
+    Ok((Form::Samples(columns), derived))
+}
+
+/// A metric and its unit, which is the end of the column's name.
+fn metric(column: &str) -> Result<(String, Unit), String> {
+    let ends = column.match_indices('_').map(|(at, _)| at);
+    let found = ends.filter_map(|at| Some((column[..at].to_string(), Unit::from_suffix(&column[at + 1..])?)));
+    found.min_by_key(|(name, _)| name.len()).ok_or_else(|| format!("column `{column}` ends in no unit"))
+}
+
+struct Line<'a> {
+    record: &'a StringRecord,
+    headers: &'a StringRecord,
+}
+
+impl<'a> Line<'a> {
+    fn text(&self, column: &str) -> Result<&'a str, String> {
+        let at = self.headers.iter().position(|name| name == column);
+        at.and_then(|at| self.record.get(at)).ok_or_else(|| format!("missing column `{column}`"))
+    }
+
+    fn number<T: std::str::FromStr>(&self, column: &str) -> Result<T, String> {
+        let text = self.text(column)?;
+        text.parse().map_err(|_| format!("column `{column}`: expected a number, found `{text}`"))
+    }
+
+    /// The kind in the column of that name; measured where the file has no such column.
+    fn kind(&self) -> Result<Kind, String> {
+        match self.text("kind") {
+            Ok(name) => Ok(names::find("kind of figure", name, Kind::ALL, |kind| kind.name())?),
+            Err(_) => Ok(Kind::Measured),
+        }
+    }
+
+    /// A figure of one task, its value in a column.
+    fn figure(&self, task: &str, column: &str, metric: &str, unit: Unit) -> Result<Figure, String> {
+        Ok(Figure {
+            sample: String::new(),
+            number: String::new(),
+            task: task.to_string(),
+            params: BTreeMap::new(),
+            title: String::new(),
+            variant: self.text("filesystem")?.to_string(),
+            metric: metric.to_string(),
+            value: self.number(column)?,
+            decimals: decimals(self.text(column)?),
+            unit,
+            kind: self.kind()?,
+        })
+    }
+
+    fn task(&self, tasks: &BTreeMap<String, String>) -> Result<Figure, String> {
+        let unit = self.text("unit")?;
+        let unit = Unit::from_suffix(unit).ok_or_else(|| format!("unknown unit `{unit}`"))?;
+        let number = self.text("task")?.to_string();
+        let task = tasks.get(&number).ok_or_else(|| format!("no task does task `{number}`"))?;
+        let params = self.headers.iter().zip(self.record);
+        let params = params.filter(|(name, value)| !TASK.contains(name) && !value.is_empty());
+        let params = params.map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        let title = self.text("title")?.to_string();
+        Ok(Figure { number, params, title, ..self.figure(task, "value", self.text("metric")?, unit)? })
+    }
+
+    fn matrix(&self) -> Result<Figure, String> {
+        let (size, threads): (u64, u32) = (self.number("block_size_bytes")?, self.number("threads")?);
+        let params = [("bs", size.to_string()), ("threads", threads.to_string())];
+        let params = params.map(|(name, value)| (name.to_string(), value)).into();
+        let mode = self.text("mode")?;
+        Ok(Figure { params, title: mode.into(), ..self.figure(mode, "iops", "iops", Unit::PerSecond)? })
+    }
+
+    fn sample(&self, column: &Column) -> Result<Figure, String> {
+        let sample = self.text("sample")?.to_string();
+        Ok(Figure { sample, ..self.figure(WINDOW, &column.name, &column.metric, column.unit)? })
+    }
+}
+
+fn decimals(text: &str) -> u8 {
+    text.split_once('.').map_or(0, |(_, digits)| digits.len() as u8)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{cell::TaskId, sample::Unit};
+    use crate::cell::TaskId;
+    use crate::sample::Unit;
 
     const HEAD: &str = "set,task,title,filesystem,metric,value,unit\n";
 
@@ -166,5 +493,18 @@ mod tests {
         // Σ of the 21 elapsed times of ext2 in set II, summed by awk over the file.
         let total = sets.iter().find(|s| s.set == "II").unwrap().total("ext2", "elapsed").unwrap();
         assert!((total - 359.81).abs() < 1e-9, "{total}");
+    }
+
+    #[test]
+    fn a_column_ends_in_its_unit() {
+        assert_eq!(metric("requests_per_s"), Ok(("requests".into(), Unit::PerSecond)));
+        assert_eq!(metric("moved_bytes_per_s"), Ok(("moved".into(), Unit::BytesPerSecond)));
+        assert_eq!(metric("iowait_percent"), Ok(("iowait".into(), Unit::Percent)));
+        assert!(metric("iowait").is_err());
+    }
+
+    #[test]
+    fn digits_are_those_printed() {
+        assert_eq!(["48", "48.0", "0.17"].map(decimals), [0, 1, 2]);
     }
 }

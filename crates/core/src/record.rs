@@ -1,7 +1,7 @@
 //! A stored run, read back for analysis and reports.
 
 use crate::cell::{TaskId, TaskInfo, Variant};
-use crate::event::{Cause, CommandRecord, Note, NoteKind, Outcome};
+use crate::event::{Cause, CommandRecord, Note, NoteKind, Outcome, SpentOn};
 use crate::names::{Unknown, distinct, unknown};
 pub use crate::sample::MetricSpec;
 use crate::{host::Host, latency::Latencies, metric::MetricDef, plan::Plan, series::SeriesTable};
@@ -27,17 +27,14 @@ pub struct CellRecord {
     pub host: usize,
     /// When it began: seconds since 1970, UTC.
     pub started_at: f64,
-    /// How long it took in all, and its parts: (`timed`, nanoseconds), …
-    pub spent: Vec<(String, u64)>,
+    /// How long it took in all, and its parts, in nanoseconds.
+    pub spent: Vec<(SpentOn, u64)>,
 }
 
-/// What [`CellRecord::spent`] calls all of it.
-pub const TOTAL: &str = "total";
-
 impl CellRecord {
-    /// How long a part of it took, in nanoseconds; 0 where it has no such part.
-    pub fn spent_on(&self, part: &str) -> u64 {
-        self.spent.iter().filter(|(name, _)| name == part).map(|(_, ns)| ns).sum()
+    /// How long a part of it took, in nanoseconds; 0 if it has no such part.
+    pub fn spent_on(&self, part: SpentOn) -> u64 {
+        self.spent.iter().filter(|(of, _)| *of == part).map(|(_, ns)| ns).sum()
     }
 }
 

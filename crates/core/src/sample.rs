@@ -1,8 +1,8 @@
 //! Readings: the raw numbers of a task.
 
 use crate::latency::Latencies;
+pub use crate::metric::spec::{Direction, Unit};
 pub use crate::metric::spec::{Fold, MetricSpec, Over, ReadingDef, Scope};
-pub use crate::unit::{Direction, Unit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -2,9 +2,9 @@
 //! it.
 
 use crate::cell::{Cell, CellId, Variant};
-use crate::event::{Cause, CellEvent, ClaimStatus, Event, Note, NoteKind, Outcome, VariantExit};
+use crate::event::{Cause, CellEvent, ClaimStatus, Event, Note, NoteKind, Outcome, SpentOn, VariantExit};
 use crate::plan::Plan;
-use crate::record::{CellRecord, MOST_READINGS, MetricSpec, RunRecord, RunStatus, TOTAL};
+use crate::record::{CellRecord, MOST_READINGS, MetricSpec, RunRecord, RunStatus};
 use crate::sample::{Direction, Sample, Unit};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -62,7 +62,7 @@ pub struct CellState {
     /// Its notes so far.
     pub notes: Vec<Note>,
     /// Time by what it was spent on, in nanoseconds.
-    pub spent: Vec<(String, u64)>,
+    pub spent: Vec<(SpentOn, u64)>,
 }
 
 /// A claim over the rounds.
@@ -229,9 +229,9 @@ impl CellState {
     }
 
     /// What the time of the cell was spent on, in nanoseconds, if it ends at this time: its total first.
-    pub fn spent_until(&self, ended_at: f64) -> Vec<(String, u64)> {
+    pub fn spent_until(&self, ended_at: f64) -> Vec<(SpentOn, u64)> {
         let total = between(self.begun_at, ended_at).as_nanos() as u64;
-        [(TOTAL.into(), total)].into_iter().chain(self.spent.clone()).collect()
+        [(SpentOn::Total, total)].into_iter().chain(self.spent.clone()).collect()
     }
 
     /// Takes over what happened inside it.
@@ -240,9 +240,9 @@ impl CellState {
             CellEvent::Phase { name } => self.phase.clone_from(name),
             CellEvent::Sample(sample) => self.samples.push(sample.clone()),
             CellEvent::Note(note) => self.notes.push(note.clone()),
-            CellEvent::Spent { what, ns } => match self.spent.iter_mut().find(|(name, _)| name == what) {
+            CellEvent::Spent { what, ns } => match self.spent.iter_mut().find(|(of, _)| of == what) {
                 Some((_, sum)) => *sum = sum.saturating_add(*ns),
-                None => self.spent.push((what.clone(), *ns)),
+                None => self.spent.push((*what, *ns)),
             },
             CellEvent::Reading(_) | CellEvent::Command(_) | CellEvent::Profile { .. } => {}
         }

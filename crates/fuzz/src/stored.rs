@@ -2,7 +2,7 @@
 
 use crate::room::{self, sensible};
 use fsarena_core::cell::{Cell, TaskId, TaskInfo};
-use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
+use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome, SpentOn};
 use fsarena_core::latency::Latencies;
 use fsarena_core::metric::{TIMER, reading};
 use fsarena_core::plan::{Plan, limits};
@@ -65,7 +65,7 @@ fn events(cell: &Cell) -> Vec<Event> {
     vec![
         Event::CellStarted { cell: cell.clone() },
         inside(CellEvent::Sample(sample)),
-        inside(CellEvent::Spent { what: "idle".into(), ns: 5_000_000 }),
+        inside(CellEvent::Spent { what: SpentOn::Idle, ns: 5_000_000 }),
         inside(CellEvent::Note(Note::new(NoteKind::Fairness, "keeps no journal"))),
         Event::CellFinished { cell: cell.id(), outcome: Outcome::Done },
     ]

@@ -43,7 +43,7 @@ pub enum Error {
     Matrix(#[from] fsarena_stats::matrix::cells::Error),
     /// The values of a run or set do not form a curve.
     #[error(transparent)]
-    Series(#[from] fsarena_stats::scaling::series::Error),
+    Series(#[from] fsarena_stats::scaling::SeriesError),
     /// A flame graph could not be drawn.
     #[error("a flame graph could not be drawn: {0}")]
     Flame(String),

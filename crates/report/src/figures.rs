@@ -4,10 +4,12 @@
 use crate::document::{Cell, Source, labelled};
 use crate::number::{self, beside, effect_lines, ends, with_unit};
 use fsarena_core::sample::Unit;
+use fsarena_stats::analyse::{Analysis, CombinedTasks};
+use fsarena_stats::average::mean;
 use fsarena_stats::comparison::{Comparison, median};
 use fsarena_stats::mean_ratio::{FIRST_ROUND, MeanRatio, Withheld};
+use fsarena_stats::ratio::Ratio;
 use fsarena_stats::table::FIRST_LOOK;
-use fsarena_stats::{all_tasks::AllTasks, analyse::Analysis, average::mean, ratio::Ratio};
 use serde_json::{Value, json};
 
 /// The median of the rounds above the interval of the typical value. Zero values and single rounds have no interval.
@@ -86,7 +88,7 @@ pub fn fewest_rounds(comparison: &Comparison) -> Option<usize> {
 }
 
 /// A row of the ratios of mean cost to the best variant, which shows its own mean.
-pub fn mean_cost_row(title: String, all: &AllTasks, unit: Unit) -> Vec<Cell> {
+pub fn mean_cost_row(title: String, all: &CombinedTasks, unit: Unit) -> Vec<Cell> {
     let best = all.comparison.best();
     let cell = |(variant, rounds): (usize, &Vec<f64>)| {
         let own = mean(rounds.iter().filter(|value| !value.is_nan()));

@@ -8,9 +8,12 @@ use crate::findings::words::Speaker;
 use crate::matrix::{bandwidth_words, iops_words, size_words, thread_words};
 use crate::number::{percent, plural};
 use crate::page::Page;
+use fsarena_stats::matrix::Analysis;
 use fsarena_stats::matrix::cells::{At, Matrix};
+use fsarena_stats::matrix::finding::Flag;
 use fsarena_stats::matrix::finding::{Finding, Part, Standing};
-use fsarena_stats::{matrix::Analysis, matrix::limits::ALPHA, matrix::rule::Flag, table::FIRST_LOOK};
+use fsarena_stats::matrix::limits::ALPHA;
+use fsarena_stats::table::FIRST_LOOK;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

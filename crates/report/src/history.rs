@@ -1,7 +1,7 @@
 //! The history of a metric over runs: its level in each, where it changed, and whether later runs confirm that.
 //!
 //! Machines drift from run to run, so a variant is followed by its ratio to another variant of the same rounds, the
-//! reference; where there is none, by its own values. Changes are those of [`fsarena_stats::change`].
+//! reference; where there is none, by its own values. Changes are those of [`fsarena_stats::change_point`].
 
 use crate::document::{Document, Table, row};
 use crate::drawing::{Anchor, Axis, Chart, Dash, Key, Look, Mark, Panel, Sign};
@@ -9,10 +9,12 @@ use crate::number::{self, plural, three, with_unit};
 use crate::page::Page;
 use crate::words::{begun, machines};
 use crate::{chart_context::widen_range, difference::ratio_cell, drawing::colour::theme, error::Error};
+use fsarena_core::observations::combine_tasks;
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::Direction;
-use fsarena_stats::change::{Change, Standing, changes};
-use fsarena_stats::{analyse::combine_tasks, comparison::median, pairs::log_ratios, ratio::Ratio};
+use fsarena_stats::change_point::{Change, Standing, changes};
+use fsarena_stats::comparison::median;
+use fsarena_stats::ratio::{Ratio, log_ratios};
 use serde_json::{Value, json};
 use std::hash::{DefaultHasher, Hash, Hasher};
 

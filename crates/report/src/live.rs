@@ -3,10 +3,12 @@
 
 use crate::number::plural;
 use fsarena_core::event::{ClaimStatus, Event, Note, NoteKind};
+use fsarena_core::observations::{combine_tasks, references};
 use fsarena_core::record::{RunRecord, RunStatus};
 use fsarena_core::state::{ClaimState, RunState};
 use fsarena_stats::comparison::{Comparison, compare_with};
-use fsarena_stats::{analyse::combine_tasks, cost::Estimate, grid::references, ratio::Ratio};
+use fsarena_stats::cost::Estimate;
+use fsarena_stats::ratio::Ratio;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 

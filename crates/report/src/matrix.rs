@@ -6,12 +6,14 @@ use crate::document::{Cell, Document, Source, Table, labelled};
 use crate::error::Error;
 use crate::number::{percent, plural, signed, three, with_unit};
 use fsarena_core::metric::{CLIENT_BOUND, DataPath, reading};
+use fsarena_core::observations::{self, Grid};
 use fsarena_core::published::{Figure, Published};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::{cell::TaskId, factor, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, TaskMedians, medians};
+use fsarena_stats::comparison::median;
 use fsarena_stats::matrix::cells::{Matrix, Row};
-use fsarena_stats::{comparison::median, grid, ratio::Ratio};
+use fsarena_stats::ratio::Ratio;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The mark of variants that do not differ significantly from the best.
@@ -166,7 +168,7 @@ const SIGNS: [(char, &str); 4] = [
 
 /// The signs behind a figure, by task and variant, from the medians of a run; empty if nothing measured them.
 fn signs_of(record: &RunRecord) -> impl Fn(&TaskId, usize) -> String {
-    let of = |metric| medians(record, metric).unwrap_or_default();
+    let of = |metric| Grid::of(record, metric).map_or(vec![], |grid| medians(&grid));
     let (share, steady, client) = (of("device_share"), of(reading::STEADY), of(reading::CLIENT));
     move |task, variant| {
         let median = |medians: &[TaskMedians]| {
@@ -207,7 +209,7 @@ pub fn matrix_of_run(record: &RunRecord) -> Result<Matrix, Error> {
 
 fn run_rows(record: &RunRecord) -> Vec<Row> {
     let Some((_, values)) = record.metric(METRIC) else { return vec![] };
-    let left_out = grid::left_out(record);
+    let left_out = observations::left_out(record);
     let rounds = record.cells.iter().map(|cell| cell.round as usize + 1).max().unwrap_or(0);
     let tools: BTreeSet<&str> = record.cells.iter().map(|cell| cell.workload.as_str()).collect();
     let client = record.metric(reading::CLIENT).map(|(_, shares)| shares);

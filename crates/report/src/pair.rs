@@ -2,11 +2,12 @@
 
 use crate::{difference::Finding, number::plural};
 use fsarena_core::names::distinct;
+use fsarena_core::observations::Grid;
 use fsarena_core::record::{MetricSpec, RunRecord};
-use fsarena_stats::grid::{Grid, left_out};
-use fsarena_stats::pairs::{Pairs, log_ratios};
+use fsarena_stats::analyse::log_ratios_of_tasks;
 use fsarena_stats::power::{rounds_for, spread};
-use fsarena_stats::{all_tasks, comparison::median, mean_ratio::MeanRatio, ratio::Ratio, sequential::Centre};
+use fsarena_stats::ratio::{LogRatios, Ratio, log_ratios};
+use fsarena_stats::{comparison::median, mean_ratio::MeanRatio, sequential::Centre};
 
 /// Metrics compared besides the requested ones. CPU time often varies least.
 const COST_METRICS: [&str; 2] = ["system", "total_cpu"];
@@ -63,23 +64,25 @@ pub fn pair_rows<'a>(record: &RunRecord, asked: impl Iterator<Item = &'a str>, m
 }
 
 fn rows_of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<PairRow> {
-    let Some((metric, grid)) = Grid::of(record, id) else { return vec![] };
+    let Some(grid) = Grid::of(record, id) else { return vec![] };
+    let metric = &grid.metric;
     let has_all = |values: &[Vec<f64>]| values.iter().all(|variant| variant.iter().any(|v| !v.is_nan()));
-    let tasks: Vec<_> = grid.tasks(record).filter(|(_, values)| has_all(values)).collect();
-    let one = |task: String, pairs: Pairs, whole: bool, values: Option<&[Vec<f64>]>| {
+    let mut tasks = grid.comparable_tasks();
+    tasks.retain(|task| has_all(&grid.values[*task]));
+    let one = |task: String, pairs: LogRatios, whole: bool, values: Option<&[Vec<f64>]>| {
         let mean_ratio = values.and_then(|values| MeanRatio::of(&values[0], &values[1]));
-        Some(PairRow { mean_ratio, ..pair_row((task, whole), &metric, pairs, margin)? })
+        Some(PairRow { mean_ratio, ..pair_row((task, whole), metric, pairs, margin)? })
     };
     let mut rows = Vec::new();
     if tasks.len() > 1 {
-        let totals = all_tasks::totals(record, &metric, &left_out(record), &tasks);
-        let values: Vec<_> = tasks.iter().map(|(_, values)| *values).collect();
-        let pairs = all_tasks::log_ratios(&values, totals.clone());
+        let totals = grid.totals(&tasks);
+        let pairs = log_ratios_of_tasks(&grid, &tasks, totals.as_ref());
         rows.extend(one(format!("ALL {} tasks", tasks.len()), pairs, true, totals.as_deref()));
     }
     if tasks.len() <= MAX_TASKS_LISTED {
         let alone = tasks.len() == 1;
-        let of_task = tasks.iter().filter_map(|(task, values)| {
+        let of_task = tasks.iter().filter_map(|task| {
+            let (task, values) = (&grid.tasks[*task], &grid.values[*task]);
             one(task.id.to_string(), log_ratios(&values[0], &values[1]), alone, Some(values))
         });
         rows.extend(of_task);
@@ -91,10 +94,10 @@ fn rows_of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<PairRow> {
 pub fn pair_row(
     (task, whole): (String, bool),
     metric: &MetricSpec,
-    pairs: Pairs,
+    pairs: LogRatios,
     margin: f64,
 ) -> Option<PairRow> {
-    let Pairs { d, excluded } = pairs;
+    let LogRatios { d, excluded } = pairs;
     let narrow = Centre::of(&d)?.narrow;
     // A clock that mostly sees no difference at all has no spread to plan with.
     let sigma = spread(&d).filter(|_| median(&d.iter().map(|d| d.abs()).collect::<Vec<_>>()) != Some(0.0));

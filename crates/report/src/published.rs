@@ -9,8 +9,8 @@ use fsarena_core::conclusion::{self, Conclusion, Conclusions, Machine};
 use fsarena_core::published::{Figure, Kind, Published};
 use fsarena_core::study::{self, Study};
 use fsarena_core::{factor, names, sample::Unit};
-use fsarena_stats::conclusion::{Answer, then};
-use fsarena_stats::recompute::{Misfit, Recomputed, recompute};
+use fsarena_stats::conclusion::{Answer, check_published};
+use fsarena_stats::conclusion::{Misfit, Recomputed, recompute};
 use serde_json::{Map, Value, json};
 
 /// The set of this name: `piszcz-I`.
@@ -71,7 +71,7 @@ pub(crate) fn study_conclusions(published: &Published) -> Result<Option<Conclusi
 pub(crate) fn conclusions_then(published: &Published) -> Result<Vec<(Conclusion, Answer)>, Error> {
     let Some(study) = study::find(&published.study) else { return Ok(vec![]) };
     let conclusions = conclusion::of(study)?;
-    let answers = then(&conclusions, &study.published()?);
+    let answers = check_published(&conclusions, &study.published()?);
     let all = conclusions.list.into_iter().zip(answers);
     Ok(all.filter(|(conclusion, _)| conclusion.set == published.set).collect())
 }

@@ -5,9 +5,10 @@ use crate::{commands::Commands, document::terminal::Screen, error::Error};
 use fsarena_core::cell::{TaskInfo, Variant};
 use fsarena_core::factor::{FS, default_level};
 use fsarena_core::host::{self, Storage};
+use fsarena_core::observations::{MetricSeries, claim_series, claim_series_among, orders, reading_series};
 use fsarena_core::{claim::Claim, conclusion, exit::ExitCode, names::unknown, record::RunRecord, study};
 use fsarena_stats::analyse::{Analysis, analyse};
-use fsarena_stats::carry::{CarryOver, carry_over};
+use fsarena_stats::carryover::{Carryover, carryover};
 use fsarena_stats::conclusion::{Checked, check};
 use fsarena_stats::judge::{Judged, judge_all};
 use fsarena_stats::modes::{Modes, modes};
@@ -47,7 +48,7 @@ pub struct Report {
     ranking: OnceLock<Option<Ranking>>,
     pair: OnceLock<Vec<PairRow>>,
     modes: OnceLock<Vec<Modes>>,
-    carry_over: OnceLock<Option<CarryOver>>,
+    carry_over: OnceLock<Option<Carryover>>,
 }
 
 /// The question asked of a run, besides its plan.
@@ -75,7 +76,11 @@ fn check_conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
     if let Some(stage) = &record.plan.stage {
         conclusions.list.retain(|one| one.stage.as_ref().is_none_or(|name| *name == stage.name));
     }
-    Ok(check(&conclusions, &study.published()?, record))
+    let judge = |claims: &[Claim], among: Option<Vec<&str>>| match among {
+        Some(among) => judge_all(claim_series_among(record, claims, among)),
+        None => judge_all(claim_series(record, claims)),
+    };
+    Ok(check(&conclusions, &study.published()?, &record.names(), judge))
 }
 
 /// The variant in use today.
@@ -138,10 +143,12 @@ pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
     let named = current(&record.variants, asked.current.as_deref())?;
     let current = named.map(|variant| Current { variant, guessed: false }).or_else(|| guess_current(&record));
     let metrics = if asked.metrics.is_empty() { TASKS.map(String::from).to_vec() } else { asked.metrics };
-    let analyses: Vec<Analysis> =
-        metrics.iter().map(|metric| analyse(&record, metric)).collect::<Result<_, _>>()?;
-    let mut claims = judge_all(&record, &record.plan.claims);
-    let further = judge_all(&record, &asked.claims);
+    let analyses: Vec<Analysis> = metrics
+        .iter()
+        .map(|metric| Ok(analyse(MetricSeries::of(&record, metric)?)))
+        .collect::<Result<_, Error>>()?;
+    let mut claims = judge_all(claim_series(&record, &record.plan.claims));
+    let further = judge_all(claim_series(&record, &asked.claims));
     for Judged { claim, missing, .. } in &further {
         if let Some(missing) = missing.clone() {
             return Err(Error::Usage(format!("--claim `{}`: {missing}", claim.text)));
@@ -168,7 +175,7 @@ impl Report {
     pub fn ranking(&self) -> Option<&Ranking> {
         let rank = || {
             let weight = |task: &TaskInfo| task_weight(&self.weights, task);
-            Ranking::of(&self.record, self.analyses.first()?, weight)
+            Ranking::of(self.analyses.first()?, weight, self.record.plan.seed)
         };
         self.ranking.get_or_init(rank).as_ref()
     }
@@ -183,13 +190,21 @@ impl Report {
     /// first.
     pub fn modes(&self) -> &[Modes] {
         let apart = |modes: &Modes| modes.clusters[1].median > modes.clusters[0].median * (1.0 + self.margin);
-        let of = |analysis: &Analysis| modes(&self.record, analysis).into_iter().filter(apart).collect();
+        let record = &self.record;
+        let of = |Analysis { grid, .. }: &Analysis| {
+            let readings = |task, variant| reading_series(record, task, variant, &grid.rounds);
+            let all = modes(grid, &orders(record, &grid.rounds), readings, record.plan.seed);
+            all.into_iter().filter(apart).collect()
+        };
         self.modes.get_or_init(|| self.analyses.first().map_or(vec![], of))
     }
 
     /// Whether the variant before matters to the first metric, where a run has rounds enough to tell.
-    pub fn carry_over(&self) -> Option<CarryOver> {
-        let of = |analysis: &Analysis| carry_over(&self.record, &analysis.metric.id);
+    pub fn carry_over(&self) -> Option<Carryover> {
+        let record = &self.record;
+        let of = |Analysis { grid, .. }: &Analysis| {
+            carryover(&grid.combined(), &orders(record, &grid.rounds), record.plan.seed)
+        };
         *self.carry_over.get_or_init(|| self.analyses.first().and_then(of))
     }
 

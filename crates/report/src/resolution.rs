@@ -1,10 +1,12 @@
 //! What a machine can resolve, by a run of identical variants and variants with more work: false verdicts, noise, power.
 
+use fsarena_core::observations::Grid;
 use fsarena_core::{exit::ExitCode, number, plan::Backing, record::RunRecord, row::Row};
-use fsarena_stats::identical::{chance, verdicts};
+use fsarena_stats::power::{chance_of_false_verdicts, identical_verdicts};
 use fsarena_stats::power::{resolvable, rounds_for, spread};
+use fsarena_stats::ratio::log_ratios;
 use fsarena_stats::sequential::{Centre, found_at};
-use fsarena_stats::{grid::Grid, pairs::log_ratios, table::FIRST_LOOK};
+use fsarena_stats::table::FIRST_LOOK;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -120,15 +122,15 @@ impl Resolution {
         // By task and metric: for each variant the value of each round, NaN where there is none.
         let mut measured: BTreeMap<(String, &str), Vec<Vec<f64>>> = BTreeMap::new();
         for metric in METRICS {
-            let Some((_, grid)) = Grid::of(record, metric) else { continue };
+            let Some(grid) = Grid::of(record, metric) else { continue };
             rounds = grid.rounds.len();
-            let values =
-                grid.tasks(record).map(|(task, values)| ((task.id.to_string(), metric), values.clone()));
-            measured.extend(values);
+            for task in grid.comparable_tasks() {
+                measured.insert((grid.tasks[task].id.to_string(), metric), grid.values[task].clone());
+            }
         }
         let d = |variants: &[Vec<f64>], at: usize| log_ratios(&variants[0], &variants[at]).d;
         let identical: Vec<Vec<f64>> = measured.values().map(|variants| d(variants, 1)).collect();
-        let (verdicts, false_verdicts) = verdicts(&identical, rounds);
+        let (verdicts, false_verdicts) = identical_verdicts(&identical, rounds);
         let (mut noise, mut power) = (vec![], vec![]);
         for ((task, metric), variants) in &measured {
             noise.extend(noise_of(task, metric, &d(variants, 1)));
@@ -143,7 +145,7 @@ impl Resolution {
             rounds,
             verdicts,
             false_verdicts,
-            chance: chance(&identical, rounds, false_verdicts, seed),
+            chance: chance_of_false_verdicts(&identical, rounds, false_verdicts, seed),
             noise,
             power,
         }

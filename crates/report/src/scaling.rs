@@ -6,9 +6,9 @@ pub mod file;
 use crate::document::{Document, Table, row};
 use crate::number::{percent, plural, three};
 use crate::page::Page;
-use fsarena_stats::scaling::choice::{Choice, DECISIVE, Fit, MISFIT};
+use fsarena_stats::scaling::laws::{Choice, DECISIVE, Fit, Law, MISFIT};
+use fsarena_stats::scaling::{Doubling, Scaling};
 use fsarena_stats::table::FIRST_LOOK;
-use fsarena_stats::{scaling::Scaling, scaling::laws::Law, scaling::saturation::Doubling};
 use serde_json::{Value, json};
 
 /// The findings about several series, each a curve of throughput over clients. With `tables` the document shows the
@@ -276,7 +276,7 @@ fn peak_sentence(one: &Scaling) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_stats::{scaling::analyse, scaling::series::Series};
+    use fsarena_stats::scaling::{Series, analyse};
 
     fn said(points: &[(f64, f64)]) -> Vec<String> {
         let rows: Vec<(f64, u32, f64)> = points.iter().map(|(n, x)| (*n, 0, *x)).collect();

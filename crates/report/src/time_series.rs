@@ -1,9 +1,10 @@
 //! Time series of a load: how a task went on a variant, from the series of all rounds.
 
 use crate::number;
+use fsarena_core::observations;
 use fsarena_core::record::RunRecord;
 use fsarena_core::series::{Latency, MOST_POINTS, Point, SeriesTable};
-use fsarena_stats::{comparison::median, grid};
+use fsarena_stats::comparison::median;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -64,7 +65,7 @@ const MOST: usize = 2 * MOST_POINTS;
 
 /// The time series of every task on every variant that has one, by task and then by variant. Dropped rounds are left out.
 pub fn of(record: &RunRecord) -> Vec<TimeSeries> {
-    let left_out = grid::left_out(record);
+    let left_out = observations::left_out(record);
     let mut rows: BTreeMap<(usize, usize), Vec<&[Point]>> = BTreeMap::new();
     let mut seen = record.series.row.clone();
     seen.dedup();

@@ -3,7 +3,7 @@
 use crate::executor::Log;
 use crate::idle::{self, wait_until_idle};
 use fsarena_core::cell::{TaskId, TaskInfo};
-use fsarena_core::event::{CellEvent, CommandRecord, MEANWHILE, Note, NoteKind};
+use fsarena_core::event::{CellEvent, CommandRecord, MEANWHILE, Note, NoteKind, SpentOn};
 use fsarena_core::metric::{INSTRUCTIONS, LIFECYCLE, SERVICE, TIMER, TOGETHER, reading};
 use fsarena_core::plan::IdlePlan;
 use fsarena_core::sample::{ReadingDef, Sample, TaskOutput};
@@ -111,7 +111,7 @@ impl<'a> Bench<'a> {
         self.say(CellEvent::Phase { name: format!("wait until idle before {task}") });
         let scene = idle::IdleTarget { kernel: &self.kernel, device: self.device, timeouts: self.timeouts };
         let wait = wait_until_idle(scene, self.plan);
-        self.spent("idle", wait.waited);
+        self.spent(SpentOn::Idle, wait.waited);
         self.timeouts = if wait.busy.is_empty() { 0 } else { self.timeouts + 1 };
         if !wait.busy.is_empty() {
             let mut text =
@@ -130,21 +130,21 @@ impl<'a> Bench<'a> {
             std::thread::sleep((time - begun.elapsed().min(time)).min(Duration::from_millis(100)));
         }
         if !time.is_zero() {
-            self.spent("idle", begun.elapsed());
+            self.spent(SpentOn::Idle, begun.elapsed());
         }
     }
 
     /// Measures one piece of work and the sync after it, and emits the sample.
     ///
     /// `work` gets a log for its commands. The log stays in memory: nothing is emitted while the clock runs.
-    /// `spent` names the kind of its time: `timed` or `lifecycle`.
+    /// `spent` is what its time counts as.
     ///
     /// # Errors
     /// Those of the work itself; then no sample is emitted.
     pub fn measure<E>(
         &mut self,
         info: &TaskInfo,
-        spent: &str,
+        spent: SpentOn,
         work: impl FnOnce(Log) -> Result<TaskOutput, E>,
         sync: impl FnOnce() -> std::io::Result<()>,
     ) -> Result<(), E> {
@@ -199,7 +199,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Notes time that was spent.
-    pub fn spent(&mut self, what: &str, time: Duration) {
-        self.say(CellEvent::Spent { what: what.into(), ns: time.as_nanos() as u64 });
+    pub fn spent(&mut self, what: SpentOn, time: Duration) {
+        self.say(CellEvent::Spent { what, ns: time.as_nanos() as u64 });
     }
 }

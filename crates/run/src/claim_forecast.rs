@@ -1,8 +1,9 @@
 //! The forecast of the next round: which claims are open, and which variants the round runs to decide them.
 
 use fsarena_core::claim::{Claim, Relation};
-use fsarena_core::event::ClaimStatus;
-use fsarena_core::record::{RunRecord, TOTAL};
+use fsarena_core::event::{ClaimStatus, SpentOn};
+use fsarena_core::observations::claim_series;
+use fsarena_core::record::RunRecord;
 use fsarena_stats::comparison::median;
 use fsarena_stats::judge::{Judged, judge_all};
 use fsarena_stats::{power, table::FIRST_LOOK, verdict::Region};
@@ -49,7 +50,7 @@ struct OpenClaim {
 pub fn forecast_claims(record: &RunRecord, live: &Names, rounds: u32, left_s: Option<f64>) -> ClaimForecast {
     let is_before_first_look = (rounds as usize) < FIRST_LOOK;
     let (mut open, mut stuck) = (Vec::new(), 0);
-    for judged in judge_all(record, &record.plan.claims) {
+    for judged in judge_all(claim_series(record, &record.plan.claims)) {
         if !judged.open() {
             continue;
         }
@@ -92,7 +93,7 @@ pub fn round_cost(record: &RunRecord, variants: &Names) -> f64 {
 fn seconds(record: &RunRecord, variant: &str) -> f64 {
     let mine = || record.cells.iter().filter(|cell| record.name(cell.variant) == variant);
     let rounds: BTreeSet<u32> = mine().map(|cell| cell.round).collect();
-    let total: u64 = mine().map(|cell| cell.spent_on(TOTAL)).sum();
+    let total: u64 = mine().map(|cell| cell.spent_on(SpentOn::Total)).sum();
     total as f64 / 1e9 / rounds.len().max(1) as f64
 }
 
@@ -102,7 +103,7 @@ pub fn quickest(record: &RunRecord, variant: &str) -> Option<f64> {
     let once = |name: &str| {
         let mut rounds: BTreeMap<u32, u64> = BTreeMap::new();
         for cell in record.cells.iter().filter(|cell| record.name(cell.variant) == name) {
-            *rounds.entry(cell.round).or_default() += cell.spent_on(TOTAL);
+            *rounds.entry(cell.round).or_default() += cell.spent_on(SpentOn::Total);
         }
         Some((rounds.values().copied().min()? as f64 / 1e9, rounds.len()))
     };
@@ -151,11 +152,11 @@ fn distances(claim: &Claim, theta: f64, margin: f64) -> Vec<f64> {
 
 /// The status of each claim, for displays.
 pub fn claim_statuses(record: &RunRecord) -> Vec<ClaimStatus> {
-    judge_all(record, &record.plan.claims)
+    judge_all(claim_series(record, &record.plan.claims))
         .into_iter()
         .map(|judged| ClaimStatus {
             claim: judged.claim.text.clone(),
-            outcome: judged.outcome().name().to_string(),
+            outcome: judged.outcome(),
             open: judged.open(),
             rounds: judged.verdict.map_or(0, |verdict| verdict.rounds as u32),
             provisional: judged.verdict.is_none_or(|verdict| verdict.provisional),
@@ -250,7 +251,7 @@ mod tests {
     fn the_status_of_every_claim_is_listed() {
         let (record, _) = record(&THREE, &["touch.elapsed: ext2 < xfs", "touch.user: ext2 < xfs"], 8);
         let statuses = claim_statuses(&record);
-        assert_eq!((statuses[0].outcome.as_str(), statuses[0].open, statuses[0].rounds), ("held", false, 8));
-        assert_eq!((statuses[1].outcome.as_str(), statuses[1].effect), ("inconclusive", None));
+        assert_eq!((statuses[0].outcome.name(), statuses[0].open, statuses[0].rounds), ("held", false, 8));
+        assert_eq!((statuses[1].outcome.name(), statuses[1].effect), ("inconclusive", None));
     }
 }

@@ -4,11 +4,10 @@
 use crate::claim_forecast::{ClaimForecast, Names, quickest, round_cost};
 use crate::{stopping::rounds_among, work};
 use fsarena_core::average::Average;
+use fsarena_core::observations::{combine_tasks, left_out, references, rounds};
 use fsarena_core::{cell::Variant, plan::Plan, record::RunRecord, sample::Direction};
 use fsarena_fs::advice;
-use fsarena_stats::grid::{self, references};
-use fsarena_stats::regret::{self, Regrets};
-use fsarena_stats::{analyse::combine_tasks, table};
+use fsarena_stats::{regret::Regrets, table};
 
 /// Rounds after which no variant leaves for lack of time: by then each has been repeated.
 const CHOOSING_ROUNDS: u32 = 3;
@@ -97,11 +96,11 @@ impl<'a> Search<'a> {
         let measured = (0..costs.len()).filter(has_figures).collect();
         let look = table::at(round as usize).map_or(0, |look| look.n as u32);
         let end = record.plan.stop.warmup + look;
-        let columns = grid::rounds(record, &grid::left_out(record)).partition_point(|round| *round < end);
+        let columns = rounds(record, &left_out(record)).partition_point(|round| *round < end);
         for rounds in &mut costs {
             rounds.truncate(columns);
         }
-        let compute = if by_mean(record) { regret::by_mean } else { regret::of };
+        let compute = if by_mean(record) { Regrets::compute_by_mean } else { Regrets::compute };
         let regrets = compute(&costs, &references(record), direction, record.plan.error_split());
         // The bare device is the ceiling of all rounds, never a candidate.
         let candidates: Vec<usize> =
@@ -114,7 +113,7 @@ impl<'a> Search<'a> {
     /// Whether no other variant is shown to be better. A variant that gives up safety removes no safe one.
     fn can_be_best(&self, variant: usize) -> bool {
         let regrets = if self.safe.contains(&variant) { &self.among_safe } else { &self.regrets };
-        self.regrets.provisional || !regrets.beaten(variant)
+        self.regrets.provisional || !regrets.is_dominated(variant)
     }
 
     /// The choice among these variants in words, if it costs at most `max_regret` more than the best. A variant that gives
@@ -183,7 +182,7 @@ pub fn by_priority(plan: &Plan, variants: &[Variant]) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::testing::record;
-    use fsarena_core::record::TOTAL;
+    use fsarena_core::event::SpentOn;
 
     fn left(seconds: &[(&str, f64)], rounds: u32, round: u32, within: f64) -> (Vec<String>, Option<String>) {
         let (record, live) = record(seconds, &[], rounds);
@@ -242,7 +241,7 @@ mod tests {
             (forecast.variants.into_iter().collect::<Vec<_>>(), forecast.no_room.len(), forecast.needed)
         };
         let ext4 = record.cells.iter_mut().find(|cell| record.variants[cell.variant].name == "ext4").unwrap();
-        ext4.spent = vec![(TOTAL.into(), 19_000_000_000)];
+        ext4.spent = vec![(SpentOn::Total, 19_000_000_000)];
         // Six variants are 5 rivals: 10 rounds, of which 9 are left, of 5·2 s and at most 6 s.
         assert_eq!(kept(&record, 150.0), (names.map(String::from).to_vec(), 0, 10));
         let three = ["btrfs", "ext4", "xfs"].map(String::from).to_vec();

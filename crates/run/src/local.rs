@@ -8,7 +8,7 @@ use crate::executor::{CellSink, Executor, Log, RunSink};
 use crate::protocol::{MountRequest, Request};
 use crate::{backing::BackingDevices, child, erased::Erased, preflight::raw_needs_an_image};
 use fsarena_core::cell::{Cell, Variant};
-use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome};
+use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome, SpentOn};
 use fsarena_core::{factor, sample::TaskOutput};
 use fsarena_fs::lifecycle::{self, Devices};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts};
@@ -58,14 +58,14 @@ impl Local {
         };
         let sync = || devices.all().try_for_each(|device| File::open(device.path())?.sync_all());
         let measured =
-            bench.measure(&bench::lifecycle("mkfs", "Make the filesystem"), "lifecycle", work, sync);
+            bench.measure(&bench::lifecycle("mkfs", "Make the filesystem"), SpentOn::Lifecycle, work, sync);
         let asked = cell.variant.level(factor::MKFS);
         measured.map_err(|error: fsarena_fs::Error| CellError::from(error).with_options(asked))?;
         let begun = Instant::now();
         let completed = lifecycle::complete(devices, def, &options, &mut bench.log())?;
         if completed.is_some() {
             sync().map_err(Error::io("syncing", devices.first()))?;
-            bench.spent("lifecycle", begun.elapsed());
+            bench.spent(SpentOn::Lifecycle, begun.elapsed());
         }
         let features = lifecycle::describe(devices.members[0], def, &mut bench.log()).unwrap_or_default();
         if !self.facts.contains_key(&cell.variant.name) {

@@ -14,7 +14,7 @@ use crate::tasks::{perform, tasks};
 use crate::work::{self, workload};
 use crate::{layout::filesystem_of, settings::setting};
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
-use fsarena_core::event::{CellEvent, NoteKind, Outcome};
+use fsarena_core::event::{CellEvent, NoteKind, Outcome, SpentOn};
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::sample::{Readings, TaskOutput};
 use fsarena_core::{factor, matrix, metric::reading};
@@ -120,7 +120,7 @@ pub fn recover_and_check(kernel: &SysRoot, request: &Request, bench: &mut Bench)
     let info = lifecycle("fsck", "Check the filesystem");
     let full = |log: Log| checking.run(checking.check.full).expect(log).map(|_| TaskOutput::default());
     bench
-        .measure(&info, "timed", full, || Ok(()))
+        .measure(&info, SpentOn::Timed, full, || Ok(()))
         .map_err(|error: argv::Error| CellError::from(error).of("fsck"))
 }
 

@@ -3,11 +3,12 @@
 use crate::error::{Result, RunError, require};
 use crate::execute::{Keep, Request, check, try_options};
 use crate::{preflight::trial::Trying, registry, settings::setting};
+use fsarena_core::observations::MetricSeries;
 use fsarena_core::plan::file::{PlanFile, StageFile};
 use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Plan, Stage, Written};
 use fsarena_core::{names::unknown, scale::Scale, study};
-use fsarena_stats::best::{self, Best};
+use fsarena_stats::analyse::{BestLevel, analyse, best_levels};
 use fsarena_store::RunDir;
 use std::{collections::BTreeMap, path::Path};
 
@@ -104,7 +105,8 @@ impl<'a> Stages<'a> {
             return Ok(Some(Next::Later(later)));
         };
         let record = fsarena_store::read(&RunDir::find(self.runs, id)?)?;
-        let chosen = best::levels(&record, best, stage.by.as_deref().unwrap_or(BY))?;
+        let series = MetricSeries::of(&record, stage.by.as_deref().unwrap_or(BY))?;
+        let chosen = best_levels(&record.variants, &analyse(series), best);
         require(!chosen.is_empty(), || {
             let why = "has nothing to go on with: no variant of the earlier stage has data";
             RunError::Plan(format!("stage {name} {why}"))
@@ -149,7 +151,7 @@ fn after(runs: &Path, file: &PlanFile, name: &str) -> Result<(Earlier, usize)> {
 }
 
 /// `xfs none`: a variant and its best level.
-fn word(best: &Best) -> String {
+fn word(best: &BestLevel) -> String {
     let sure = if best.decided { "" } else { " (by the estimate, inconclusive)" };
     format!("{} {}{sure}", best.variant.name, best.level)
 }

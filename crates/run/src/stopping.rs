@@ -4,6 +4,7 @@
 use crate::{claim_forecast::ClaimForecast, settings::setting, work};
 use fsarena_core::cell::Variant;
 use fsarena_core::claim::{Claim, Quantity, Relation};
+use fsarena_core::observations::claim_series;
 use fsarena_core::plan::{Plan, StopPlan};
 use fsarena_core::{record::RunRecord, scale::Scale};
 use fsarena_stats::judge::{Judged, judge_all};
@@ -257,7 +258,7 @@ pub fn forecast(record: &RunRecord, round_s: f64, budget_s: f64) -> Option<Strin
     let budget_s = budget_s.min(f64::from(record.plan.stop.rounds) * round_s);
     let claimed = !record.plan.claims.is_empty();
     let claims = if claimed { record.plan.claims.clone() } else { pairs(record) };
-    let judged = judge_all(record, &claims);
+    let judged = judge_all(claim_series(record, &claims));
     let spread = |judged: &&Judged| power::spread(&judged.d).unwrap_or(0.0);
     let widest = judged.iter().max_by(|a, b| spread(a).total_cmp(&spread(b)))?;
     let text = power::forecast(&widest.d, round_s, budget_s, wanted(widest, record))?.to_string();

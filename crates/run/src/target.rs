@@ -7,7 +7,7 @@ use crate::bench::{Bench, lifecycle};
 use crate::error::{CellError, CellResult};
 use crate::executor::Log;
 use crate::{protocol::MountRequest, settings::setting};
-use fsarena_core::event::{Cause, CommandRecord, Note, NoteKind};
+use fsarena_core::event::{Cause, CommandRecord, Note, NoteKind, SpentOn};
 use fsarena_core::sample::{Readings, TaskOutput};
 use fsarena_core::{cell::TaskInfo, metric::reading};
 use fsarena_sys::device::{self, BlockDevice};
@@ -73,7 +73,7 @@ pub fn mount_task(
         size.into_iter().for_each(|size| space.set(reading::DEVICE_SIZE, size as f64));
         Ok::<_, Error>(TaskOutput { peak_bytes, ..TaskOutput::from(space) })
     };
-    bench.measure(info, "lifecycle", work, || sync_all(&[&request.target]))?;
+    bench.measure(info, SpentOn::Lifecycle, work, || sync_all(&[&request.target]))?;
     if let Some(journal) = &request.journal
         && !device::is_claimed(journal)?
     {
@@ -91,7 +91,7 @@ pub fn mount_task(
 pub fn unmount_task(request: &MountRequest, bench: &mut Bench) -> CellResult {
     bench.wait_until_idle("unmount");
     let work = |log: Log| unmount(request, log).map(|()| TaskOutput::default());
-    Ok(bench.measure(&lifecycle("unmount", "Unmount"), "lifecycle", work, || Ok(()))?)
+    Ok(bench.measure(&lifecycle("unmount", "Unmount"), SpentOn::Lifecycle, work, || Ok(()))?)
 }
 
 /// Flushes the filesystems that carry these directories, and bare devices by themselves.

@@ -6,7 +6,7 @@ use crate::executor::Log;
 use crate::protocol::{self, Answers, Power, PrivilegedRequest, Profiling, Request};
 use crate::target::{self, sync_all};
 use crate::{axes::load::parse_idle_time, printed, work};
-use fsarena_core::event::{CellEvent, Note, NoteKind};
+use fsarena_core::event::{CellEvent, Note, NoteKind, SpentOn};
 use fsarena_core::metric::{Declared, reading};
 use fsarena_core::{factor, sample::TaskOutput};
 use fsarena_load::task::{Action, Before, Task, TaskError};
@@ -121,7 +121,7 @@ fn one_task(
         start_ns.into_iter().for_each(|ns| found.readings.set(reading::START, ns));
         Ok::<_, TaskError>(found)
     };
-    bench.measure(&task.info, "timed", work, || sync_all(&request.places()))?;
+    bench.measure(&task.info, SpentOn::Timed, work, || sync_all(&request.places()))?;
     if let Some(tracer) = tracer {
         let profile = serde_json::to_value(tracer.stop())
             .map_err(|error| CellError::internal(format!("the profile: {error}")))?;
@@ -191,6 +191,6 @@ pub fn perform(request: &Request, ask: PrivilegedRequest, bench: &mut Bench, ans
             target::drop_caches(&request.places())?
         }
     }
-    bench.spent("lifecycle", begun.elapsed());
+    bench.spent(SpentOn::Lifecycle, begun.elapsed());
     Ok(())
 }

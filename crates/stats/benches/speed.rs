@@ -2,10 +2,10 @@
 //! Prints figures; asserts nothing. Medians of five, the self-test once.
 
 use fsarena_core::claim::{Claim, Relation};
-use fsarena_stats::evalue::{self, e_bh};
+use fsarena_stats::evalue::e_bh;
 use fsarena_stats::simulate::noise::{Noise, Order, differences};
 use fsarena_stats::simulate::selftest::{RUNS, selftest};
-use fsarena_stats::{bca, simulate::stream, simultaneous::simultaneous, verdict::judge, walsh::Walsh};
+use fsarena_stats::{hodges_lehmann::Walsh, ranks::simultaneous, simulate::stream, verdict::judge};
 use std::process::{Command, Stdio};
 use std::{hint::black_box, io::Write, time::Instant};
 
@@ -53,11 +53,7 @@ fn main() {
         Some(median(|| listed(&claims[0]))),
     );
     row("the same / numpy", one, Some(1.0), averages);
-    let e_values = median(|| evalue::interval(&claims[0], 0.05));
-    row("e-value interval, n = 400", e_values, None, None);
     let values: Vec<Vec<f64>> = claims[..6].iter().map(|d| d.iter().map(|d| d.exp()).collect()).collect();
-    let bootstrap = median(|| bca::mean_ratio(&values[0], &values[1], 1));
-    row("BCa interval, n = 400", bootstrap, None, None);
     let six = median(|| simultaneous(&values, 1));
     row("simultaneous intervals of 6 variants, n = 400", six, None, None);
     let begun = Instant::now();

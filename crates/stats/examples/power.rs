@@ -1,7 +1,7 @@
 //! Computes the constants of the power forecast again and prints them beside the stored ones:
 //! `cargo run --release -p fsarena-stats --example power -- [RUNS]`.
 
-use fsarena_stats::{power::RATIOS, simulate::power::ratios, table::LOOKS};
+use fsarena_stats::{power::RATIOS, simulate::constants::ratios, table::LOOKS};
 
 fn main() {
     let runs = std::env::args().nth(1).map_or(100_000, |runs| runs.parse().expect("a number of runs"));

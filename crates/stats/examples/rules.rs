@@ -1,7 +1,7 @@
 //! Tables of what other tools' rules are worth:
 //! `cargo run --release -p fsarena-stats --example rules -- [RUNS]`.
 
-use fsarena_stats::simulate::rules::{RoundsNeeded, error_rates, rounds_needed};
+use fsarena_stats::simulate::other_tools::{RoundsNeeded, error_rates, rounds_needed};
 
 fn main() {
     let runs = std::env::args().nth(1).map_or(4_000, |runs| runs.parse().expect("a number of runs"));

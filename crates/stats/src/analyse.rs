@@ -1,19 +1,20 @@
 //! The analysis of one metric of a run.
 //!
 //! Intervals are 95% for each pair of variants and task; they are not corrected for how many there are.
-//! Verdicts on claims stand on the same [`Grid`] and [`crate::pairs`] as the tables here.
+//! Verdicts on claims and the tables here stand on the same [`Grid`] and the same paired log ratios.
 
-use crate::all_tasks::{self, AllTasks};
 use crate::comparison::{Comparison, compare_with};
-use crate::grid::{self, Grid, has_data};
-use crate::{average::median, simulate::parallel, trust::Doubt};
-use fsarena_core::cell::TaskInfo;
-use fsarena_core::names::{self, Unknown};
+use crate::ratio::{LogRatios, log_ratios};
+use crate::regret::Regrets;
+use crate::{average::median, ranking::weighted_means, simulate::parallel};
+use fsarena_core::cell::{TaskInfo, Variant};
+use fsarena_core::factor;
+use fsarena_core::matrix::PLAIN;
 use fsarena_core::number::plural;
-use fsarena_core::record::{MetricSpec, RunRecord};
-use std::collections::BTreeSet;
+use fsarena_core::observations::{Grid, InvalidReason, MetricSeries, VariantValues, has_data};
+use fsarena_core::sample::MetricSpec;
 
-/// Everything that reports say of one metric.
+/// Everything that reports show of one metric.
 #[derive(Debug, Clone)]
 pub struct Analysis {
     /// The metric.
@@ -24,7 +25,7 @@ pub struct Analysis {
     pub dropped: Vec<u32>,
     /// Every task that has data, in the order of the run.
     pub tasks: Vec<TaskAnalysis>,
-    /// All tasks in the totals together. None where there is none with data.
+    /// All tasks in the totals together. None if none of them has data.
     pub overall: Option<Overall>,
 }
 
@@ -35,8 +36,8 @@ pub struct TaskAnalysis {
     pub task: TaskInfo,
     /// How the variants compare on it.
     pub comparison: Comparison,
-    /// Why its figures are shown but rank no variant, where they do not.
-    pub set_aside: Option<Doubt>,
+    /// Why its figures are shown but rank no variant; None if they rank.
+    pub excluded: Option<InvalidReason>,
 }
 
 /// All tasks in the totals together.
@@ -46,119 +47,91 @@ pub struct Overall {
     pub tasks: usize,
     /// The number of tasks in the totals of the run, which can be more: not every task has every metric.
     pub of: usize,
-    /// Their total as the metric declares it, where it does.
-    pub total: Option<AllTasks>,
+    /// Their total as the metric declares it, if the metric has one.
+    pub total: Option<CombinedTasks>,
     /// The name of the one number that the answer quotes: `total`, `largest`, `geometric mean`.
     pub name: &'static str,
     /// Their geometric mean: every task counts the same.
-    pub geometric: AllTasks,
-    /// The total as it would be without dropping any round, where some were dropped; else the same for the
-    /// geometric mean of metrics that have no total.
+    pub geometric: CombinedTasks,
+    /// The comparison that the answer quotes, with the dropped rounds; None if no round was dropped.
     pub without_drops: Option<Comparison>,
 }
 
-/// Why a run could not be analysed: it has no metric of that name.
-pub type Error = Unknown;
+/// Several tasks combined into one value for each variant and round, and compared like a single task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CombinedTasks {
+    /// The combined value of each variant in each round, `values[variant][round]`; NaN where there is none.
+    pub values: VariantValues,
+    /// The comparison of the variants.
+    pub comparison: Comparison,
+    /// For each variant, the number of rounds that are left out because only some of their tasks have a value.
+    pub left_out: Vec<usize>,
+    /// The regret of choosing each variant: how much more it can cost than the best.
+    pub regrets: Regrets,
+}
 
-/// Analyses one metric. Variants and tasks without data are left empty, never an error.
-///
-/// # Errors
-/// Where nothing is called `metric`.
-pub fn analyse(record: &RunRecord, metric: &str) -> Result<Analysis, Error> {
-    let (info, grid) = Grid::of(record, metric).ok_or_else(|| unknown(record, metric))?;
-    let dropped = grid::dropped(record);
-    let all = record.tasks.iter().zip(&grid.values).enumerate();
-    let with_data: Vec<_> = all.filter(|(_, (_, values))| has_data(values)).collect();
+/// Analyses one metric. Variants and tasks without data are left empty.
+pub fn analyse(series: MetricSeries) -> Analysis {
+    let MetricSeries { grid, dropped, with_dropped, error_split } = series;
+    let with_data: Vec<usize> = (0..grid.tasks.len()).filter(|task| has_data(&grid.values[*task])).collect();
     let tasks = parallel(with_data.len(), |at| {
-        let (index, (task, values)) = with_data[at as usize];
-        let comparison = compare_with(values, &grid.references, info.direction);
-        let set_aside = grid.set_aside.get(&index).copied();
+        let task = with_data[at as usize];
+        let comparison = compare_with(&grid.values[task], &grid.references, grid.metric.direction);
+        let excluded = grid.excluded.get(&task).copied();
         TaskAnalysis {
-            task: task.clone(),
-            comparison: if set_aside.is_some() { comparison.unranked() } else { comparison },
-            set_aside,
+            task: grid.tasks[task].clone(),
+            comparison: if excluded.is_some() { comparison.unranked() } else { comparison },
+            excluded,
         }
     });
-    let mut overall = overall(record, &grid, &info, &grid::left_out(record));
-    if let Some(overall) = overall.as_mut().filter(|_| !dropped.is_empty()) {
-        overall.without_drops = without_drops(record, metric);
+    let mut overall = Overall::of(&grid, error_split);
+    if let (Some(overall), Some(grid)) = (&mut overall, &with_dropped) {
+        let all = Overall::of(grid, error_split);
+        overall.without_drops = all.map(|all| all.total.unwrap_or(all.geometric).comparison);
     }
-    Ok(Analysis { metric: info, grid, dropped: dropped.into_iter().collect(), tasks, overall })
+    Analysis { metric: grid.metric.clone(), grid, dropped, tasks, overall }
 }
 
-fn unknown(record: &RunRecord, metric: &str) -> Error {
-    names::unknown("metric", metric, record.metric_ids())
-        .at(format!("in run {}", record.id))
-        .list("fsarena list metrics")
-}
-
-/// The medians of one task, where nothing is to be compared.
+/// The medians of one task, without a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskMedians {
     /// The task.
     pub task: TaskInfo,
-    /// The median over rounds of each variant, in the metric's unit; none where it has no value.
+    /// The median over rounds of each variant, in the metric's unit; None without a value.
     pub variants: Vec<Option<f64>>,
 }
 
-/// The medians of every task in the totals that has data. What [`analyse`] says besides takes far longer.
-///
-/// # Errors
-/// Where nothing is called `metric`.
-pub fn medians(record: &RunRecord, metric: &str) -> Result<Vec<TaskMedians>, Error> {
-    let (_, mut grid) = Grid::of(record, metric).ok_or_else(|| unknown(record, metric))?;
-    // Shown, whatever may rank or combine.
-    grid.set_aside.clear();
-    grid.apart.clear();
-    let of = |(task, values): (&TaskInfo, &Vec<Vec<f64>>)| TaskMedians {
-        task: task.clone(),
-        variants: values.iter().map(|variant| median(variant)).collect(),
-    };
-    Ok(grid.tasks(record).map(of).collect())
-}
-
-fn overall(record: &RunRecord, grid: &Grid, info: &MetricSpec, leave_out: &BTreeSet<u32>) -> Option<Overall> {
-    let tasks: Vec<_> = grid.tasks(record).collect();
-    if tasks.is_empty() {
-        return None;
+/// The medians of every task in the totals that has data, whether or not it may rank and combine. An [`analyse`] takes far
+/// longer.
+pub fn medians(grid: &Grid) -> Vec<TaskMedians> {
+    let mut tasks = vec![];
+    for (task, values) in grid.tasks.iter().zip(&grid.values) {
+        if task.in_totals && has_data(values) {
+            let variants = values.iter().map(|variant| median(variant)).collect();
+            tasks.push(TaskMedians { task: task.clone(), variants });
+        }
     }
-    let totals = all_tasks::totals(record, info, leave_out, &tasks);
-    let values: Vec<_> = tasks.into_iter().map(|(_, values)| values).collect();
-    let split = record.plan.error_split();
-    let together = |all| all_tasks::together(&values, all, &grid.references, info.direction, split);
-    Some(Overall {
-        tasks: values.len(),
-        of: record.tasks.iter().filter(|task| task.in_totals).count(),
-        name: info.whole().filter(|_| totals.is_some()).unwrap_or("geometric mean"),
-        total: totals.map(together),
-        geometric: together(all_tasks::means(&values)),
-        without_drops: None,
-    })
-}
-
-/// What the answer is about, for each variant and round: the total over the tasks where the metric has one, else their
-/// geometric mean; NaN where a round lacks a task. Dropped rounds are left out.
-///
-/// # Errors
-/// Where nothing is called `metric`.
-pub fn combine_tasks(record: &RunRecord, metric: &str) -> Result<(MetricSpec, Vec<Vec<f64>>), Error> {
-    let (info, grid) = Grid::of(record, metric).ok_or_else(|| unknown(record, metric))?;
-    let tasks: Vec<_> = grid.tasks(record).collect();
-    let totals = all_tasks::totals(record, &info, &grid::left_out(record), &tasks);
-    let means = || all_tasks::means(&tasks.iter().map(|(_, values)| *values).collect::<Vec<_>>());
-    let values = totals.unwrap_or_else(means);
-    Ok((info, values))
-}
-
-fn without_drops(record: &RunRecord, metric: &str) -> Option<Comparison> {
-    let warmup = grid::warmup(record);
-    let (info, grid) = Grid::without(record, metric, &warmup)?;
-    let all = overall(record, &grid, &info, &warmup)?;
-    Some(all.total.unwrap_or(all.geometric).comparison)
+    tasks
 }
 
 impl Overall {
-    /// `6 tasks`, or where others lack the metric or do not combine with these, `2 of 6 tasks`.
+    fn of(grid: &Grid, error_split: usize) -> Option<Overall> {
+        let tasks = grid.comparable_tasks();
+        if tasks.is_empty() {
+            return None;
+        }
+        let totals = grid.totals(&tasks);
+        Some(Overall {
+            tasks: tasks.len(),
+            of: grid.tasks.iter().filter(|task| task.in_totals).count(),
+            name: grid.metric.whole().filter(|_| totals.is_some()).unwrap_or("geometric mean"),
+            total: totals.map(|values| CombinedTasks::of(grid, &tasks, values, error_split)),
+            geometric: CombinedTasks::of(grid, &tasks, grid.geometric_means(&tasks), error_split),
+            without_drops: None,
+        })
+    }
+
+    /// `6 tasks`; `2 of 6 tasks` if others lack the metric or do not combine with these.
     pub fn scope(&self) -> String {
         if self.tasks < self.of {
             format!("{} of {}", self.tasks, plural(self.of, "task"))
@@ -167,7 +140,8 @@ impl Overall {
         }
     }
 
-    /// By total where there is one, and by geometric mean, which of one task says the same as its total.
+    /// The comparison by total and the comparison by geometric mean. A metric without totals lacks the first; for a single
+    /// task the second would repeat the first and is left out.
     pub fn wholes(&self) -> [Option<&Comparison>; 2] {
         let total = self.total.as_ref().map(|total| &total.comparison);
         let geometric = (self.tasks > 1 || total.is_none()).then_some(&self.geometric.comparison);
@@ -175,8 +149,30 @@ impl Overall {
     }
 
     /// The comparison that the answer quotes: of the total, or of the geometric mean if the metric has no total.
-    pub fn main(&self) -> &AllTasks {
+    pub fn main(&self) -> &CombinedTasks {
         self.total.as_ref().unwrap_or(&self.geometric)
+    }
+}
+
+impl CombinedTasks {
+    /// Compares variants by their combined values. `error_split` is the number of runs that share the error probability of
+    /// the regrets.
+    fn of(grid: &Grid, tasks: &[usize], values: VariantValues, error_split: usize) -> CombinedTasks {
+        let has_some_task = |variant: usize, round: usize| {
+            tasks.iter().any(|task| !grid.values[*task][variant][round].is_nan())
+        };
+        let mut left_out = vec![];
+        for (variant, rounds) in values.iter().enumerate() {
+            let is_left_out = |round: &usize| rounds[*round].is_nan() && has_some_task(variant, *round);
+            left_out.push((0..rounds.len()).filter(is_left_out).count());
+        }
+        let direction = grid.metric.direction;
+        CombinedTasks {
+            left_out,
+            comparison: compare_with(&values, &grid.references, direction),
+            regrets: Regrets::compute(&values, &grid.references, direction, error_split),
+            values,
+        }
     }
 }
 
@@ -192,5 +188,93 @@ impl Analysis {
     /// The tasks in the totals.
     pub fn tasks(&self) -> impl Iterator<Item = &TaskAnalysis> {
         self.tasks.iter().filter(|task| task.task.in_totals)
+    }
+}
+
+/// The log ratios of the second of two variants to the first over some tasks, one for each round: of the totals if there are
+/// any, else the mean of the log ratios of the tasks.
+pub fn log_ratios_of_tasks(grid: &Grid, tasks: &[usize], totals: Option<&VariantValues>) -> LogRatios {
+    if let Some(totals) = totals {
+        return log_ratios(&totals[0], &totals[1]);
+    }
+    let mut d: Vec<Vec<f64>> = vec![];
+    for task in tasks {
+        let values = &grid.values[*task];
+        d.push(values[0].iter().zip(&values[1]).map(|(a, b)| (b / a).ln()).collect());
+    }
+    // In a round that ran, every task has a log ratio, which can be infinite.
+    let rounds = d.first().map_or(0, Vec::len);
+    let ran = (0..rounds).filter(|round| d.iter().all(|task| !task[*round].is_nan())).count();
+    let mean = weighted_means(&d, &vec![1.0; d.len()]);
+    let d: Vec<f64> = mean.into_iter().filter(|d| d.is_finite()).collect();
+    LogRatios { excluded: ran.saturating_sub(d.len()), d }
+}
+
+/// The best of some variants that differ in one factor alone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BestLevel {
+    /// The best variant, under the name of what its rivals have in common.
+    pub variant: Variant,
+    /// Its level of the factor.
+    pub level: String,
+    /// Whether it is significantly different from every rival. If not, it is the best by the estimate alone.
+    pub decided: bool,
+}
+
+/// For every combination of the other levels the one level of `factor` with the best geometric mean over all tasks, in the
+/// order of the run's variants. Variants without data are left out.
+pub fn best_levels(variants: &[Variant], analysis: &Analysis, factor: &str) -> Vec<BestLevel> {
+    let Some(overall) = &analysis.overall else { return vec![] };
+    let comparison = &overall.geometric.comparison;
+    let mut groups: Vec<(Variant, Vec<usize>)> = Vec::new();
+    for (at, variant) in variants.iter().enumerate() {
+        if comparison.variants[at].median.is_none() {
+            continue;
+        }
+        let rest = without_level(variant, factor);
+        match groups.iter_mut().find(|(known, _)| known.levels == rest.levels) {
+            Some((_, members)) => members.push(at),
+            None => groups.push((rest, vec![at])),
+        }
+    }
+    let mut best = vec![];
+    for (mut variant, members) in groups {
+        let Some(&first) = comparison.order.iter().find(|at| members.contains(at)) else { continue };
+        let decided = members.iter().all(|other| *other == first || comparison.separated[first][*other]);
+        let level = variants[first].level(factor).to_string();
+        variant.levels.insert(factor.to_string(), level.clone());
+        best.push(BestLevel { variant, level, decided });
+    }
+    best
+}
+
+/// A variant without its level of one factor, named by its other levels.
+pub fn without_level(variant: &Variant, factor: &str) -> Variant {
+    let level = variant.level(factor).to_string();
+    let mut rest = variant.clone();
+    rest.levels.remove(factor);
+    let shown = if level.is_empty() { PLAIN } else { &level };
+    let mut parts: Vec<&str> = variant.name.split('/').collect();
+    // Levels stand in the order of the factors; of two equal parts the last one is removed.
+    if let Some(at) = parts.iter().rposition(|part| *part == shown) {
+        parts.remove(at);
+    }
+    rest.name = if parts.is_empty() { variant.level(factor::FS).to_string() } else { parts.join("/") };
+    rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variant_loses_one_level_and_its_part_of_the_name() {
+        let levels =
+            [("fs", "xfs"), ("scheduler", "none")].map(|(id, level)| (id.to_string(), level.to_string()));
+        let variant = Variant { name: "xfs/none".into(), levels: levels.into() };
+        let rest = without_level(&variant, "scheduler");
+        assert_eq!((rest.name.as_str(), rest.levels.len()), ("xfs", 1));
+        let alone = Variant { name: "none".into(), ..variant };
+        assert_eq!(without_level(&alone, "scheduler").name, "xfs");
     }
 }

@@ -1,5 +1,6 @@
 //! Averages, and how far values are from them.
 
+pub use fsarena_core::average::median;
 use std::borrow::Borrow;
 
 /// The arithmetic mean; NaN of nothing.
@@ -27,22 +28,8 @@ pub(crate) fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// The natural logarithm; NaN of a value that has none.
-pub(crate) fn log(value: f64) -> f64 {
-    if value > 0.0 { value.ln() } else { f64::NAN }
-}
-
-/// The logarithms of `values[variant][round]`.
-pub(crate) fn logs(values: &[Vec<f64>]) -> Vec<Vec<f64>> {
-    values.iter().map(|rounds| rounds.iter().map(|value| log(*value)).collect()).collect()
-}
-
-/// The median of the values that are there: the mean of the two middle ones where their number is even.
-pub fn median(values: &[f64]) -> Option<f64> {
-    let values = sorted(values.iter().copied().filter(|v| !v.is_nan()));
-    match values.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(values[n / 2]),
-        n => Some(values[n / 2 - 1] / 2.0 + values[n / 2] / 2.0),
-    }
+/// The logarithms of `values[variant][round]`; NaN of values that have none.
+pub(crate) fn logs(values: &[impl AsRef<[f64]>]) -> Vec<Vec<f64>> {
+    let log = |value: &f64| if *value > 0.0 { value.ln() } else { f64::NAN };
+    values.iter().map(|rounds| rounds.as_ref().iter().map(log).collect()).collect()
 }

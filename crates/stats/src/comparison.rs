@@ -1,9 +1,10 @@
 //! All variants against each other on one quantity.
 
 pub use crate::average::median;
-use crate::pairs::{self, Pairs};
+use crate::ratio::{LogRatios, Ratio, log_ratios};
 use crate::{
-    letters, mean_ratio::MeanRatio, ratio::Ratio, sequential::separated, table::FIRST_LOOK, walsh::Walsh,
+    compact_letter_display::compact_letter_display, hodges_lehmann::Walsh, mean_ratio::MeanRatio,
+    sequential::separated, table::FIRST_LOOK,
 };
 use fsarena_core::sample::Direction;
 
@@ -42,7 +43,7 @@ pub struct VariantResult {
     pub rank: Option<usize>,
     /// Rounds shared with the best variant that a zero or negative value made useless.
     pub excluded: usize,
-    /// The letters of [`crate::letters`].
+    /// The letters of [`crate::compact_letter_display`].
     pub letters: String,
 }
 
@@ -61,7 +62,7 @@ pub fn compare_with(values: &[Vec<f64>], references: &[usize], direction: Direct
     let variants = 0..values.len();
     let separated: Vec<Vec<bool>> =
         variants.clone().map(|i| variants.clone().map(|j| pairs.separated(i, j)).collect()).collect();
-    let letters = letters::assign(&separated, &order);
+    let letters = compact_letter_display(&separated, &order);
     let best = order.first().copied();
     let places = places(&pairs, &order);
     let result = |(variant, letters): (usize, String)| {
@@ -178,7 +179,7 @@ struct AllPairs {
 impl AllPairs {
     fn of(values: &[Vec<f64>]) -> AllPairs {
         let pair = |earlier: &Vec<f64>, later: &Vec<f64>| {
-            let Pairs { d, excluded } = pairs::log_ratios(earlier, later);
+            let LogRatios { d, excluded } = log_ratios(earlier, later);
             let averages = Walsh::new(d);
             Pair { estimate: averages.as_ref().map(Walsh::estimate), averages, excluded }
         };
@@ -281,7 +282,7 @@ mod tests {
         let values: Vec<Vec<f64>> = (0..6).map(variant).collect();
         let result = compare(&values, Direction::Lower);
         let told = |i: usize, j: usize| {
-            Ratio::of(pairs::log_ratios(&values[i], &values[j]).d).is_some_and(|ratio| ratio.separated())
+            Ratio::of(log_ratios(&values[i], &values[j]).d).is_some_and(|ratio| ratio.separated())
         };
         let expected: Vec<Vec<bool>> =
             (0..6).map(|i| (0..6).map(|j| i != j && told(i.min(j), i.max(j))).collect()).collect();

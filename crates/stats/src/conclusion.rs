@@ -1,15 +1,15 @@
 //! Checks the conclusions of authors: "then" on their published figures, "here" on a run.
 
-mod then;
+mod published_values;
 
-use crate::judge::{Judged, judge_all, judge_among};
-use crate::recompute::evidence;
+use crate::judge::Judged;
 use crate::verdict::{Outcome, Verdict};
 use fsarena_core::claim::{Claim, Pair, Relation, Right};
 use fsarena_core::conclusion::{Conclusion, Conclusions, Least};
-use fsarena_core::{matrix::PLAIN, published::Published, record::RunRecord};
+use fsarena_core::{matrix::PLAIN, published::Published};
+use published_values::Part;
+pub use published_values::{Misfit, Recomputed, evidence, recompute};
 use std::collections::BTreeSet;
-use then::Part;
 
 /// A conclusion, then and here.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,129 +43,147 @@ pub struct Answer {
 /// variant is best or worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Comparisons {
-    /// Those that hold.
+    /// The comparisons that hold.
     pub held: usize,
-    /// Those for which there are figures.
+    /// The comparisons for which there are figures.
     pub checked: usize,
-    /// All.
+    /// All comparisons.
     pub of: usize,
 }
 
-/// Checks every conclusion of a study's author.
-pub fn check(conclusions: &Conclusions, sets: &[Published], record: &RunRecord) -> Vec<Checked> {
-    let answers = then(conclusions, sets).into_iter().zip(here(conclusions, sets, record));
-    let checked = answers.zip(&conclusions.list);
-    checked.map(|((then, here), of)| Checked { conclusion: of.clone(), then, here }).collect()
+/// Checks every conclusion of a study's author on his published sets and on a run with variants of these names. `judge` judges
+/// claims on the run; those about all variants are about the given ones only, or without a list about all.
+pub fn check(
+    conclusions: &Conclusions,
+    sets: &[Published],
+    variants: &[&str],
+    judge: impl FnOnce(&[Claim], Option<Vec<&str>>) -> Vec<Judged>,
+) -> Vec<Checked> {
+    let then = check_published(conclusions, sets);
+    let here = StudyRun { conclusions, sets, variants }.check(judge);
+    let answers = conclusions.list.iter().zip(then.into_iter().zip(here));
+    answers.map(|(of, (then, here))| Checked { conclusion: of.clone(), then, here }).collect()
 }
 
 /// The verdict of the author's own figures on each conclusion. Fits, averages of others and figures that do not follow
 /// from those they were made of decide nothing.
-pub fn then(conclusions: &Conclusions, sets: &[Published]) -> Vec<Answer> {
+pub fn check_published(conclusions: &Conclusions, sets: &[Published]) -> Vec<Answer> {
     let sets: Vec<Published> = sets.iter().map(evidence).collect();
-    let answer = |conclusion: &Conclusion| {
-        let rivals = conclusions.rivals(&conclusion.set, &sets);
-        let part = |claim| then::judge(claim, &conclusion.set, &sets, &conclusions.trust, &rivals);
-        let parts: Vec<Part> = conclusion.claims.iter().map(part).collect();
-        combine(conclusion.least, &parts, BTreeSet::new())
-    };
-    conclusions.list.iter().map(answer).collect()
-}
-
-/// The verdict of a run on each conclusion.
-fn here(conclusions: &Conclusions, sets: &[Published], record: &RunRecord) -> Vec<Answer> {
-    let claims = |conclusion: &Conclusion| -> Vec<Claim> {
-        conclusion.claims.iter().map(|claim| cast(claim, &conclusions.roles, record)).collect()
-    };
-    // All claims at once: what they share is derived once.
-    let all: Vec<Claim> = conclusions.list.iter().flat_map(claims).collect();
-    let published = sets.iter().flat_map(|set| set.variants());
-    let published = published.chain(conclusions.filesystems.iter().map(String::as_str));
-    let published: Vec<&str> = published.map(|name| here_called(record, name)).collect();
-    // A variant that plays a role is compared with all others, and so is every variant where no rivals are known.
-    let everyone = published.is_empty() || !conclusions.roles.is_empty();
-    let judged = if everyone { judge_all(record, &all) } else { judge_among(record, &all, &published) };
-    let mut judged = judged.into_iter();
-    let answer = |conclusion: &Conclusion| {
-        let rivals = conclusions.rivals(&conclusion.set, sets);
-        answer_here(conclusion, sets, record, &rivals, judged.by_ref().take(conclusion.claims.len()))
-    };
-    conclusions.list.iter().map(answer).collect()
-}
-
-/// The verdict of a run on one conclusion, whose claims were judged in their order.
-fn answer_here(
-    conclusion: &Conclusion,
-    sets: &[Published],
-    record: &RunRecord,
-    rivals: &[&str],
-    judged: impl Iterator<Item = Judged>,
-) -> Answer {
-    let ran = |variant: &&str| record.variant(here_called(record, variant)).is_some();
-    let mut without = BTreeSet::new();
-    let (mut verdicts, mut missing, mut parts) = (Vec::new(), None, Vec::new());
-    for judged in judged {
-        let outcome = judged.verdict.map(|verdict| verdict.outcome);
-        let mut named = judged.claim.variants();
-        let part = match &judged.claim.relation {
-            Relation::Pair(_) => Part::of_pair(outcome),
-            Relation::Extreme(extreme) => {
-                named.extend(rivals);
-                let is_other = |rival: &&&str| here_called(record, rival) != extreme.variant;
-                let rivals: Vec<&&str> = rivals.iter().filter(is_other).collect();
-                let checked =
-                    if outcome.is_some() { rivals.iter().filter(|rival| ran(rival)).count() } else { 0 };
-                Part { outcome, checked, of: rivals.len() }
-            }
-        };
-        parts.push(part);
-        without.extend(named.into_iter().filter(|variant| !ran(variant)).map(String::from));
-        verdicts.extend(judged.verdict);
-        let among = among_then(&judged.claim, sets);
-        let among = among.then(|| "it compares published figures with each other".to_string());
-        missing = missing.or(among).or(judged.missing);
+    let mut answers = vec![];
+    for Conclusion { set, claims, least, .. } in &conclusions.list {
+        let rivals = conclusions.rivals(set, &sets);
+        let judge = |claim| published_values::judge(claim, set, &sets, &conclusions.trust, &rivals);
+        let parts: Vec<Part> = claims.iter().map(judge).collect();
+        answers.push(combine(*least, &parts, BTreeSet::new()));
     }
-    let missing = missing.filter(|_| verdicts.is_empty());
-    Answer { verdicts, missing, ..combine(conclusion.least, &parts, without) }
+    answers
 }
 
-/// Whether a claim is about variants of published sets, `SET/VARIANT`.
-fn among_then(claim: &Claim, sets: &[Published]) -> bool {
-    let of_set = |variant: &str| {
-        sets.iter().any(|set| variant.split_once('/').is_some_and(|(name, _)| name == set.set))
-    };
-    claim.variants().into_iter().any(of_set)
+/// A run on which the conclusions of a study are checked.
+struct StudyRun<'a> {
+    conclusions: &'a Conclusions,
+    sets: &'a [Published],
+    /// The names of the run's variants.
+    variants: &'a [&'a str],
 }
 
-/// The name in a run of the author's variant: where the run varies a further factor, such as the CPU's speed, the variant
-/// that leaves that factor alone, `jfs/bfq/plain`.
-fn here_called<'a>(record: &'a RunRecord, name: &'a str) -> &'a str {
-    let names = || record.variants.iter().map(|variant| variant.name.as_str());
-    let bare = |known: &&str| known.split('/').filter(|part| *part != PLAIN).eq(name.split('/'));
-    if names().any(|known| known == name) { name } else { names().find(bare).unwrap_or(name) }
-}
-
-/// The claim with the variants of the run in the parts that the author's variants played, in whichever set.
-fn cast(claim: &Claim, roles: &[String], record: &RunRecord) -> Claim {
-    let mut claim = claim.clone();
-    let play = |variant: &mut String| {
-        let name = variant.split_once('/').map_or(variant.as_str(), |(_, name)| name);
-        let part = roles.iter().position(|role| role == name);
-        let played = part.filter(|_| roles.len() == record.variants.len());
-        *variant = played.map_or(here_called(record, variant), |part| record.name(part)).to_string();
-    };
-    match &mut claim.relation {
-        Relation::Pair(Pair { left, right: Right::Variant(right), .. }) => {
-            play(left);
-            play(right);
+impl<'a> StudyRun<'a> {
+    /// The verdict of the run on each conclusion.
+    fn check(&self, judge: impl FnOnce(&[Claim], Option<Vec<&str>>) -> Vec<Judged>) -> Vec<Answer> {
+        // All claims at once: what they share is derived once.
+        let claims = self.conclusions.list.iter().flat_map(|conclusion| &conclusion.claims);
+        let claims: Vec<Claim> = claims.map(|claim| self.translated(claim)).collect();
+        let published = self.sets.iter().flat_map(|set| set.variants());
+        let published = published.chain(self.conclusions.filesystems.iter().map(String::as_str));
+        let published: Vec<&str> = published.map(|name| self.name_here(name)).collect();
+        // A variant that plays a role is compared with all others, and so is every variant if no rivals are known.
+        let everyone = published.is_empty() || !self.conclusions.roles.is_empty();
+        let mut judged = judge(&claims, (!everyone).then_some(published)).into_iter();
+        let mut answers = vec![];
+        for conclusion in &self.conclusions.list {
+            let judged: Vec<Judged> = judged.by_ref().take(conclusion.claims.len()).collect();
+            answers.push(self.answer(conclusion, judged));
         }
-        Relation::Pair(Pair { left, .. }) => play(left),
-        Relation::Extreme(extreme) => play(&mut extreme.variant),
+        answers
     }
-    claim
+
+    /// The verdict of the run on one conclusion, whose claims were judged in their order.
+    fn answer(&self, conclusion: &Conclusion, judged: Vec<Judged>) -> Answer {
+        let rivals = self.conclusions.rivals(&conclusion.set, self.sets);
+        let ran = |variant: &str| self.variants.contains(&self.name_here(variant));
+        let (mut without, mut verdicts, mut parts) = (BTreeSet::new(), Vec::new(), Vec::new());
+        let mut missing = None;
+        for judged in judged {
+            let outcome = judged.verdict.map(|verdict| verdict.outcome);
+            let mut named = judged.claim.variants();
+            match &judged.claim.relation {
+                Relation::Pair(_) => parts.push(Part::of_pair(outcome)),
+                Relation::Extreme(extreme) => {
+                    let mut others = rivals.clone();
+                    others.retain(|rival| self.name_here(rival) != extreme.variant);
+                    let checked = others.iter().filter(|rival| outcome.is_some() && ran(rival)).count();
+                    parts.push(Part { outcome, checked, of: others.len() });
+                    named.extend(&rivals);
+                }
+            }
+            without.extend(named.into_iter().filter(|variant| !ran(variant)).map(String::from));
+            if missing.is_none() && self.names_published_variants(&judged.claim) {
+                missing = Some("it compares published figures with each other".to_string());
+            }
+            missing = missing.or(judged.missing);
+            verdicts.extend(judged.verdict);
+        }
+        if !verdicts.is_empty() {
+            missing = None;
+        }
+        Answer { verdicts, missing, ..combine(conclusion.least, &parts, without) }
+    }
+
+    /// Whether a claim is about variants of published sets, `SET/VARIANT`.
+    fn names_published_variants(&self, claim: &Claim) -> bool {
+        let of_set = |variant: &str| {
+            self.sets.iter().any(|set| variant.split_once('/').is_some_and(|(name, _)| name == set.set))
+        };
+        claim.variants().into_iter().any(of_set)
+    }
+
+    /// The name in the run of the author's variant. If the run varies a further factor, such as the CPU's speed, it is the
+    /// variant that leaves that factor alone, `jfs/bfq/plain`.
+    fn name_here<'n>(&self, name: &'n str) -> &'n str
+    where
+        'a: 'n,
+    {
+        let is_plain = |known: &str| known.split('/').filter(|part| *part != PLAIN).eq(name.split('/'));
+        if self.variants.contains(&name) {
+            return name;
+        }
+        self.variants.iter().copied().find(|known| is_plain(known)).unwrap_or(name)
+    }
+
+    /// The claim with the run's variants instead of the author's, in whichever set they are.
+    fn translated(&self, claim: &Claim) -> Claim {
+        let mut claim = claim.clone();
+        let translate = |variant: &mut String| {
+            let name = variant.split_once('/').map_or(variant.as_str(), |(_, name)| name);
+            let roles = &self.conclusions.roles;
+            let role = roles.iter().position(|role| role == name);
+            let played = role.filter(|_| roles.len() == self.variants.len());
+            *variant = played.map_or(self.name_here(variant), |role| self.variants[role]).to_string();
+        };
+        match &mut claim.relation {
+            Relation::Pair(Pair { left, right: Right::Variant(right), .. }) => {
+                translate(left);
+                translate(right);
+            }
+            Relation::Pair(Pair { left, .. }) => translate(left),
+            Relation::Extreme(extreme) => translate(&mut extreme.variant),
+        }
+        claim
+    }
 }
 
-/// One answer of many. A conclusion holds only if all of it could be checked; one refuted claim refutes it, unless a
-/// number or share of them is enough.
+/// Combines the outcomes of all claims of a conclusion. It holds only if all of it could be checked; one refuted claim refutes
+/// it, unless a number or share of them is enough.
 fn combine(least: Least, parts: &[Part], without: BTreeSet<String>) -> Answer {
     let count = |wanted: &[Outcome]| {
         parts.iter().filter(|part| part.outcome.is_some_and(|outcome| wanted.contains(&outcome))).count()
@@ -173,22 +191,25 @@ fn combine(least: Least, parts: &[Part], without: BTreeSet<String>) -> Answer {
     let (held, of) = (count(&[Outcome::Held]), parts.len());
     // The author claimed a difference: a difference of nothing refutes that.
     let refuted = count(&[Outcome::Refuted, Outcome::Equivalent]);
-    let sum = |value: &dyn Fn(&Part) -> usize| parts.iter().map(value).sum();
+    let has_held = |part: &&Part| part.outcome == Some(Outcome::Held);
     let comparisons = Comparisons {
-        held: sum(&|part| if part.outcome == Some(Outcome::Held) { part.checked } else { 0 }),
-        checked: sum(&|part| part.checked),
-        of: sum(&|part| part.of),
+        held: parts.iter().filter(has_held).map(|part| part.checked).sum(),
+        checked: parts.iter().map(|part| part.checked).sum(),
+        of: parts.iter().map(|part| part.of).sum(),
     };
     let needed = match least {
         Least::All => of,
         Least::Count(least) => least,
         Least::Share(share) => (share * of as f64).ceil() as usize,
     };
-    let outcome = match () {
-        () if parts.iter().all(|part| part.outcome.is_none()) => None,
-        () if of - refuted < needed => Some(Outcome::Refuted),
-        () if held >= needed && comparisons.checked == comparisons.of => Some(Outcome::Held),
-        () => Some(Outcome::Inconclusive),
+    let outcome = if parts.iter().all(|part| part.outcome.is_none()) {
+        None
+    } else if of - refuted < needed {
+        Some(Outcome::Refuted)
+    } else if held >= needed && comparisons.checked == comparisons.of {
+        Some(Outcome::Held)
+    } else {
+        Some(Outcome::Inconclusive)
     };
     let counted = (least != Least::All).then_some((held, of));
     Answer { outcome, without, counted, comparisons, ..Answer::default() }

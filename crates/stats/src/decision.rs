@@ -63,64 +63,73 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// The answer about `candidates`, best first. `current` is the variant in use today, if it is a candidate. Where it costs
-    /// less than `margin`, a logarithm, above the best, it is kept. None where no two candidates can be compared.
+    /// The answer about `candidates`, best first. `current` is the variant in use today, if it is a candidate; it is kept if it
+    /// costs less than `margin`, a logarithm, above the best. None if no two candidates can be compared.
     pub fn of(
         regrets: &Regrets,
         candidates: &[usize],
         current: Option<usize>,
         margin: f64,
     ) -> Option<Answer> {
-        let known: Vec<usize> = candidates.iter().copied().filter(|one| regrets.compares(*one)).collect();
+        let mut known = candidates.to_vec();
+        known.retain(|variant| regrets.compares(*variant));
         if known.is_empty() {
             return None;
         }
         if regrets.provisional {
             return Some(Answer::TooFewRounds { rounds: regrets.rounds, needed: regrets.needed });
         }
-        let possible: Vec<usize> = known.iter().copied().filter(|one| !regrets.beaten(*one)).collect();
-        let cost = |variant: usize, to: usize| regrets.cost(variant, to);
+        let mut possible = known.clone();
+        possible.retain(|variant| !regrets.is_dominated(*variant));
         if let [choice] = possible[..] {
-            let next = known.iter().copied().find(|one| *one != choice);
-            return Some(Answer::Use { choice, next: next.map(|next| cost(next, choice)) });
+            let next = known.iter().find(|variant| **variant != choice);
+            return Some(Answer::Use { choice, next: next.map(|next| regrets.cost(*next, choice)) });
         }
-        let current = current.filter(|current| known.contains(current));
-        if let Some(current) = current {
-            let little = regrets.of(current).is_some_and(|regret| regret < margin);
-            if possible.contains(&current) || little {
-                let rivals = possible.iter().copied().filter(|rival| *rival != current);
-                return Some(Answer::Keep {
-                    current,
-                    rivals: rivals.map(|rival| cost(rival, current)).collect(),
-                });
-            }
+        match current.filter(|current| known.contains(current)) {
+            Some(current) => Answer::beside_current(regrets, &possible, current, margin),
+            None => Answer::without_current(regrets, &possible),
         }
-        let most = MOST_REGRET.ln_1p();
-        let cheap = |one: &usize| regrets.of(*one).is_some_and(|regret| regret <= most);
-        let choices: Vec<usize> = possible.iter().copied().filter(cheap).collect();
-        if let Some(current) = current {
-            let costs = possible.iter().map(|one| cost(*one, current));
-            let better: Vec<Cost> = costs.filter(|cost| cost.high < 0.0).collect();
-            let to: Vec<Cost> =
-                better.iter().copied().filter(|cost| choices.contains(&cost.variant)).collect();
-            return match (to.is_empty(), better.is_empty()) {
-                (false, _) => Some(Answer::Move { from: current, to }),
-                (true, false) => Some(Answer::Better { current, better }),
-                (true, true) => Answer::too_noisy(regrets, &possible),
-            };
+    }
+
+    /// The answer where several variants can still be the best, and one is in use.
+    fn beside_current(regrets: &Regrets, possible: &[usize], current: usize, margin: f64) -> Option<Answer> {
+        let costs_little = regrets.of(current).is_some_and(|regret| regret < margin);
+        let costs = possible.iter().filter(|variant| **variant != current);
+        let costs: Vec<Cost> = costs.map(|variant| regrets.cost(*variant, current)).collect();
+        if possible.contains(&current) || costs_little {
+            return Some(Answer::Keep { current, rivals: costs });
         }
+        let mut better = costs;
+        better.retain(|cost| cost.high < 0.0);
+        if better.is_empty() {
+            return Answer::too_noisy(regrets, possible);
+        }
+        let mut to = better.clone();
+        to.retain(|cost| is_cheap(regrets, cost.variant));
+        if to.is_empty() {
+            Some(Answer::Better { current, better })
+        } else {
+            Some(Answer::Move { from: current, to })
+        }
+    }
+
+    /// The answer where several variants can still be the best, and none is in use.
+    fn without_current(regrets: &Regrets, possible: &[usize]) -> Option<Answer> {
+        let mut choices = possible.to_vec();
+        choices.retain(|variant| is_cheap(regrets, *variant));
         if choices.is_empty() {
-            return Answer::too_noisy(regrets, &possible);
+            return Answer::too_noisy(regrets, possible);
         }
-        let regret = choices.iter().filter_map(|one| regrets.of(*one)).fold(0.0, f64::max);
+        let regret = choices.iter().filter_map(|variant| regrets.of(*variant)).fold(0.0, f64::max);
         Some(Answer::Choose { choices, regret })
     }
 
+    /// Names the two variants that may differ most. None without two variants.
     fn too_noisy(regrets: &Regrets, possible: &[usize]) -> Option<Answer> {
-        let pairs = crate::rank::pairs(possible.len()).map(|(i, j)| (possible[i], possible[j]));
+        let largest = |cost: &Cost| cost.high.max(-cost.low);
+        let pairs = crate::ranks::pairs(possible.len()).map(|(i, j)| (possible[i], possible[j]));
         let costs = pairs.map(|(one, other)| (one, regrets.cost(other, one)));
-        let most = |cost: &Cost| cost.high.max(-cost.low);
-        let (one, other) = costs.max_by(|(_, a), (_, b)| most(a).total_cmp(&most(b)))?;
+        let (one, other) = costs.max_by(|(_, a), (_, b)| largest(a).total_cmp(&largest(b)))?;
         Some(Answer::TooNoisy { one, other })
     }
 
@@ -148,10 +157,14 @@ impl Answer {
     }
 }
 
+/// Whether choosing a variant costs at most [`MOST_REGRET`].
+fn is_cheap(regrets: &Regrets, variant: usize) -> bool {
+    regrets.of(variant).is_some_and(|regret| regret <= MOST_REGRET.ln_1p())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::regret;
     use fsarena_core::sample::Direction;
 
     /// The answer where variant k costs `factors[k]` in even rounds and `factors[k]` times 1 + `noise` in odd ones, shifted by k.
@@ -164,7 +177,8 @@ mod tests {
             .collect();
         let mut order: Vec<usize> = (0..factors.len()).collect();
         order.sort_by(|a, b| factors[*a].total_cmp(&factors[*b]));
-        Answer::of(&regret::of(&values, &[], Direction::Lower, 1), &order, current, 0.01f64.ln_1p()).unwrap()
+        Answer::of(&Regrets::compute(&values, &[], Direction::Lower, 1), &order, current, 0.01f64.ln_1p())
+            .unwrap()
     }
 
     #[test]
@@ -233,6 +247,9 @@ mod tests {
     #[test]
     fn nothing_to_compare_has_no_answer() {
         let apart = [vec![1.0; 9], vec![f64::NAN; 9]];
-        assert_eq!(Answer::of(&regret::of(&apart, &[], Direction::Lower, 1), &[0, 1], None, 0.01), None);
+        assert_eq!(
+            Answer::of(&Regrets::compute(&apart, &[], Direction::Lower, 1), &[0, 1], None, 0.01),
+            None
+        );
     }
 }

@@ -7,8 +7,6 @@
 //! ever reaches 1/α is at most α (Ville 1939; Ramdas and others 2020, "Admissible anytime-valid
 //! sequential inference must rely on nonnegative martingales").
 
-use crate::average::sorted;
-
 /// The bets. Each is also made the other way.
 const BETS: [f64; 5] = [0.15, 0.35, 0.8, 1.8, 4.0];
 
@@ -67,50 +65,6 @@ impl Evidence {
     }
 }
 
-/// How many order statistics of d the scan looks at on either side.
-const SCAN: usize = 16;
-/// Halvings between the last centre that is rejected and the first that is not.
-const HALVINGS: usize = 16;
-
-/// The centres that the evidence does not reject at level α: an interval that holds at every round at
-/// once, with probability 1 − α. An end is infinite while there are too few rounds to bound it. None
-/// where no centre survives, which says that d is symmetric about none.
-///
-/// The set is scanned from outside at order statistics of d, then bisected. What it bounds is the hull:
-/// E is not quite monotone in θ.
-pub fn interval(d: &[f64], alpha: f64) -> Option<(f64, f64)> {
-    let rejects = |theta: f64| e_value(d, theta) * alpha >= 1.0;
-    let mut sorted = sorted(d.iter().copied());
-    let low = end(&sorted, f64::NEG_INFINITY, &rejects)?;
-    sorted.reverse();
-    Some((low, end(&sorted, f64::INFINITY, &rejects)?))
-}
-
-/// The first centre that is not rejected, coming from the first value towards the last.
-fn end(values: &[f64], beyond: f64, rejects: &impl Fn(f64) -> bool) -> Option<f64> {
-    let (Some(first), Some(last)) = (values.first(), values.last()) else {
-        return Some(beyond);
-    };
-    // Beyond the extremes E no longer changes. Equal values have no spread to step by.
-    let spread = (first - last).abs().max(first.abs() * 1e-9).max(f64::MIN_POSITIVE);
-    let mut outside = first + beyond.signum() * spread;
-    if !rejects(outside) {
-        return Some(beyond);
-    }
-    let step = (values.len() / (2 * SCAN)).max(1);
-    let kept = values.iter().step_by(step).position(|value| !rejects(*value))?;
-    let mut inside = values[kept * step];
-    if kept > 0 {
-        outside = values[(kept - 1) * step];
-    }
-    for _ in 0..HALVINGS {
-        let middle = inside / 2.0 + outside / 2.0;
-        *(if rejects(middle) { &mut outside } else { &mut inside }) = middle;
-    }
-    // The side that is certainly not too narrow.
-    Some(outside)
-}
-
 /// The indices of the hypotheses that e-BH rejects, strongest evidence first.
 ///
 /// The largest j with e_(j) ≥ m/(α·j), e_(j) being the j-th largest of m (Wang and Ramdas 2022, "False
@@ -124,13 +78,6 @@ pub fn e_bh(e: &[f64], alpha: f64) -> Vec<usize> {
     let rejected = (1..=order.len()).rev().find(|j| enough(*j)).unwrap_or(0);
     order.truncate(rejected);
     order
-}
-
-/// The level of the intervals of `selected` of `m` claims so that the expected share of selected
-/// intervals that miss is at most α: 1 − α·j/m (Benjamini and Yekutieli 2005; with e-values for any
-/// dependence, Xu, Wang and Ramdas 2024). 1 where nothing was selected.
-pub fn fcr_level(selected: usize, m: usize, alpha: f64) -> f64 {
-    if m == 0 { 1.0 } else { 1.0 - alpha * selected as f64 / m as f64 }
 }
 
 #[cfg(test)]
@@ -160,27 +107,6 @@ mod tests {
     }
 
     #[test]
-    fn intervals_agree_with_a_fine_scan_in_numpy() {
-        // numpy: np.linspace(-0.04, 0.06, 100001), the first and the last θ with E(θ) < 20 of the values
-        // below.
-        let d: Vec<f64> = (0..24).map(|i| 0.01 + f64::from(i * 7 % 24) / 1000.0 - 0.0115).collect();
-        let (low, high) = interval(&d, 0.05).unwrap();
-        assert!((low - 0.0045).abs() < 1e-6 && (high - 0.016).abs() < 1e-6, "{low} {high}");
-    }
-
-    #[test]
-    fn few_rounds_bound_nothing() {
-        assert_eq!(interval(&[0.1, 0.2], 0.05), Some((f64::NEG_INFINITY, f64::INFINITY)));
-        assert_eq!(interval(&[], 0.05), Some((f64::NEG_INFINITY, f64::INFINITY)));
-    }
-
-    #[test]
-    fn equal_rounds_leave_their_value() {
-        let (low, high) = interval(&[0.25; 40], 0.05).unwrap();
-        assert!((low - 0.25).abs() < 1e-9 && (high - 0.25).abs() < 1e-9, "{low} {high}");
-    }
-
-    #[test]
     fn the_largest_j_counts_even_where_a_smaller_one_fails() {
         // m = 4, α = .05: j = 1 needs 80, j = 2 needs 40, j = 3 needs 26.7, j = 4 needs 20.
         assert_eq!(e_bh(&[30.0, 1.0, 70.0, 27.0], 0.05), [2, 0, 3]);
@@ -188,12 +114,5 @@ mod tests {
         assert_eq!(e_bh(&[20.0; 4], 0.05), [0, 1, 2, 3]);
         assert_eq!(e_bh(&[f64::INFINITY, f64::NAN, 0.0], 0.05), [0]);
         assert!(e_bh(&[], 0.05).is_empty());
-    }
-
-    #[test]
-    fn levels_by_hand() {
-        assert_eq!(fcr_level(2, 10, 0.05), 0.99);
-        assert_eq!(fcr_level(10, 10, 0.05), 0.95);
-        assert_eq!(fcr_level(0, 0, 0.05), 1.0);
     }
 }

@@ -1,15 +1,12 @@
-//! Claims judged on a run: from samples to the d of each claim, and to its verdict.
+//! Claims judged by the values that they compare: from values to the d of each claim, and to its verdict.
 
-mod quantity;
-
-use crate::pairs::{Pairs, log_ratios};
+use crate::ratio::{LogRatios, log_ratios};
 use crate::verdict::{self, ALPHA, Outcome, Region, Verdict};
-use crate::{evalue::e_bh, grid, mean_ratio::SharedCosts, sequential::Centre};
+use crate::{evalue::e_bh, mean_ratio::SharedCosts, sequential::Centre};
 use fsarena_core::average::Average;
 use fsarena_core::claim::{Claim, End, Extreme, Pair, Relation, Right};
-use fsarena_core::{event, names::unknown, record::RunRecord, sample::Direction};
-use quantity::Quantities;
-use std::collections::BTreeSet;
+use fsarena_core::observations::{ClaimSeries, ComparedSeries, Rival};
+use fsarena_core::sample::Direction;
 
 /// A claim and what a run says of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,42 +42,65 @@ impl Judged {
     }
 }
 
-/// Judges claims on a run. Any stored run can be judged, by any claim.
-pub fn judge_all(record: &RunRecord, claims: &[Claim]) -> Vec<Judged> {
-    let candidates = record.variants.iter().filter(|variant| !variant.is_bare_device());
-    let everyone: Vec<&str> = candidates.map(|variant| variant.name.as_str()).collect();
-    judge_among(record, claims, &everyone)
+/// Judges claims by their values, which [`fsarena_core::observations::claim_series`] gives for any stored run.
+///
+/// # Examples
+/// ```
+/// use fsarena_core::{claim::Claim, observations::claim_series, record::RunRecord};
+/// use fsarena_stats::{judge::judge_all, verdict::Outcome};
+///
+/// fn untars_faster(record: &RunRecord) -> Result<bool, Box<dyn std::error::Error>> {
+///     let claims: Vec<Claim> = vec!["untar.elapsed: xfs < ext4 by 5%".parse()?];
+///     let judged = judge_all(claim_series(record, &claims));
+///     Ok(judged[0].outcome() == Outcome::Held)
+/// }
+/// ```
+pub fn judge_all(series: impl IntoIterator<Item = ClaimSeries>) -> Vec<Judged> {
+    series.into_iter().map(judge).collect()
 }
 
-/// The same, where claims about all variants are about these only.
-pub fn judge_among(record: &RunRecord, claims: &[Claim], among: &[&str]) -> Vec<Judged> {
-    let (warmup, left_out) = (grid::warmup(record), grid::left_out(record));
-    let mut judge = Judge::new(record, among, &left_out);
-    let mut judged: Vec<Judged> = claims.iter().map(|claim| judge.judge(claim)).collect();
-    if left_out != warmup {
-        let mut with_all = Judge::new(record, among, &warmup);
-        for judged in &mut judged {
-            judged.with_drops = with_all.judge(&judged.claim).verdict.map(|verdict| verdict.outcome);
-        }
+/// Judges one claim.
+pub fn judge(series: ClaimSeries) -> Judged {
+    let ClaimSeries { claim, margin, variants, series, with_dropped } = series;
+    let mut judged = judge_series(claim, series, variants.clone(), margin);
+    if let Some(series) = with_dropped {
+        let with_drops = judge_series(judged.claim.clone(), series, variants, margin);
+        judged.with_drops = with_drops.verdict.map(|verdict| verdict.outcome);
     }
     judged
 }
 
-/// Judges one claim.
-///
-/// # Examples
-/// ```
-/// use fsarena_core::record::RunRecord;
-/// use fsarena_stats::judge::judge;
-/// use fsarena_stats::verdict::Outcome;
-///
-/// fn untars_faster(record: &RunRecord) -> Result<bool, Box<dyn std::error::Error>> {
-///     let judged = judge(record, &"untar.elapsed: xfs < ext4 by 5%".parse()?);
-///     Ok(judged.outcome() == Outcome::Held)
-/// }
-/// ```
-pub fn judge(record: &RunRecord, claim: &Claim) -> Judged {
-    judge_all(record, std::slice::from_ref(claim)).remove(0)
+/// Judges a claim by these values, or notes why there are none. `named` are the variants that the claim names.
+fn judge_series(
+    claim: Claim,
+    series: Result<ComparedSeries, String>,
+    named: Vec<usize>,
+    margin: f64,
+) -> Judged {
+    let mut judged = Judged {
+        claim,
+        verdict: None,
+        missing: None,
+        rival: None,
+        d: vec![],
+        excluded: 0,
+        needs: vec![],
+        with_drops: None,
+    };
+    let result = match series {
+        Ok(ComparedSeries::Pair { relation, variant, left, right }) => {
+            judge_pair(&mut judged, &relation, (variant, &left), &right, margin)
+        }
+        Ok(ComparedSeries::Extreme { relation, variant, own, rivals, direction }) => {
+            judge_extreme(&mut judged, &relation, (variant, &own), &rivals, direction, margin)
+        }
+        Err(missing) => Err(missing),
+    };
+    if let Err(missing) = result {
+        judged.missing = Some(missing);
+        judged.needs = named;
+    }
+    judged
 }
 
 /// The claims that are decided also as a family: of those that e-BH selects at 5%, at most the share 0.05 is
@@ -126,135 +146,89 @@ pub fn meaning(claim: &Claim, margin: f64) -> String {
     format!("true where {average}{} of {} over {right} is {where_}", claim.subject, pair.left)
 }
 
-struct Judge<'a> {
-    record: &'a RunRecord,
-    among: &'a [&'a str],
-    quantities: Quantities<'a>,
-}
-
-/// A comparison that could not be made, for people.
+/// Why a comparison could not be made, in a sentence for people.
 type Missing = String;
 
-impl<'a> Judge<'a> {
-    fn new(record: &'a RunRecord, among: &'a [&'a str], leave_out: &'a BTreeSet<u32>) -> Judge<'a> {
-        Judge { record, among, quantities: Quantities::new(record, leave_out) }
-    }
-
-    fn judge(&mut self, claim: &Claim) -> Judged {
-        let mut judged = Judged {
-            claim: claim.clone(),
-            verdict: None,
-            missing: None,
-            rival: None,
-            d: vec![],
-            excluded: 0,
-            needs: vec![],
-            with_drops: None,
-        };
-        let result = match &claim.relation {
-            Relation::Pair(pair) => self.pair(&mut judged, pair),
-            Relation::Extreme(extreme) => self.extreme(&mut judged, extreme),
-        };
-        if let Err(missing) = result {
-            judged.missing = Some(missing);
-            judged.needs = claim.variants().iter().filter_map(|name| self.variant(name).ok()).collect();
+/// Judges a claim about a pair: the values of a variant on its left against those on its right.
+fn judge_pair(
+    judged: &mut Judged,
+    pair: &Pair,
+    (variant, left): (usize, &[f64]),
+    right: &Rival,
+    margin: f64,
+) -> Result<(), Missing> {
+    let LogRatios { d, mut excluded } = log_ratios(&right.values, left);
+    let verdict = match judged.claim.average {
+        Average::Typical => verdict::judge(pair, &d, Some(margin)),
+        Average::Mean => {
+            excluded = 0; // Sums count zeros.
+            let costs = SharedCosts::of(&right.values, left);
+            costs.map(|costs| verdict::judge_means(pair, &costs, Some(margin)))
         }
-        judged
-    }
-
-    fn pair(&mut self, judged: &mut Judged, pair: &Pair) -> Result<(), Missing> {
-        let left = self.variant(&pair.left)?;
-        let subject = self.quantities.get(&judged.claim.subject)?;
-        let (right, values) = match &pair.right {
-            Right::Variant(name) => {
-                let right = self.variant(name)?;
-                (Some(right), subject.values[right].clone())
-            }
-            Right::Quantity(other) => {
-                let beside = self.quantities.get(&other.beside(&judged.claim.subject));
-                let series = beside.or_else(|_| self.quantities.get(other))?;
-                (None, series.values.into_iter().nth(left).unwrap_or_default())
-            }
-        };
-        let Pairs { d, mut excluded } = log_ratios(&values, &subject.values[left]);
-        let margin = Some(self.record.plan.stop.margin());
-        let verdict = match judged.claim.average {
-            Average::Typical => verdict::judge(pair, &d, margin),
-            Average::Mean => {
-                excluded = 0; // Sums count zeros.
-                let costs = SharedCosts::of(&values, &subject.values[left]);
-                costs.map(|costs| verdict::judge_means(pair, &costs, margin))
-            }
-        };
-        let verdict = verdict.ok_or_else(|| match excluded {
-            0 => "no round has both sides of it".to_string(),
+    };
+    let Some(verdict) = verdict else {
+        return Err(match excluded {
+            0 => "no round has both sides of it".into(),
             _ => {
                 format!("no round has both sides of it: {excluded} have a value of zero, which has no ratio")
             }
-        })?;
-        if verdict.outcome == Outcome::Inconclusive {
-            judged.needs = [left].into_iter().chain(right).collect();
-        }
-        judged.verdict = Some(verdict);
-        judged.rival = right.map(|right| self.record.name(right).to_string());
-        (judged.d, judged.excluded) = (d, excluded);
-        Ok(())
+        });
+    };
+    if verdict.outcome == Outcome::Inconclusive {
+        judged.needs = [variant].into_iter().chain(right.variant.as_ref().map(|(at, _)| *at)).collect();
     }
+    judged.verdict = Some(verdict);
+    judged.rival = right.variant.as_ref().map(|(_, name)| name.clone());
+    judged.d = d;
+    judged.excluded = excluded;
+    Ok(())
+}
 
-    fn extreme(&mut self, judged: &mut Judged, extreme: &Extreme) -> Result<(), Missing> {
-        let variant = self.variant(&extreme.variant)?;
-        let subject = self.quantities.get(&judged.claim.subject)?;
-        let rivals = (0..self.record.variants.len()).filter(|one| *one != variant && self.competes(*one));
-        let own = &subject.values[variant];
-        let pairs = |rival: usize| (rival, log_ratios(&subject.values[rival], own));
-        let mut rivals: Vec<(usize, Pairs)> = rivals.map(pairs).collect();
-        let direction = subject.metric.direction;
-        if direction == Direction::Neutral {
-            return Err(format!("neither more nor less of {} is better", subject.metric.id));
+/// Judges a claim about all variants: the values of a variant against those of all its rivals.
+fn judge_extreme(
+    judged: &mut Judged,
+    claim: &Extreme,
+    (variant, own): (usize, &[f64]),
+    rivals: &[Rival],
+    direction: Direction,
+    margin: f64,
+) -> Result<(), Missing> {
+    let ratios: Vec<LogRatios> = rivals.iter().map(|rival| log_ratios(&rival.values, own)).collect();
+    let (verdict, centres): (Option<Verdict>, Vec<Option<Centre>>) = match judged.claim.average {
+        Average::Typical => {
+            let d: Vec<&Vec<f64>> = ratios.iter().map(|ratios| &ratios.d).collect();
+            let verdict = verdict::judge_extreme(claim, &d, direction, Some(margin));
+            (verdict, d.iter().map(|d| Centre::of(d)).collect())
         }
-        let margin = Some(self.record.plan.stop.margin());
-        let (verdict, centres) = match judged.claim.average {
-            Average::Typical => {
-                let races: Vec<&Vec<f64>> = rivals.iter().map(|(_, pairs)| &pairs.d).collect();
-                let centres: Vec<Option<Centre>> = races.iter().map(|d| Centre::of(d)).collect();
-                (verdict::judge_extreme(extreme, &races, direction, margin), centres)
+        Average::Mean => {
+            let costs = rivals.iter().map(|rival| SharedCosts::of(&rival.values, own));
+            let costs: Vec<Option<SharedCosts>> = costs.collect();
+            let verdict = verdict::judge_extreme_means(claim, &costs, direction, Some(margin));
+            (verdict, costs.iter().map(|costs| costs.as_ref().map(Centre::of_means)).collect())
+        }
+    };
+    let verdict = verdict.ok_or("no round has another variant beside it")?;
+    if verdict.outcome == Outcome::Inconclusive {
+        let ahead_is_below = claim.is_least(direction);
+        for (rival, centre) in rivals.iter().zip(&centres) {
+            if !is_ahead(centre, ahead_is_below) {
+                judged.needs.extend(rival.variant.as_ref().map(|(at, _)| *at));
             }
-            Average::Mean => {
-                rivals.iter_mut().for_each(|(_, pairs)| pairs.excluded = 0); // Sums count zeros.
-                let costs = rivals.iter().map(|(rival, _)| SharedCosts::of(&subject.values[*rival], own));
-                let costs: Vec<Option<SharedCosts>> = costs.collect();
-                let centres = costs.iter().map(|costs| costs.as_ref().map(Centre::of_means)).collect();
-                (verdict::judge_extreme_means(extreme, &costs, direction, margin), centres)
-            }
-        };
-        let verdict = verdict.ok_or("no round has another variant beside it")?;
-        if verdict.outcome == Outcome::Inconclusive {
-            let ahead_is_below = extreme.is_least(direction);
-            let racing = rivals.iter().zip(&centres).filter(|(_, centre)| !ahead(centre, ahead_is_below));
-            judged.needs = racing.map(|((rival, _), _)| *rival).chain([variant]).collect();
         }
-        judged.verdict = Some(verdict);
-        if let Some((rival, pairs)) = verdict.rival.map(|at| &rivals[at]) {
-            judged.rival = Some(self.record.name(*rival).to_string());
-            (judged.d, judged.excluded) = (pairs.d.clone(), pairs.excluded);
-        }
-        Ok(())
+        judged.needs.push(variant);
     }
-
-    fn variant(&self, name: &str) -> Result<usize, Missing> {
-        self.record.variant(name).ok_or_else(|| unknown("variant", name, self.record.names()).into())
+    judged.verdict = Some(verdict);
+    if let Some(decisive) = verdict.rival {
+        judged.rival = rivals[decisive].variant.as_ref().map(|(_, name)| name.clone());
+        judged.d.clone_from(&ratios[decisive].d);
+        // Sums count zeros.
+        judged.excluded = if judged.claim.average.is_typical() { ratios[decisive].excluded } else { 0 };
     }
-
-    /// A variant that failed left the run: without its samples no variant can be better or worse than it.
-    fn competes(&self, variant: usize) -> bool {
-        let failed = |outcome: &event::Outcome| matches!(outcome, event::Outcome::Failed { .. });
-        self.among.contains(&self.record.name(variant))
-            && !self.record.cells.iter().any(|cell| cell.variant == variant && failed(&cell.outcome))
-    }
+    Ok(())
 }
 
 /// Whether the variant of the claim is significantly ahead of this rival.
-fn ahead(centre: &Option<Centre>, ahead_is_below: bool) -> bool {
+fn is_ahead(centre: &Option<Centre>, ahead_is_below: bool) -> bool {
     centre.is_some_and(|centre| {
         let (low, high) = centre.wide;
         !centre.provisional && if ahead_is_below { high < 0.0 } else { low > 0.0 }

@@ -1,21 +1,18 @@
 //! Anomalies in a block-size × threads matrix: which cells break a rule of storage, grouped by cause.
 //!
 //! A rule compares the throughput of cells against a tolerance ([`limits`]). With replicates each
-//! comparison is an interval of the within-round log ratio ([`crate::walsh`]); a published table has one
+//! comparison is an interval of the within-round log ratio ([`crate::hodges_lehmann`]); a published table has one
 //! value a cell, so there the value itself is held against the tolerance, and a break that no neighbour
 //! shares is not claimed unless it is large ([`limits::ALONE`]).
 //!
-//! Flags become findings in three steps: cells of one rule that touch are one region ([`rule::regions`]);
+//! Flags become findings in three steps: cells of one rule that touch are one region ([`finding::regions`]);
 //! regions that describe the same cells are one finding ([`finding`]); findings are ranked by size ×
 //! extent. What a run's own rounds suggest stays unconfirmed until fresh rounds say the same
 //! ([`finding::confirm`]).
 
 pub mod cells;
-pub mod contrast;
 pub mod finding;
-pub mod fresh;
 pub mod limits;
-pub mod rule;
 mod rules;
 mod screen;
 

@@ -5,16 +5,16 @@
 //! like a cluster: at 15 rounds, 105 tests and 5% spikes a cut must then explain 97%, with it 90%. Its null distribution is simulated from the six noises of [`crate::simulate::noise`], the worst of
 //! which counts, and all tasks and variants of a run together err in at most 5% of runs (Holm 1979).
 
-mod why;
+mod mode_correlates;
 
 use crate::average::{logs, mean, median, sorted, squares};
 use crate::simulate::noise::{self, Noise, Order};
 use crate::simulate::{parallel, stream};
-use crate::{analyse::Analysis, grid::has_data, table::FIRST_LOOK};
-use fsarena_core::record::RunRecord;
+use crate::table::FIRST_LOOK;
+use fsarena_core::observations::{Grid, ReadingSeries, has_data};
+pub use mode_correlates::{AssociatedReading, ModeCorrelates};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
-pub use why::{Associated, Why};
 
 /// The fewest rounds of a cluster.
 const FEWEST: usize = 3;
@@ -36,7 +36,7 @@ pub struct Modes {
     /// The cluster of lower values and that of higher ones.
     pub clusters: [Cluster; 2],
     /// The order and the reading that go with the clusters.
-    pub why: Why,
+    pub why: ModeCorrelates,
 }
 
 /// One of two clusters.
@@ -58,9 +58,14 @@ struct Cut {
     columns: [Vec<usize>; 2],
 }
 
-/// The modes of every task and variant, the clearest first.
-pub fn modes(record: &RunRecord, analysis: &Analysis) -> Vec<Modes> {
-    let grid = &analysis.grid;
+/// The modes of every task and variant, the clearest first. `orders` has the variants of each round in the order in which they
+/// ran; `readings` gives the raw readings of a task and variant in each round.
+pub fn modes(
+    grid: &Grid,
+    orders: &[Vec<usize>],
+    readings: impl Fn(usize, usize) -> Vec<ReadingSeries>,
+    seed: u64,
+) -> Vec<Modes> {
     let mut cuts: Vec<Cut> = vec![];
     for (task, values) in grid.values.iter().enumerate().filter(|(_, values)| has_data(values)) {
         let logs = logs(values);
@@ -75,15 +80,17 @@ pub fn modes(record: &RunRecord, analysis: &Analysis) -> Vec<Modes> {
         let rounds = cut.columns.iter().map(Vec::len).sum::<usize>().min(MOST_SIMULATED);
         below(cut.explained, rounds, ALPHA / (tests - rank) as f64)
     });
-    let told = |cut: Cut| {
-        let of = |columns: Vec<usize>| {
-            let values: Vec<f64> = columns.iter().map(|at| grid.values[cut.task][cut.variant][*at]).collect();
+    let mut modes = vec![];
+    for (_, Cut { task, variant, columns, .. }) in proven {
+        let readings = readings(task, variant);
+        let why = ModeCorrelates::of((task, variant), &columns, orders, &readings, seed);
+        let clusters = columns.map(|columns| {
+            let values: Vec<f64> = columns.iter().map(|at| grid.values[task][variant][*at]).collect();
             Cluster { median: median(&values).unwrap_or(f64::NAN), columns }
-        };
-        let why = why::why(record, grid, (cut.task, cut.variant), &cut.columns);
-        Modes { task: cut.task, variant: cut.variant, clusters: cut.columns.map(of), why }
-    };
-    proven.map(|(_, cut)| told(cut)).collect()
+        });
+        modes.push(Modes { task, variant, clusters, why });
+    }
+    modes
 }
 
 /// A variant's logarithms without what its round did to the others: the median of how far they lie from

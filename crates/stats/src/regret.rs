@@ -7,7 +7,7 @@
 
 use crate::mean_ratio::{FIRST_ROUND, SharedCosts};
 use crate::table::{self, FIRST_LOOK};
-use crate::{pairs::log_ratios, rank::pairs, walsh::Walsh};
+use crate::{hodges_lehmann::Walsh, ranks::pairs, ratio::log_ratios};
 use fsarena_core::sample::Direction;
 
 /// The regret of every variant on one quantity.
@@ -33,55 +33,6 @@ pub struct Cost {
     pub low: f64,
     /// Upper end, likewise.
     pub high: f64,
-}
-
-/// The regrets from `values[variant][round]`, NaN where the round lacks the variant. Variants that left early, with fewer
-/// rounds than bounds require where others have them, are not compared, but count among the rivals. `references` are neither.
-/// Where the 5% are split among `split` runs, each has that part of them.
-pub fn of(values: &[Vec<f64>], references: &[usize], direction: Direction, split: usize) -> Regrets {
-    let compared = Compared::of(values, references, split);
-    let rivals = compared.rivals;
-    let needed = table::rounds_for_an_answer(rivals);
-    let live = compared.pairs(needed.unwrap_or(FIRST_LOOK));
-    let averages = |(i, j): (usize, usize)| (i, j, Walsh::new(log_ratios(&values[j], &values[i]).d));
-    let pairs: Vec<(usize, usize, Option<Walsh>)> = live.into_iter().map(averages).collect();
-    let rounds = pairs.iter().map(|(_, _, pair)| pair.as_ref().map_or(0, Walsh::values)).min().unwrap_or(0);
-    let provisional = table::cautious_bound(rounds, rivals).is_none();
-    let mut bounds = vec![vec![f64::NAN; values.len()]; values.len()];
-    for (i, j, pair) in pairs {
-        let (low, high) = match &pair {
-            None => (f64::NEG_INFINITY, f64::INFINITY),
-            Some(pair) => match table::cautious_bound(pair.values(), rivals).filter(|_| !provisional) {
-                Some(c) => pair.interval(c),
-                None => pair.extremes(),
-            },
-        };
-        (bounds[i][j], bounds[j][i]) = of_costs(low, high, direction);
-    }
-    Regrets { bounds, rounds, needed, provisional }
-}
-
-/// The regrets by mean cost: U_ij bounds ln(mean cost of i/mean cost of j) from above, by [`SharedCosts::bounds`] at the same
-/// levels and looks. Variants that left early, with less than [`FIRST_ROUND`] rounds where others have them, are not compared.
-/// Provisional under that many rounds; a pair of which the interval is withheld bounds nothing.
-pub fn by_mean(values: &[Vec<f64>], references: &[usize], direction: Direction, split: usize) -> Regrets {
-    let compared = Compared::of(values, references, split);
-    let rivals = compared.rivals;
-    let live = compared.pairs(FIRST_ROUND).into_iter();
-    let live: Vec<_> = live.map(|(i, j)| (i, j, SharedCosts::of(&values[j], &values[i]))).collect();
-    let rounds =
-        live.iter().map(|(_, _, costs)| costs.as_ref().map_or(0, SharedCosts::rounds)).min().unwrap_or(0);
-    let needed = table::rounds_for_an_answer(rivals).map(|first| first.max(FIRST_ROUND));
-    let provisional = needed.is_none_or(|needed| rounds < needed);
-    let mut bounds = vec![vec![f64::NAN; values.len()]; values.len()];
-    for (i, j, costs) in live {
-        let interval = |costs: SharedCosts| {
-            if provisional { costs.extremes() } else { costs.bounds(rivals).unwrap_or((0.0, f64::INFINITY)) }
-        };
-        let (low, high) = costs.map_or((0.0, f64::INFINITY), interval);
-        (bounds[i][j], bounds[j][i]) = of_costs(low.ln(), high.ln(), direction);
-    }
-    Regrets { bounds, rounds, needed, provisional }
 }
 
 /// Which variants are compared.
@@ -117,8 +68,67 @@ fn of_costs(low: f64, high: f64, direction: Direction) -> (f64, f64) {
 }
 
 impl Regrets {
+    /// The regrets from `values[variant][round]`, NaN where the round lacks the variant. Variants that left early, with fewer
+    /// rounds than bounds require where others have them, are not compared, but count among the rivals. `references` are neither.
+    /// Where the 5% are split among `split` runs, each has that part of them.
+    pub fn compute(values: &[Vec<f64>], references: &[usize], direction: Direction, split: usize) -> Regrets {
+        let compared = Compared::of(values, references, split);
+        let rivals = compared.rivals;
+        let needed = table::rounds_for_an_answer(rivals);
+        let live = compared.pairs(needed.unwrap_or(FIRST_LOOK));
+        let averages = |(i, j): (usize, usize)| (i, j, Walsh::new(log_ratios(&values[j], &values[i]).d));
+        let pairs: Vec<(usize, usize, Option<Walsh>)> = live.into_iter().map(averages).collect();
+        let rounds =
+            pairs.iter().map(|(_, _, pair)| pair.as_ref().map_or(0, Walsh::values)).min().unwrap_or(0);
+        let provisional = table::cautious_bound(rounds, rivals).is_none();
+        let mut bounds = vec![vec![f64::NAN; values.len()]; values.len()];
+        for (i, j, pair) in pairs {
+            let (low, high) = match &pair {
+                None => (f64::NEG_INFINITY, f64::INFINITY),
+                Some(pair) => match table::cautious_bound(pair.values(), rivals).filter(|_| !provisional) {
+                    Some(c) => pair.interval(c),
+                    None => pair.extremes(),
+                },
+            };
+            (bounds[i][j], bounds[j][i]) = of_costs(low, high, direction);
+        }
+        Regrets { bounds, rounds, needed, provisional }
+    }
+
+    /// The regrets by mean cost: U_ij bounds ln(mean cost of i/mean cost of j) from above, by [`SharedCosts::bounds`] at the same
+    /// levels and looks. Variants that left early, with less than [`FIRST_ROUND`] rounds where others have them, are not compared.
+    /// Provisional under that many rounds; a pair of which the interval is withheld bounds nothing.
+    pub fn compute_by_mean(
+        values: &[Vec<f64>],
+        references: &[usize],
+        direction: Direction,
+        split: usize,
+    ) -> Regrets {
+        let compared = Compared::of(values, references, split);
+        let rivals = compared.rivals;
+        let live = compared.pairs(FIRST_ROUND).into_iter();
+        let live: Vec<_> = live.map(|(i, j)| (i, j, SharedCosts::of(&values[j], &values[i]))).collect();
+        let rounds =
+            live.iter().map(|(_, _, costs)| costs.as_ref().map_or(0, SharedCosts::rounds)).min().unwrap_or(0);
+        let needed = table::rounds_for_an_answer(rivals).map(|first| first.max(FIRST_ROUND));
+        let provisional = needed.is_none_or(|needed| rounds < needed);
+        let mut bounds = vec![vec![f64::NAN; values.len()]; values.len()];
+        for (i, j, costs) in live {
+            let interval = |costs: SharedCosts| {
+                if provisional {
+                    costs.extremes()
+                } else {
+                    costs.bounds(rivals).unwrap_or((0.0, f64::INFINITY))
+                }
+            };
+            let (low, high) = costs.map_or((0.0, f64::INFINITY), interval);
+            (bounds[i][j], bounds[j][i]) = of_costs(low.ln(), high.ln(), direction);
+        }
+        Regrets { bounds, rounds, needed, provisional }
+    }
+
     /// Whether another variant costs less: with the same 95% confidence, this one is not the best.
-    pub fn beaten(&self, variant: usize) -> bool {
+    pub fn is_dominated(&self, variant: usize) -> bool {
         self.bounds.iter().any(|bounds| bounds[variant] < 0.0)
     }
 
@@ -154,7 +164,7 @@ impl Regrets {
     /// bounds it.
     pub fn of(&self, variant: usize) -> Option<f64> {
         let bounds = self.bounds.get(variant)?.iter().enumerate().filter(|(_, bound)| !bound.is_nan());
-        let bounds = bounds.map(|(other, bound)| if self.beaten(other) { 0.0 } else { *bound });
+        let bounds = bounds.map(|(other, bound)| if self.is_dominated(other) { 0.0 } else { *bound });
         bounds.reduce(f64::max).filter(|most| most.is_finite()).map(|most| most.max(0.0))
     }
 
@@ -170,8 +180,9 @@ impl Regrets {
 
     /// The variant with the least regret of those that can be the best; of equals the first in `order`.
     pub fn choose(&self, order: &[usize]) -> Option<usize> {
-        let known =
-            order.iter().filter_map(|variant| Some((self.beaten(*variant), self.of(*variant)?, *variant)));
+        let known = order
+            .iter()
+            .filter_map(|variant| Some((self.is_dominated(*variant), self.of(*variant)?, *variant)));
         known.min_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))).map(|(_, _, variant)| variant)
     }
 
@@ -195,17 +206,20 @@ mod tests {
 
     #[test]
     fn the_regret_is_the_distance_to_the_best() {
-        let regrets = of(&steady(&[1.0, 1.1, 1.005], 8), &[], Direction::Lower, 1);
+        let regrets = Regrets::compute(&steady(&[1.0, 1.1, 1.005], 8), &[], Direction::Lower, 1);
         assert!(!regrets.provisional && regrets.rounds == 8);
         assert_eq!((regrets.of(0), regrets.choose(&[0, 1, 2])), (Some(0.0), Some(0)));
         assert!((regrets.of(1).unwrap() - 1.1f64.ln()).abs() < 1e-12);
         assert_eq!(regrets.equal(0, 0.01), [2]);
-        assert_eq!(of(&steady(&[1.0, 1.1], 8), &[], Direction::Higher, 1).choose(&[0, 1]), Some(1));
+        assert_eq!(
+            Regrets::compute(&steady(&[1.0, 1.1], 8), &[], Direction::Higher, 1).choose(&[0, 1]),
+            Some(1)
+        );
         assert!(
-            of(&steady(&[1.0; 4], 9), &[], Direction::Lower, 1).provisional,
+            Regrets::compute(&steady(&[1.0; 4], 9), &[], Direction::Lower, 1).provisional,
             "three rivals require ten rounds"
         );
-        let of_two_runs = of(&steady(&[1.0, 1.1, 1.005], 9), &[], Direction::Lower, 2);
+        let of_two_runs = Regrets::compute(&steady(&[1.0, 1.1, 1.005], 9), &[], Direction::Lower, 2);
         assert!(of_two_runs.provisional, "half the error for each of two rivals is a quarter of it");
     }
 
@@ -213,7 +227,7 @@ mod tests {
     fn the_range_of_ten_rounds_by_hand() {
         // n = 10, one rival: c = 1. The Walsh averages of 0.01…0.10 end 0.09, 0.095, 0.1: w_(54) of 55 is 0.095.
         let values = [vec![1.0; 10], (1..=10).map(|i| (f64::from(i) / 100.0).exp()).collect()];
-        let regrets = of(&values, &[], Direction::Lower, 1);
+        let regrets = Regrets::compute(&values, &[], Direction::Lower, 1);
         assert_eq!(regrets.of(0), Some(0.0));
         assert!((regrets.of(1).unwrap() - 0.095).abs() < 1e-12, "{regrets:?}");
     }
@@ -224,13 +238,13 @@ mod tests {
         let stalls: Vec<f64> = (0..96).map(|round| if round % 8 == 7 { 9.8 } else { 0.98 }).collect();
         let noisy: Vec<f64> = (0..96).map(|round| 1.0 + f64::from(round % 5) / 1000.0).collect();
         let values = [noisy, stalls];
-        assert_eq!(of(&values, &[], Direction::Lower, 1).choose(&[0, 1]), Some(1));
-        let means = by_mean(&values, &[], Direction::Lower, 1);
-        assert!(!means.provisional && means.rounds == 96 && means.beaten(1));
+        assert_eq!(Regrets::compute(&values, &[], Direction::Lower, 1).choose(&[0, 1]), Some(1));
+        let means = Regrets::compute_by_mean(&values, &[], Direction::Lower, 1);
+        assert!(!means.provisional && means.rounds == 96 && means.is_dominated(1));
         assert_eq!((means.of(0), means.choose(&[0, 1])), (Some(0.0), Some(0)));
-        assert_eq!(by_mean(&values, &[], Direction::Higher, 1).choose(&[0, 1]), Some(1));
+        assert_eq!(Regrets::compute_by_mean(&values, &[], Direction::Higher, 1).choose(&[0, 1]), Some(1));
         let few = values.map(|rounds| rounds[..19].to_vec());
-        let few = by_mean(&few, &[], Direction::Lower, 1);
+        let few = Regrets::compute_by_mean(&few, &[], Direction::Lower, 1);
         assert!(few.provisional && few.of(0).unwrap() > 0.0);
     }
 
@@ -242,8 +256,8 @@ mod tests {
         let first: Vec<f64> = (0..60).map(|round| if slow(round) { 2.5 } else { 1.0 }).collect();
         let late = (0..12).map(|round| if slow(round) { 2.0 } else { 1.001 });
         let late = late.chain([f64::NAN; 48]).collect();
-        let regrets = of(&[first, vec![1.0; 60], late], &[], Direction::Lower, 1);
-        assert_eq!([0, 1, 2].map(|variant| regrets.beaten(variant)), [false, false, true]);
+        let regrets = Regrets::compute(&[first, vec![1.0; 60], late], &[], Direction::Lower, 1);
+        assert_eq!([0, 1, 2].map(|variant| regrets.is_dominated(variant)), [false, false, true]);
         assert!((regrets.bounds[0][2] - 1.25f64.ln()).abs() < 1e-12, "{regrets:?}");
         assert_eq!((regrets.of(0), regrets.choose(&[2, 1, 0])), (Some(0.0), Some(1)));
     }
@@ -252,21 +266,28 @@ mod tests {
     fn who_left_before_bounds_exist_keeps_no_answer_back() {
         // Five variants require ten rounds; the last one failed after nine.
         let failed = [vec![1.3; 9], vec![f64::NAN; 15]].concat();
-        let regrets =
-            of(&[steady(&[1.0, 1.1, 1.2, 1.3], 24), vec![failed]].concat(), &[], Direction::Lower, 1);
-        assert!(!regrets.provisional && regrets.rounds == 24 && regrets.beaten(1), "{regrets:?}");
+        let regrets = Regrets::compute(
+            &[steady(&[1.0, 1.1, 1.2, 1.3], 24), vec![failed]].concat(),
+            &[],
+            Direction::Lower,
+            1,
+        );
+        assert!(!regrets.provisional && regrets.rounds == 24 && regrets.is_dominated(1), "{regrets:?}");
         assert!(!regrets.compares(4));
     }
 
     #[test]
     fn nothing_to_compare_bounds_nothing() {
         let early = [vec![1.0; 9], vec![2.0; 9], [vec![0.5], vec![f64::NAN; 8]].concat()];
-        let regrets = of(&early, &[], Direction::Lower, 1);
+        let regrets = Regrets::compute(&early, &[], Direction::Lower, 1);
         assert_eq!((regrets.choose(&[2, 0, 1]), regrets.of(2)), (Some(0), None));
         let apart = [vec![1.0, f64::NAN], vec![f64::NAN, 1.0]];
-        assert_eq!(of(&apart, &[], Direction::Lower, 1).choose(&[0, 1]), None);
+        assert_eq!(Regrets::compute(&apart, &[], Direction::Lower, 1).choose(&[0, 1]), None);
         for values in [vec![], steady(&[1.0], 9), steady(&[0.0, 0.0], 9)] {
-            assert_eq!(of(&values, &[], Direction::Lower, 1).choose(&[0, 1][..values.len()]), None);
+            assert_eq!(
+                Regrets::compute(&values, &[], Direction::Lower, 1).choose(&[0, 1][..values.len()]),
+                None
+            );
         }
     }
 
@@ -283,7 +304,7 @@ mod tests {
             let values: Vec<Vec<f64>> = (0..5).map(series).collect();
             [10, 12, 15, 19, 24, 30].iter().any(|n| {
                 let seen: Vec<Vec<f64>> = values.iter().map(|rounds| rounds[..*n].to_vec()).collect();
-                let regrets = of(&seen, &[], Direction::Lower, 1);
+                let regrets = Regrets::compute(&seen, &[], Direction::Lower, 1);
                 (0..5).any(|variant| regrets.of(variant).unwrap() < truth(variant))
             })
         };

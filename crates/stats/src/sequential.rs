@@ -1,9 +1,9 @@
 //! Analysis of paired differences at one look: the estimate and its repeated confidence intervals.
 
 use crate::average::{median, sorted};
+use crate::hodges_lehmann::Walsh;
 use crate::mean_ratio::{SharedCosts, Withheld};
 use crate::table::{self, LOOKS, Look};
-use crate::walsh::Walsh;
 use statrs::distribution::{Binomial, DiscreteCDF};
 
 /// The centre θ of paired log ratios, as known after some rounds.

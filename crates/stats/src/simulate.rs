@@ -1,20 +1,38 @@
 //! Simulations: what the rules are worth where the truth is known.
 
-pub mod best;
-pub mod boundary;
+pub mod constants;
 pub mod headline;
 pub mod mean_ratio;
 pub mod noise;
-pub mod power;
-pub mod rules;
-
+pub mod other_tools;
 pub mod selftest;
-pub mod state;
 
 use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
 use rand::SeedableRng;
 use statrs::distribution::{Beta, ContinuousCDF};
+
+/// Whether a promise is kept, inconclusive after these few runs, or broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PromiseState {
+    /// It is kept.
+    Kept,
+    /// The runs are too few.
+    Open,
+    /// It is broken.
+    Broken,
+}
+
+impl PromiseState {
+    /// What people and programs read.
+    pub fn name(self) -> &'static str {
+        match self {
+            PromiseState::Kept => "ok",
+            PromiseState::Open => "too few runs",
+            PromiseState::Broken => "BROKEN",
+        }
+    }
+}
 
 /// The number of rounds above which fewer samples are drawn, because each takes long. Runs that stop once their claims
 /// are decided need far fewer rounds.

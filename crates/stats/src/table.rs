@@ -3,7 +3,7 @@
 //! Looks at n rounds spend the error α(n) = α·ln(n/3.8)/ln(400/3.8), so that the intervals of all looks
 //! together cover with probability 1 − α (repeated confidence intervals, Jennison and Turnbull 1989).
 //! The values were simulated under the null hypothesis with 2·10⁶ paths. `cargo run --release -p fsarena-stats
-//! --example constants` does it again ([`crate::simulate::boundary`]) and prints new beside stored.
+//! --example constants` does it again ([`crate::simulate::constants`]) and prints new beside stored.
 
 use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 
@@ -127,7 +127,7 @@ pub fn rounds_for_an_answer(rivals: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::boundary::{signed_rank, spent};
+    use crate::simulate::constants::{signed_rank, spent};
 
     #[test]
     fn each_look_spends_between_its_own_share_and_all_so_far() {

@@ -7,13 +7,16 @@ use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, metric, size};
 use crate::terminal::progress::Progress;
 use crate::{explicit_flags::ExplicitFlags, output, running::handle_signals};
+use fsarena_core::matrix::plan_of_cells;
 use fsarena_core::{record::RunRecord, study};
 use fsarena_report::published;
 use fsarena_report::scaling::{curves, file};
 use fsarena_report::{findings, matrix};
 use fsarena_run::{Keep, Request, execute};
-use fsarena_stats::matrix::{analyse, fresh};
-use fsarena_stats::{matrix::cells::Matrix, matrix::finding::confirm, scaling::series::Series};
+use fsarena_stats::matrix::analyse;
+use fsarena_stats::matrix::cells::Matrix;
+use fsarena_stats::matrix::finding::{cells_to_rerun, confirm};
+use fsarena_stats::scaling::Series;
 use fsarena_store::RunDir;
 use fsarena_sys::input;
 use rerun::TracedTask;
@@ -145,7 +148,8 @@ pub fn run(args: Args) -> Outcome {
         None if args.confirm && !analysis.findings.is_empty() => {
             // Measures the cells that decide about the findings again, on fresh rounds, as a separate run.
             handle_signals()?;
-            let plan = fresh::plan(&record.plan, &matrix, &analysis.findings, args.rounds);
+            let cells = cells_to_rerun(&analysis.findings, &matrix);
+            let plan = plan_of_cells(&record.plan, &cells, args.rounds);
             execute(Request::new(plan, Keep::New(runs.clone())), &mut [&mut progress()])?.run
         }
         None => None,

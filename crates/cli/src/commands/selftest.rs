@@ -11,8 +11,9 @@ use crate::{failure::Outcome, flags::ListFormat};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::row::Row;
 use fsarena_stats::simulate::mean_ratio::{MeanCheck, mean_checks};
+use fsarena_stats::simulate::noise::Order;
 use fsarena_stats::simulate::selftest::{Check, RUNS, Report, selftest};
-use fsarena_stats::simulate::{lower_limit, noise::Order, state::State};
+use fsarena_stats::simulate::{PromiseState, lower_limit};
 use here::Here;
 use serde_json::{Value, json};
 
@@ -136,8 +137,8 @@ fn exit_code(report: &Report, means: &[MeanCheck]) -> ExitCode {
     let some = |state| means.iter().any(|check| check.state() == Some(state));
     match report.exit_code() {
         ExitCode::Refuted => ExitCode::Refuted,
-        _ if some(State::Broken) => ExitCode::Refuted,
-        _ if some(State::Open) => ExitCode::Inconclusive,
+        _ if some(PromiseState::Broken) => ExitCode::Refuted,
+        _ if some(PromiseState::Open) => ExitCode::Inconclusive,
         code => code,
     }
 }
@@ -167,7 +168,7 @@ impl MeanLine {
             limits: format!("{} to {}", percent(low), percent(high)),
             printed: percent(check.printed),
             promise: check.limit().map_or("none".into(), |limit| format!("at most {}", percent(limit))),
-            state: check.state().map_or("shown", State::name),
+            state: check.state().map_or("shown", PromiseState::name),
         }
     }
 }
@@ -226,7 +227,7 @@ fn as_json(report: &Report, means: &[MeanCheck]) -> Value {
             "upper": check.limits().1,
             "printed_share": check.printed,
             "limit": check.limit(),
-            "state": check.state().map(State::name),
+            "state": check.state().map(PromiseState::name),
         })
     };
     json!({

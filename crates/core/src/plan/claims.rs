@@ -1,6 +1,6 @@
 //! Claims in plans and on the command line: where a fault lies, and whether what they name is there.
 
-use super::given::{Overrides, Vocabulary};
+use super::overrides::{Overrides, Vocabulary};
 use super::{Plan, Written, error::PlanError};
 use crate::cell::{TaskId, TaskInfo, Variant};
 use crate::claim::{Claim, ClaimError, Pair, Quantity, Relation, Right};

@@ -1,16 +1,20 @@
 //! From what was written to what it means here: defaults, the command line, and every check.
 
-mod factors;
 mod stop;
-mod variants;
 mod workloads;
 
-pub use super::given::{Overrides, Vocabulary};
-
+use super::error::PlanError;
 use super::file::{PlanFile, ScaleFile};
-use super::{Backing, DevicePlan, IdlePlan, Plan, Written, claims, error::PlanError, limits};
-use crate::{factor, scale::Scale};
+pub use super::overrides::Overrides;
+pub use super::overrides::Vocabulary;
+use super::{Backing, DevicePlan, IdlePlan, Plan, Written, claims, limits};
+use crate::cell::Variant;
+use crate::names::unknown;
+use crate::plan::file::Pairs;
+use crate::scale::Scale;
+use crate::{factor, matrix};
 use bytesize::ByteSize;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use toml::Spanned;
 
@@ -151,6 +155,218 @@ impl Resolver<'_> {
         match read(text.get_ref()) {
             Some(value) => Ok(Some(value)),
             None => self.bad(text.span(), format!("cannot read the {what} `{}`; {how}", text.get_ref())),
+        }
+    }
+}
+
+/// The way out for a filesystem that fsarena does not make.
+const ELSEWHERE: &str = "Any other filesystem needs its own mkfs and mount: set it up yourself, and compare its directory with \
+                         one of another filesystem, --on dir:PATH --on dir:PATH";
+
+/// Levels of factors by the names of the factors.
+type Levels = BTreeMap<String, Vec<String>>;
+
+impl Resolver<'_> {
+    /// The factors with their levels, and which filesystems are left out because they lack an option set.
+    fn factors(&self) -> Result<(Levels, Option<String>), PlanError> {
+        let (mut factors, mut left_out) = (BTreeMap::new(), None);
+        for (key, value) in self.file.factors.iter().chain(&self.at_scale.factors) {
+            let id = self.factor_name(key)?;
+            let levels = self.level_list(value)?;
+            factors.insert(id.to_string(), self.checked_levels(id, levels, &|m| self.bad(value.span(), m))?);
+        }
+        for (id, levels) in &self.over.factors {
+            let flag = format!("--{id}");
+            factor::check_name(id, &self.words.factors)
+                .map_err(|unknown| PlanError::flag("--factor", unknown))?;
+            let levels = self.checked_levels(id, levels.clone(), &|m| Err(PlanError::flag(&flag, m)))?;
+            factors.insert(id.clone(), levels);
+        }
+        if matches!(self.over.backing, Some(Backing::Dir)) {
+            // Directories are used as they are: fsarena makes no filesystem there.
+            factors.retain(|id, _| factor::OF_DIRECTORIES.contains(&id.as_str()));
+        } else if !self.takes_named() {
+            factors.entry(factor::FS.into()).or_insert_with(|| self.words.available.clone());
+            factors.entry(factor::OPTIONS.into()).or_insert_with(|| vec!["default".into()]);
+            if factors.get(factor::FS) == Some(&self.words.available) {
+                left_out = self.leave_out_without_options(&mut factors);
+            }
+        }
+        Ok((factors, left_out))
+    }
+
+    /// Without `--fs`, drops the filesystems that lack one of the option sets.
+    fn leave_out_without_options(&self, factors: &mut Levels) -> Option<String> {
+        let sets = factors.get(factor::OPTIONS).cloned().unwrap_or_default();
+        let has_all = |fs: &String| {
+            let known = self.words.filesystems.iter().find(|(id, _)| id == fs);
+            known.is_none_or(|(_, known)| sets.iter().all(|set| known.contains(set)))
+        };
+        let levels = factors.get_mut(factor::FS).filter(|levels| levels.iter().any(has_all))?;
+        let names: Vec<String> = levels.extract_if(.., |fs| !has_all(fs)).collect();
+        let sets = sets.join(" or ");
+        (!names.is_empty())
+            .then(|| format!("not compared, without the option set {sets}: {}", names.join(", ")))
+    }
+
+    pub(super) fn factor_name<'b>(&self, key: &'b Spanned<String>) -> Result<&'b str, PlanError> {
+        let id = key.get_ref().as_str();
+        factor::check_name(id, &self.words.factors).or_else(|unknown| self.bad(key.span(), unknown))?;
+        Ok(id)
+    }
+
+    pub(super) fn level_list(&self, value: &Spanned<toml::Value>) -> Result<Vec<String>, PlanError> {
+        let one = |value: &toml::Value| match value {
+            toml::Value::String(text) => Some(text.clone()),
+            toml::Value::Integer(number) => Some(number.to_string()),
+            _ => None,
+        };
+        let levels = match value.get_ref() {
+            toml::Value::Array(levels) => levels.iter().map(one).collect::<Option<Vec<_>>>(),
+            level => one(level).map(|level| vec![level]),
+        };
+        match levels {
+            Some(levels) if !levels.is_empty() => Ok(levels),
+            Some(_) => self.bad(value.span(), "a factor needs at least one level"),
+            None => self.bad(value.span(), "levels are text or whole numbers, or a list of them"),
+        }
+    }
+
+    fn checked_levels(
+        &self,
+        id: &str,
+        levels: Vec<String>,
+        bad: &dyn Fn(String) -> Result<Vec<String>, PlanError>,
+    ) -> Result<Vec<String>, PlanError> {
+        if id == factor::FS && levels == ["available"] {
+            return Ok(self.words.available.clone());
+        }
+        let mut seen = BTreeSet::new();
+        for level in &levels {
+            if !seen.insert(level) {
+                return bad(format!("level `{level}` is given twice"));
+            }
+            if let Some(message) = self.level_fault(id, level) {
+                return bad(message);
+            }
+        }
+        Ok(levels)
+    }
+
+    /// The fault of one level of a factor.
+    pub(super) fn level_fault(&self, id: &str, level: &str) -> Option<String> {
+        let names = || self.words.filesystems.iter().map(|(id, _)| id.as_str());
+        if level.contains('\0') {
+            return Some("options and paths cannot contain a NUL byte".into());
+        }
+        if let Some(setting) = id.strip_prefix(factor::SETTING) {
+            return self.setting_fault(setting, level);
+        }
+        match id {
+            factor::FS if !names().any(|name| name == level) => {
+                Some(format!("{}. {ELSEWHERE}", unknown("filesystem", level, names())))
+            }
+            factor::OPTIONS => {
+                let sets =
+                    || self.words.filesystems.iter().flat_map(|(_, sets)| sets.iter().map(String::as_str));
+                (!sets().any(|set| set == level)).then(|| unknown("option set", level, sets()).into())
+            }
+            _ => factor::named(id, &self.words.factors).ok().and_then(|def| (def.check)(level).err()),
+        }
+    }
+}
+
+impl Resolver<'_> {
+    fn variants(&self) -> Result<Vec<Variant>, PlanError> {
+        if matches!(self.over.backing, Some(Backing::Dir)) || !self.takes_named() {
+            return Ok(vec![]);
+        }
+        let variants = self.file.variants.iter().filter_map(|pairs| self.variant(pairs).transpose());
+        let variants = self.wanted(variants.collect::<Result<_, _>>()?)?;
+        let mut varied = BTreeMap::new();
+        for (key, value) in &self.at_scale.factors {
+            varied.insert(key.get_ref().clone(), self.level_list(value)?);
+        }
+        varied.extend(self.over.factors.iter().filter(|(id, _)| id != factor::FS).cloned());
+        let varied = factor::in_order(varied.into_iter().collect(), |(id, _)| id);
+        Ok(varied.into_iter().fold(variants, |variants, (id, levels)| matrix::vary(variants, &id, &levels)))
+    }
+
+    /// Whether the variants that a plan names are those of the run: `--fs` replaces variants that differ in something
+    /// else than their filesystems, and takes a choice of the others.
+    fn takes_named(&self) -> bool {
+        let mut seen = BTreeSet::new();
+        let fs = |pairs: &Pairs| {
+            let level = pairs.iter().find(|(key, _)| key.get_ref() == factor::FS);
+            level.and_then(|(_, level)| level.get_ref().as_str().map(String::from))
+        };
+        let distinct = self.file.variants.iter().filter_map(fs).all(|level| seen.insert(level));
+        let asked = self.over.factors.iter().any(|(id, _)| id == factor::FS);
+        !self.file.variants.is_empty() && (distinct || !asked)
+    }
+
+    /// `--fs` takes a choice of the variants that a plan names.
+    fn wanted(&self, mut variants: Vec<Variant>) -> Result<Vec<Variant>, PlanError> {
+        let asked = self.over.factors.iter().find(|(id, _)| id == factor::FS);
+        let Some((_, levels)) = asked.filter(|_| !variants.is_empty()) else { return Ok(variants) };
+        if let Some(level) =
+            levels.iter().find(|level| variants.iter().all(|variant| variant.level(factor::FS) != **level))
+        {
+            let known: Vec<&str> = variants.iter().map(|variant| variant.level(factor::FS)).collect();
+            let message = format!(
+                "this plan names its variants, and none of them here is {level}: {}",
+                known.join(", ")
+            );
+            return Err(PlanError::flag("--fs", message));
+        }
+        variants.retain(|variant| levels.iter().any(|level| level == variant.level(factor::FS)));
+        Ok(variants)
+    }
+
+    /// A variant; none where it is optional and this machine cannot make its filesystem.
+    fn variant(&self, pairs: &Pairs) -> Result<Option<Variant>, PlanError> {
+        let mut variant = Variant { name: String::new(), levels: BTreeMap::new() };
+        let mut optional = false;
+        for (key, value) in pairs {
+            if key.get_ref() == "optional" {
+                optional = match value.get_ref() {
+                    toml::Value::Boolean(optional) => *optional,
+                    _ => return self.bad(value.span(), "optional is true or false"),
+                };
+                continue;
+            }
+            let mut levels = self.level_list(value)?;
+            if levels.len() != 1 {
+                return self.bad(value.span(), "a variant has one level of each factor");
+            }
+            let level = levels.remove(0);
+            if key.get_ref() == "name" {
+                variant.name = level;
+                continue;
+            }
+            let id = self.factor_name(key)?;
+            if let Some(message) = self.level_fault(id, &level) {
+                return self.bad(value.span(), message);
+            }
+            variant.levels.insert(id.to_string(), level);
+        }
+        if variant.name.is_empty() {
+            let levels = variant.levels.values().map(String::as_str).filter(|level| !level.is_empty());
+            variant.name = levels.collect::<Vec<_>>().join("/");
+        }
+        let here = self.words.available.iter().any(|fs| fs == variant.level(factor::FS));
+        Ok(Some(variant).filter(|_| here || !optional))
+    }
+
+    fn variant_names_differ(&self, plan: &Plan) -> Result<(), PlanError> {
+        if let Some(fault) = matrix::fault(plan) {
+            return Err(self.fault(fault));
+        }
+        let mut seen = BTreeSet::new();
+        let variants = matrix::expand(plan);
+        match variants.iter().find(|variant| !seen.insert(&variant.name)) {
+            Some(variant) => Err(self.fault(format!("two variants are both called `{}`", variant.name))),
+            None => Ok(()),
         }
     }
 }

@@ -1,10 +1,19 @@
-//! Reads the text of a plan.
+//! Plans as text: reads the text of a plan, be it one that a person wrote or the complete plan of a run, and takes its stages
+//! apart.
+//!
+//! Runs, `--dry-run` and reports store complete plans ([`Plan`]); a plan file leaves most settings open. Converted back to a
+//! plan file, the stored plan can be changed on the command line and passes every check again: it may come from an untrusted
+//! source.
 
 use super::Plan;
 use super::error::{PlanError, line_and_column, plain};
-use super::file::{MAX_BYTES, PlanFile, StageFile};
-use super::stored::{as_written, is_stored};
+use super::file::{DeviceFile, IdleFile, MAX_BYTES, Pairs, PlanFile, StageFile, StopFile};
+use crate::cell::Variant;
+use crate::{matrix, safe};
+use bytesize::ByteSize;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
@@ -86,5 +95,257 @@ fn nul_in(key: &Spanned<DeString>, value: &Spanned<DeValue>) -> Option<Range<usi
         DeValue::Array(values) => values.iter().find_map(|value| nul_in(key, value)),
         DeValue::Table(table) => table.iter().find_map(|(key, value)| nul_in(key, value)),
         _ => None,
+    }
+}
+
+/// The longest line of a plan that an error repeats, in characters.
+const LONGEST_SHOWN: usize = 120;
+
+/// Whether this is a stored plan: only there it says where it runs, which else the command line does.
+fn is_stored(text: &str) -> bool {
+    let backing = |table: toml::Table| table.get("device")?.get("backing").cloned();
+    toml::from_str(text).is_ok_and(|table| backing(table).is_some())
+}
+
+impl Plan {
+    /// Reads the complete plan of a run from the text that the store keeps.
+    ///
+    /// # Errors
+    /// What is wrong, with the line in which it lies: text that is not TOML, a missing key, a number beyond its limit, too
+    /// many variants or tasks.
+    pub fn of_stored(text: &str) -> Result<Plan, String> {
+        let plan: Plan = toml::from_str(text).map_err(|error| in_words(text, &error))?;
+        matrix::fault(&plan).map_or(Ok(plan), Err)
+    }
+}
+
+/// What the parser says, in one line: ``line 21, `warmup = 9000`: at most 5000 warm-up rounds``.
+fn in_words(text: &str, error: &toml::de::Error) -> String {
+    let what = plain(error.message().lines().next().unwrap_or("this is not TOML"));
+    let Some(span) = error.span() else { return what };
+    let (line, _) = line_and_column(text.as_bytes(), span.start);
+    let written = text.lines().nth(line - 1).unwrap_or_default();
+    format!("line {line}, `{}`: {what}", safe::shortened(written.trim(), LONGEST_SHOWN))
+}
+
+/// What a person could have written for it.
+fn as_written(plan: &Plan) -> PlanFile {
+    let (stop, idle, device) = (&plan.stop, &plan.idle, &plan.device);
+    let (rounds, most) = if stop.adapts() { (None, Some(stop.rounds)) } else { (Some(stop.rounds), None) };
+    // Rounds off binary noise: 0.07 * 100 is 7.000000000000001.
+    let percent = |fraction: f64| at_begin(format!("{}%", (fraction * 1e8).round() / 1e6));
+    let variant = |variant: &Variant| {
+        pairs(variant.levels.clone().into_iter().chain([("name".to_string(), variant.name.clone())]))
+    };
+    let workload = |workload| pairs(toml::Table::try_from(workload).expect("a workload is plain data"));
+    PlanFile {
+        name: at_begin(plan.name.clone()),
+        title: plan.title.clone(),
+        question: plan.question.clone(),
+        scale: Some(plan.scale),
+        seed: Some(at_begin(plan.seed)),
+        claims: plan.claims.iter().map(|claim| at_begin(claim.text.clone())).collect(),
+        factors: pairs(plan.factors.clone()),
+        variants: plan.variants.iter().map(variant).collect(),
+        device: DeviceFile {
+            size: device.size.map(|size| at_begin(bytes(size))),
+            direct_io: Some(device.direct_io),
+            discard: Some(device.discard),
+            precondition: Some(device.precondition),
+            other_fs: Some(at_begin(device.other_fs.clone())),
+        },
+        stop: StopFile {
+            rounds: rounds.map(at_begin),
+            warmup: Some(at_begin(stop.warmup_here())),
+            budget: stop.budget_s.map(seconds).map(at_begin),
+            max_rounds: most.map(at_begin),
+            margin: stop.margin.map(percent),
+            best_within: stop.best_within.map(percent),
+            best_metric: stop.best_metric.clone(),
+            best_by: (!stop.best_by.is_typical()).then(|| at_begin(stop.best_by.name().into())),
+        },
+        idle: IdleFile {
+            timeout: Some(at_begin(seconds(idle.timeout_s))),
+            dirty: Some(at_begin(bytes(idle.dirty))),
+            io_pressure_percent: Some(at_begin(idle.io_pressure_percent)),
+        },
+        scales: BTreeMap::new(),
+        published: Default::default(),
+        stages: vec![],
+        conclusions: vec![],
+        workloads: plan.workloads.iter().map(workload).collect(),
+    }
+}
+
+/// Gives a value the position 0: values of a stored plan do not have a position in a text.
+fn at_begin<T>(value: T) -> Spanned<T> {
+    Spanned::new(0..0, value)
+}
+
+fn pairs<V: Into<toml::Value>>(all: impl IntoIterator<Item = (String, V)>) -> Pairs {
+    all.into_iter().map(|(id, value)| (at_begin(id), at_begin(value.into()))).collect()
+}
+
+fn bytes(size: ByteSize) -> String {
+    format!("{} B", size.as_u64())
+}
+
+/// As a plan says a time; what is none stays as it is, and is refused where it is read.
+fn seconds(seconds: f64) -> String {
+    let time = Duration::try_from_secs_f64(seconds);
+    time.map_or_else(|_| seconds.to_string(), |time| humantime::format_duration(time).to_string())
+}
+
+impl PlanFile {
+    /// The plan of one stage: its factors, settings and scales before those of the whole.
+    pub fn of_stage(&self, stage: &StageFile) -> PlanFile {
+        let mut file = self.clone();
+        file.stages.clear();
+        if !stage.question.is_empty() {
+            file.question.clone_from(&stage.question);
+        }
+        lay_over(&mut file.factors, &stage.factors);
+        if let Some(workload) = &stage.workload {
+            let named = Spanned::new(0..0, "use".to_string());
+            file.workloads = vec![[(named, workload.clone())].into()];
+        }
+        for workload in &mut file.workloads {
+            lay_over(workload, &stage.set);
+        }
+        for (scale, own) in &stage.scales {
+            let whole = file.scales.entry(*scale).or_default();
+            whole.rounds = own.rounds.clone().or(whole.rounds.take());
+            whole.budget = own.budget.clone().or(whole.budget.take());
+            lay_over(&mut whole.set, &own.set);
+            lay_over(&mut whole.factors, &own.factors);
+        }
+        file
+    }
+
+    /// The first fault in the stages, if any.
+    pub fn stages_fault(&self) -> Option<String> {
+        let mut before = BTreeSet::new();
+        for stage in &self.stages {
+            if before.contains(&stage.name) {
+                return Some(format!("two stages are called `{}`", stage.name));
+            }
+            match (&stage.best, &stage.of) {
+                (None, None) => {}
+                (Some(_), Some(of)) if before.contains(of) => {}
+                (Some(_), Some(of)) => {
+                    return Some(match self.circle(stage) {
+                        Some(circle) => format!("stages need each other in a circle: {circle}"),
+                        None => format!("no stage before `{}` is called `{of}`", stage.name),
+                    });
+                }
+                _ => return Some(format!("stage `{}`: `best` and `of` go together", stage.name)),
+            }
+            before.insert(&stage.name);
+        }
+        None
+    }
+
+    /// The stages that lead from one back to itself, in words; none where they do not.
+    fn circle(&self, from: &StageFile) -> Option<String> {
+        let (mut words, mut at) = (format!("`{}`", from.name), from);
+        for _ in &self.stages {
+            let of = at.of.as_ref()?;
+            words.push_str(&format!(" → `{of}`"));
+            if *of == from.name {
+                return Some(words);
+            }
+            at = self.stages.iter().find(|stage| stage.name == *of)?;
+        }
+        None
+    }
+}
+
+/// Puts values over others, each with its own place in the text.
+fn lay_over(whole: &mut Pairs, own: &Pairs) {
+    for (id, value) in own {
+        whole.remove(id);
+        whole.insert(id.clone(), value.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::resolve::Overrides;
+    use crate::plan::tests::plan_with;
+    use crate::plan::{Accelerator, Backing, Emulator, GuestPlan};
+    use crate::scale::Scale;
+
+    fn parsed(plan: &Plan) -> Written {
+        PlanFile::parse("saved.toml", toml::to_string(plan).unwrap().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_device_is_erased_only_where_the_command_line_names_it() {
+        let mut plan = plan_with(&[("fs", &["ext4"])]);
+        plan.device.backing = Backing::Erase { path: "/dev/disk/by-id/x".into(), signature: None };
+        let written = parsed(&plan);
+        let told = Overrides::default().where_it_ran(&written).unwrap_err().to_string();
+        assert!(told.contains("/dev/disk/by-id/x") && told.contains("--erase DEVICE"), "{told}");
+        let mut over = Overrides { backing: Some(Backing::Ram), ..Overrides::default() };
+        over.where_it_ran(&written).unwrap();
+        assert_eq!(over.backing, Some(Backing::Ram));
+    }
+
+    #[test]
+    fn a_guest_is_one_again() {
+        let mut plan = plan_with(&[("fs", &["ext4"])]);
+        let guest = GuestPlan { fresh: true, ..GuestPlan::of(Emulator::Qemu) };
+        plan.device.backing =
+            Backing::Guest(GuestPlan { accelerator: Some(Accelerator::Kvm), ..guest.clone() });
+        let mut over = Overrides::default();
+        over.where_it_ran(&parsed(&plan)).unwrap();
+        assert_eq!(over.backing, Some(Backing::Guest(guest)));
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused_where_it_is_read() {
+        assert_eq!((seconds(0.05).as_str(), seconds(5.0).as_str()), ("50ms", "5s"));
+        for none in [-1.0, f64::NAN, f64::INFINITY] {
+            assert!(humantime::parse_duration(&seconds(none)).is_err());
+        }
+    }
+
+    const TEXT: &str = "name = 'x'\n[factors]\nfs = ['ext4']\n[scales.quick]\nrounds = 3\n[[workload]]\nuse = 'w'\n\
+        clients = 1\n[[stage]]\nname = 'one'\nfactors = { scheduler = ['none'] }\nset = { clients = [5] }\n\
+        [[stage]]\nname = 'two'\nbest = 'scheduler'\nof = 'one'\nquestion = 'Then?'\n\
+        [stage.scales.quick]\nbudget = '9s'\nset = { seconds = 1 }\n";
+
+    fn parsed_file(text: &str) -> PlanFile {
+        PlanFile::parse("x", text.as_bytes()).unwrap().file
+    }
+
+    #[test]
+    fn a_stage_changes_what_it_names() {
+        let file = parsed_file(TEXT);
+        let (one, two) = (file.of_stage(&file.stages[0]), file.of_stage(&file.stages[1]));
+        assert_eq!((one.factors.len(), two.factors.len()), (2, 1));
+        let clients = |file: &PlanFile| {
+            let pairs = &file.workloads[0];
+            pairs.iter().find(|(id, _)| id.get_ref() == "clients").unwrap().1.get_ref().clone()
+        };
+        assert!(clients(&one).is_array() && clients(&two).is_integer());
+        let quick = &two.scales[&Scale::Quick];
+        assert_eq!((*quick.rounds.as_ref().unwrap().get_ref(), quick.set.len()), (3, 1));
+        assert_eq!((two.question.as_str(), one.stages.len()), ("Then?", 0));
+        assert_eq!(file.stages_fault(), None);
+    }
+
+    #[test]
+    fn stages_build_on_stages_before_them() {
+        let fault = |from: &str, to: &str| {
+            PlanFile::parse("x", TEXT.replace(from, to).as_bytes()).unwrap_err().to_string()
+        };
+        assert!(fault("of = 'one'", "of = 'two'").contains("in a circle: `two` → `two`"));
+        assert!(fault("of = 'one'", "of = 'three'").contains("no stage before `two` is called `three`"));
+        let round = "name = 'one'\nbest = 'fs'\nof = 'two'";
+        assert!(fault("name = 'one'", round).contains("in a circle: `one` → `two` → `one`"));
+        assert!(fault("of = 'one'", "").contains("go together"));
+        assert!(fault("name = 'two'", "name = 'one'").contains("two stages are called `one`"));
     }
 }

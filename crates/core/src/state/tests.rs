@@ -28,8 +28,8 @@ fn cell(state: &RunState, variant: usize, round: u32, seconds: f64, outcome: Out
             latencies: Default::default(),
         })),
         inside(CellEvent::Note(Note::new(NoteKind::IdleTimeout, "slow"))),
-        inside(CellEvent::Spent { what: "timed".into(), ns: 3 }),
-        inside(CellEvent::Spent { what: "timed".into(), ns: 4 }),
+        inside(CellEvent::Spent { what: SpentOn::Timed, ns: 3 }),
+        inside(CellEvent::Spent { what: SpentOn::Timed, ns: 4 }),
         Event::CellFinished { cell: id, outcome },
     ]
 }
@@ -79,7 +79,7 @@ fn whole_cells_are_kept_and_interrupted_ones_forgotten() {
     assert_eq!((record.samples.len(), &record.samples.values[0]), (2, &vec![2e9, 2e9]));
     assert_eq!((record.tasks.len(), record.notes.len()), (1, 2));
     assert_eq!(record.metric("elapsed").unwrap().1[..], [2.0, 2.0]);
-    assert_eq!(record.cells[0].spent, [("total".into(), 2_000_000_000), ("timed".into(), 7)]);
+    assert_eq!(record.cells[0].spent, [(SpentOn::Total, 2_000_000_000), (SpentOn::Timed, 7)]);
     let id = |at: usize| CellId(record.cells[at].id.clone());
     assert!(state.has_measured(&id(0)) && !state.has_measured(&id(1)));
     let departure = VariantExit { round: 0, why: "mkfs".into(), cause: Cause::Missing };
@@ -190,7 +190,7 @@ fn the_width_of_a_claims_interval_is_kept_after_each_round() {
     let mut state = run(&["ext4"]);
     let standing = |claim: &str, effect| ClaimStatus {
         claim: claim.into(),
-        outcome: "inconclusive".into(),
+        outcome: crate::claim::ClaimOutcome::Inconclusive,
         open: true,
         rounds: 2,
         provisional: true,

@@ -202,8 +202,9 @@ pub fn raw_charts(context: &ChartContext) -> Vec<Chart> {
 }
 
 fn raw_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
-    let (info, tasks): (_, Vec<TaskValues>) =
-        (&analysis.metric, analysis.grid.tasks(context.record()).collect());
+    let (info, grid) = (&analysis.metric, &analysis.grid);
+    let tasks = grid.comparable_tasks().into_iter();
+    let tasks: Vec<TaskValues> = tasks.map(|at| (&grid.tasks[at], &grid.values[at])).collect();
     let has = |variant: usize| tasks.iter().any(|(_, values)| values[variant].iter().any(|v| !v.is_nan()));
     let variants = context.variants(has);
     if tasks.is_empty() || variants.len() < 2 {

@@ -3,8 +3,8 @@
 use crate::chart_context::{ChartContext, stacked_bar};
 use crate::drawing::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Sign, theme};
 use crate::number::with_unit;
-use fsarena_core::{record::TOTAL, sample::Unit};
-use fsarena_stats::totals::{self, Total};
+use fsarena_core::observations::{ReadingTotal, reading_totals};
+use fsarena_core::{event::SpentOn, sample::Unit};
 use fsarena_stats::{comparison::median, ratio::Ratio};
 
 /// The parts: name of the metric, what it is, and its place on the scale of heat maps. Colours of filesystems mean
@@ -18,7 +18,7 @@ const CPU_PARTS: [(&str, &str, f64); 4] = [
 
 /// Who used the CPU: the process in user and kernel mode, and everything beside it.
 pub fn cpu_charts(context: &ChartContext) -> Vec<Chart> {
-    let totals = totals::of(context.record(), &CPU_PARTS.map(|(id, ..)| id));
+    let totals = reading_totals(context.record(), &CPU_PARTS.map(|(id, ..)| id));
     if !totals.iter().any(|total| total.id == "system") {
         return vec![];
     }
@@ -46,7 +46,7 @@ fn part_colour(share: f64) -> Colour {
 }
 
 /// The parts of one variant in a row, and where they end.
-fn cpu_bar(totals: &[Total], variant: usize, row: usize) -> (Vec<Mark>, f64) {
+fn cpu_bar(totals: &[ReadingTotal], variant: usize, row: usize) -> (Vec<Mark>, f64) {
     let lengths = CPU_PARTS.map(|(id, _, share)| {
         let total = totals.iter().find(|total| total.id == id)?;
         let middle = median(&total.values[variant])?;
@@ -65,7 +65,7 @@ fn cpu_bar(totals: &[Total], variant: usize, row: usize) -> (Vec<Mark>, f64) {
 }
 
 /// The typical sum of what was used, over rounds that have all parts.
-fn in_all(totals: &[Total], variant: usize) -> Option<Ratio> {
+fn in_all(totals: &[ReadingTotal], variant: usize) -> Option<Ratio> {
     let used = totals.iter().filter(|total| total.id != "iowait_ns");
     let used: Vec<&Vec<f64>> = used.map(|total| &total.values[variant]).collect();
     let rounds = used.iter().map(|values| values.len()).min()?;
@@ -75,23 +75,23 @@ fn in_all(totals: &[Total], variant: usize) -> Option<Ratio> {
 
 /// The parts in their order: name in the store, in words, and colour. Greys, and the idle wait as grey as in the chart of the
 /// run over time: colours mean filesystems, or who used the CPU.
-const TIME_PARTS: [(&str, &str, Colour); 3] = [
-    ("timed", "timed", theme::INK),
-    ("lifecycle", "mkfs, mount, unmount", theme::SOFT),
-    ("idle", "waiting until idle", theme::SHADE),
+const TIME_PARTS: [(SpentOn, &str, Colour); 3] = [
+    (SpentOn::Timed, "timed", theme::INK),
+    (SpentOn::Lifecycle, "mkfs, mount, unmount", theme::SOFT),
+    (SpentOn::Idle, "waiting until idle", theme::SHADE),
 ];
 
 /// The time of all cells of each variant: timed, lifecycle, idle wait and the rest.
 pub fn time_spent_charts(context: &ChartContext) -> Vec<Chart> {
-    let spent = |variant: usize, part: &str| {
+    let spent = |variant: usize, part: SpentOn| {
         let cells = context.record().cells.iter().filter(|cell| cell.variant == variant);
         cells.map(|cell| cell.spent_on(part)).sum::<u64>() as f64 / 1e9
     };
-    let variants = context.variants(|variant| spent(variant, TOTAL) > 0.0);
+    let variants = context.variants(|variant| spent(variant, SpentOn::Total) > 0.0);
     if variants.is_empty() {
         return vec![];
     }
-    let most = variants.iter().map(|variant| spent(*variant, TOTAL)).fold(0.0, f64::max);
+    let most = variants.iter().map(|variant| spent(*variant, SpentOn::Total)).fold(0.0, f64::max);
     let x = Axis::from_zero("time of all cells", most * 1.2, Unit::Seconds);
     let bars = variants.iter().enumerate().map(|(row, variant)| time_bar(row, |part| spent(*variant, part)));
     let names = variants.iter().map(|variant| context.name(*variant));
@@ -105,13 +105,13 @@ pub fn time_spent_charts(context: &ChartContext) -> Vec<Chart> {
 }
 
 /// The bar of a variant that spent `of` each part, in seconds.
-fn time_bar(row: usize, of: impl Fn(&str) -> f64) -> Vec<Mark> {
+fn time_bar(row: usize, of: impl Fn(SpentOn) -> f64) -> Vec<Mark> {
     let known = TIME_PARTS.map(|(name, _, colour)| (of(name), colour));
     let sum: f64 = known.iter().map(|(length, _)| length).sum();
-    let other = [((of(TOTAL) - sum).max(0.0), theme::PAPER)];
+    let other = [((of(SpentOn::Total) - sum).max(0.0), theme::PAPER)];
     let (mut marks, end) = stacked_bar(row, known.into_iter().chain(other));
-    let timed = with_unit(100.0 * of("timed") / of(TOTAL), Unit::Percent);
-    let text = format!("{}, {timed} timed", with_unit(of(TOTAL), Unit::Seconds));
+    let timed = with_unit(100.0 * of(SpentOn::Timed) / of(SpentOn::Total), Unit::Percent);
+    let text = format!("{}, {timed} timed", with_unit(of(SpentOn::Total), Unit::Seconds));
     marks.push(Mark::words((end, Axis::slot(row)), (6, 0), text, theme::SOFT, Anchor::Start));
     marks
 }

@@ -5,8 +5,10 @@ use crate::drawing::{Axis, Chart, Key, Mark, Panel, Shape, Sign, theme};
 use crate::words::{label, not_drawn, over_all};
 use crate::{document::Source, drawing::axis::trimmed, drawing::colour::PURPLE, number::plural};
 use fsarena_core::{cell::TaskInfo, claim::Relation, record::RunRecord};
+use fsarena_stats::analyse::Analysis;
+use fsarena_stats::judge::Judged;
+use fsarena_stats::ratio::{Ratio, log_ratios};
 use fsarena_stats::table::FIRST_LOOK;
-use fsarena_stats::{analyse::Analysis, judge::Judged, pairs::log_ratios, ratio::Ratio};
 
 /// One comparison, round by round.
 #[derive(Debug, Clone)]
@@ -48,16 +50,17 @@ pub fn labels(series: &[Paired]) -> Vec<String> {
 fn of_metric(context: &ChartContext, analysis: &Analysis) -> Vec<Paired> {
     let Some(overall) = &analysis.overall else { return vec![] };
     let (record, main, what) = (context.record(), overall.main(), over_all(analysis));
-    let tasks: Vec<_> = analysis.grid.tasks(record).collect();
+    let grid = &analysis.grid;
+    let tasks = grid.comparable_tasks();
     let mut series = vec![];
     if record.variants.len() == 2 {
         if tasks.len() > 1 {
             series.extend(Paired::new(context, &what, &main.values, None, [0, 1]));
         }
         if tasks.len() <= FEW {
-            for (task, values) in tasks {
-                let what = format!("{}, {}", label(task), analysis.metric.id);
-                series.extend(Paired::new(context, &what, values, record.task(&task.id), [0, 1]));
+            for task in tasks {
+                let what = format!("{}, {}", label(&grid.tasks[task]), analysis.metric.id);
+                series.extend(Paired::new(context, &what, &grid.values[task], Some(task), [0, 1]));
             }
         }
     } else if let Some(best) = main.comparison.best() {

@@ -3,8 +3,10 @@
 use crate::chart_context::{ChartContext, widen_range};
 use crate::drawing::{Axis, Chart, Mark, Panel};
 use crate::{matrix, words::label};
+use fsarena_core::observations::Grid;
 use fsarena_core::{latency::Latencies, sample::Unit};
-use fsarena_stats::{comparison::median, grid::Grid, ratio::Ratio};
+use fsarena_stats::comparison::median;
+use fsarena_stats::ratio::Ratio;
 
 /// The percentiles that readings have, and where they stand: −lg(1 − q).
 const PERCENTILES: [(&str, &str, f64); 4] =
@@ -32,7 +34,7 @@ fn percentile_chart(context: &ChartContext, (prefix, words): &(&str, &str)) -> C
     let quantiles: Vec<(&str, f64, Grid)> = (PERCENTILES.iter().map(|(id, name, at)| (*id, *name, *at)))
         .chain([("max", "longest", LONGEST)])
         .filter_map(|(id, name, at)| {
-            Some((name, at, Grid::of(context.record(), &format!("{prefix}_latency_{id}_ns"))?.1))
+            Some((name, at, Grid::of(context.record(), &format!("{prefix}_latency_{id}_ns"))?))
         })
         .collect();
     // Some loads tell only some of the percentiles.

@@ -2,8 +2,9 @@
 
 use crate::drawing::{Axis, Chart, Mark, Panel};
 use crate::{chart_context::ChartContext, number::three, words::not_drawn};
+use fsarena_core::observations::Grid;
 use fsarena_core::{metric, sample::Unit};
-use fsarena_stats::{cost::Windows, cost::line::Line, cost::per_request::PerRequest, grid::Grid};
+use fsarena_stats::cost::{Line, PerRequest, Windows};
 
 /// The metrics that are a cost of a request.
 const COSTS: [&str; 4] = ["user_per_request", "system_per_request", "cpu_per_request", "iowait_per_request"];
@@ -26,7 +27,7 @@ impl Service {
 /// The cost of a request of each variant, and spending over load with the line that fits.
 pub fn charts(context: &ChartContext) -> Vec<Chart> {
     let served = |grid: &Grid| grid.values.iter().flatten().flatten().any(|load| *load > 0.0);
-    let Some((_, loads)) = Grid::of(context.record(), LOAD).filter(|(_, loads)| served(loads)) else {
+    let Some(loads) = Grid::of(context.record(), LOAD).filter(served) else {
         return vec![];
     };
     // A panel of nothing but zeros says nothing.
@@ -69,7 +70,7 @@ pub fn charts(context: &ChartContext) -> Vec<Chart> {
 }
 
 fn services(context: &ChartContext, loads: &Grid, cost: &str) -> Vec<Service> {
-    let Some((_, grid)) = Grid::of(context.record(), cost) else { return vec![] };
+    let Some(grid) = Grid::of(context.record(), cost) else { return vec![] };
     // Where requests come at set rates, what has none only fills the cache before them.
     let rated: Vec<bool> =
         context.record().tasks.iter().map(|task| task.id.params.contains_key("rate")).collect();

@@ -5,7 +5,8 @@ use crate::number::{ordinal, with_unit};
 use crate::time_series::{self, TimeSeries, left_out};
 use crate::words::{label, over_all};
 use crate::{chart_context::ChartContext, charts::latency::shown_tasks, drawing::colour::ORANGE};
-use fsarena_core::record::{RunRecord, TOTAL};
+use fsarena_core::event::SpentOn;
+use fsarena_core::record::RunRecord;
 use fsarena_core::{event::NoteKind, sample::Unit};
 use fsarena_stats::comparison::median;
 use std::collections::BTreeSet;
@@ -87,14 +88,14 @@ fn cells(context: &ChartContext) -> Vec<Cell> {
     let begun = record.cells.iter().map(|cell| cell.started_at).fold(f64::INFINITY, f64::min);
     let cell = |(at, level): (usize, f64)| {
         let cell = &record.cells[at];
-        let spent = |part: &str| cell.spent_on(part) as f64 / 1e9;
+        let spent = |part: SpentOn| cell.spent_on(part) as f64 / 1e9;
         Cell {
             from: cell.started_at - begun,
-            to: cell.started_at - begun + spent(TOTAL),
+            to: cell.started_at - begun + spent(SpentOn::Total),
             variant: cell.variant,
             round: cell.round,
             rate: 100.0 * (sign * (level - middle)).exp(),
-            idle: spent("idle"),
+            idle: spent(SpentOn::Idle),
             warm_up: sums[at].2,
         }
     };
@@ -143,7 +144,7 @@ fn waiting(context: &ChartContext, cells: &[Cell]) -> Panel {
         let parts = parts.into_iter().filter(|((from, to), _)| to > from);
         marks.extend(parts.map(|(y, colour)| Mark::Box { x, y, colour, opacity: 1.0 }));
     }
-    let all: u64 = context.record().cells.iter().map(|cell| cell.spent_on("idle")).sum();
+    let all: u64 = context.record().cells.iter().map(|cell| cell.spent_on(SpentOn::Idle)).sum();
     let all = with_unit(all as f64, Unit::Nanoseconds);
     let title = format!("share of a cell's time not measured; the idle wait took {all} in all");
     let y = Axis::from_zero("% of its time", most, Unit::Percent);

@@ -6,11 +6,12 @@ use crate::document::{Cell, Document, Table, labelled, row};
 use crate::number::{self, plural, three, with_unit};
 use crate::words::{begun, machines};
 use crate::{compare::comparison_report::ComparisonReport, error::Error};
+use fsarena_core::observations::dropped;
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::{metric::reading, names::distinct, record::RunRecord};
-use fsarena_stats::cost::compare::{Answer, FEWEST, Method, compare};
+use fsarena_stats::cost::{Answer, FEWEST, Method, compare};
 use fsarena_stats::cost::{Estimate, Windows};
-use fsarena_stats::{cost::line::Line, cost::per_request::PerRequest, grid::dropped};
+use fsarena_stats::cost::{Line, PerRequest};
 use serde_json::{Value, json};
 
 /// Something that spends.

@@ -4,7 +4,7 @@ use crate::document::{Document, Table, row};
 use crate::{error::Error, number::three};
 use fsarena_core::{names::unknown, published::Published};
 use fsarena_stats::comparison::Comparison;
-use fsarena_stats::rank::{kendall_tau_b, swapped};
+use fsarena_stats::ranks::{kendall_tau_b, swapped};
 use serde_json::{Value, json};
 
 /// Refuses published figures without a metric.

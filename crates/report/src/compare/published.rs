@@ -11,6 +11,7 @@ use crate::{
     compare::comparison_report::ComparisonReport, difference::Finding, error::Error, sections::head,
 };
 use fsarena_core::conclusion::{Machine, Trust};
+use fsarena_core::observations::MetricSeries;
 use fsarena_core::published::{Figure, Published};
 use fsarena_core::{factor, metric, names::distinct, record::RunRecord, sample::Direction};
 use fsarena_stats::analyse::{Analysis, analyse};
@@ -30,7 +31,7 @@ pub fn compare_published(
     order::knows(published, metric)?;
     let name = format!("published:{}", published.name());
     let nothing = |what| Error::nothing_in_common(&record.id, &name, what);
-    let analysis = analyse(record, metric)?;
+    let analysis = analyse(MetricSeries::of(record, metric)?);
     let roles = study_conclusions(published)?.map_or(vec![], |of| of.roles);
     let role = |name: &str| {
         let part = roles.iter().position(|role| role == name);

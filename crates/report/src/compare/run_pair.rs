@@ -2,10 +2,11 @@
 
 use super::order::{OrderPair, VariantOrder};
 use crate::{error::Error, number::plural, words::label};
+use fsarena_core::observations::{MetricSeries, has_data};
 use fsarena_core::{metric::Declared, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, analyse};
-use fsarena_stats::grid::{has_data, left_out};
-use fsarena_stats::{all_tasks, comparison::Comparison, ratio::Ratio, shift};
+use fsarena_stats::hodges_lehmann::independent_ratio;
+use fsarena_stats::{comparison::Comparison, ratio::Ratio};
 
 /// The comparison of one task: b over a for each common variant, and the two orders.
 pub struct TaskRatios<'a> {
@@ -45,7 +46,7 @@ type Variants = Vec<(usize, usize)>;
 impl<'a> ComparedRun<'a> {
     /// A run, analysed by a metric.
     pub fn of(record: &'a RunRecord, metric: &str) -> Result<ComparedRun<'a>, Error> {
-        Ok(ComparedRun { record, analysis: analyse(record, metric)? })
+        Ok(ComparedRun { record, analysis: analyse(MetricSeries::of(record, metric)?) })
     }
 
     /// The values of a task, by variant and round.
@@ -107,15 +108,12 @@ impl<'a> RunPair<'a> {
         let (a, b) = (self.a, self.b);
         let counts = |i: usize| a.record.tasks[i].in_totals && has_data(a.values(i));
         let tasks = tasks.iter().filter(|(i, j)| counts(*i) && has_data(b.values(*j)));
-        let of = |run: &'a ComparedRun, task: usize| (&run.record.tasks[task], run.values(task));
-        let (first, second): (Vec<_>, Vec<_>) = tasks.map(|(i, j)| (of(a, *i), of(b, *j))).unzip();
+        let (first, second): (Vec<usize>, Vec<usize>) = tasks.copied().unzip();
         let (overall_a, overall_b) = (a.analysis.overall.as_ref()?, b.analysis.overall.as_ref()?);
         if first.is_empty() {
             return None;
         }
-        let totals = |run: &ComparedRun, tasks| {
-            all_tasks::totals(run.record, &run.analysis.metric, &left_out(run.record), tasks)
-        };
+        let totals = |run: &ComparedRun, tasks: &[usize]| run.analysis.grid.totals(tasks);
         // The orders are those of each run's own total; they speak of the same work only if it has the same tasks.
         let same = overall_a.tasks == first.len() && overall_b.tasks == first.len();
         let orders = self.orders(&overall_a.main().comparison, &overall_b.main().comparison);
@@ -128,7 +126,7 @@ impl<'a> RunPair<'a> {
     }
 
     fn ratios(&self, a: &[Vec<f64>], b: &[Vec<f64>]) -> Vec<Option<Ratio>> {
-        self.variants.iter().map(|(i, j)| shift::ratio(&a[*i], &b[*j])).collect()
+        self.variants.iter().map(|(i, j)| independent_ratio(&a[*i], &b[*j])).collect()
     }
 
     fn orders(&self, a: &'a Comparison, b: &'a Comparison) -> Option<OrderPair<'a>> {

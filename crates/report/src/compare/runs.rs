@@ -15,7 +15,7 @@ use fsarena_stats::ratio::Ratio;
 use serde_json::{Map, Value, json};
 
 /// Compares runs with the first of them, variant by variant and task by task: the ratios to it, estimated from two
-/// independent samples (see [`fsarena_stats::shift`]), and where the order of the variants changed. Of several, those that
+/// independent samples (see [`fsarena_stats::hodges_lehmann`]), and where the order of the variants changed. Of several, those that
 /// cannot be compared with the first are left out, with the reason.
 ///
 /// # Errors

@@ -9,7 +9,10 @@ use crate::import::{Distinctions, LeftOut, Samples, Series};
 use crate::number::{percent, plural, three};
 use fsarena_core::names::{distinct, nearest, unknown};
 use fsarena_core::sample::Unit;
-use fsarena_stats::{comparison::median, pairs::log_ratios, ratio::Ratio, sequential::Centre, shift};
+use fsarena_stats::comparison::median;
+use fsarena_stats::hodges_lehmann::independent_ratio;
+use fsarena_stats::ratio::{Ratio, log_ratios};
+use fsarena_stats::sequential::Centre;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,7 +103,7 @@ fn row<'a>(a: &'a Series, b: &'a Series, margin: f64) -> SampleRow<'a> {
             (ratio, Finding::of(ratio, narrow, margin))
         }
         _ => {
-            let ratio = shift::ratio(&a.values, &b.values);
+            let ratio = independent_ratio(&a.values, &b.values);
             (ratio, Finding::of_independent(ratio, margin))
         }
     };

@@ -3,9 +3,9 @@
 use crate::exporter::{Exporter, write_json};
 use crate::{error::Error, report::Report};
 use fsarena_core::cell::{TaskId, Variant};
+use fsarena_core::observations::Grid;
 use fsarena_core::{dbench::OPERATIONS, metric::reading, record::RunRecord};
 use fsarena_stats::average::{mean, median, variance};
-use fsarena_stats::grid::Grid;
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, io::Write};
 
@@ -85,7 +85,7 @@ pub struct SampleSeries<'a> {
 /// The values of a metric, one entry for each task and variant that has some; rounds that were dropped are left
 /// out. Empty where the run does not know the metric.
 pub fn series_of_metric<'a>(record: &'a RunRecord, metric: &str) -> Vec<SampleSeries<'a>> {
-    let Some((_, grid)) = Grid::of(record, metric) else { return vec![] };
+    let Some(grid) = Grid::of(record, metric) else { return vec![] };
     let mut all = Vec::new();
     for (task, variants) in record.tasks.iter().zip(&grid.values) {
         for (variant, values) in record.variants.iter().zip(variants) {

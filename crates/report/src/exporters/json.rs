@@ -11,11 +11,13 @@ use crate::sections::slow_rounds::{modes_json, slow_rounds_json};
 use crate::sections::tails::tails_json;
 use crate::time_series::{self, TimeSeries};
 use crate::{error::Error, report::Report, sections::decision::Decision};
+use fsarena_core::observations::invalid_reason;
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::comparison::{Comparison, VariantResult};
+use fsarena_stats::conclusion::Checked;
 use fsarena_stats::judge::{Judged, family};
-use fsarena_stats::{conclusion::Checked, mean_ratio::Withheld, trust::reason};
+use fsarena_stats::mean_ratio::Withheld;
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -77,8 +79,9 @@ fn analysed(record: &RunRecord, analysis: &Analysis) -> Value {
     let task = |task: &TaskAnalysis| {
         let mut value = compared(&task.comparison);
         value["task"] = json!(task.task);
-        let left_out =
-            task.set_aside.and_then(|_| reason(record, &analysis.metric.id, record.task(&task.task.id)?));
+        let left_out = task
+            .excluded
+            .and_then(|_| invalid_reason(record, &analysis.metric.id, record.task(&task.task.id)?));
         value["left_out"] = json!(left_out);
         value
     };

@@ -7,7 +7,7 @@ use crate::matrix::{
 use crate::number::percent;
 use fsarena_stats::matrix::cells::{At, Matrix};
 use fsarena_stats::matrix::finding::{Finding, Part};
-use fsarena_stats::matrix::rule::{Flag, Rule};
+use fsarena_stats::matrix::finding::{Flag, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Describes findings about a matrix.

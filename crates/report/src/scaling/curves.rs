@@ -2,10 +2,10 @@
 
 use crate::{error::Error, number::plural};
 use fsarena_core::cell::{TaskId, Variant};
+use fsarena_core::observations::left_out;
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{factor, published::Published};
-use fsarena_stats::grid;
-use fsarena_stats::scaling::series::{self, Row, Series};
+use fsarena_stats::scaling::{Row, Series, SeriesError};
 use fsarena_stats::scaling::{Scaling, analyse};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +48,7 @@ pub fn of_run(record: &RunRecord, metric: Option<&str>) -> Result<Curves, Error>
     let Some((metric, values)) = asked.iter().find_map(has) else {
         return Err(no_curve(format!("run {} has no {}", record.id, asked.join(" or "))));
     };
-    let left_out = grid::left_out(record);
+    let left_out = left_out(record);
     let tasks: Vec<String> = record.tasks.iter().map(|task| rest_of(&task.id)).collect();
     let mut zeros = 0;
     let mut found: BTreeMap<(String, String), (usize, Vec<Row>)> = BTreeMap::new();
@@ -76,10 +76,10 @@ pub fn of_run(record: &RunRecord, metric: Option<&str>) -> Result<Curves, Error>
     let curve = |(key, (variant, rows)): (&_, &(usize, Vec<Row>))| {
         Series::new(&name(key), rows).map(|series| Curve { series, variant: *variant })
     };
-    let mut curves: Vec<Result<Curve, series::Error>> = found.iter().map(curve).collect();
+    let mut curves: Vec<Result<Curve, SeriesError>> = found.iter().map(curve).collect();
     if curves.iter().any(Result::is_ok) {
         // A variant that failed early has no curve; the others have theirs.
-        curves.retain(|curve| !matches!(curve, Err(series::Error::OneNumber { .. })));
+        curves.retain(|curve| !matches!(curve, Err(SeriesError::OneNumber { .. })));
     }
     Ok(Curves { metric, zeros, curves: curves.into_iter().collect::<Result<_, _>>()? })
 }

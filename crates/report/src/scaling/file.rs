@@ -4,7 +4,7 @@ use crate::import::{
     CLIENTS, Fault, ImportError, LeftOut, OutcomeColumn, Sheet, decode, is_absent, is_clients, is_setting,
 };
 use csv::StringRecord;
-use fsarena_stats::scaling::series::{self, Series};
+use fsarena_stats::scaling::{Series, SeriesError};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// No curve that people measure comes near this size, in bytes.
@@ -77,7 +77,7 @@ fn curves(bytes: &[u8]) -> Result<Curves, Fault> {
 type Point<'a> = (f64, Option<&'a str>, f64);
 
 /// One curve. Values pair if all state their round, and nothing depends on the order of the rows.
-fn series(name: &str, points: &[Point]) -> Result<Series, series::Error> {
+fn series(name: &str, points: &[Point]) -> Result<Series, SeriesError> {
     let rounds: BTreeSet<&str> = points.iter().filter_map(|(_, round, _)| *round).collect();
     let numbers: BTreeMap<&str, u32> = rounds.into_iter().zip(0..).collect();
     let row = |(n, round, x): &Point| round.map(|round| (*n, numbers[round], *x));

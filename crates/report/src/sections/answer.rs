@@ -4,11 +4,11 @@ use crate::figures::value_or_dash;
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{clipped, either, few, few_of, interval, is_synced_time, is_time, sentence};
 use crate::{matrix, number::plural, sections::decision::Decision};
+use fsarena_core::observations::{InvalidReason, invalid_figures, invalid_reason};
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{factor::FS, matrix::PLAIN, sample::Direction};
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
-use fsarena_stats::best::{self, Best};
-use fsarena_stats::trust::{Doubt, doubts, reason};
+use fsarena_stats::analyse::{BestLevel, best_levels};
 use fsarena_stats::{comparison::Comparison, table::FIRST_LOOK, verdict::Outcome};
 use std::cmp::Reverse;
 
@@ -80,7 +80,7 @@ pub fn answer_sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
     }
     let mut sentences = match &analysis.overall {
         Some(overall) => overall_sentences(names, &analysis.metric, overall, analysis.provisional()),
-        None if analysis.tasks().all(|task| task.set_aside.is_none()) => vec![],
+        None if analysis.tasks().all(|task| task.excluded.is_none()) => vec![],
         None => vec!["No task is left that may rank the variants.".into()],
     };
     if !analysis.provisional() {
@@ -227,7 +227,7 @@ fn wins_by_variant(names: &[&str], analysis: &Analysis) -> Vec<String> {
 /// The tasks without a clear winner, each with the variants that do not differ significantly from the best.
 fn tasks_without_winner(names: &[&str], analysis: &Analysis) -> Option<String> {
     let open = analysis.tasks();
-    let open = open.filter(|task| task.comparison.winner().is_none() && task.set_aside.is_none());
+    let open = open.filter(|task| task.comparison.winner().is_none() && task.excluded.is_none());
     let open: Vec<String> = open.map(|task| task_with_candidates(names, task)).collect();
     let (count, all) = (open.len(), plural(analysis.tasks().count(), "task"));
     (count > 0).then(|| {
@@ -284,11 +284,11 @@ fn best_of_each(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
         return vec![];
     }
     let sentence = |id: &String| {
-        let bests = best::of(record, analysis, id);
+        let bests = best_levels(&record.variants, analysis, id);
         // Said once where it is so of all.
         let all_open = bests.iter().all(|best| !best.decided);
         let open = |open: bool| if open { " (by the estimate, inconclusive)" } else { "" };
-        let one = |best: &Best| {
+        let one = |best: &BestLevel| {
             let level = if best.level.is_empty() { PLAIN } else { &best.level };
             format!("{} {level}{}", best.variant.name, open(!best.decided && !all_open))
         };
@@ -325,16 +325,16 @@ fn unranked_values(report: &Report) -> Vec<String> {
             first.metric.id
         )
     };
-    few_of(first.tasks().filter(|task| task.set_aside.is_some()).map(of_task).collect(), MAX_VALUES)
+    few_of(first.tasks().filter(|task| task.excluded.is_some()).map(of_task).collect(), MAX_VALUES)
 }
 
 /// The tasks that rank no variant, each with the reason.
 fn left_out_sentences(report: &Report) -> Vec<String> {
     let Some(first) = report.analyses.first() else { return vec![] };
     let record = &report.record;
-    let mut figures = doubts(record, &first.metric.id);
+    let mut figures = invalid_figures(record, &first.metric.id);
     figures.retain(|(_, variant), _| !record.variants[*variant].is_bare_device());
-    let sentence = |doubt: Doubt| {
+    let sentence = |doubt: InvalidReason| {
         let named = figures.iter().filter(|(_, why)| **why == doubt);
         let named = named
             .map(|((task, variant), _)| format!("{} at {}", record.name(*variant), record.tasks[*task].id));
@@ -342,16 +342,16 @@ fn left_out_sentences(report: &Report) -> Vec<String> {
         (!subject.is_empty())
             .then(|| format!("{subject} {}: left out of the ranking, for all variants.", doubt.words()))
     };
-    let of_any_metric = Doubt::ALL.into_iter().filter(|doubt| *doubt != Doubt::FewRequests);
+    let of_any_metric = InvalidReason::ALL.into_iter().filter(|doubt| *doubt != InvalidReason::FewRequests);
     let of_tails = report.analyses.iter().filter_map(|one| short_tails(record, one));
     of_any_metric.filter_map(sentence).chain(of_tails).collect()
 }
 
 /// The tasks that a percentile does not rank, for they have too few requests.
 fn short_tails(record: &RunRecord, analysis: &Analysis) -> Option<String> {
-    let short = analysis.tasks().filter(|task| task.set_aside == Some(Doubt::FewRequests));
+    let short = analysis.tasks().filter(|task| task.excluded == Some(InvalidReason::FewRequests));
     let tasks: Vec<usize> = short.filter_map(|task| record.task(&task.task.id)).collect();
-    let why = reason(record, &analysis.metric.id, *tasks.first()?)?;
+    let why = invalid_reason(record, &analysis.metric.id, *tasks.first()?)?;
     let more = match tasks.len() - 1 {
         0 => String::new(),
         more => format!("; likewise {}", plural(more, "more task")),

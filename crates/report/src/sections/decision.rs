@@ -6,13 +6,16 @@ use crate::number::{beside, percent, plural};
 use crate::report::Current;
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{either, few, is_synced_time, is_time, rounds_needed, sentence};
+use fsarena_core::event::SpentOn;
 use fsarena_core::plan::{Backing, Emulator};
-use fsarena_core::record::{MetricSpec, TOTAL};
+use fsarena_core::record::MetricSpec;
 use fsarena_core::sample::Direction;
 use fsarena_stats::analyse::{Analysis, Overall};
 use fsarena_stats::decision::{Answer, MOST_REGRET};
 use fsarena_stats::power::{rounds_for, spread};
-use fsarena_stats::{pairs::log_ratios, ratio::Ratio, regret::Regrets, table::FIRST_LOOK};
+use fsarena_stats::ratio::{Ratio, log_ratios};
+use fsarena_stats::regret::Regrets;
+use fsarena_stats::table::FIRST_LOOK;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -91,7 +94,7 @@ impl Decision<'_> {
     /// The candidates that can still be the best, in order.
     pub fn possible(&self) -> Vec<usize> {
         let mut possible = self.candidates.clone();
-        possible.retain(|variant| self.regrets.provisional || !self.regrets.beaten(*variant));
+        possible.retain(|variant| self.regrets.provisional || !self.regrets.is_dominated(*variant));
         possible
     }
 
@@ -170,7 +173,9 @@ impl Decision<'_> {
         let regrets = &self.overall.main().regrets;
         let mut stopped = vec![];
         for (variant, rounds) in last_rounds.into_iter().enumerate() {
-            if let Some(rounds) = rounds.filter(|rounds| Some(*rounds) < last && regrets.beaten(variant)) {
+            if let Some(rounds) =
+                rounds.filter(|rounds| Some(*rounds) < last && regrets.is_dominated(variant))
+            {
                 stopped.push((variant, rounds));
             }
         }
@@ -297,7 +302,7 @@ impl Decision<'_> {
 
     /// `about 3 min`: the time of rounds at the pace so far.
     fn time_for(&self, rounds: usize) -> String {
-        let spent: u64 = self.report.record.cells.iter().map(|cell| cell.spent_on(TOTAL)).sum();
+        let spent: u64 = self.report.record.cells.iter().map(|cell| cell.spent_on(SpentOn::Total)).sum();
         let so_far = self.analysis.grid.rounds.len().max(1);
         format!("about {} min", (spent as f64 / so_far as f64 * rounds as f64 / 60e9).ceil())
     }

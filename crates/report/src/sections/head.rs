@@ -5,10 +5,11 @@ use crate::number::{percent, plural, with_unit};
 use crate::report::images;
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{few, listed};
+use fsarena_core::event::SpentOn;
 use fsarena_core::event::{Note, NoteKind, OF_DIRECTORY};
 use fsarena_core::factor::{DIR, FS, MKFS, MOUNT, OPTIONS};
 use fsarena_core::host::{self, Host, Storage};
-use fsarena_core::record::{RunRecord, TOTAL};
+use fsarena_core::record::RunRecord;
 use fsarena_core::{metric::reading, names::distinct, plan::Backing, sample::Unit};
 use std::collections::BTreeMap;
 
@@ -264,10 +265,10 @@ fn variant_orders(record: &RunRecord) -> Vec<String> {
 /// The parts of the time of all cells; what no part names is called "other".
 fn time_shares(record: &RunRecord) -> Vec<(&str, String)> {
     let mut parts: BTreeMap<&str, u64> = BTreeMap::new();
-    for (name, ns) in record.cells.iter().flat_map(|cell| &cell.spent) {
-        *parts.entry(name).or_default() += ns;
+    for (part, ns) in record.cells.iter().flat_map(|cell| &cell.spent) {
+        *parts.entry(part.name()).or_default() += ns;
     }
-    let Some(total) = parts.remove(TOTAL).filter(|total| *total > 0) else { return vec![] };
+    let Some(total) = parts.remove(SpentOn::Total.name()).filter(|total| *total > 0) else { return vec![] };
     let other = total.saturating_sub(parts.values().sum());
     let show = |ns: u64| {
         let seconds = with_unit(ns as f64, Unit::Nanoseconds);

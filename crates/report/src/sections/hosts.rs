@@ -4,9 +4,10 @@ use crate::document::{Cell, Table, labelled};
 use crate::number::{beside, plural, ratio};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use fsarena_core::event::{NoteKind, Outcome};
+use fsarena_core::observations::combine_tasks;
 use fsarena_core::record::RunRecord;
 use fsarena_stats::hosts::{Hosts, compare};
-use fsarena_stats::{analyse::combine_tasks, pairs::log_ratios, ratio::Ratio};
+use fsarena_stats::ratio::{Ratio, log_ratios};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether the hosts of a merged run give the same answer.

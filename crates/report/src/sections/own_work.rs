@@ -3,8 +3,9 @@
 use crate::number::{percent, with_unit};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::few_of;
+use fsarena_core::observations::Grid;
 use fsarena_core::{metric::reading, record::RunRecord, sample::Unit};
-use fsarena_stats::{comparison::median, grid::Grid};
+use fsarena_stats::comparison::median;
 
 /// Warnings about commands of the user that cannot tell filesystems apart well.
 pub const OWN_WORK: Section = Section::new(Chapter::Answer, add_own_work);
@@ -27,7 +28,7 @@ fn add_own_work(document: &mut Document, report: &Report, detail: Detail) {
 /// A sentence for each task and each reason.
 fn lints(record: &RunRecord) -> Vec<String> {
     let medians = |metric: &str| -> Vec<Option<f64>> {
-        let Some((_, grid)) = Grid::of(record, metric) else { return vec![None; record.tasks.len()] };
+        let Some(grid) = Grid::of(record, metric) else { return vec![None; record.tasks.len()] };
         let of_task = |variants: &Vec<Vec<f64>>| median(&variants.concat());
         grid.values.iter().map(of_task).collect()
     };

@@ -140,12 +140,12 @@ mod tests {
     use super::*;
     use crate::pair::pair_row;
     use fsarena_core::{metric, record::MetricSpec};
-    use fsarena_stats::pairs::Pairs;
+    use fsarena_stats::ratio::LogRatios;
 
     fn told(metric: &str, d: Vec<f64>, excluded: usize) -> String {
         let def = metric::find(metric).unwrap();
         let info = MetricSpec::from(&def.spec);
-        row_sentence(&pair_row(("ALL".into(), true), &info, Pairs { d, excluded }, 0.01).unwrap(), 0.01)
+        row_sentence(&pair_row(("ALL".into(), true), &info, LogRatios { d, excluded }, 0.01).unwrap(), 0.01)
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::{matrix, number::plural};
 use fsarena_core::metric::DataPath;
+use fsarena_core::observations::Grid;
 use fsarena_stats::analyse::{TaskMedians, medians};
 use serde_json::{Value, json};
 
@@ -16,7 +17,7 @@ pub const DATA_PATH: Section = Section::full(Chapter::Method, add_data_path);
 
 /// A line for each label, with the tasks that have it.
 fn add_data_path(document: &mut Document, report: &Report, _: Detail) {
-    let Ok(shares) = medians(&report.record, SHARE) else { return };
+    let Some(shares) = Grid::of(&report.record, SHARE).map(|grid| medians(&grid)) else { return };
     let names = report.record.names();
     let reaches = |task: &TaskMedians| task.variants.iter().map(|share| share.map(DataPath::of)).collect();
     let tasks: Vec<_> = shares.iter().map(|task| (task.task.id.to_string(), reaches(task))).collect();
@@ -81,7 +82,7 @@ fn task_with_exceptions(
 
 /// The data path of each task and variant, as JSON.
 pub fn data_path_json(report: &Report) -> Value {
-    let Ok(shares) = medians(&report.record, SHARE) else { return Value::Null };
+    let Some(shares) = Grid::of(&report.record, SHARE).map(|grid| medians(&grid)) else { return Value::Null };
     let task = |task: &TaskMedians| {
         let variant = |(share, variant): (&Option<f64>, &str)| {
             let reached = share.map(|share| DataPath::of(share).label());

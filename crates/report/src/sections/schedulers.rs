@@ -5,7 +5,7 @@ use crate::document::{Cell, Source, Table, labelled};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::{number::three, words::label};
 use fsarena_core::{cell::Variant, factor::SCHEDULER, names::distinct, sample::Direction};
-use fsarena_stats::best::without;
+use fsarena_stats::analyse::without_level;
 
 /// Each filesystem under each I/O scheduler.
 pub const SCHEDULERS: Section = Section::full(Chapter::Data, add_schedulers);
@@ -102,7 +102,8 @@ impl SchedulerGrid {
     /// because then there is nothing to compare.
     pub fn of(variants: &[Variant]) -> Option<SchedulerGrid> {
         let of: Vec<&str> = variants.iter().map(|variant| variant.level(SCHEDULER)).collect();
-        let rests: Vec<String> = variants.iter().map(|variant| without(variant, SCHEDULER).name).collect();
+        let rests: Vec<String> =
+            variants.iter().map(|variant| without_level(variant, SCHEDULER).name).collect();
         let (levels, names) = (distinct(of.iter().copied()), distinct(rests.iter().map(String::as_str)));
         let find = |name: &str, level: &str| (0..of.len()).find(|at| rests[*at] == name && of[*at] == level);
         let row = |name: &&str| levels.iter().map(|level| find(name, level)).collect();

@@ -6,7 +6,7 @@ use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{few_of, label, listed};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::Analysis;
-use fsarena_stats::modes::{Associated, Modes};
+use fsarena_stats::modes::{AssociatedReading, Modes};
 use fsarena_stats::slow_rounds::{SLOW, SlowRound, SlowRounds, slow_rounds, stalling};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -242,7 +242,7 @@ fn mode_sentence(report: &Report, modes: &Modes) -> String {
         text.push_str(&format!(" It is {high} more often after {}.", report.record.name(after)));
     }
     match &modes.why.associated {
-        Some(Associated { reading, medians, unit }) => {
+        Some(AssociatedReading { reading, medians, unit }) => {
             let [lower, higher] = medians.map(|median| with_unit(median, *unit));
             let words =
                 format!(" Associated: {reading} is {higher} in {high} rounds and {lower} in {low} ones.");

@@ -8,11 +8,11 @@ use crate::matrix::{self, ALIKE};
 use crate::number::{self, plural};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::label;
+use fsarena_core::observations::{MetricSeries, ReadingTotal, reading_totals};
 use fsarena_core::sample::{Fold, Unit};
 use fsarena_core::{metric::reading, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, TaskAnalysis, analyse};
 use fsarena_stats::comparison::{Comparison, VariantResult};
-use fsarena_stats::totals::{Total, of};
 use fsarena_stats::{mean_ratio::FIRST_ROUND, simulate::parallel};
 
 /// The tables of tasks.
@@ -129,7 +129,7 @@ fn ratio_cell_of(comparison: &Comparison, variant: usize, unit: Unit) -> Cell {
 
 /// The usable space after mkfs: the median of each variant.
 fn usable_space(record: &RunRecord) -> Option<Vec<Cell>> {
-    let analysis = analyse(record, "usable_space").ok()?;
+    let analysis = analyse(MetricSeries::of(record, "usable_space").ok()?);
     let task = analysis.tasks.first()?;
     let number = record.task(&task.task.id);
     let figure = |(variant, result): (usize, &VariantResult)| {
@@ -211,14 +211,16 @@ pub const TOTALS: Section = Section::full(Chapter::Data, add_totals);
 /// The table: the median over rounds of the sum over the tasks in the totals.
 fn add_totals(document: &mut Document, report: &Report, _: Detail) {
     let record = &report.record;
-    let totals = of(record, &TOTAL_METRICS);
+    let totals = reading_totals(record, &TOTAL_METRICS);
     let largest: Vec<&str> =
         totals.iter().filter(|total| total.fold == Fold::Max).map(|total| total.id).collect();
     let largest = match &largest[..] {
         [] => String::new(),
         ids => format!(" {} is the largest of any task.", ids.join(", ")),
     };
-    let row = |Total { id, unit, values, .. }: Total| labelled(id, typical_cells(&values, unit, None));
+    let row = |ReadingTotal { id, unit, values, .. }: ReadingTotal| {
+        labelled(id, typical_cells(&values, unit, None))
+    };
     let rows: Vec<Vec<Cell>> = totals.into_iter().map(row).collect();
     if !rows.is_empty() {
         document.heading(3, "Cost of all tasks");

@@ -4,8 +4,9 @@ use crate::number::{percent, plural};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::few_of;
 use fsarena_core::event::{MEANWHILE, Note, NoteKind, Outcome};
+use fsarena_core::observations::{Grid, never_steady};
 use fsarena_core::record::RunRecord;
-use fsarena_stats::{comparison::median, grid::Grid, trust::never_steady};
+use fsarena_stats::comparison::median;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Warnings.
@@ -93,7 +94,7 @@ fn unsteady_loads(record: &RunRecord) -> Option<String> {
 
 /// How long the load of a task usually ran, in seconds.
 fn load_seconds(record: &RunRecord, task: usize, variant: usize) -> Option<f64> {
-    let (_, grid) = Grid::of(record, "elapsed")?;
+    let grid = Grid::of(record, "elapsed")?;
     median(&grid.values[task][variant])
 }
 

@@ -64,7 +64,6 @@ fn with(text: &str) -> Report {
     record.readings[6].id = unique();
     for cell in &mut record.cells {
         cell.workload = text.into();
-        cell.spent.push((text.into(), 5));
     }
     record.cells[0].outcome = Outcome::Failed { why: text.into(), cause: Default::default() };
     notes(&mut record, text);

@@ -73,7 +73,7 @@ impl GuestStarter<'_> {
         let begun = Instant::now();
         let unrecorded = Machine { record: None, ..machine.clone() };
         let snapshot = pool.take(&unrecorded, cell.config, cell.demands, self.packer, self.owner)?;
-        emit(CellEvent::Spent { what: SPENT_ON.into(), ns: begun.elapsed().as_nanos() as u64 });
+        emit(CellEvent::Spent { what: SPENT_ON, ns: begun.elapsed().as_nanos() as u64 });
         let Some(snapshot) = snapshot else {
             if cancel::requested().is_some() {
                 return Ok(GuestExit::not_started(Outcome::Interrupted));

@@ -3,7 +3,7 @@
 use crate::child::{POLL_INTERVAL, UNEXPECTED_REQUEST, group_of};
 use crate::error::{CellError, Result};
 use crate::{executor::CellSink, protocol::Line, settings::setting};
-use fsarena_core::event::{Cause, CellEvent, Outcome};
+use fsarena_core::event::{Cause, CellEvent, Outcome, SpentOn};
 use fsarena_core::plan::GuestPlan;
 use fsarena_guest::launch::{Guest, GuestMessage, Launch};
 use fsarena_guest::{config::GOING_ON, launch::LastWords};
@@ -21,7 +21,7 @@ const FIRST_TASK: &str = "mount";
 /// Stands between the reason of a failure and the last lines of the console.
 pub const CONSOLE: &str = "; the end of its console:\n";
 /// What the time of booting is spent on.
-pub const SPENT_ON: &str = "boot";
+pub const SPENT_ON: SpentOn = SpentOn::Boot;
 
 /// The run that a guest belongs to.
 #[derive(Clone, Copy)]
@@ -86,7 +86,7 @@ pub fn run_guest(
         }
     })?;
     if let Some(time) = boot_time {
-        emit(CellEvent::Spent { what: SPENT_ON.into(), ns: time.as_nanos() as u64 });
+        emit(CellEvent::Spent { what: SPENT_ON, ns: time.as_nanos() as u64 });
     }
     let outcome = match end {
         SessionEnd::Value(Outcome::Failed { why, cause })

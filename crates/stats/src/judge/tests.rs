@@ -1,8 +1,9 @@
 use super::*;
 use fsarena_core::cell::{TaskId, TaskInfo, Variant};
-use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::record::{CellRecord, MetricSpec, RunStatus, SampleTable};
-use fsarena_core::sample::{Fold, Over, Unit};
+use fsarena_core::event::{self, Note, NoteKind};
+use fsarena_core::observations::{claim_series, claim_series_among};
+use fsarena_core::record::{CellRecord, RunRecord, RunStatus, SampleTable};
+use fsarena_core::sample::{Fold, MetricSpec, Over, Unit};
 use fsarena_core::series::SeriesTable;
 
 const VARIANTS: [&str; 3] = ["a", "b", "c"];
@@ -92,7 +93,8 @@ fn add_cell(record: &mut RunRecord, round: u32, variant: usize) {
 }
 
 fn judged(record: &RunRecord, text: &str) -> Judged {
-    judge(record, &text.parse().unwrap_or_else(|error| panic!("{error}")))
+    let claims: [Claim; 1] = [text.parse().unwrap_or_else(|error| panic!("{error}"))];
+    judge_all(claim_series(record, &claims)).remove(0)
 }
 
 #[test]
@@ -159,11 +161,13 @@ fn an_open_claim_needs_only_the_variants_that_can_decide_it() {
 #[test]
 fn variants_outside_the_question_do_not_compete() {
     let mut record = record(8);
-    let best = "one.elapsed: best is b".parse().unwrap();
-    assert_eq!(judge(&record, &best).outcome(), Outcome::Refuted);
-    assert_eq!(judge_among(&record, std::slice::from_ref(&best), &["b", "c"])[0].outcome(), Outcome::Held);
+    let best = "one.elapsed: best is b";
+    assert_eq!(judged(&record, best).outcome(), Outcome::Refuted);
+    let claims: [Claim; 1] = [best.parse().unwrap()];
+    let among = judge_all(claim_series_among(&record, &claims, vec!["b", "c"]));
+    assert_eq!(among[0].outcome(), Outcome::Held);
     record.cells[0].outcome = event::Outcome::Failed { why: "mkfs".into(), cause: Default::default() };
-    assert_eq!(judge(&record, &best).outcome(), Outcome::Held, "a variant that failed does not compete");
+    assert_eq!(judged(&record, best).outcome(), Outcome::Held, "a variant that failed does not compete");
 }
 
 #[test]
@@ -181,7 +185,7 @@ fn a_family_keeps_what_has_evidence_enough() {
     let claims: Vec<Claim> = ["one.elapsed: a < b", "two.elapsed[bs=8]: a < b", "one.elapsed: c < a"]
         .map(|text| text.parse().unwrap())
         .into();
-    assert_eq!(family(&judge_all(&record, &claims)), [0, 2]);
+    assert_eq!(family(&judge_all(claim_series(&record, &claims))), [0, 2]);
 }
 
 #[test]

@@ -1,29 +1,29 @@
-//! The rules: those that look at one variant are here, those that compare variants have a file each.
+//! The rules that a sound matrix keeps: those that look at one variant, and those that compare variants.
 
-mod monotone;
-mod peers;
-mod polish;
-mod serialised;
-
-use super::cells::{At, Order};
-use super::contrast::{Contrast, Side};
-use super::limits::{ABOVE_DEVICE, BELOW_DEVICE, SCALING, SEQUENTIAL};
-use super::{rule::Rule, screen::Screen};
+use super::cells::{At, Contrast, Order, Side};
+use super::finding::Rule;
+use super::limits::{
+    ABOVE_DEVICE, BEHIND, BELOW_DEVICE, CLIFF, GAIN, HEADROOM, MONOTONE, PIT, RANGE, RESIDUAL, SCALING,
+    SEQUENTIAL,
+};
+use super::screen::Screen;
+use crate::average::median;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The rules that look at one variant (and the bare device).
 pub fn within(screen: &mut Screen) {
     roofline(screen);
     sequential(screen);
-    monotone::apply(screen);
+    apply_monotone(screen);
     scaling(screen);
 }
 
 /// The rules that hold a variant against others. They come second: a cell that breaks a rule by itself is no
 /// yardstick.
 pub fn between(screen: &mut Screen) {
-    serialised::apply(screen);
-    peers::apply(screen);
-    polish::apply(screen);
+    apply_serialised(screen);
+    apply_peers(screen);
+    apply_polish(screen);
 }
 
 /// Against the bare device: above it something else answered (a cache); far below it the filesystem is
@@ -83,5 +83,307 @@ fn scaling(screen: &mut Screen) {
                 });
             }
         }
+    }
+}
+
+fn apply_monotone(screen: &mut Screen) {
+    for (variant, mode) in screen.tables() {
+        let columns = screen.columns(variant, mode);
+        for column in &columns {
+            iops_rise(screen, column);
+        }
+        bandwidth_falls(screen, &columns);
+    }
+}
+
+/// The cells below a rise are the odd ones: smaller blocks than theirs are held against the cell above it
+/// too, as far as they stay under it.
+fn iops_rise(screen: &mut Screen, column: &[At]) {
+    for i in 1..column.len() {
+        let above = column[i];
+        // Written as the smaller block's share of the larger one's, so that flags of one rule compare.
+        screen.run(Rule::IopsRise, column[..i].iter().rev(), above, |screen, at| {
+            screen.beside_device(Contrast::ratio(at, above, Side::Below, MONOTONE))
+        });
+    }
+}
+
+/// A fall has two sides, and either may be the odd one: too low after it, or too high before it (answered
+/// by a cache). The side that is further from anything else in the same cells is flagged; without others,
+/// the low one.
+fn bandwidth_falls(screen: &mut Screen, columns: &[Vec<At>]) {
+    for size in 0..screen.matrix.sizes.len() {
+        let found: Vec<(&[At], usize)> = columns
+            .iter()
+            .filter_map(|column| {
+                let i = column.iter().skip(1).position(|at| at.size == size)? + 1;
+                (!screen.at_ceiling(column[i])).then_some((column.as_slice(), i))
+            })
+            .collect();
+        let odd = |offset: usize| {
+            let breaks =
+                |contrast: Contrast| contrast.outcome(screen.matrix).is_some_and(|outcome| outcome.beyond);
+            let falls = found.iter().filter(|(column, i)| breaks(falls(screen, column[*i], column[*i - 1])));
+            falls.filter_map(|(column, i)| distance(screen, column[*i - offset])).sum::<f64>()
+        };
+        let high = odd(1) > odd(0);
+        for (column, i) in found {
+            let (before, after) = (column[i - 1], column[i]);
+            if high {
+                screen.run(Rule::BandwidthFalls, column[..i].iter().rev(), after, |screen, at| {
+                    let test = Contrast::bandwidth(screen.matrix, at, after, Side::Above, 1.0 / MONOTONE);
+                    screen.beside_device(test)
+                });
+            } else {
+                screen.run(Rule::BandwidthFalls, &column[i..], before, |screen, at| {
+                    screen.beside_device(falls(screen, at, before))
+                });
+            }
+        }
+    }
+}
+
+/// A cell's bandwidth, which should not be below that of the cell before it.
+fn falls(screen: &Screen, at: At, before: At) -> Contrast {
+    Contrast::bandwidth(screen.matrix, at, before, Side::Below, MONOTONE)
+}
+
+/// How far a cell is from the nearest other in the same place: from the bare device where that was
+/// measured, else from the nearest variant. A logarithm.
+fn distance(screen: &Screen, at: At) -> Option<f64> {
+    let own = screen.matrix.iops(at)?.ln();
+    let far = |other: At| Some((own - screen.matrix.iops(other)?.ln()).abs());
+    if let Some(raw) = screen.matrix.raw(at) {
+        return far(raw);
+    }
+    let others = screen.subjects().into_iter().filter(|variant| *variant != at.variant);
+    others.filter_map(|variant| far(At { variant, ..at })).min_by(f64::total_cmp)
+}
+
+fn apply_serialised(screen: &mut Screen) {
+    let too_high = screen.too_high();
+    for cells in screen.rows() {
+        serialised_row(screen, &cells, &too_high);
+    }
+}
+
+fn serialised_row(screen: &mut Screen, cells: &[At], too_high: &BTreeSet<At>) {
+    let [first, later @ ..] = cells else { return };
+    let Some(last) = later.last() else { return };
+    let count = |at: &At| f64::from(screen.matrix.threads[at.threads]);
+    if count(last) < RANGE * count(first) || cells.iter().any(|at| screen.at_ceiling(*at)) {
+        return;
+    }
+    let (Some(best), Some(witness)) = (best(screen, later), witness(screen, *first, too_high)) else {
+        return;
+    };
+    // Every later thread count must stay without gain; the witness must be ahead even of the best of them.
+    let mut common = vec![Contrast::ratio(witness, best, Side::Above, HEADROOM)];
+    common.extend(later.iter().map(|at| Contrast::ratio(*at, *first, Side::Below, GAIN)));
+    for &at in later {
+        // The cell's own distance from the witness comes first: it is the size of the flag.
+        let mut tests = vec![Contrast::ratio(at, witness, Side::Below, 1.0 / HEADROOM)];
+        tests.extend(common.iter().cloned());
+        screen.attempt(Rule::Serialised, at, Some(witness), tests);
+    }
+}
+
+fn best(screen: &Screen, cells: &[At]) -> Option<At> {
+    let known = cells.iter().filter_map(|at| Some((*at, screen.matrix.iops(*at)?)));
+    known.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
+}
+
+/// The cell that shows what the device can do with this block size: the most of a row of the same
+/// direction that itself gains from threads or reaches the device's ceiling. The rule asks about the bare device
+/// first, then the variant itself in another mode, then the other variants. What random requests reach, sequential
+/// ones could; the reverse says nothing, for a disk with one head.
+fn witness(screen: &Screen, subject: At, too_high: &BTreeSet<At>) -> Option<At> {
+    let kind = screen.matrix.modes[subject.mode].kind;
+    let usable = |mode: usize| {
+        let other = screen.matrix.modes[mode].kind;
+        mode == subject.mode
+            || matches!((kind, other), (Some((order, direction)), Some((theirs, way)))
+                if direction == way && (order == Order::Sequential || theirs == Order::Random))
+    };
+    let bests = |variant: usize| {
+        let modes = (0..screen.matrix.modes.len()).filter(|mode| usable(*mode));
+        let rows = modes.filter(|mode| (variant, *mode) != (subject.variant, subject.mode));
+        rows.filter_map(|mode| {
+            sound_best(screen, &screen.matrix.along_threads(variant, mode, subject.size), too_high)
+        })
+        .collect::<Vec<_>>()
+    };
+    let own = best(screen, &screen.matrix.along_threads(subject.variant, subject.mode, subject.size))?;
+    let ahead = |at: &At| screen.matrix.iops(*at) > screen.matrix.iops(own).map(|most| HEADROOM * most);
+    let variants = &screen.matrix.variants;
+    let rank = |variant: &usize| (!variants[*variant].raw, *variant != subject.variant);
+    let mut order: Vec<usize> = (0..variants.len()).collect();
+    order.sort_by_key(rank);
+    order
+        .chunk_by(|a, b| rank(a) == rank(b))
+        .filter_map(|tier| best(screen, &tier.iter().flat_map(|variant| bests(*variant)).collect::<Vec<_>>()))
+        .find(ahead)
+}
+
+/// The best cell of a row in which nothing is too high to be the device, where the row gains or the cell is at the ceiling.
+fn sound_best(screen: &Screen, cells: &[At], too_high: &BTreeSet<At>) -> Option<At> {
+    if cells.iter().any(|at| too_high.contains(at)) {
+        return None;
+    }
+    let best = best(screen, cells)?;
+    let gains = Contrast::ratio(best, cells[0], Side::Above, GAIN).outcome(screen.matrix)?.beyond;
+    (gains || screen.at_ceiling(best)).then_some(best)
+}
+
+fn apply_peers(screen: &mut Screen) {
+    let suspects = screen.suspects();
+    for at in screen.places() {
+        behind(screen, at, &suspects);
+    }
+    for (variant, mode) in screen.tables() {
+        for column in screen.columns(variant, mode) {
+            for i in 1..column.len() {
+                cliff(screen, &column, i, &suspects);
+            }
+        }
+    }
+}
+
+/// The other variants with sound values in all the given cells, the least of them first.
+fn peers(screen: &Screen, cells: &[At], suspects: &BTreeSet<At>) -> Vec<usize> {
+    let sound = |at: At| !suspects.contains(&at) && screen.matrix.iops(at).is_some();
+    let usable = |variant: &usize| {
+        *variant != cells[0].variant && cells.iter().all(|at| sound(At { variant: *variant, ..*at }))
+    };
+    let mut variants: Vec<usize> = screen.subjects().into_iter().filter(usable).collect();
+    let first =
+        |variant: &usize| screen.matrix.iops(At { variant: *variant, ..cells[0] }).unwrap_or(f64::INFINITY);
+    variants.sort_by(|a, b| first(a).total_cmp(&first(b)));
+    variants
+}
+
+/// Far behind every sound peer. Reported against the nearest of them.
+fn behind(screen: &mut Screen, at: At, suspects: &BTreeSet<At>) {
+    let peers = peers(screen, &[at], suspects);
+    let test = |variant: &usize| Contrast::ratio(at, At { variant: *variant, ..at }, Side::Below, BEHIND);
+    if let Some(nearest) = peers.first() {
+        let tests = peers.iter().map(test).collect();
+        screen.attempt(Rule::FarBehind, at, Some(At { variant: *nearest, ..at }), tests);
+    }
+}
+
+/// From column[i] to the next smaller block size the variant loses more of its share of every sound peer's
+/// throughput than the smaller blocks explain. Still smaller blocks belong to it as long as the share
+/// stays below that.
+fn cliff(screen: &mut Screen, column: &[At], i: usize, suspects: &BTreeSet<At>) {
+    let edge = column[i];
+    let size = |at: At| screen.matrix.sizes[at.size] as f64;
+    let limit = (CLIFF * size(column[i - 1]) / size(edge)).ln();
+    screen.run(Rule::Cliff, column[..i].iter().rev(), edge, |screen, at| {
+        let share = |variant: usize| {
+            let (theirs, theirs_at_edge) = (At { variant, ..at }, At { variant, ..edge });
+            let terms = vec![(at, 1.0), (edge, -1.0), (theirs, -1.0), (theirs_at_edge, 1.0)];
+            Contrast { terms, offset: 0.0, limit, side: Side::Below }
+        };
+        peers(screen, &[at, edge], suspects).into_iter().map(share).collect()
+    });
+}
+
+/// Cells a table needs at least for a residual to mean something.
+const LEAST_CELLS: usize = 12;
+const SWEEPS: usize = 20;
+/// MAD to standard deviation, for a normal bulk.
+const MAD_TO_SD: f64 = 1.4826;
+
+type Place = (usize, usize);
+
+fn apply_polish(screen: &mut Screen) {
+    let explained: BTreeSet<At> = screen.flags.iter().map(|flag| flag.at).collect();
+    for (variant, mode) in screen.tables() {
+        let own = |at: &At| {
+            (at.variant, at.mode) == (variant, mode) && !explained.contains(at) && !screen.at_ceiling(*at)
+        };
+        let log = |at: At| Some(((at.size, at.threads), screen.matrix.iops(at)?.ln()));
+        let residuals = polish(&screen.matrix.places().filter(own).filter_map(log).collect());
+        let sizes: Vec<f64> = residuals.values().map(|r| r.abs()).collect();
+        let Some(mad) = median(&sizes).filter(|_| residuals.len() >= LEAST_CELLS) else { continue };
+        for ((size, threads), residual) in &residuals {
+            let at = At { variant, mode, size: *size, threads: *threads };
+            let Some(tests) = pit(screen, at) else { continue };
+            if *residual < -RESIDUAL * MAD_TO_SD * mad {
+                screen.attempt(Rule::Interaction, at, None, tests);
+            } else {
+                screen.e.push(0.0); // a comparison that was made and kept the rule
+            }
+        }
+    }
+}
+
+/// The cell against its neighbours along the thread axis, and along the block-size axis. None at an edge.
+fn pit(screen: &Screen, at: At) -> Option<Vec<Contrast>> {
+    let matrix = screen.matrix;
+    let row = matrix.along_threads(at.variant, at.mode, at.size);
+    let column = matrix.along_size(at.variant, at.mode, at.threads);
+    Some(vec![
+        contrast_with_line(at, &row, |at| f64::from(matrix.threads[at.threads]).ln())?,
+        contrast_with_line(at, &column, |at| (matrix.sizes[at.size] as f64).ln())?,
+    ])
+}
+
+/// ln of the cell over the value on the line between its two neighbours, on logarithmic axes.
+fn contrast_with_line(at: At, line: &[At], axis: impl Fn(At) -> f64) -> Option<Contrast> {
+    let i = line.iter().position(|other| *other == at)?;
+    let (before, after) = (*line.get(i.checked_sub(1)?)?, *line.get(i + 1)?);
+    let share = (axis(at) - axis(before)) / (axis(after) - axis(before));
+    let terms = vec![(at, 1.0), (before, share - 1.0), (after, -share)];
+    Some(Contrast { terms, offset: 0.0, limit: PIT.ln(), side: Side::Below })
+}
+
+/// The residuals after rows and columns have had their medians taken out, in turns, until nothing moves.
+fn polish(values: &BTreeMap<Place, f64>) -> BTreeMap<Place, f64> {
+    let mut residuals = values.clone();
+    for _ in 0..SWEEPS {
+        let moved = sweep(&mut residuals, |place| place.0) + sweep(&mut residuals, |place| place.1);
+        if moved < 1e-9 {
+            break;
+        }
+    }
+    residuals
+}
+
+/// Takes the median of every line out of it; returns how much was taken.
+fn sweep(residuals: &mut BTreeMap<Place, f64>, line: impl Fn(&Place) -> usize) -> f64 {
+    let mut lines: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for (place, value) in residuals.iter() {
+        lines.entry(line(place)).or_default().push(*value);
+    }
+    let middles: BTreeMap<usize, f64> =
+        lines.into_iter().filter_map(|(at, values)| Some((at, median(&values)?))).collect();
+    for (place, value) in residuals.iter_mut() {
+        *value -= middles[&line(place)];
+    }
+    middles.values().map(|middle| middle.abs()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_additive_table_has_no_residuals_and_one_odd_cell_keeps_its_own() {
+        let mut table: BTreeMap<Place, f64> =
+            (0..4).flat_map(|i| (0..5).map(move |j| ((i, j), i as f64 + 10.0 * j as f64))).collect();
+        assert!(polish(&table).values().all(|r| r.abs() < 1e-9));
+        *table.get_mut(&(1, 3)).unwrap() -= 2.0;
+        let residuals = polish(&table);
+        assert!((residuals[&(1, 3)] + 2.0).abs() < 1e-9);
+        assert!(residuals.iter().filter(|(_, r)| r.abs() > 1e-9).count() == 1);
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
     }
 }

@@ -1,9 +1,9 @@
 //! The sheet on which the rules note what they tried and what they flagged.
 
+use super::cells::Contrast;
 use super::cells::{At, Matrix, Mode};
-use super::contrast::Contrast;
+use super::finding::{Flag, Rule, regions};
 use super::limits::{ALONE, CEILING};
-use super::rule::{Flag, Rule, regions};
 use std::collections::BTreeSet;
 
 /// What the rules noted so far.

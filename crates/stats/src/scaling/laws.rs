@@ -1,20 +1,127 @@
-//! The laws by which throughput may grow, each fitted to ln X of every replicate by least squares.
+//! The laws by which throughput may grow: fitted to ln X of every replicate by least squares, and chosen between by AICc.
 
-use super::usl;
+use super::Series;
 use crate::average::{mean, squares};
+use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
-pub use super::law::{Fitted, Law};
+/// A law with its parameters. N is the number of clients, X the throughput.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Law {
+    /// ln X = ln a + b·ln N.
+    Power {
+        /// Throughput of one client.
+        a: f64,
+        /// The exponent: 1 doubles with the clients, 0 does not grow.
+        b: f64,
+    },
+    /// Amdahl 1967: X = λN / (1 + σ(N−1)). It levels off at λ/σ and never falls.
+    Amdahl {
+        /// Throughput of one client.
+        lambda: f64,
+        /// The share that is done one after another.
+        sigma: f64,
+    },
+    /// Gunther 1993, universal scalability law: X = λN / (1 + σ(N−1) + κN(N−1)), σ, κ ≥ 0.
+    Usl {
+        /// Throughput of one client.
+        lambda: f64,
+        /// Contention: the share that is done one after another.
+        sigma: f64,
+        /// Coherency: what every pair of clients costs.
+        kappa: f64,
+    },
+    /// ln X = ln a + b·min(ln N, ln Nₛ): a power law up to Nₛ, level behind it.
+    Hinge {
+        /// Throughput of one client.
+        a: f64,
+        /// The exponent before the knee.
+        b: f64,
+        /// The knee Nₛ.
+        knee: f64,
+    },
+}
+
+/// A law as it was fitted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fitted {
+    /// The law.
+    pub law: Law,
+    /// The sum of squared residuals of ln X.
+    pub rss: f64,
+}
+
+impl Fitted {
+    fn of(law: Law, points: &[(f64, f64)]) -> Fitted {
+        Fitted { law, rss: points.iter().map(|(n, y)| (y - law.ln_at(*n)).powi(2)).sum() }
+    }
+}
+
+impl Law {
+    /// What people call it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Law::Power { .. } => "power law",
+            Law::Amdahl { .. } => "Amdahl's law",
+            Law::Usl { .. } => "universal scalability law",
+            Law::Hinge { .. } => "hinge",
+        }
+    }
+
+    /// How many parameters it has, the variance of its residuals among them, as AICc counts them (Burnham and
+    /// Anderson 2002).
+    pub fn parameters(&self) -> usize {
+        self.shape() + 1
+    }
+
+    /// How many parameters its curve has.
+    pub fn shape(&self) -> usize {
+        match self {
+            Law::Power { .. } | Law::Amdahl { .. } => 2,
+            Law::Usl { .. } | Law::Hinge { .. } => 3,
+        }
+    }
+
+    /// ln X at N clients.
+    pub fn ln_at(&self, n: f64) -> f64 {
+        match *self {
+            Law::Power { a, b } => a.ln() + b * n.ln(),
+            Law::Amdahl { lambda, sigma } => usl_at(n, lambda.ln(), sigma, 0.0),
+            Law::Usl { lambda, sigma, kappa } => usl_at(n, lambda.ln(), sigma, kappa),
+            Law::Hinge { a, b, knee } => a.ln() + b * n.min(knee).ln(),
+        }
+    }
+
+    /// The number of clients at which it peaks, √((1−σ)/κ), where it does beyond one client.
+    pub fn peak(&self) -> Option<f64> {
+        match *self {
+            Law::Usl { sigma, kappa, .. } if kappa > 0.0 && sigma < 1.0 => {
+                Some(((1.0 - sigma) / kappa).sqrt()).filter(|peak| *peak > 1.0)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// ln X of the law.
+fn usl_at(n: f64, ln_lambda: f64, sigma: f64, kappa: f64) -> f64 {
+    ln_lambda + n.ln() - cost(n, sigma, kappa).ln()
+}
+
+/// What N clients cost: 1 + σ(N−1) + κN(N−1).
+fn cost(n: f64, sigma: f64, kappa: f64) -> f64 {
+    1.0 + sigma * (n - 1.0) + kappa * n * (n - 1.0)
+}
 
 /// Every law that these points can carry and that is not another in disguise: a USL without coherency is
 /// Amdahl's law, a hinge behind the last number of clients a power law.
-pub fn all(points: &[(f64, f64)]) -> Vec<Fitted> {
+pub fn fitted_laws(points: &[(f64, f64)]) -> Vec<Fitted> {
     let distinct = distinct(points);
     if distinct < 3 {
         return vec![];
     }
-    let mut fits = vec![power(points), usl::amdahl(points)];
+    let mut fits = vec![power(points), fit_amdahl(points)];
     if distinct > 3 {
-        fits.extend(usl::fit(points));
+        fits.extend(fit_usl(points));
         fits.extend(hinge(points));
     }
     fits
@@ -79,3 +186,216 @@ fn line(points: &[(f64, f64)]) -> (f64, f64) {
     let slope = sxy / squares(points.iter().map(|p| p.0));
     (my - slope * mx, slope)
 }
+
+/// From where the search begins: (σ, κ) of machines that scale well, middling and badly. The sum of squares has
+/// more than one valley.
+const STARTS: [(f64, f64); 4] = [(0.01, 1e-4), (0.1, 1e-3), (0.5, 0.01), (0.9, 0.1)];
+/// A κ under which the coherency of a thousand clients is nothing that can be measured.
+const NOTHING: f64 = 1e-9;
+/// Steps after which a search ends wherever it is.
+const MOST_STEPS: usize = 400;
+/// The damping at which a step is too short to change anything.
+const MOST_DAMPING: f64 = 1e16;
+
+/// The least-squares USL with σ, κ ≥ 0. None where κ comes out as nothing.
+pub(super) fn fit_usl(points: &[(f64, f64)]) -> Option<Fitted> {
+    let found = STARTS.iter().map(|(sigma, kappa)| search_usl(points, [*sigma, *kappa], true));
+    // The search cannot end exactly on σ = 0, so that edge is searched by itself.
+    let edge = STARTS.iter().map(|(_, kappa)| search_usl(points, [0.0, *kappa], true));
+    let best = found.chain(edge).min_by(|a, b| a.rss.total_cmp(&b.rss))?;
+    matches!(best.law, Law::Usl { kappa, .. } if kappa > NOTHING).then_some(best)
+}
+
+/// The least-squares Amdahl's law with σ ≥ 0.
+fn fit_amdahl(points: &[(f64, f64)]) -> Fitted {
+    let starts = STARTS.iter().map(|(sigma, _)| search_usl(points, [*sigma, 0.0], false));
+    let linear = search_usl(points, [0.0, 0.0], false);
+    starts.fold(linear, |best, fit| if fit.rss < best.rss { fit } else { best })
+}
+
+fn search_usl(points: &[(f64, f64)], start: [f64; 2], coherent: bool) -> Fitted {
+    let found = minimise(points, Candidate::of(points, start.map(f64::sqrt)));
+    let [sigma, kappa] = found.squares();
+    let lambda = found.ln_lambda.exp();
+    let law = if coherent { Law::Usl { lambda, sigma, kappa } } else { Law::Amdahl { lambda, sigma } };
+    Fitted::of(law, points)
+}
+
+/// A guess at σ and κ, and how well it fits.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    /// √σ and √κ, so that neither σ nor κ can be negative. One that begins at 0 stays there.
+    roots: [f64; 2],
+    /// The best ln λ for these, which is the mean of what they leave of ln X.
+    ln_lambda: f64,
+    /// The sum of the squared residuals of ln X.
+    rss: f64,
+}
+
+impl Candidate {
+    fn of(points: &[(f64, f64)], roots: [f64; 2]) -> Candidate {
+        let [sigma, kappa] = roots.map(|root| root * root);
+        let ln_lambda = mean(points.iter().map(|(n, y)| y - usl_at(*n, 0.0, sigma, kappa)));
+        let mut found = Candidate { roots, ln_lambda, rss: 0.0 };
+        found.rss = points.iter().map(|point| found.residual(*point).powi(2)).sum();
+        found
+    }
+
+    fn squares(&self) -> [f64; 2] {
+        self.roots.map(|root| root * root)
+    }
+
+    fn residual(&self, (n, y): (f64, f64)) -> f64 {
+        let [sigma, kappa] = self.squares();
+        usl_at(n, self.ln_lambda, sigma, kappa) - y
+    }
+
+    /// The derivatives of each residual by √σ and √κ. As ln λ is a mean, the mean of each column is taken out.
+    fn jacobian(&self, points: &[(f64, f64)]) -> Vec<[f64; 2]> {
+        let [sigma, kappa] = self.squares();
+        let derivatives = |n: f64| {
+            let cost = cost(n, sigma, kappa);
+            [-2.0 * self.roots[0] * (n - 1.0) / cost, -2.0 * self.roots[1] * n * (n - 1.0) / cost]
+        };
+        let rows: Vec<[f64; 2]> = points.iter().map(|(n, _)| derivatives(*n)).collect();
+        let means = [0, 1].map(|column| mean(rows.iter().map(|row| row[column])));
+        rows.iter().map(|row| [row[0] - means[0], row[1] - means[1]]).collect()
+    }
+
+    /// The step of Levenberg and Marquardt: the solution of (JᵀJ + damping·diag JᵀJ)·step = −Jᵀr.
+    fn step(&self, points: &[(f64, f64)], damping: f64) -> Option<[f64; 2]> {
+        let (mut a, mut b, mut d, mut gradient) = (0.0, 0.0, 0.0, [0.0; 2]);
+        for (row, point) in self.jacobian(points).iter().zip(points) {
+            let residual = self.residual(*point);
+            a += row[0] * row[0];
+            b += row[0] * row[1];
+            d += row[1] * row[1];
+            gradient = [gradient[0] + row[0] * residual, gradient[1] + row[1] * residual];
+        }
+        // A root at 0 moves nothing: its column is 0, and so is its step.
+        let (a, d) = (a * (1.0 + damping), d * (1.0 + damping));
+        let determinant = a * d - b * b;
+        match (a > 0.0, d > 0.0) {
+            (true, true) if determinant > 0.0 => {
+                let [x, y] = gradient;
+                Some([(b * y - d * x) / determinant, (b * x - a * y) / determinant])
+            }
+            (true, false) => Some([-gradient[0] / a, 0.0]),
+            (false, true) => Some([0.0, -gradient[1] / d]),
+            _ => None,
+        }
+    }
+}
+
+/// The candidate that Levenberg and Marquardt's method reaches from another one (Marquardt 1963, "An Algorithm for
+/// Least-Squares Estimation of Nonlinear Parameters").
+fn minimise(points: &[(f64, f64)], start: Candidate) -> Candidate {
+    let (mut best, mut damping) = (start, 1e-3);
+    for _ in 0..MOST_STEPS {
+        let Some(step) = best.step(points, damping) else { break };
+        let next = Candidate::of(points, [best.roots[0] + step[0], best.roots[1] + step[1]]);
+        if next.rss < best.rss {
+            best = next;
+            damping /= 10.0;
+        } else {
+            damping *= 10.0;
+            if damping > MOST_DAMPING {
+                break;
+            }
+        }
+    }
+    best
+}
+
+/// A law is named the winner only where the next is this much behind it in AICc.
+pub const DECISIVE: f64 = 4.0;
+/// A law whose lack of fit has a smaller p-value does not describe the curve.
+pub const MISFIT: f64 = 0.01;
+/// Printed values have no more than this many digits, so no residual means anything below it.
+const RESOLUTION: f64 = 1e-9;
+
+/// A fitted law and how well it does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fit {
+    /// The law.
+    pub law: Law,
+    /// The sum of squared residuals of ln X.
+    pub rss: f64,
+    /// The share of the variance of ln X that it explains. It proves nothing: a power law reaches 0.92 on data
+    /// that follow another law.
+    pub r_squared: f64,
+    /// AICc = n·ln(RSS/n) + 2k + 2k(k+1)/(n−k−1) (Hurvich and Tsai 1989).
+    pub aicc: f64,
+    /// Whether what it leaves is more than replicates differ among themselves. None without replicates.
+    pub lack: Option<Lack>,
+}
+
+/// Lack of fit against pure error: F = [(RSS − SSPE)/(d − p)] / [SSPE/(n − d)], with d numbers of clients, p
+/// parameters of the curve, n points (Draper and Smith 1998, 2.1).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Lack {
+    /// The statistic.
+    pub f: f64,
+    /// The probability of as much where the law is right.
+    pub p: f64,
+}
+
+/// All laws, the best first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choice {
+    /// The fits by rising AICc.
+    pub fits: Vec<Fit>,
+}
+
+impl Choice {
+    /// Fits every law that the points can carry. None where they carry none.
+    pub fn of(series: &Series) -> Option<Choice> {
+        let points = series.points();
+        let mut fits: Vec<Fit> = fitted_laws(&points).iter().filter_map(|fit| judged(fit, &points)).collect();
+        fits.sort_by(|a, b| a.aicc.total_cmp(&b.aicc));
+        (!fits.is_empty()).then_some(Choice { fits })
+    }
+
+    /// The law that the data choose.
+    pub fn winner(&self) -> Option<&Fit> {
+        let next = self.fits.get(1).map_or(f64::INFINITY, |next| next.aicc);
+        self.fits.first().filter(|first| next - first.aicc >= DECISIVE)
+    }
+
+    /// The laws between which the data do not choose; one where they do.
+    pub fn contenders(&self) -> Vec<&Fit> {
+        let best = self.fits[0].aicc;
+        self.fits.iter().filter(|fit| fit.aicc - best < DECISIVE).collect()
+    }
+}
+
+fn judged(fit: &Fitted, points: &[(f64, f64)]) -> Option<Fit> {
+    let (n, k) = (points.len() as f64, fit.law.parameters() as f64);
+    if n - k - 1.0 <= 0.0 {
+        return None;
+    }
+    let rss = fit.rss.max(n * RESOLUTION * RESOLUTION);
+    let total = squares(points.iter().map(|p| p.1));
+    Some(Fit {
+        law: fit.law,
+        rss: fit.rss,
+        r_squared: if total > 0.0 { 1.0 - fit.rss / total } else { f64::NAN },
+        aicc: n * (rss / n).ln() + 2.0 * k + 2.0 * k * (k + 1.0) / (n - k - 1.0),
+        lack: lack(fit, points),
+    })
+}
+
+fn lack(fit: &Fitted, points: &[(f64, f64)]) -> Option<Lack> {
+    let (n, d, p) = (points.len(), distinct(points), fit.law.shape());
+    // How much replicates differ from their own mean.
+    let pure: f64 = points.chunk_by(|a, b| a.0 == b.0).map(|group| squares(group.iter().map(|p| p.1))).sum();
+    if n <= d || d <= p || pure <= 0.0 {
+        return None;
+    }
+    let (above, below) = ((d - p) as f64, (n - d) as f64);
+    let f = ((fit.rss - pure).max(0.0) / above) / (pure / below);
+    Some(Lack { f, p: FisherSnedecor::new(above, below).ok()?.sf(f) })
+}
+
+#[cfg(test)]
+mod tests;

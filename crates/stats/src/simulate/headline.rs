@@ -4,12 +4,12 @@
 //! which the headline calls typical; where the shapes of the noise differ, a long simulation finds it.
 
 use super::noise::{Noise, SD, measurements};
-use super::{count, lower_limit_of_largest, parallel, state::State, stream, upper_limit};
+use super::{PromiseState, count, lower_limit_of_largest, parallel, stream, upper_limit};
 use crate::average::median;
 use crate::decision::{Answer, MOST_REGRET};
-use crate::regret::{self, Regrets};
+use crate::hodges_lehmann::Walsh;
+use crate::regret::Regrets;
 use crate::table::{LOOKS, cautious_bound};
-use crate::walsh::Walsh;
 use fsarena_core::sample::Direction;
 use fsarena_core::schedule::mix;
 
@@ -111,11 +111,13 @@ impl Wrong {
     }
 
     /// How the promise stands; none where there is none, as for two speeds.
-    pub fn state(&self) -> Option<State> {
+    pub fn state(&self) -> Option<PromiseState> {
         Noise::ALL.contains(&self.noise).then(|| match self.upper() <= MOST_WRONG {
-            true => State::Kept,
-            false if lower_limit_of_largest(self.wrong, self.runs, KINDS) > MOST_WRONG => State::Broken,
-            false => State::Open,
+            true => PromiseState::Kept,
+            false if lower_limit_of_largest(self.wrong, self.runs, KINDS) > MOST_WRONG => {
+                PromiseState::Broken
+            }
+            false => PromiseState::Open,
         })
     }
 }
@@ -198,7 +200,7 @@ fn errs(logs: &[Vec<f64>], cases: &[(f64, f64, Option<usize>)]) -> Vec<bool> {
 fn regrets(logs: &[Vec<f64>], rounds: usize) -> Regrets {
     let values: Vec<Vec<f64>> =
         logs.iter().map(|logs| logs[..rounds].iter().map(|log| log.exp()).collect()).collect();
-    regret::of(&values, &[], Direction::Lower, 1)
+    Regrets::compute(&values, &[], Direction::Lower, 1)
 }
 
 /// The answer where the noise is `spread` times as large, and all but the first variant cost `gap` more.
@@ -242,12 +244,12 @@ impl Answered {
     }
 
     /// How the promise stands; none for noise with spikes or bursts, whose standard deviation is many times the spread.
-    pub fn state(&self) -> Option<State> {
+    pub fn state(&self) -> Option<PromiseState> {
         matches!(self.noise, Noise::Normal | Noise::Exponential).then(|| {
             match self.rate() >= LEAST_ANSWERED {
-                true => State::Kept,
-                false if upper_limit(self.answered, self.runs) < LEAST_ANSWERED => State::Broken,
-                false => State::Open,
+                true => PromiseState::Kept,
+                false if upper_limit(self.answered, self.runs) < LEAST_ANSWERED => PromiseState::Broken,
+                false => PromiseState::Open,
             }
         })
     }
@@ -296,10 +298,10 @@ mod tests {
     fn few_runs_break_no_promise() {
         let wrong = wrong(10, 1);
         assert_eq!(wrong.len(), 7 * 3);
-        assert!(wrong.iter().all(|one| one.state() != Some(State::Broken)), "{wrong:?}");
+        assert!(wrong.iter().all(|one| one.state() != Some(PromiseState::Broken)), "{wrong:?}");
         let answered = answered(20, 1);
         assert_eq!(answered.len(), 2 * 2 * 6);
-        assert!(answered.iter().all(|one| one.state() != Some(State::Broken)), "{answered:?}");
+        assert!(answered.iter().all(|one| one.state() != Some(PromiseState::Broken)), "{answered:?}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The typical ratio covers the ratio of the means only where both variants have noise of the same shape; filesystems do
 //! not. So here each variant has a shape of its own, and the truth is the ratio of the means.
 
-use super::state::State;
+use super::PromiseState;
 use super::{lower_limit, parallel, stream, upper_limit};
 use crate::mean_ratio::{FIRST_ROUND, SharedCosts};
 use crate::table::LOOKS;
@@ -142,17 +142,17 @@ impl MeanCheck {
     }
 
     /// How the promise stands; none where nothing is promised.
-    pub fn state(&self) -> Option<State> {
+    pub fn state(&self) -> Option<PromiseState> {
         let (lower, upper) = self.limits();
         if !self.promised {
             return None;
         }
         Some(if self.printed < LEAST_PRINTED || lower > MOST_MISSES {
-            State::Broken
+            PromiseState::Broken
         } else if upper > MOST_MISSES {
-            State::Open
+            PromiseState::Open
         } else {
-            State::Kept
+            PromiseState::Kept
         })
     }
 }
@@ -225,7 +225,7 @@ mod tests {
     fn few_runs_break_no_promise() {
         let checks = mean_checks(100, 1);
         assert_eq!(checks.len(), 30);
-        assert!(checks.iter().all(|check| check.state() != Some(State::Broken)), "{checks:?}");
+        assert!(checks.iter().all(|check| check.state() != Some(PromiseState::Broken)), "{checks:?}");
         // Stalls that few runs of 20 rounds have seen are not excluded.
         let missed = |shapes: Shapes| checks.iter().find(|check| check.shapes == shapes).unwrap().missed;
         assert!(missed((Shape::Quiet, Shape::Stalls)) > 30 && missed((Shape::Quiet, Shape::Pareto)) > 10);

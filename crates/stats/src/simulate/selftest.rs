@@ -1,14 +1,18 @@
 //! fsarena's self-test: its error rates on simulated data, where the truth is known.
 
-use super::best::{Effects, Search, advice, search};
+use super::PromiseState;
 use super::headline::{self, Answered, Wrong};
-use super::noise::{Noise, Order, differences};
-use super::state::State;
+use super::noise::{Noise, Order, SD, differences};
 use super::{count, lower_limit, parallel, stream, upper_limit};
+use crate::average::median;
+use crate::evalue::Evidence;
+use crate::hodges_lehmann::Walsh;
+use crate::regret::Regrets;
 use crate::sequential::{first_look, found_at};
 use crate::table::{LOOKS, Look, cautious_bound};
-use crate::{average::median, evalue::Evidence, walsh::Walsh};
-use fsarena_core::{exit::ExitCode, schedule::mix};
+use fsarena_core::exit::ExitCode;
+use fsarena_core::sample::Direction;
+use fsarena_core::schedule::mix;
 use rand::Rng;
 
 /// The error that every rule promises.
@@ -198,11 +202,11 @@ pub struct Report {
 impl Report {
     /// Whether everything passed.
     pub fn passed(&self) -> bool {
-        self.states().all(|state| state == State::Kept)
+        self.states().all(|state| state == PromiseState::Kept)
     }
 
     /// How every promise stands.
-    pub fn states(&self) -> impl Iterator<Item = State> {
+    pub fn states(&self) -> impl Iterator<Item = PromiseState> {
         let checks = self.checks.iter().chain([&self.negative]).map(Check::state);
         let headlines = self.wrong.iter().filter_map(Wrong::state);
         checks.chain(headlines).chain(self.answered.iter().filter_map(Answered::state))
@@ -211,14 +215,14 @@ impl Report {
 
 impl Check {
     /// How the promise stands.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> PromiseState {
         let above = lower_limit(self.wrong, self.runs) > self.limit();
         match (self.passed(), self.order) {
-            (true, _) => State::Kept,
-            (false, Order::Random) if above || self.slow() && self.runs >= 100 => State::Broken,
+            (true, _) => PromiseState::Kept,
+            (false, Order::Random) if above || self.slow() && self.runs >= 100 => PromiseState::Broken,
             // Fixed order is to err; that it surely does not is what breaks the promise.
-            (false, Order::Fixed) if self.upper() <= self.limit() => State::Broken,
-            (false, _) => State::Open,
+            (false, Order::Fixed) if self.upper() <= self.limit() => PromiseState::Broken,
+            (false, _) => PromiseState::Open,
         }
     }
 }
@@ -227,8 +231,8 @@ impl Report {
     /// Broken is refuted, too few runs leave it inconclusive.
     pub fn exit_code(&self) -> ExitCode {
         match self.states().max() {
-            Some(State::Broken) => ExitCode::Refuted,
-            Some(State::Open) => ExitCode::Inconclusive,
+            Some(PromiseState::Broken) => ExitCode::Refuted,
+            Some(PromiseState::Open) => ExitCode::Inconclusive,
             _ => ExitCode::Done,
         }
     }
@@ -274,6 +278,127 @@ fn best(effects: Effects, noise: Noise, runs: Vec<(Search, f64)>) -> Check {
     }
 }
 
+/// The noise of a measurement.
+const NOISE: f64 = 0.03;
+/// The regret at which a run ends.
+const WITHIN: f64 = 0.01;
+
+/// The costs of eight variants, over the cheapest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effects {
+    /// 0, 1, … 7%.
+    Spread,
+    /// 0, 1 and six of 15%.
+    Two,
+    /// All cost the same.
+    Equal,
+}
+
+impl Effects {
+    /// All of them.
+    pub const ALL: [Effects; 3] = [Effects::Spread, Effects::Two, Effects::Equal];
+
+    /// What people read.
+    pub fn name(self) -> &'static str {
+        match self {
+            Effects::Spread => "0, 1, … 7%",
+            Effects::Two => "0, 1, 15, 15, … %",
+            Effects::Equal => "equal",
+        }
+    }
+
+    /// The most that the median time may be, as a share of that of running every variant in every round.
+    pub fn time_limit(self) -> f64 {
+        if self == Effects::Equal { 1.05 } else { 0.65 }
+    }
+
+    fn truth(self, variant: usize) -> f64 {
+        let percent = match (self, variant) {
+            (Effects::Spread, _) | (Effects::Two, 0 | 1) => variant,
+            (Effects::Two, _) => 15,
+            (Effects::Equal, _) => 0,
+        };
+        (percent as f64 / 100.0).ln_1p()
+    }
+}
+
+/// Runs to its end, at the last look at the latest. Also the time if variants had not left.
+pub fn search(effects: Effects, noise: Noise, rng: &mut impl Rng) -> (Search, f64) {
+    let truth: Vec<f64> = (0..8).map(|variant| effects.truth(variant)).collect();
+    let all = measured(&truth, noise, rng);
+    // With all variants in all rounds: the same rule, and only its time counts.
+    let of_all = run(&all, &truth, false, 1).time;
+    (run(&all, &truth, true, 1), of_all)
+}
+
+/// Four filesystems 0, 1, 3 and 8% apart, then the survivors with options that gain 2%, nothing, or cost 1% or 5%: whether
+/// either of the two runs, which share the error, is wrong.
+pub fn advice(noise: Noise, rng: &mut impl Rng) -> bool {
+    let filesystems = [0.0f64, 0.01, 0.03, 0.08].map(f64::ln_1p);
+    let first = run(&measured(&filesystems, noise, rng), &filesystems, true, 2);
+    let options = [0.0f64, -0.02, 0.01, 0.05].map(f64::ln_1p);
+    let of_survivor = |fs: &usize| options.map(|option| filesystems[*fs] + option);
+    let truth: Vec<f64> = first.possible.iter().flat_map(of_survivor).collect();
+    let second = run(&measured(&truth, noise, rng), &truth, true, 2);
+    first.wrong || second.wrong
+}
+
+/// The costs of each variant in each round, from ln(cost).
+fn measured(truth: &[f64], noise: Noise, rng: &mut impl Rng) -> Vec<Vec<f64>> {
+    // A difference is of two measurements.
+    let scale = NOISE / SD / std::f64::consts::SQRT_2;
+    let mut series = |truth: &f64| -> Vec<f64> {
+        let d = differences(noise, Order::Random, LOOKS[LOOKS.len() - 1].n, rng);
+        d.iter().map(|d| (truth + scale * d).exp()).collect()
+    };
+    truth.iter().map(&mut series).collect()
+}
+
+/// A simulated run.
+pub struct Search {
+    /// The time of all its cells, in cells of the cheapest variant.
+    pub time: f64,
+    /// Whether at some look the best left, or a variant's regret was below the truth.
+    pub wrong: bool,
+    /// The variants that can still be the best.
+    possible: Vec<usize>,
+}
+
+fn run(all: &[Vec<f64>], truth: &[f64], leave: bool, split: usize) -> Search {
+    let least = truth.iter().copied().fold(f64::INFINITY, f64::min);
+    let mut seen = vec![vec![]; all.len()];
+    let (mut begun, mut left) = (0, vec![false; all.len()]);
+    let mut ended = Search { time: 0.0, wrong: false, possible: (0..all.len()).collect() };
+    for look in LOOKS {
+        for variant in 0..all.len() {
+            let rounds = &all[variant][begun..look.n];
+            if left[variant] {
+                seen[variant].resize(look.n, f64::NAN);
+            } else {
+                seen[variant].extend(rounds);
+                ended.time += rounds.len() as f64 * truth[variant].exp();
+            }
+        }
+        begun = look.n;
+        let regrets = Regrets::compute(&seen, &[], Direction::Lower, split);
+        if regrets.provisional {
+            continue;
+        }
+        let too_low =
+            |variant: usize| regrets.of(variant).is_some_and(|bound| bound < truth[variant] - least);
+        // Where several are the best, it is missed with the last of them.
+        let best_lost = (0..all.len()).all(|variant| truth[variant] > least || regrets.is_dominated(variant));
+        ended.wrong |= best_lost || (0..all.len()).any(too_low);
+        left = (0..all.len()).map(|variant| leave && regrets.is_dominated(variant)).collect();
+        ended.possible = (0..all.len()).filter(|variant| !regrets.is_dominated(*variant)).collect();
+        let choice = regrets.choose(&ended.possible).and_then(|choice| regrets.of(choice));
+        if choice.is_some_and(|regret| regret <= WITHIN.ln_1p()) {
+            break;
+        }
+    }
+    ended
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -310,7 +435,7 @@ mod tests {
         let of = |wrong, runs| check(Order::Random, wrong, runs).state();
         assert_eq!(
             [of(1_000, 20_000), of(1_400, 20_000), of(5, 100)],
-            [State::Kept, State::Broken, State::Open]
+            [PromiseState::Kept, PromiseState::Broken, PromiseState::Open]
         );
         let negative = check(Order::Fixed, 80, 100);
         let report = |checks: Vec<Check>| Report { checks, negative, wrong: vec![], answered: vec![] };
@@ -322,7 +447,7 @@ mod tests {
 
     #[test]
     fn a_negative_test_that_does_not_err_is_broken() {
-        assert_eq!(check(Order::Fixed, 80, 100).state(), State::Kept);
-        assert_eq!(check(Order::Fixed, 900, 20_000).state(), State::Broken);
+        assert_eq!(check(Order::Fixed, 80, 100).state(), PromiseState::Kept);
+        assert_eq!(check(Order::Fixed, 900, 20_000).state(), PromiseState::Broken);
     }
 }

@@ -2,14 +2,13 @@
 
 use fsarena_core::cell::{TaskId, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::event::{Note, NoteKind, Outcome};
+use fsarena_core::observations::{Grid, InvalidReason, MetricSeries, invalid_figures, reading_totals};
 use fsarena_core::plan::{Backing, DevicePlan, IdlePlan, Plan, StopPlan};
 use fsarena_core::record::{CellRecord, RunRecord, RunStatus, SampleTable};
 use fsarena_core::sample::{Direction, Fold, MetricSpec, Over, Unit};
 use fsarena_core::setting::{Settings, Value};
 use fsarena_core::{host::Host, scale::Scale, series::SeriesTable};
-use fsarena_stats::trust::{Doubt, doubts};
-use fsarena_stats::{analyse::analyse, grid};
-use std::collections::BTreeSet;
+use fsarena_stats::analyse::{Analysis, analyse, medians};
 
 const ROUNDS: u32 = 8;
 /// Elapsed seconds of "untar", "tar" and "mkfs" in round b for variant a.
@@ -110,13 +109,17 @@ fn record() -> RunRecord {
     }
 }
 
+fn analysed(record: &RunRecord, metric: &str) -> Analysis {
+    analyse(MetricSeries::of(record, metric).unwrap())
+}
+
 fn near(found: f64, expected: f64) {
     assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{found} is not {expected}");
 }
 
 #[test]
 fn tasks_totals_and_winners() {
-    let analysis = analyse(&record(), "elapsed").unwrap();
+    let analysis = analysed(&record(), "elapsed");
     assert!(!analysis.provisional());
     assert_eq!(analysis.grid.rounds, (0..8).collect::<Vec<_>>());
     let untar = &analysis.tasks[1].comparison;
@@ -141,7 +144,7 @@ fn tasks_totals_and_winners() {
 
 #[test]
 fn the_geometric_mean_needs_every_task() {
-    let analysis = analyse(&record(), "elapsed").unwrap();
+    let analysis = analysed(&record(), "elapsed");
     let overall = analysis.overall.unwrap();
     assert_eq!(overall.tasks, 2);
     let total = overall.total.as_ref().unwrap();
@@ -162,7 +165,7 @@ fn the_geometric_mean_needs_every_task() {
 fn a_dropped_round_is_out_and_its_effect_is_told() {
     let mut record = record();
     record.notes.push((Some(3), Note::new(NoteKind::Dropped, "throttled")));
-    let analysis = analyse(&record, "elapsed").unwrap();
+    let analysis = analysed(&record, "elapsed");
     assert_eq!((analysis.grid.rounds.len(), analysis.dropped.as_slice()), (7, &[3][..]));
     // Seven rounds decide nothing; with the dropped one there would be a verdict.
     assert!(analysis.provisional());
@@ -176,7 +179,7 @@ fn warm_up_rounds_are_neither_compared_nor_dropped() {
     let mut record = record();
     record.plan.stop.warmup = 2;
     record.notes.push((Some(1), Note::new(NoteKind::Dropped, "throttled")));
-    let analysis = analyse(&record, "elapsed").unwrap();
+    let analysis = analysed(&record, "elapsed");
     assert_eq!((analysis.grid.rounds.as_slice(), analysis.dropped.len()), (&[2, 3, 4, 5, 6, 7][..], 0));
     assert!(analysis.overall.unwrap().without_drops.is_none());
 }
@@ -192,7 +195,7 @@ fn repeats_in_one_round_count_once() {
         let value = record.samples.values[0][row];
         record.samples.values[0].push(3.0 * value);
     }
-    let analysis = analyse(&record, "elapsed").unwrap();
+    let analysis = analysed(&record, "elapsed");
     // The mean of 1 and 3 times the value; as many rounds as before.
     near(analysis.tasks[1].comparison.variants[0].median.unwrap(), 18.0);
     assert_eq!(analysis.tasks[1].comparison.variants[1].ratio.unwrap().rounds, 8);
@@ -200,14 +203,14 @@ fn repeats_in_one_round_count_once() {
 
 #[test]
 fn metrics_without_data_and_unknown_ones() {
-    let analysis = analyse(&record(), "user").unwrap();
+    let analysis = analysed(&record(), "user");
     assert!(analysis.tasks.is_empty() && analysis.overall.is_none() && analysis.provisional());
-    let error = analyse(&record(), "speed").unwrap_err().to_string();
+    let error = MetricSeries::of(&record(), "speed").unwrap_err().to_string();
     assert_eq!(error, "Unknown metric `speed` in run r1. List them: fsarena list metrics");
 }
 
 #[test]
-fn by_round_is_the_grid_in_another_order() {
+fn totals_of_readings_are_those_of_the_grid() {
     let mut record = record();
     // "untar" once more in the first round of ext4: one observation, the mean of both.
     let samples = &mut record.samples;
@@ -215,23 +218,27 @@ fn by_round_is_the_grid_in_another_order() {
     samples.task.push(1);
     samples.started_at.push(0.0);
     samples.values[0].push(4e9);
-    let (left_out, rows) = (BTreeSet::from([3]), &record.samples.values[0]);
-    let grid = grid::grid(&record, rows, &left_out);
-    let variants = grid::by_round(&record, rows, &left_out);
-    assert_eq!((grid.rounds.len(), variants[0][1]), (7, 3e9));
-    let tasks = record.tasks.len();
-    for (task, of_task) in grid.values.iter().enumerate() {
-        for (variant, values) in of_task.iter().enumerate() {
-            let other: Vec<f64> = (0..7).map(|column| variants[variant][column * tasks + task]).collect();
-            // NaN is not equal to itself.
-            assert_eq!(format!("{values:?}"), format!("{other:?}"), "task {task}, variant {variant}");
-        }
-    }
+    record.notes.push((Some(3), Note::new(NoteKind::Dropped, "throttled")));
+    let grid = Grid::of(&record, "elapsed_ns").unwrap();
+    assert_eq!((grid.rounds.len(), grid.values[1][0][0]), (7, 3e9));
+    let totals = reading_totals(&record, &["elapsed_ns", "elapsed", "user"]);
+    assert_eq!(totals.iter().map(|total| total.id).collect::<Vec<_>>(), ["elapsed_ns", "elapsed"]);
+    let mut of_grid = grid.totals(&grid.comparable_tasks()).unwrap();
+    of_grid.iter_mut().for_each(|rounds| rounds.retain(|total| !total.is_nan()));
+    assert_eq!(totals[0].values, of_grid);
+    near(totals[1].values[0][0], 7.0);
+}
+
+#[test]
+fn medians_need_no_comparison() {
+    let medians = medians(&Grid::of(&record(), "elapsed").unwrap());
+    assert_eq!(medians.iter().map(|task| task.task.id.name.as_str()).collect::<Vec<_>>(), ["untar", "tar"]);
+    near(medians[0].variants[0].unwrap(), 9.0);
 }
 
 /// Where "untar" asks for direct I/O and the page cache serves btrfs, "tar" alone ranks, for every variant.
 #[test]
-fn a_task_that_a_doubts_under_direct_io_ranks_no_variant() {
+fn a_task_that_the_page_cache_served_ranks_no_variant() {
     let mut record = record();
     let direct = |direct| WorkloadPlan {
         name: record.cells[0].workload.clone(),
@@ -249,12 +256,12 @@ fn a_task_that_a_doubts_under_direct_io_ranks_no_variant() {
     record.samples.values.extend([vec![100.0; rows], device]);
 
     record.plan.workloads = vec![no];
-    assert_eq!(analyse(&record, "elapsed").unwrap().overall.unwrap().tasks, 2);
+    assert_eq!(analysed(&record, "elapsed").overall.unwrap().tasks, 2);
     record.plan.workloads = vec![yes];
-    assert_eq!(doubts(&record, "elapsed"), [((1, 2), Doubt::Cache)].into());
-    let analysis = analyse(&record, "elapsed").unwrap();
+    assert_eq!(invalid_figures(&record, "elapsed"), [((1, 2), InvalidReason::Cache)].into());
+    let analysis = analysed(&record, "elapsed");
     assert_eq!(analysis.overall.as_ref().unwrap().tasks, 1);
     let untar = analysis.tasks().next().unwrap();
-    assert!(untar.set_aside == Some(Doubt::Cache) && untar.comparison.order.is_empty());
+    assert!(untar.excluded == Some(InvalidReason::Cache) && untar.comparison.order.is_empty());
     assert!(untar.comparison.variants.iter().all(|variant| variant.median.is_some()), "shown all the same");
 }

@@ -1,8 +1,8 @@
 //! Each rule on matrices made by hand, where what is planted is known; and on clean ones.
 
 use fsarena_stats::matrix::cells::{Matrix, Row};
+use fsarena_stats::matrix::finding::Rule;
 use fsarena_stats::matrix::finding::{Finding, Standing, confirm, rerun};
-use fsarena_stats::matrix::rule::Rule;
 use fsarena_stats::matrix::{Analysis, analyse};
 use std::collections::BTreeSet;
 

@@ -2,7 +2,7 @@
 
 use fsarena_stats::matrix::cells::{Matrix, Row};
 use fsarena_stats::matrix::finding::{Finding, Standing};
-use fsarena_stats::{matrix::analyse, matrix::rule::Rule};
+use fsarena_stats::{matrix::analyse, matrix::finding::Rule};
 use std::collections::BTreeSet;
 
 /// The device's throughput as its author states it, in bytes a second.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::read;
 use crate::testing::{begin_cell, cells, command, host, plan, run_cell, sample, writer};
-use fsarena_core::event::{Cause, Note, NoteKind, VariantExit};
+use fsarena_core::event::{Cause, Note, NoteKind, SpentOn, VariantExit};
 use fsarena_core::{metric::TIMER, state::RunState};
 
 fn inside(id: &CellId, what: CellEvent) -> Event {
@@ -47,9 +47,9 @@ fn every_event_comes_back() {
         inside(&id, CellEvent::Command(CommandRecord { times: 3, ..command("touch") })),
         inside(&id, CellEvent::Sample(sample("untar", 1.5e9))),
         inside(&id, CellEvent::Note(note.clone())),
-        inside(&id, CellEvent::Spent { what: "timed".into(), ns: 5 }),
-        inside(&id, CellEvent::Spent { what: "idle".into(), ns: 7 }),
-        inside(&id, CellEvent::Spent { what: "timed".into(), ns: 6 }),
+        inside(&id, CellEvent::Spent { what: SpentOn::Timed, ns: 5 }),
+        inside(&id, CellEvent::Spent { what: SpentOn::Idle, ns: 7 }),
+        inside(&id, CellEvent::Spent { what: SpentOn::Timed, ns: 6 }),
         Event::CellFinished { cell: id.clone(), outcome: Outcome::Done },
         Event::RoundFinished { round: 0 },
         Event::RunFinished { why: "all rounds done".into(), complete: true },
@@ -75,8 +75,8 @@ fn every_event_comes_back() {
     assert_eq!(record.variants[stored.variant], cell.variant);
     assert_eq!((stored.workload.as_str(), &stored.outcome, stored.host), ("tasks", &Outcome::Done, 0));
     assert!(stored.started_at > 1.7e9);
-    assert_eq!(stored.spent[0].0, "total");
-    assert_eq!(stored.spent[1..], [("timed".into(), 11), ("idle".into(), 7)]);
+    assert_eq!(stored.spent[0].0, SpentOn::Total);
+    assert_eq!(stored.spent[1..], [(SpentOn::Timed, 11), (SpentOn::Idle, 7)]);
     assert_eq!(
         (record.samples.cell, record.samples.task, record.samples.started_at),
         (vec![0], vec![0], vec![1e9])

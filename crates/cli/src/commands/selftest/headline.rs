@@ -3,8 +3,9 @@
 use crate::failure::Failure;
 use crate::{flags::ListFormat, output};
 use fsarena_core::{number::percent, row::Row};
+use fsarena_stats::simulate::PromiseState;
 use fsarena_stats::simulate::headline::{Answered, Wrong};
-use fsarena_stats::simulate::{selftest::Report, state::State};
+use fsarena_stats::simulate::selftest::Report;
 use serde_json::{Value, json};
 
 /// Prints both tables.
@@ -17,8 +18,8 @@ pub fn print(report: &Report) -> Result<(), Failure> {
 }
 
 /// How a promise stands; without one, that none is made.
-fn promised(state: Option<State>) -> &'static str {
-    state.map_or("no promise", State::name)
+fn promised(state: Option<PromiseState>) -> &'static str {
+    state.map_or("no promise", PromiseState::name)
 }
 
 /// The kind of run that errs most, of one noise and spread.

@@ -8,6 +8,7 @@ use crate::flags::{ListFormat, time};
 use crate::output;
 use crate::running::{handle_signals, run_unstored};
 use crate::terminal::progress::Progress;
+use fsarena_core::observations::claim_series;
 use fsarena_core::{exit::ExitCode, factor, metric::reading, record::RunRecord};
 use fsarena_core::{number::signed, row::Row};
 use fsarena_report::repeats::{PROMISED, Spread, by_filesystem, words};
@@ -94,7 +95,7 @@ pub fn quoted(record: &RunRecord) -> Option<String> {
 }
 
 fn judge_idle(record: &RunRecord, further: Duration, format: ListFormat) -> Outcome {
-    let judged = judge_all(record, &record.plan.claims);
+    let judged = judge_all(claim_series(record, &record.plan.claims));
     let lines: Vec<Line> = judged.iter().map(|one| Line::of(record, one)).collect();
     output::rows(&lines, format)?;
     if format == ListFormat::Term {

@@ -1,5 +1,6 @@
 //! The lines that stay on the screen, no wider than 80 columns where they are tables.
 
+use fsarena_core::claim::ClaimOutcome;
 use fsarena_core::event::{Event, NoteKind};
 use fsarena_core::plan::{MOST_ROUNDS, StopPlan};
 use fsarena_report::live::{ClaimView, RunView, VariantRow};
@@ -152,9 +153,9 @@ pub fn variant(row: &VariantRow) -> String {
 
 /// `  open −1.2% [−2.9%, +0.4%]  12 rounds █▄▂▁  untar.elapsed: xfs < ext4`: a long claim loses its middle.
 pub fn claim(ClaimView { standing, known, narrowing }: &ClaimView) -> String {
-    let mark = match standing.outcome.as_str() {
-        "inconclusive" => "open",
-        outcome => outcome,
+    let mark = match standing.outcome {
+        ClaimOutcome::Inconclusive => "open",
+        outcome => outcome.name(),
     };
     let rounds = if standing.rounds == 1 { "1 round".into() } else { format!("{} rounds", standing.rounds) };
     let gap = if narrowing.is_empty() { "" } else { " " };
@@ -180,8 +181,8 @@ mod tests {
     use fsarena_core::{event::ClaimStatus, state::ClaimState};
 
     fn line(claim: &str, outcome: &str, effect: Option<(f64, f64, f64)>, widths: &[f64]) -> String {
-        let open = outcome == "inconclusive";
-        let (claim, outcome) = (claim.into(), outcome.into());
+        let outcome = ClaimOutcome::ALL.into_iter().find(|known| known.name() == outcome).unwrap();
+        let (claim, open) = (claim.into(), outcome == ClaimOutcome::Inconclusive);
         let standing = ClaimStatus { claim, outcome, open, rounds: 12, provisional: false, effect };
         super::claim(&ClaimView::of(&ClaimState { standing, widths: widths.to_vec() }))
     }

@@ -4,10 +4,12 @@
 use crate::number::{percent, plural};
 use crate::sections::decision::{Decision, comparative, cost, gain, of_what};
 use crate::words::{either, few_of, is_time, listed, listed_up_to};
+use fsarena_core::observations::{combine_tasks, references};
 use fsarena_core::{record::MetricSpec, sample::Direction};
-use fsarena_stats::regret::{self, Cost};
+use fsarena_stats::decision::Answer;
+use fsarena_stats::mean_ratio::MeanRatio;
+use fsarena_stats::regret::{Cost, Regrets};
 use fsarena_stats::slow_rounds::slow_rounds;
-use fsarena_stats::{analyse::combine_tasks, decision::Answer, grid::references, mean_ratio::MeanRatio};
 use serde_json::{Value, json};
 
 /// The most variants that the headline describes.
@@ -324,7 +326,7 @@ impl Decision<'_> {
         }
         let split = record.plan.error_split();
         let regrets =
-            regret::of(&values, &references(record), metric.direction, split).among(&self.candidates);
+            Regrets::compute(&values, &references(record), metric.direction, split).among(&self.candidates);
         if regrets.provisional {
             return None;
         }

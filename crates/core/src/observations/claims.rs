@@ -1,0 +1,228 @@
+//! The values that claims compare, by round.
+
+use super::{Grid, VariantValues, dropped, has_data, invalid_reason, left_out, warmup};
+use crate::claim::{Claim, Extreme, Pair, Quantity, Relation, Right};
+use crate::event::Outcome;
+use crate::metric::reading;
+use crate::names::unknown;
+use crate::plan::{TOTAL, WHOLES};
+use crate::record::RunRecord;
+use crate::sample::{Direction, MetricSpec};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A claim with the values that it compares.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClaimSeries {
+    /// The claim.
+    pub claim: Claim,
+    /// The difference that matters in this run, as a fraction, for claims that name none.
+    pub margin: f64,
+    /// The variants that the claim names, as far as the run has them.
+    pub variants: Vec<usize>,
+    /// The values, without warm-up rounds and dropped rounds; or why there are none, in a sentence for people.
+    pub series: Result<ComparedSeries, String>,
+    /// The same with the dropped rounds; None if no round was dropped.
+    pub with_dropped: Option<Result<ComparedSeries, String>>,
+}
+
+/// The values that a claim compares, by round; NaN in a round that lacks the variant.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ComparedSeries {
+    /// The two sides of a claim about a pair.
+    Pair {
+        /// The relation that the claim states.
+        relation: Pair,
+        /// The variant on the left.
+        variant: usize,
+        /// Its values.
+        left: Vec<f64>,
+        /// The variant on the right, with its values. Of two quantities of one variant it is that variant without a name.
+        right: Rival,
+    },
+    /// A variant and all its rivals.
+    Extreme {
+        /// The relation that the claim states.
+        relation: Extreme,
+        /// The variant.
+        variant: usize,
+        /// Its values.
+        own: Vec<f64>,
+        /// The variants that it competes with.
+        rivals: Vec<Rival>,
+        /// Which way is better.
+        direction: Direction,
+    },
+}
+
+/// A variant that another one is compared with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rival {
+    /// The variant and its name; None for another quantity of the same variant.
+    pub variant: Option<(usize, String)>,
+    /// Its values.
+    pub values: Vec<f64>,
+}
+
+/// The values of claims on a run, one claim after the other. Any stored run has values for any claim.
+pub fn claim_series<'a>(
+    record: &'a RunRecord,
+    claims: &'a [Claim],
+) -> impl Iterator<Item = ClaimSeries> + 'a {
+    let candidates = record.variants.iter().filter(|variant| !variant.is_bare_device());
+    claim_series_among(record, claims, candidates.map(|variant| variant.name.as_str()).collect())
+}
+
+/// The same as [`claim_series`], where claims about all variants are about these only.
+pub fn claim_series_among<'a>(
+    record: &'a RunRecord,
+    claims: &'a [Claim],
+    among: Vec<&'a str>,
+) -> impl Iterator<Item = ClaimSeries> + 'a {
+    let mut without = SeriesReader::new(record, among.clone(), left_out(record));
+    let mut with_dropped =
+        (!dropped(record).is_empty()).then(|| SeriesReader::new(record, among, warmup(record)));
+    claims.iter().map(move |claim| ClaimSeries {
+        claim: claim.clone(),
+        margin: record.plan.stop.margin(),
+        variants: claim.variants().into_iter().filter_map(|name| record.variant(name)).collect(),
+        series: without.series(claim),
+        with_dropped: with_dropped.as_mut().map(|reader| reader.series(claim)),
+    })
+}
+
+/// Metrics that tell how a figure was measured: claims about them hold for any figure.
+const WITNESSES: [&str; 4] = ["device_share", reading::CLIENT, reading::STEADY, reading::VERIFIED];
+
+/// Finds the values of claims. A metric is derived once, however many claims are about it.
+struct SeriesReader<'a> {
+    record: &'a RunRecord,
+    among: Vec<&'a str>,
+    leave_out: BTreeSet<u32>,
+    grids: BTreeMap<String, Grid>,
+}
+
+impl<'a> SeriesReader<'a> {
+    fn new(record: &'a RunRecord, among: Vec<&'a str>, leave_out: BTreeSet<u32>) -> SeriesReader<'a> {
+        SeriesReader { record, among, leave_out, grids: BTreeMap::new() }
+    }
+
+    fn series(&mut self, claim: &Claim) -> Result<ComparedSeries, String> {
+        match &claim.relation {
+            Relation::Pair(pair) => self.pair(&claim.subject, pair),
+            Relation::Extreme(extreme) => self.extreme(&claim.subject, extreme),
+        }
+    }
+
+    fn pair(&mut self, subject: &Quantity, pair: &Pair) -> Result<ComparedSeries, String> {
+        let variant = self.variant(&pair.left)?;
+        let (_, mut values) = self.values(subject)?;
+        let right = match &pair.right {
+            Right::Variant(name) => {
+                let right = self.variant(name)?;
+                Rival { variant: Some((right, name.clone())), values: values[right].clone() }
+            }
+            Right::Quantity(other) => {
+                let beside = self.values(&other.beside(subject)).or_else(|_| self.values(other));
+                let values = beside?.1.into_iter().nth(variant).unwrap_or_default();
+                Rival { variant: None, values }
+            }
+        };
+        Ok(ComparedSeries::Pair { relation: pair.clone(), variant, left: values.swap_remove(variant), right })
+    }
+
+    fn extreme(&mut self, subject: &Quantity, extreme: &Extreme) -> Result<ComparedSeries, String> {
+        let variant = self.variant(&extreme.variant)?;
+        let (metric, mut values) = self.values(subject)?;
+        if metric.direction == Direction::Neutral {
+            return Err(format!("neither more nor less of {} is better", metric.id));
+        }
+        let mut rivals = vec![];
+        for rival in (0..self.record.variants.len()).filter(|rival| *rival != variant) {
+            if self.competes(rival) {
+                let name = self.record.name(rival).to_string();
+                rivals.push(Rival { variant: Some((rival, name)), values: values[rival].clone() });
+            }
+        }
+        let own = values.swap_remove(variant);
+        Ok(ComparedSeries::Extreme {
+            relation: extreme.clone(),
+            variant,
+            own,
+            rivals,
+            direction: metric.direction,
+        })
+    }
+
+    fn variant(&self, name: &str) -> Result<usize, String> {
+        self.record.variant(name).ok_or_else(|| unknown("variant", name, self.record.names()).into())
+    }
+
+    /// Whether a variant is a rival. One that failed left the run: without its samples no variant can be better or worse than
+    /// it.
+    fn competes(&self, variant: usize) -> bool {
+        let failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed { .. });
+        self.among.contains(&self.record.name(variant))
+            && !self.record.cells.iter().any(|cell| cell.variant == variant && failed(&cell.outcome))
+    }
+
+    /// The metric of a quantity and its values by variant and round, or why there are none.
+    fn values(&mut self, quantity: &Quantity) -> Result<(MetricSpec, VariantValues), String> {
+        let record = self.record;
+        let grid = self.grid(&quantity.metric)?;
+        let metric = grid.metric.clone();
+        if let Some(whole) = quantity.task.as_deref().filter(|task| WHOLES.contains(task)) {
+            let tasks = Quantity { task: None, ..quantity.clone() };
+            let mut fitting = grid.comparable_tasks();
+            fitting.retain(|task| tasks.fits(&record.tasks[*task].id));
+            if fitting.is_empty() {
+                return Err(no_task(&metric.id));
+            }
+            if whole != TOTAL {
+                return Ok((metric, grid.geometric_means(&fitting)));
+            }
+            let id = &metric.id;
+            let totals = grid.totals(&fitting).ok_or_else(|| {
+                format!("{id} cannot be summed over tasks; claim the geometric mean: geomean.{id}")
+            })?;
+            return Ok((metric, totals));
+        }
+        let fits = |task: &usize| quantity.fits(&record.tasks[*task].id) && has_data(&grid.values[*task]);
+        let fitting: Vec<usize> = (0..record.tasks.len()).filter(fits).collect();
+        match fitting[..] {
+            [task] if grid.excluded.contains_key(&task) && !WITNESSES.contains(&metric.id.as_str()) => {
+                let why = invalid_reason(record, &metric.id, task);
+                let why = why.unwrap_or_else(|| record.tasks[task].id.to_string());
+                Err(format!("no verdict rests on this figure: {why}"))
+            }
+            [task] => Ok((metric, grid.values[task].clone())),
+            [] if quantity.task.is_none() => Err(no_task(&metric.id)),
+            [] => Err(self.no_value(quantity)),
+            _ => {
+                let names: Vec<String> =
+                    fitting.iter().map(|task| record.tasks[*task].id.to_string()).collect();
+                Err(format!("several tasks have {}; name one of {}", metric.id, names.join(", ")))
+            }
+        }
+    }
+
+    fn no_value(&self, quantity: &Quantity) -> String {
+        let tasks = || self.record.tasks.iter().map(|task| task.id.name.as_str()).chain(WHOLES);
+        match quantity.task.as_deref().filter(|name| !tasks().any(|task| task == *name)) {
+            Some(name) => unknown("task", name, tasks()).into(),
+            None => format!("the run has no value of {quantity}"),
+        }
+    }
+
+    fn grid(&mut self, metric: &str) -> Result<&Grid, String> {
+        if !self.grids.contains_key(metric) {
+            let unknown = || unknown("metric", metric, self.record.metric_ids()).list("fsarena list metrics");
+            let found = Grid::without(self.record, metric, &self.leave_out).ok_or_else(unknown)?;
+            self.grids.insert(metric.to_string(), found);
+        }
+        Ok(&self.grids[metric])
+    }
+}
+
+fn no_task(metric: &str) -> String {
+    format!("no task of the run has a value of {metric}")
+}

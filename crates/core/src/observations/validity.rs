@@ -1,0 +1,262 @@
+//! Figures that did not measure what their task claims.
+//!
+//! A percentile of latency is one of them if it had too few requests: beyond the quantile q of n requests lie n·(1 − q), and
+//! with fewer than ten of them one request moves the percentile.
+
+use super::{VariantValues, has_data, left_out, values_by_task};
+use crate::average::median;
+use crate::metric::{CLIENT_BOUND, DataPath, reading};
+use crate::record::{MetricSpec, RunRecord};
+use crate::{cell::Variant, matrix::work_of, setting::Value};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Why a figure of one task and variant may not rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum InvalidReason {
+    /// The page cache served direct I/O.
+    Cache,
+    /// The load generator took more than a tenth of an operation.
+    ClientBound,
+    /// Blocks were to be verified, and none was.
+    Unverified,
+    /// It had too few requests for the percentile.
+    FewRequests,
+}
+
+impl InvalidReason {
+    /// Every reason.
+    pub const ALL: [InvalidReason; 4] = [
+        InvalidReason::Cache,
+        InvalidReason::ClientBound,
+        InvalidReason::Unverified,
+        InvalidReason::FewRequests,
+    ];
+
+    /// What the variant did; follows the names of the variant and the task.
+    pub fn words(self) -> &'static str {
+        match self {
+            InvalidReason::Cache => "served direct I/O from the page cache",
+            InvalidReason::ClientBound => "was bound by the load generator",
+            InvalidReason::Unverified => "verified no block, although the plan asks for that",
+            InvalidReason::FewRequests => "had too few requests a round for the percentile",
+        }
+    }
+}
+
+/// Why a task ranks no variant: `btrfs at rndrd[bs=512,threads=1] served direct I/O from the page cache`.
+pub fn invalid_reason(record: &RunRecord, metric: &str, task: usize) -> Option<String> {
+    let figures = invalid_figures(record, metric);
+    let of_task = figures
+        .iter()
+        .filter(|((of, variant), _)| *of == task && !record.variants[*variant].is_bare_device());
+    let ((_, first), reason) = of_task.min_by_key(|(at, _)| **at)?;
+    let (mut variant, mut words) = (*first, reason.words().to_string());
+    if let (InvalidReason::FewRequests, Some(percentile)) = (reason, Percentile::of_metric(metric)) {
+        // The rarest requests determine how long is long enough for all.
+        let of_task = short_figures(record, &percentile).into_iter().filter(|figure| figure.task == task);
+        if let Some(least) = of_task.min_by(|a, b| a.requests.total_cmp(&b.requests)) {
+            (variant, words) = (least.variant, least.words(&percentile));
+        }
+    }
+    Some(format!("{} at {} {words}", record.name(variant), record.tasks[task].id))
+}
+
+/// The figures of a metric that may not rank, by task and variant, each with the first reason.
+pub fn invalid_figures(record: &RunRecord, metric: &str) -> BTreeMap<(usize, usize), InvalidReason> {
+    let mut found = BTreeMap::new();
+    // First, because its remedy, a longer load, helps other figures too.
+    if let Some(percentile) = Percentile::of_metric(metric) {
+        for figure in short_figures(record, &percentile) {
+            found.insert((figure.task, figure.variant), InvalidReason::FewRequests);
+        }
+    }
+    for (task, variant, rounds) in known_figures(record, "device_share") {
+        let cached = median(&rounds).map(DataPath::of) == Some(DataPath::Cache);
+        if cached && has_setting(record, task, &record.variants[variant], "direct") {
+            found.entry((task, variant)).or_insert(InvalidReason::Cache);
+        }
+    }
+    for (task, variant, rounds) in known_figures(record, reading::CLIENT) {
+        if median(&rounds).is_some_and(|share| share > CLIENT_BOUND) {
+            found.entry((task, variant)).or_insert(InvalidReason::ClientBound);
+        }
+    }
+    for (task, variant, rounds) in known_figures(record, reading::VERIFIED) {
+        let none = !rounds.iter().any(|blocks| *blocks > 0.0);
+        if none && has_setting(record, task, &record.variants[variant], "verify") {
+            found.entry((task, variant)).or_insert(InvalidReason::Unverified);
+        }
+    }
+    found
+}
+
+/// The tasks whose load was steady in no round, with the variants. Rounds compare all variants over the same time, so such
+/// figures rank: for a load of that length.
+pub fn never_steady(record: &RunRecord) -> Vec<(usize, usize)> {
+    let figures = known_figures(record, reading::STEADY).into_iter();
+    let unsteady = figures.filter(|(.., rounds)| !rounds.iter().any(|one| *one > 0.0));
+    unsteady.map(|(task, variant, _)| (task, variant)).collect()
+}
+
+/// The task, the variant and the rounds of each figure of a metric that has a value. Empty if the run lacks the metric.
+fn known_figures(record: &RunRecord, metric: &str) -> Vec<(usize, usize, Vec<f64>)> {
+    let Some((_, rows)) = record.metric(metric) else { return vec![] };
+    let mut figures = vec![];
+    for (task, variants) in values_by_task(record, &rows, &left_out(record)).into_iter().enumerate() {
+        for (variant, rounds) in variants.into_iter().enumerate() {
+            if rounds.iter().any(|value| !value.is_nan()) {
+                figures.push((task, variant, rounds));
+            }
+        }
+    }
+    figures
+}
+
+/// The tasks that do not commit, if others of the run do and the metric is of single operations, such as a rate or a latency:
+/// a figure over commits and reads together would be of neither.
+pub(super) fn tasks_apart(
+    record: &RunRecord,
+    metric: &MetricSpec,
+    values: &[VariantValues],
+) -> BTreeSet<usize> {
+    if metric.whole().is_some() {
+        return BTreeSet::new();
+    }
+    let Some((_, rows)) = record.metric(reading::COMMIT_RATE) else { return BTreeSet::new() };
+    let rates = values_by_task(record, &rows, &BTreeSet::new());
+    let measured = (0..values.len()).filter(|task| record.tasks[*task].in_totals && has_data(&values[*task]));
+    let (commits, others): (BTreeSet<usize>, BTreeSet<usize>) =
+        measured.partition(|task| has_data(&rates[*task]));
+    if commits.is_empty() { BTreeSet::new() } else { others }
+}
+
+/// Whether every workload of the plan that ran this task has the setting on for the variant.
+fn has_setting(record: &RunRecord, task: usize, variant: &Variant, setting: &str) -> bool {
+    let rows = record.samples.task.iter().zip(&record.samples.cell).filter(|(of, _)| **of as usize == task);
+    let names: BTreeSet<&str> =
+        rows.map(|(_, cell)| record.cells[*cell as usize].workload.as_str()).collect();
+    let mut plans = record.plan.workloads.iter().filter(|plan| names.contains(plan.name.as_str())).peekable();
+    plans.peek().is_some()
+        && plans.all(|plan| match work_of(variant, plan).settings.0.get(setting) {
+            Some(Value::Bool(on)) => *on,
+            // A level of a factor is text.
+            Some(Value::Text(level)) => level == "true",
+            _ => false,
+        })
+}
+
+/// The fewest requests of a round that lie beyond its percentile.
+const FEWEST_BEYOND: f64 = 10.0;
+
+/// A percentile of latency.
+#[derive(Debug, Clone, PartialEq)]
+struct Percentile {
+    /// The share of requests that it covers: 0.999.
+    share: f64,
+    /// The readings that may count the requests; the first that a run has is used.
+    counts: Vec<String>,
+}
+
+impl Percentile {
+    /// The percentile that a metric or reading is: `latency_p999`, `sync_latency_p99_ns`. None of any other.
+    fn of_metric(metric: &str) -> Option<Percentile> {
+        let metric = metric.strip_suffix("_ns").unwrap_or(metric);
+        let (before, digits) = metric.rsplit_once("latency_p")?;
+        let hundredths: f64 = digits.parse::<u32>().ok()?.into();
+        let counts = match before {
+            "" | "corrected_" => vec!["all_operations_count".into(), reading::REQUESTS.into()],
+            kind => vec![format!("{kind}operations_count")],
+        };
+        Some(Percentile { share: hundredths / 10f64.powi(digits.len() as i32), counts })
+    }
+
+    /// The fewest requests of a round: 10/(1 − q).
+    fn required_requests(&self) -> f64 {
+        (FEWEST_BEYOND / (1.0 - self.share)).round()
+    }
+
+    /// Its words: `99.9th percentile`.
+    fn words(&self) -> String {
+        match (self.share * 1e6).round() / 1e4 {
+            50.0 => "median".into(),
+            percent => format!("{percent}th percentile"),
+        }
+    }
+}
+
+/// A percentile of too few requests.
+#[derive(Debug, Clone, PartialEq)]
+struct ShortFigure {
+    task: usize,
+    variant: usize,
+    /// Requests of its median round.
+    requests: f64,
+    /// How long that round measured, in seconds, if the load recorded it.
+    seconds: Option<f64>,
+}
+
+impl ShortFigure {
+    /// What it had and what it requires; follows the names of the variant and the task.
+    fn words(&self, percentile: &Percentile) -> String {
+        let (had, required) = (self.requests.round(), percentile.required_requests());
+        let mut text =
+            format!("had {had} requests a round, and a {} requires {required}", percentile.words());
+        if let Some(seconds) = self.seconds.filter(|_| self.requests > 0.0) {
+            // A tenth more, as loads vary.
+            let enough = (1.1 * seconds * required / self.requests).ceil();
+            text.push_str(&format!("; measure for {enough} s instead of {seconds:.1} s"));
+        }
+        text
+    }
+}
+
+/// The figures of a percentile whose median round has too few requests. Empty if the run does not count them.
+fn short_figures(record: &RunRecord, percentile: &Percentile) -> Vec<ShortFigure> {
+    let Some((_, counts)) = percentile.counts.iter().find_map(|id| record.metric(id)) else { return vec![] };
+    let left_out = left_out(record);
+    let lengths = record.metric(reading::LOAD_ELAPSED);
+    let lengths = lengths.map(|(_, rows)| values_by_task(record, &rows, &left_out));
+    let mut short = vec![];
+    for (task, variants) in values_by_task(record, &counts, &left_out).iter().enumerate() {
+        for (variant, rounds) in variants.iter().enumerate() {
+            let Some(requests) = median(rounds) else { continue };
+            if requests >= percentile.required_requests() {
+                continue;
+            }
+            let ns = lengths.as_ref().and_then(|lengths| median(&lengths[task][variant]));
+            short.push(ShortFigure { task, variant, requests, seconds: ns.map(|ns| ns / 1e9) });
+        }
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_recognised_by_their_names() {
+        let of = |metric| {
+            Percentile::of_metric(metric).map(|one| (one.required_requests(), one.words(), one.counts))
+        };
+        let all = || vec!["all_operations_count".to_string(), "requests_count".into()];
+        assert_eq!(of("latency_p999"), Some((10_000.0, "99.9th percentile".into(), all())));
+        assert_eq!(of("corrected_latency_p99_ns"), Some((1_000.0, "99th percentile".into(), all())));
+        let sync = vec!["sync_operations_count".to_string()];
+        assert_eq!(of("sync_latency_p50_ns"), Some((20.0, "median".into(), sync)));
+        assert!(
+            ["latency_max_ns", "elapsed", "latency_pages", "latency_p"].iter().all(|id| of(id).is_none())
+        );
+    }
+
+    #[test]
+    fn a_longer_time_is_proposed_from_the_rate() {
+        let percentile = Percentile::of_metric("latency_p999").unwrap();
+        let short = ShortFigure { task: 0, variant: 0, requests: 512.0, seconds: Some(1.0) };
+        // 10,000 / 512 s and a tenth more.
+        assert_eq!(
+            short.words(&percentile),
+            "had 512 requests a round, and a 99.9th percentile requires 10000; measure for 22 s instead of 1.0 s"
+        );
+    }
+}

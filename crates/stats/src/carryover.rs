@@ -1,0 +1,169 @@
+//! Carry-over: whether it matters which variant ran before. And the randomisation test of the order of variants, which
+//! serves other questions about the order too.
+//!
+//! If the order does not matter, every order could have given the same values: the recorded one has to stand out among
+//! those drawn by the rule that drew it. Such a test is exact whatever the noise (Fisher 1935).
+
+use crate::average::{logs, mean};
+use crate::table::FIRST_LOOK;
+use fsarena_core::schedule::{mix, round};
+
+/// Schedules drawn beside the recorded one; it must exceed 95% of them.
+const DRAWS: usize = 199;
+const ALPHA: f64 = 0.05;
+
+/// The most rounds to look at: those of many machines take long, and the first ones tell as much of a machine.
+const ROUNDS: usize = 2_000;
+
+/// The effect of the variant that ran before.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Carryover {
+    /// The variant after which the values differ most.
+    pub after: usize,
+    /// By how much, as a fraction of what they else are.
+    pub change: f64,
+    /// Whether that is more than chance does, with 95% confidence.
+    pub significant: bool,
+}
+
+/// Tests `values[variant][round]`, given the variants of each round in the order in which they ran. Looks at the first 2,000
+/// rounds at most. None under eight rounds, or with nothing to compare.
+pub fn carryover(values: &[Vec<f64>], orders: &[Vec<usize>], seed: u64) -> Option<Carryover> {
+    if orders.len() < FIRST_LOOK || values.len() < 2 {
+        return None;
+    }
+    let orders = &orders[..orders.len().min(ROUNDS)];
+    let values: Vec<&[f64]> = values.iter().map(|rounds| &rounds[..rounds.len().min(ROUNDS)]).collect();
+    let residuals = residuals(&values);
+    let (_, after, log) = strongest(&residuals, orders)?;
+    let between = |orders: &[Vec<usize>]| strongest(&residuals, orders).map_or(0.0, |(between, ..)| between);
+    let significant = order_p_value(orders, seed, DRAWS, between) <= ALPHA;
+    Some(Carryover { after, change: log.exp_m1(), significant })
+}
+
+/// Logarithms without the means of their round and variant; NaN where a value is missing.
+fn residuals(values: &[&[f64]]) -> Vec<Vec<f64>> {
+    let mut logs = logs(values);
+    let known = |x: &f64| x.is_finite();
+    for column in 0..logs.first().map_or(0, Vec::len) {
+        let mean = mean(logs.iter().map(|rounds| rounds[column]).filter(known));
+        for rounds in &mut logs {
+            rounds[column] -= mean;
+        }
+    }
+    for rounds in &mut logs {
+        let mean = mean(rounds.iter().copied().filter(known));
+        rounds.iter_mut().for_each(|x| *x -= mean);
+    }
+    logs
+}
+
+/// The variance between predecessors, and of these the one that changes most, with the mean change of its successors
+/// against those of all others. The last variant of a round comes before the first of the next.
+fn strongest(residuals: &[Vec<f64>], orders: &[Vec<usize>]) -> Option<(f64, usize, f64)> {
+    let mut sums = vec![(0.0, 0.0); residuals.len()];
+    for (column, (order, before)) in orders.iter().zip(predecessors(orders)).enumerate() {
+        for (variant, before) in order.iter().zip(before) {
+            let value = residuals[*variant][column];
+            if let Some(before) = before.filter(|_| value.is_finite()) {
+                let (sum, count): &mut (f64, f64) = &mut sums[before];
+                (*sum, *count) = (*sum + value, *count + 1.0);
+            }
+        }
+    }
+    let (all, total) = sums.iter().fold((0.0, 0.0), |(a, n), (sum, count)| (a + sum, n + count));
+    let between = sums.iter().filter(|(_, count)| *count > 0.0).map(|(sum, count)| sum * sum / count).sum();
+    let change = |(sum, count): (f64, f64)| sum / count - (all - sum) / (total - count);
+    let changes = sums.iter().map(|sums| change(*sums)).enumerate().filter(|(_, change)| change.is_finite());
+    let (after, change) = changes.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))?;
+    Some((between, after, change))
+}
+
+/// The same rounds in other orders; which ones depends on the seed and the number of the draw alone.
+fn drawn_orders(orders: &[Vec<usize>], seed: u64, draw: usize) -> Vec<Vec<usize>> {
+    let shuffled = |(at, order): (usize, &Vec<usize>)| {
+        let new = round(mix(seed, draw as u64), at as u32, order.len());
+        new.into_iter().map(|place| order[place]).collect()
+    };
+    orders.iter().enumerate().map(shuffled).collect()
+}
+
+/// The p-value of a statistic of the order: the share of orders, among `draws` drawn ones and the recorded one, with a value
+/// as large as that of the recorded one.
+pub(crate) fn order_p_value(
+    orders: &[Vec<usize>],
+    seed: u64,
+    draws: usize,
+    statistic: impl Fn(&[Vec<usize>]) -> f64,
+) -> f64 {
+    // A draw of the same order must count, however its sum was rounded.
+    let recorded = statistic(orders) - 1e-12;
+    let is_as_large = |draw: &usize| statistic(&drawn_orders(orders, seed, *draw)) >= recorded;
+    let as_large = (1..=draws).filter(is_as_large).count();
+    (1 + as_large) as f64 / (1 + draws) as f64
+}
+
+/// The variant that ran before each: `[round][place]`. The last of a round comes before the first of the next.
+pub(crate) fn predecessors(orders: &[Vec<usize>]) -> Vec<Vec<Option<usize>>> {
+    let mut last = None;
+    let mut step = |variant: &usize| last.replace(*variant);
+    orders.iter().map(|order| order.iter().map(&mut step).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn orders(rounds: u32) -> Vec<Vec<usize>> {
+        (0..rounds).map(|number| round(7, number, 3)).collect()
+    }
+
+    /// Three variants with 1% of noise, `after` times as slow after variant 1.
+    fn values(orders: &[Vec<usize>], after: f64) -> Vec<Vec<f64>> {
+        let mut values = vec![vec![f64::NAN; orders.len()]; 3];
+        let mut before = 0;
+        for (column, order) in orders.iter().enumerate() {
+            for variant in order {
+                let noise = mix(column as u64, *variant as u64) % 21;
+                let slow = if before == 1 { after } else { 1.0 };
+                values[*variant][column] = slow * (1.0 + *variant as f64) * (0.99 + noise as f64 / 1000.0);
+                before = *variant;
+            }
+        }
+        values
+    }
+
+    #[test]
+    fn a_planted_carry_over_is_found_with_its_size() {
+        let orders = orders(16);
+        let found = carryover(&values(&orders, 1.2), &orders, 1).unwrap();
+        assert!(found.significant && found.after == 1 && (0.1..0.25).contains(&found.change), "{found:?}");
+        assert!(!carryover(&values(&orders, 1.0), &orders, 1).unwrap().significant);
+        assert_eq!(carryover(&values(&orders[..7], 1.2), &orders[..7], 1), None);
+    }
+
+    #[test]
+    fn successors_by_hand() {
+        // 0 1 | 1 0: after 0 come 1 (0.3) and none, after 1 come 1 (0.1) and 0 (−0.2).
+        let residuals = [vec![0.5, -0.2], vec![0.3, 0.1]];
+        let (between, after, change) = strongest(&residuals, &[vec![0, 1], vec![1, 0]]).unwrap();
+        assert!((between - (0.09 + 0.01 / 2.0)).abs() < 1e-12);
+        // Of two groups either differs from the other by as much.
+        let expected = if after == 0 { 0.3 + 0.05 } else { -0.05 - 0.3 };
+        assert!((change - expected).abs() < 1e-12, "{after} {change}");
+    }
+
+    #[test]
+    fn the_last_of_a_round_comes_before_the_first_of_the_next() {
+        assert_eq!(predecessors(&[vec![0, 1], vec![1, 0]]), [[None, Some(0)], [Some(1), Some(1)]]);
+    }
+
+    #[test]
+    fn a_statistic_that_does_not_depend_on_the_order_never_stands_out() {
+        let orders: Vec<Vec<usize>> = (0..8).map(|number| round(7, number, 3)).collect();
+        assert_eq!(order_p_value(&orders, 1, 99, |_| 1.0), 1.0);
+        // The recorded orders themselves.
+        let same = |other: &[Vec<usize>]| f64::from(u8::from(other == orders));
+        assert_eq!(order_p_value(&orders, 1, 99, same), 0.01);
+    }
+}

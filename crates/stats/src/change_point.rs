@@ -1,0 +1,267 @@
+//! Change points of a series over runs, and whether later runs confirm them.
+//!
+//! **Where**: E-divisive (Matteson and James 2014, "A nonparametric approach for multiple change point analysis of
+//! multivariate data", J. Am. Stat. Assoc. 109). A split at τ of the values up to κ has
+//! `Q = nm/(n+m) · (2·mean|x−y| − mean|x−x′| − mean|y−y′|)`, x the n values before τ and y the m from τ to κ; the means
+//! within are over pairs. The largest Q of all segments is tested by permuting values within their segments; while
+//! it is significant the segment is split there, and the search goes on.
+//!
+//! **Confirmed**: the search selects what looks like a change, so the same values cannot confirm it. It is confirmed by values that
+//! had no part in finding it: the first [`FRESH`] after the shortest beginning of the series in which it is found. The
+//! Mann–Whitney test says, once and on one side, whether they lie beyond the values before the change.
+
+use crate::{average::median, hodges_lehmann::mann_whitney};
+use chacha20::ChaCha8Rng;
+use rand::{SeedableRng, seq::SliceRandom};
+
+/// The fewest values between two changes.
+pub const SHORTEST: usize = 3;
+/// How many later values confirm a change or do not.
+pub const FRESH: usize = 3;
+/// Level of both tests.
+const LEVEL: f64 = 0.05;
+/// Permutations of a test, as in the authors' program.
+const PERMUTATIONS: usize = 199;
+
+/// The best split of a series.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Split {
+    /// The first value after it.
+    pub at: usize,
+    /// The probability of one as large by chance.
+    pub p: f64,
+}
+
+/// A change of level.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change {
+    /// The first value on the new level.
+    pub at: usize,
+    /// Median before it, since the change before that.
+    pub before: f64,
+    /// Median from it on, until the next change.
+    pub after: f64,
+    /// The probability of such a split by chance.
+    pub p: f64,
+    /// The number of values with which it was first seen.
+    pub seen_with: usize,
+    /// What the fresh values say.
+    pub standing: Standing,
+}
+
+/// What the values after a change was found say of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Standing {
+    /// They lie on the new level.
+    Confirmed {
+        /// The probability of that if nothing had changed.
+        p: f64,
+    },
+    /// They do not, or there are too few of them yet.
+    Suspected {
+        /// How many are still to come; 0 where they were there and did not confirm it.
+        wanting: usize,
+    },
+}
+
+/// The changes of a series of finite values, in its order.
+pub fn changes(values: &[f64]) -> Vec<Change> {
+    let splits = e_divisive(values);
+    let ends: Vec<usize> =
+        std::iter::once(0).chain(splits.iter().map(|split| split.at)).chain([values.len()]).collect();
+    let change = |(place, split): (usize, &Split)| {
+        let (before, after) = (&values[ends[place]..split.at], &values[split.at..ends[place + 2]]);
+        let [low, high] = [before, after].map(|values| median(values).unwrap_or(f64::NAN));
+        let seen_with = first_seen(values, split.at);
+        let standing = confirm(before, &values[seen_with..], high > low);
+        Change { at: split.at, before: low, after: high, p: split.p, seen_with, standing }
+    };
+    splits.iter().enumerate().map(change).collect()
+}
+
+/// The shortest beginning of the series in which a change is found there, or as near as makes no difference.
+fn first_seen(values: &[f64], at: usize) -> usize {
+    let near = |split: &Split| split.at.abs_diff(at) < SHORTEST;
+    (at + SHORTEST..values.len()).find(|n| e_divisive(&values[..*n]).iter().any(near)).unwrap_or(values.len())
+}
+
+/// Whether the first of some later values lie beyond those before a change.
+fn confirm(before: &[f64], later: &[f64], up: bool) -> Standing {
+    let Some(fresh) = later.get(..FRESH) else { return Standing::Suspected { wanting: FRESH - later.len() } };
+    let beyond = |new: f64, old: f64| if up { new > old } else { new < old };
+    let against = fresh.iter().flat_map(|new| before.iter().map(move |old| !beyond(*new, *old)));
+    let u = against.filter(|against| *against).count();
+    let p: f64 = mann_whitney(before.len(), FRESH)[..=u].iter().sum();
+    // A sum of exact shares of 1/20 may be a hair over 0.05.
+    if p <= LEVEL + 1e-12 { Standing::Confirmed { p } } else { Standing::Suspected { wanting: 0 } }
+}
+
+/// The change points of a series, in its order. The permutations are the same for the same series.
+pub fn e_divisive(values: &[f64]) -> Vec<Split> {
+    let mut found: Vec<Split> = Vec::new();
+    let mut random = ChaCha8Rng::seed_from_u64(values.len() as u64);
+    loop {
+        let ends = || found.iter().map(|split| split.at).chain([values.len()]);
+        let segments: Vec<(usize, usize)> = std::iter::once(0).chain(ends()).zip(ends()).collect();
+        let Some((at, q)) = largest(values, &segments) else { return found };
+        let mut shuffled = values.to_vec();
+        let mut as_large = || {
+            for (from, to) in &segments {
+                shuffled[*from..*to].shuffle(&mut random);
+            }
+            // Rounding must not make an equal split a smaller one.
+            largest(&shuffled, &segments).is_some_and(|(_, other)| other >= q * (1.0 - 1e-9))
+        };
+        let count = (0..PERMUTATIONS).filter(|_| as_large()).count();
+        let p = (count + 1) as f64 / (PERMUTATIONS + 1) as f64;
+        if p > LEVEL || q <= 0.0 {
+            return found;
+        }
+        found.push(Split { at, p });
+        found.sort_by_key(|split| split.at);
+    }
+}
+
+/// The best split of all segments.
+fn largest(values: &[f64], segments: &[(usize, usize)]) -> Option<(usize, f64)> {
+    let best = |(from, to): &(usize, usize)| split(&values[*from..*to]).map(|(at, q)| (from + at, q));
+    segments.iter().filter_map(best).max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// The split of a segment with the largest Q over every τ and κ; the first of equals. None where it is too short.
+fn split(values: &[f64]) -> Option<(usize, f64)> {
+    let n = values.len();
+    let mut best: Option<(usize, f64)> = None;
+    // Sums of distances: within the first values, and between the first τ and those from there to κ.
+    let mut within = vec![0.0; n + 1];
+    let mut between = vec![0.0; n + 1];
+    for last in 0..n {
+        let mut sum = 0.0;
+        for tau in 0..last {
+            between[tau] += sum;
+            sum += (values[last] - values[tau]).abs();
+        }
+        between[last] += sum;
+        within[last + 1] = within[last] + sum;
+        let kappa = last + 1;
+        for tau in SHORTEST..(kappa + 1).saturating_sub(SHORTEST) {
+            let after = within[kappa] - within[tau] - between[tau];
+            let q = statistic((tau, within[tau]), (kappa - tau, after), between[tau]);
+            if best.is_none_or(|(_, most)| q > most) {
+                best = Some((tau, q));
+            }
+        }
+    }
+    best
+}
+
+/// Q of two groups, by their sizes and sums of distances within, and the sum between them.
+fn statistic((n, x): (usize, f64), (m, y): (usize, f64), between: f64) -> f64 {
+    let pairs = |count: f64| count * (count - 1.0) / 2.0;
+    let (n, m) = (n as f64, m as f64);
+    n * m / (n + m) * (2.0 * between / (n * m) - x / pairs(n) - y / pairs(m))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_statistic_by_hand() {
+        // Every distance between is 1, none within: 3·3/6 · 2.
+        assert_eq!(split(&[0.0, 0.0, 0.0, 1.0, 1.0, 1.0]), Some((3, 3.0)));
+        // Between: 4+5+6 + 3+4+5 + 2+3+4 = 36 of 9, within 4/3 and 4/3: 1.5 · (8 − 8/3) = 8.
+        let (at, q) = split(&[0.0, 1.0, 2.0, 4.0, 5.0, 6.0]).unwrap();
+        assert_eq!(at, 3);
+        assert!((q - 8.0).abs() < 1e-12, "{q}");
+        assert_eq!(split(&[1.0; 5]), None);
+    }
+
+    /// The definition, word by word.
+    fn by_definition(values: &[f64]) -> (usize, f64) {
+        let mean = |pairs: Vec<f64>| pairs.iter().sum::<f64>() / pairs.len() as f64;
+        let within = |z: &[f64]| {
+            mean(
+                (0..z.len())
+                    .flat_map(|i| (0..i).map(move |j| (i, j)))
+                    .map(|(i, j)| (z[i] - z[j]).abs())
+                    .collect(),
+            )
+        };
+        let mut best = (0, f64::NEG_INFINITY);
+        for kappa in 2 * SHORTEST..=values.len() {
+            for tau in SHORTEST..=kappa - SHORTEST {
+                let (x, y) = (&values[..tau], &values[tau..kappa]);
+                let between = mean(x.iter().flat_map(|x| y.iter().map(move |y| (x - y).abs())).collect());
+                let (n, m) = (x.len() as f64, y.len() as f64);
+                let q = n * m / (n + m) * (2.0 * between - within(x) - within(y));
+                if q > best.1 + 1e-12 {
+                    best = (tau, q);
+                }
+            }
+        }
+        best
+    }
+
+    /// Noise between −0.5 and 0.5 that is the same everywhere.
+    fn noise(n: u32) -> impl Iterator<Item = f64> {
+        (0..n).map(|i| f64::from(i * 37 % 101) / 100.0 - 0.5)
+    }
+
+    #[test]
+    fn running_sums_give_what_the_definition_gives() {
+        let values: Vec<f64> = noise(23).enumerate().map(|(i, e)| if i < 9 { e } else { e + 0.7 }).collect();
+        let (fast, slow) = (split(&values).unwrap(), by_definition(&values));
+        assert_eq!(fast.0, slow.0);
+        assert!((fast.1 - slow.1).abs() < 1e-9, "{fast:?} {slow:?}");
+    }
+
+    #[test]
+    fn a_level_that_changes_twice_is_split_twice() {
+        let level = |i: usize| if (12..24).contains(&i) { 2.0 } else { 0.0 };
+        let values: Vec<f64> = noise(36).enumerate().map(|(i, e)| level(i) + e).collect();
+        let splits: Vec<usize> = e_divisive(&values).iter().map(|split| split.at).collect();
+        assert_eq!(splits, [12, 24]);
+    }
+
+    #[test]
+    fn noise_constants_and_few_values_have_no_change() {
+        assert_eq!(e_divisive(&noise(30).collect::<Vec<_>>()), []);
+        assert_eq!(e_divisive(&[2.0; 20]), []);
+        assert_eq!(e_divisive(&[]), []);
+        // Of 20 ways to put six values into two threes, two are as far apart as this: p = 0.1.
+        assert_eq!(e_divisive(&[0.0, 0.1, 0.2, 9.0, 9.1, 9.2]), []);
+    }
+
+    #[test]
+    fn later_values_confirm_a_change_or_do_not() {
+        let before: Vec<f64> = noise(8).collect();
+        let with = |later: &[f64]| changes(&[&before[..], later].concat());
+        let few = with(&[5.0, 5.2, 5.1]);
+        assert_eq!((few.len(), few[0].at), (1, 8), "{few:?}");
+        let seen = few[0].seen_with;
+        assert_eq!(few[0].standing, Standing::Suspected { wanting: FRESH - (11 - seen) });
+        let stays = with(&[5.0, 5.2, 5.1, 5.0, 5.3, 5.1, 5.2]);
+        // Three of eleven beyond the other eight: 1 of 165 ways.
+        let Standing::Confirmed { p } = stays[0].standing else { panic!("{stays:?}") };
+        assert!((p - 1.0 / 165.0).abs() < 1e-12, "{p}");
+        assert!((stays[0].after - 5.1).abs() < 0.11 && stays[0].before.abs() < 0.5);
+        let returns = with(&[5.0, 5.2, 5.1, 0.0, 0.1, -0.2, 0.05, 0.0, 0.2]);
+        assert_eq!(returns[0].standing, Standing::Suspected { wanting: 0 }, "{returns:?}");
+    }
+
+    #[test]
+    fn confirmation_by_hand() {
+        let p = |standing| match standing {
+            Standing::Confirmed { p } => p,
+            Standing::Suspected { .. } => f64::NAN,
+        };
+        // All beyond three: 1 of 20 orders. One pair the wrong way round: 2 of 20.
+        assert!((p(confirm(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0], true)) - 0.05).abs() < 1e-12);
+        assert_eq!(confirm(&[1.0, 2.0, 4.5], &[4.0, 5.0, 6.0], true), Standing::Suspected { wanting: 0 });
+        assert!((p(confirm(&[7.0, 8.0, 9.0], &[4.0, 5.0, 6.0], false)) - 0.05).abs() < 1e-12);
+        assert_eq!(confirm(&[1.0; 9], &[4.0], true), Standing::Suspected { wanting: 2 });
+        // Equal values speak against it.
+        assert_eq!(confirm(&[1.0; 3], &[1.0, 2.0, 3.0], true), Standing::Suspected { wanting: 0 });
+    }
+}

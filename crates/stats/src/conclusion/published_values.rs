@@ -1,0 +1,372 @@
+//! Published figures: worked out again from the columns that they were made of, and claims on them. Figures are single values,
+//! each with what it can be trusted to, or samples.
+
+use crate::verdict::{self, Outcome, Region};
+use crate::{average::mean, mean_ratio::SharedCosts, ratio::log_ratios};
+use fsarena_core::average::Average;
+use fsarena_core::claim::{Claim, Extreme, Pair, Quantity, Relation, Right};
+use fsarena_core::plan::{TOTAL, WHOLES};
+use fsarena_core::published::{Derived, Figure, Published};
+use fsarena_core::{cell::TaskId, conclusion::Trust, metric};
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Recomputed {
+    /// Figures that could be worked out again.
+    pub figures: usize,
+    /// Those that do not follow.
+    pub misfits: Vec<Misfit>,
+}
+
+/// A figure that does not follow from those it was made of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Misfit {
+    /// When it was taken.
+    pub sample: String,
+    /// Of which variant.
+    pub variant: String,
+    /// What it should be: how it was made.
+    pub made: Derived,
+    /// As printed.
+    pub printed: f64,
+    /// Numerator and denominator, as printed.
+    pub above: f64,
+    /// By what.
+    pub below: f64,
+    /// The least and the most that the quotient can be, whatever was rounded off before printing.
+    pub follows: (f64, f64),
+}
+
+/// Works out every derived figure again. A figure follows where some values that print as its two sources have
+/// a quotient that prints as it. A column is printed in steps of the last digit of its most exact figure: a
+/// lone `48` in a column of `48.2` was `48.0`.
+pub fn recompute(published: &Published) -> Recomputed {
+    let mut all = Recomputed::default();
+    for made in &published.derived {
+        let half = |metric: &str| half_step(published, metric);
+        let (printed_half, above_half, below_half) =
+            (half(&made.metric), half(&made.above), half(&made.below));
+        for figure in published.rows.iter().filter(|row| row.metric == made.metric) {
+            let source = |metric: &str| published.sampled(&figure.sample, &figure.variant, metric);
+            let (Some(above), Some(below)) = (source(&made.above), source(&made.below)) else { continue };
+            all.figures += 1;
+            let low = (above.value - above_half).max(0.0) / (below.value + below_half);
+            let high = (above.value + above_half) / (below.value - below_half).max(0.0);
+            if figure.value + printed_half < low || figure.value - printed_half > high {
+                all.misfits.push(Misfit {
+                    sample: figure.sample.clone(),
+                    variant: figure.variant.clone(),
+                    made: made.clone(),
+                    printed: figure.value,
+                    above: above.value,
+                    below: below.value,
+                    follows: (low, high),
+                });
+            }
+        }
+    }
+    all
+}
+
+/// The figures that conclusions and comparisons may rest on: without fits and averages of others, and without those
+/// that do not follow from others together with their numerators, because either may be the wrong one.
+pub fn evidence(published: &Published) -> Published {
+    let misfits = recompute(published).misfits;
+    let is_misfit = |row: &Figure| {
+        misfits.iter().any(|misfit| {
+            (&misfit.sample, &misfit.variant) == (&row.sample, &row.variant)
+                && [&misfit.made.metric, &misfit.made.above].contains(&&row.metric)
+        })
+    };
+    let mut kept = published.clone();
+    kept.rows.retain(|row| row.kind.is_evidence() && !is_misfit(row));
+    kept
+}
+
+/// Half a step of the last digit that a column is printed with.
+fn half_step(published: &Published, metric: &str) -> f64 {
+    let of_metric = published.rows.iter().filter(|row| row.metric == metric);
+    let digits = of_metric.map(|row| row.decimals).max().unwrap_or(0);
+    0.5 * 10f64.powi(-i32::from(digits))
+}
+
+/// One claim of a conclusion on some figures.
+pub(super) struct Part {
+    pub(super) outcome: Option<Outcome>,
+    pub(super) checked: usize,
+    pub(super) of: usize,
+}
+
+impl Part {
+    pub(super) fn of_pair(outcome: Option<Outcome>) -> Part {
+        Part { outcome, checked: usize::from(outcome.is_some()), of: 1 }
+    }
+}
+
+/// Judges a claim on the figures of `set`; variants of other sets are written `SET/VARIANT`. The outcome is none if a
+/// figure is missing. `rivals` are the variants among which the best or the worst was named.
+///
+/// Where the author took samples, all variants at the same times, each sample is a round, and the claim is judged
+/// as on a run. Else there is one figure of each kind, and the claim is judged as far as it can be trusted.
+pub(super) fn judge(claim: &Claim, set: &str, sets: &[Published], trust: &Trust, rivals: &[&str]) -> Part {
+    let Some(own) = sets.iter().find(|known| known.set == set) else { return Part::of_pair(None) };
+    let figures = Figures { set, sets, trust };
+    let (subject, has_samples) = (&claim.subject, !own.samples().is_empty());
+    let extreme = match &claim.relation {
+        Relation::Pair(_) if has_samples => return Part::of_pair(sampled(claim, own)),
+        Relation::Pair(pair) => return Part::of_pair(figures.pair(subject, pair)),
+        Relation::Extreme(extreme) => extreme,
+    };
+    let mut rivals = rivals.to_vec();
+    rivals.retain(|rival| *rival != extreme.variant);
+    let outcome = if has_samples { sampled(claim, own) } else { figures.extreme(subject, extreme, &rivals) };
+    let is_known = |rival: &&&str| {
+        if has_samples {
+            own.rows.iter().any(|row| row.variant == **rival && row.metric == subject.metric)
+        } else {
+            figures.value(subject, rival).is_some()
+        }
+    };
+    let checked = if outcome.is_some() { rivals.iter().filter(is_known).count() } else { 0 };
+    Part { outcome: outcome.filter(|_| checked > 0), checked, of: rivals.len() }
+}
+
+/// Judges a claim by samples. What was watched is one task without a name: a claim leaves it out or names all
+/// tasks, and its parameters, which tell tasks of a run apart, say nothing here.
+fn sampled(claim: &Claim, set: &Published) -> Option<Outcome> {
+    let series = |quantity: &Quantity, variant: &str| -> Option<Vec<f64>> {
+        let value =
+            |sample: &&str| set.sampled(sample, variant, &quantity.metric).map_or(f64::NAN, |row| row.value);
+        let values: Vec<f64> = set.samples().iter().map(value).collect();
+        let whole = quantity.task.as_deref().is_none_or(|task| WHOLES.contains(&task));
+        (whole && values.iter().any(|value| !value.is_nan())).then_some(values)
+    };
+    match &claim.relation {
+        Relation::Pair(pair) => {
+            let left = series(&claim.subject, &pair.left)?;
+            let right = match &pair.right {
+                Right::Variant(variant) => series(&claim.subject, variant)?,
+                Right::Quantity(other) => series(other, &pair.left)?,
+            };
+            let verdict = match claim.average {
+                Average::Typical => verdict::judge(pair, &log_ratios(&right, &left).d, None)?,
+                Average::Mean => verdict::judge_means(pair, &SharedCosts::of(&right, &left)?, None),
+            };
+            Some(verdict.outcome)
+        }
+        Relation::Extreme(extreme) => {
+            let own = series(&claim.subject, &extreme.variant)?;
+            let rivals = set.variants().into_iter().filter(|variant| *variant != extreme.variant);
+            let rivals = rivals.filter_map(|variant| series(&claim.subject, variant));
+            let direction = metric::find(&claim.subject.metric)?.spec.direction;
+            let verdict = match claim.average {
+                Average::Typical => {
+                    let d: Vec<Vec<f64>> = rivals.map(|rival| log_ratios(&rival, &own).d).collect();
+                    verdict::judge_extreme(extreme, &d, direction, None)
+                }
+                Average::Mean => {
+                    let costs: Vec<_> = rivals.map(|rival| SharedCosts::of(&rival, &own)).collect();
+                    verdict::judge_extreme_means(extreme, &costs, direction, None)
+                }
+            };
+            verdict.map(|verdict| verdict.outcome)
+        }
+    }
+}
+
+struct Figures<'a> {
+    set: &'a str,
+    sets: &'a [Published],
+    trust: &'a Trust,
+}
+
+impl Figures<'_> {
+    fn pair(&self, subject: &Quantity, pair: &Pair) -> Option<Outcome> {
+        let left = self.value(subject, &pair.left)?;
+        let right = match &pair.right {
+            Right::Variant(variant) => self.value(subject, variant)?,
+            Right::Quantity(other) => {
+                self.value(&other.beside(subject), &pair.left).or_else(|| self.value(other, &pair.left))?
+            }
+        };
+        let ratio = self.trust.ratio(left, right);
+        Some(Region::of(pair, None).judge(ratio, ratio))
+    }
+
+    fn extreme(&self, subject: &Quantity, extreme: &Extreme, rivals: &[&str]) -> Option<Outcome> {
+        let own = self.value(subject, &extreme.variant)?;
+        let below = extreme.is_least(metric::find(&subject.metric)?.spec.direction);
+        let rivals =
+            rivals.iter().filter_map(|variant| Some(self.trust.ratio(own, self.value(subject, variant)?)));
+        let rivals: Vec<(f64, f64)> =
+            rivals.map(|(low, high)| if below { (low, high) } else { (-high, -low) }).collect();
+        let outcome = if rivals.iter().any(|(low, _)| *low > 0.0) {
+            Outcome::Refuted
+        } else if rivals.iter().all(|(_, high)| *high < 0.0) {
+            Outcome::Held
+        } else {
+            Outcome::Inconclusive
+        };
+        Some(outcome.turned(extreme.negated))
+    }
+
+    /// Of the one task that fits, as a quantity without a task may name it by its parameters alone.
+    fn value(&self, quantity: &Quantity, variant: &str) -> Option<f64> {
+        let (set, variant) = variant.split_once('/').unwrap_or((self.set, variant));
+        let set = self.sets.iter().find(|known| known.set == set)?;
+        if let Some(whole) = quantity.task.as_deref().filter(|task| WHOLES.contains(task)) {
+            if whole == TOTAL {
+                return set.total(variant, &quantity.metric);
+            }
+            let values = set.of_work(variant, &quantity.metric)?;
+            return Some(mean(values.iter().map(|value| value.ln())).exp());
+        }
+        let mut tasks = set.tasks().into_iter().map(|task| task.task_id()).filter(|task| quantity.fits(task));
+        let has = |task: TaskId| set.figure(&task, variant, &quantity.metric).map(|figure| figure.value);
+        let value = tasks.by_ref().find_map(has)?;
+        tasks.find_map(has).is_none().then_some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::published::parse;
+
+    fn said(text: &str) -> Option<Outcome> {
+        let csv = "set,task,title,filesystem,metric,value,unit\n\
+                   II,001,T,a,elapsed,1.00,s\nII,001,T,b,elapsed,1.02,s\nII,001,T,c,elapsed,2.00,s\n\
+                   II,002,U,a,elapsed,0.03,s\nII,002,U,b,elapsed,0.04,s\nII,002,U,c,elapsed,0.09,s\n\
+                   I,001,T,a,elapsed,1.50,s\n";
+        let tasks =
+            [("001", "one"), ("002", "two")].map(|(number, task)| (number.to_string(), task.to_string()));
+        let sets = parse("old", csv, &tasks.into()).unwrap();
+        let trust = Trust { tolerance: 0.01, resolution: 0.01 };
+        judge(&text.parse().unwrap(), "II", &sets, &trust, &sets[0].variants()).outcome
+    }
+
+    #[test]
+    fn figures_decide_as_far_as_they_can_be_trusted() {
+        use Outcome::{Held, Inconclusive, Refuted};
+        for (text, expected) in [
+            // ln(1/1.02) = −0.0198 ± 0.0198 ± 0.00995.
+            ("one.elapsed: a < b", Some(Inconclusive)),
+            ("one.elapsed: a < c", Some(Held)),
+            ("one.elapsed: c < a", Some(Refuted)),
+            ("one.elapsed: a < c by 40%", Some(Held)),
+            ("one.elapsed: a < c by 60%", Some(Refuted)),
+            ("one.elapsed: a == b within 5%", Some(Held)),
+            ("one.elapsed: a == b", Some(Inconclusive)),
+            // 0.03 and 0.04 may be 0.0349 and 0.0351.
+            ("two.elapsed: a < b", Some(Inconclusive)),
+            ("two.elapsed: a < c", Some(Held)),
+            ("one.elapsed: worst is c", Some(Held)),
+            ("one.elapsed: best is c", Some(Refuted)),
+            ("one.elapsed: best is not c", Some(Held)),
+            ("one.elapsed: best is a", Some(Inconclusive)),
+            ("geomean.elapsed: a < c", Some(Held)),
+            ("one.elapsed: II/a < I/a", Some(Held)),
+            ("two.elapsed: a < I/a", None),
+            ("three.elapsed: a < b", None),
+            ("one.elapsed: c > two.elapsed", Some(Held)),
+            // Two tasks have it.
+            ("elapsed: a < c", None),
+        ] {
+            assert_eq!(said(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn parameters_alone_name_a_task() {
+        use Outcome::{Held, Refuted};
+        let csv = "set,task,title,filesystem,metric,value,unit,clients\n\
+                   ,run,R,a,throughput,100,bytes_per_s,5\n,run,R,b,throughput,98,bytes_per_s,5\n\
+                   ,run,R,a,throughput,50,bytes_per_s,20\n,run,R,b,throughput,98,bytes_per_s,20\n";
+        let sets = parse("old", csv, &[("run".to_string(), "run".to_string())].into()).unwrap();
+        let said =
+            |text: &str| judge(&text.parse().unwrap(), "", &sets, &Trust::default(), &["a", "b"]).outcome;
+        assert_eq!(said("throughput[clients=5]: b >= 0.97 * a within 3%"), Some(Held));
+        assert_eq!(said("throughput[clients=20]: b < a"), Some(Refuted));
+        assert_eq!(said("throughput: b < a"), None);
+        // The other quantity is of the same clients, unless it says otherwise.
+        assert_eq!(said("throughput[clients=20]: a < run.throughput[clients=5]"), Some(Held));
+    }
+
+    #[test]
+    fn a_rival_without_figures_counts_as_unchecked() {
+        let csv = "set,task,title,filesystem,metric,value,unit\n,run,R,a,elapsed,1,s\n,run,R,b,elapsed,2,s\n";
+        let sets = parse("old", csv, &[("run".to_string(), "run".to_string())].into()).unwrap();
+        let part = |rivals: &[&str]| {
+            let part = judge(&"elapsed: best is a".parse().unwrap(), "", &sets, &Trust::default(), rivals);
+            (part.outcome, part.checked, part.of)
+        };
+        assert_eq!(part(&["a", "b"]), (Some(Outcome::Held), 1, 1));
+        assert_eq!(part(&["a", "b", "c", "d"]), (Some(Outcome::Held), 1, 3));
+        assert_eq!(part(&["c", "d"]), (None, 0, 2));
+    }
+
+    #[test]
+    fn samples_are_rounds() {
+        use Outcome::{Held, Inconclusive, Refuted};
+        let csv = |samples: usize| {
+            let line = |i: usize| format!("{i},a,{},1\n{i},b,{},1\n", 10 + i, 20 + 2 * i);
+            let lines: String = (0..samples).map(line).collect();
+            format!("sample,filesystem,elapsed_s,requests_per_s\n{lines}")
+        };
+        let said = |text: &str, samples| {
+            let sets = parse("old", &csv(samples), &Default::default()).unwrap();
+            judge(&text.parse().unwrap(), "", &sets, &Trust::default(), &["a", "b"]).outcome
+        };
+        assert_eq!(said("elapsed: a < b by 40%", 8), Some(Held));
+        assert_eq!(said("elapsed: a > b", 8), Some(Refuted));
+        assert_eq!(said("elapsed: best is a", 8), Some(Held));
+        assert_eq!(said("geomean.elapsed: best is a", 8), Some(Held));
+        assert_eq!(said("elapsed[rate=5]: best is a", 8), Some(Held), "a rate of a run here");
+        assert_eq!(said("elapsed: a < b", 7), Some(Inconclusive), "under 8 nothing is decided");
+        assert_eq!(said("system: a < b", 8), None);
+    }
+
+    fn misfits(lines: &str) -> Vec<String> {
+        let csv = format!(
+            "sample,filesystem,cpu_percent,requests_per_s,cost = cpu_percent / requests_per_s\n{lines}"
+        );
+        let all = recompute(&parse("old", &csv, &Default::default()).unwrap()[0]);
+        assert_eq!(all.figures, lines.lines().count());
+        all.misfits.into_iter().map(|misfit| format!("{} {}", misfit.sample, misfit.variant)).collect()
+    }
+
+    #[test]
+    fn what_rounding_explains_follows() {
+        // 7.6/28.2 = 0.2695; with ±0.05 from 0.2673 to 0.2718, and 0.27 may be 0.265 to 0.275.
+        assert!(misfits("s,a,7.6,28.2,0.27\n").is_empty());
+        assert_eq!(misfits("s,a,7.6,28.2,0.28\ns,b,7.6,28.2,0.26\n"), ["s a", "s b"]);
+    }
+
+    #[test]
+    fn a_column_has_the_digits_of_its_most_exact_figure() {
+        // 14.5/48: 0.30 alone, were 48 exact to a tenth; 0.305 if it were anything from 47.5 on.
+        assert_eq!(misfits("s,a,14.5,48,0.31\nt,a,14.5,48.2,0.30\n"), ["s a"]);
+        assert!(misfits("s,a,14.5,48,0.31\n").is_empty());
+    }
+
+    #[test]
+    fn what_does_not_follow_is_no_evidence_nor_is_its_numerator() {
+        let csv = "sample,filesystem,cpu_percent,requests_per_s,cost = cpu_percent / requests_per_s\n\
+                   s,a,7.6,28.2,0.28\nt,a,7.6,28.2,0.27\n";
+        let kept = evidence(&parse("old", csv, &Default::default()).unwrap()[0]);
+        let kept: Vec<_> = kept.rows.iter().map(|row| format!("{} {}", row.sample, row.metric)).collect();
+        assert_eq!(kept, ["s requests", "t cpu", "t requests", "t cost"]);
+    }
+
+    #[test]
+    fn the_figures_of_the_proxies() {
+        let csv = include_str!("../../../../studies/wilton/published.csv");
+        let all = recompute(&parse("wilton", csv, &Default::default()).unwrap()[0]);
+        assert_eq!((all.figures, all.misfits.len()), (132, 2));
+        // By hand: 8.4/28 = 0.300, printed as 0.17; 10.4/28.2 = 0.369, printed as 0.15.
+        let cells: Vec<_> =
+            all.misfits.iter().map(|m| (m.variant.as_str(), m.made.metric.as_str(), m.printed)).collect();
+        assert_eq!(cells, [("reiserfs", "system_per_request", 0.17), ("ext3", "iowait_per_request", 0.15)]);
+        assert!(all.misfits.iter().all(|misfit| misfit.sample == "daily-average"));
+    }
+}

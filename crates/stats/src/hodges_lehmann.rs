@@ -1,0 +1,458 @@
+//! Hodges–Lehmann estimates of one sample of paired differences, and of the shift between two independent samples.
+//!
+//! Hodges and Lehmann (1963), "Estimates of location based on rank tests". The Walsh averages of d are
+//! (d_i + d_j)/2 for i ≤ j, M = n(n+1)/2 of them. Their median estimates the centre of d; the interval
+//! [w_(c+1), w_(M−c)] of the sorted averages is the set of centres that the signed-rank test with
+//! critical value c does not reject.
+//!
+//! The shift between two samples is the median of all differences y_j − x_i. Its interval inverts the
+//! Mann–Whitney test (Moses; Hollander and Wolfe, section 4.3): with critical value c it is
+//! [δ_(c+1), δ_(mn−c)] of the sorted differences, c the largest count with P(U ≤ c) ≤ α/2.
+//!
+//! Neither averages nor differences are listed: [`kth`] selects among them.
+
+use crate::average::sorted;
+use crate::ratio::Ratio;
+use crate::table::FIRST_LOOK;
+
+/// The Walsh averages of a sample, never listed in full.
+#[derive(Debug, Clone)]
+pub struct Walsh {
+    /// Half of each value, sorted: the sum of two is an average, and no two finite values overflow.
+    halves: Vec<f64>,
+}
+
+impl Walsh {
+    /// The averages of these values. None without values, or if one is not finite.
+    pub fn new(mut values: Vec<f64>) -> Option<Walsh> {
+        if values.is_empty() || values.iter().any(|v| !v.is_finite()) {
+            return None;
+        }
+        values.iter_mut().for_each(|value| *value /= 2.0);
+        values.sort_unstable_by(f64::total_cmp);
+        Some(Walsh { halves: values })
+    }
+
+    /// How many values the averages are of.
+    pub fn values(&self) -> usize {
+        self.halves.len()
+    }
+
+    /// The Hodges–Lehmann estimate: the median of the averages.
+    pub fn estimate(&self) -> f64 {
+        median(self, self.selection_cutoff())
+    }
+
+    /// [w_(c+1), w_(M−c)].
+    ///
+    /// # Panics
+    /// Where 2c + 1 > M: no interval is left.
+    pub fn interval(&self, c: usize) -> (f64, f64) {
+        let all = self.len();
+        assert!(2 * c < all, "critical value {c} leaves nothing of {all} averages");
+        (kth(self, c + 1, self.selection_cutoff()), kth(self, all - c, self.selection_cutoff()))
+    }
+
+    /// Whether the interval lies wholly above θ. Counting is cheaper than finding the ends.
+    pub(crate) fn lies_above(&self, c: usize, theta: f64) -> bool {
+        self.count(theta) <= c
+    }
+
+    /// Whether it lies wholly below θ.
+    pub(crate) fn lies_below(&self, c: usize, theta: f64) -> bool {
+        self.count(theta.next_down()) >= self.len() - c
+    }
+
+    /// Whether it leaves out θ.
+    pub(crate) fn excludes(&self, c: usize, theta: f64) -> bool {
+        self.lies_above(c, theta) || self.lies_below(c, theta)
+    }
+
+    /// The smallest and the largest value of the sample.
+    pub fn extremes(&self) -> (f64, f64) {
+        self.range()
+    }
+
+    /// Listing an average for each value is as cheap as one more count.
+    fn selection_cutoff(&self) -> usize {
+        self.halves.len()
+    }
+}
+
+impl Multiset for Walsh {
+    fn counts<const N: usize>(&self, limits: [f64; N]) -> [usize; N] {
+        let d = &self.halves;
+        // The averages of d[first..=last] are yet to be looked at. Where the smallest with the largest is within the limit,
+        // so is it with all; else the largest is with none. No branch, which would be mispredicted every other time.
+        let (mut first, mut last, mut counts) = ([0; N], [d.len() - 1; N], [0; N]);
+        for _ in 0..d.len() {
+            for at in 0..N {
+                let within = d[first[at]] + d[last[at]] <= limits[at];
+                counts[at] += if within { last[at] + 1 - first[at] } else { 0 };
+                first[at] += usize::from(within);
+                last[at] = last[at].wrapping_sub(usize::from(!within));
+            }
+        }
+        counts
+    }
+
+    fn between(&self, low: f64, high: f64) -> Vec<f64> {
+        let d = &self.halves;
+        let mut found = Vec::new();
+        let (mut start, mut end) = (d.len(), d.len());
+        for (i, value) in d.iter().enumerate() {
+            while end > 0 && value + d[end - 1] > high {
+                end -= 1;
+            }
+            if end <= i {
+                break;
+            }
+            while start > 0 && value + d[start - 1] > low {
+                start -= 1;
+            }
+            found.extend(d[start.max(i)..end].iter().map(|other| value + other));
+        }
+        found
+    }
+
+    fn len(&self) -> usize {
+        self.halves.len() * (self.halves.len() + 1) / 2
+    }
+
+    fn range(&self) -> (f64, f64) {
+        (2.0 * self.halves[0], 2.0 * self.halves[self.halves.len() - 1])
+    }
+}
+
+/// Values from which the normal approximation of U is close enough (R's wilcox.test, by its manual, has the same).
+const LARGE: usize = 50;
+/// The 97.5% quantile of the normal distribution.
+const Z: f64 = 1.959_963_984_540_054;
+
+/// The ratio y/x of two independent samples of positive values, with its 95% interval, computed on
+/// logarithms. Values that are not positive and finite are left out. None where a sample is empty.
+///
+/// Provisional under 8 values a side; where even the extremes reach no 95%, those are the interval.
+pub fn independent_ratio(x: &[f64], y: &[f64]) -> Option<Ratio> {
+    let logs = |values: &[f64]| sorted(values.iter().map(|v| v.ln()).filter(|v| v.is_finite()));
+    let differences = Differences { x: logs(x), y: logs(y) };
+    let (m, n) = (differences.x.len(), differences.y.len());
+    if m == 0 || n == 0 {
+        return None;
+    }
+    let few = 4 * (m + n);
+    let c = critical(m, n).unwrap_or(0);
+    Some(Ratio {
+        value: median(&differences, few).exp(),
+        low: kth(&differences, c + 1, few).exp(),
+        high: kth(&differences, m * n - c, few).exp(),
+        rounds: m.min(n),
+        provisional: m.min(n) < FIRST_LOOK,
+    })
+}
+
+/// The largest c with P(U ≤ c) ≤ 0.025. None where even U = 0 is likelier than that.
+fn critical(m: usize, n: usize) -> Option<usize> {
+    if m.max(n) >= LARGE {
+        let (m, n) = (m as f64, n as f64);
+        let c = m * n / 2.0 - Z * (m * n * (m + n + 1.0) / 12.0).sqrt() - 0.5;
+        return (c >= 0.0).then_some(c as usize);
+    }
+    let mut sum = 0.0;
+    let unlikely = |p: &&f64| {
+        sum += **p;
+        sum <= 0.025
+    };
+    mann_whitney(m, n).iter().take_while(unlikely).count().checked_sub(1)
+}
+
+/// P(U = u) for u = 0 … mn, by the recursion of Mann and Whitney (1947):
+/// p(m, n, u) = m/(m+n)·p(m−1, n, u−n) + n/(m+n)·p(m, n−1, u).
+pub(crate) fn mann_whitney(m: usize, n: usize) -> Vec<f64> {
+    // row[j] holds the distribution for (i, j).
+    let mut row: Vec<Vec<f64>> = vec![vec![1.0]; n + 1];
+    for i in 1..=m {
+        let mut next: Vec<Vec<f64>> = vec![vec![1.0]];
+        for j in 1..=n {
+            let (first, second) = (&row[j], &next[j - 1]);
+            let share = i as f64 / (i + j) as f64;
+            let p = (0..=i * j).map(|u| {
+                let one = u.checked_sub(j).and_then(|u| first.get(u)).map_or(0.0, |p| share * p);
+                one + second.get(u).map_or(0.0, |p| (1.0 - share) * p)
+            });
+            next.push(p.collect());
+        }
+        row = next;
+    }
+    row.swap_remove(n)
+}
+
+/// All y_j − x_i of two sorted samples.
+struct Differences {
+    x: Vec<f64>,
+    y: Vec<f64>,
+}
+
+impl Multiset for Differences {
+    fn counts<const N: usize>(&self, limits: [f64; N]) -> [usize; N] {
+        limits.map(|limit| {
+            // As x grows, more of the sorted y are within the limit.
+            let mut end = 0;
+            let within = |x: &f64| {
+                while end < self.y.len() && self.y[end] - x <= limit {
+                    end += 1;
+                }
+                end
+            };
+            self.x.iter().map(within).sum()
+        })
+    }
+
+    fn between(&self, low: f64, high: f64) -> Vec<f64> {
+        let (mut start, mut end) = (0, 0);
+        let mut found = Vec::new();
+        for x in &self.x {
+            while end < self.y.len() && self.y[end] - x <= high {
+                end += 1;
+            }
+            while start < self.y.len() && self.y[start] - x <= low {
+                start += 1;
+            }
+            found.extend(self.y[start..end].iter().map(|y| y - x));
+        }
+        found
+    }
+
+    fn len(&self) -> usize {
+        self.x.len() * self.y.len()
+    }
+
+    fn range(&self) -> (f64, f64) {
+        (self.y[0] - self.x[self.x.len() - 1], self.y[self.y.len() - 1] - self.x[0])
+    }
+}
+
+/// A multiset of numbers given by a rule, such as all sums of two lists.
+pub(crate) trait Multiset {
+    /// How many values are at most each of some limits. Several at once take hardly longer than one where each waits for
+    /// memory.
+    fn counts<const N: usize>(&self, limits: [f64; N]) -> [usize; N];
+
+    /// How many values are at most `limit`.
+    fn count(&self, limit: f64) -> usize {
+        self.counts([limit])[0]
+    }
+
+    /// The values above `low` and at most `high`.
+    fn between(&self, low: f64, high: f64) -> Vec<f64>;
+
+    /// The number of values.
+    fn len(&self) -> usize;
+
+    /// The smallest and the largest value.
+    fn range(&self) -> (f64, f64);
+}
+
+/// The `k`-th smallest value, `k` from 1.
+///
+/// Narrows the range by value until few candidates are left, then selects among those: O(n log) for a
+/// multiset of n² values, where sorting it all would be O(n² log n).
+///
+/// # Panics
+/// Where `k` is not in 1..=len.
+pub(crate) fn kth(set: &impl Multiset, k: usize, few: usize) -> f64 {
+    assert!((1..=set.len()).contains(&k), "rank {k} of {}", set.len());
+    neighbours(set, k, k, few).0
+}
+
+/// The median: the mean of the two middle values where the number is even.
+pub(crate) fn median(set: &impl Multiset, few: usize) -> f64 {
+    let half = set.len() / 2;
+    if set.len() % 2 == 1 {
+        return kth(set, half + 1, few);
+    }
+    let (lower, upper) = neighbours(set, half, half + 1, few);
+    (lower + upper) / 2.0
+}
+
+/// The `first`-th and the `last`-th smallest value, which is the same or the next one.
+fn neighbours(set: &impl Multiset, first: usize, last: usize, few: usize) -> (f64, f64) {
+    let (smallest, largest) = set.range();
+    let mut bracket = Bracket { low: smallest.next_down(), high: largest, below: 0, up_to: set.len() };
+    while bracket.up_to - bracket.below > few {
+        let Some(cuts) = bracket.cuts(first, set.len()) else {
+            return (bracket.high, bracket.high); // neighbouring numbers: all that is left are ties
+        };
+        for (cut, count) in cuts.into_iter().zip(set.counts(cuts)) {
+            if count >= last && cut < bracket.high {
+                (bracket.high, bracket.up_to) = (cut, count);
+            } else if count < first && cut > bracket.low {
+                (bracket.low, bracket.below) = (cut, count);
+            } else if (first..last).contains(&count) {
+                return (kth(set, first, few), kth(set, last, few)); // the cut fell between the two
+            }
+        }
+    }
+    let mut candidates = set.between(bracket.low, bracket.high);
+    let (_, lower, above) = candidates.select_nth_unstable_by(first - bracket.below - 1, f64::total_cmp);
+    let upper = above.iter().copied().min_by(f64::total_cmp).filter(|_| last > first);
+    (*lower, upper.unwrap_or(*lower))
+}
+
+/// Values above `low` and at most `high`, with how many there are up to either.
+struct Bracket {
+    low: f64,
+    high: f64,
+    below: usize,
+    up_to: usize,
+}
+
+impl Bracket {
+    /// How far cuts are from where the rank should lie, as parts of the way to either end: near, so that both ends come
+    /// near at once, and far, so that a bracket of any values gets narrower.
+    const BESIDE: [f64; 2] = [0.05, 0.3];
+    /// Averages crowd in the middle: their ranks grow about evenly there, and towards the ends the log odds of their
+    /// ranks do. This part of the bracket counts as its end.
+    const TAIL: f64 = 0.05;
+
+    /// Where it is cut next to find this rank, of `all`. None where no number lies within.
+    fn cuts(&self, rank: usize, all: usize) -> Option<[f64; 4]> {
+        let (below, up_to, rank) = (self.below as f64, self.up_to as f64, rank as f64 - 0.5);
+        let log_odds = |rank: f64| ((rank + 0.5) / (all as f64 - rank + 0.5)).ln();
+        let mut at = (rank - below) / (up_to - below);
+        if at.min(1.0 - at) < Bracket::TAIL {
+            at = (log_odds(rank) - log_odds(below)) / (log_odds(up_to) - log_odds(below));
+        }
+        let [near, far] = Bracket::BESIDE;
+        let parts = [at * (1.0 - far), at * (1.0 - near), at + near * (1.0 - at), at + far * (1.0 - at)];
+        let cut = |part: f64| self.low + (self.high - self.low) * part;
+        let within = |cut: &f64| self.low < *cut && *cut < self.high;
+        let middle = Some(cut(0.5)).filter(within)?;
+        Some(parts.map(|part| Some(cut(part)).filter(within).unwrap_or(middle)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The averages, listed and sorted.
+    fn listed(d: &[f64]) -> Vec<f64> {
+        let mut all: Vec<f64> =
+            (0..d.len()).flat_map(|i| (i..d.len()).map(move |j| d[i] / 2.0 + d[j] / 2.0)).collect();
+        all.sort_unstable_by(f64::total_cmp);
+        all
+    }
+
+    fn middle(sorted: &[f64]) -> f64 {
+        let half = sorted.len() / 2;
+        if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 }
+    }
+
+    #[test]
+    fn three_values_by_hand() {
+        // Averages of 1, 2, 6: 1, 1.5, 2, 3.5, 4, 6; their median is 2.75.
+        let walsh = Walsh::new(vec![6.0, 1.0, 2.0]).unwrap();
+        assert_eq!(walsh.estimate(), 2.75);
+        assert_eq!(walsh.interval(0), (1.0, 6.0));
+        assert_eq!(walsh.interval(2), (2.0, 3.5));
+    }
+
+    #[test]
+    fn agrees_with_hollander_and_wolfe() {
+        // Hollander and Wolfe (1973), examples 3.3 and 3.4, the Hamilton depression scale (signs turned):
+        // all 45 averages listed and sorted in numpy have the median 0.46 and [w₆, w₄₀] = [0.010, 0.786].
+        // c = 5 is the largest with 2·P(V ≤ c) ≤ 0.05, by counting subsets of {1, …, 9}: 0.0391, then 0.0547.
+        let d = vec![0.952, -0.147, 1.022, 0.43, 0.62, 0.59, 0.49, -0.08, 0.01];
+        let walsh = Walsh::new(d).unwrap();
+        assert!((walsh.estimate() - 0.46).abs() < 1e-12, "{}", walsh.estimate());
+        let (low, high) = walsh.interval(5);
+        assert!((low - 0.010).abs() < 1e-12 && (high - 0.786).abs() < 1e-12, "{low} {high}");
+    }
+
+    #[test]
+    fn selection_equals_sorting() {
+        let mut state = 1u64;
+        for n in [1, 2, 3, 8, 50, 123] {
+            let d: Vec<f64> = (0..n)
+                .map(|_| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    // Few distinct values, some huge: ties and a skewed range.
+                    let value = ((state >> 40) % 37) as f64 - 18.0;
+                    if value == 5.0 { 1e9 } else { value / 7.0 }
+                })
+                .collect();
+            let (walsh, all) = (Walsh::new(d.clone()).unwrap(), listed(&d));
+            assert_eq!(walsh.len(), all.len());
+            let step = (all.len() / 50).max(1);
+            for k in (1..=all.len()).step_by(step) {
+                assert_eq!(kth(&walsh, k, 4), all[k - 1], "n {n}, k {k}");
+            }
+            assert_eq!(median(&walsh, 4), middle(&all), "n {n}");
+        }
+    }
+
+    #[test]
+    fn the_middle_may_lie_in_a_gap() {
+        // Averages come in three groups with wide gaps; of the six of 0, 8 and 9 the middle two are 4.5 and 8.
+        for d in [vec![1.0, 1.0, 2.0, 100.0, 100.0, 101.0], vec![0.0, 0.0, 9.0, 9.0], vec![0.0, 8.0, 9.0]] {
+            assert_eq!(median(&Walsh::new(d.clone()).unwrap(), 1), middle(&listed(&d)), "{d:?}");
+        }
+    }
+
+    #[test]
+    fn equal_values_and_nothing() {
+        assert_eq!(Walsh::new(vec![0.3; 400]).unwrap().interval(33_790), (0.3, 0.3));
+        assert!(Walsh::new(vec![]).is_none());
+        assert!(Walsh::new(vec![1.0, f64::NAN]).is_none());
+    }
+
+    #[test]
+    fn the_distribution_of_u_by_hand() {
+        // m = n = 2: six orders, U = 0, 1, 2, 2, 3, 4.
+        let p = mann_whitney(2, 2);
+        let expected = [1.0, 1.0, 2.0, 1.0, 1.0].map(|ways| ways / 6.0);
+        assert!(p.iter().zip(expected).all(|(p, e)| (p - e).abs() < 1e-15), "{p:?}");
+    }
+
+    #[test]
+    fn critical_values_of_the_printed_tables() {
+        // Two-sided 5% critical values of U, as in every table of the Mann–Whitney test.
+        for (m, n, c) in [(4, 4, 0), (5, 5, 2), (8, 8, 13), (10, 10, 23), (20, 20, 127), (5, 20, 20)] {
+            assert_eq!(critical(m, n), Some(c), "{m} {n}");
+        }
+        assert_eq!(critical(3, 3), None);
+    }
+
+    #[test]
+    fn the_normal_approximation_joins_the_exact_values() {
+        let exact = {
+            let mut sum = 0.0;
+            mann_whitney(50, 50)
+                .iter()
+                .take_while(|p| {
+                    sum += **p;
+                    sum <= 0.025
+                })
+                .count()
+                - 1
+        };
+        assert!(critical(50, 50).unwrap().abs_diff(exact) <= 1, "{:?} {exact}", critical(50, 50));
+    }
+
+    #[test]
+    fn a_factor_of_two() {
+        let x: Vec<f64> = (1..=9).map(|i| 1.0 + f64::from(i) / 1000.0).collect();
+        let y: Vec<f64> = x.iter().map(|x| 2.0 * x).collect();
+        let ratio = independent_ratio(&x, &y).unwrap();
+        assert!((ratio.value - 2.0).abs() < 1e-12 && ratio.separated(), "{ratio:?}");
+    }
+
+    #[test]
+    fn few_values_are_provisional() {
+        let few = independent_ratio(&[1.0, 1.1], &[2.0, 2.2]).unwrap();
+        assert!(few.provisional && !few.separated());
+        assert!((few.low - 2.0 / 1.1).abs() < 1e-12 && (few.high - 2.2).abs() < 1e-12);
+        assert_eq!(independent_ratio(&[0.0, f64::NAN], &[1.0]), None);
+    }
+}

@@ -1,0 +1,226 @@
+//! Ranks: simultaneous intervals of all pairs of variants, the ranks that these leave to each variant, and the agreement of
+//! two orders.
+
+use crate::average::{mean, sorted, squares};
+use crate::simulate::{MANY, stream};
+use fsarena_core::sample::Direction;
+use rand::seq::SliceRandom;
+
+/// Simultaneous intervals of every pair.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Simultaneous {
+    /// The 95% quantile of max |T|.
+    pub critical: f64,
+    /// Rounds that have every variant; only these count.
+    pub rounds: usize,
+    /// `intervals[i][j]`: the interval of ln(variant j/variant i), infinite where it is unknown.
+    pub intervals: Vec<Vec<(f64, f64)>>,
+}
+
+/// Intervals of all pairs of variants from `values[variant][round]`, NaN where the round lacks the variant. The same
+/// values and seed give the same intervals.
+///
+/// For each pair T = mean(d)/se(d). Its interval is mean(d) ± q·se(d), q the 95% quantile of the largest |T|
+/// over all pairs when the labels are permuted within every round, after each variant's own mean log has been
+/// taken from it (Westfall and Young 1993, "Resampling-based multiple testing", max T). A fixed-sample
+/// interval: not for deciding when to stop. None under two complete rounds or two variants.
+pub fn simultaneous(values: &[Vec<f64>], seed: u64) -> Option<Simultaneous> {
+    let logs = complete_logs(values);
+    let (rounds, variants) = (logs.len(), values.len());
+    if rounds < 2 || variants < 2 {
+        return None;
+    }
+    let mean_of = |variant: usize| mean(logs.iter().map(|round| round[variant]));
+    let means: Vec<f64> = (0..variants).map(mean_of).collect();
+    // Round after round without a gap: nearly all the time goes into walking over them.
+    let mut residuals: Vec<f64> =
+        logs.iter().flat_map(|round| round.iter().zip(&means).map(|(log, mean)| log - mean)).collect();
+    let mut rng = stream(seed, 0);
+    // The number of permutations. 100 of them lie beyond the 95% quantile; only 50 above [`MANY`] rounds, where each takes
+    // long. The test is exact with either number.
+    let permutations = if rounds <= MANY { 1_999 } else { 999 };
+    let permuted = |_| {
+        residuals.chunks_exact_mut(variants).for_each(|round| round.shuffle(&mut rng));
+        largest_t(&residuals, variants)
+    };
+    let largest = sorted((0..permutations).map(permuted));
+    // With B permutations the ⌈0.95·(B + 1)⌉-th smallest is exact.
+    let critical = largest[(0.95 * (permutations + 1) as f64).ceil() as usize - 1];
+    let interval = |i: usize, j: usize| {
+        let (mean, error) = difference(&logs, i, j);
+        (mean - critical * error, mean + critical * error)
+    };
+    let intervals = (0..variants).map(|i| (0..variants).map(|j| interval(i, j)).collect()).collect();
+    Some(Simultaneous { critical, rounds, intervals })
+}
+
+/// `logs[round][variant]` of the rounds in which every variant has a positive value.
+fn complete_logs(values: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let rounds = values.iter().map(Vec::len).min().unwrap_or(0);
+    let logs =
+        (0..rounds).map(|round| values.iter().map(|variant| variant[round].ln()).collect::<Vec<f64>>());
+    logs.filter(|logs| logs.iter().all(|log| log.is_finite())).collect()
+}
+
+/// The mean of log j − log i over rounds, and its standard error.
+fn difference(logs: &[Vec<f64>], i: usize, j: usize) -> (f64, f64) {
+    let (n, d) = (logs.len() as f64, logs.iter().map(|round| round[j] - round[i]));
+    (mean(d.clone()), (squares(d) / (n - 1.0) / n).sqrt())
+}
+
+/// The largest |T| of all pairs of variants, of residuals round after round. Their means are near 0, so that sums of squares
+/// lose nothing.
+fn largest_t(residuals: &[f64], variants: usize) -> f64 {
+    let n = (residuals.len() / variants) as f64;
+    let pairs: Vec<(usize, usize)> = pairs(variants).collect();
+    let mut sums = vec![(0.0, 0.0); pairs.len()];
+    for round in residuals.chunks_exact(variants) {
+        for ((i, j), sum) in pairs.iter().zip(&mut sums) {
+            let d = round[*j] - round[*i];
+            *sum = (sum.0 + d, sum.1 + d * d);
+        }
+    }
+    let t = |(sum, squares): &(f64, f64)| {
+        let error = ((squares - sum * sum / n).max(0.0) / (n - 1.0) / n).sqrt();
+        if *sum == 0.0 { 0.0 } else { (sum / n / error).abs() }
+    };
+    sums.iter().map(t).fold(0.0, f64::max)
+}
+
+/// Kendall's τ-b of two lists of values, ties corrected: (C − D)/√((C + D + T_x)(C + D + T_y)).
+/// Kendall (1945), "The treatment of ties in ranking problems". None where one list is all ties or has
+/// fewer than two values.
+pub fn kendall_tau_b(x: &[f64], y: &[f64]) -> Option<f64> {
+    let (mut concordant, mut discordant, mut tied_x, mut tied_y) = (0.0, 0.0, 0.0, 0.0);
+    for (i, j) in pairs(x.len().min(y.len())) {
+        match (x[i] == x[j], y[i] == y[j]) {
+            (true, true) => {}
+            (true, false) => tied_x += 1.0,
+            (false, true) => tied_y += 1.0,
+            (false, false) if (x[i] < x[j]) == (y[i] < y[j]) => concordant += 1.0,
+            (false, false) => discordant += 1.0,
+        }
+    }
+    let below: f64 = (concordant + discordant + tied_x) * (concordant + discordant + tied_y);
+    (below > 0.0).then(|| (concordant - discordant) / below.sqrt())
+}
+
+/// The pairs whose order differs between the two lists: (i, j) with x_i < x_j but y_i > y_j.
+pub fn swapped(x: &[f64], y: &[f64]) -> Vec<(usize, usize)> {
+    pairs(x.len().min(y.len()))
+        .filter_map(|(i, j)| match (x[i].partial_cmp(&x[j])?, y[i].partial_cmp(&y[j])?) {
+            (std::cmp::Ordering::Less, std::cmp::Ordering::Greater) => Some((i, j)),
+            (std::cmp::Ordering::Greater, std::cmp::Ordering::Less) => Some((j, i)),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Every i < j < n.
+pub(crate) fn pairs(n: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..n).flat_map(move |i| (i + 1..n).map(move |j| (i, j)))
+}
+
+/// The ranks, first and last, that simultaneous intervals leave to each variant: rank_i from 1 + #better
+/// to k − #worse (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for ranks"). Together they hold with
+/// the confidence of the intervals. `intervals[i][j]` bounds ln(j/i) as [`simultaneous`] gives it.
+///
+/// None where neither way is better.
+pub fn rank_sets(intervals: &[Vec<(f64, f64)>], direction: Direction) -> Option<Vec<(usize, usize)>> {
+    let variants = intervals.len();
+    let below = |i: usize, j: usize| intervals[i][j].1 < 0.0; // j certainly below i
+    let better = |i: usize, j: usize| match direction {
+        Direction::Lower => below(i, j),
+        Direction::Higher | Direction::Neutral => intervals[i][j].0 > 0.0,
+    };
+    let count = |of: &dyn Fn(usize) -> bool| (0..variants).filter(|j| of(*j)).count();
+    let set = |i: usize| {
+        let (ahead, behind) = (count(&|j| j != i && better(i, j)), count(&|j| j != i && better(j, i)));
+        (1 + ahead, variants - behind)
+    };
+    (direction != Direction::Neutral).then(|| (0..variants).map(set).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::noise::{Noise, Order, differences};
+
+    fn variants(count: u64, rounds: usize, factor: impl Fn(u64) -> f64) -> Vec<Vec<f64>> {
+        (0..count)
+            .map(|variant| {
+                let noise = differences(Noise::Normal, Order::Random, rounds, &mut stream(5, variant));
+                noise.into_iter().map(|d| factor(variant) * d.exp()).collect()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_critical_value_is_that_of_the_studentised_range() {
+        // scipy.stats.studentized_range.ppf(0.95, k, (k − 1)·59)/√2, which holds for normal noise of equal
+        // size; T here takes each pair's own error, which adds a little.
+        for (k, expected) in [(2, 2.0010), (4, 2.5936), (6, 2.8686)] {
+            let q = simultaneous(&variants(k, 60, |_| 1.0), 1).unwrap().critical;
+            assert!((q / expected - 1.0).abs() < 0.06, "{k} variants: {q} for {expected}");
+        }
+    }
+
+    #[test]
+    fn effects_do_not_widen_the_intervals() {
+        let level = simultaneous(&variants(3, 30, |_| 1.0), 1).unwrap();
+        let apart = simultaneous(&variants(3, 30, |variant| 1.0 + variant as f64), 1).unwrap();
+        assert!((level.critical - apart.critical).abs() < 1e-9);
+        let (low, high) = apart.intervals[0][1];
+        assert!(low < 2f64.ln() && 2f64.ln() < high && low > 0.6);
+        assert!((apart.intervals[1][0].0 + high).abs() < 1e-12, "the other way round");
+    }
+
+    #[test]
+    fn only_complete_rounds_count() {
+        let mut values = variants(3, 12, |_| 1.0);
+        values[1][3] = f64::NAN;
+        values[2][5] = 0.0;
+        assert_eq!(simultaneous(&values, 1).unwrap().rounds, 10);
+        assert_eq!(simultaneous(&values[..1], 1), None);
+        assert_eq!(simultaneous(&[vec![1.0], vec![2.0]], 1), None);
+    }
+
+    #[test]
+    fn agrees_with_scipy() {
+        // scipy.stats.kendalltau([12, 2, 1, 12, 2], [1, 4, 7, 1, 0]).statistic
+        let tau = kendall_tau_b(&[12.0, 2.0, 1.0, 12.0, 2.0], &[1.0, 4.0, 7.0, 1.0, 0.0]).unwrap();
+        assert!((tau - -0.471_404_520_791_031_7).abs() < 1e-15, "{tau}");
+    }
+
+    #[test]
+    fn same_and_opposite_orders() {
+        assert_eq!(kendall_tau_b(&[1.0, 2.0, 3.0], &[10.0, 20.0, 30.0]), Some(1.0));
+        assert_eq!(kendall_tau_b(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0]), Some(-1.0));
+        assert_eq!(kendall_tau_b(&[1.0, 1.0], &[1.0, 2.0]), None);
+        assert_eq!(kendall_tau_b(&[1.0], &[1.0]), None);
+    }
+
+    #[test]
+    fn swaps_name_the_former_better_first() {
+        assert_eq!(swapped(&[1.0, 2.0, 3.0], &[2.0, 1.0, 3.0]), [(0, 1)]);
+        assert_eq!(swapped(&[3.0, 2.0], &[1.0, 2.0]), [(1, 0)]);
+        assert_eq!(swapped(&[1.0, 1.0], &[1.0, 2.0]), []);
+    }
+
+    /// Variants at these places on the logarithmic scale, every interval ±1 wide.
+    fn at(places: &[f64]) -> Vec<Vec<(f64, f64)>> {
+        places.iter().map(|i| places.iter().map(|j| (j - i - 1.0, j - i + 1.0)).collect()).collect()
+    }
+
+    #[test]
+    fn sets_by_hand() {
+        // 0 and 0.5 do not differ significantly, nor do 0.5 and 1.2; 5 is behind them all.
+        let intervals = at(&[0.0, 0.5, 1.2, 5.0]);
+        let lower = rank_sets(&intervals, Direction::Lower).unwrap();
+        assert_eq!(lower, [(1, 2), (1, 3), (2, 3), (4, 4)]);
+        let higher = rank_sets(&intervals, Direction::Higher).unwrap();
+        assert_eq!(higher, [(3, 4), (2, 4), (2, 3), (1, 1)]);
+        assert_eq!(rank_sets(&intervals, Direction::Neutral), None);
+        assert_eq!(rank_sets(&[], Direction::Lower), Some(vec![]));
+    }
+}
