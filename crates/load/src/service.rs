@@ -47,7 +47,11 @@ impl ServiceDef {
     pub fn make_dir(&self, dir: &Path, user: Option<&User>) -> Result<()> {
         dirs::make_dirs(dir).map_err(at("make", dir))?;
         let Some(user) = user else { return Ok(()) };
-        user.chown_to_user(dir).map_err(TaskError::io(format!("give {} to user {}", dir.display(), user.name)))?;
+        user.chown_to_user(dir).map_err(TaskError::io(format!(
+            "give {} to user {}",
+            dir.display(),
+            user.name
+        )))?;
         self.check_reachable(dir, user)
     }
 
@@ -58,7 +62,11 @@ impl ServiceDef {
     pub fn write_file(&self, file: &Path, text: &str, user: Option<&User>) -> Result<()> {
         std::fs::write(file, text).map_err(at("write", file))?;
         let Some(user) = user else { return Ok(()) };
-        user.chown_to_user(file).map_err(TaskError::io(format!("give {} to user {}", file.display(), user.name)))
+        user.chown_to_user(file).map_err(TaskError::io(format!(
+            "give {} to user {}",
+            file.display(),
+            user.name
+        )))
     }
 
     /// Checks that the user may pass through every parent directory.
