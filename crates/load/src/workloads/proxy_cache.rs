@@ -130,7 +130,7 @@ fn serve(job: &Job, load: &Load, root: &Path, shared: Shared) -> Action {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::sample::Found;
+    use fsarena_core::sample::TaskOutput;
     use fsarena_core::scale::Scale;
     use fsarena_core::setting::{Settings, Value};
 
@@ -157,7 +157,7 @@ mod tests {
             ProxyCache.outline(&job(0.05)).iter().map(|info| info.id.to_string()).collect();
         assert_eq!(outline.len(), 2 + 2 * 2);
         assert_eq!(outline[..3], ["fill", "cold[rate=500,threads=2]", "serve[rate=500,threads=2]"]);
-        let metric = |done: &Found, id: &str| {
+        let metric = |done: &TaskOutput, id: &str| {
             let get = |id: &str| done.readings.get(id);
             (fsarena_core::metric::find(id).unwrap().from)(&get)
         };
