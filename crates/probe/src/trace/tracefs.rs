@@ -137,25 +137,15 @@ pub fn not_permitted(kernel: &SysRoot, doing: &'static str, source: io::Error) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probes::testing::kernel_with;
     use crate::trace::format::tests::BEGIN;
-
-    fn fake(files: &[(&str, &str)]) -> (tempfile::TempDir, SysRoot) {
-        let dir = tempfile::tempdir().unwrap();
-        for (rel, text) in files {
-            let path = dir.path().join(rel);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        }
-        let kernel = SysRoot::at(dir.path());
-        (dir, kernel)
-    }
 
     #[test]
     fn a_tracepoint_is_read_where_tracefs_is_mounted() {
         for place in ["sys/kernel/tracing", "sys/kernel/debug/tracing"] {
             let event = format!("{place}/events/lock/contention_begin");
             let (_dir, kernel) =
-                fake(&[(&format!("{event}/id"), "408\n"), (&format!("{event}/format"), BEGIN)]);
+                kernel_with(&[(&format!("{event}/id"), "408\n"), (&format!("{event}/format"), BEGIN)]);
             let tracefs = Tracefs::mounted(&kernel).unwrap();
             let tracepoint = tracefs.tracepoint(&kernel, "contention_begin").unwrap();
             assert_eq!((tracepoint.id, tracepoint.format), (408, Format::parse(BEGIN)));
@@ -164,14 +154,14 @@ mod tests {
 
     #[test]
     fn an_empty_directory_is_no_tracefs() {
-        let (dir, kernel) = fake(&[]);
+        let (dir, kernel) = kernel_with(&[]);
         std::fs::create_dir_all(dir.path().join("sys/kernel/tracing")).unwrap();
         assert_eq!(Tracefs::mounted(&kernel).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
     fn a_kernel_without_the_tracepoint_is_told_what_it_needs() {
-        let (_dir, kernel) = fake(&[
+        let (_dir, kernel) = kernel_with(&[
             ("sys/kernel/tracing/events/sched/enable", "0\n"),
             ("proc/sys/kernel/osrelease", "5.15.0\n"),
         ]);
