@@ -92,9 +92,12 @@ fn note(variant: &VariantFacts, text: &str) -> Note {
     Note::new(NoteKind::Fairness, text).variant(&variant.variant)
 }
 
+/// Whether a variant gives up one thing.
+type GivesUp = fn(&VariantFacts) -> bool;
+
 /// What a variant can give up of the safety of data. Checksums count where the user gave up those that the filesystem keeps
 /// by default: who compares filesystems knows which of them keep any.
-const SAFETY: [(&str, fn(&VariantFacts) -> bool); 4] = [
+const SAFETY: [(&str, GivesUp); 4] = [
     ("no journal, so an inconsistent filesystem after a crash", |one| one.durability() == Durability::None),
     ("stale data in files after a crash (data=writeback)", |one| one.durability() == Durability::Writeback),
     ("no flush of the device's cache, so synced data can be lost in a power cut", |one| !one.barriers()),

@@ -87,7 +87,7 @@ fn resolve(args: &Args, written: &Written, over: Overrides) -> Result<Plan, Fail
         return Ok(registry::resolve(written, &over)?);
     }
     let variants = args.variant.iter().cloned().map(absolute_levels).collect::<Result<Vec<_>, _>>()?;
-    Ok(plan_of_variants(&variants, written.clone(), over)?)
+    plan_of_variants(&variants, written.clone(), over)
 }
 
 /// Checks whether the first answer fits into the budget. If it does not, returns the plan at the smaller scale, and a
