@@ -196,7 +196,7 @@ pub struct JournalDef {
     /// Arguments that name it to mkfs.
     pub mkfs: &'static [&'static str],
     /// Whether mkfs takes files for it. Where it takes block devices alone, files are joined
-    /// ([`crate::external::join_journal`]).
+    /// (`external::join_journal`).
     pub files: bool,
     /// The mount option that names it; empty where there is none.
     pub mount: &'static str,

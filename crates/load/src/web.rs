@@ -269,7 +269,7 @@ impl CacheShape {
         to_fill(self.seed, popular(self.bytes), self.bytes)
     }
 
-    /// The space of a cache of files with a mean size of [`MEAN_BYTES`] divided by `small`: the rounding to blocks, the log,
+    /// The space of a cache of files with a mean size of `MEAN_BYTES` divided by `small`: the rounding to blocks, the log,
     /// and the blocks that a filesystem keeps until it commits.
     pub fn room(&self, small: u64, other_bytes: u64) -> Room {
         let inodes = small * self.bytes / MEAN_BYTES + u64::from(self.levels.0 * (self.levels.1 + 1));

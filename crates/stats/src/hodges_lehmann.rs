@@ -9,7 +9,7 @@
 //! Mann–Whitney test (Moses; Hollander and Wolfe, section 4.3): with critical value c it is
 //! [δ_(c+1), δ_(mn−c)] of the sorted differences, c the largest count with P(U ≤ c) ≤ α/2.
 //!
-//! Neither averages nor differences are listed: [`kth`] selects among them.
+//! Neither averages nor differences are listed: `kth` selects among them.
 
 use crate::average::sorted;
 use crate::ratio::Ratio;
