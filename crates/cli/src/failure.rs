@@ -163,6 +163,7 @@ failure_from!(
     fsarena_core::plan::error::PlanError,
     fsarena_core::published::Error,
     fsarena_engine::EngineError,
+    fsarena_guest::Error,
     fsarena_fs::Error,
     fsarena_probe::trace::Unavailable,
     fsarena_report::error::Error,

@@ -1,8 +1,9 @@
 //! Kernels of Debian packages: fetched and unpacked into a cache as an ordinary user. Nothing is installed.
 
+use crate::suites::{Package, Suites};
 use crate::{Error, Result, cache::write_digest_list};
 use fsarena_core::event::CommandRecord;
-use fsarena_sys::argv::{self, Argv};
+use fsarena_sys::argv::Argv;
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
@@ -16,64 +17,73 @@ const NOT_THESE: [&str; 2] = ["-dbg", "-unsigned"];
 /// Flavours that only an explicit version selects: `cloud` lacks many filesystems, `rt` is a real-time kernel.
 const FLAVOURS: [&str; 2] = ["cloud", "rt"];
 
-/// Fetches the newest kernel package whose version begins so, and unpacks it. Returns the directory that has its
-/// `boot/` and `lib/`.
+/// Fetches the newest kernel of Debian whose version begins so, and unpacks it. Returns the directory that has its kernel
+/// and modules. `here` are the releases that are at hand, for the message.
 ///
 /// # Errors
-/// Where apt knows no such package, or cannot fetch it.
-///
-/// `here` are the releases that are at hand, for the message.
-pub fn fetch(version: &str, cache: &Path, here: &[String], log: Log) -> Result<PathBuf> {
-    let package = newest(version, here, log)?;
-    let place = cache.join(&package);
-    if place.join("boot").is_dir() {
+/// No suite has such a kernel, or apt cannot fetch it.
+pub fn fetch(version: &str, cache: &Path, suites: &Suites, here: &[String], log: Log) -> Result<PathBuf> {
+    let refreshed = suites.refresh(log);
+    let kernels = list_kernels(suites, log).unwrap_or_default();
+    let stable = suites.stable(log).unwrap_or_default();
+    let Some(kernel) = newest(version, &kernels, stable.as_deref()) else {
+        let releases: Vec<&str> = kernels.iter().map(|kernel| kernel.release.as_str()).collect();
+        let why = refreshed.err().map(|error| format!("\nIts package lists could not be fetched: {error}"));
+        return Err(Error::Missing(format!(
+            "no kernel of version {version:?} is here or in a suite of Debian; {}{}or name a kernel: --kernel PATH --modules \
+             DIR{}",
+            found("here are", here),
+            found("Debian has", &series(&releases)),
+            why.unwrap_or_default(),
+        )));
+    };
+    let place = cache.join(&kernel.package.name);
+    if place.is_dir() {
         return Ok(place);
     }
     std::fs::create_dir_all(cache).map_err(Error::io("making", cache))?;
     let room = tempfile::tempdir_in(cache).map_err(Error::io("making a directory in", cache))?;
-    let download = Argv::new("apt-get").args(["download", "-q"]).arg(&package).cwd(room.path());
-    download.expect(log).map_err(|error| {
-        Error::Missing(format!(
-            "{error}\nThe package lists may be old: `apt-get update` as root, or name a kernel: --kernel PATH \
-             --modules DIR"
-        ))
-    })?;
-    let mut files = std::fs::read_dir(room.path()).map_err(Error::io("reading", room.path()))?.flatten();
-    let archive =
-        files.next().ok_or_else(|| Error::unfit(room.path(), "apt-get download left no package there"))?;
+    let archives = suites.download(&kernel.package, room.path(), log)?;
     let unpacked = room.path().join("unpacked");
-    Argv::new("dpkg").arg("-x").arg(archive.path()).arg(&unpacked).expect(log)?;
+    for archive in archives {
+        Argv::new("dpkg").arg("-x").arg(archive).arg(&unpacked).expect(log)?;
+    }
     write_digest_list(&unpacked).map_err(Error::io("noting the digests of", &unpacked))?;
     match std::fs::rename(&unpacked, &place) {
         // Another fsarena was faster.
-        Err(_) if place.join("boot").is_dir() => {}
+        Err(_) if place.is_dir() => {}
         moved => moved.map_err(Error::io("moving a kernel to", &place))?,
     }
     Ok(place)
 }
 
-/// The newest kernel package for this machine whose version begins so.
-fn newest(version: &str, here: &[String], log: Log) -> Result<String> {
-    let names =
-        Argv::new("apt-cache").args(["pkgnames", PACKAGE]).expect(log).map_err(|error| match error {
-            argv::Error::NotFound { .. } => Error::Missing(format!(
-                "no kernel of version {version:?} is here, and without apt none can be fetched; {}name one: --kernel \
-                 PATH --modules DIR",
-                found("here are", here)
-            )),
-            other => other.into(),
-        })?;
-    let releases: Vec<&str> = names.stdout.lines().filter_map(release).collect();
-    let wanted = releases.iter().filter(|release| is_version(release, version));
-    let newest = wanted.max_by(|a, b| by_version(a, b)).map(|release| format!("{PACKAGE}{release}"));
-    newest.ok_or_else(|| {
-        Error::Missing(format!(
-            "apt knows no kernel package of version {version:?}; {}{}`apt-get update` as root may bring more, or name \
-             a kernel: --kernel PATH --modules DIR",
-            found("here are", here),
-            found("apt has", &series(&releases)),
-        ))
-    })
+/// A kernel that Debian packages.
+#[derive(Debug, Clone)]
+pub struct DebianKernel {
+    /// Its release, as `uname -r` prints it.
+    pub release: String,
+    /// The package that has or requires all of it.
+    pub package: Package,
+}
+
+/// Returns the kernels for this machine in all suites, by the lists that are here; the oldest first.
+///
+/// # Errors
+/// apt is not installed, or its lists are damaged.
+pub fn list_kernels(suites: &Suites, log: Log) -> Result<Vec<DebianKernel>> {
+    let packages = suites.packages(PACKAGE, |name| release(name).is_some(), log)?;
+    let kernel = |package: Package| Some(DebianKernel { release: release(&package.name)?.into(), package });
+    let mut kernels: Vec<DebianKernel> = packages.into_iter().filter_map(kernel).collect();
+    kernels.sort_by(|a, b| by_version(&a.release, &b.release));
+    Ok(kernels)
+}
+
+/// The newest kernel whose version begins so; for an empty version the newest of the stable suite, if there is one.
+fn newest<'a>(version: &str, kernels: &'a [DebianKernel], stable: Option<&str>) -> Option<&'a DebianKernel> {
+    let mut wanted = kernels.iter().filter(|kernel| is_version(&kernel.release, version));
+    let is_default =
+        |kernel: &&DebianKernel| version.is_empty() && Some(kernel.package.suite.as_str()) == stable;
+    wanted.clone().rfind(is_default).or_else(|| wanted.next_back())
 }
 
 /// The release of a package, where it is a kernel for this machine. `6.12-amd64` has none: it only depends on the newest
@@ -88,11 +98,16 @@ fn release(package: &str) -> Option<&str> {
 
 /// The versions by which a user can select these releases: `6.1`, `6.1-cloud`.
 fn series(releases: &[&str]) -> Vec<String> {
-    let of = |release: &str| {
-        let version = release.split('.').take(2).collect::<Vec<_>>().join(".");
-        flavour_of(release).map_or(version.clone(), |flavour| format!("{version}-{flavour}"))
-    };
-    in_order(releases.iter().map(|release| of(release)))
+    in_order(releases.iter().map(|release| series_of(release)))
+}
+
+/// The version by which a user can select a release: `6.1` of `6.1.0-53-amd64`.
+pub fn series_of(release: &str) -> String {
+    let version = release.split('.').take(2).collect::<Vec<_>>().join(".");
+    match flavour_of(release) {
+        Some(flavour) => format!("{version}-{flavour}"),
+        None => version,
+    }
 }
 
 /// Sorts releases, the oldest first, and removes duplicates.
@@ -178,12 +193,32 @@ mod tests {
         assert_eq!(found("here are", &["6.1".into(), "6.12".into()]), "here are 6.1, 6.12; ");
     }
 
+    #[test]
+    fn the_newest_of_stable_is_taken_if_no_version_is_named() {
+        let kernel = |release: &str, suite: &str| {
+            let package = Package { name: String::new(), version: String::new(), suite: suite.into() };
+            DebianKernel { release: release.into(), package }
+        };
+        let kernels = [
+            kernel("6.12.107+deb13-amd64", "trixie"),
+            kernel("6.12.117+deb13-amd64", "trixie"),
+            kernel("7.3.4+deb13-amd64", "trixie-backports"),
+            kernel("7.4.1+deb14-cloud-amd64", "unstable"),
+        ];
+        let of = |version, stable| Some(newest(version, &kernels, stable)?.release.as_str());
+        assert_eq!(of("", Some("trixie")), Some("6.12.117+deb13-amd64"));
+        assert_eq!(of("", None), Some("7.3.4+deb13-amd64"));
+        assert_eq!(of("7.3", Some("trixie")), Some("7.3.4+deb13-amd64"));
+        assert_eq!(of("5.10", Some("trixie")), None);
+    }
+
     /// No package has the version 0.01.
     #[test]
     fn what_is_here_is_said_where_nothing_can_be_fetched() {
         let dir = tempfile::tempdir().unwrap();
-        let error =
-            fetch("0.01", dir.path(), &["6.1.0-53-amd64".into()], &mut |_| {}).unwrap_err().to_string();
+        let suites = Suites::of_mirror(dir.path(), "file:///nowhere/debian");
+        let here = ["6.1.0-53-amd64".into()];
+        let error = fetch("0.01", dir.path(), &suites, &here, &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains("\"0.01\"") && error.contains("here are 6.1.0-53-amd64; "), "{error}");
     }
 }

@@ -1,12 +1,13 @@
 //! Finding a kernel: a file that the user names, one of a Debian package, or the newest one there is.
 
 use crate::debian::{self, Log, by_version, in_order, is_version};
-use crate::{Error, Result, cache, modules::Modules, vmlinux};
+use crate::{Error, Result, cache, modules::Modules, suites::Suites, vmlinux};
 use fsarena_sys::input;
 use object::Endianness;
 use object::elf::{FileHeader32, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 use rustix::fs::Access;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The word before the version of a kernel that Debian packages: `debian:6.1`.
@@ -36,6 +37,8 @@ pub struct Places {
     pub shared: PathBuf,
     /// `--modules`: where the modules of kernels named by their path are.
     pub modules: Option<PathBuf>,
+    /// The suites of Debian that kernels are fetched from.
+    pub suites: Suites,
 }
 
 impl GuestKernel {
@@ -60,14 +63,18 @@ impl GuestKernel {
 impl Places {
     /// The usual places of this machine.
     pub fn usual(modules: Option<PathBuf>) -> Places {
-        Places { root: "/".into(), cache: cache::dir(), shared: cache::SHARED.into(), modules }
+        let cache = cache::dir();
+        let suites = Suites::in_cache(&cache);
+        Places { root: "/".into(), cache, shared: cache::SHARED.into(), modules, suites }
     }
 
-    /// Directories that have a `boot/`: what was fetched and unpacked, and the machine's own.
+    /// The directories that kernels lie below: each fetched package, and the root of this machine.
     fn roots(&self) -> Vec<PathBuf> {
         let caches = [&self.cache, &self.shared].into_iter().flat_map(std::fs::read_dir);
-        let fetched = caches.flatten().flatten().map(|entry| entry.path());
-        let mut roots: Vec<PathBuf> = fetched.filter(|path| path.join("boot").is_dir()).collect();
+        let entries = caches.flatten().flatten().map(|entry| entry.path());
+        let is_package =
+            |path: &PathBuf| ["boot", "usr/lib/modules"].iter().any(|dir| path.join(dir).is_dir());
+        let mut roots: Vec<PathBuf> = entries.filter(is_package).collect();
         roots.push(self.root.clone());
         roots
     }
@@ -77,21 +84,26 @@ impl Places {
     /// # Errors
     /// Where they cannot be read.
     pub fn usual_kernel(&self) -> Result<Option<(String, Modules)>> {
-        let Some(dir) = newest(&self.roots(), "").and_then(|(_, modules)| modules) else { return Ok(None) };
-        let release = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Some((release, Modules::open(&dir)?)))
+        let Some(kernel) = newest(&self.roots(), "") else { return Ok(None) };
+        Ok(Some((kernel.release, Modules::open(&kernel.modules)?)))
     }
 
     /// The releases of all kernels with modules that are at hand, the oldest first.
     pub fn releases(&self) -> Vec<String> {
-        in_order(packages(&self.roots()).into_iter().map(|(release, ..)| release))
+        in_order(packages(&self.roots()).into_iter().map(|kernel| kernel.release))
+    }
+
+    /// Whether a kernel of this release is installed, instead of fetched into the cache.
+    pub fn is_installed(&self, release: &str) -> bool {
+        self.root.join("boot").join(format!("vmlinuz-{release}")).is_file()
     }
 
     /// The releases of the kernels whose modules can be read and meet a condition.
     pub fn releases_with(&self, has: impl Fn(&Modules) -> bool) -> Vec<String> {
-        let found = packages(&self.roots()).into_iter();
-        let found = found.filter(|(.., dir)| Modules::open(dir).is_ok_and(|modules| has(&modules)));
-        in_order(found.map(|(release, ..)| release))
+        let kernels = packages(&self.roots()).into_iter();
+        let kernels =
+            kernels.filter(|kernel| Modules::open(&kernel.modules).is_ok_and(|modules| has(&modules)));
+        in_order(kernels.map(|kernel| kernel.release))
     }
 }
 
@@ -101,10 +113,14 @@ impl Places {
 /// # Errors
 /// Where there is none, it is damaged, or the cache cannot be written.
 pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
-    let (image, modules) = match level.split_once(':') {
-        _ if level.is_empty() || level == DEBIAN => packaged("", places, log)?,
-        Some((DEBIAN, version)) => packaged(version, places, log)?,
-        _ => (PathBuf::from(level), None),
+    let package = match level.split_once(':') {
+        _ if level.is_empty() || level == DEBIAN => Some(packaged("", places, log)?),
+        Some((DEBIAN, version)) => Some(packaged(version, places, log)?),
+        _ => None,
+    };
+    let (image, modules) = match package {
+        Some(kernel) => (kernel.image, Some(kernel.modules)),
+        None => (PathBuf::from(level), None),
     };
     let bytes = input::read(&image, vmlinux::LARGEST).map_err(|error| {
         let why = format!("{error}; --kernel takes a file, or debian:VERSION");
@@ -140,47 +156,63 @@ fn boots(image: &Path, kind: ElfKind) -> Result<PathBuf> {
     Err(Error::unfit(image, why))
 }
 
-/// An installed kernel of that version, else a fetched one that is undamaged, else one that is fetched now; and its
-/// modules.
-fn packaged(version: &str, places: &Places, log: Log) -> Result<(PathBuf, Option<PathBuf>)> {
+/// A kernel with modules that a package brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct PackagedKernel {
+    /// The directory that the package was unpacked into: the root of this machine for one that is installed.
+    root: PathBuf,
+    release: String,
+    image: PathBuf,
+    modules: PathBuf,
+}
+
+/// An installed kernel of that version, else a fetched one that is undamaged, else one that is fetched now.
+fn packaged(version: &str, places: &Places, log: Log) -> Result<PackagedKernel> {
     let mut roots = places.roots();
-    while let Some(found) = newest(&roots, version) {
-        let package = found.0.ancestors().nth(2).unwrap_or(Path::new("/"));
+    while let Some(kernel) = newest(&roots, version) {
         // The machine's own package manager answers for its own kernels.
-        if package == places.root || cache::is_package_whole(package) {
-            return Ok(found);
+        if kernel.root == places.root || cache::is_package_whole(&kernel.root) {
+            return Ok(kernel);
         }
-        cache::was_damaged(package, "fetches that kernel again");
-        cache::remove(package);
-        roots.retain(|root| root != package);
+        cache::was_damaged(&kernel.root, "fetches that kernel again");
+        cache::remove(&kernel.root);
+        roots.retain(|root| *root != kernel.root);
     }
-    let place = debian::fetch(version, &places.cache, &places.releases(), log)?;
+    let place = debian::fetch(version, &places.cache, &places.suites, &places.releases(), log)?;
     newest(std::slice::from_ref(&place), version)
         .ok_or_else(|| Error::unfit(&place, "the package that was unpacked here has no kernel with modules"))
 }
 
-/// The newest kernel below these roots that has modules and this version. If the version is empty and only kernels of
-/// a flavour exist, the newest of those.
-fn newest(roots: &[PathBuf], version: &str) -> Option<(PathBuf, Option<PathBuf>)> {
-    let mut found = packages(roots);
-    let usual = found.iter().any(|(release, ..)| is_version(release, version));
-    found.retain(|(release, ..)| is_version(release, version) || (version.is_empty() && !usual));
-    let newest = found.into_iter().max_by(|a, b| by_version(&a.0, &b.0));
-    newest.map(|(_, image, modules)| (image, Some(modules)))
+/// The newest kernel below these roots that has this version. If the version is empty and only kernels of a flavour exist,
+/// the newest of those.
+fn newest(roots: &[PathBuf], version: &str) -> Option<PackagedKernel> {
+    let mut kernels = packages(roots);
+    let usual = kernels.iter().any(|kernel| is_version(&kernel.release, version));
+    kernels.retain(|kernel| is_version(&kernel.release, version) || (version.is_empty() && !usual));
+    kernels.into_iter().max_by(|a, b| by_version(&a.release, &b.release))
 }
 
-/// The kernels below these roots that have modules: release, image, modules.
-fn packages(roots: &[PathBuf]) -> Vec<(String, PathBuf, PathBuf)> {
+/// The kernels below these roots that have modules.
+fn packages(roots: &[PathBuf]) -> Vec<PackagedKernel> {
     let mut found = vec![];
     for root in roots {
-        for entry in std::fs::read_dir(root.join("boot")).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let Some(release) = name.strip_prefix("vmlinuz-") else { continue };
-            let modules = ["lib/modules", "usr/lib/modules"].map(|dir| root.join(dir).join(release));
-            let Some(modules) = modules.into_iter().find(|dir| dir.is_dir()) else { continue };
-            // An ordinary user may not read the kernels of some distributions.
-            if rustix::fs::access(entry.path(), Access::READ_OK).is_ok() {
-                found.push((release.to_string(), entry.path(), modules));
+        let mut releases = BTreeSet::new();
+        for modules_dir in ["usr/lib/modules", "lib/modules"] {
+            for entry in std::fs::read_dir(root.join(modules_dir)).into_iter().flatten().flatten() {
+                let release = entry.file_name().to_string_lossy().into_owned();
+                let (modules, in_boot) = (entry.path(), root.join("boot").join(format!("vmlinuz-{release}")));
+                // Debian's packages from 7.2 on have the kernel beside its modules.
+                let images = [in_boot, modules.join("vmlinuz")];
+                // An ordinary user may not read the kernels of some distributions.
+                let image =
+                    images.into_iter().find(|image| rustix::fs::access(image, Access::READ_OK).is_ok());
+                // Where /lib is /usr/lib, both have it.
+                if let Some(image) = image
+                    && modules.is_dir()
+                    && releases.insert(release.clone())
+                {
+                    found.push(PackagedKernel { root: root.clone(), release, image, modules });
+                }
             }
         }
     }
@@ -260,12 +292,9 @@ mod tests {
             std::fs::write(root.join("boot").join(format!("vmlinuz-{release}")), "").unwrap();
             std::fs::create_dir_all(root.join("lib/modules").join(release).join("kernel")).unwrap();
         }
-        let places = Places {
-            root,
-            cache: dir.path().join("cache"),
-            shared: dir.path().join("shared"),
-            modules: None,
-        };
+        let cache = dir.path().join("cache");
+        let suites = Suites::of_mirror(&cache, "file:///nowhere/debian");
+        let places = Places { root, cache, shared: dir.path().join("shared"), modules: None, suites };
         (dir, places)
     }
 
@@ -273,8 +302,8 @@ mod tests {
     fn the_newest_installed_kernel_of_a_version_is_found() {
         let (_dir, places) = machine(&["6.1.0-9-amd64", "6.1.0-53-amd64", "6.12.1-amd64"]);
         let release = |version: &str| {
-            let (image, _) = newest(std::slice::from_ref(&places.root), version)?;
-            Some(image.file_name()?.to_string_lossy().into_owned())
+            let kernel = newest(std::slice::from_ref(&places.root), version)?;
+            Some(kernel.image.file_name()?.to_string_lossy().into_owned())
         };
         assert_eq!(release("6.1").as_deref(), Some("vmlinuz-6.1.0-53-amd64"));
         assert_eq!(release("").as_deref(), Some("vmlinuz-6.12.1-amd64"));
@@ -283,13 +312,24 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_beside_its_modules_is_found_once() {
+        let (_dir, places) = machine(&[]);
+        let modules = places.root.join("usr/lib/modules/7.3.4+deb13-amd64");
+        std::fs::create_dir_all(&modules).unwrap();
+        std::fs::write(modules.join("vmlinuz"), "").unwrap();
+        std::os::unix::fs::symlink("usr/lib", places.root.join("lib")).unwrap();
+        let found = packages(std::slice::from_ref(&places.root));
+        let images: Vec<&PathBuf> = found.iter().map(|kernel| &kernel.image).collect();
+        assert_eq!(images, [&modules.join("vmlinuz")]);
+    }
+
+    #[test]
     fn a_flavour_is_taken_where_it_is_asked_for_or_there_is_no_other() {
         let (_dir, places) = machine(&["6.1.0-53-cloud-amd64"]);
         let found = |version: &str| newest(&places.roots(), version).is_some();
         assert!(found("") && found("6.1-cloud") && !found("6.1"));
         let (_dir, places) = machine(&["6.1.0-9-amd64", "6.1.0-53-cloud-amd64"]);
-        let (image, _) = newest(&places.roots(), "").unwrap();
-        assert!(image.ends_with("vmlinuz-6.1.0-9-amd64"));
+        assert_eq!(newest(&places.roots(), "").unwrap().release, "6.1.0-9-amd64");
     }
 
     /// No package has the version 0.01.

@@ -17,6 +17,7 @@ pub mod modules;
 pub mod packing;
 pub mod snapshot;
 pub mod stripes;
+pub mod suites;
 pub mod trial;
 pub mod vmlinux;
 pub mod writes;

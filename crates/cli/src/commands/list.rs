@@ -10,15 +10,17 @@ use fsarena_core::sample::{Direction, Fold, ReadingDef, Unit};
 use fsarena_core::study::{STUDIES, Study};
 use fsarena_core::{metric::METRICS, plan::file::PlanFile, row::Row, setting::Value};
 use fsarena_fs::available::{Availability, survey, to_install};
+use fsarena_guest::debian;
+use fsarena_guest::kernel::{DEBIAN, Places};
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_report::exporters;
 use fsarena_run::{axes, registry};
 use fsarena_store::RunSummary;
-use fsarena_sys::kernel::SysRoot;
+use fsarena_sys::{kernel::SysRoot, program};
 use serde::Serialize;
 use std::path::Path;
 
-/// List studies, applications, filesystems, workloads, metrics, factors, exporters or runs
+/// List studies, applications, filesystems, workloads, metrics, factors, guest kernels, exporters or runs
 #[derive(Debug, clap::Args)]
 pub struct Args {
     // First: reading a flag takes it away.
@@ -48,6 +50,8 @@ enum What {
     Metrics,
     /// Factors: what a plan can vary
     Factors,
+    /// Kernels for guests: those that Debian's suites have, and those at hand
+    Kernels,
     /// Report formats
     Exporters,
     /// Stored runs, newest first
@@ -63,6 +67,7 @@ pub fn run(args: Args) -> Outcome {
         What::Workloads => output::rows(&workloads(), args.format),
         What::Metrics => output::rows(&metrics(), args.format),
         What::Factors => output::rows(&axes::factors(), args.format),
+        What::Kernels => output::rows(&kernels()?, args.format),
         What::Exporters => output::rows(&exporters::rows(), args.format),
         What::Runs => {
             let root = &args.runs.runs;
@@ -339,6 +344,69 @@ pub fn metrics() -> Vec<MetricRow> {
     };
     let derived = METRICS.iter().map(|def| row("derived", def.spec));
     derived.chain(registry::readings().map(|def| row("reading", def))).collect()
+}
+
+/// A kernel that a guest can boot.
+#[derive(Debug, Serialize)]
+pub struct KernelRow {
+    kernel: String,
+    release: String,
+    suite: String,
+    here: &'static str,
+}
+
+impl Row for KernelRow {
+    const COLUMNS: &'static [&'static str] = &["kernel", "release", "suite", "here"];
+}
+
+/// Returns the kernels that are at hand, and the newest of each series in Debian's suites; the oldest first. Fetches the
+/// lists of the suites if those in the cache are a day old; if that fails, the reason goes to standard error.
+///
+/// # Errors
+/// apt's lists are damaged.
+pub fn kernels() -> Result<Vec<KernelRow>, Failure> {
+    let places = Places::usual(None);
+    if let Err(error) = places.suites.refresh(&mut |_| {}) {
+        eprintln!("The package lists of Debian could not be fetched, so kernels may be missing: {error}");
+    }
+    let known = if program::find("apt-cache").is_some() {
+        debian::list_kernels(&places.suites, &mut |_| {})?
+    } else {
+        vec![]
+    };
+    let here = places.releases();
+    let in_suites: Vec<&str> = known.iter().map(|kernel| kernel.release.as_str()).collect();
+    // A version selects what is at hand before anything is fetched.
+    let selected = |version: &str| {
+        let of_version = |release: &&str| debian::series_of(release) == version;
+        let at_hand = here.iter().map(String::as_str).rfind(of_version);
+        at_hand.or_else(|| in_suites.iter().copied().rfind(of_version))
+    };
+    let mut releases: Vec<String> = here.clone();
+    // Cloud kernels lack most filesystems.
+    let usual = in_suites.iter().filter(|release| debian::flavour_of(release).is_none());
+    let newest = usual.filter(|release| {
+        let version = debian::series_of(release);
+        in_suites.iter().rfind(|other| debian::series_of(other) == version) == Some(release)
+    });
+    releases.extend(newest.map(|release| release.to_string()));
+    let row = |release: String| {
+        let version = debian::series_of(&release);
+        let level = if selected(&version) == Some(&release) { &version } else { &release };
+        let package = known.iter().find(|kernel| kernel.release == release);
+        let at_hand = here.contains(&release);
+        KernelRow {
+            kernel: format!("{DEBIAN}:{level}"),
+            suite: package.map(|kernel| kernel.package.suite.clone()).unwrap_or_default(),
+            here: match (at_hand, places.is_installed(&release)) {
+                (_, true) => "installed",
+                (true, false) => "cached",
+                (false, false) => "",
+            },
+            release,
+        }
+    };
+    Ok(debian::in_order(releases.into_iter()).into_iter().map(row).collect())
 }
 
 /// A stored run.

@@ -1,0 +1,343 @@
+//! The suites of Debian, from oldstable to experimental: package lists and downloads in apt directories of fsarena's own,
+//! which apt verifies with Debian's keys. The lists and the packages of this machine are never touched.
+
+use crate::debian::Log;
+use crate::{Error, Result};
+use fsarena_sys::argv::Argv;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The suites of the archive that are searched.
+const SUITES: [&str; 7] =
+    ["oldstable", "oldstable-backports", "stable", "stable-backports", "testing", "unstable", "experimental"];
+/// The suites of the archive of security updates that are searched.
+const SECURITY_SUITES: [&str; 3] = ["oldstable-security", "stable-security", "testing-security"];
+/// The suite whose kernel is taken if the user names no version.
+const DEFAULT_SUITE: &str = "stable";
+/// Debian's keys. Without this file apt uses the keys that it trusts by itself.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// The sources whose packages are listed.
+const SOURCES: &str = "sources.list";
+/// Lists older than this are fetched again: 45 MB, 20 s.
+const LISTS_AGE: Duration = Duration::from_secs(24 * 3600);
+
+/// A package, in its newest version, and the suite that has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Package {
+    /// Its name: `linux-image-6.12.117+deb13-amd64`.
+    pub name: String,
+    /// Its version: `6.12.117-1`.
+    pub version: String,
+    /// Its suite: `trixie-backports`.
+    pub suite: String,
+}
+
+impl Package {
+    /// Reads a line of `apt-cache madison`: `NAME | VERSION | URL SUITE/COMPONENT ARCHITECTURE Packages`.
+    fn parse(line: &str) -> Option<Package> {
+        let mut fields = line.split('|').map(str::trim);
+        let (name, version, place) = (fields.next()?, fields.next()?, fields.next()?);
+        let mut words = place.split_whitespace();
+        let (suite, _) = words.nth(1)?.split_once('/')?;
+        // The other lines are of source packages.
+        let binary = words.last() == Some("Packages");
+        binary.then(|| Package { name: name.into(), version: version.into(), suite: suite.into() })
+    }
+
+    /// The argument by which apt selects exactly this package.
+    fn argument(&self) -> String {
+        format!("{}={}", self.name, self.version)
+    }
+}
+
+/// The apt directories of fsarena.
+#[derive(Debug, Clone)]
+pub struct Suites {
+    dir: PathBuf,
+    /// The address of the archive; None to ask this machine's apt.
+    mirror: Option<String>,
+}
+
+impl Suites {
+    /// The apt directories in this cache, with the mirror that this machine's apt uses.
+    pub fn in_cache(cache: &Path) -> Suites {
+        Suites { dir: cache.join("apt"), mirror: None }
+    }
+
+    /// The same with a mirror at this address.
+    pub fn of_mirror(cache: &Path, mirror: &str) -> Suites {
+        Suites { mirror: Some(mirror.into()), ..Suites::in_cache(cache) }
+    }
+
+    /// Fetches the package lists, unless those here are less than a day old.
+    ///
+    /// # Errors
+    /// apt is not installed, names no mirror of Debian, or could not fetch a list; the cache cannot be written. Lists that
+    /// are here already stay.
+    pub fn refresh(&self, log: Log) -> Result<()> {
+        let made = |dir: &Path| std::fs::create_dir_all(dir).map_err(Error::io("making", dir));
+        for dir in ["lists/partial", "cache/archives/partial"] {
+            made(&self.dir.join(dir))?;
+        }
+        // One process fetches, and others wait for its lists.
+        let lock = self.dir.join("lock");
+        let lock = File::create(&lock).map_err(Error::io("opening", &lock))?;
+        lock.lock().map_err(Error::io("locking", self.dir.join("lock")))?;
+        let fetched = self.dir.join("fetched");
+        let age =
+            fetched.metadata().and_then(|meta| meta.modified()).ok().and_then(|time| time.elapsed().ok());
+        if age.is_some_and(|age| age < LISTS_AGE) {
+            return Ok(());
+        }
+        let mirrors = mirrors(self.mirror.as_deref(), log)?;
+        // A mirror can serve older lists under the name of a suite than under the code name of its release, so the small
+        // lists come first, by which apt learns the code names.
+        let named = self.update("suites.list", &mirrors.sources(), "contrib", log);
+        if named.is_ok() || !self.dir.join(SOURCES).is_file() {
+            let targets = self.targets("suites.list", "$(REPO_URI) $(CODENAME) $(SUITE)", log)?;
+            self.update(SOURCES, &by_code_name(&targets), "main contrib", log)?;
+        }
+        named?;
+        File::create(&fetched).map_err(Error::io("writing", &fetched))?;
+        Ok(())
+    }
+
+    /// Writes a list of sources and fetches their package lists. Other lists stay.
+    fn update(&self, file: &str, sources: &[Source], components: &str, log: Log) -> Result<()> {
+        let path = self.dir.join(file);
+        let keys = if Path::new(KEYRING).is_file() { format!(" signed-by={KEYRING}") } else { String::new() };
+        let lines = sources.iter().map(|Source { archive, suite }| {
+            format!("deb [arch=amd64 target=Packages{keys}] {archive} {suite} {components}\n")
+        });
+        std::fs::write(&path, lines.collect::<String>()).map_err(Error::io("writing", &path))?;
+        let update = self.apt("apt-get", file).args(["update", "-q", "-o", "APT::Get::List-Cleanup=false"]);
+        update.expect(log)?;
+        Ok(())
+    }
+
+    /// What apt knows of the package list of each of these sources, as lines of this format without duplicates.
+    fn targets(&self, file: &str, format: &str, log: Log) -> Result<Vec<String>> {
+        let targets = ["indextargets", "--format", format, "Created-By: Packages"];
+        let found = self.apt("apt-get", file).args(targets).expect(log)?;
+        let mut lines: Vec<String> = found.stdout.lines().map(str::to_string).collect();
+        lines.dedup();
+        Ok(lines)
+    }
+
+    /// The name under which packages of the stable release are listed: its code name.
+    ///
+    /// # Errors
+    /// apt is not installed.
+    pub fn stable(&self, log: Log) -> Result<Option<String>> {
+        let names = self.targets(SOURCES, "$(SUITE) $(CODENAME)", log)?;
+        let stable = names.iter().find_map(|line| line.strip_prefix(DEFAULT_SUITE)?.strip_prefix(' '));
+        Ok(stable.map(str::to_string))
+    }
+
+    /// Whether lists of any suite are here.
+    fn has_lists(&self) -> bool {
+        let lists = std::fs::read_dir(self.dir.join("lists")).into_iter().flatten().flatten();
+        lists.into_iter().any(|entry| entry.file_name().to_string_lossy().contains("_Packages"))
+    }
+
+    /// Returns the packages whose names begin so, by the lists that are here.
+    ///
+    /// # Errors
+    /// apt is not installed, or its lists are damaged.
+    pub fn packages(&self, prefix: &str, is_wanted: fn(&str) -> bool, log: Log) -> Result<Vec<Package>> {
+        if !self.has_lists() {
+            return Ok(vec![]);
+        }
+        let names = self.apt("apt-cache", SOURCES).args(["pkgnames", prefix]).expect(log)?.stdout;
+        let names: Vec<&str> = names.lines().filter(|name| is_wanted(name)).collect();
+        if names.is_empty() {
+            return Ok(vec![]);
+        }
+        let lines = self.apt("apt-cache", SOURCES).arg("madison").args(&names).expect(log)?.stdout;
+        let mut packages: Vec<Package> = vec![];
+        for package in lines.lines().filter_map(Package::parse) {
+            // The newest version of a package is the first.
+            if packages.iter().all(|known| known.name != package.name) {
+                packages.push(package);
+            }
+        }
+        Ok(packages)
+    }
+
+    /// Downloads a package, and those that it requires in exactly its own version, into a directory. Newer kernels are in
+    /// several such packages. Returns the files.
+    ///
+    /// # Errors
+    /// The mirror cannot be reached or no longer has it, or a signature or digest is wrong.
+    pub fn download(&self, package: &Package, into: &Path, log: Log) -> Result<Vec<PathBuf>> {
+        let shown = self.apt("apt-cache", SOURCES).arg("show").arg(package.argument()).expect(log)?.stdout;
+        let parts = same_version(&shown, &package.version);
+        let arguments = parts.into_iter().map(|name| Package { name, ..package.clone() }.argument());
+        let download =
+            self.apt("apt-get", SOURCES).args(["download", "-q"]).arg(package.argument()).args(arguments);
+        download.cwd(into).expect(log)?;
+        let entries = std::fs::read_dir(into).map_err(Error::io("reading", into))?.flatten();
+        let files = entries.map(|entry| entry.path());
+        Ok(files.filter(|path| path.extension().is_some_and(|end| end == "deb")).collect())
+    }
+
+    /// An apt program with the options that make it use the directories of fsarena only, and a list of sources there.
+    fn apt(&self, program: &str, sources: &str) -> Argv {
+        let mut words = Argv::new(program);
+        let dir = self.dir.display();
+        for option in [
+            format!("Dir::Etc::sourcelist={dir}/{sources}"),
+            "Dir::Etc::sourceparts=-".into(),
+            format!("Dir::State::Lists={dir}/lists"),
+            format!("Dir::Cache={dir}/cache"),
+            "Acquire::Languages=none".into(),
+            // Without it apt succeeds where no mirror can be reached.
+            "APT::Update::Error-Mode=any".into(),
+        ] {
+            words = words.arg("-o").arg(option);
+        }
+        words
+    }
+}
+
+/// The addresses of Debian's archives.
+#[derive(Debug, PartialEq, Eq)]
+struct Mirrors {
+    archive: String,
+    /// The archive of security updates, if apt names one.
+    security: Option<String>,
+}
+
+impl Mirrors {
+    /// The suites that are searched.
+    fn sources(&self) -> Vec<Source> {
+        let source =
+            |archive: &str, suite: &&str| Source { archive: archive.into(), suite: suite.to_string() };
+        let mut sources: Vec<Source> = SUITES.iter().map(|suite| source(&self.archive, suite)).collect();
+        if let Some(security) = &self.security {
+            sources.extend(SECURITY_SUITES.iter().map(|suite| source(security, suite)));
+        }
+        sources
+    }
+}
+
+/// A suite of an archive.
+#[derive(Debug, PartialEq, Eq)]
+struct Source {
+    archive: String,
+    suite: String,
+}
+
+/// The same suites by their code names, of lines `ARCHIVE CODENAME SUITE`. Those of unstable and experimental are not
+/// directories of every mirror.
+fn by_code_name(targets: &[String]) -> Vec<Source> {
+    let mut sources = vec![];
+    for line in targets {
+        let [archive, code_name, suite] = line.split(' ').collect::<Vec<_>>()[..] else { continue };
+        let is_release = suite.contains("stable") && suite != "unstable" || suite.starts_with("testing");
+        let suite = if is_release { code_name } else { suite };
+        sources.push(Source { archive: archive.into(), suite: suite.into() });
+    }
+    sources
+}
+
+/// The mirror of this address, or the mirrors that this machine's apt uses.
+fn mirrors(given: Option<&str>, log: Log) -> Result<Mirrors> {
+    if let Some(address) = given {
+        return Ok(Mirrors { archive: address.into(), security: None });
+    }
+    let targets =
+        Argv::new("apt-get").args(["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]);
+    let targets = targets.expect(log)?.stdout;
+    find_mirrors(targets.lines()).ok_or_else(|| {
+        Error::Missing(
+            "apt on this machine names no mirror of Debian, so its suites cannot be searched".into(),
+        )
+    })
+}
+
+/// The mirrors among these addresses, which end in the names of the archives everywhere.
+fn find_mirrors<'a>(addresses: impl Iterator<Item = &'a str> + Clone) -> Option<Mirrors> {
+    let find = |name: &str| {
+        let mut addresses = addresses.clone().map(|address| address.trim_end_matches('/'));
+        addresses.find(|address| address.rsplit('/').next() == Some(name)).map(str::to_string)
+    };
+    Some(Mirrors { archive: find("debian")?, security: find("debian-security") })
+}
+
+/// The names of the packages that one requires in exactly this version, by the output of `apt-cache show`.
+fn same_version(shown: &str, version: &str) -> Vec<String> {
+    let depends = shown.lines().find_map(|line| line.strip_prefix("Depends: ")).unwrap_or_default();
+    let ending = format!(" (= {version})");
+    depends.split(", ").filter_map(|one| one.strip_suffix(&ending)).map(str::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_madison_is_a_package() {
+        let line = "linux-image-7.3.4+deb13-amd64 | 7.3.4-1~bpo13+1 | http://deb.debian.org/debian stable-backports/main amd64 \
+                    Packages";
+        let package = Package::parse(line).unwrap();
+        assert_eq!(
+            (package.name.as_str(), package.version.as_str(), package.suite.as_str()),
+            ("linux-image-7.3.4+deb13-amd64", "7.3.4-1~bpo13+1", "stable-backports")
+        );
+        assert_eq!(
+            Package::parse("linux | 6.1.1-1 | http://deb.debian.org/debian stable/main Sources"),
+            None
+        );
+        assert_eq!(Package::parse("N: nothing"), None);
+    }
+
+    #[test]
+    fn mirrors_are_recognised_by_the_last_part_of_their_address() {
+        let found = |text: &'static str| find_mirrors(text.lines());
+        assert_eq!(
+            found(
+                "https://deb.nodesource.com/node/\nhttp://ftp.de.debian.org/debian/\nhttp://deb.debian.org/debian-security/"
+            ),
+            Some(Mirrors {
+                archive: "http://ftp.de.debian.org/debian".into(),
+                security: Some("http://deb.debian.org/debian-security".into())
+            })
+        );
+        assert_eq!(found("http://archive.ubuntu.com/ubuntu/"), None);
+    }
+
+    #[test]
+    fn releases_are_listed_by_their_code_names() {
+        let lines = [
+            "A trixie stable",
+            "A trixie-backports stable-backports",
+            "A sid unstable",
+            "A rc-buggy experimental",
+        ];
+        let sources = by_code_name(&lines.map(str::to_string));
+        let names: Vec<&str> = sources.iter().map(|source| source.suite.as_str()).collect();
+        assert_eq!(names, ["trixie", "trixie-backports", "unstable", "experimental"]);
+    }
+
+    #[test]
+    fn parts_of_a_kernel_are_what_it_requires_in_its_own_version() {
+        let shown = "Package: linux-image-7.3.4\nDepends: dracut | initramfs-tools (>= 0.120), linux-base-7.3.4 (= 7.3.4-1), \
+                     linux-modules-7.3.4 (= 7.3.4-1), libc6 (= 2.40)\n";
+        assert_eq!(same_version(shown, "7.3.4-1"), ["linux-base-7.3.4", "linux-modules-7.3.4"]);
+        assert!(same_version("Package: x\n", "1").is_empty());
+    }
+
+    #[test]
+    fn a_mirror_out_of_reach_is_an_error_and_nothing_is_listed() {
+        let dir = tempfile::tempdir().unwrap();
+        let suites = Suites::of_mirror(dir.path(), "file:///nowhere/debian");
+        let mirrors = mirrors(suites.mirror.as_deref(), &mut |_| {}).unwrap();
+        assert_eq!(mirrors.sources().len(), SUITES.len());
+        if fsarena_sys::program::find("apt-get").is_some() {
+            assert!(suites.refresh(&mut |_| {}).is_err());
+        }
+        assert_eq!(suites.packages("linux-image-", |_| true, &mut |_| {}).unwrap(), []);
+    }
+}
