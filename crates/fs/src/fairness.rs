@@ -249,7 +249,14 @@ impl VariantFacts {
     }
 
     fn barriers(&self) -> bool {
-        let without = ["nobarrier", "barrier=0", "barrier=none", "fsync_mode=nobarrier", "no_write_barrier"];
+        let without = [
+            "nobarrier",
+            "barrier=0",
+            "barrier=none",
+            "fsync_mode=nobarrier",
+            "no_write_barrier",
+            "journal_flush_disabled",
+        ];
         self.turns(&["barrier", "barrier=1", "barrier=flush"], &without).unwrap_or(self.def.traits.barriers)
     }
 
@@ -279,12 +286,14 @@ impl VariantFacts {
     }
 
     fn data_checksums(&self) -> bool {
-        self.turns(&[], &["nodatasum", "nodatacow"]).unwrap_or(self.def.traits.data_checksums)
+        self.turns(&[], &["nodatasum", "nodatacow", "nocow", "data_checksum=none"])
+            .unwrap_or(self.def.traits.data_checksums)
     }
 
     fn compression(&self) -> bool {
         let told = self.mounted_with(|option| {
-            let compresses = matches!(option.split('=').next(), Some("compress" | "compress-force"));
+            let compresses =
+                matches!(option.split('=').next(), Some("compress" | "compress-force" | "compression"));
             compresses.then_some(!option.ends_with("=no") && !option.ends_with("=none"))
         });
         told.unwrap_or(self.def.traits.compression)

@@ -3,6 +3,7 @@
 use crate::{Error, def::FsDef};
 use fsarena_core::names;
 
+mod bcachefs;
 mod btrfs;
 mod ext;
 mod f2fs;
@@ -23,6 +24,7 @@ pub const FILESYSTEMS: &[&FsDef] = &[
     &ext::EXT4,
     &xfs::DEF,
     &btrfs::DEF,
+    &bcachefs::DEF,
     &jfs::DEF,
     &reiserfs::REISERFS,
     &reiserfs::REISER4,

@@ -16,16 +16,11 @@ use walkdir::WalkDir;
 static DAMAGE: Mutex<Vec<String>> = Mutex::new(vec![]);
 
 /// Root's directory for kernels.
-pub const SHARED: &str = "/var/cache/fsarena";
+pub const SHARED: &str = dirs::SHARED_CACHE;
 
-/// The directory for fetched and unpacked kernels: `$FSARENA_CACHE_DIR`, else `/var/cache/fsarena` for root, else
-/// `$XDG_CACHE_HOME/fsarena`, else `~/.cache/fsarena`, else (without `$HOME`) the directory for temporary files.
+/// The directory for fetched and unpacked kernels.
 pub fn dir() -> PathBuf {
-    let user = rustix::process::geteuid().as_raw();
-    dirs::user_dir("FSARENA_CACHE_DIR", SHARED, "XDG_CACHE_HOME", || match dirs::home() {
-        Some(home) if home.is_dir() => home.join(".cache/fsarena"),
-        _ => std::env::temp_dir().join(format!("fsarena-cache-{user}")),
-    })
+    dirs::cache_dir()
 }
 
 /// Records that an entry does not match its digest; `remedy` is what fsarena does about it.

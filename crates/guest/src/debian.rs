@@ -43,7 +43,8 @@ pub fn fetch(version: &str, cache: &Path, suites: &Suites, here: &[String], log:
     }
     std::fs::create_dir_all(cache).map_err(Error::io("making", cache))?;
     let room = tempfile::tempdir_in(cache).map_err(Error::io("making a directory in", cache))?;
-    let archives = suites.download(&kernel.package, room.path(), log)?;
+    let parts = suites.with_parts(&kernel.package, log)?;
+    let archives = suites.download(&parts, room.path(), log)?;
     let unpacked = room.path().join("unpacked");
     for archive in archives {
         Argv::new("dpkg").arg("-x").arg(archive).arg(&unpacked).expect(log)?;

@@ -18,6 +18,7 @@ pub mod packing;
 pub mod snapshot;
 pub mod stripes;
 pub mod suites;
+pub mod tools;
 pub mod trial;
 pub mod vmlinux;
 pub mod writes;

@@ -44,11 +44,6 @@ impl Package {
         let binary = words.last() == Some("Packages");
         binary.then(|| Package { name: name.into(), version: version.into(), suite: suite.into() })
     }
-
-    /// The argument by which apt selects exactly this package.
-    fn argument(&self) -> String {
-        format!("{}={}", self.name, self.version)
-    }
 }
 
 /// The apt directories of fsarena.
@@ -165,21 +160,57 @@ impl Suites {
         Ok(packages)
     }
 
-    /// Downloads a package, and those that it requires in exactly its own version, into a directory. Newer kernels are in
-    /// several such packages. Returns the files.
+    /// The arguments by which apt selects a package, and those that it requires in exactly its own version: newer kernels are
+    /// in several such packages.
     ///
     /// # Errors
-    /// The mirror cannot be reached or no longer has it, or a signature or digest is wrong.
-    pub fn download(&self, package: &Package, into: &Path, log: Log) -> Result<Vec<PathBuf>> {
-        let shown = self.apt("apt-cache", SOURCES).arg("show").arg(package.argument()).expect(log)?.stdout;
+    /// apt is not installed, or does not know the package.
+    pub fn with_parts(&self, package: &Package, log: Log) -> Result<Vec<String>> {
+        let whole = format!("{}={}", package.name, package.version);
+        let shown = self.apt("apt-cache", SOURCES).arg("show").arg(&whole).expect(log)?.stdout;
         let parts = same_version(&shown, &package.version);
-        let arguments = parts.into_iter().map(|name| Package { name, ..package.clone() }.argument());
-        let download =
-            self.apt("apt-get", SOURCES).args(["download", "-q"]).arg(package.argument()).args(arguments);
-        download.cwd(into).expect(log)?;
+        let parts = parts.into_iter().map(|name| format!("{name}={}", package.version));
+        Ok(std::iter::once(whole).chain(parts).collect())
+    }
+
+    /// The names of a package, and of all libraries that it and they require.
+    ///
+    /// # Errors
+    /// apt is not installed, or no suite has the package.
+    pub fn with_libraries(&self, package: &str, log: Log) -> Result<Vec<String>> {
+        let mut names = vec![package.to_string()];
+        let mut looked_at = 0;
+        while looked_at < names.len() {
+            let show = self.apt_of_stable("apt-cache", log)?.args(["show", "--no-all-versions"]);
+            let shown = show.args(&names[looked_at..]).expect(log)?.stdout;
+            looked_at = names.len();
+            for library in required_libraries(&shown) {
+                if !names.contains(&library) {
+                    names.push(library);
+                }
+            }
+        }
+        Ok(names)
+    }
+
+    /// Downloads packages into a directory. Returns the files.
+    ///
+    /// # Errors
+    /// The mirror cannot be reached or no longer has one, or a signature or digest is wrong.
+    pub fn download(&self, packages: &[String], into: &Path, log: Log) -> Result<Vec<PathBuf>> {
+        self.apt_of_stable("apt-get", log)?.args(["download", "-q"]).args(packages).cwd(into).expect(log)?;
         let entries = std::fs::read_dir(into).map_err(Error::io("reading", into))?.flatten();
         let files = entries.map(|entry| entry.path());
         Ok(files.filter(|path| path.extension().is_some_and(|end| end == "deb")).collect())
+    }
+
+    /// An apt program that takes a package without a version from the stable suite, if that has it.
+    fn apt_of_stable(&self, program: &str, log: Log) -> Result<Argv> {
+        let apt = self.apt(program, SOURCES);
+        Ok(match self.stable(log)? {
+            Some(stable) => apt.arg("-o").arg(format!("APT::Default-Release={stable}")),
+            None => apt,
+        })
     }
 
     /// An apt program with the options that make it use the directories of fsarena only, and a list of sources there.
@@ -273,6 +304,19 @@ fn same_version(shown: &str, version: &str) -> Vec<String> {
     depends.split(", ").filter_map(|one| one.strip_suffix(&ending)).map(str::to_string).collect()
 }
 
+/// The names of the libraries that packages require, by the output of `apt-cache show`: the first of alternatives.
+fn required_libraries(shown: &str) -> Vec<String> {
+    let mut libraries = vec![];
+    for line in shown.lines() {
+        let Some(("Depends" | "Pre-Depends", required)) = line.split_once(": ") else { continue };
+        let names = required.split(", ").filter_map(|one| one.split([' ', ':']).next());
+        libraries.extend(
+            names.filter(|name| name.starts_with("lib") || name.starts_with("zlib")).map(str::to_string),
+        );
+    }
+    libraries
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -327,6 +371,13 @@ mod tests {
                      linux-modules-7.3.4 (= 7.3.4-1), libc6 (= 2.40)\n";
         assert_eq!(same_version(shown, "7.3.4-1"), ["linux-base-7.3.4", "linux-modules-7.3.4"]);
         assert!(same_version("Package: x\n", "1").is_empty());
+    }
+
+    #[test]
+    fn libraries_of_all_packages_are_required() {
+        let shown = "Package: a\nDepends: libc6 (>= 2.39), python3:any, libaio1t64:any | libaio1\n\nPackage: b\nPre-Depends: \
+                     zlib1g (>= 1:1.1.4)\n";
+        assert_eq!(required_libraries(shown), ["libc6", "libaio1t64", "zlib1g"]);
     }
 
     #[test]

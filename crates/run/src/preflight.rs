@@ -149,6 +149,7 @@ pub fn check(
             Backing::Guest(guest) => {
                 let levels = variants.iter().map(|variant| variant.level(factor::KERNEL));
                 check.kernels = guests::kernels(guest, levels)?;
+                guests::fetch_mkfs(variants, &mut check.kernels)?;
                 guests::mountable(plan, guest.emulator, variants, &check.kernels)?
             }
             _ => mountable(kernel, plan, variants)?,

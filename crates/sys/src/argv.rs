@@ -5,7 +5,7 @@
 
 use crate::limits::{self, advice};
 use crate::process_output::{shown, tail};
-use crate::{process, user::User};
+use crate::{fetched_program, process, user::User};
 use fsarena_core::event::CommandRecord;
 use fsarena_core::exit::{ExitCode, Exits, is_shortage};
 use landlock::{
@@ -178,8 +178,10 @@ impl Argv {
 
     /// The command with its arguments, environment and directory; the caller sets its output.
     fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
-        command.args(&self.args).stdin(Stdio::null()).process_group(0);
+        let fetched = fetched_program::start_words(&self.program);
+        let words = fetched.unwrap_or_else(|| vec![self.program.clone()]);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).args(&self.args).stdin(Stdio::null()).process_group(0);
         if self.writes_only.is_some() {
             command.env_clear().envs(std::env::vars_os().filter(|(name, _)| keeps_variable(name)));
         }

@@ -84,6 +84,19 @@ pub fn user_dir(own: &str, of_root: &str, xdg: &str, of_user: impl FnOnce() -> P
     variable(xdg).map_or_else(of_user, |dir| dir.join("fsarena"))
 }
 
+/// Root's directory for what fsarena fetches, which every user may read.
+pub const SHARED_CACHE: &str = "/var/cache/fsarena";
+
+/// The directory for what fsarena fetches: `$FSARENA_CACHE_DIR`, else `/var/cache/fsarena` for root, else
+/// `$XDG_CACHE_HOME/fsarena`, else `~/.cache/fsarena`, else (without `$HOME`) the directory for temporary files.
+pub fn cache_dir() -> PathBuf {
+    let user = rustix::process::geteuid().as_raw();
+    user_dir("FSARENA_CACHE_DIR", SHARED_CACHE, "XDG_CACHE_HOME", || match home() {
+        Some(home) if home.is_dir() => home.join(".cache/fsarena"),
+        _ => std::env::temp_dir().join(format!("fsarena-cache-{user}")),
+    })
+}
+
 /// The home directory that `$HOME` names, whether it exists or not.
 pub fn home() -> Option<PathBuf> {
     variable("HOME")

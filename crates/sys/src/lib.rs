@@ -10,6 +10,7 @@ pub mod cpu;
 pub mod device;
 pub mod dirs;
 mod error;
+pub mod fetched_program;
 pub mod getent;
 pub mod host;
 pub mod image;

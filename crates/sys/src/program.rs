@@ -1,6 +1,6 @@
 //! Finds programs in `PATH`, and checks that a user can execute them.
 
-use crate::{argv::Error, process_output::in_words, user::User};
+use crate::{argv::Error, fetched_program, process_output::in_words, user::User};
 use rustix::fs::{Access, AtFlags, CWD, StatVfsMountFlags};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -12,9 +12,11 @@ const FIRST_LINE_BYTES: u64 = 256;
 /// The kernel follows at most this many interpreters that are scripts themselves.
 const MAX_INTERPRETERS: u32 = 4;
 
-/// The path of a program: from the directories of `PATH`, else from those where Debian keeps PostgreSQL.
+/// The path of a program: from the directories of `PATH`, else from those where Debian keeps PostgreSQL, else from what
+/// fsarena fetched.
 pub fn find(program: &str) -> Option<PathBuf> {
-    dir_with_all(&[program]).map(|dir| dir.join(program))
+    let installed = dir_with_all(&[program]).map(|dir| dir.join(program));
+    installed.or_else(|| fetched_program::find(program))
 }
 
 /// The first of these directories that has all of several programs.

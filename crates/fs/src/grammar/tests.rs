@@ -62,6 +62,19 @@ const MANUALS: &[Manual] = &[
         lists: &[],
     },
     Manual {
+        fs: "bcachefs",
+        flags: "-f --force -q --quiet -v --verbose -h --help --acl --discard --inodes_32bit --nocow --shard_inode_numbers \
+                --inodes_use_key_cache --journal_transaction_names --encrypted --no_passphrase --wide_macs --usrquota \
+                --grpquota --prjquota --erasure_code --no_initialize",
+        values: "--block_size --btree_node_size --bucket --errors --metadata_replicas --data_replicas --replicas \
+                 --metadata_replicas_required --data_replicas_required --encoded_extent_max --metadata_checksum \
+                 --data_checksum --compression --background_compression --str_hash --gc_reserve_percent \
+                 --gc_reserve_bytes --root_reserve_percent --superblock_size --fs_size -L --fs_label -U --uuid --version \
+                 -l --label --durability",
+        paths: "--source --metadata_target --foreground_target --background_target --promote_target",
+        lists: &[],
+    },
+    Manual {
         fs: "jfs",
         flags: "-c -O -q -V",
         values: "-L -s",

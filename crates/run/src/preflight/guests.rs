@@ -11,7 +11,7 @@ use fsarena_core::{cell::Variant, factor::raid::Raid, setting::Settings};
 use fsarena_fs::{available, def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_guest::config::{Array, Stack};
 use fsarena_guest::kernel::{self, GuestKernel, Places};
-use fsarena_guest::{emulator::QEMU, modules::Modules, trial};
+use fsarena_guest::{emulator::QEMU, modules::Modules, tools, trial};
 use fsarena_load::workload::{Job, Workload};
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_sys::program;
@@ -128,6 +128,30 @@ pub fn in_modules(modules: &Modules, def: &FsDef) -> bool {
 /// Whether a kernel has a filesystem.
 pub fn has(kernel: &GuestKernel, def: &FsDef) -> bool {
     kernel.has(module(&kernel.modules, def.id)) || kernel.has(def.id)
+}
+
+/// Fetches the mkfs programs of these variants that are not installed, with their libraries: files are made into filesystems
+/// without root, and so without installing anything.
+///
+/// # Errors
+/// A program cannot be fetched; the message names the package.
+pub fn fetch_mkfs(variants: &[Variant], kernels: &mut Kernels) -> Result<()> {
+    let places = Places::usual(None);
+    for variant in variants {
+        let def = fsarena_fs::filesystems::find(variant.level(factor::FS))?;
+        let can_mount = has(&kernels.by_level[variant.level(factor::KERNEL)], def);
+        if can_mount
+            && program::find(def.mkfs).is_none()
+            && let Some(package) = def.packages.first()
+        {
+            let log = &mut |record| kernels.commands.push(record);
+            tools::fetch(package, &places.cache, &places.suites, log).map_err(|error| {
+                let RunError::Missing(text) = fs_capabilities::no_mkfs(def) else { return error.into() };
+                RunError::Missing(format!("{text}\nfsarena could not fetch {package} by itself: {error}"))
+            })?;
+        }
+    }
+    Ok(())
 }
 
 /// The definitions of all variants' filesystems and of the source disk's, which can be made here, and which every kernel

@@ -1,0 +1,66 @@
+//! bcachefs, a copy-on-write filesystem that kernels from 6.7 to 6.17 have.
+
+use crate::def::*;
+
+/// bcachefs.
+pub const DEF: FsDef = FsDef {
+    id: "bcachefs",
+    title: "bcachefs",
+    mkfs: "mkfs.bcachefs",
+    always: &["--force", "--quiet"],
+    options: &[
+        DEFAULT,
+        NOATIME,
+        OptionSet::named("no-checksums")
+            .mount(&["data_checksum=none"])
+            .help("no checksums of file data; those of metadata stay"),
+        OptionSet::named("lz4").mount(&["compression=lz4"]).help("compresses file data with lz4"),
+        OptionSet::named("zstd").mount(&["compression=zstd"]).help("compresses file data with zstd"),
+        OptionSet::named("nocow").mount(&["nocow"]).help("overwrites file data in place, without checksums"),
+        OptionSet::named(DURABLE).help("as it is: flushes the device's cache and keeps checksums"),
+        OptionSet::named(FAST_UNSAFE)
+            .mount(&["journal_flush_disabled", "data_checksum=none"])
+            .help("fsync does not flush the journal; no checksums of file data"),
+    ],
+    mount_names: "acl noacl compression compression=lz4 compression=none compression=zstd data_checksum \
+                  data_checksum=crc32c data_checksum=crc64 data_checksum=none data_checksum=xxhash discard nodiscard \
+                  errors errors=continue errors=panic errors=ro fsck journal_flush_delay journal_flush_disabled \
+                  metadata_checksum nocow str_hash",
+    arguments: &[
+        (Takes::Nothing, "-f --force -q --quiet -v --verbose --acl --discard --inodes_32bit --nocow"),
+        (Takes::Nothing, "--shard_inode_numbers --inodes_use_key_cache --journal_transaction_names"),
+        (
+            Takes::Value,
+            "--block_size --btree_node_size --bucket --errors --metadata_replicas --data_replicas --replicas",
+        ),
+        (Takes::Value, "--encoded_extent_max --metadata_checksum --data_checksum --compression"),
+        (Takes::Value, "--background_compression --str_hash --gc_reserve_percent --gc_reserve_bytes"),
+        (
+            Takes::Value,
+            "--root_reserve_percent --superblock_size --fs_size -L --fs_label -U --uuid --version",
+        ),
+        (Takes::Path, "--source"),
+    ],
+    packages: &["bcachefs-tools"],
+    kernels: "Linux has it from 6.7 to 6.17: --kernel debian:6.12",
+    modules: &[
+        "chacha_generic",
+        "poly1305_generic",
+        "sha256_generic",
+        "crc64",
+        "crc64_rocksoft_generic",
+        "lz4",
+        "zstd",
+    ],
+    min_bytes: 512 * MIB,
+    overhead: Overhead { fixed_bytes: 64 * MIB, percent: 18, per_file_bytes: 1024 },
+    traits: Traits { data_checksums: true, copy_on_write: true, reflink: true, ..UNIX },
+    no_discard: (&[], "nodiscard"),
+    describe: Some(Describe {
+        program: "bcachefs",
+        args: &["show-super"],
+        lines: "Version:|Block size|Btree node size|Features|  metadata_checksum|  data_checksum|  compression",
+    }),
+    check: Some(CheckDef { program: "fsck.bcachefs", before: &[], full: &["-n"] }),
+    ..BASE
+};
