@@ -40,7 +40,7 @@ const RULES: &[Rule] = &[
     Rule {
         does: |variant, _| variant.data_checksums(),
         text: "keeps checksums of file data and others do not: it does more work and finds silent corruption",
-        fix: "use the option set `nodatasum` if only speed matters",
+        fix: "use an option set without them (`nodatasum`, `no-checksums`) if only speed matters",
     },
     Rule {
         does: |variant, _| variant.discards(),

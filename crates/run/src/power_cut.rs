@@ -23,7 +23,7 @@ use fsarena_guest::writes::{self, Later};
 use fsarena_guest::{config::Array, stripes};
 use fsarena_load::workload::Cut;
 use fsarena_sys::argv::{self, Argv};
-use fsarena_sys::{Error, kernel::SysRoot, program};
+use fsarena_sys::{Error, fetched_program, kernel::SysRoot, program};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs::File, time::Duration};
@@ -78,7 +78,7 @@ pub fn pack_checkers(plan: &Plan, other: &Path, log: Log) -> Result<()> {
     for name in check_plan(plan, &matrix::expand(plan))?.iter().filter(|name| *name != "ldd") {
         std::fs::create_dir_all(&dir).map_err(Error::io("making", &dir))?;
         let found = program::find(name).ok_or_else(|| RunError::Missing(format!("{name} is missing")))?;
-        let said = Argv::new("ldd").arg(&found).expect(log).map_err(Error::from)?.stdout;
+        let said = list_libraries(name, &found).expect(log).map_err(Error::from)?.stdout;
         copy_file(&found, &dir.join(name))?;
         for library in libraries(&said) {
             let name = Path::new(library).file_name().unwrap_or_default();
@@ -89,9 +89,18 @@ pub fn pack_checkers(plan: &Plan, other: &Path, log: Log) -> Result<()> {
     Ok(())
 }
 
+/// The command that lists the libraries of a program: ldd(1), or the loader of one that was fetched.
+fn list_libraries(name: &str, found: &Path) -> Argv {
+    let words = fetched_program::start_words(name.as_ref());
+    match words.as_deref() {
+        Some([loader, options @ .., file]) => Argv::new(loader).args(options).arg("--list").arg(file),
+        _ => Argv::new("ldd").arg(found),
+    }
+}
+
 /// The files that ldd(1) names.
 fn libraries(said: &str) -> impl Iterator<Item = &str> {
-    said.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')))
+    said.lines().filter_map(|line| line.split_whitespace().rfind(|word| word.starts_with('/')))
 }
 
 fn copy_file(from: &Path, to: &Path) -> Result<()> {
@@ -232,6 +241,8 @@ mod tests {
 
     #[test]
     fn ldd_names_libraries_and_the_loader() {
+        let fetched = "\t/lib64/ld-linux-x86-64.so.2 => /tools/lib/ld-linux-x86-64.so.2 (0x7f)";
+        assert_eq!(libraries(fetched).collect::<Vec<_>>(), ["/tools/lib/ld-linux-x86-64.so.2"]);
         let said = "\tlinux-vdso.so.1 (0x00007ffc)\n\tlibext2fs.so.2 => /lib/x86_64-linux-gnu/libext2fs.so.2 (0x7f)\n\
                     \t/lib64/ld-linux-x86-64.so.2 (0x7f)\n";
         let found: Vec<&str> = libraries(said).collect();

@@ -21,7 +21,7 @@ pub fn find(program: &str) -> Option<PathBuf> {
 
 /// The words that start a fetched program: its loader, the directories of its libraries, its file. None if it is installed
 /// or was not fetched.
-pub(crate) fn start_words(program: &OsStr) -> Option<Vec<OsString>> {
+pub fn start_words(program: &OsStr) -> Option<Vec<OsString>> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if std::env::split_paths(&path).any(|dir| dir.join(program).is_file()) {
         return None;
