@@ -51,8 +51,8 @@ pub struct FsDef {
     pub packages: &'static [&'static str],
     /// The component of Debian that has them, where that is not `main`.
     pub component: &'static str,
-    /// For a filesystem that many kernels lack: which kernels have it, and the option that selects one. Empty otherwise.
-    pub kernels: &'static str,
+    /// For a filesystem that many kernels lack: which kernels have it. None if most kernels have it.
+    pub kernels: Option<KernelRange>,
     /// Modules that its driver requests by name at mount and that are not in its dependencies: checksums, character
     /// tables. A kernel may lack them.
     pub modules: &'static [&'static str],
@@ -74,6 +74,15 @@ pub struct FsDef {
     pub raid: Option<RaidDef>,
 }
 
+/// The kernels that have a filesystem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelRange {
+    /// Which kernels have it, for people: `Linux has it from 6.7 to 6.17`.
+    pub text: &'static str,
+    /// The version of a Debian kernel that has it: `6.12`; empty if Debian has none.
+    pub debian: &'static str,
+}
+
 /// Defaults for definitions: mkfs takes no list of features, everything lies on one device.
 pub const BASE: FsDef = FsDef {
     background: None,
@@ -90,7 +99,7 @@ pub const BASE: FsDef = FsDef {
     options: &[],
     packages: &[],
     component: "",
-    kernels: "",
+    kernels: None,
     modules: &[],
     min_bytes: 0,
     overhead: Overhead { fixed_bytes: 0, percent: 0, per_file_bytes: 0 },

@@ -17,7 +17,7 @@ use bytesize::ByteSize;
 use fsarena_core::host::{self, Storage};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, event::Note, factor};
-use fsarena_fs::{available::survey, def::FsDef};
+use fsarena_fs::{available::survey, def::FsDef, filesystems};
 use fsarena_load::workload::{Demands, Room};
 use fsarena_sys::device::BlockDevice;
 use fsarena_sys::host::{storage_at, storage_of};
@@ -148,7 +148,9 @@ pub fn check(
         let mut defs = match backing {
             Backing::Guest(guest) => {
                 let levels = variants.iter().map(|variant| variant.level(factor::KERNEL));
-                check.kernels = guests::kernels(guest, levels)?;
+                let wanted = variants.iter().filter_map(|one| filesystems::find(one.level(factor::FS)).ok());
+                let wanted: Vec<&FsDef> = wanted.collect();
+                check.kernels = guests::kernels(guest, levels, &wanted)?;
                 guests::fetch_mkfs(variants, &mut check.kernels)?;
                 guests::mountable(plan, guest.emulator, variants, &check.kernels)?
             }

@@ -53,7 +53,7 @@ pub fn collect(kernel: &SysRoot, over: &Overrides) -> Result<Vocabulary, fsarena
 fn in_guests(guest: &GuestPlan, over: &Overrides) -> Vec<&'static str> {
     let asked = over.factors.iter().find(|(id, _)| id == factor::KERNEL);
     let levels = asked.map_or(vec![String::new()], |(_, levels)| levels.clone());
-    match guests::kernels(guest, levels.iter().map(String::as_str)) {
+    match guests::kernels(guest, levels.iter().map(String::as_str), &[]) {
         Ok(kernels) => guests::available(&kernels),
         Err(_) => FILESYSTEMS.iter().map(|def| def.id).collect(),
     }

@@ -16,7 +16,7 @@ pub const DEF: FsDef = FsDef {
         OptionSet::named(DURABLE).mount(&["dirsync"]).help("changes of directories are synchronous"),
         OptionSet::named(FAST_UNSAFE).help("as it is: ntfs3 has no option that is faster and less safe"),
     ],
-    kernels: "Debian has it from 6.12 on: --kernel debian:6.12",
+    kernels: Some(KernelRange { text: "Debian has it from 6.12 on", debian: "6.12" }),
     mount_names: "acl discard dmask fmask force gid hide_dot_files hidden iocharset nocase nohidden noacsrules \
                   prealloc showmeta sparse sys_immutable uid umask windows_names",
     arguments: &[

@@ -30,7 +30,7 @@ pub const REISERFS: FsDef = FsDef {
             .help("the dbench study of 2011: external journal")
             .changes("none"),
     ],
-    kernels: "Linux has it up to 6.12: --kernel debian:6.1",
+    kernels: Some(KernelRange { text: "Linux has it up to 6.12", debian: "6.1" }),
     mount_names: "acl alloc attrs barrier barrier=flush barrier=none block-allocator commit conv data data=journal \
                   data=ordered data=writeback errors errors=panic errors=ro expose_privroot grpquota hash hash=detect \
                   hash=r5 hash=rupasov hash=tea jqfmt noacl noattrs nolog notail nouser_xattr replayonly resize tails \
@@ -71,7 +71,10 @@ pub const REISER4: FsDef = FsDef {
         OptionSet::named(DURABLE).help("as it is: every operation is a transaction"),
         OptionSet::named(FAST_UNSAFE).help("as it is: it keeps nothing that could be given up"),
     ],
-    kernels: "Linux has never had it: a kernel with its patch, by --kernel PATH --modules DIR",
+    kernels: Some(KernelRange {
+        text: "Linux has never had it, so it takes a kernel with its patch",
+        debian: "",
+    }),
     mount_names: "atom_max_age atom_max_flushers atom_max_size atom_min_size bsdgroups discard dont_load_bitmap \
                   flush.relocate_threshold flush.scan_maxnodes mtflush.scan_nodes no_write_barrier onerror \
                   onerror=panic onerror=remount-ro optimal_io_size readahead.flags tmgr.atom_max_age \

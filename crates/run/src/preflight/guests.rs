@@ -8,9 +8,10 @@ use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::{self, faults};
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan, Plan};
 use fsarena_core::{cell::Variant, factor::raid::Raid, setting::Settings};
-use fsarena_fs::{available, def::FsDef, filesystems::FILESYSTEMS};
+use fsarena_fs::def::{FsDef, KernelRange};
+use fsarena_fs::{available, filesystems::FILESYSTEMS};
 use fsarena_guest::config::{Array, Stack};
-use fsarena_guest::kernel::{self, GuestKernel, Places};
+use fsarena_guest::kernel::{self, DEBIAN, GuestKernel, Places};
 use fsarena_guest::{emulator::QEMU, modules::Modules, tools, trial};
 use fsarena_load::workload::{Job, Workload};
 use fsarena_load::workloads::WORKLOADS;
@@ -56,11 +57,16 @@ pub struct Kernels {
     pub mounted: Vec<&'static FsDef>,
 }
 
-/// Finds the kernels of these levels.
+/// Finds the kernels of these levels, of which an empty one leaves the kernel to fsarena: that has to mount the filesystems
+/// of `wanted`.
 ///
 /// # Errors
 /// An emulator that is not installed, a kernel that is not there or damaged.
-pub fn kernels<'a>(guest: &GuestPlan, levels: impl Iterator<Item = &'a str>) -> Result<Kernels> {
+pub fn kernels<'a>(
+    guest: &GuestPlan,
+    levels: impl Iterator<Item = &'a str>,
+    wanted: &[&FsDef],
+) -> Result<Kernels> {
     let places = Places::usual(guest.modules.clone());
     require(program::find(QEMU).is_some(), || {
         RunError::Missing(format!(
@@ -73,11 +79,34 @@ pub fn kernels<'a>(guest: &GuestPlan, levels: impl Iterator<Item = &'a str>) -> 
     for level in levels {
         if !kernels.by_level.contains_key(level) {
             let log = &mut |record| kernels.commands.push(record);
-            let found = kernel::find(level, &places, log)?;
+            let chosen = if level.is_empty() { choose_kernel(&places, wanted) } else { level.to_string() };
+            let found = kernel::find(&chosen, &places, log)?;
             kernels.by_level.insert(level.to_string(), found);
         }
     }
     Ok(kernels)
+}
+
+/// The level of a kernel for these filesystems: the newest that is at hand if that has them, else the newest at hand that
+/// has them, else one of Debian that has what many kernels lack. Empty for the usual kernel.
+fn choose_kernel(places: &Places, wanted: &[&FsDef]) -> String {
+    let has_all = |modules: &Modules| wanted.iter().all(|def| in_modules(modules, def));
+    let usual_fits = match places.usual_kernel() {
+        Ok(Some((_, modules))) => has_all(&modules),
+        Ok(None) => wanted.iter().all(|def| def.kernels.is_none()),
+        // The search for the usual kernel reports the error.
+        Err(_) => true,
+    };
+    if usual_fits {
+        return String::new();
+    }
+    let here = places.releases_with(has_all);
+    let debian = wanted.iter().filter_map(|def| def.kernels).find(|range| !range.debian.is_empty());
+    match (here.last(), debian) {
+        (Some(release), _) => format!("{DEBIAN}:{release}"),
+        (None, Some(range)) => format!("{DEBIAN}:{}", range.debian),
+        (None, None) => String::new(),
+    }
 }
 
 /// Decides what runs the instructions of guests whose time is time: the CPU itself where a trial boot of each kernel succeeds. What
@@ -191,21 +220,26 @@ pub fn mountable(
     Ok(defs)
 }
 
+/// Where a kernel with a filesystem is: here, if `here` is the release of one, else in Debian, else nowhere that fsarena
+/// knows.
+pub fn where_to_get(def: &FsDef, here: Option<String>) -> String {
+    let own = format!("{} {}", setting("kernel", "PATH"), setting("modules", "DIR"));
+    if let Some(release) = here {
+        return format!("one that has it is here: {}", setting("kernel", &format!("debian:{release}")));
+    }
+    match def.kernels {
+        Some(KernelRange { text, debian: "" }) => format!("{text}: {own}"),
+        Some(KernelRange { text, debian }) => {
+            format!("{text}: {}", setting("kernel", &format!("debian:{debian}")))
+        }
+        None => format!("name one that has it: {}, or {own}", setting("kernel", "debian:VERSION")),
+    }
+}
+
 /// That a kernel has no such filesystem, and where there is one that has it.
 fn lacks(kernel: &GuestKernel, def: &FsDef) -> RunError {
     let here = Places::usual(None).releases_with(|modules| in_modules(modules, def));
-    let fix = match here.last() {
-        Some(release) => {
-            format!("one that has it is here: {}", setting("kernel", &format!("debian:{release}")))
-        }
-        None if !def.kernels.is_empty() => def.kernels.into(),
-        None => format!(
-            "name one that has it: {}, or {} {}",
-            setting("kernel", "debian:VERSION"),
-            setting("kernel", "PATH"),
-            setting("modules", "DIR")
-        ),
-    };
+    let fix = where_to_get(def, here.last().cloned());
     RunError::Missing(format!("the guest kernel {} has no {}; {fix}", kernel.name(), def.id))
 }
 

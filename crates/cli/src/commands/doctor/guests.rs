@@ -6,7 +6,7 @@ use fsarena_fs::def::FsDef;
 use fsarena_guest::emulator::{QEMU, has_memory_disks};
 use fsarena_guest::kernel::Places;
 use fsarena_guest::{counter::Counter, modules::Modules, trial};
-use fsarena_run::preflight::guests::in_modules;
+use fsarena_run::preflight::guests::{in_modules, where_to_get};
 use fsarena_sys::{argv::Argv, program};
 
 /// Everything about guests. The survey is of the machine itself: it knows the mkfs programs.
@@ -108,11 +108,7 @@ fn lacked(places: &Places, survey: &[Availability], able: impl Fn(&FsDef) -> boo
     let fix = |have: &&Availability| {
         let def = have.def;
         let here = places.releases_with(|modules| in_modules(modules, def)).pop();
-        let own = "--kernel PATH --modules DIR";
-        let elsewhere = if def.kernels.is_empty() { own } else { def.kernels };
-        here.map_or(format!("{}: {elsewhere}", def.id), |release| {
-            format!("{}: --kernel debian:{release}", def.id)
-        })
+        format!("{}: {}", def.id, where_to_get(def, here))
     };
     let fixes = lacked.iter().map(fix).collect::<Vec<_>>().join("; ");
     (!lacked.is_empty()).then(|| limited("not in the guest kernel", ids(lacked), fixes))
