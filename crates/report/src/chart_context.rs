@@ -105,7 +105,7 @@ pub fn clipped_whisker(
     say: impl Fn(f64) -> String,
 ) -> (Option<Mark>, String) {
     let beyond = x.filter(|(_, high)| *high > limit);
-    let mark = x.map(|x| Mark::Across { x, y, beyond: beyond.map(|_| String::new()) });
+    let mark = x.map(|x| Mark::HorizontalInterval { x, y, beyond: beyond.map(|_| String::new()) });
     (mark, beyond.map_or(String::new(), |(_, high)| format!(" →{}", say(high))))
 }
 

@@ -64,7 +64,7 @@ impl Finding {
 /// A ratio over its interval, with a mark behind it.
 pub fn ratio_cell(ratio: impl Into<Estimate>, mark: &str) -> Cell {
     let Estimate { value, low, high } = ratio.into();
-    Cell::two(format!("{}{mark}", number::beside(value, &[1.0])), number::interval(low, high))
+    Cell::two_lines(format!("{}{mark}", number::beside(value, &[1.0])), number::interval(low, high))
 }
 
 fn better(ratio: Option<Ratio>, direction: Direction) -> &'static str {

@@ -31,7 +31,7 @@ pub enum Part {
     /// A paragraph.
     Text(String),
     /// A warning: a paragraph that stands out.
-    Loud(String),
+    Warning(String),
     /// A list.
     List(Vec<String>),
     /// A table.
@@ -139,14 +139,14 @@ impl Source {
 
 impl Cell {
     /// A cell of two lines; the second may be empty.
-    pub fn two(first: impl Into<String>, second: impl Into<String>) -> Cell {
+    pub fn two_lines(first: impl Into<String>, second: impl Into<String>) -> Cell {
         let mut lines = vec![first.into(), second.into()];
         lines.retain(|line| !line.is_empty());
         Cell { lines, ..Cell::default() }
     }
 
     /// Returns the cell with these samples as its source.
-    pub fn made_of(self, source: Option<Source>) -> Cell {
+    pub fn with_source(self, source: Option<Source>) -> Cell {
         Cell { source, ..self }
     }
 
@@ -171,18 +171,18 @@ impl Cell {
 
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Cell {
-        Cell::two(text, "")
+        Cell::two_lines(text, "")
     }
 }
 
 /// A row of a table: its label, and its cells.
-pub fn labelled(label: impl Into<Cell>, cells: impl IntoIterator<Item = Cell>) -> Vec<Cell> {
+pub fn labelled_row(label: impl Into<Cell>, cells: impl IntoIterator<Item = Cell>) -> Vec<Cell> {
     std::iter::once(label.into()).chain(cells).collect()
 }
 
 /// A row whose figures, all cells but the label, are made of the same.
-pub fn made_of(source: Option<Source>, cells: Vec<Cell>) -> Vec<Cell> {
-    let figure = |(at, cell): (usize, Cell)| if at == 0 { cell } else { cell.made_of(source.clone()) };
+pub fn row_with_source(source: Option<Source>, cells: Vec<Cell>) -> Vec<Cell> {
+    let figure = |(at, cell): (usize, Cell)| if at == 0 { cell } else { cell.with_source(source.clone()) };
     cells.into_iter().enumerate().map(figure).collect()
 }
 
@@ -206,8 +206,8 @@ impl Document {
     }
 
     /// Adds a warning.
-    pub fn loud(&mut self, text: impl Into<String>) {
-        self.parts.push(Part::Loud(text.into()));
+    pub fn warning(&mut self, text: impl Into<String>) {
+        self.parts.push(Part::Warning(text.into()));
     }
 
     /// Adds charts.
@@ -315,7 +315,7 @@ pub fn write_markdown(document: &Document, charts: Option<&str>, out: &mut dyn W
             }
             Part::Chapter(chapter) => writeln!(out, "## {}", chapter.title())?,
             Part::Text(text) | Part::Samples(text) => writeln!(out, "{}", safe::markdown(text))?,
-            Part::Loud(text) => writeln!(out, "**{}**", safe::markdown(text))?,
+            Part::Warning(text) => writeln!(out, "**{}**", safe::markdown(text))?,
             Part::List(items) | Part::Facts(items) => {
                 items.iter().try_for_each(|item| writeln!(out, "- {}", safe::markdown(item)))?
             }
@@ -462,7 +462,7 @@ mod tests {
 
     #[test]
     fn the_label_of_a_row_is_made_of_nothing() {
-        let made = made_of(Source::of(Some(3), [1]), vec!["untar".into(), "1.00".into()]);
+        let made = row_with_source(Source::of(Some(3), [1]), vec!["untar".into(), "1.00".into()]);
         assert_eq!(made[0].source, None);
         assert_eq!(made[1].source, Source::of(Some(3), [1]));
     }

@@ -9,7 +9,7 @@ pub mod svg;
 
 pub use axis::Axis;
 pub use colour::{Colour, theme};
-use colour::{of_names, shade_number};
+use colour::{filesystem_colours, shade_number};
 use fsarena_core::{cell::Variant, factor::FS};
 
 /// A chart: panels with a title and a legend.
@@ -115,7 +115,7 @@ pub enum Mark {
         shape: Shape,
     },
     /// An interval along the horizontal axis.
-    Across {
+    HorizontalInterval {
         /// From and to.
         x: (f64, f64),
         /// Where.
@@ -135,7 +135,7 @@ pub enum Mark {
         strong: bool,
     },
     /// An interval along the vertical axis.
-    Up {
+    VerticalInterval {
         /// Where.
         x: f64,
         /// From and to.
@@ -266,7 +266,7 @@ impl Look {
         let names: Vec<&str> = variants.iter().map(|variant| variant.level(FS)).collect();
         let dash = |at: usize| Dash::of_shade(shade_number(&names, at));
         let look = |(at, colour)| Look { colour, shape: Shape::of_series(at), dash: dash(at) };
-        of_names(&names).into_iter().enumerate().map(look).collect()
+        filesystem_colours(&names).into_iter().enumerate().map(look).collect()
     }
 
     /// A line of this width.
@@ -280,8 +280,8 @@ impl Look {
     }
 
     /// An interval along the vertical axis.
-    pub fn up(self, x: f64, y: (f64, f64)) -> Mark {
-        Mark::Up { x, y, colour: self.colour }
+    pub fn interval(self, x: f64, y: (f64, f64)) -> Mark {
+        Mark::VerticalInterval { x, y, colour: self.colour }
     }
 
     /// Its key: a line with points.

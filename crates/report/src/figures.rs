@@ -1,7 +1,7 @@
 //! Figures that sections share: the typical value of a variant, and its ratio of mean cost, which stands beside the ratio in a
 //! typical round because rare stalls hardly change that.
 
-use crate::document::{Cell, Source, labelled};
+use crate::document::{Cell, Source, labelled_row};
 use crate::number::{self, beside, effect_lines, ends, with_unit};
 use fsarena_core::sample::Unit;
 use fsarena_stats::analyse::{Analysis, CombinedTasks};
@@ -19,13 +19,13 @@ pub fn typical_cell(values: &[f64], unit: Unit) -> Cell {
     // Omit the interval if all rounds have the same value.
     let ends = typical.map(ends).filter(|(low, high)| low != high);
     let interval = ends.map_or(String::new(), |(low, high)| format!("{low}–{high}"));
-    Cell::two(value_or_dash(median(values), unit), interval)
+    Cell::two_lines(value_or_dash(median(values), unit), interval)
 }
 
 /// The typical value of each variant, from `values[variant][round]`, with the samples of the task as source.
 pub fn typical_cells(values: &[Vec<f64>], unit: Unit, task: Option<usize>) -> impl Iterator<Item = Cell> {
     let figures = values.iter().enumerate();
-    figures.map(move |(variant, rounds)| typical_cell(rounds, unit).made_of(Source::of(task, [variant])))
+    figures.map(move |(variant, rounds)| typical_cell(rounds, unit).with_source(Source::of(task, [variant])))
 }
 
 /// A value that may not be there.
@@ -57,7 +57,7 @@ pub fn describe_mean_ratio(ratio: &MeanRatio) -> String {
 /// The difference of B over A above its interval.
 pub fn mean_ratio_cell(ratio: &MeanRatio) -> Cell {
     let (value, interval) = mean_ratio_lines(ratio);
-    Cell::two(value, interval)
+    Cell::two_lines(value, interval)
 }
 
 fn mean_ratio_lines(ratio: &MeanRatio) -> (String, String) {
@@ -93,13 +93,13 @@ pub fn mean_cost_row(title: String, all: &CombinedTasks, unit: Unit) -> Vec<Cell
     let cell = |(variant, rounds): (usize, &Vec<f64>)| {
         let own = mean(rounds.iter().filter(|value| !value.is_nan()));
         let cell = match all.comparison.variants[variant].mean_ratio {
-            Some(ratio) => Cell::two(beside(ratio.value, &[1.0]), mean_interval_line(&ratio)),
-            None if best == Some(variant) => Cell::two("1.00", value_or_dash(Some(own), unit)).strong(),
+            Some(ratio) => Cell::two_lines(beside(ratio.value, &[1.0]), mean_interval_line(&ratio)),
+            None if best == Some(variant) => Cell::two_lines("1.00", value_or_dash(Some(own), unit)).strong(),
             None => value_or_dash(Some(own).filter(|own| !own.is_nan()), unit).into(),
         };
-        cell.made_of(Source::of(None, std::iter::once(variant).chain(best)))
+        cell.with_source(Source::of(None, std::iter::once(variant).chain(best)))
     };
-    labelled(title, all.values.iter().enumerate().map(cell))
+    labelled_row(title, all.values.iter().enumerate().map(cell))
 }
 
 /// The interval below a ratio, or in few words why there is none.

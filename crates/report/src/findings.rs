@@ -3,7 +3,7 @@
 
 mod words;
 
-use crate::document::{Cell, Document, Table, labelled};
+use crate::document::{Cell, Document, Table, labelled_row};
 use crate::findings::words::Speaker;
 use crate::matrix::{bandwidth_words, iops_words, size_words, thread_words};
 use crate::number::{percent, plural};
@@ -25,7 +25,7 @@ pub fn page(source: &str, matrix: &Matrix, analysis: &Analysis, tables: bool) ->
     document.text(summary(matrix, analysis));
     document.text(grounds(analysis));
     if analysis.findings.iter().any(|finding| finding.standing == Standing::Provisional) {
-        document.loud("PROVISIONAL: fewer than 8 rounds give no exact interval.");
+        document.warning("PROVISIONAL: fewer than 8 rounds give no exact interval.");
     }
     let speaker = Speaker { matrix };
     document.text(speaker.client_bound());
@@ -198,7 +198,7 @@ pub fn add_tables(document: &mut Document, matrix: &Matrix, findings: &[Finding]
         };
         let mark = marks.get(&at).map_or(String::new(), |numbers| format!(" [{}]", numbers.join(",")));
         let client = if matrix.client_bound(at) { " !" } else { "" };
-        Cell::two(format!("{}{client}{mark}", iops_words(operations)), bandwidth_words(moved))
+        Cell::two_lines(format!("{}{client}{mark}", iops_words(operations)), bandwidth_words(moved))
     };
     document.heading(2, "The figures");
     document
@@ -212,7 +212,7 @@ pub fn add_tables(document: &mut Document, matrix: &Matrix, findings: &[Finding]
                 let place = |threads| At { variant, mode, size: at, threads };
                 let shown: Vec<Cell> = (0..matrix.threads.len()).map(place).map(&cell).collect();
                 if shown.iter().any(|cell| !cell.lines.is_empty()) {
-                    table.rows.push(labelled(size_words(*bytes), shown));
+                    table.rows.push(labelled_row(size_words(*bytes), shown));
                 }
             }
             document.table(table);

@@ -1,7 +1,7 @@
 //! Where instructions went: the functions of the kernel in which samples found each variant, how the variants differ, and
 //! flame graphs.
 
-use crate::document::{Document, Table, labelled};
+use crate::document::{Document, Table, labelled_row};
 use crate::{error::Error, page::Page};
 use fsarena_core::{cell::TaskId, metric::reading, record::RunRecord};
 use inferno::flamegraph::{self, Options};
@@ -167,7 +167,7 @@ fn table(variants: &[FunctionSamples], functions: &[Function]) -> Table {
     let pair = ["difference (M)", "±"].map(String::from).into_iter().filter(|_| variants.len() == 2);
     let row = |one: &Function| {
         let figures = one.instructions.iter().copied().chain(one.difference).chain(one.margin);
-        labelled(one.function.as_str(), figures.map(|figure| millions(figure).into()))
+        labelled_row(one.function.as_str(), figures.map(|figure| millions(figure).into()))
     };
     let header = std::iter::once("function".into()).chain(names).chain(pair);
     Table::figures(header).with(functions.iter().take(TOP).map(row))

@@ -328,7 +328,7 @@ fn point_marks(
     for (at, point) in (0..).map(f64::from).zip(points) {
         let Some((value, interval)) = of(point) else { continue };
         let interval = interval.filter(|interval| interval.rounds > 1);
-        marks.extend(interval.map(|interval| look.up(at, (place(interval.low), place(interval.high)))));
+        marks.extend(interval.map(|interval| look.interval(at, (place(interval.low), place(interval.high)))));
         marks.extend(look.dots([(at, place(value))]));
     }
     marks.extend(level_lines(points.len(), changes, |log| place(log.exp())));
@@ -502,7 +502,7 @@ pub(crate) mod tests {
         let (mut ups, mut dots) = (0, 0);
         for panel in &chart.panels {
             let top = |mark: &Mark| match mark {
-                Mark::Up { y, .. } => y.1,
+                Mark::VerticalInterval { y, .. } => y.1,
                 _ => f64::NEG_INFINITY,
             };
             let highest = panel.marks.iter().map(top).fold(f64::NEG_INFINITY, f64::max);
@@ -512,7 +512,7 @@ pub(crate) mod tests {
             );
             for mark in &panel.marks {
                 match mark {
-                    Mark::Up { colour, .. } => {
+                    Mark::VerticalInterval { colour, .. } => {
                         assert_eq!(*colour, VERMILLION);
                         ups += 1;
                     }

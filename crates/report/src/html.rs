@@ -56,7 +56,7 @@ fn dark() -> String {
 ///
 /// # Errors
 /// When a chart cannot be drawn.
-pub fn of_document(document: &Document) -> Result<String, Error> {
+pub fn page_of_document(document: &Document) -> Result<String, Error> {
     let from = format!("fsarena {}", env!("CARGO_PKG_VERSION"));
     render(document, Extras { from, plan: None, data: NO_SAMPLES.into() }, "")
 }
@@ -145,7 +145,7 @@ fn divided(document: &Document) -> (String, Section<'_>, Vec<Section<'_>>) {
     // A page that has an answer begins with it: the facts about it come last.
     let answers = document.parts.contains(&Part::Chapter(Chapter::Answer));
     let (mut lead, mut last) = (Section::default(), Section::default());
-    let leads = |part: &&Part| matches!(part, Part::Text(_) | Part::Loud(_) | Part::Facts(_));
+    let leads = |part: &&Part| matches!(part, Part::Text(_) | Part::Warning(_) | Part::Facts(_));
     while let Some(part) = parts.next_if(leads) {
         let section = if answers && matches!(part, Part::Facts(_)) { &mut last } else { &mut lead };
         section.parts.push(Shown { part, name: "" });

@@ -2,7 +2,7 @@
 //! each mode, a row for each block size and variant, a column for each number of threads. And the same as a matrix to search
 //! for anomalies.
 
-use crate::document::{Cell, Document, Source, Table, labelled};
+use crate::document::{Cell, Document, Source, Table, labelled_row};
 use crate::error::Error;
 use crate::number::{percent, plural, signed, three, with_unit};
 use fsarena_core::metric::{CLIENT_BOUND, DataPath, reading};
@@ -71,7 +71,7 @@ fn mode_table(variants: &[&str], figures: &[&MatrixFigure], scale: Scale) -> Tab
             let cell = |count: &u32| figure_cell(figures, (bytes, *count), variant, scale);
             let cells: Vec<Cell> = counts.iter().map(cell).collect();
             if cells.iter().any(|cell| !cell.lines.is_empty()) {
-                table.rows.push(labelled(format!("{} {name}", size_words(bytes)), cells));
+                table.rows.push(labelled_row(format!("{} {name}", size_words(bytes)), cells));
             }
         }
     }

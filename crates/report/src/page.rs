@@ -28,7 +28,7 @@ impl Page {
         match format {
             "term" => terminal::write(&self.document, screen, out)?,
             "md" => write_markdown(&self.document, None, out)?,
-            "html" => out.write_all(html::of_document(&self.document)?.as_bytes())?,
+            "html" => out.write_all(html::page_of_document(&self.document)?.as_bytes())?,
             "json" => write_json(&self.json, out)?,
             other => return Err(unknown("format", other, FORMATS).into()),
         }

@@ -1,7 +1,7 @@
 //! Published figures as tables, as their author printed them; what the author concluded from them, and whether figures follow
 //! from the columns that they were worked out of.
 
-use crate::document::{Cell, Document, Table, labelled};
+use crate::document::{Cell, Document, Table, labelled_row};
 use crate::page::Page;
 use crate::sections::claims::{add_published_conclusions, published_conclusions_json};
 use crate::{error::Error, matrix, number::plural};
@@ -154,7 +154,7 @@ fn figure_row(head: String, figures: Vec<Option<(String, f64)>>, ranks: bool) ->
         Some((text, _)) => text.into(),
         None => "–".into(),
     };
-    labelled(head, figures.into_iter().map(cell))
+    labelled_row(head, figures.into_iter().map(cell))
 }
 
 /// As the author printed it: other people's figures are not rounded again.
@@ -216,7 +216,7 @@ pub fn sample_table(published: &Published, cell: impl Fn(&str, &str) -> Option<C
     let mut table = Table::figures(std::iter::once(&"sample").chain(&variants).copied());
     for sample in published.samples() {
         let cells = variants.iter().map(|variant| cell(sample, variant).unwrap_or("–".into()));
-        table.rows.push(labelled(sample, cells));
+        table.rows.push(labelled_row(sample, cells));
     }
     table
 }
@@ -240,7 +240,7 @@ fn sample_cell(figure: &Figure, recomputed: &Recomputed) -> Cell {
             == (&figure.sample, &figure.variant, &figure.metric)
     };
     match recomputed.misfits.iter().find(is_it) {
-        Some(misfit) => Cell::two(printed, format!("≠ {}", quotient_words(misfit))).strong(),
+        Some(misfit) => Cell::two_lines(printed, format!("≠ {}", quotient_words(misfit))).strong(),
         None => printed.into(),
     }
 }

@@ -19,7 +19,7 @@ pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
     document.text(grounds(all.iter()));
     let replicates = |one: &Scaling| one.series.rounds() > 1 && one.series.fewest() < FIRST_LOOK;
     if all.iter().any(replicates) {
-        document.loud("PROVISIONAL: fewer than 8 rounds, or values per point, give no exact interval.");
+        document.warning("PROVISIONAL: fewer than 8 rounds, or values per point, give no exact interval.");
     }
     if all.len() > 1 {
         document.table(overview(all.iter()));

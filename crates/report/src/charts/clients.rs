@@ -57,7 +57,7 @@ impl Curve<'_> {
 
     /// The measured points with their intervals.
     fn measured(&self) -> Vec<Mark> {
-        let up = |(x, typical): (f64, Ratio)| self.look.up(x, (typical.low, typical.high));
+        let up = |(x, typical): (f64, Ratio)| self.look.interval(x, (typical.low, typical.high));
         self.intervals().into_iter().map(up).chain(self.look.dots(self.points())).collect()
     }
 
@@ -83,7 +83,7 @@ impl Curve<'_> {
 
     fn peak(&self) -> Vec<Mark> {
         let peak = &self.one.peak;
-        let across = peak.interval.map(|x| Mark::Across { x, y: peak.throughput, beyond: None });
+        let across = peak.interval.map(|x| Mark::HorizontalInterval { x, y: peak.throughput, beyond: None });
         let dot = Mark::Dot { at: (peak.at, peak.throughput), colour: theme::INK, shape: Shape::Diamond };
         across.into_iter().chain([dot]).collect()
     }

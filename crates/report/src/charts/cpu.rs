@@ -57,7 +57,7 @@ fn cpu_bar(totals: &[ReadingTotal], variant: usize, row: usize) -> (Vec<Mark>, f
     let (mut marks, mut end) = stacked_bar(row, parts);
     let y = Axis::slot(row);
     if let Some(typical) = in_all(totals, variant) {
-        marks.push(Mark::Across { x: (typical.low, typical.high), y, beyond: None });
+        marks.push(Mark::HorizontalInterval { x: (typical.low, typical.high), y, beyond: None });
         end = end.max(typical.high);
     }
     marks.push(Mark::figure(y, with_unit(used, Unit::Seconds)));

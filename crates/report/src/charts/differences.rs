@@ -153,7 +153,7 @@ fn strip(context: &ChartContext, at: usize, paired: &Paired) -> Vec<Mark> {
     let mut marks: Vec<Mark> = paired.d.iter().enumerate().step_by(every).map(dot).collect();
     if let Some(ratio) = Ratio::of(paired.d.clone()) {
         let y = Axis::slot(at) - 0.26;
-        marks.push(Mark::Across { x: (ratio.low.ln(), ratio.high.ln()), y, beyond: None });
+        marks.push(Mark::HorizontalInterval { x: (ratio.low.ln(), ratio.high.ln()), y, beyond: None });
         marks.push(Mark::Dot { at: (ratio.value.ln(), y), colour: theme::INK, shape: Shape::Diamond });
     }
     marks
@@ -201,7 +201,7 @@ fn narrowing_panel(context: &ChartContext, paired: &Paired) -> Panel {
     marks.extend([band(true, theme::SOFT), band(false, colour)].into_iter().filter(is_wide));
     let points: Vec<_> = looks.iter().map(|(n, ratio)| (*n, ratio.value.ln())).collect();
     marks.push(Mark::line(points, colour, 2.0));
-    let up = |(n, ratio): &(f64, Ratio)| Mark::Up {
+    let up = |(n, ratio): &(f64, Ratio)| Mark::VerticalInterval {
         x: *n,
         y: (ratio.low.ln(), ratio.high.ln()),
         colour: theme::INK,

@@ -94,7 +94,7 @@ fn percentile_panel(context: &ChartContext, quantiles: &[(&str, f64, Grid)], tas
             all.push(middle);
             if let Some(Ratio { low, high, .. }) = Ratio::typical(&values) {
                 all.extend([low, high]);
-                marks.push(look.up(*at, (low, high)));
+                marks.push(look.interval(*at, (low, high)));
             }
         }
         marks.push(look.line(&points, 1.75));

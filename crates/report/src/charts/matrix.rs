@@ -72,7 +72,7 @@ fn curve_panel(matrix: &Matrix, mode: usize, at_size: usize, looks: &[(usize, Lo
         let points: Vec<(f64, f64)> = points.collect();
         marks.push(look.line(&points, 1.75));
         let intervals = line.into_iter().filter_map(|(x, at)| Some((x, Ratio::typical(matrix.values(at))?)));
-        marks.extend(intervals.map(|(x, typical)| look.up(x, (typical.low, typical.high))));
+        marks.extend(intervals.map(|(x, typical)| look.interval(x, (typical.low, typical.high))));
         marks.extend(look.dots(points));
     }
     let threads: Vec<f64> = matrix.threads.iter().map(|count| f64::from(*count)).collect();

@@ -67,7 +67,7 @@ fn row(context: &ChartContext, comparison: &Comparison, at: usize, variant: usiz
     let mut text = with_unit(100.0 * value, Unit::Percent);
     if let Some(ratio) = ratio.filter(|ratio| ratio.rounds > 1) {
         let beyond = (ratio.high > limit).then(String::new);
-        marks.push(Mark::Across { x: (100.0 * ratio.low, 100.0 * ratio.high), y, beyond });
+        marks.push(Mark::HorizontalInterval { x: (100.0 * ratio.low, 100.0 * ratio.high), y, beyond });
         text.push_str(&format!(" [{}, {}]", three(100.0 * ratio.low), three(100.0 * ratio.high)));
     }
     marks.push(Mark::Dot { at: (100.0 * value, y), colour, shape: Shape::Disc });

@@ -2,7 +2,7 @@
 
 use crate::compare::answer::{ComparedRatio, RatioSummary, first_of};
 use crate::difference::{Finding, ratio_cell};
-use crate::document::{Cell, Document, Table, labelled, row};
+use crate::document::{Cell, Document, Table, labelled_row, row};
 use crate::number::{self, plural, three, with_unit};
 use crate::words::{begun, machines};
 use crate::{compare::comparison_report::ComparisonReport, error::Error};
@@ -109,7 +109,7 @@ pub fn add_cost_tables(document: &mut Document, services: &[Service], resources:
     let table = |cell: &dyn Fn(&Service, usize, &Resource) -> Cell| {
         let heads = services.iter().map(|service| service.name.as_str());
         let row = |(at, resource): (usize, &Resource)| {
-            labelled(resource_title(resource), services.iter().map(|service| cell(service, at, resource)))
+            labelled_row(resource_title(resource), services.iter().map(|service| cell(service, at, resource)))
         };
         let rows = resources.iter().enumerate().map(row);
         Table::figures(std::iter::once("resource").chain(heads)).with(rows)
@@ -144,7 +144,7 @@ impl Resource {
     /// A value over its interval, with a mark behind it.
     fn cell(&self, value: f64, interval: Option<Estimate>, mark: &str) -> Cell {
         let ends = |end: Estimate| format!("{}–{}", (self.shown)(end.low), (self.shown)(end.high));
-        Cell::two(format!("{}{mark}", (self.shown)(value)), interval.map_or(String::new(), ends))
+        Cell::two_lines(format!("{}{mark}", (self.shown)(value)), interval.map_or(String::new(), ends))
     }
 }
 
@@ -308,7 +308,7 @@ pub fn compare_watches(records: &[RunRecord]) -> Result<ComparisonReport, Error>
     for (number, record) in records.iter().enumerate() {
         services.push(watched_service(record, number, records)?);
         if let Some(text) = left_out_windows(record, &services[number]) {
-            compared.answer.loud(text);
+            compared.answer.warning(text);
         }
     }
     let has = |at: &usize| services.iter().any(|s| s.spent[*at].iter().any(|value| value.is_finite()));

@@ -8,7 +8,7 @@ use fsarena_stats::ranks::{kendall_tau_b, swapped};
 use serde_json::{Value, json};
 
 /// Refuses published figures without a metric.
-pub fn knows(published: &Published, metric: &str) -> Result<(), Error> {
+pub fn require_metric(published: &Published, metric: &str) -> Result<(), Error> {
     if published.metrics().contains(&metric) {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! The ratios of a comparison as a picture: a panel for each variant, a row for each task.
 
 use super::answer::{ComparedRatio, RatioClass, RatioSummary};
-use crate::drawing::colour::{BLUE, GREEN, VERMILLION, of_names, theme};
+use crate::drawing::colour::{BLUE, GREEN, VERMILLION, filesystem_colours, theme};
 use crate::drawing::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Shape, Sign, axis::trimmed};
 use crate::{chart_context::widen_range, number::plural};
 use fsarena_core::names::distinct;
@@ -184,7 +184,7 @@ fn ratio_words(ratio: f64) -> String {
 }
 
 fn side_colours(sides: &[String]) -> Vec<Colour> {
-    of_names(&sides.iter().map(String::as_str).collect::<Vec<_>>())
+    filesystem_colours(&sides.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 fn sign(class: RatioClass) -> (Colour, Shape) {
@@ -209,7 +209,7 @@ fn point(
     if ends.0.is_finite() && !ends.1.is_nan() {
         let x = (ends.0.max(low), ends.1.min(high));
         let beyond = (ends.1 > high).then(|| ratio_words(ratio.high));
-        marks.push(Mark::Across { x, y, beyond });
+        marks.push(Mark::HorizontalInterval { x, y, beyond });
         if ends.0 < low {
             let (at, text) = ((low, y), "◂".to_string());
             let (colour, anchor) = (theme::INK, Anchor::End);
@@ -254,10 +254,9 @@ mod tests {
         assert_eq!((chart.panels.len(), chart.columns), (2, 2));
         for panel in &chart.panels {
             assert!(panel.x.ticks.contains(&(0.0, "1".into())), "{:?}", panel.x.ticks);
-            let cut = panel
-                .marks
-                .iter()
-                .any(|mark| matches!(mark, Mark::Across { beyond: Some(end), .. } if end == "1500"));
+            let cut = panel.marks.iter().any(
+                |mark| matches!(mark, Mark::HorizontalInterval { beyond: Some(end), .. } if end == "1500"),
+            );
             assert!(cut && panel.x.range.1 < 2.0, "an interval of 1,000 does not hide the rest");
         }
     }

@@ -28,7 +28,7 @@ pub fn compare_published(
     published: &Published,
     metric: &str,
 ) -> Result<ComparisonReport, Error> {
-    order::knows(published, metric)?;
+    order::require_metric(published, metric)?;
     let name = format!("published:{}", published.name());
     let nothing = |what| Error::nothing_in_common(&record.id, &name, what);
     let analysis = analyse(MetricSeries::of(record, metric)?);
@@ -145,7 +145,7 @@ impl PublishedComparison<'_> {
             ..ComparisonReport::default()
         };
         if analysis.provisional() {
-            compared.answer.loud("PROVISIONAL: this run has too few rounds for a verdict.");
+            compared.answer.warning("PROVISIONAL: this run has too few rounds for a verdict.");
         }
         let mut words = conclusions(&self.orders, noun);
         words.extend(self.cast());
@@ -232,8 +232,8 @@ fn conclusions(tasks: &TaskOrders, noun: &str) -> Vec<String> {
 /// Where a set lacks the metric, or they have no two filesystems or no task in common.
 pub fn compare_sets(a: &Published, b: &Published, metric: &str) -> Result<ComparisonReport, Error> {
     let name = |set: &Published| format!("published:{}", set.name());
-    order::knows(a, metric)?;
-    order::knows(b, metric)?;
+    order::require_metric(a, metric)?;
+    order::require_metric(b, metric)?;
     let nothing = |what| Error::nothing_in_common(&name(a), &name(b), what);
     let mut names = a.variants();
     names.retain(|variant| b.variants().contains(variant));

@@ -4,7 +4,7 @@ use super::run_pair::{ComparedRun, RunPair, TaskRatios};
 use crate::compare::answer::{ComparedRatio, RatioSummary, counted};
 use crate::compare::order::{self, OrderPair};
 use crate::difference::{Finding, ratio_cell};
-use crate::document::{Cell, Document, Table, labelled, row};
+use crate::document::{Cell, Document, Table, labelled_row, row};
 use crate::sections::warnings::notes_of_kind;
 use crate::words::{begun, each_host, label};
 use crate::{compare::comparison_report::ComparisonReport, error::Error, number::plural, sections::head};
@@ -62,10 +62,10 @@ fn comparison_report(pairs: &[RunPair], refused: &[Error]) -> ComparisonReport {
         ..ComparisonReport::default()
     };
     if let Some(confounded) = confounded_note(pairs) {
-        compared.answer.loud(confounded);
+        compared.answer.warning(confounded);
     }
     if figures.iter().any(|figure| figure.finding == Finding::Provisional && figure.ratio.is_some()) {
-        compared.answer.loud("PROVISIONAL where marked ?: fewer than 8 rounds on one side.");
+        compared.answer.warning("PROVISIONAL where marked ?: fewer than 8 rounds on one side.");
     }
     let mut words = answer.words();
     for (pair, letter) in pairs.iter().zip(&letters[1..]) {
@@ -170,7 +170,7 @@ fn task_orders<'p>(pair: &'p RunPair) -> Vec<(&'p str, &'p OrderPair<'p>)> {
 
 /// Task by variant.
 fn ratio_table(pair: &RunPair) -> Table {
-    let row = |task: &TaskRatios| labelled(task.title.as_str(), task.ratios.iter().map(marked_ratio));
+    let row = |task: &TaskRatios| labelled_row(task.title.as_str(), task.ratios.iter().map(marked_ratio));
     Table::figures(std::iter::once("task").chain(variant_names(pair))).with(pair.tasks.iter().map(row))
 }
 
@@ -183,7 +183,7 @@ fn side_by_side(pairs: &[RunPair], letters: &[String]) -> Table {
             let ratios: Vec<Option<Ratio>> =
                 pairs.iter().map(|pair| ratio_of(pair, title, variant)).collect();
             if ratios.iter().any(Option::is_some) {
-                table.rows.push(labelled(format!("{title}, {variant}"), ratios.iter().map(marked_ratio)));
+                table.rows.push(labelled_row(format!("{title}, {variant}"), ratios.iter().map(marked_ratio)));
             }
         }
     }

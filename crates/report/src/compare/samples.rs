@@ -137,7 +137,7 @@ fn compared(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) -> Compar
     };
     let unpaired = rows.iter().filter(|row| !row.paired).count();
     if unpaired > 0 {
-        compared.answer.loud(unpaired_costs(unpaired, rows.len()));
+        compared.answer.warning(unpaired_costs(unpaired, rows.len()));
     }
     let mut words = answer.words();
     for (letter, samples) in [("A", a), ("B", b)] {
@@ -240,7 +240,7 @@ fn cells(row: &SampleRow, margin: f64) -> Vec<Cell> {
         Some(ratio) if row.paired => plural(ratio.rounds, "pair"),
         _ => format!("{}+{}", row.a.values.len(), row.b.values.len()),
     };
-    let ratio = row.ratio.map_or(Cell::two("–", "–"), |ratio| ratio_cell(ratio, ""));
+    let ratio = row.ratio.map_or(Cell::two_lines("–", "–"), |ratio| ratio_cell(ratio, ""));
     let words = row.finding.words(row.ratio, row.a.direction, margin);
     row![row.label(), value(row.a), value(row.b), ratio, n, words]
 }

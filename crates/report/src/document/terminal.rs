@@ -43,7 +43,7 @@ pub fn write(document: &Document, screen: Screen, out: &mut dyn Write) -> Result
             Part::Heading(_, text) => terminal.wrapped(&[("", text, bold)])?,
             Part::Chapter(chapter) => terminal.wrapped(&[("", chapter.title(), bold)])?,
             Part::Text(text) | Part::Samples(text) => terminal.wrapped(&[("", text, None)])?,
-            Part::Loud(text) => terminal.wrapped(&[("!", text, bold)])?,
+            Part::Warning(text) => terminal.wrapped(&[("!", text, bold)])?,
             Part::List(items) | Part::Facts(items) => {
                 terminal.wrapped(&items.iter().map(|item| ("-", item.as_str(), None)).collect::<Vec<_>>())?;
             }

@@ -24,7 +24,7 @@ pub mod theme {
     /// A dark page.
     pub const DARK_PAPER: Colour = Colour(0x0d, 0x11, 0x17);
     /// The colour that replaces each on a dark page.
-    pub const TURNED: [(Colour, Colour); 6] = [
+    pub const DARK_REPLACEMENTS: [(Colour, Colour); 6] = [
         (INK, Colour(0xe6, 0xed, 0xf3)),
         (SOFT, Colour(0x9d, 0xa7, 0xb3)),
         (GRID, Colour(0x30, 0x36, 0x3d)),
@@ -74,7 +74,7 @@ const KNOWN: [(&str, Colour); 8] = [
 
 /// The colours of filesystems by their names, in shades where a name occurs again. Filesystems without a colour of their
 /// own take what the others leave, in order.
-pub fn of_names(names: &[&str]) -> Vec<Colour> {
+pub fn filesystem_colours(names: &[&str]) -> Vec<Colour> {
     let mut given: Vec<(&str, Colour)> =
         names.iter().filter_map(|name| KNOWN.into_iter().find(|(fs, _)| fs == name)).collect();
     let mut colours: Vec<Colour> = Vec::new();
@@ -182,7 +182,7 @@ impl Colour {
     }
 
     /// Every colour that a variant may have, and what it becomes on a dark page.
-    pub fn turned() -> impl Iterator<Item = (Colour, Colour)> {
+    pub fn dark_replacements() -> impl Iterator<Item = (Colour, Colour)> {
         FAMILIES.into_iter().flatten()
     }
 }
@@ -193,14 +193,14 @@ mod tests {
 
     #[test]
     fn a_filesystem_has_one_colour_whatever_is_beside_it() {
-        assert_eq!(of_names(&["xfs", "ext4"]), [VERMILLION, BLUE]);
-        assert_eq!(of_names(&["zfs", "ext4"]), [VERMILLION, BLUE]);
-        assert_eq!(of_names(&["zfs", "xfs", "zfs"])[1], VERMILLION);
+        assert_eq!(filesystem_colours(&["xfs", "ext4"]), [VERMILLION, BLUE]);
+        assert_eq!(filesystem_colours(&["zfs", "ext4"]), [VERMILLION, BLUE]);
+        assert_eq!(filesystem_colours(&["zfs", "xfs", "zfs"])[1], VERMILLION);
     }
 
     #[test]
     fn variants_of_one_filesystem_are_shades_of_it() {
-        let colours = of_names(&["ext4", "ext4", "ext4"]);
+        let colours = filesystem_colours(&["ext4", "ext4", "ext4"]);
         assert_eq!(colours[0], BLUE);
         assert!(colours[1] != colours[0] && colours[2] != colours[1] && colours[2] != colours[0]);
     }
@@ -214,9 +214,9 @@ mod tests {
     #[test]
     fn what_is_drawn_stands_out_from_the_page_by_three_to_one() {
         assert!((BLACK.contrast(WHITE) - 21.0).abs() < 1e-9);
-        for (light, dark) in Colour::turned()
-            .chain(theme::TURNED.into_iter().filter(|(c, _)| [theme::SHADE, theme::WARM].contains(c)))
-        {
+        for (light, dark) in Colour::dark_replacements().chain(
+            theme::DARK_REPLACEMENTS.into_iter().filter(|(c, _)| [theme::SHADE, theme::WARM].contains(c)),
+        ) {
             assert!(light.contrast(theme::PAPER) >= 3.0, "{} on white", light.hex());
             assert!(dark.contrast(theme::DARK_PAPER) >= 3.0, "{} on a dark page", dark.hex());
         }
@@ -224,7 +224,8 @@ mod tests {
 
     #[test]
     fn words_stand_out_by_four_and_a_half_to_one() {
-        for (light, dark) in theme::TURNED.into_iter().filter(|(c, _)| [theme::INK, theme::SOFT].contains(c))
+        for (light, dark) in
+            theme::DARK_REPLACEMENTS.into_iter().filter(|(c, _)| [theme::INK, theme::SOFT].contains(c))
         {
             assert!(
                 light.contrast(theme::PAPER) >= 4.5 && dark.contrast(theme::DARK_PAPER) >= 4.5,
@@ -240,7 +241,7 @@ mod tests {
     #[test]
     fn many_filesystems_stay_apart() {
         let names: Vec<String> = (0..12).map(|n| format!("fs{n}")).collect();
-        let mut colours = of_names(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut colours = filesystem_colours(&names.iter().map(String::as_str).collect::<Vec<_>>());
         colours.sort_unstable();
         colours.dedup();
         assert_eq!(colours.len(), 12);

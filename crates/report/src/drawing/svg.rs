@@ -66,7 +66,12 @@ pub fn dark() -> String {
         let (from, to) = (from.hex(), to.hex());
         format!("[fill=\"{from}\"]{{fill:{to}}}[stroke=\"{from}\"]{{stroke:{to}}}")
     };
-    theme::TURNED.into_iter().chain(Colour::turned()).filter(|(from, to)| from != to).map(rule).collect()
+    theme::DARK_REPLACEMENTS
+        .into_iter()
+        .chain(Colour::dark_replacements())
+        .filter(|(from, to)| from != to)
+        .map(rule)
+        .collect()
 }
 
 /// The title of a chart.
@@ -145,7 +150,7 @@ fn label_room(axis: &Axis) -> f64 {
 /// picture.
 fn right_room(panel: &Panel) -> f64 {
     let beyond = |mark: &Mark| match mark {
-        Mark::Across { beyond: Some(end), .. } => SMALL.width(end) + 8.0,
+        Mark::HorizontalInterval { beyond: Some(end), .. } => SMALL.width(end) + 8.0,
         Mark::Figure { text, strong, .. } => Font { bold: *strong, ..SMALL }.width(text) + 10.0,
         _ => 0.0,
     };
@@ -313,8 +318,8 @@ fn draw_mark(pen: &mut Pen, plot: &Plot, mark: &Mark) {
             pen.line(low.chain(high), Paint::Fill(*colour, 0.2));
         }
         Mark::Dot { at: point, colour, shape } => pen.point(plot.at(*point), *colour, *shape),
-        Mark::Across { x, y, beyond } => draw_interval(pen, plot, *x, *y, beyond.as_deref()),
-        Mark::Up { x, y, colour } => {
+        Mark::HorizontalInterval { x, y, beyond } => draw_interval(pen, plot, *x, *y, beyond.as_deref()),
+        Mark::VerticalInterval { x, y, colour } => {
             let ((x, low), (_, high)) = (plot.at((*x, y.0)), plot.at((*x, y.1)));
             let (left, low, high) = (n(x - 3.0), n(low), n(high));
             let path = format_args!("M{left},{low}h6m-3,0V{high}m-3,0h6").to_string();
@@ -355,7 +360,7 @@ mod tests {
     fn chart(words: &str) -> Chart {
         let names = [words.to_string()];
         let bar = Mark::Box { x: (0.0, 2.0), y: (-0.9, -0.1), colour: BLUE, opacity: 1.0 };
-        let interval = Mark::Across { x: (1.5, 5.0), y: -0.5, beyond: Some(words.into()) };
+        let interval = Mark::HorizontalInterval { x: (1.5, 5.0), y: -0.5, beyond: Some(words.into()) };
         let panel = Panel {
             title: words.into(),
             x: Axis::from_zero(words, 4.0, fsarena_core::sample::Unit::Seconds),

@@ -30,7 +30,7 @@ fn add_answer(document: &mut Document, report: &Report, detail: Detail) {
         }
         document.heading(3, format!("By {}", analysis.metric.id));
         if analysis.provisional() && analysis.overall.is_some() && names.len() > 1 && !all_zero(analysis) {
-            document.loud(provisional_warning(analysis));
+            document.warning(provisional_warning(analysis));
         }
         let best = best_of_each(record, analysis);
         document.list(best.into_iter().chain(answer_sentences(&names, analysis)).collect());

@@ -22,7 +22,7 @@ fn add_claims(document: &mut Document, report: &Report, _: Detail) {
     let row = |judged: &Judged| {
         let verdict = Cell::from(judged.outcome().name()).strong_if(!judged.open());
         let told = Cell { lines: claim_lines(judged), ..Cell::default() }
-            .made_of(claim_source(&report.record, judged));
+            .with_source(claim_source(&report.record, judged));
         row![judged.claim.text.as_str(), verdict, told]
     };
     let header = ["claim", "verdict", "left divided by right, 95% interval"];
@@ -134,7 +134,7 @@ pub fn add_published_conclusions(document: &mut Document, concluded: &[(Conclusi
 
 /// The conclusion, and the author's sentence that it formalises.
 fn quoted(conclusion: &Conclusion) -> Cell {
-    Cell::two(conclusion.says.as_str(), conclusion.origin())
+    Cell::two_lines(conclusion.says.as_str(), conclusion.origin())
 }
 
 /// The author's conclusions with their answers on the published figures, as JSON.
@@ -209,7 +209,7 @@ fn answer_here(answer: &Answer) -> Cell {
             format!("{low} to {high} in {} comparisons, {}", several.len(), plural(rounds, "round"))
         }
     };
-    Cell::two(answer_words(answer), told)
+    Cell::two_lines(answer_words(answer), told)
 }
 
 /// `refuted (2 of 21)`, `inconclusive (as far as checkable, 3 of 9 comparisons hold), without jfs`.

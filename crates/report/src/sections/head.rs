@@ -28,10 +28,10 @@ fn add_head(document: &mut Document, report: &Report, detail: Detail) {
         document.text(&plan.question);
     }
     for (cell, why) in record.violations() {
-        document.loud(format!("{}, round {}: {why}", record.name(cell.variant), cell.round + 1));
+        document.warning(format!("{}, round {}: {why}", record.name(cell.variant), cell.round + 1));
     }
     if let Some(confounded) = confounded(record) {
-        document.loud(confounded);
+        document.warning(confounded);
     }
     let rounds = report.analyses.first().map_or(0, |analysis| analysis.grid.rounds.len());
     let planned = format!(" of {} planned", plan.stop.rounds_here());
@@ -56,12 +56,12 @@ fn add_head(document: &mut Document, report: &Report, detail: Detail) {
     }
     if let Some(shard) = plan.stop.shard {
         let of = plan.stop.rounds;
-        document.loud(format!(
+        document.warning(format!(
             "SHARD {shard}: a part of {of} rounds. Merge all shards first: fsarena merge RUN…"
         ));
     }
     if !record.status.complete {
-        document.loud(format!("NOT COMPLETE: {}", record.status.why));
+        document.warning(format!("NOT COMPLETE: {}", record.status.why));
     }
     document.parts.push(Part::Facts(facts));
 }

@@ -1,6 +1,6 @@
 //! The hosts of a merged run: whether they give the same answer.
 
-use crate::document::{Cell, Table, labelled};
+use crate::document::{Cell, Table, labelled_row};
 use crate::number::{beside, plural, ratio};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use fsarena_core::event::{NoteKind, Outcome};
@@ -121,7 +121,7 @@ fn host_table(record: &RunRecord, strata: &Strata, odd: &[usize]) -> Table {
         let (failed, busy) = troubles.get(strata.names[host]).copied().unwrap_or_default();
         let counts = [failed, busy].map(|count| count.to_string());
         let figures = std::iter::once(rounds.to_string()).chain(ratios).chain(counts);
-        let cells = labelled(strata.names[host], figures.map(Cell::from));
+        let cells = labelled_row(strata.names[host], figures.map(Cell::from));
         cells.into_iter().map(|cell| cell.strong_if(odd.contains(&host))).collect()
     }))
 }

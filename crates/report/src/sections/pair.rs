@@ -1,6 +1,6 @@
 //! Two variants, B against A: by each metric the difference, and which metric answers cheapest.
 
-use crate::document::{Cell, Source, Table, made_of, row};
+use crate::document::{Cell, Source, Table, row, row_with_source};
 use crate::figures::{describe_mean_ratio, mean_cost_caveat, mean_ratio_cell, mean_ratio_json};
 use crate::number::{effect_lines, percent, plural};
 use crate::section::{Chapter, Detail, Document, Report, Section};
@@ -42,7 +42,7 @@ fn add_pair(document: &mut Document, report: &Report, detail: Detail) {
     let cells = |(at, row): (usize, &PairRow)| {
         // Both variants, B first, in the task of the row or in all of them.
         let task = report.record.tasks.iter().position(|task| task.id.to_string() == row.task);
-        made_of(Source::of(task, [1, 0]), row_cells(row, report.margin, cheapest == Some(at)))
+        row_with_source(Source::of(task, [1, 0]), row_cells(row, report.margin, cheapest == Some(at)))
     };
     document.table(Table::figures(header).with(rows.iter().enumerate().map(cells)));
     let intervals = if rows.iter().any(|row| row.ratio.provisional) {
@@ -105,7 +105,7 @@ fn row_cells(row: &PairRow, margin: f64, cheapest: bool) -> Vec<Cell> {
     let (difference, interval) = difference_lines(row, margin);
     row![
         format!("{} {}", row.task, row.metric.id),
-        Cell::two(difference, format!("{interval}{}", row.left_out())),
+        Cell::two_lines(difference, format!("{interval}{}", row.left_out())),
         row.finding.words(Some(row.ratio), row.metric.direction, margin),
         row.mean_ratio.map_or("–".into(), |ratio| mean_ratio_cell(&ratio)),
         sigma,

@@ -1,6 +1,6 @@
 //! The ranking of all variants, and how many rounds it takes to decide inconclusive comparisons.
 
-use crate::document::{Cell, Source, Table, made_of, row};
+use crate::document::{Cell, Source, Table, row, row_with_source};
 use crate::number::{percent, plural, three};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{interval, rounds_needed};
@@ -46,7 +46,7 @@ fn variant_row(report: &Report, ranking: &Ranking, ranked: &Ranked) -> Vec<Cell>
     ];
     // Each row compares a variant with the best, so its figures come from both.
     let both = std::iter::once(ranked.variant).chain(ranking.comparison.best());
-    made_of(Source::of(None, both), cells)
+    row_with_source(Source::of(None, both), cells)
 }
 
 fn ranking_legend(ranking: &Ranking) -> String {
@@ -114,7 +114,7 @@ fn add_rounds_needed(document: &mut Document, report: &Report, _: Detail) {
         let needed = |sigma| rounds_needed(rounds_for(sigma, report.margin));
         let rounds = sigma.map_or("requires 3 rounds".to_string(), needed);
         let cells = row![series.label, interval(ratio), sigma.map_or("–".into(), percent), rounds];
-        made_of(series.source, cells)
+        row_with_source(series.source, cells)
     });
     document.heading(3, "Rounds needed for the rest");
     let header = ["inconclusive", so_far, "spread of a round", &format!("rounds that find {margin}")];

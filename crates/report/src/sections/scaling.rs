@@ -1,6 +1,6 @@
 //! Where the load ran with several numbers of clients: the law that each variant follows, where it saturates and peaks.
 
-use crate::document::{Source, made_of};
+use crate::document::{Source, row_with_source};
 use crate::scaling::curves::Curves;
 use crate::scaling::{grounds, misfit_sentence, overview};
 use crate::section::{Chapter, Detail, Document, Report, Section};
@@ -15,7 +15,7 @@ fn add_scaling(document: &mut Document, report: &Report, detail: Detail) {
     document.heading(3, format!("How {} scales with clients", run.metric.id));
     let mut table = overview(curves.iter().map(|(_, one)| one));
     for (row, (variant, _)) in table.rows.iter_mut().zip(&curves) {
-        *row = made_of(Source::of(None, [*variant]), std::mem::take(row));
+        *row = row_with_source(Source::of(None, [*variant]), std::mem::take(row));
     }
     if detail < Detail::Full {
         // The laws take many words.

@@ -1,7 +1,7 @@
 //! Variants that differ in the I/O scheduler: each filesystem at each scheduler, as a share of what it reaches under its best one,
 //! and as a share of the best filesystem under the same.
 
-use crate::document::{Cell, Source, Table, labelled};
+use crate::document::{Cell, Source, Table, labelled_row};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::{number::three, words::label};
 use fsarena_core::{cell::Variant, factor::SCHEDULER, names::distinct, sample::Direction};
@@ -50,8 +50,9 @@ fn share_table(
         Some(share) => three(share).into(),
     };
     let rows = crossed.names.iter().zip(shares).zip(sources).map(|((name, shares), sources)| {
-        let cells = shares.iter().zip(sources).map(|(share, source)| shown(*share).made_of(source.clone()));
-        labelled(name.as_str(), cells)
+        let cells =
+            shares.iter().zip(sources).map(|(share, source)| shown(*share).with_source(source.clone()));
+        labelled_row(name.as_str(), cells)
     });
     Table::figures(std::iter::once("").chain(crossed.schedulers.iter().map(String::as_str))).with(rows)
 }

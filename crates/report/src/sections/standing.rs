@@ -1,7 +1,7 @@
 //! Every variant over all tasks: to the best by total and by geometric mean, by each metric.
 
 use super::tasks::ratio_row;
-use crate::document::{Cell, Table, labelled};
+use crate::document::{Cell, Table, labelled_row};
 use crate::figures::{fewest_rounds, has_mean_interval, mean_cost_caveat, mean_cost_row, typical_cell};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::{chart_context::ChartContext, charts::standing, number::plural, words::label as task_label};
@@ -35,7 +35,7 @@ fn add_standing(document: &mut Document, report: &Report, detail: Detail) {
     let header = std::iter::once("variant").chain(columns.iter().map(|(title, ..)| title.as_str()));
     let rows = order.iter().take(variants).map(|variant| {
         let cells = columns.iter().map(|(_, _, column)| on_a_line(&column[variant + 1]));
-        labelled(report.record.name(*variant), cells)
+        labelled_row(report.record.name(*variant), cells)
     });
     document.table(Table::figures(header).with(rows));
     if let Some(rounds) = fewest_rounds(first).filter(|_| has_mean_interval(first)) {
@@ -59,7 +59,10 @@ fn add_only_variant(document: &mut Document, report: &Report) {
     let rows = first.tasks.iter().take(MAX_TASKS).map(|task| {
         let at = report.record.task(&task.task.id);
         let of = |one: &&Analysis| at.map(|at| typical_cell(&one.grid.values[at][0], one.metric.unit));
-        labelled(task_label(&task.task), analyses.iter().map(|one| on_a_line(&of(one).unwrap_or_default())))
+        labelled_row(
+            task_label(&task.task),
+            analyses.iter().map(|one| on_a_line(&of(one).unwrap_or_default())),
+        )
     });
     document.table(Table::figures(header).with(rows));
     not_shown(document, first.tasks.len().saturating_sub(MAX_TASKS), "more task");

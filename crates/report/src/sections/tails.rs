@@ -1,6 +1,6 @@
 //! Tails: the latencies of all rounds together, to see and not to compare.
 
-use crate::document::{Cell, Source, Table, labelled, made_of};
+use crate::document::{Cell, Source, Table, labelled_row, row_with_source};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::{number::with_unit, words::label};
 use fsarena_core::{latency::Latencies, sample::Unit};
@@ -32,8 +32,8 @@ fn add_tails(document: &mut Document, report: &Report, _: Detail) {
         let longest = of.quantile(1.0).map_or(String::new(), time_words);
         let quantiles = SHARES.iter().map(|(share, ..)| quantile(of, *share));
         let figures = std::iter::once(of.count().to_string()).chain(quantiles).chain([longest]);
-        let row = labelled(name, figures.map(Cell::from));
-        made_of(Source::of(Some(*task), [*variant]), row)
+        let row = labelled_row(name, figures.map(Cell::from));
+        row_with_source(Source::of(Some(*task), [*variant]), row)
     });
     document.heading(3, "Latency of all rounds together");
     let rest = match all.len().saturating_sub(MAX_ROWS) {

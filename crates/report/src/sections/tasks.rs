@@ -1,6 +1,6 @@
 //! The tables of the data: each task, all that was measured summed over the tasks of a round, and where all samples are.
 
-use crate::document::{Cell, Part, Source, Table, labelled};
+use crate::document::{Cell, Part, Source, Table, labelled_row};
 use crate::figures::{
     fewest_rounds, mean_cost_row, medians_legend, typical_cells, unseen_stalls, value_or_dash,
 };
@@ -77,12 +77,12 @@ fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
         analysis.tasks.iter().filter_map(|task| Some((&task.task, record.task(&task.task.id)?))).collect();
     let mut rows = parallel(tasks.len(), |row| {
         let (task, at) = tasks[row as usize];
-        labelled(label(task), typical_cells(&analysis.grid.values[at], unit, Some(at)))
+        labelled_row(label(task), typical_cells(&analysis.grid.values[at], unit, Some(at)))
     });
     if let Some(overall) = &analysis.overall
         && let Some(total) = &overall.total
     {
-        rows.push(labelled(overall.name.to_uppercase(), typical_cells(&total.values, unit, None)));
+        rows.push(labelled_row(overall.name.to_uppercase(), typical_cells(&total.values, unit, None)));
     }
     if !rows.is_empty() {
         document.heading(4, format!("{}: medians over rounds", analysis.metric.id));
@@ -101,9 +101,9 @@ pub fn ratio_row(title: String, comparison: &Comparison, unit: Unit, task: Optio
     let figure = |variant: usize| {
         let best = comparison.best().filter(|_| comparison.variants[variant].ratio.is_some());
         ratio_cell_of(comparison, variant, unit)
-            .made_of(Source::of(task, std::iter::once(variant).chain(best)))
+            .with_source(Source::of(task, std::iter::once(variant).chain(best)))
     };
-    labelled(title, (0..comparison.variants.len()).map(figure))
+    labelled_row(title, (0..comparison.variants.len()).map(figure))
 }
 
 /// `1.12` over `1.10–1.14`, with a mark where it does not differ significantly from the best; for the best `1.00` over its
@@ -114,7 +114,7 @@ fn ratio_cell_of(comparison: &Comparison, variant: usize, unit: Unit) -> Cell {
         // Of variants with exactly the same values none stands out.
         let alone = comparison.leader() == Some(variant);
         let mark = if comparison.provisional() { "?" } else { "" };
-        return Cell::two("1.00", value_or_dash(result.median, unit)).mark(mark).strong_if(alone);
+        return Cell::two_lines("1.00", value_or_dash(result.median, unit)).mark(mark).strong_if(alone);
     }
     let Some(ratio) = result.ratio else { return value_or_dash(result.median, unit).into() };
     let mark = match comparison.provisional() || ratio.provisional {
@@ -124,7 +124,7 @@ fn ratio_cell_of(comparison: &Comparison, variant: usize, unit: Unit) -> Cell {
     };
     // One round has no extremes.
     let interval = (ratio.rounds > 1).then(|| number::interval(ratio.low, ratio.high));
-    Cell::two(number::beside(ratio.value, &[1.0]), interval.unwrap_or_default()).mark(mark)
+    Cell::two_lines(number::beside(ratio.value, &[1.0]), interval.unwrap_or_default()).mark(mark)
 }
 
 /// The usable space after mkfs: the median of each variant.
@@ -134,10 +134,10 @@ fn usable_space(record: &RunRecord) -> Option<Vec<Cell>> {
     let number = record.task(&task.task.id);
     let figure = |(variant, result): (usize, &VariantResult)| {
         let cell = Cell::from(value_or_dash(result.median, analysis.metric.unit));
-        cell.made_of(Source::of(number, [variant])).strong_if(task.comparison.best() == Some(variant))
+        cell.with_source(Source::of(number, [variant])).strong_if(task.comparison.best() == Some(variant))
     };
     let figures = task.comparison.variants.iter().enumerate().map(figure);
-    Some(labelled("Usable space, of the device", figures))
+    Some(labelled_row("Usable space, of the device", figures))
 }
 
 fn ratio_legend(analysis: &Analysis) -> String {
@@ -219,7 +219,7 @@ fn add_totals(document: &mut Document, report: &Report, _: Detail) {
         ids => format!(" {} is the largest of any task.", ids.join(", ")),
     };
     let row = |ReadingTotal { id, unit, values, .. }: ReadingTotal| {
-        labelled(id, typical_cells(&values, unit, None))
+        labelled_row(id, typical_cells(&values, unit, None))
     };
     let rows: Vec<Vec<Cell>> = totals.into_iter().map(row).collect();
     if !rows.is_empty() {
