@@ -2,7 +2,7 @@
 //!
 //! Large files carry their digest in their name. A kernel package has the digests of its files in a list beside them.
 
-use fsarena_sys::{dirs, found, kernel::SysRoot, process};
+use fsarena_sys::{dirs, none_if_missing, kernel::SysRoot, process};
 use sha2::{Digest, Sha256};
 use std::fs::{File, Metadata};
 use std::io::{Read, Result};
@@ -174,7 +174,7 @@ pub(crate) fn write_digest_list(package: &Path) -> Result<()> {
 
 /// Whether every file of a package matches its digest. A package without a list, which an older fsarena unpacked, gets one.
 pub(crate) fn is_package_whole(package: &Path) -> bool {
-    match found(std::fs::read_to_string(package.join(DIGEST_LIST))) {
+    match none_if_missing(std::fs::read_to_string(package.join(DIGEST_LIST))) {
         Ok(Some(list)) => digests(package).is_ok_and(|now| now == list),
         Ok(None) => {
             // Only root can write to the cache that others share.

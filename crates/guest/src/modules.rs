@@ -4,7 +4,7 @@
 //! its section `.modinfo` (`depends=`, `softdep=`), and the list of what is built in, is enough.
 
 use crate::{Error, Result, cache, vmlinux};
-use fsarena_sys::found;
+use fsarena_sys::none_if_missing;
 use object::{Object, ObjectSection};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ impl Modules {
     /// Where the directory cannot be read.
     pub fn open(dir: &Path) -> Result<Modules> {
         let list = dir.join("modules.builtin");
-        let built_in = found(std::fs::read_to_string(&list)).map_err(Error::io("reading", &list))?;
+        let built_in = none_if_missing(std::fs::read_to_string(&list)).map_err(Error::io("reading", &list))?;
         let built_in = built_in.unwrap_or_default();
         let mut files = BTreeMap::new();
         for entry in WalkDir::new(dir).sort_by_file_name() {

@@ -116,7 +116,7 @@ impl Session {
 /// Reads the probes around a work in a directory. Returns what the work returns, the readings, and notes on what could
 /// not be read.
 pub fn around<T>(kernel: &SysRoot, dir: &Path, work: impl FnOnce() -> T) -> (T, Readings, Vec<Note>) {
-    let device = device::behind(kernel, dir).ok().flatten().map(|device| (device.major, device.minor));
+    let device = device::device_of_path(kernel, dir).ok().flatten().map(|device| (device.major, device.minor));
     let (mut session, mut notes) = Session::open(&Scene { kernel: kernel.clone(), device });
     let before = session.before();
     let done = work();

@@ -103,7 +103,7 @@ impl Target {
     fn look(&self) -> Option<Found> {
         let device = match (&self.at.device, &self.at.path) {
             (Some(device), _) => BlockDevice::open(&self.kernel, device).ok()?,
-            (None, Some(path)) => device::behind(&self.kernel, path).ok()??,
+            (None, Some(path)) => device::device_of_path(&self.kernel, path).ok()??,
             (None, None) => return None,
         };
         Some(Found {

@@ -178,7 +178,7 @@ impl Watcher {
         self.service.turn(&mut readings);
         let threads = cpu::kernel_threads(&self.kernel);
         if !threads.is_empty() {
-            readings.set(reading::KERNEL_THREADS, cpu::used(&self.threads, &threads) as f64);
+            readings.set(reading::KERNEL_THREADS, cpu::used_between(&self.threads, &threads) as f64);
         }
         if let Some(mark) = self.target.turn(&mut readings) {
             marks.push(mark);

@@ -51,7 +51,7 @@ pub(super) fn check_other_nodes(
     if let Some(used) = own.iter().find_map(file) {
         return Err(refused(shown, format!("its backing file {}", used.how), used.fix));
     }
-    let mut others = device::all(kernel)?;
+    let mut others = device::all_block_devices(kernel)?;
     others.retain(|other| !below.contains(&other.name));
     let same: Vec<_> = others.iter().filter_map(|other| same_storage(kernel, &own, other, loops)).collect();
     let seen = same.iter().find_map(|same| Some((same, usage.find_use(same.node, &below)?)));

@@ -97,7 +97,7 @@ fn read_only() {
 #[test]
 fn an_unreadable_mount_list_is_no_permission() {
     let machine = Machine::new("nonsense\n", "");
-    assert!(machine.check(400).contains("reads unlike any kernel"));
+    assert!(machine.check(400).contains("has a format that fsarena does not understand"));
     let machine = Machine::new("", "");
     std::fs::remove_file(machine.root.path().join("proc/swaps")).unwrap();
     assert!(machine.check(400).contains("proc/swaps"));
