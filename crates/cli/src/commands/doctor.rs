@@ -129,8 +129,9 @@ fn user(mounting: &Result<(), Obstacle>) -> Finding {
         );
         return limited("user", found, fix);
     }
-    let found =
-        format!("{who}{why}, and no emulator for guest kernels: only directories as they are (--on dir:PATH)");
+    let found = format!(
+        "{who}{why}, and no emulator for guest kernels: only directories as they are (--on dir:PATH)"
+    );
     limited("user", found, format!("apt-get install qemu-system-x86; or {fix}"))
 }
 
