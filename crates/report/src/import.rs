@@ -86,11 +86,11 @@ fn tool_importers() -> impl Iterator<Item = &'static Importer> {
 
 /// The importer with this id, or by default the first that recognises the text.
 fn find_importer(text: &str, format: Option<&str>) -> Result<&'static Importer, Fault> {
-    let found = match format {
+    let importer = match format {
         Some(id) => IMPORTERS.iter().copied().find(|importer| importer.id == id),
         None => tool_importers().find(|importer| (importer.recognises)(text)),
     };
-    if let Some(importer) = found {
+    if let Some(importer) = importer {
         return Ok(importer);
     }
     if let Some(refusal) = foreign::refusal(text) {
