@@ -9,7 +9,7 @@ use crate::document::{Document, Table, row};
 use crate::drawing::{Anchor, Axis, Chart, Dash, Key, Look, Mark, Panel, Sign};
 use crate::number::{self, plural, three, with_unit};
 use crate::page::Page;
-use crate::words::{begun, machines};
+use crate::words::{format_start, machines};
 use crate::{chart_context::widen_range, difference::ratio_cell, drawing::colour::theme, error::Error};
 use fsarena_core::observations::combine_tasks;
 use fsarena_core::record::{MetricSpec, RunRecord};
@@ -72,7 +72,7 @@ fn runs_table(query: &HistoryQuery, points: &[Point], changes: &[Change], paired
     let mut table = Table::words(header);
     for (at, point) in points.iter().enumerate().rev() {
         let mut row =
-            row![point.run.as_str(), begun(&point.started), with_unit(point.median, point.info.unit)];
+            row![point.run.as_str(), format_start(&point.started), with_unit(point.median, point.info.unit)];
         if let Some(ratio) = point.ratio {
             row.push(ratio_cell(ratio, if ratio.provisional { " ?" } else { "" }));
         }
@@ -228,7 +228,7 @@ fn change_sentence(points: &[Point], change: &Change, paired: bool) -> String {
         "{} Since run {} ({}): {} → {} ({}{better}).{machine}",
         standing_words(change),
         point.run,
-        begun(&point.started),
+        format_start(&point.started),
         level(change.before),
         level(change.after),
         number::change(factor),
@@ -346,7 +346,7 @@ fn date_axis(points: &[Point]) -> Axis {
     let day = |point: &Point| point.started.chars().take(10).collect::<String>();
     let days_repeat = points.windows(2).any(|two| day(&two[0]) == day(&two[1]));
     let date = |at: f64| match points.get(at as usize).filter(|_| at >= 0.0 && at.fract() == 0.0) {
-        Some(point) if days_repeat => begun(&point.started).chars().skip(5).collect(),
+        Some(point) if days_repeat => format_start(&point.started).chars().skip(5).collect(),
         Some(point) => day(point),
         None => String::new(),
     };

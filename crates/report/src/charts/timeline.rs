@@ -185,7 +185,7 @@ const WARM_UP_OPACITY: f64 = 0.35;
 
 /// The chart of operations a second within each task, with a mark on the warm-up.
 pub fn throughput_charts(context: &ChartContext) -> Vec<Chart> {
-    let all = time_series::of(context.record());
+    let all = time_series::time_series_of_run(context.record());
     let several = all.iter().filter(|series| series.stretches.len() > 1);
     let mut tasks: Vec<usize> = several.map(|series| series.task).collect();
     tasks.dedup();

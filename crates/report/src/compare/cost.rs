@@ -5,7 +5,7 @@ use crate::compare::answer::{ComparedRatio, RatioSummary, first_of};
 use crate::difference::{Finding, ratio_cell};
 use crate::document::{Cell, Document, Table, labelled_row, row};
 use crate::number::{self, plural, three, with_unit};
-use crate::words::{begun, machines};
+use crate::words::{format_start, machines};
 use crate::{compare::comparison_report::ComparisonReport, error::Error};
 use fsarena_core::observations::dropped;
 use fsarena_core::sample::{Direction, Unit};
@@ -366,7 +366,7 @@ fn circumstance_table(records: &[RunRecord], services: &[Service]) -> Table {
         row![
             service.name.as_str(),
             record.id.as_str(),
-            begun(&record.started),
+            format_start(&record.started),
             machines(record),
             service.load.len().to_string(),
             dropped(record).len().to_string(),

@@ -7,7 +7,7 @@ use crate::compare::order::{self, OrderPair};
 use crate::difference::{Finding, ratio_cell};
 use crate::document::{Cell, Document, Table, labelled_row, row};
 use crate::sections::warnings::notes_of_kind;
-use crate::words::{begun, each_host, label};
+use crate::words::{each_host, format_start, label};
 use crate::{compare::comparison_report::ComparisonReport, error::Error, number::plural, sections::head};
 use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::record::{MetricSpec, RunRecord};
@@ -74,16 +74,7 @@ fn comparison_report(pairs: &[RunPair], refused: &[Error]) -> ComparisonReport {
     if figures.iter().any(|figure| figure.finding == Finding::Provisional && figure.ratio.is_some()) {
         compared.answer.warning("PROVISIONAL where marked ?: fewer than 8 rounds on one side.");
     }
-    let mut words = summary.words();
-    for (pair, letter) in pairs.iter().zip(&letters[1..]) {
-        words.extend(left_out_of_pair(pair, ["A", letter]));
-    }
-    // With several pairs, the chapter on the method lists the differences of each.
-    if let [pair] = pairs {
-        words.extend(run_differences(a.record, pair.b.record));
-    }
-    words.extend(refused.iter().map(|why| format!("Left out: {why}")));
-    compared.set_answer(words);
+    compared.set_answer(answer_sentences(&summary, pairs, refused, &letters));
     compared.answer.text(legend(metric, &sides, &letters));
     add_tables(&mut compared.data, pairs, &letters);
     add_circumstances(&mut compared.method, &sides, pairs, &letters);
@@ -92,6 +83,25 @@ fn comparison_report(pairs: &[RunPair], refused: &[Error]) -> ComparisonReport {
          of one run.",
     );
     compared
+}
+
+/// The sentences of the answer: the summary of the ratios, then the values, differences and runs that are not compared.
+fn answer_sentences(
+    summary: &RatioSummary,
+    pairs: &[RunPair],
+    refused: &[Error],
+    letters: &[String],
+) -> Vec<String> {
+    let mut words = summary.words();
+    for (pair, letter) in pairs.iter().zip(&letters[1..]) {
+        words.extend(left_out_of_pair(pair, ["A", letter]));
+    }
+    // With several pairs, the chapter on the method lists the differences of each.
+    if let [pair] = pairs {
+        words.extend(run_differences(pair.a.record, pair.b.record));
+    }
+    words.extend(refused.iter().map(|why| format!("Left out: {why}")));
+    words
 }
 
 /// Explains the letters of the runs, and which direction of the metric is better.
@@ -274,7 +284,7 @@ fn machine_table(sides: &[&ComparedRun], letters: &[String]) -> Table {
         rows.push(row![
             format!("{letter}: {}", record.id),
             record.plan.name.as_str(),
-            begun(&record.started),
+            format_start(&record.started),
             hostnames(record),
             kernels(record),
             head::describe_storage(record),

@@ -142,7 +142,7 @@ fn time_series_json(record: &RunRecord) -> Value {
         value["variant"] = json!(record.variants[series.variant].name);
         value
     };
-    Value::Array(time_series::of(record).iter().map(series).collect())
+    Value::Array(time_series::time_series_of_run(record).iter().map(series).collect())
 }
 
 fn claims_json(claims: &[Judged]) -> Value {
