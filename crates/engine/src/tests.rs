@@ -181,9 +181,9 @@ fn a_planted_corruption_is_found_and_named() {
         for read_share in [1.0, 0.0] {
             let pattern = Pattern::Sequential { shared_cursor: false };
             let job = LoadJob { engine, depth, verify: true, read_share, pattern, ..counted(100) };
-            let said = run(&job, &files, &mut |_| {}).unwrap_err().to_string();
-            assert!(said.contains("byte 28672") && said.contains("test_file.1"), "{said}");
-            assert!(said.contains("expected") && said.contains("checksum"), "{said}");
+            let error = run(&job, &files, &mut |_| {}).unwrap_err().to_string();
+            assert!(error.contains("byte 28672") && error.contains("test_file.1"), "{error}");
+            assert!(error.contains("expected") && error.contains("checksum"), "{error}");
         }
     }
 }
@@ -193,8 +193,8 @@ fn sparse_files_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let files = Files::planned(dir.path(), 1, 1 << 20);
     std::fs::File::create(&files.paths()[0]).unwrap().set_len(1 << 20).unwrap();
-    let said = run(&counted(10), &files, &mut |_| {}).unwrap_err().to_string();
-    assert!(said.contains("sparse from byte 0") && said.contains("test_file.0"), "{said}");
+    let error = run(&counted(10), &files, &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("sparse from byte 0") && error.contains("test_file.0"), "{error}");
     let allowed = LoadJob { allow: Allow { sparse: true, ..Allow::default() }, ..counted(10) };
     assert_eq!(outcome(&allowed, &files).operations(), 10);
 }
@@ -213,14 +213,17 @@ fn an_error_ends_the_job_with_file_and_offset() {
             allow: Allow { sparse: true, ..Allow::default() },
             ..counted(100)
         };
-        let said = run(&job, &longer, &mut |_| {}).unwrap_err().to_string();
-        assert!(said.contains("read of 4096 bytes at byte 32768") && said.contains("test_file.0"), "{said}");
+        let error = run(&job, &longer, &mut |_| {}).unwrap_err().to_string();
+        assert!(
+            error.contains("read of 4096 bytes at byte 32768") && error.contains("test_file.0"),
+            "{error}"
+        );
     }
     // A mapping raises SIGBUS there; that too is an error of the job.
     let job =
         LoadJob { engine: Engine::Mmap, allow: Allow { sparse: true, ..Allow::default() }, ..counted(100) };
-    let said = run(&job, &longer, &mut |_| {}).unwrap_err().to_string();
-    assert!(said.contains("test_file") && said.contains("error"), "{said}");
+    let error = run(&job, &longer, &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("test_file") && error.contains("error"), "{error}");
 }
 
 #[test]
