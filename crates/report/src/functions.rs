@@ -84,21 +84,22 @@ pub fn counted_instructions(
 /// All functions of all variants. With two variants the largest difference comes first, else the function with the most
 /// instructions in the first variant.
 fn functions(variants: &[FunctionSamples]) -> Vec<Function> {
-    let mut found: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    let mut samples_by_function: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for (at, variant) in variants.iter().enumerate() {
         for (frames, samples) in &variant.stacks {
             let name = frames.last().map_or("(unknown)", String::as_str);
-            found.entry(name).or_insert_with(|| vec![0; variants.len()])[at] += samples;
+            samples_by_function.entry(name).or_insert_with(|| vec![0; variants.len()])[at] += samples;
         }
     }
     let weights: Vec<f64> = variants.iter().map(FunctionSamples::weight).collect();
     let mut functions: Vec<Function> =
-        found.into_iter().map(|(name, samples)| function(name, samples, &weights)).collect();
+        samples_by_function.into_iter().map(|(name, samples)| function(name, samples, &weights)).collect();
     let size = |function: &Function| function.difference.unwrap_or(function.instructions[0]).abs();
     functions.sort_by(|a, b| size(b).total_cmp(&size(a)));
     functions
 }
 
+/// The instructions of a function: its samples by variant, times the instructions of a sample (`weights`).
 fn function(name: &str, samples: Vec<u64>, weights: &[f64]) -> Function {
     let instructions: Vec<f64> = samples.iter().zip(weights).map(|(n, weight)| *n as f64 * weight).collect();
     let variance: f64 = samples.iter().zip(weights).map(|(n, weight)| *n as f64 * weight * weight).sum();

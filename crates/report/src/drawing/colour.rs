@@ -186,9 +186,12 @@ impl Colour {
     /// The `at`-th shade of this colour, which is itself shade 0. Shades of a shade belong to the same family. A colour
     /// without a family has no other shade.
     pub fn shade(self, at: usize) -> Colour {
-        let place = |family: &Family| family.iter().position(|(light, _)| *light == self);
-        let found = FAMILIES.iter().find_map(|family| Some((family, place(family)?)));
-        found.map_or(self, |(family, place)| family[(place + at) % family.len()].0)
+        for family in &FAMILIES {
+            if let Some(own) = family.iter().position(|(light, _)| *light == self) {
+                return family[(own + at) % family.len()].0;
+            }
+        }
+        self
     }
 
     /// Every colour of a series, with its replacement on a dark page.

@@ -79,16 +79,7 @@ impl MatrixWriter<'_> {
         let (at, ratio, interval) = (worst.at, worst.ratio.value, change_interval(&worst.ratio));
         let (here, iops, against) = (capitalise(&self.place(at)), self.iops(at), self.against(worst));
         match (part.rule, worst.against) {
-            (Rule::AboveDevice, device) => {
-                let moved = |at| format!("{} of the bare device", self.bandwidth(at));
-                let device = device.map_or("what the device is stated to move".into(), moved);
-                format!(
-                    "It is faster than the device{place}, so something else answered: a cache. {here}: {} against \
-                     {device}, {}{interval}.",
-                    self.bandwidth(at),
-                    how_much_more(ratio),
-                )
-            }
+            (Rule::AboveDevice, device) => self.above_device(worst, &place, device),
             (Rule::BelowDevice | Rule::SequentialBelowRandom, _) => {
                 let what = match part.rule {
                     Rule::BelowDevice => "It is below the bare device",
@@ -113,18 +104,41 @@ impl MatrixWriter<'_> {
             (Rule::ScalingCollapse, _) => self.collapse(part),
             (_, None) => String::new(),
             (Rule::BandwidthFalls, Some(other)) => self.bandwidth_falls(part, &place, other),
-            (Rule::IopsRise, Some(other)) => format!(
-                "Smaller blocks finish fewer operations a second than larger ones{place}: by {}. With {}: {iops} IOPS \
-                 at {}, {} at {}{interval}.",
-                value_range(percent_less(least), percent_less(ratio)),
-                self.threads(at),
-                self.size(at),
-                self.iops(other),
-                self.size(other),
-            ),
+            (Rule::IopsRise, Some(other)) => self.iops_rise(part, &place, other),
             (Rule::Serialised, Some(witness)) => self.serialised(part, &place, witness),
             (Rule::Cliff, Some(edge)) => self.cliff(worst, &place, edge),
         }
+    }
+
+    /// Sentences for a throughput above that of the device.
+    fn above_device(&self, worst: &Flag, place: &str, device: Option<At>) -> String {
+        let device = match device {
+            Some(at) => format!("{} of the bare device", self.bandwidth(at)),
+            None => "what the device is stated to move".into(),
+        };
+        format!(
+            "It is faster than the device{place}, so something else answered: a cache. {}: {} against {device}, {}{}.",
+            capitalise(&self.place(worst.at)),
+            self.bandwidth(worst.at),
+            how_much_more(worst.ratio.value),
+            change_interval(&worst.ratio),
+        )
+    }
+
+    /// Sentences for smaller blocks that finish fewer operations a second than larger ones.
+    fn iops_rise(&self, part: &Part, place: &str, other: At) -> String {
+        let (worst, least) = (part.worst(), part.least().ratio.value);
+        format!(
+            "Smaller blocks finish fewer operations a second than larger ones{place}: by {}. With {}: {} IOPS at {}, {} \
+             at {}{}.",
+            value_range(percent_less(least), percent_less(worst.ratio.value)),
+            self.threads(worst.at),
+            self.iops(worst.at),
+            self.size(worst.at),
+            self.iops(other),
+            self.size(other),
+            change_interval(&worst.ratio),
+        )
     }
 
     /// Sentences for a bandwidth that falls with the block size. A ratio above 1 means that the smaller blocks are

@@ -72,8 +72,9 @@ fn columns(report: &Report) -> (Vec<Column>, usize) {
             continue;
         }
         let Some((info, values)) = record.metric(id) else { continue };
-        let known = kept.iter().any(|column: &Column| column.info.id == info.id);
-        if known || values.iter().all(|value| value.is_nan()) {
+        // Ids with and without a unit can name the same metric.
+        let is_repeated = kept.iter().any(|column: &Column| column.info.id == info.id);
+        if is_repeated || values.iter().all(|value| value.is_nan()) {
             continue;
         }
         let json = values_json(record, &values);
@@ -94,7 +95,8 @@ fn values_json(record: &RunRecord, values: &[f64]) -> String {
     for (row, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
         let cell = &mut cells[record.samples.cell[row] as usize];
         let (sum, count) = cell.entry(record.samples.task[row]).or_default();
-        (*sum, *count) = (*sum + value, *count + 1.0);
+        *sum += value;
+        *count += 1.0;
     }
     let tasks = |cell: &BTreeMap<u32, (f64, f64)>| {
         let mean = |task| cell.get(&task).map_or(f64::NAN, |(sum, count)| sum / count);
