@@ -405,7 +405,10 @@ fn a_refusal_names_the_argument_and_what_is_accepted() {
         let def = find(fs).unwrap();
         let error = arguments(def, level).unwrap_err();
         assert_eq!(error.exit_code(), code, "{error}");
-        assert!(error.to_string().contains(argument) && error.to_string().contains(&def.listed()), "{error}");
+        assert!(
+            error.to_string().contains(argument) && error.to_string().contains(&def.list_accepted_options()),
+            "{error}"
+        );
     }
 }
 
