@@ -30,7 +30,7 @@ pub fn run(args: Args) -> Outcome {
     let line = ProgressLine::new(args.quiet);
     let files = line.during("making the files", || place.files(&args, &job))?;
     let work = || engine::run(&job, &files, &mut |interval| line.show(None, interval));
-    let (outcome, readings, notes) = fsarena_probe::around(&SysRoot::host(), place.dir(), work);
+    let (outcome, readings, notes) = fsarena_probe::measure_around(&SysRoot::host(), place.dir(), work);
     line.clear();
     let page = data_page(&job, &files, &outcome?, (&readings, &notes), interrupted());
     place.leave()?;
