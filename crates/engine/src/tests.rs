@@ -44,7 +44,7 @@ fn has_uring() -> bool {
 }
 
 #[test]
-fn every_engine_does_exactly_the_operations_asked_for() {
+fn every_engine_performs_exactly_the_number_of_operations() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepared(dir.path(), 3, 64, false);
     let mut engines = vec![(Engine::Sync, 1), (Engine::Mmap, 1)];
@@ -65,7 +65,7 @@ fn every_engine_does_exactly_the_operations_asked_for() {
 }
 
 #[test]
-fn bytes_and_time_bound_too() {
+fn a_load_can_be_bounded_by_bytes_or_time() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepared(dir.path(), 1, 64, false);
     let job = LoadJob { bound: Bound::Bytes(10 * 4096 + 1), ..counted(1) };
@@ -89,7 +89,7 @@ fn a_bound_by_steadiness_ends_by_its_time_at_the_latest() {
 }
 
 #[test]
-fn a_thousand_threads() {
+fn a_load_runs_with_a_thousand_threads() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepared(dir.path(), 1, 64, false);
     let job = LoadJob { threads: 1024, interval_ms: 100, ..counted(20_000) };
@@ -129,7 +129,7 @@ fn syncs_are_counted_as_events_and_at_the_end() {
 }
 
 #[test]
-fn files_made_anew_grow() {
+fn recreated_files_grow_with_the_writes() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepared(dir.path(), 2, 64, false);
     let mut job = LoadJob {
@@ -168,7 +168,7 @@ fn verified_blocks_are_written_read_and_read_back() {
 }
 
 #[test]
-fn a_planted_corruption_is_found_and_named() {
+fn a_corrupted_block_ends_the_job_with_its_position() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepared(dir.path(), 2, 50, true);
     let file = std::fs::OpenOptions::new().write(true).open(&files.paths()[1]).unwrap();
@@ -227,7 +227,7 @@ fn an_error_ends_the_job_with_file_and_offset() {
 }
 
 #[test]
-fn every_way_of_an_older_kernel_works() {
+fn a_ring_works_without_the_features_of_newer_kernels() {
     if !has_uring() {
         return;
     }
@@ -253,7 +253,7 @@ fn every_way_of_an_older_kernel_works() {
 }
 
 #[test]
-fn open_loops_keep_both_latencies() {
+fn open_loops_record_latencies_from_start_and_intended_start() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepared(dir.path(), 1, 64, false);
     let mut engines = vec![(Engine::Sync, 1)];
@@ -287,7 +287,7 @@ fn a_stall_shows_in_the_corrected_latency() {
 }
 
 #[test]
-fn readings_are_defined() {
+fn every_reading_of_an_outcome_is_defined() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepared(dir.path(), 1, 64, false);
     let job = LoadJob { read_share: 0.5, ..counted(1000) };
@@ -303,7 +303,7 @@ fn readings_are_defined() {
 }
 
 #[test]
-fn a_job_survives_being_stored() {
+fn a_job_serialized_as_json_reads_back_equal() {
     let job = LoadJob {
         pattern: Pattern::Zipf { theta: 0.9 },
         rate: Some(Rate { per_s: 5.0, arrivals: Arrivals::Fixed }),
