@@ -37,7 +37,7 @@ pub const OPERATIONS: [Operation; 17] = [
 
 /// The content of one line of dbench's output.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Said<'t> {
+pub enum DbenchLine<'t> {
     /// The version of dbench, in the first line of a run. Versions before 3 do not print it.
     Version(&'t str),
     /// The path of the loadfile that the run plays.
@@ -77,7 +77,7 @@ pub fn recognises(text: &str) -> bool {
 
 /// Parses the lines of dbench's output. Skips other lines. Each result has the number of its line, from 1; it is an error message
 /// if the line has an invalid number or an unsupported format.
-pub fn read(text: &str) -> impl Iterator<Item = (usize, Result<Said<'_>, String>)> {
+pub fn read(text: &str) -> impl Iterator<Item = (usize, Result<DbenchLine<'_>, String>)> {
     // After the table of all clients, further tables of single clients may follow; these are skipped.
     let (mut in_table, mut per_client) = (false, false);
     text.lines().enumerate().filter_map(move |(at, line)| {
@@ -87,11 +87,11 @@ pub fn read(text: &str) -> impl Iterator<Item = (usize, Result<Said<'_>, String>
             summary(rest)
         } else if let Some(version) = version(line) {
             (in_table, per_client) = (false, false);
-            Ok(Said::Version(version))
+            Ok(DbenchLine::Version(version))
         } else if let Some(load) = load(line) {
-            Ok(Said::Load(load))
+            Ok(DbenchLine::Load(load))
         } else if line.starts_with("Child ") && line.contains("failed ") && line.contains("with status ") {
-            Ok(Said::Failed(line.trim_end()))
+            Ok(DbenchLine::Failed(line.trim_end()))
         } else if line.starts_with("@R@") {
             Err("this is the output of --machine-readable: run dbench without it".into())
         } else if line.starts_with("Per client results") {
@@ -120,9 +120,9 @@ fn load(line: &str) -> Option<&str> {
     named.rsplit_once('\'').map(|(load, _)| load)
 }
 
-fn row<'t>(name: &'t str, count: &str, mean: &str, max: &str) -> Result<Said<'t>, String> {
+fn row<'t>(name: &'t str, count: &str, mean: &str, max: &str) -> Result<DbenchLine<'t>, String> {
     let count = count.parse().map_err(|_| format!("`{count}` is not a count"))?;
-    Ok(Said::Operation { name, count, mean_ms: latency(mean)?, max_ms: latency(max)? })
+    Ok(DbenchLine::Operation { name, count, mean_ms: latency(mean)?, max_ms: latency(max)? })
 }
 
 /// The text after `Throughput ` in `Throughput 123.456 MB/sec  4 clients  4 procs  max_latency=12.345 ms`.
@@ -132,7 +132,7 @@ fn throughput(line: &str) -> Option<&str> {
 }
 
 /// Parses the text after `Throughput ` in the last line.
-fn summary(rest: &str) -> Result<Said<'_>, String> {
+fn summary(rest: &str) -> Result<DbenchLine<'_>, String> {
     let words: Vec<&str> = rest.split_whitespace().collect();
     let mb_s = words[0].parse().map_err(|_| format!("`{}` is not a throughput", words[0]))?;
     let before = |unit| words.windows(2).find(|pair| pair[1] == unit).map(|pair| pair[0]);
@@ -143,7 +143,7 @@ fn summary(rest: &str) -> Result<Said<'_>, String> {
         (None, processes) => (processes, None),
         both => both,
     };
-    Ok(Said::Throughput { mb_s, clients, processes, sync, max_ms: longest.map(latency).transpose()? })
+    Ok(DbenchLine::Throughput { mb_s, clients, processes, sync, max_ms: longest.map(latency).transpose()? })
 }
 
 fn latency(text: &str) -> Result<f64, String> {
@@ -172,11 +172,11 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
     fn the_table_and_the_last_line_are_parsed() {
         assert!(recognises(TEXT) && !recognises("Throughput was fine"));
         let lines: Vec<_> = read(TEXT).collect();
-        let row = Said::Operation { name: "NTCreateX", count: 88123, mean_ms: 0.046, max_ms: 12.345 };
-        assert_eq!(lines[0], (1, Ok(Said::Version("4.00"))));
-        assert_eq!(lines[1], (3, Ok(Said::Load("client.txt"))));
+        let row = DbenchLine::Operation { name: "NTCreateX", count: 88123, mean_ms: 0.046, max_ms: 12.345 };
+        assert_eq!(lines[0], (1, Ok(DbenchLine::Version("4.00"))));
+        assert_eq!(lines[1], (3, Ok(DbenchLine::Load("client.txt"))));
         assert_eq!(lines[2], (8, Ok(row)));
-        let last = Said::Throughput {
+        let last = DbenchLine::Throughput {
             mb_s: 321.5,
             clients: Some("2"),
             processes: Some("2"),
@@ -192,7 +192,7 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
         let last = |line: &'static str| read(line).next().map(|(_, content)| content.unwrap());
         assert_eq!(
             last("Throughput 1883.19 MB/sec (NB=2353.98 MB/sec  18831.9 MBit/sec)  4 procs"),
-            Some(Said::Throughput {
+            Some(DbenchLine::Throughput {
                 mb_s: 1883.19,
                 clients: Some("4"),
                 processes: None,
@@ -202,7 +202,7 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
         );
         assert_eq!(
             last("Throughput 177.247 MB/sec (sync open) (sync dirs) 2 procs"),
-            Some(Said::Throughput {
+            Some(DbenchLine::Throughput {
                 mb_s: 177.247,
                 clients: Some("2"),
                 processes: None,
@@ -210,7 +210,10 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
                 max_ms: None
             })
         );
-        assert_eq!(last("Child failed with status 1"), Some(Said::Failed("Child failed with status 1")));
+        assert_eq!(
+            last("Child failed with status 1"),
+            Some(DbenchLine::Failed("Child failed with status 1"))
+        );
     }
 
     #[test]

@@ -402,7 +402,7 @@ impl SettingDef {
 }
 
 /// The settings that select who does the work: an external program, or fsarena's own system calls (`native`).
-pub const DOER: [&str; 2] = ["driver", "engine"];
+pub const DRIVER_SETTINGS: [&str; 2] = ["driver", "engine"];
 
 /// The complete, checked settings of a workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, std::default::Default)]
@@ -415,9 +415,9 @@ impl Settings {
         Settings(defs.iter().map(|def| (def.id.to_string(), def.default.into())).collect())
     }
 
-    /// Sets every setting in [`DOER`] to `native`, so that no external program is needed.
+    /// Sets every setting in [`DRIVER_SETTINGS`] to `native`, so that no external program is needed.
     pub fn do_without_programs(&mut self) {
-        for (_, value) in self.0.iter_mut().filter(|(id, _)| DOER.contains(&id.as_str())) {
+        for (_, value) in self.0.iter_mut().filter(|(id, _)| DRIVER_SETTINGS.contains(&id.as_str())) {
             *value = Value::Text("native".into());
         }
     }

@@ -133,7 +133,7 @@ fn judge_races(
     }
     let complete = races.len() == rivals && races.iter().all(|race| !race.centre.provisional);
     let (outcome, decisive) = decide(&races, complete, margin)?;
-    let outcome = outcome.turned(claim.negated);
+    let outcome = outcome.negated_if(claim.negated);
     // Restore the signs of the claim for the report.
     let signed = decisive.centre;
     let centre = if claim.is_least(direction) { signed } else { signed.exchanged() };
@@ -320,7 +320,7 @@ impl Region {
         } else {
             Outcome::Inconclusive
         };
-        outcome.turned(self.negated)
+        outcome.negated_if(self.negated)
     }
 }
 

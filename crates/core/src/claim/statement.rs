@@ -65,7 +65,7 @@ impl ClaimOutcome {
     }
 
     /// Swaps held and refuted if `negated`: the outcome of a claim with `not`, from the outcome of the same claim without it.
-    pub fn turned(self, negated: bool) -> ClaimOutcome {
+    pub fn negated_if(self, negated: bool) -> ClaimOutcome {
         match self {
             ClaimOutcome::Held if negated => ClaimOutcome::Refuted,
             ClaimOutcome::Refuted if negated => ClaimOutcome::Held,

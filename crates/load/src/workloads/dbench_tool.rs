@@ -3,7 +3,7 @@
 use crate::dbench::OperationKind;
 use crate::task::{Action, Result};
 use crate::workloads::dbench::{Dbench, DbenchSettings, METRICS, Source, loadfile_settings};
-use fsarena_core::dbench::{Said, read};
+use fsarena_core::dbench::{DbenchLine, read};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_sys::argv::Argv;
 use std::path::Path;
@@ -57,9 +57,9 @@ fn readings(printed: &str, seconds: u64) -> Option<Readings> {
     let (mut moved, mut operations, mut total_ns) = (None, 0, 0.0);
     for (_, said) in read(printed) {
         match said.ok()? {
-            Said::Version(_) | Said::Load(_) => {}
-            Said::Failed(_) => return None,
-            Said::Operation { name, count, mean_ms, max_ms } => {
+            DbenchLine::Version(_) | DbenchLine::Load(_) => {}
+            DbenchLine::Failed(_) => return None,
+            DbenchLine::Operation { name, count, mean_ms, max_ms } => {
                 let kind = OperationKind::find_printed(name)?;
                 let prefix = kind.def().reading;
                 operations += count;
@@ -74,7 +74,7 @@ fn readings(printed: &str, seconds: u64) -> Option<Readings> {
                     readings.set(&format!("{prefix}_iops_per_s"), count as f64 / seconds as f64);
                 }
             }
-            Said::Throughput { mb_s, max_ms, .. } => {
+            DbenchLine::Throughput { mb_s, max_ms, .. } => {
                 moved = Some(mb_s).filter(|mb_s| mb_s.is_finite() && *mb_s >= 0.0);
                 readings.set("all_latency_max_ns", max_ms? * 1e6);
             }

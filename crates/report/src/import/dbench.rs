@@ -2,7 +2,7 @@
 
 use super::importer::{Fault, Importer};
 use super::series::{Collector, Conditions, ToolRun};
-use fsarena_core::dbench::{Said, read, recognises};
+use fsarena_core::dbench::{DbenchLine, read, recognises};
 
 /// The importer of dbench's text.
 pub const DBENCH: Importer = Importer {
@@ -45,18 +45,18 @@ fn collect(text: &str, into: &mut Collector) -> Result<(), Fault> {
     let mut run = Run::default();
     for (line, said) in read(text) {
         match said.map_err(|message| Fault::at(line, message))? {
-            Said::Version(version) => {
+            DbenchLine::Version(version) => {
                 std::mem::take(&mut run).leave_out_unfinished(into);
                 run.version = version.into();
             }
-            Said::Load(load) => run.load = load.into(),
-            Said::Failed(why) => run.failed = Some(why.into()),
-            Said::Operation { name, mean_ms, max_ms, count } => {
+            DbenchLine::Load(load) => run.load = load.into(),
+            DbenchLine::Failed(why) => run.failed = Some(why.into()),
+            DbenchLine::Operation { name, mean_ms, max_ms, count } => {
                 if count > 0 {
                     run.operations.push((name.into(), mean_ms, max_ms));
                 }
             }
-            Said::Throughput { mb_s, clients, processes, sync, max_ms } => {
+            DbenchLine::Throughput { mb_s, clients, processes, sync, max_ms } => {
                 let Run { version, load, failed, operations } = std::mem::take(&mut run);
                 let mut conditions = Conditions::default();
                 // By default each process has one client. Then the number of processes is not a condition of its own.

@@ -210,7 +210,7 @@ impl Figures<'_> {
         } else {
             Outcome::Inconclusive
         };
-        Some(outcome.turned(extreme.negated))
+        Some(outcome.negated_if(extreme.negated))
     }
 
     /// The figure of a quantity for a variant. None if no figure or several tasks fit: a quantity may identify its task by

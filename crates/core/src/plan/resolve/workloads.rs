@@ -2,7 +2,7 @@
 
 use super::Resolver;
 use crate::names::unknown;
-use crate::setting::{DOER, SettingDef, Settings, Value, WorkloadDef};
+use crate::setting::{DRIVER_SETTINGS, SettingDef, Settings, Value, WorkloadDef};
 use crate::{cell::WorkloadPlan, plan::Backing, plan::error::PlanError, plan::file::Pairs};
 use std::collections::BTreeSet;
 use toml::Spanned;
@@ -58,7 +58,7 @@ impl Resolver<'_> {
 
     /// Makes all workloads use fsarena's own system calls: a guest has no other programs.
     fn without_programs(&self, workloads: &mut [WorkloadPlan]) -> Result<(), PlanError> {
-        for id in DOER {
+        for id in DRIVER_SETTINGS {
             let flag = self.over.settings.iter().find(|(name, value)| name == id && value != "native");
             if let Some((_, value)) = flag {
                 let why = "does not work in a guest, which has no programs but fsarena; use `native`";
