@@ -1,7 +1,7 @@
 //! Generates the contents of files: compressible text and noise in a set ratio, and noise for numbered contents. Also
 //! compares files with their expected contents, creates empty directories, and stores numbers for later checks.
 
-use crate::task::{Result, TaskError, at};
+use crate::task::{Result, TaskError, failed_to};
 use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
 use fsarena_core::setting::{SettingDef, Settings};
@@ -126,7 +126,7 @@ pub fn fault(path: &Path, expected: &[u8]) -> Option<String> {
 /// # Errors
 /// If the file cannot be written.
 pub fn note(path: &Path, number: u64) -> Result<()> {
-    std::fs::write(path, number.to_string()).map_err(at("write", path))
+    std::fs::write(path, number.to_string()).map_err(failed_to("write", path))
 }
 
 /// Reads the number that [`note`] wrote.
@@ -134,7 +134,7 @@ pub fn note(path: &Path, number: u64) -> Result<()> {
 /// # Errors
 /// If the file cannot be read or does not hold a number.
 pub fn noted(path: &Path) -> Result<u64> {
-    let text = std::fs::read_to_string(path).map_err(at("read", path))?;
+    let text = std::fs::read_to_string(path).map_err(failed_to("read", path))?;
     text.parse().map_err(|_| TaskError::Unfit(format!("{} holds no number", path.display())))
 }
 

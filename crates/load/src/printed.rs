@@ -279,49 +279,65 @@ pub fn check_whole_number(
     required: impl Fn(&str) -> bool,
 ) -> Result<(), String> {
     let (before, after) = (&line[..piece.start], &line[piece.end..]);
-    let next = after.chars().next();
-    // `5:06` are minutes and seconds.
-    let clock = after.strip_prefix(':').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    let suffix = next.filter(|next| next.is_alphabetic() || (*next == '%' && !percent) || clock);
-    // The other character has the same length, so the piece stays in its position.
-    let other = |next: char| "\u{1}".repeat(next.len_utf8());
-    let has_suffix = suffix.is_some_and(|next| {
-        let rest = &after[next.len_utf8()..];
-        !required(&format!("{before}{}{}{rest}", &line[piece.clone()], other(next)))
-    });
-    let has_prefix = number_starts_before(before)
-        && before.chars().next_back().is_some_and(|last| {
-            let rest = &before[..before.len() - last.len_utf8()];
-            !required(&format!("{rest}{}{}", other(last), &line[piece.start..]))
-        });
-    if !has_suffix && !has_prefix && !number_continues(after) {
+    let mut is_part = number_continues(after);
+    if let Some(suffix) = find_suffix(after, percent) {
+        let rest = &after[suffix.len_utf8()..];
+        is_part |= !required(&format!("{before}{}{}{rest}", &line[piece.clone()], placeholder(suffix)));
+    }
+    if number_starts_before(before)
+        && let Some(last) = before.chars().next_back()
+    {
+        let rest = &before[..before.len() - last.len_utf8()];
+        is_part |= !required(&format!("{rest}{}{}", placeholder(last), &line[piece.start..]));
+    }
+    if !is_part {
         return Ok(());
     }
-    let of_number = |c: char| c.is_alphanumeric() || ".,+-%:".contains(c) || SEPARATORS.contains(&c);
-    let start = before.rfind(|c: char| !of_number(c)).map_or(0, |at| at + char_len(before, at));
-    let end = piece.end + after.find(|c: char| !of_number(c)).unwrap_or(after.len());
+    let in_number = |c: char| c.is_alphanumeric() || ".,+-%:".contains(c) || SEPARATORS.contains(&c);
+    let start = before.rfind(|c: char| !in_number(c)).map_or(0, |at| at + char_len(before, at));
+    let end = piece.end + after.find(|c: char| !in_number(c)).unwrap_or(after.len());
     let (part, all) = (&line[piece], line[start..end].trim_end_matches(['.', ',', '-', '\'']));
     Err(format!(
         "`{part}` is only part of `{all}`; match the whole number, or name the unit behind it in the pattern"
     ))
 }
 
+/// Returns the first character after a number if it makes the number another one, such as the `k` of `12k`. A per cent sign
+/// is no such suffix of a value in per cent.
+fn find_suffix(after: &str, percent: bool) -> Option<char> {
+    let next = after.chars().next()?;
+    // `5:06` are minutes and seconds.
+    let is_clock = next == ':' && starts_with_digit(&after[1..]);
+    (next.is_alphabetic() || (next == '%' && !percent) || is_clock).then_some(next)
+}
+
+/// A text that replaces a character. It has the same length, so the rest of the line stays in its position.
+fn placeholder(c: char) -> String {
+    "\u{1}".repeat(c.len_utf8())
+}
+
+fn starts_with_digit(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit())
+}
+
+fn ends_with_digit(text: &str) -> bool {
+    text.ends_with(|c: char| c.is_ascii_digit())
+}
+
 /// Whether a number continues in the text after it, with digits, a separator and digits, or an exponent.
 fn number_continues(after: &str) -> bool {
-    let digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
-    let behind = |marks: &[char]| after.strip_prefix(marks);
-    let exponent = |rest: &str| digit(rest.strip_prefix(['+', '-']).unwrap_or(rest));
-    digit(after) || behind(&SEPARATORS).is_some_and(digit) || behind(&['e', 'E']).is_some_and(exponent)
+    if let Some(rest) = after.strip_prefix(['e', 'E']) {
+        return starts_with_digit(rest.strip_prefix(['+', '-']).unwrap_or(rest));
+    }
+    starts_with_digit(after.strip_prefix(SEPARATORS).unwrap_or(after))
 }
 
 /// Whether a number starts in the text before it, with digits or a minus sign.
 fn number_starts_before(before: &str) -> bool {
-    let digit = |text: &str| text.ends_with(|c: char| c.is_ascii_digit());
-    let begins =
-        |text: &str| text.is_empty() || text.ends_with(|c: char| c.is_whitespace() || "=:(".contains(c));
-    digit(before)
-        || before.strip_suffix(SEPARATORS).is_some_and(digit)
-        || before.strip_suffix('-').is_some_and(begins)
+    if let Some(rest) = before.strip_suffix('-') {
+        return rest.is_empty() || rest.ends_with(|c: char| c.is_whitespace() || "=:(".contains(c));
+    }
+    ends_with_digit(before.strip_suffix(SEPARATORS).unwrap_or(before))
 }
 
 /// Bytes of the character at an offset.

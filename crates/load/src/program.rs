@@ -7,7 +7,7 @@
 mod archives;
 mod coreutils;
 
-use crate::task::{Action, Call, Result, at};
+use crate::task::{Action, Call, Result, failed_to};
 use crate::workload::{fairness, remark};
 use fsarena_core::event::Note;
 use fsarena_core::setting::{SettingDef, Settings};
@@ -58,7 +58,7 @@ pub fn prepare_destination(op: &Op) -> Option<Action> {
         Op::Copy(_, to) if to.exists() => ("rm", to, |file| std::fs::remove_file(file)),
         _ => return None,
     };
-    Some(Action::on(doing, path, move |path| call(path).map_err(at(doing, path))))
+    Some(Action::on(doing, path, move |path| call(path).map_err(failed_to(doing, path))))
 }
 
 /// The setting that chooses the real programs or their system calls.

@@ -3,7 +3,7 @@
 //! The kernel signals a server when this process ends for any reason. Like every other command, a server carries the mark of
 //! the undo journal.
 
-use crate::task::{Result, TaskError, at};
+use crate::task::{Result, TaskError, failed_to};
 use fsarena_sys::{argv, cancel, dirs, limits, process, process_output::or_printed_nothing, user::User};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -45,7 +45,7 @@ impl ServiceDef {
     /// # Errors
     /// If it cannot be created, or the user may not pass through a parent directory.
     pub fn make_dir(&self, dir: &Path, user: Option<&User>) -> Result<()> {
-        dirs::make_dirs(dir).map_err(at("make", dir))?;
+        dirs::make_dirs(dir).map_err(failed_to("make", dir))?;
         let Some(user) = user else { return Ok(()) };
         user.chown_to_user(dir).map_err(TaskError::io(format!(
             "give {} to user {}",
@@ -60,7 +60,7 @@ impl ServiceDef {
     /// # Errors
     /// If it cannot be written or given to the user.
     pub fn write_file(&self, file: &Path, text: &str, user: Option<&User>) -> Result<()> {
-        std::fs::write(file, text).map_err(at("write", file))?;
+        std::fs::write(file, text).map_err(failed_to("write", file))?;
         let Some(user) = user else { return Ok(()) };
         user.chown_to_user(file).map_err(TaskError::io(format!(
             "give {} to user {}",
@@ -71,9 +71,9 @@ impl ServiceDef {
 
     /// Checks that the user may pass through every parent directory.
     fn check_reachable(&self, dir: &Path, user: &User) -> Result<()> {
-        let dir = dir.canonicalize().map_err(at("look for", dir))?;
+        let dir = dir.canonicalize().map_err(failed_to("look for", dir))?;
         for above in dir.ancestors() {
-            let meta = above.metadata().map_err(at("look at", above))?;
+            let meta = above.metadata().map_err(failed_to("look at", above))?;
             let needed = if meta.uid() == user.uid {
                 0o100
             } else if meta.gid() == user.gid {

@@ -1,7 +1,7 @@
 //! The tree that workloads copy and unpack, generated or from real directories, and its archive.
 
 use crate::payload::Payload;
-use crate::task::{Result, TaskError, at};
+use crate::task::{Result, TaskError, failed_to};
 use crate::tree::{self, Entry, TOP};
 use crate::workload::{Demands, Job, remark};
 use fsarena_core::{event::Note, schedule::mix, setting::SettingDef};
@@ -83,6 +83,7 @@ impl TreeSize {
         self.block_bytes + 4096 * (self.directories + self.links)
     }
 
+    /// Adds an entry of the tree.
     fn add(&mut self, kind: EntryType, name: &Path, bytes: u64) {
         let count = match kind {
             EntryType::Regular => &mut self.files,
@@ -104,8 +105,12 @@ impl Source {
                 seed: job.seed,
                 files: generated_files(job),
                 compressible: compressible(job),
-                // Not every workload has this setting.
-                twins: job.settings.0.get(TWINS.id).map_or(0, |_| job.settings.int(TWINS.id) as u64),
+                // Some workloads do not have this setting.
+                twins: if job.settings.0.contains_key(TWINS.id) {
+                    job.settings.int(TWINS.id) as u64
+                } else {
+                    0
+                },
             },
             path if Path::new(path).is_dir() => Source::Directories(vec![path.into()]),
             paths => Source::Directories(paths.split(SEPARATOR).map(PathBuf::from).collect()),
@@ -152,7 +157,8 @@ impl Source {
                 for found in &found {
                     contents.add(found.kind, &found.name, found.bytes());
                     if found.kind == EntryType::Symlink {
-                        let target = std::fs::read_link(&found.path).map_err(at("read link", &found.path))?;
+                        let target =
+                            std::fs::read_link(&found.path).map_err(failed_to("read link", &found.path))?;
                         contents.archive_bytes += long_name_bytes(&target);
                         demands.link.get_or_insert_with(|| found.name.clone());
                     }
@@ -172,10 +178,10 @@ impl Source {
     /// # Errors
     /// If a file of the tree cannot be read or the archive cannot be written.
     pub fn archive_to(&self, path: &Path) -> Result<File> {
-        let file = File::create(path).map_err(at("create", path))?;
+        let file = File::create(path).map_err(failed_to("create", path))?;
         let mut out = BufWriter::with_capacity(1 << 20, file);
         self.archive(&mut out)?;
-        out.into_inner().map_err(|error| at("write", path)(error.into_error()))
+        out.into_inner().map_err(|error| failed_to("write", path)(error.into_error()))
     }
 
     /// Writes the archive of the tree.
@@ -193,7 +199,7 @@ impl Source {
                 let mut builder = Builder::new(CountingWriter::new(out));
                 for found in walk(dirs) {
                     let found = found?;
-                    append_entry(&mut builder, &found).map_err(at("archive", &found.path))?;
+                    append_entry(&mut builder, &found).map_err(failed_to("archive", &found.path))?;
                 }
                 finish_archive(builder).map_err(TaskError::io("write the archive of the tree"))
             }
@@ -225,7 +231,7 @@ impl SourceEntry {
 /// becomes the tree itself; several become numbered directories in it.
 fn walk(dirs: &[PathBuf]) -> impl Iterator<Item = Result<SourceEntry>> + use<'_> {
     let head = dirs.first().filter(|_| dirs.len() > 1).map(|dir| {
-        let metadata = dir.metadata().map_err(at("read the tree at", dir))?;
+        let metadata = dir.metadata().map_err(failed_to("read the tree at", dir))?;
         Ok(SourceEntry { path: dir.clone(), name: TOP.into(), kind: EntryType::Directory, metadata })
     });
     let below = dirs.iter().enumerate().flat_map(|(at, dir)| {
@@ -240,7 +246,7 @@ fn walk_one(dir: &Path, top: String) -> impl Iterator<Item = Result<SourceEntry>
     WalkDir::new(dir).follow_root_links(true).sort_by_file_name().into_iter().map(move |entry| {
         let unreadable = |error: walkdir::Error| {
             let path = error.path().unwrap_or(dir).to_path_buf();
-            at("read the tree at", &path)(error)
+            failed_to("read the tree at", &path)(error)
         };
         let entry = entry.map_err(unreadable)?;
         let metadata = entry.metadata().map_err(unreadable)?;

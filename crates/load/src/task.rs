@@ -189,7 +189,7 @@ pub enum TaskError {
     /// The plan contains a contradiction or an invalid setting.
     #[error("{0}")]
     Plan(String),
-    /// This machine lacks something. The text says what to do.
+    /// This machine lacks something. The text names it and what to do.
     #[error("{0}")]
     Missing(String),
     /// The load engine failed.
@@ -227,7 +227,7 @@ impl Exits for TaskError {
     }
 }
 
-/// Makes the error of a failed system call on a file: `.map_err(at("write", &path))`.
-pub fn at<E: Into<io::Error>>(doing: &str, path: &Path) -> impl FnOnce(E) -> TaskError {
+/// Makes the error of a failed system call on a file: `.map_err(failed_to("write", &path))`.
+pub fn failed_to<E: Into<io::Error>>(doing: &str, path: &Path) -> impl FnOnce(E) -> TaskError {
     move |source| TaskError::io(format!("{doing} {}", path.display()))(source)
 }

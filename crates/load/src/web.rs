@@ -6,7 +6,7 @@
 
 pub mod wire;
 
-use crate::task::{self, Action, Before, Result, Task, at};
+use crate::task::{self, Action, Before, Result, Task, failed_to};
 use crate::workload::{Job, Room};
 use crate::{pace::rate_name, payload};
 use fsarena_core::sample::{Fold, ReadingDef, Readings, TaskOutput, Unit};
@@ -197,7 +197,7 @@ impl CostAccount {
     /// If the filesystem cannot be synced.
     pub fn end(self, root: &Path, readings: &mut Readings) -> Result<()> {
         let synced = std::fs::File::open(root).and_then(|dir| Ok(rustix::fs::syncfs(&dir)?));
-        synced.map_err(at("sync", root))?;
+        synced.map_err(failed_to("sync", root))?;
         let threads = cpu::kernel_threads(&self.kernel);
         if !threads.is_empty() {
             readings.set(reading::KERNEL_THREADS, cpu::used_between(&self.threads, &threads) as f64);

@@ -68,14 +68,14 @@ const fn sqlite(
 
 fn main() -> Result<(), Failure> {
     println!("{}", table::undisturbed());
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let filters: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
     let (on_loop, memory) = (OnLoop::new()?, in_memory()?);
     // Ten times as many operations on tmpfs, because each takes much less time there.
     for (on, root, times) in [("tmpfs", memory.path(), 10), ("ext4 in memory", on_loop.dir(), 1)] {
         for row in ROWS {
             let row = Compared { times: times * row.times, ..*row };
             let title = format!("{} on {on}", row.title);
-            if wanted.is_empty() || wanted.iter().any(|part| title.contains(part.as_str())) {
+            if filters.is_empty() || filters.iter().any(|part| title.contains(part.as_str())) {
                 row.compare(&title, root, memory.path())?;
             }
         }

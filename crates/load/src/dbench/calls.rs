@@ -228,7 +228,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         (0..2000).for_each(|number| drop(std::fs::write(dir.path().join(format!("f{number}")), "")));
         let path = std::ffi::CString::new(dir.path().as_os_str().as_bytes()).unwrap();
-        let seen = |until: &[u8]| {
+        let read_until = |until: &[u8]| {
             let mut names = vec![];
             read_directory(&path, &mut Entries::new(), |entry| {
                 names.push(entry.to_vec());
@@ -236,8 +236,8 @@ mod tests {
             });
             names
         };
-        let mut all = seen(b"none");
-        assert_eq!(seen(b"F1000").last().unwrap(), b"f1000");
+        let mut all = read_until(b"none");
+        assert_eq!(read_until(b"F1000").last().unwrap(), b"f1000");
         all.sort();
         all.dedup();
         assert_eq!(all.len(), 2002);

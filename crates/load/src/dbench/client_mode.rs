@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// How often the watcher reads the counters.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Stack size of a client. It keeps no large value on its stack, except where it deletes a tree.
+/// Stack size of a client. It has no large values on its stack, except the buffer for deleting a tree.
 const STACK_BYTES: usize = 512 << 10;
 
 /// The lengths of the phases, the bytes of the measured phase, and the time series.

@@ -110,7 +110,7 @@ fn read_error(path: &Path, line: u32, source: std::io::Error) -> DbenchError {
     DbenchError::Line { path: path.into(), line, why }
 }
 
-/// The result of parsing a line. The error says what is wrong with the line.
+/// The result of parsing a line. The error describes the invalid part of the line.
 type Parsed = Result<(), String>;
 
 /// The longest line, in bytes, as in the real dbench.

@@ -302,7 +302,7 @@ impl Builder {
         Ok(Packed(IN_TABLE + place))
     }
 
-    /// Updates the largest size of a read or write. The error says that the size is out of range.
+    /// Updates the largest size of a read or write. Returns an error if the size is out of range.
     fn update_largest(&mut self, kind: OperationKind, number: &Number) -> Result<(), String> {
         let size = match number {
             Number::Literal(value) => *value,

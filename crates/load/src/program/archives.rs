@@ -4,7 +4,7 @@ use crate::program::coreutils::{
     OPEN_ENTRY, c_path, create, open, open_in, read_directory, read_status, stat, write_all,
 };
 use crate::source::{self, RECORD};
-use crate::task::{Result, TaskError, at};
+use crate::task::{Result, TaskError, failed_to};
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat,
     fchmod, fchown, futimens, mkdirat, openat, readlinkat, symlinkat, utimensat,
@@ -24,7 +24,7 @@ pub fn pack(archive: &Path, within: &Path, name: &str) -> Result<()> {
     let records = RecordWriter { file, record: Vec::with_capacity(RECORD) };
     let mut packer = Packer { builder: Builder::new(records), archive };
     packer.entry(dir.as_fd(), &c_path(Path::new(name))?, Path::new(name))?;
-    packer.builder.into_inner().and_then(RecordWriter::finish).map_err(at("write", archive))
+    packer.builder.into_inner().and_then(RecordWriter::finish).map_err(failed_to("write", archive))
 }
 
 /// Archives a directory tree.
@@ -78,15 +78,15 @@ impl Packer<'_> {
     }
 
     fn link(&mut self, parent: BorrowedFd, name: &CString, path: &Path, stat: &Stat) -> Result<()> {
-        let target = readlinkat(parent, name, Vec::new()).map_err(at("read link", path))?;
+        let target = readlinkat(parent, name, Vec::new()).map_err(failed_to("read link", path))?;
         let target = OsStr::from_bytes(target.to_bytes());
         let linked = self.builder.append_link(&mut header(EntryType::Symlink, stat), path, target);
-        linked.map_err(at("write", self.archive))
+        linked.map_err(failed_to("write", self.archive))
     }
 
     fn header(&mut self, kind: EntryType, path: &Path, stat: &Stat) -> Result<()> {
         let written = self.builder.append_data(&mut header(kind, stat), path, io::empty());
-        written.map_err(at("write", self.archive))
+        written.map_err(failed_to("write", self.archive))
     }
 }
 
@@ -151,9 +151,9 @@ pub fn unpack(archive: &Path, into: &Path) -> Result<()> {
     let owners = rustix::process::geteuid().is_root();
     let mut unpacker = Unpacker { archive, dir, owners, unfinished: Vec::new() };
     for entry in
-        Archive::new(BufReader::with_capacity(RECORD, file)).entries().map_err(at("read", archive))?
+        Archive::new(BufReader::with_capacity(RECORD, file)).entries().map_err(failed_to("read", archive))?
     {
-        unpacker.entry(&mut entry.map_err(at("read", archive))?)?;
+        unpacker.entry(&mut entry.map_err(failed_to("read", archive))?)?;
     }
     unpacker.finish_directories(None)
 }
@@ -182,19 +182,19 @@ struct Attributes {
 
 impl Unpacker<'_> {
     fn entry(&mut self, entry: &mut Entry<RecordReader>) -> Result<()> {
-        let invalid = || at("read", self.archive);
+        let invalid = || failed_to("read", self.archive);
         let path = entry.path().map_err(invalid())?.into_owned();
         let attributes = Attributes::from_header(entry.header()).map_err(invalid())?;
         self.finish_directories(Some(&path))?;
         match entry.header().entry_type() {
             EntryType::Directory => {
-                mkdirat(&self.dir, &path, Mode::RWXU).map_err(at("mkdir", &path))?;
+                mkdirat(&self.dir, &path, Mode::RWXU).map_err(failed_to("mkdir", &path))?;
                 self.unfinished.push((path, attributes));
                 Ok(())
             }
             EntryType::Symlink => {
                 let target = entry.link_name().map_err(invalid())?.unwrap_or_default().into_owned();
-                symlinkat(&c_path(&target)?, &self.dir, &path).map_err(at("link", &path))?;
+                symlinkat(&c_path(&target)?, &self.dir, &path).map_err(failed_to("link", &path))?;
                 self.attributes_by_name(&path, &attributes)
             }
             EntryType::Regular => self.file(entry, &path, &attributes),
@@ -209,20 +209,20 @@ impl Unpacker<'_> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         let flags = flags | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let created = openat(&self.dir, path, flags, Mode::RUSR | Mode::WUSR);
-        let file = created.map(File::from).map_err(at("create", path))?;
+        let file = created.map(File::from).map_err(failed_to("create", path))?;
         let mut part = [0; RECORD];
         loop {
-            match entry.read(&mut part).map_err(at("read", self.archive))? {
+            match entry.read(&mut part).map_err(failed_to("read", self.archive))? {
                 0 => break,
                 got => write_all(&file, &part[..got], path)?,
             }
         }
-        futimens(&file, &attributes.times).map_err(at("set the times of", path))?;
+        futimens(&file, &attributes.times).map_err(failed_to("set the times of", path))?;
         if self.owners {
             let (user, group) = attributes.owner;
-            fchown(&file, Some(user), Some(group)).map_err(at("change the owner of", path))?;
+            fchown(&file, Some(user), Some(group)).map_err(failed_to("change the owner of", path))?;
         }
-        fchmod(&file, attributes.mode).map_err(at("change the mode of", path))
+        fchmod(&file, attributes.mode).map_err(failed_to("change the mode of", path))
     }
 
     /// Sets the attributes of the directories that do not contain the next entry; without a next entry, of all.
@@ -232,18 +232,18 @@ impl Unpacker<'_> {
         while let Some((dir, attributes)) = self.unfinished.pop_if(is_finished) {
             self.attributes_by_name(&dir, &attributes)?;
             chmodat(&self.dir, &dir, attributes.mode, AtFlags::empty())
-                .map_err(at("change the mode of", &dir))?;
+                .map_err(failed_to("change the mode of", &dir))?;
         }
         Ok(())
     }
 
     fn attributes_by_name(&self, path: &Path, attributes: &Attributes) -> Result<()> {
         utimensat(&self.dir, path, &attributes.times, AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(at("set the times of", path))?;
+            .map_err(failed_to("set the times of", path))?;
         if self.owners {
             let (user, group) = attributes.owner;
             chownat(&self.dir, path, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)
-                .map_err(at("change the owner of", path))?;
+                .map_err(failed_to("change the owner of", path))?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! process. Errors name the file.
 
 use crate::program::{SPLIT_LETTERS, numbered_name};
-use crate::task::{Result, TaskError, at};
+use crate::task::{Result, TaskError, failed_to};
 use rustix::fs::{
     Advice, AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, Timespec, Timestamps, UTIME_NOW,
     copy_file_range, fadvise, fstat, ftruncate, futimens, ioctl_ficlone, mkdirat, openat, readlinkat, statat,
@@ -20,7 +20,7 @@ const COPY_RANGE_BYTES: usize = (isize::MAX as usize) >> 30 << 30;
 
 /// Copies a file as `cp` does. The target must not exist. `clones` lets the filesystem share blocks.
 pub fn copy_file(from: &Path, to: &Path, clones: bool) -> Result<()> {
-    statat(CWD, from, AtFlags::empty()).map_err(at("stat", from))?;
+    statat(CWD, from, AtFlags::empty()).map_err(failed_to("stat", from))?;
     copy_file_contents(from, to, OFlags::RDONLY, clones)
 }
 
@@ -48,7 +48,7 @@ fn copy_in_kernel(source: &File, target: &File, to: &Path) -> Result<bool> {
             Ok(0) => return Ok(copied),
             Ok(_) => copied = true,
             Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if !copied => return Ok(false),
-            Err(errno) => return Err(at("write", to)(errno)),
+            Err(errno) => return Err(failed_to("write", to)(errno)),
         }
     }
 }
@@ -56,7 +56,7 @@ fn copy_in_kernel(source: &File, target: &File, to: &Path) -> Result<bool> {
 /// Copies a directory tree as `cp -r` does. The target must not exist.
 pub fn copy_tree(from: &Path, to: &Path, clones: bool) -> Result<()> {
     let mode = Mode::from_raw_mode(stat(CWD, from, from)?.st_mode & 0o777);
-    mkdirat(CWD, to, mode).map_err(at("mkdir", to))?;
+    mkdirat(CWD, to, mode).map_err(failed_to("mkdir", to))?;
     stat(CWD, to, to)?;
     let dir = open(from, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::DIRECTORY)?;
     read_status(&dir, from)?;
@@ -80,8 +80,8 @@ pub fn copy_tree(from: &Path, to: &Path, clones: bool) -> Result<()> {
 
 fn copy_link(from: &Path, to: &Path) -> Result<()> {
     stat(CWD, from, from)?;
-    let target = readlinkat(CWD, from, Vec::new()).map_err(at("read link", from))?;
-    symlinkat(&target, CWD, &c_path(to)?).map_err(at("link", to))
+    let target = readlinkat(CWD, from, Vec::new()).map_err(failed_to("read link", from))?;
+    symlinkat(&target, CWD, &c_path(to)?).map_err(failed_to("link", to))
 }
 
 /// Reads a file and writes it to /dev/null, as `cat` does.
@@ -124,11 +124,11 @@ fn remove_in(parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
             let below = entry.path_in(path);
             match entry.kind(|| stat(&dir, &entry.name, &below))? {
                 FileType::Directory => remove_in(dir.as_fd(), &entry.name, &below)?,
-                _ => unlinkat(&dir, &entry.name, AtFlags::empty()).map_err(at("remove", &below))?,
+                _ => unlinkat(&dir, &entry.name, AtFlags::empty()).map_err(failed_to("remove", &below))?,
             }
         }
     }
-    unlinkat(parent, name, AtFlags::REMOVEDIR).map_err(at("remove", path))
+    unlinkat(parent, name, AtFlags::REMOVEDIR).map_err(failed_to("remove", path))
 }
 
 /// Bytes that cp, cat and split read at a time.
@@ -175,7 +175,7 @@ pub fn read_directory(dir: impl AsFd, path: &Path, most: usize) -> Result<Vec<En
     while entries.len() < most
         && let Some(entry) = raw.next()
     {
-        let entry = entry.map_err(at("read", path))?;
+        let entry = entry.map_err(failed_to("read", path))?;
         if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
             let (name, kind) = (entry.file_name().into(), entry.file_type());
             entries.push(Entry { name, inode: entry.ino(), kind });
@@ -186,12 +186,12 @@ pub fn read_directory(dir: impl AsFd, path: &Path, most: usize) -> Result<Vec<En
 
 /// Opens an existing file.
 pub fn open(path: &Path, flags: OFlags) -> Result<File> {
-    openat(CWD, path, flags, Mode::empty()).map(File::from).map_err(at("open", path))
+    openat(CWD, path, flags, Mode::empty()).map(File::from).map_err(failed_to("open", path))
 }
 
 /// Opens an entry of a directory and reads its status.
 pub fn open_in(parent: impl AsFd, name: &CString, path: &Path, flags: OFlags) -> Result<(OwnedFd, Stat)> {
-    let file = openat(parent, name, flags, Mode::empty()).map_err(at("open", path))?;
+    let file = openat(parent, name, flags, Mode::empty()).map_err(failed_to("open", path))?;
     let stat = read_status(&file, path)?;
     Ok((file, stat))
 }
@@ -205,24 +205,24 @@ pub fn open_directory(parent: BorrowedFd, name: &CString, path: &Path) -> Result
 /// Creates a file.
 pub fn create(path: &Path, flags: OFlags, mode: u32) -> Result<File> {
     let created = openat(CWD, path, OFlags::WRONLY | OFlags::CREATE | flags, Mode::from_raw_mode(mode));
-    created.map(File::from).map_err(at("create", path))
+    created.map(File::from).map_err(failed_to("create", path))
 }
 
 /// Reads the status of an open file with fstat(2).
 pub fn read_status(file: impl AsFd, path: &Path) -> Result<Stat> {
-    fstat(file).map_err(at("stat", path))
+    fstat(file).map_err(failed_to("stat", path))
 }
 
 /// Reads the status of a name without following a symbolic link.
 pub fn stat(parent: impl AsFd, name: impl Arg, path: &Path) -> Result<Stat> {
-    statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(at("stat", path))
+    statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed_to("stat", path))
 }
 
 /// Copies a file from its current position to its end.
 fn copy_contents(mut from: &File, from_path: &Path, to: &File, to_path: &Path) -> Result<()> {
     let mut buffer = vec![0; BUFFER];
     loop {
-        match from.read(&mut buffer).map_err(at("read", from_path))? {
+        match from.read(&mut buffer).map_err(failed_to("read", from_path))? {
             0 => return Ok(()),
             got => write_all(to, &buffer[..got], to_path)?,
         }
@@ -231,7 +231,7 @@ fn copy_contents(mut from: &File, from_path: &Path, to: &File, to_path: &Path) -
 
 /// Writes all bytes, with several calls if necessary.
 pub fn write_all(mut file: &File, bytes: &[u8], path: &Path) -> Result<()> {
-    file.write_all(bytes).map_err(at("write", path))
+    file.write_all(bytes).map_err(failed_to("write", path))
 }
 
 /// Converts a path to a C string.
@@ -249,7 +249,7 @@ pub fn touch(dir: &Path, count: u64) -> Result<()> {
         let path = dir.join(numbered_name("f", n));
         openat(CWD, &path, flags, Mode::from_raw_mode(0o666))
             .and_then(|file| futimens(&file, &now))
-            .map_err(at("touch", &path))?;
+            .map_err(failed_to("touch", &path))?;
     }
     Ok(())
 }
@@ -258,7 +258,7 @@ pub fn touch(dir: &Path, count: u64) -> Result<()> {
 pub fn make_directories(dir: &Path, count: u64) -> Result<()> {
     for n in 0..count {
         let path = dir.join(numbered_name("d", n));
-        mkdirat(CWD, &path, Mode::from_raw_mode(0o777)).map_err(at("mkdir", &path))?;
+        mkdirat(CWD, &path, Mode::from_raw_mode(0o777)).map_err(failed_to("mkdir", &path))?;
     }
     Ok(())
 }
@@ -270,7 +270,7 @@ pub fn write_zeros(path: &Path, mebibytes: u64) -> Result<()> {
     let file = create(path, OFlags::TRUNC, 0o666)?;
     let mut buffer = vec![0; 1 << 20];
     for _ in 0..mebibytes {
-        let got = rustix::io::read(&zero, &mut buffer).map_err(at("read", source))?;
+        let got = rustix::io::read(&zero, &mut buffer).map_err(failed_to("read", source))?;
         write_all(&file, &buffer[..got], path)?;
     }
     Ok(())
@@ -285,7 +285,7 @@ pub fn split_file(path: &Path, piece: usize, into: &Path) -> Result<()> {
     // The open piece, and the bytes that are missing in it. If a buffer ends within a piece, two writes fill the piece.
     let mut open_piece: Option<(File, usize)> = None;
     loop {
-        let got = rustix::io::read(&file, &mut buffer).map_err(at("read", path))?;
+        let got = rustix::io::read(&file, &mut buffer).map_err(failed_to("read", path))?;
         if got == 0 {
             return Ok(());
         }
@@ -309,7 +309,7 @@ pub fn split_file(path: &Path, piece: usize, into: &Path) -> Result<()> {
 fn create_piece(path: &Path) -> Result<File> {
     let file = create(path, OFlags::empty(), 0o666)?;
     read_status(&file, path)?;
-    ftruncate(&file, 0).map_err(at("truncate", path))?;
+    ftruncate(&file, 0).map_err(failed_to("truncate", path))?;
     Ok(file)
 }
 

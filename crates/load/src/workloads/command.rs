@@ -1,6 +1,6 @@
 //! `command`: commands of the user, timed on a fresh filesystem in each round.
 
-use crate::task::{self, Action, Before, Result, Task, TaskError, at};
+use crate::task::{self, Action, Before, Result, Task, TaskError, failed_to};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use crate::{invocation::Invocation, printed::Rule};
 use fsarena_core::cell::{TaskId, TaskInfo};
@@ -96,7 +96,7 @@ impl TimedCommand {
             "" => self.words.join(" "),
             script => script.into(),
         };
-        // Several tasks can have the same command; their names tell them apart.
+        // A task that has a name shows it, because several tasks can have the same command.
         let named = !self.settings.text("name").is_empty();
         let title = if named { format!("{}: {command}", self.name) } else { command };
         task::info(&self.name, title, [])
@@ -192,7 +192,7 @@ impl CommandBuilder<'_> {
         if script.is_empty() || done.exists() {
             return vec![];
         }
-        let note = |done: &PathBuf| std::fs::write(done, "").map_err(at("write", done));
+        let note = |done: &PathBuf| std::fs::write(done, "").map_err(failed_to("write", done));
         let work = self.action(&self.place.other, shell_words(script), vec![]);
         vec![work, Action::with(&done, ["touch", ONCE_DONE], note)]
     }
@@ -261,7 +261,7 @@ impl Workload for Command {
 
     fn inputs(&self, _job: &Job, place: &Place) -> Result<()> {
         let dir = place.other.join(TEMPORARY);
-        dirs::make_dirs(&dir).map_err(at("make", &dir))
+        dirs::make_dirs(&dir).map_err(failed_to("make", &dir))
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {

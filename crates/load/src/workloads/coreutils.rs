@@ -6,7 +6,7 @@ mod tasks;
 use crate::payload::Payload;
 use crate::program::{self, DRIVER, Driver, REFLINK, prepare_destination};
 use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES, TreeSize, compressible};
-use crate::task::{self, Action, Before, Call, Result, Task, TaskError, at};
+use crate::task::{self, Action, Before, Call, Result, Task, TaskError, failed_to};
 use crate::workload::{Demands, Job, Place, Survey, Workload, fairness, remark};
 use crate::workloads::coreutils::tasks::{FileGroup, SMALL_FILE, Sizes, TARBALL, TASKS, TaskDef};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
@@ -61,9 +61,9 @@ impl Workload for Coreutils {
         }
         let unfinished = input.with_extension("unfinished");
         let written = settings.source.archive_to(&unfinished)?;
-        written.sync_all().map_err(at("write", &unfinished))?;
-        std::fs::rename(&unfinished, input).map_err(at("rename", &unfinished))?;
-        std::fs::write(&source_note, made_of).map_err(at("write", &source_note))
+        written.sync_all().map_err(failed_to("write", &unfinished))?;
+        std::fs::rename(&unfinished, input).map_err(failed_to("rename", &unfinished))?;
+        std::fs::write(&source_note, made_of).map_err(failed_to("write", &source_note))
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
@@ -139,7 +139,7 @@ impl TaskBuilder<'_> {
         Action::Call(Call::new([format!("write {bytes} bytes to {}", path.display())], move || {
             let mut contents = vec![0; bytes as usize];
             Payload::new(seed, compressible).fill(&mut contents);
-            std::fs::write(&path, &contents).map_err(at("write", &path))
+            std::fs::write(&path, &contents).map_err(failed_to("write", &path))
         }))
     }
 }

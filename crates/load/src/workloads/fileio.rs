@@ -9,7 +9,7 @@ mod tests;
 
 use crate::pace::shuffled;
 use crate::payload::{PAYLOAD, content};
-use crate::task::{self, Action, Before, Call, Result, Task, TaskError, at};
+use crate::task::{self, Action, Before, Call, Result, Task, TaskError, failed_to};
 use crate::workload::{Demands, Job, Place, Room, Survey, Workload, fairness, remark};
 use crate::workloads::{fio, sysbench};
 use fsarena_core::sample::TaskOutput;
@@ -127,9 +127,9 @@ impl Target {
         }
         // The alignment depends on the filesystem and its device together, so only a file reports it.
         let probe = path.join("alignment");
-        std::fs::write(&probe, "").map_err(at("write", &probe))?;
+        std::fs::write(&probe, "").map_err(failed_to("write", &probe))?;
         let align = dio_align(&probe);
-        std::fs::remove_file(&probe).map_err(at("remove", &probe))?;
+        std::fs::remove_file(&probe).map_err(failed_to("remove", &probe))?;
         Ok(Target { path, is_device, align })
     }
 
@@ -165,6 +165,7 @@ struct TaskBuilder {
 }
 
 impl TaskBuilder {
+    /// Makes the task of a cell. A task that cannot run only returns the reason.
     fn task(&mut self, cell: FileIoCell) -> Task {
         if let Some(why) = self.target.refusal(&self.settings, cell) {
             let refuse = Call::new(["left", "out"], move || Err::<TaskOutput, _>(TaskError::LeftOut(why)));
@@ -207,6 +208,7 @@ impl TaskBuilder {
         )
     }
 
+    /// Makes the action of a cell for fsarena's own load engine.
     fn native(&self, cell: FileIoCell) -> Action {
         let job = self.settings.job(cell, self.target.is_device);
         self.call(&task_info(cell).id.to_string(), move |target, settings| {
@@ -220,6 +222,7 @@ impl TaskBuilder {
         })
     }
 
+    /// Makes an action in this process on the target. The log has `what`, the files and the target.
     fn call<F: Into<TaskOutput>>(
         &self,
         what: &str,

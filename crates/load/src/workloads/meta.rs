@@ -3,7 +3,7 @@
 //! Each client creates files and directories with separate names, in separate directories or in shared ones. It looks up and
 //! reads those of another client.
 
-use crate::task::{self, Action, Result, Task, at};
+use crate::task::{self, Action, Result, Task, failed_to};
 use crate::workload::{Client, Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, metric::reading, sample::Readings};
@@ -81,7 +81,7 @@ fn count_entries(dir: &Path) -> std::io::Result<u64> {
 /// Walks through all directories and returns the rate of entries.
 fn find(root: &Path) -> Result<Readings> {
     let begun = Instant::now();
-    let found = count_entries(root).map_err(at("find in", root))? as f64;
+    let found = count_entries(root).map_err(failed_to("find in", root))? as f64;
     let elapsed = begun.elapsed();
     let mut readings = Readings::default();
     readings.set("all_operations_count", found);

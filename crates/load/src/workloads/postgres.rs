@@ -78,17 +78,18 @@ impl Workload for Postgres {
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let settings = PostgresSettings::resolve(job)?;
-        let both = (Cluster::new(place)?, settings);
-        let (cluster, settings) = &both;
+        let needed = (Cluster::new(place)?, settings);
+        let (cluster, settings) = &needed;
         let init = ["initdb".to_string(), cluster.data.display().to_string()];
-        let init = Action::with(&both, init, |(cluster, settings)| cluster.init(settings));
-        let fills =
+        let init = Action::with(&needed, init, |(cluster, settings)| cluster.init(settings));
+        let words =
             ["pgbench", "-i"].map(String::from).into_iter().chain(settings.databases().map(database_name));
         let mut prepare =
-            vec![init, Action::with(&both, fills, |(cluster, settings)| fill(cluster, settings))];
+            vec![init, Action::with(&needed, words, |(cluster, settings)| fill(cluster, settings))];
         let task = |load: PgbenchTask| {
-            let asks = std::iter::once("pgbench".to_string()).chain(server::arguments(settings, load));
-            let work = Action::with(&both, asks, move |(cluster, settings)| measure(cluster, settings, load));
+            let words = std::iter::once("pgbench".to_string()).chain(server::arguments(settings, load));
+            let work =
+                Action::with(&needed, words, move |(cluster, settings)| measure(cluster, settings, load));
             Task::new(load.info(), work).after(std::mem::take(&mut prepare))
         };
         Ok(settings.tasks.iter().copied().map(task).collect())

@@ -2,7 +2,7 @@
 //! and checks that every file that was synced before the cut is intact.
 
 use crate::payload::fault;
-use crate::task::{self, Action, Result, Task, TaskError, at};
+use crate::task::{self, Action, Result, Task, TaskError, failed_to};
 use crate::workload::{Cut, Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, metric::reading, sample::Readings, schedule::mix};
@@ -71,7 +71,7 @@ impl Workload for Recovery {
 
     fn inputs(&self, _: &Job, place: &Place) -> Result<()> {
         let path = place.other.join(PROGRESS);
-        std::fs::write(&path, 0u64.to_le_bytes()).map_err(at("write", &path))
+        std::fs::write(&path, 0u64.to_le_bytes()).map_err(failed_to("write", &path))
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
@@ -124,28 +124,29 @@ fn contents(seed: u64, number: u64) -> Vec<u8> {
 /// number of written files in `progress`.
 fn write_files(root: &Path, progress: &Path, seed: u64, go_on: &mut dyn FnMut(u64) -> bool) -> Result<()> {
     let sync = |dir: &Path| File::open(dir)?.sync_all();
-    let progress_file = OpenOptions::new().write(true).open(progress).map_err(at("write", progress))?;
+    let progress_file =
+        OpenOptions::new().write(true).open(progress).map_err(failed_to("write", progress))?;
     let store = |count: u64| {
         progress_file.write_all_at(&count.to_le_bytes(), 0).and_then(|()| progress_file.sync_data())
     };
-    store(0).map_err(at("write", progress))?;
+    store(0).map_err(failed_to("write", progress))?;
     for number in 0..DIRECTORIES {
         let dir = root.join(format!("d{number}"));
-        std::fs::create_dir(&dir).map_err(at("make", &dir))?;
+        std::fs::create_dir(&dir).map_err(failed_to("make", &dir))?;
     }
-    File::open(root).and_then(|dir| Ok(rustix::fs::syncfs(dir)?)).map_err(at("sync", root))?;
+    File::open(root).and_then(|dir| Ok(rustix::fs::syncfs(dir)?)).map_err(failed_to("sync", root))?;
     for number in (0..).take_while(|number| go_on(*number)) {
         let path = root.join(name(number));
         if let Some(oldest) = number.checked_sub(LIVE_FILES) {
             let oldest = root.join(name(oldest));
-            std::fs::remove_file(&oldest).map_err(at("remove", &oldest))?;
+            std::fs::remove_file(&oldest).map_err(failed_to("remove", &oldest))?;
         }
-        let mut file = File::create(&path).map_err(at("write", &path))?;
-        file.write_all(&contents(seed, number)).map_err(at("write", &path))?;
+        let mut file = File::create(&path).map_err(failed_to("write", &path))?;
+        file.write_all(&contents(seed, number)).map_err(failed_to("write", &path))?;
         if is_synced(number) {
             let dir = path.parent().unwrap_or(root);
-            file.sync_all().and_then(|()| sync(dir)).map_err(at("write", &path))?;
-            store(number + 1).map_err(at("write", progress))?;
+            file.sync_all().and_then(|()| sync(dir)).map_err(failed_to("write", &path))?;
+            store(number + 1).map_err(failed_to("write", progress))?;
         }
     }
     Ok(())
@@ -155,7 +156,7 @@ fn write_files(root: &Path, progress: &Path, seed: u64, go_on: &mut dyn FnMut(u6
 fn read_progress(progress: &Path) -> Result<u64> {
     let mut bytes = [0; 8];
     let read = File::open(progress).and_then(|file| file.read_exact_at(&mut bytes, 0));
-    read.map_err(at("read", progress))?;
+    read.map_err(failed_to("read", progress))?;
     Ok(u64::from_le_bytes(bytes))
 }
 

@@ -3,7 +3,7 @@
 //! Each client writes a separate file and reads that of another client. Then each writes its blocks of one file that all
 //! share, and reads the blocks of another client.
 
-use crate::task::{self, Action, Result, Task, at};
+use crate::task::{self, Action, Result, Task, failed_to};
 use crate::workload::{Client, Demands, Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
@@ -71,7 +71,7 @@ fn blocks(job: &Job, root: &Path, client: Client, (_, _, write, strided): TaskRo
 
 /// Advises the kernel to drop the cached pages of a file.
 fn drop_cached_pages(path: &Path) -> Result<()> {
-    let file = File::open(path).map_err(at("open", path))?;
+    let file = File::open(path).map_err(failed_to("open", path))?;
     // It is only a hint, so an error does not fail the task.
     let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
     Ok(())

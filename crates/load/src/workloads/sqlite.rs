@@ -243,15 +243,18 @@ mod tests {
         let shape = shape(&job(&[("rows", "50")]));
         Database::new(dir.path(), shape, "delete", "full").create().unwrap();
         database::verify(dir.path(), &shape, 0).unwrap();
-        let said = |inserted| database::verify(dir.path(), &shape, inserted).unwrap_err().to_string();
-        assert!(said(1).ends_with("table log has 0 rows instead of 1"), "{}", said(1));
+        let check_error = |inserted| database::verify(dir.path(), &shape, inserted).unwrap_err().to_string();
+        assert!(check_error(1).ends_with("table log has 0 rows instead of 1"), "{}", check_error(1));
         let path = dir.path().join("data.db");
         let connection = rusqlite::Connection::open(&path).unwrap();
         connection.execute("UPDATE data SET value = x'00' WHERE key = 7", []).unwrap();
         drop(connection);
-        assert!(said(0).starts_with("DATA LOSS") && said(0).contains("row 7 of table data is damaged"));
+        assert!(
+            check_error(0).starts_with("DATA LOSS")
+                && check_error(0).contains("row 7 of table data is damaged")
+        );
         std::fs::write(&path, &std::fs::read(&path).unwrap()[..8192]).unwrap();
-        assert!(said(0).contains("data.db"), "{}", said(0));
+        assert!(check_error(0).contains("data.db"), "{}", check_error(0));
     }
 
     #[test]

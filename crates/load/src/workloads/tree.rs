@@ -2,7 +2,7 @@
 
 use crate::program::{self, DRIVER, Driver, Op, REFLINK};
 use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES, TWINS};
-use crate::task::{Before, Result, Task, TaskError, at, info};
+use crate::task::{Before, Result, Task, TaskError, failed_to, info};
 use crate::tree::TOP;
 use crate::workload::{Demands, Job, Place, Room, Survey, Workload};
 use fsarena_core::{cell::TaskInfo, setting::WorkloadDef};
@@ -50,7 +50,7 @@ impl Workload for Tree {
         Source::from_job(job).archive_to(&archive)?;
         let unpack = Op::Untar(archive.clone(), place.other.clone());
         program::action(&unpack, Driver { native: true, clones: false }).perform(&mut |_| {})?;
-        std::fs::remove_file(&archive).map_err(at("remove", &archive))
+        std::fs::remove_file(&archive).map_err(failed_to("remove", &archive))
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {

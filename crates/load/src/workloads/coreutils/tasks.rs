@@ -216,7 +216,7 @@ fn format_bytes(bytes: u64) -> String {
     }
 }
 
-/// Bytes of blocks and number of inodes.
+/// The space of files on a filesystem: bytes of whole blocks, and number of inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Usage {
     bytes: u64,
@@ -232,9 +232,9 @@ impl Add for Usage {
 
 /// The largest space that the tasks take at one time, with the files that untimed work makes for them.
 pub fn room_needed(tasks: &[&'static TaskDef], sizes: &Sizes, contents: &TreeSize) -> Room {
-    let of = |task: &TaskDef| space_left_by(task, sizes, contents);
+    let space = |task: &TaskDef| space_left_by(task, sizes, contents);
     let mut present = BTreeSet::from([FileGroup::Nothing, FileGroup::Input]);
-    // The root directory.
+    // At first only the root directory exists.
     let mut now = directory(30);
     let mut peak = now;
     for task in tasks {
@@ -242,16 +242,16 @@ pub fn room_needed(tasks: &[&'static TaskDef], sizes: &Sizes, contents: &TreeSiz
         while present.insert(missing) {
             let maker = maker_of(missing);
             // No task makes the file that is split.
-            now = now + maker.map_or(file(sizes.small_bytes), of);
+            now = now + maker.map_or(file(sizes.small_bytes), space);
             missing = maker.map_or(FileGroup::Nothing, |maker| maker.needs);
         }
         present.insert(task.makes);
-        now = now + of(task);
+        now = now + space(task);
         peak = Usage { bytes: peak.bytes.max(now.bytes), inodes: peak.inodes.max(now.inodes) };
         if task.uses_up {
             present.remove(&task.needs);
-            let gone = maker_of(task.needs).map_or(Usage::default(), of);
-            now = Usage { bytes: now.bytes - gone.bytes, inodes: now.inodes - gone.inodes };
+            let freed = maker_of(task.needs).map_or(Usage::default(), space);
+            now = Usage { bytes: now.bytes - freed.bytes, inodes: now.inodes - freed.inodes };
         }
     }
     // On the source disk are the archive, the copy of it that copy-out makes, and the note of the archive's source.
@@ -281,10 +281,12 @@ fn space_left_by(task: &TaskDef, sizes: &Sizes, contents: &TreeSize) -> Usage {
     }
 }
 
+/// Rounds a size up to blocks of 4 KiB.
 fn blocks(bytes: u64) -> u64 {
     bytes.next_multiple_of(4096)
 }
 
+/// The space of a file.
 fn file(bytes: u64) -> Usage {
     Usage { bytes: blocks(bytes), inodes: 1 }
 }

@@ -1,7 +1,7 @@
 //! A PostgreSQL cluster: its files, its server, and the programs that connect to it.
 
 use crate::service::{Service, ServiceDef};
-use crate::task::{Result, TaskError, at};
+use crate::task::{Result, TaskError, failed_to};
 use crate::workloads::postgres::settings::{self, PgbenchTask, PostgresSettings, database_name};
 use crate::{invocation::hint, workload::Place};
 use fsarena_sys::argv::{self, Argv, Finished};
@@ -58,7 +58,7 @@ impl Cluster {
         let file = self.data.join("postgresql.conf");
         let opened = std::fs::OpenOptions::new().append(true).open(&file);
         let text = settings::render_conf(&settings.conf, settings.clients);
-        opened.and_then(|mut open| open.write_all(text.as_bytes())).map_err(at("write", &file))
+        opened.and_then(|mut open| open.write_all(text.as_bytes())).map_err(failed_to("write", &file))
     }
 
     /// Starts the server and waits until it accepts connections.
@@ -68,7 +68,7 @@ impl Cluster {
     pub fn start(&self) -> Result<Service> {
         let log = self.run.join("server.log");
         let opened = std::fs::File::create(&log).and_then(|file| Ok((file.try_clone()?, file)));
-        let (out, err) = opened.map_err(at("make", &log))?;
+        let (out, err) = opened.map_err(failed_to("make", &log))?;
         let mut command = DEF.command(&self.bin.join("postgres"), self.user.as_ref());
         command.arg("-D").arg(&self.data).env("LC_ALL", "C").stdout(out).stderr(err);
         let mut service = DEF.start(command, &log)?;
@@ -125,7 +125,7 @@ impl Cluster {
             let texts = texts.collect::<Result<_, _>>()?;
             std::fs::remove_dir_all(&logs).map(|()| texts)
         };
-        Ok((printed, read().map_err(at("read", &logs))?))
+        Ok((printed, read().map_err(failed_to("read", &logs))?))
     }
 
     /// Makes the command of a program, which runs as the server's user. It finds the socket in its working directory, because
@@ -147,7 +147,7 @@ impl Cluster {
 
     fn run_checked(&self, argv: &Argv) -> Result<Finished> {
         let checked = argv.run().and_then(|finished| argv.check(finished));
-        Ok(checked.map_err(|error| append_to_output(error, |said| hint(said, &self.data)))?)
+        Ok(checked.map_err(|error| append_to_output(error, |output| hint(output, &self.data)))?)
     }
 }
 

@@ -136,6 +136,7 @@ impl SquidClients {
         while all.join_next().await.is_some() {}
     }
 
+    /// Requests an object and counts the result. `waited` is the delay after the due time of the request.
     async fn request(&self, number: u64, waited: Duration) {
         let begun = Instant::now();
         let answer = timeout(REQUEST_TIMEOUT, self.send_request(number)).await;
@@ -171,6 +172,7 @@ impl SquidClients {
         self.send_request_on(BufReader::new(stream), number).await
     }
 
+    /// Sends one request on a connection, and reads the answer. Returns whether the answer was a hit, and its bytes.
     async fn send_request_on(
         &self,
         mut stream: BufReader<TcpStream>,

@@ -1,7 +1,7 @@
 //! The process of squid: its configuration, its start and end, its CPU time, and its shared memory.
 
 use crate::service::{Service, ServiceDef, last_lines};
-use crate::task::{Result, TaskError, at};
+use crate::task::{Result, TaskError, failed_to};
 use crate::web::CacheShape;
 use fsarena_sys::{cpu, kernel::SysRoot, user::User};
 use rustix::process::Signal;
@@ -157,9 +157,9 @@ impl SharedMemory {
         // The file gets its final name only after it is locked, so others never see it unlocked.
         let (made, path) =
             (dir.join(format!(".{service}{LOCK_SUFFIX}")), dir.join(format!("{service}{LOCK_SUFFIX}")));
-        let lock = File::create_new(&made).map_err(at("make", &made))?;
-        lock.lock().map_err(at("lock", &made))?;
-        std::fs::rename(&made, &path).map_err(at("make", &path))?;
+        let lock = File::create_new(&made).map_err(failed_to("make", &made))?;
+        lock.lock().map_err(failed_to("lock", &made))?;
+        std::fs::rename(&made, &path).map_err(failed_to("make", &path))?;
         Ok(SharedMemory { service, _lock: lock })
     }
 

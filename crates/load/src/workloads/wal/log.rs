@@ -2,7 +2,7 @@
 //! crash.
 
 use crate::payload::{Noise, fresh_dir};
-use crate::task::{self, at};
+use crate::task::{self, failed_to};
 use fsarena_engine::{EngineError, custom_load::CustomLoad};
 use rustix::{fs::FallocateFlags, io::Errno};
 use std::fs::{File, OpenOptions};
@@ -268,7 +268,7 @@ pub fn verify(dir: &Path, shape: &LogShape, committed: u64) -> task::Result<()> 
     let mut last = None;
     for number in segment_numbers(dir, shape)? {
         let path = segment_path(dir, number);
-        let bytes = std::fs::read(&path).map_err(at("read", &path))?;
+        let bytes = std::fs::read(&path).map_err(failed_to("read", &path))?;
         for (index, record) in bytes.chunks(shape.record).enumerate() {
             let Some((found, contents, crc)) = parse_record(record) else { break };
             // If older segments were removed, the first kept one begins with a later record than 1.
@@ -301,8 +301,8 @@ pub fn verify(dir: &Path, shape: &LogShape, committed: u64) -> task::Result<()> 
 /// The numbers of the segments that can have committed records, in ascending order.
 fn segment_numbers(dir: &Path, shape: &LogShape) -> task::Result<Vec<u64>> {
     let mut numbers = vec![];
-    for entry in std::fs::read_dir(dir).map_err(at("list", dir))? {
-        let name = entry.map_err(at("list", dir))?.file_name();
+    for entry in std::fs::read_dir(dir).map_err(failed_to("list", dir))? {
+        let name = entry.map_err(failed_to("list", dir))?.file_name();
         numbers.extend(name.to_str().and_then(|name| name.strip_suffix(".log")?.parse::<u64>().ok()));
     }
     numbers.retain(|number| *number >= shape.keep);
