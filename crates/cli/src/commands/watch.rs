@@ -6,7 +6,7 @@ use crate::{output, running::handle_signals};
 use fsarena_core::{exit::ExitCode, metric::reading};
 use fsarena_store::RunDir;
 use fsarena_sys::{cancel, host, kernel::SysRoot};
-use fsarena_watch::{CounterSpec, Known, Mark, Recorder, Watch, Watcher, Where, Window};
+use fsarena_watch::{CounterSpec, Mark, Recorder, ServiceSpec, Watch, WatchedPlace, Watcher, Window};
 use serde_json::{Value, json};
 use std::{io::Write, path::PathBuf, time::Duration};
 
@@ -140,8 +140,8 @@ impl Args {
         let name = self.name.clone().or_else(host).unwrap_or_else(|| "here".into());
         // A watch can be resumed in another directory, so its paths are absolute.
         let [path, device] = [&self.path, &self.device].map(|path| path.as_deref().map(absolute).transpose());
-        let at = Where { path: path?, device: device? };
-        let service = self.service.iter().map(|text| Known::of(text)).collect();
+        let at = WatchedPlace { path: path?, device: device? };
+        let service = self.service.iter().map(|text| ServiceSpec::parse(text)).collect();
         Ok(Watch { name, counter, at, service, window: self.window, every: self.every }.checked()?)
     }
 }
@@ -162,12 +162,12 @@ pub fn run(args: Args) -> Outcome {
     };
     // From here on a signal ends the watch only after its store is complete.
     let _deferred = cancel::defer_signals();
-    let mut watcher = Watcher::begin(&kernel, recorder.watch(), recorder.next()?)?;
-    watcher.notes().iter().try_for_each(|note| recorder.note(note))?;
+    let mut watcher = Watcher::begin(&kernel, recorder.watch(), recorder.next_window()?)?;
+    watcher.notes().iter().try_for_each(|note| recorder.add_note(note))?;
     print_head(args.format, &recorder, &watcher)?;
     let take_window = |window: &Window| -> Result<(), Failure> {
         // Store the window before printing it, so that every printed window is stored.
-        recorder.keep(window)?;
+        recorder.record_window(window)?;
         recorder.take_notes().iter().for_each(|note| print_message(&note.text));
         let line = match args.format {
             ListFormat::Json => window_json(window).to_string(),
@@ -175,7 +175,7 @@ pub fn run(args: Args) -> Outcome {
         };
         output::text(line + "\n").map(drop)
     };
-    watcher.go(args.windows, take_window)?;
+    watcher.run(args.windows, take_window)?;
     let (why, complete) = match cancel::requested() {
         Some(_) => ("ended by a signal", false),
         None => ("the windows are done", true),
@@ -196,7 +196,7 @@ fn print_head(format: ListFormat, recorder: &Recorder, watcher: &Watcher) -> Out
         recorder.run().path().display()
     ));
     watcher.notes().iter().for_each(|note| print_message(&note.text));
-    watcher.silent().iter().for_each(|text| print_message(text));
+    watcher.missing().iter().for_each(|text| print_message(text));
     match format {
         ListFormat::Json => Ok(ExitCode::Done),
         ListFormat::Term => output::text(table_head() + "\n"),
@@ -254,7 +254,7 @@ fn utc_time(seconds: f64) -> String {
 
 /// Returns a window as JSON.
 fn window_json(window: &Window) -> Value {
-    let mark = |mark: &Mark| json!({ "text": mark.to_string(), "left_out": mark.spoils() });
+    let mark = |mark: &Mark| json!({ "text": mark.to_string(), "left_out": mark.invalidates_window() });
     json!({
         "window": window.number,
         "started_at_s": window.started_at,
