@@ -193,7 +193,7 @@ impl Terminal<'_> {
 
 /// Reduces the widths of columns until they fit into `room` together: always the widest column that is wider than its
 /// minimum. If all reach their minimum, the sum may exceed `room`.
-fn fit_columns(natural: &[usize], minimum: &[usize], room: usize) -> Vec<usize> {
+pub fn fit_columns(natural: &[usize], minimum: &[usize], room: usize) -> Vec<usize> {
     let mut widths = natural.to_vec();
     while widths.iter().sum::<usize>() > room {
         let shrinkable = (0..widths.len()).filter(|at| widths[*at] > minimum[*at]);
