@@ -16,6 +16,8 @@
 
 mod decode;
 mod error;
+mod lock_kind;
+mod options;
 mod profile;
 mod render;
 mod rings;
@@ -24,5 +26,7 @@ mod tally;
 mod tracer;
 
 pub use error::Unavailable;
-pub use profile::{CpuSite, LockKind, LockSite, Profile, Stack};
-pub use tracer::{Options, Target, Tracer};
+pub use lock_kind::LockKind;
+pub use options::{Options, Target};
+pub use profile::{CpuSite, LockSite, Profile, Stack};
+pub use tracer::Tracer;

@@ -6,7 +6,7 @@
 use crate::comparison::{Comparison, compare_with};
 use crate::ratio::{LogRatios, log_ratios};
 use crate::regret::Regrets;
-use crate::{average::median, ranking::weighted_means, simulate::parallel};
+use crate::{average::median, simulate::parallel};
 use fsarena_core::cell::{TaskInfo, Variant};
 use fsarena_core::factor;
 use fsarena_core::matrix::PLAIN;
@@ -207,6 +207,18 @@ pub fn log_ratios_of_tasks(grid: &Grid, tasks: &[usize], totals: Option<&Variant
     let mean = weighted_means(&d, &vec![1.0; d.len()]);
     let d: Vec<f64> = mean.into_iter().filter(|d| d.is_finite()).collect();
     LogRatios { excluded: ran.saturating_sub(d.len()), d }
+}
+
+/// The weighted mean over tasks in each round, G_b = Σ_t w_t·d_{t,b}/Σ_t w_t, of the log ratios `d[task][round]`. NaN if a task
+/// with weight is missing. The result is a log ratio too.
+pub fn weighted_means(d: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
+    let rounds = d.iter().map(Vec::len).min().unwrap_or(0);
+    let total: f64 = weights.iter().sum();
+    let sum = |round: usize| {
+        let parts = d.iter().zip(weights).filter(|(_, weight)| **weight != 0.0);
+        parts.map(|(task, weight)| weight * task[round]).sum::<f64>() / total
+    };
+    (0..rounds).map(sum).collect()
 }
 
 /// The best of several variants that differ only in one factor.

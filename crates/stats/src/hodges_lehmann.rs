@@ -12,8 +12,6 @@
 //! [`kth`] selects among averages and differences without listing them.
 
 use crate::average::sorted;
-use crate::ratio::Ratio;
-use crate::table::FIRST_LOOK;
 
 /// The Walsh averages of a sample, without a list of them.
 #[derive(Debug, Clone)]
@@ -131,26 +129,32 @@ const LARGE: usize = 50;
 /// The 97.5% quantile of the normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
 
-/// The ratio y/x of two independent samples of positive values, with its 95% interval, computed on
-/// logarithms. Ignores values that are not positive and finite. None if a sample is empty.
-///
-/// The ratio is provisional if a sample has fewer than 8 values. If the samples are too small for a 95% interval, the interval
-/// has the extremes.
-pub fn independent_ratio(x: &[f64], y: &[f64]) -> Option<Ratio> {
-    let logs = |values: &[f64]| sorted(values.iter().map(|v| v.ln()).filter(|v| v.is_finite()));
-    let differences = Differences { x: logs(x), y: logs(y) };
+/// How far the values of one of two independent samples lie above those of the other.
+pub(crate) struct Shift {
+    /// The median of all differences y − x.
+    pub estimate: f64,
+    /// Lower end of the 95% interval; the smallest difference if the samples are too small for one.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// The size of the smaller sample.
+    pub rounds: usize,
+}
+
+/// Estimates the shift from the sample `x` to the sample `y`, both of finite numbers in any order. None if one is empty.
+pub(crate) fn independent_shift(x: Vec<f64>, y: Vec<f64>) -> Option<Shift> {
+    let differences = Differences { x: sorted(x), y: sorted(y) };
     let (m, n) = (differences.x.len(), differences.y.len());
     if m == 0 || n == 0 {
         return None;
     }
     let cutoff = 4 * (m + n);
     let c = critical_value(m, n).unwrap_or(0);
-    Some(Ratio {
-        value: median(&differences, cutoff).exp(),
-        low: kth(&differences, c + 1, cutoff).exp(),
-        high: kth(&differences, m * n - c, cutoff).exp(),
+    Some(Shift {
+        estimate: median(&differences, cutoff),
+        low: kth(&differences, c + 1, cutoff),
+        high: kth(&differences, m * n - c, cutoff),
         rounds: m.min(n),
-        provisional: m.min(n) < FIRST_LOOK,
     })
 }
 
@@ -340,6 +344,7 @@ impl Bracket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ratio::independent_ratio;
 
     /// The averages, listed and sorted.
     fn listed(d: &[f64]) -> Vec<f64> {

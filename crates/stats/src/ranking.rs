@@ -1,9 +1,10 @@
 //! Ranks all variants over all tasks with weights, and tests how much the ranking depends on single tasks.
 
+use crate::analyse::{Analysis, weighted_means};
 use crate::comparison::{Comparison, compare_with};
 use crate::ranks::{rank_sets, simultaneous};
 use crate::simulate::{MANY, stream};
-use crate::{analyse::Analysis, hodges_lehmann::Walsh, table::FIRST_LOOK};
+use crate::{hodges_lehmann::Walsh, table::FIRST_LOOK};
 use fsarena_core::{cell::TaskInfo, observations::VariantValues, sample::Direction};
 use rand::RngExt;
 
@@ -129,18 +130,6 @@ fn without_one(
     };
     let d: Vec<Vec<f64>> = values.iter().map(d).collect();
     leave_one_out(&d, weights).map(|(low, high)| (low.exp(), high.exp()))
-}
-
-/// The weighted mean over tasks in each round, G_b = Σ_t w_t·d_{t,b}/Σ_t w_t, of the log ratios `d[task][round]`. NaN if a task
-/// with weight is missing. The result is a log ratio too.
-pub fn weighted_means(d: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
-    let rounds = d.iter().map(Vec::len).min().unwrap_or(0);
-    let total: f64 = weights.iter().sum();
-    let sum = |round: usize| {
-        let parts = d.iter().zip(weights).filter(|(_, weight)| **weight != 0.0);
-        parts.map(|(task, weight)| weight * task[round]).sum::<f64>() / total
-    };
-    (0..rounds).map(sum).collect()
 }
 
 /// The smallest and the largest Hodges–Lehmann estimate of the weighted mean if any one task is left out: how much the result

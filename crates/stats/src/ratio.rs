@@ -1,6 +1,7 @@
 //! Paired differences within rounds, and ratios with their confidence intervals.
 
-use crate::{hodges_lehmann::Walsh, table};
+use crate::hodges_lehmann::{Shift, Walsh, independent_shift};
+use crate::table;
 use serde::Serialize;
 
 /// The within-round log ratios of two variants.
@@ -88,6 +89,18 @@ impl Ratio {
     pub fn inverse(&self) -> Ratio {
         Ratio { value: 1.0 / self.value, low: 1.0 / self.high, high: 1.0 / self.low, ..*self }
     }
+}
+
+/// The ratio y/x of two independent samples of positive values, with its 95% interval, computed on
+/// logarithms. Ignores values that are not positive and finite. None if a sample is empty.
+///
+/// The ratio is provisional if a sample has fewer than 8 values. If the samples are too small for a 95% interval, the interval
+/// has the extremes.
+pub fn independent_ratio(x: &[f64], y: &[f64]) -> Option<Ratio> {
+    let logs = |values: &[f64]| values.iter().map(|v| v.ln()).filter(|v| v.is_finite()).collect();
+    let Shift { estimate, low, high, rounds } = independent_shift(logs(x), logs(y))?;
+    let provisional = rounds < table::FIRST_LOOK;
+    Some(Ratio { value: estimate.exp(), low: low.exp(), high: high.exp(), rounds, provisional })
 }
 
 /// A number and the ends of its 95% interval.

@@ -4,7 +4,7 @@
 pub mod laws;
 
 use crate::average::{mean, sorted};
-use crate::hodges_lehmann::independent_ratio;
+use crate::ratio::independent_ratio;
 use crate::ratio::{Estimate, Ratio, log_ratios};
 use crate::simulate::stream;
 use fsarena_core::exit::{ExitCode, Exits};

@@ -1,11 +1,13 @@
 //! The counters of requests, one file each, and the specification by which the plan of a watch names one of them.
 
 mod command;
+pub mod counter;
 mod http;
 mod log;
 mod prometheus;
 
-use crate::Error;
+use crate::error::Error;
+use counter::{Counter, Trouble};
 use fsarena_sys::kernel::SysRoot;
 use serde::{Deserialize, Serialize};
 use std::{path::PathBuf, time::Duration};
@@ -76,34 +78,6 @@ impl std::fmt::Display for CounterSpec {
             CounterSpec::Command { argv } => write!(f, "the number that {} prints", argv.join(" ")),
             CounterSpec::Device => f.write_str("operations of the device"),
         }
-    }
-}
-
-/// A counter of requests: a number that only grows, until the counting program restarts.
-pub trait Counter: Send {
-    /// Reads the current number.
-    ///
-    /// # Errors
-    /// The number cannot be read; the next attempt may succeed.
-    fn read(&mut self) -> Result<f64, Trouble>;
-
-    /// Checks, before a watch begins, that the user did not mistype a name. A service that is down passes.
-    ///
-    /// # Errors
-    /// The service or this machine lacks the name.
-    fn check(&self) -> Result<(), Error> {
-        Ok(())
-    }
-}
-
-/// The error of a counter that could not be read, in words for people.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble(pub String);
-
-impl Trouble {
-    /// An error with this description.
-    pub fn new(what: impl Into<String>) -> Trouble {
-        Trouble(what.into())
     }
 }
 

@@ -12,6 +12,7 @@
 //! ```
 
 mod counters;
+mod error;
 mod gauges;
 mod plan;
 mod recorder;
@@ -20,9 +21,9 @@ mod target;
 mod watcher;
 mod window;
 
-use fsarena_core::exit::{ExitCode, Exits};
-
-pub use counters::{Counter, CounterSpec, Trouble};
+pub use counters::CounterSpec;
+pub use counters::counter::{Counter, Trouble};
+pub use error::Error;
 pub use gauges::readings;
 pub use plan::Watch;
 pub use recorder::Recorder;
@@ -30,28 +31,3 @@ pub use service::ServiceSpec;
 pub use target::WatchedPlace;
 pub use watcher::Watcher;
 pub use window::{Mark, Window};
-
-/// An error that keeps a watch from starting, or from storing its windows. Other problems during a watch mark a window and are
-/// not errors.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// An argument is invalid.
-    #[error("{0}")]
-    Usage(String),
-    /// The machine lacks something that the watch needs, or the user may not read it.
-    #[error("{0}")]
-    Missing(String),
-    /// The store cannot read or write the windows.
-    #[error(transparent)]
-    Store(#[from] fsarena_store::Error),
-}
-
-impl Exits for Error {
-    fn exit_code(&self) -> ExitCode {
-        match self {
-            Error::Usage(_) => ExitCode::Usage,
-            Error::Missing(_) => ExitCode::Missing,
-            Error::Store(error) => error.exit_code(),
-        }
-    }
-}

@@ -1,6 +1,6 @@
 //! The plan of a watch, which the store keeps so that the watch can resume after a restart.
 
-use crate::{Error, counters::CounterSpec, service::ServiceSpec, target::WatchedPlace};
+use crate::{counters::CounterSpec, error::Error, service::ServiceSpec, target::WatchedPlace};
 use bytesize::ByteSize;
 use fsarena_core::cell::{Cell, Variant, WorkloadPlan};
 use fsarena_core::plan::{Backing, DevicePlan, IdlePlan, Plan, StopPlan, limits};

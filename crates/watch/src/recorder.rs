@@ -1,6 +1,6 @@
 //! Stores the windows of a watch as a run: each window is a round with one cell and one sample.
 
-use crate::{Error, plan::Watch, window::Window};
+use crate::{error::Error, plan::Watch, window::Window};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, Event, Note, Outcome};
 use fsarena_core::{host::Host, plan::Plan, sample::Sample};

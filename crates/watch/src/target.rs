@@ -1,7 +1,7 @@
 //! The filesystem and the device of a watch, and their changes.
 
 use crate::gauges::{USED, USED_INODES};
-use crate::{Error, window::Mark};
+use crate::{error::Error, window::Mark};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Readings;
 use fsarena_sys::device::{self, BlockDevice};

@@ -1,10 +1,10 @@
 //! The watcher: reads all counters during a window, closes it, and begins the next.
 
-use crate::counters::{Counter, Trouble};
+use crate::counters::counter::{Counter, Trouble};
 use crate::gauges::{Gauges, OWN_CPU};
 use crate::window::{Mark, Window};
 use crate::window::{Moment, Tally};
-use crate::{Error, plan::Watch, service::Service, target::Target};
+use crate::{error::Error, plan::Watch, service::Service, target::Target};
 use fsarena_core::{event::Note, metric::reading, sample::Readings};
 use fsarena_probe::Scene;
 use fsarena_sys::cpu::{self, CpuTimes};

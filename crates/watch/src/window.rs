@@ -3,7 +3,7 @@
 //! [`Moment`] compares three clocks to detect that the machine slept or that somebody set its time. [`Tally`] computes the
 //! requests of a window from the readings of a counter.
 
-use crate::counters::Trouble;
+use crate::counters::counter::Trouble;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Readings;
 use rustix::time::{ClockId, clock_gettime};

@@ -138,7 +138,7 @@ fn format_duration(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::profile::LockKind;
+    use crate::trace::lock_kind::LockKind;
 
     fn profile() -> Profile {
         let site = |share, function: &str, callers: &[&str]| LockSite {

@@ -3,7 +3,7 @@
 //! The tracepoints are described in tracefs: fsarena uses a mounted one, or mounts a private one.
 
 use crate::trace::decode::{Field, Format};
-use crate::{trace::Unavailable, trace::decode::Decoder, trace::tracer::Options};
+use crate::{trace::Unavailable, trace::decode::Decoder, trace::options::Options};
 use fsarena_sys::kernel::{SysRoot, cpu_list};
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Clock, SampleFlag, Sampler};

@@ -3,8 +3,7 @@
 
 use crate::trace::decode::{ChainId, Chains};
 use crate::trace::symbols::UserMaps;
-use crate::trace::tracer::{Event, Target};
-use crate::{trace::decode::What, trace::profile::LockKind};
+use crate::{trace::decode::What, trace::lock_kind::LockKind, trace::options::Target};
 use hdrhistogram::Histogram;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -230,6 +229,21 @@ impl Waits {
     pub fn p99(&self) -> u64 {
         self.histogram.value_at_quantile(0.99).min(self.max)
     }
+}
+
+/// An event of the trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// Nanoseconds of CLOCK_MONOTONIC.
+    pub time: u64,
+    /// The CPU of the event.
+    pub cpu: u32,
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// What happened.
+    pub what: What<ChainId>,
 }
 
 #[cfg(test)]

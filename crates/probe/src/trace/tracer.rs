@@ -2,11 +2,13 @@
 //!
 //! A thread empties the ring buffers while the work runs, and puts the events of all CPUs into the order of their times.
 
-use crate::trace::decode::{self, Decoder, What};
+use crate::trace::decode::{self, Decoder};
+use crate::trace::options::{Options, Target};
 use crate::trace::rings::{self, Ring, Rings};
+use crate::trace::tally::{Event, Tally};
 use crate::trace::{Unavailable, profile};
-use crate::{trace::decode::ChainId, trace::profile::Profile, trace::symbols::Symbols};
-use crate::{trace::rings::not_permitted, trace::symbols::UserMaps, trace::tally::Tally};
+use crate::{trace::profile::Profile, trace::symbols::Symbols};
+use crate::{trace::rings::not_permitted, trace::symbols::UserMaps};
 use fsarena_sys::kernel::SysRoot;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::time::ClockId;
@@ -98,43 +100,6 @@ impl Drop for Tracer {
     }
 }
 
-/// The tasks whose waits are traced.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// These processes with all their threads, and the processes that they start during the trace. Without the kernel threads
-    /// that work for them.
-    Pids(Vec<u32>),
-    /// Every task, kernel threads included.
-    WholeMachine,
-}
-
-/// The options of a trace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
-    /// The tasks to trace.
-    pub target: Target,
-    /// Whether to trace waits for locks.
-    pub locks: bool,
-    /// CPU samples per second on each CPU; 0 for none. The kernel limits it (`kernel.perf_event_max_sample_rate`).
-    pub cpu_samples_hz: u32,
-    /// Whether to keep the program's part of call chains. It is correct only for programs built with frame pointers.
-    pub user_chains: bool,
-    /// Whether to keep every chain of the CPU samples, not only the functions and their heaviest paths.
-    pub stacks: bool,
-}
-
-impl Options {
-    /// Options to trace waits for locks and take `cpu_samples_hz` CPU samples per second.
-    pub fn locks(target: Target, cpu_samples_hz: u32) -> Options {
-        Options { target, locks: true, cpu_samples_hz, user_chains: false, stacks: false }
-    }
-
-    /// Options to take CPU samples with every chain, without locks.
-    pub fn stacks(target: Target, cpu_samples_hz: u32) -> Options {
-        Options { target, locks: false, cpu_samples_hz, user_chains: false, stacks: true }
-    }
-}
-
 /// The longest sleep of the reader thread. A buffer that fills up wakes it sooner.
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// How much later than its time a record may appear in its buffer, in nanoseconds. It is long, because a hypervisor may stop
@@ -222,21 +187,6 @@ fn parse_event(
     Ok(Some(Event { time: record.time, cpu, pid: record.pid, tid: record.tid, what }))
 }
 
-/// An event of the trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event {
-    /// Nanoseconds of CLOCK_MONOTONIC.
-    pub time: u64,
-    /// The CPU of the event.
-    pub cpu: u32,
-    /// The process.
-    pub pid: u32,
-    /// The thread.
-    pub tid: u32,
-    /// What happened.
-    pub what: What<ChainId>,
-}
-
 /// Sorts the events of all CPUs by time.
 ///
 /// A wait may begin on one CPU and end on another, and the reader reads the buffers one after the other. After it has read all
@@ -262,6 +212,7 @@ impl EventQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::decode::What;
 
     #[test]
     fn a_missing_process_is_an_error() {

@@ -5,7 +5,7 @@ use crate::{error::Error, number::plural, words::label};
 use fsarena_core::observations::{MetricSeries, has_data};
 use fsarena_core::{metric::Declared, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, analyse};
-use fsarena_stats::hodges_lehmann::independent_ratio;
+use fsarena_stats::ratio::independent_ratio;
 use fsarena_stats::{comparison::Comparison, ratio::Ratio};
 
 /// The comparison of one task: b over a for each common variant, and the two orders.

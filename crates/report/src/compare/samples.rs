@@ -10,7 +10,7 @@ use crate::number::{percent, plural, three};
 use fsarena_core::names::{distinct, nearest, unknown};
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;
-use fsarena_stats::hodges_lehmann::independent_ratio;
+use fsarena_stats::ratio::independent_ratio;
 use fsarena_stats::ratio::{Ratio, log_ratios};
 use fsarena_stats::sequential::Centre;
 use serde_json::{Value, json};

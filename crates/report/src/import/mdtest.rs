@@ -30,7 +30,6 @@ struct Run {
 }
 
 /// Reads the output of several runs.
-
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     let mut run = Run::default();
     for (at, line) in (1..).zip(text.lines()) {

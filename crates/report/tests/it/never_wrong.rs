@@ -12,7 +12,8 @@ use serde_json::Value;
 
 fn exported(record: &RunRecord, format: &str, metrics: &[&str]) -> String {
     let metrics = metrics.iter().map(|metric| metric.to_string()).collect();
-    let report = report::analyse_run(record.clone(), ReportOptions { metrics, ..ReportOptions::default() }).unwrap();
+    let report =
+        report::analyse_run(record.clone(), ReportOptions { metrics, ..ReportOptions::default() }).unwrap();
     let mut out = vec![];
     exporters::find(format).unwrap().export(&report, &mut out).unwrap();
     String::from_utf8(out).unwrap()

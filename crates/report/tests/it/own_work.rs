@@ -31,7 +31,11 @@ fn planted(user: f64, bytes: f64) -> RunRecord {
 }
 
 fn printed(record: RunRecord) -> String {
-    let report = report::analyse_run(record, ReportOptions { metrics: vec!["elapsed".into()], ..ReportOptions::default() }).unwrap();
+    let report = report::analyse_run(
+        record,
+        ReportOptions { metrics: vec!["elapsed".into()], ..ReportOptions::default() },
+    )
+    .unwrap();
     let mut out = vec![];
     exporters::find("md").unwrap().export(&report, &mut out).unwrap();
     String::from_utf8(out).unwrap()

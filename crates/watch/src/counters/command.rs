@@ -1,7 +1,7 @@
 //! A counter that runs a command for each reading, and reads the number that it prints.
 
-use crate::Error;
-use crate::counters::{Counter, Trouble};
+use crate::counters::counter::{Counter, Trouble};
+use crate::error::Error;
 use fsarena_sys::{argv, limits, process, program, user::User};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags};

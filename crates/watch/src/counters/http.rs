@@ -1,7 +1,7 @@
 //! Reads pages over HTTP in limited time and size, and the counter of squid's requests.
 
-use crate::Error;
-use crate::counters::{Counter, Trouble};
+use crate::counters::counter::{Counter, Trouble};
+use crate::error::Error;
 use fsarena_sys::getent;
 use std::net::{IpAddr, SocketAddr};
 use std::{io::ErrorKind, time::Duration};

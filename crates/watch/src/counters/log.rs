@@ -1,6 +1,6 @@
 //! A counter of the lines of a log file, which follows rotation and truncation of the file.
 
-use crate::counters::{Counter, Trouble};
+use crate::counters::counter::{Counter, Trouble};
 use fsarena_sys::input;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! A counter that reads a metric of a Prometheus endpoint, in the text exposition format.
 
 use super::http::Page;
-use crate::Error;
-use crate::counters::{Counter, Trouble};
+use crate::counters::counter::{Counter, Trouble};
+use crate::error::Error;
 use fsarena_core::names::unknown;
 use std::time::Duration;
 
