@@ -1,4 +1,4 @@
-//! Finding a kernel: a file that the user names, one of a Debian package, or the newest one there is.
+//! Finding a kernel: a file that the user names, a kernel of a Debian package, or the newest available one.
 
 use crate::debian::{self, Log, by_version, in_order, is_version};
 use crate::{Error, Result, cache, modules::Modules, vmlinux};
@@ -17,7 +17,7 @@ pub const DEBIAN: &str = "debian";
 pub struct GuestKernel {
     /// The file that the emulator boots.
     pub image: PathBuf,
-    /// Where its code can be searched: the image, or the kernel unpacked from an image that is booted whole.
+    /// The file in which its code can be searched: the image, or the decompressed kernel if QEMU boots a bzImage.
     pub code: PathBuf,
     /// The output of `uname -r` in the guest; empty where the file does not contain it.
     pub release: String,
@@ -44,26 +44,26 @@ impl GuestKernel {
         if self.release.is_empty() { self.image.display().to_string() } else { self.release.clone() }
     }
 
-    /// Whether it has a filesystem. Where nothing is known of its modules, one that it has built in is named
-    /// somewhere in it; of a kernel that is compressed in a way that is not read here nothing is known at all.
+    /// Whether it supports a filesystem. If its modules are unknown, this searches its code for the name, which a kernel
+    /// with a built-in filesystem contains. Returns true if the code cannot be read or decompressed.
     pub fn has(&self, filesystem: &str) -> bool {
         if self.modules.is_known() {
             return self.modules.has(filesystem);
         }
         let Ok(bytes) = input::read(&self.code, vmlinux::LARGEST) else { return true };
         let wanted = [filesystem.as_bytes(), b"\0"].concat();
-        // A kernel is large, and this is many times as fast as `windows`.
+        // `memmem` is many times as fast as `windows`, and a kernel is large.
         vmlinux::is_compressed(&bytes) || memchr::memmem::find(&bytes, &wanted).is_some()
     }
 }
 
 impl Places {
-    /// The usual places of this machine.
+    /// The default directories of this machine.
     pub fn usual(modules: Option<PathBuf>) -> Places {
         Places { root: "/".into(), cache: cache::dir(), shared: cache::SHARED.into(), modules }
     }
 
-    /// Directories that have a `boot/`: what was fetched and unpacked, and the machine's own.
+    /// The directories with a `boot/`: the fetched and unpacked packages, and the root of this machine.
     fn roots(&self) -> Vec<PathBuf> {
         let caches = [&self.cache, &self.shared].into_iter().flat_map(std::fs::read_dir);
         let fetched = caches.flatten().flatten().map(|entry| entry.path());
@@ -72,7 +72,7 @@ impl Places {
         roots
     }
 
-    /// The release and the modules of the kernel that a guest boots where the user names none, if it is at hand.
+    /// Returns the release and the modules of the kernel that a guest boots by default, if it is available.
     ///
     /// # Errors
     /// Where they cannot be read.
@@ -82,7 +82,7 @@ impl Places {
         Ok(Some((release, Modules::open(&dir)?)))
     }
 
-    /// The releases of all kernels with modules that are at hand, the oldest first.
+    /// Returns the releases of all available kernels with modules, the oldest first.
     pub fn releases(&self) -> Vec<String> {
         in_order(packages(&self.roots()).into_iter().map(|(release, ..)| release))
     }
@@ -95,15 +95,15 @@ impl Places {
     }
 }
 
-/// Finds the kernel that a level of the factor `kernel` names; an empty level is the newest that is at hand, or
-/// the newest of Debian where none is.
+/// Finds the kernel that a level of the factor `kernel` names. An empty level means the newest available kernel, or the
+/// newest kernel of Debian if none is available.
 ///
 /// # Errors
 /// Where there is none, it is damaged, or the cache cannot be written.
 pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
     let (image, modules) = match level.split_once(':') {
-        _ if level.is_empty() || level == DEBIAN => packaged("", places, log)?,
-        Some((DEBIAN, version)) => packaged(version, places, log)?,
+        _ if level.is_empty() || level == DEBIAN => find_packaged("", places, log)?,
+        Some((DEBIAN, version)) => find_packaged(version, places, log)?,
         _ => (PathBuf::from(level), None),
     };
     let bytes = input::read(&image, vmlinux::LARGEST).map_err(|error| {
@@ -113,23 +113,27 @@ pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
         }
         Error::unfit(&image, why)
     })?;
-    let seen = vmlinux::inspect(&image, &bytes)?;
+    let inspected = vmlinux::inspect(&image, &bytes)?;
     let modules = match modules {
         Some(dir) => Modules::open(&dir)?,
-        None => beside(&image, &seen.release, places)?,
+        None => find_modules(&image, &inspected.release, places)?,
     };
-    let (image, code) = match vmlinux::unpacked(&image, &bytes, &seen, &[&places.cache, &places.shared])? {
+    let (image, code) = match vmlinux::unpacked(&image, &bytes, &inspected, &[&places.cache, &places.shared])?
+    {
         Some(vmlinux) if vmlinux.kind == ElfKind::Bootable => (vmlinux.path.clone(), vmlinux.path),
         // QEMU boots it only inside its bzImage.
         Some(vmlinux) => (image, vmlinux.path),
-        None if bytes.starts_with(ELF_MAGIC) => (boots(&image, elf_kind(&bytes))?, image),
+        None if bytes.starts_with(ELF_MAGIC) => (check_bootable(&image, elf_kind(&bytes))?, image),
         None => (image.clone(), image),
     };
-    Ok(GuestKernel { image, code, release: seen.release, modules })
+    Ok(GuestKernel { image, code, release: inspected.release, modules })
 }
 
-/// The ELF file itself, if QEMU can boot it.
-fn boots(image: &Path, kind: ElfKind) -> Result<PathBuf> {
+/// Returns the path of an ELF file if QEMU can boot it.
+///
+/// # Errors
+/// Where QEMU cannot boot it.
+fn check_bootable(image: &Path, kind: ElfKind) -> Result<PathBuf> {
     let why = match kind {
         ElfKind::Bootable => return Ok(image.into()),
         ElfKind::WithoutEntry => {
@@ -140,13 +144,13 @@ fn boots(image: &Path, kind: ElfKind) -> Result<PathBuf> {
     Err(Error::unfit(image, why))
 }
 
-/// An installed kernel of that version, else a fetched one that is undamaged, else one that is fetched now; and its
-/// modules.
-fn packaged(version: &str, places: &Places, log: Log) -> Result<(PathBuf, Option<PathBuf>)> {
+/// Finds a kernel of a version and its modules: an installed kernel, else an undamaged one in the cache, else one that
+/// fsarena fetches now.
+fn find_packaged(version: &str, places: &Places, log: Log) -> Result<(PathBuf, Option<PathBuf>)> {
     let mut roots = places.roots();
     while let Some(found) = newest(&roots, version) {
         let package = found.0.ancestors().nth(2).unwrap_or(Path::new("/"));
-        // The machine's own package manager answers for its own kernels.
+        // fsarena does not verify the kernels that the machine's package manager installed.
         if package == places.root || cache::is_package_whole(package) {
             return Ok(found);
         }
@@ -169,7 +173,7 @@ fn newest(roots: &[PathBuf], version: &str) -> Option<(PathBuf, Option<PathBuf>)
     newest.map(|(_, image, modules)| (image, Some(modules)))
 }
 
-/// The kernels below these roots that have modules: release, image, modules.
+/// The kernels below these roots that have modules, each as its release, image and directory of modules.
 fn packages(roots: &[PathBuf]) -> Vec<(String, PathBuf, PathBuf)> {
     let mut found = vec![];
     for root in roots {
@@ -187,8 +191,8 @@ fn packages(roots: &[PathBuf]) -> Vec<(String, PathBuf, PathBuf)> {
     found
 }
 
-/// The modules of a kernel that is named by its path: where `--modules` says, or where installed ones are.
-fn beside(image: &Path, release: &str, places: &Places) -> Result<Modules> {
+/// The modules of a kernel that the user named by its path: below `--modules`, else near the image or installed.
+fn find_modules(image: &Path, release: &str, places: &Places) -> Result<Modules> {
     if let Some(given) = &places.modules {
         let below = ["", "lib/modules", "usr/lib/modules"].map(|dir| given.join(dir).join(release));
         let has_modules =
@@ -283,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flavour_is_taken_where_it_is_asked_for_or_there_is_no_other() {
+    fn a_flavour_is_used_if_requested_or_if_there_is_no_other() {
         let (_dir, places) = machine(&["6.1.0-53-cloud-amd64"]);
         let found = |version: &str| newest(&places.roots(), version).is_some();
         assert!(found("") && found("6.1-cloud") && !found("6.1"));
@@ -302,7 +306,7 @@ mod tests {
         std::fs::create_dir_all(&modules).unwrap();
         std::fs::write(package.join("boot/vmlinuz-0.01.0-amd64"), "kernel").unwrap();
         std::fs::write(modules.join("ext4.ko"), "module").unwrap();
-        let found = || packaged("0.01", &places, &mut |_| {});
+        let found = || find_packaged("0.01", &places, &mut |_| {});
         assert!(found().is_ok() && found().is_ok());
         std::fs::write(modules.join("ext4.ko"), "modula").unwrap();
         let error = found().unwrap_err().to_string();
@@ -315,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_kernel_is_refused() {
+    fn a_file_that_is_not_a_kernel_is_refused() {
         let (dir, places) = machine(&[]);
         let path = dir.path().join("bzImage");
         std::fs::write(&path, "text").unwrap();
@@ -341,9 +345,9 @@ mod tests {
         let (dir, mut places) = machine(&["6.1.0-9-amd64"]);
         let image = dir.path().join("image");
         places.modules = Some(dir.path().join("root"));
-        assert!(beside(&image, "6.1.0-9-amd64", &places).is_ok());
+        assert!(find_modules(&image, "6.1.0-9-amd64", &places).is_ok());
         places.modules = Some(dir.path().join("elsewhere"));
-        assert!(beside(&image, "6.1.0-9-amd64", &places).is_err());
+        assert!(find_modules(&image, "6.1.0-9-amd64", &places).is_err());
     }
 
     /// A file of 64 bits with one segment of notes at this address, which has one note.
