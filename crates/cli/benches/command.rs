@@ -1,4 +1,4 @@
-//! What a task of the workload `command` costs beyond its process, against hyperfine on `true`.
+//! Measures the overhead of a task of the workload `command`, compared with hyperfine, on the program `true`.
 //!
 //! `cargo bench -p fsarena --bench command`. Prints medians and ratios of alternating pairs; asserts nothing.
 
@@ -6,9 +6,9 @@ use serde_json::Value;
 use std::process::{Command, Stdio};
 use std::{path::Path, time::Instant};
 
-/// Pairs of a run of fsarena and a run of hyperfine.
+/// Number of pairs of a run of fsarena and a run of hyperfine.
 const PAIRS: usize = 10;
-/// Times that `true` runs in each of them.
+/// Number of times that `true` runs in each of them.
 const TASKS: usize = 100;
 
 fn main() {
@@ -56,7 +56,7 @@ fn fsarena(dir: &Path) -> [f64; 2] {
     [median(elapsed), (of("total") - of("idle")) / TASKS as f64]
 }
 
-/// The same of hyperfine, which waits for nothing.
+/// The median of the times that hyperfine measures, and its whole time for each run of `true`, in seconds.
 fn hyperfine(dir: &Path) -> [f64; 2] {
     let runs = TASKS.to_string();
     let mut run = Command::new("hyperfine");

@@ -1,4 +1,4 @@
-//! How fast `fsarena serve` lists 1,000 runs: for the first time, when it opens every database, and from then on.
+//! Measures how fast `fsarena serve` lists 1,000 runs: the first time, when it opens every database, and later.
 //!
 //! `cargo bench -p fsarena --bench serve`. Prints figures; asserts nothing.
 
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::{net::TcpStream, path::Path, time::Instant};
 
 const RUNS: usize = 1_000;
-/// What a reader waits for at most, in milliseconds.
+/// The longest acceptable time of a request, in milliseconds.
 const AIM: f64 = 200.0;
 
 fn main() {
@@ -28,7 +28,7 @@ fn main() {
     let _ = server.wait();
 }
 
-/// One run, and copies of it under other ids.
+/// Makes a run and copies of it with other ids.
 fn copies(runs: &Path) {
     let first = stored::run(runs);
     for number in 1..RUNS {
@@ -40,6 +40,7 @@ fn copies(runs: &Path) {
     }
 }
 
+/// Starts a server and returns its address.
 fn start(runs: &Path) -> (Child, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fsarena"));
     let mut server = command.arg("serve").arg(runs).stdout(Stdio::piped()).spawn().expect("a server");
@@ -48,7 +49,7 @@ fn start(runs: &Path) -> (Child, String) {
     (server, url.trim().trim_start_matches("http://").trim_end_matches('/').to_string())
 }
 
-/// Milliseconds until all of a page is there.
+/// The milliseconds of a request until the whole page has arrived.
 fn get(address: &str, path: &str) -> f64 {
     let begun = Instant::now();
     let mut stream = TcpStream::connect(address).expect("the server");
@@ -59,7 +60,8 @@ fn get(address: &str, path: &str) -> f64 {
     begun.elapsed().as_secs_f64() * 1e3
 }
 
-/// Of some requests with pauses between, so that none is answered by the listing of the one before.
+/// The median milliseconds of nine requests. Pauses between them prevent that one is answered from the listing of the one
+/// before.
 fn median(address: &str, path: &str) -> f64 {
     let ask = |_| {
         std::thread::sleep(std::time::Duration::from_millis(400));

@@ -1,8 +1,10 @@
-//! Whether a load of fsarena's own agrees with the real tool: paired rounds on ext4 and XFS on a loop image. Prints
-//! the ratio of what they reach with its 95% interval, and those of their CPU time for each operation.
+//! Measures whether a native load of fsarena agrees with the real tool, in paired rounds on ext4 and XFS on a loop image.
+//! Prints the ratio of their rates with its 95% interval, and the ratios of their CPU time for each operation.
 //!
 //! `cargo run --release -p fsarena --example agreement -- fileio|dbench DIR [ROUNDS] [SECONDS] [SETTING=VALUE]...`
-//! (root; DIR has room for an image). A setting that is an axis of the comparison, `clients=20`, and `fs=xfs` choose cells.
+//!
+//! Needs root, and space for an image in DIR. Settings that are axes of the comparison, such as `clients=20`, and `fs=xfs`
+//! select cells.
 
 use fsarena_core::setting::{Settings, Value};
 use fsarena_core::{cell::Variant, factor, metric, sample::Readings, scale::Scale};
@@ -19,11 +21,11 @@ use std::{collections::BTreeMap, error::Error};
 /// One comparison between fsarena's engine and the real program.
 struct Comparison {
     workload: &'static str,
-    /// Values of its setting `engine`: ours, then the real one.
+    /// Values of its setting `engine`: fsarena's own load, then the real program.
     tools: [&'static str; 2],
-    /// Every combination of these settings is a cell.
+    /// Settings with their values. Every combination is a cell.
     axes: &'static [(&'static str, &'static [&'static str])],
-    /// What holds for all of them: real tools write zeros, and so do their peers here.
+    /// Settings of all cells. The payload is zeros, because the real programs write zeros.
     fixed: &'static [(&'static str, &'static str)],
     metric: &'static str,
     image_bytes: u64,
@@ -99,17 +101,17 @@ fn words_of(settings: &[(&str, &str)]) -> String {
     settings.iter().map(|(id, value)| format!("{id}={value}")).collect::<Vec<_>>().join(" ")
 }
 
-/// What one tool reached in one cell of one round.
+/// The result of one tool in one cell of one round.
 #[derive(Debug, Clone, Copy)]
 struct Reached {
-    /// The metric.
+    /// The value of the metric.
     value: f64,
-    /// CPU nanoseconds for each operation that counted.
+    /// CPU time of one operation in nanoseconds, in user mode and in the kernel.
     user_ns: f64,
     system_ns: f64,
 }
 
-/// The ratios, and the median of the real tool.
+/// Formats the ratios of both tools, and the median of the real tool.
 fn line(pairs: &[[Reached; 2]]) -> String {
     let ratio =
         |of: fn(&Reached) -> f64| Ratio::of(pairs.iter().map(|[a, b]| (of(a) / of(b)).ln()).collect());
@@ -127,13 +129,13 @@ fn line(pairs: &[[Reached; 2]]) -> String {
     format!("{value}  real {median:>12.0}/s  user CPU {user}  system CPU {system}")
 }
 
-/// The image, and how each cell is run.
+/// The device, the settings and the selected cells of a comparison.
 struct Bench {
     comparison: &'static Comparison,
-    /// The cells that are run.
+    /// The indices of the selected cells.
     cells: Vec<usize>,
     settings: Settings,
-    // Dropped in this order: detached and removed before the directory goes.
+    // The fields are dropped in this order: the device is detached and its image removed before the directory.
     device: ScratchDevice,
     journal: Journal,
     target: PathBuf,
@@ -163,7 +165,7 @@ impl Bench {
             let (id, text) = word.split_once('=').ok_or("SETTING=VALUE")?;
             set(comparison, &mut settings, id, text)?;
         }
-        // Of an axis that is set, one value is left.
+        // Select the cells that have the values of all axes on the command line.
         let set_so = |(id, value): &(&str, &str)| {
             let mut of_axis =
                 words.iter().filter_map(|word| word.split_once('=')).filter(|(name, _)| name == id);
@@ -174,7 +176,7 @@ impl Bench {
         Ok(Bench { comparison, cells, settings, device, journal, target, _dir: dir })
     }
 
-    /// One round: a fresh filesystem, every cell by both tools, in random order.
+    /// Runs one round: makes a filesystem, and runs every cell with both tools, in random order.
     fn round(
         &self,
         fs: &str,
@@ -200,6 +202,7 @@ impl Bench {
         Ok(())
     }
 
+    /// Runs a cell with one of the tools.
     fn reached(&self, tool: usize, cell: usize, seed: u64) -> Result<Reached, Box<dyn Error>> {
         let mut settings = self.settings.clone();
         set(self.comparison, &mut settings, "engine", self.comparison.tools[tool])?;
@@ -229,12 +232,13 @@ impl Bench {
     }
 }
 
-/// User and system CPU time of this process and of those it has waited for.
+/// User and system CPU time of this process and of its ended children, in nanoseconds.
 fn cpu_ns() -> [u64; 2] {
     let (own, ended) = (Cpu::of_this_process(), Cpu::of_ended_children());
     [own.user_ns + ended.user_ns, own.system_ns + ended.system_ns]
 }
 
+/// Parses a value and sets it in the settings.
 fn set(comparison: &Comparison, settings: &mut Settings, id: &str, text: &str) -> Result<(), Box<dyn Error>> {
     let defs = workloads::find(comparison.workload).ok_or("no workload")?.def().settings;
     let def = defs.iter().find(|def| def.id == id).ok_or_else(|| format!("no setting {id}"))?;

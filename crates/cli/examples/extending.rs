@@ -145,7 +145,7 @@ mod read_ahead {
     const ID: &str = "read_ahead";
 
     /// The read-ahead of the device.
-    pub const AXIS: Axis = Axis::of_devices(
+    pub const AXIS: Axis = Axis::new(
         ID,
         "0, 128, 4096",
         "read-ahead of every device of the variant in KiB; empty leaves it as it is",
@@ -155,24 +155,24 @@ mod read_ahead {
     .set_up(set_up);
 
     fn level(text: &str) -> Result<(), String> {
-        match text.is_empty() || text.parse::<u32>().is_ok() {
-            true => Ok(()),
-            false => Err(format!("`{text}`: give the read-ahead in KiB, such as 128")),
+        if text.is_empty() || text.parse::<u32>().is_ok() {
+            return Ok(());
         }
+        Err(format!("`{text}`: give the read-ahead in KiB, such as 128"))
     }
 
     fn check(check: &LevelCheck) -> Result<(), RunError> {
-        match check.variant.level(ID).is_empty() || check.kernel.path("sys/block").exists() {
-            true => Ok(()),
-            false => Err(lacking(check, ID, "this machine has no /sys/block")),
+        if check.variant.level(ID).is_empty() || check.kernel.path("sys/block").exists() {
+            return Ok(());
         }
+        Err(lacking(check, ID, "this machine has no /sys/block"))
     }
 
     fn set_up(stage: &mut CellSetup) -> Result<(), Error> {
         for device in stage.devices {
             let path = device.queue_path("read_ahead_kb");
             let former = std::fs::read_to_string(&path).unwrap_or_default();
-            // `set` writes the undo step to the journal before it changes the attribute.
+            // `set_attribute` writes the undo step to the journal before it changes the attribute.
             stage.done.keep(kernel::set_attribute(
                 stage.journal,
                 &path,

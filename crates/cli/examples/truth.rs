@@ -1,11 +1,11 @@
-//! Whether guests tell the truth: ten tasks on three filesystems, on the machine itself and in every kind of guest.
-//! Prints, as Markdown, the ratio of each pair of filesystems with its 95% interval, and whether guests keep the order
-//! that the machine itself shows.
+//! Measures how well guests reproduce differences: ten tasks on three filesystems, on the machine itself and in every kind of
+//! guest. Prints, as Markdown, the ratio of each pair of filesystems with its 95% interval, and whether guests show the same
+//! order as the machine.
 //!
 //! `cargo build --release -p fsarena && cargo run --release -p fsarena --example truth -- DIR [ROUNDS] [SCALE]`
 //!
-//! It needs root for the machine's own part. Runs that are complete in DIR are taken as they are; put it in memory
-//! (`/dev/shm`), so that no disk is measured.
+//! The runs on the machine itself need root. The example reuses complete runs in DIR. DIR should be in memory (`/dev/shm`), so
+//! that no disk affects the figures.
 
 use fsarena_core::observations::{Grid, dropped};
 use fsarena_core::{record::RunRecord, sample::Direction};
@@ -19,9 +19,9 @@ use std::{error::Error, process::Command};
 const PLACES: [(&str, &str, &str); 3] =
     [("machine", "ram", "synced"), ("TCG", "qemu", "synced"), ("exact", "exact", "instructions")];
 const FILESYSTEMS: [&str; 3] = ["ext4", "xfs", "btrfs"];
-/// By their published numbers: files, directories, a tree, large files.
+/// The tasks by their published numbers: files, directories, a tree, large files.
 const TASKS: &str = "1,3,4,6,7,9,11,12,19,20";
-/// What a difference has to be for guests to be asked of it without a doubt.
+/// The ratio from which a difference counts as large.
 const LARGE: f64 = 1.5;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     print(&sides)
 }
 
-/// The run in a directory; made where none is there that is complete.
+/// Returns the newest run in a directory if it is complete; else makes a new run.
 fn run(runs: &Path, on: &str, rounds: &str, scale: &str) -> Result<RunRecord, Box<dyn Error>> {
     if let Ok(found) = RunDir::find(runs, "latest")
         && let record = fsarena_store::read(&found)?
@@ -69,7 +69,7 @@ fn run(runs: &Path, on: &str, rounds: &str, scale: &str) -> Result<RunRecord, Bo
     Ok(fsarena_store::read(&RunDir::find(runs, "latest")?)?)
 }
 
-/// The program beside this example's directory.
+/// The path of the program `fsarena`, which is in the parent directory of this example.
 fn fsarena() -> Result<PathBuf, Box<dyn Error>> {
     let own = std::env::current_exe()?;
     let program = own.ancestors().nth(2).ok_or("no target directory")?.join("fsarena");
@@ -80,7 +80,7 @@ fn fsarena() -> Result<PathBuf, Box<dyn Error>> {
     }
 }
 
-/// One run by one metric.
+/// A run on the machine or in one kind of guest, with the values of its metric.
 struct Side {
     record: RunRecord,
     grid: Grid,
@@ -93,7 +93,7 @@ impl Side {
         Some(Side { lower: grid.metric.direction == Direction::Lower, grid, record })
     }
 
-    /// What the second filesystem takes over the first, in a task.
+    /// The ratio of the cost of the second filesystem to that of the first, in a task.
     fn ratio(&self, task: &str, first: &str, second: &str) -> Option<Ratio> {
         let task = self.record.tasks.iter().position(|info| info.id.to_string() == task)?;
         let variant = |name: &str| self.record.variants.iter().position(|variant| variant.name == name);
@@ -103,16 +103,19 @@ impl Side {
     }
 }
 
-/// Whether a guest shows what the machine shows.
+/// Whether a guest shows the same order of two filesystems as the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
+    /// A significant difference in the same direction.
     Kept,
+    /// A significant difference in the other direction.
     Turned,
+    /// No significant difference.
     Open,
 }
 
 impl Order {
-    /// None where the machine itself tells nothing apart.
+    /// Compares the ratios of two filesystems. None if the difference on the machine is not significant.
     fn of(machine: &Ratio, guest: &Ratio) -> Option<Order> {
         let same = (machine.value > 1.0) == (guest.value > 1.0);
         machine.separated().then_some(match (guest.separated(), same) {
@@ -164,7 +167,7 @@ fn cell(ratio: Option<Ratio>, order: Option<Order>) -> String {
     format!("{:.2} [{:.2}–{:.2}]{word}", ratio.value, ratio.low, ratio.high)
 }
 
-/// How many of the pairs that the machine tells apart each guest keeps.
+/// For each guest: how many of the pairs with a significant difference on the machine it keeps, turns, and leaves open.
 fn summary(orders: &[Vec<(Order, bool)>]) -> Vec<String> {
     let counted = |at: usize, only_large: bool| {
         let of = |wanted: Order| {

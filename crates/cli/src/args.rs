@@ -94,7 +94,7 @@ on). Only SIGKILL leaves something behind, which `fsarena recover` undoes. These
 with a major version.";
 
 impl Cli {
-    /// Whether the command works without the config file, so that a fault in it stops nothing urgent.
+    /// Whether the command works without the config file, so that a mistake in the file does not prevent a recovery.
     pub fn needs_no_config(&self) -> bool {
         matches!(self.command, Command::Recover(_))
     }
@@ -153,12 +153,12 @@ mod tests {
         assert_eq!(kinds["metric"].0, "METRIC");
     }
 
-    /// The list in the text of what comes where every variant fails is that of the program, in its order.
+    /// If every variant fails, the exit code follows the order that the help text lists.
     #[test]
-    fn the_exit_code_where_every_variant_fails_is_as_the_text_has_it() {
+    fn the_exit_code_if_every_variant_fails_follows_the_order_in_the_help() {
         let (_, list) = EXIT_CODES.split_once("If every variant fails").unwrap();
         let list = list.lines().skip(1).take_while(|line| !line.is_empty());
-        let told: Vec<u8> = list.map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
+        let listed: Vec<u8> = list.map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
         let causes = [
             Cause::Work,
             Cause::Violation,
@@ -175,10 +175,12 @@ mod tests {
             let all = RunError::EveryVariant(causes.iter().enumerate().map(left).collect());
             Failure::from(all).exit_code().code()
         };
-        let place = |cause: Cause| told.iter().position(|told| *told == code(&[cause])).unwrap();
-        for (one, other) in causes.iter().flat_map(|one| causes.iter().map(move |other| (*one, *other))) {
-            assert_eq!(code(&[one, other]), told[place(one).min(place(other))], "{one:?} {other:?}");
+        let place = |cause: Cause| listed.iter().position(|listed| *listed == code(&[cause])).unwrap();
+        for one in causes {
+            for other in causes {
+                assert_eq!(code(&[one, other]), listed[place(one).min(place(other))], "{one:?} {other:?}");
+            }
         }
-        assert_eq!(told.len(), 6);
+        assert_eq!(listed.len(), 6);
     }
 }

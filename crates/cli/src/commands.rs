@@ -1,4 +1,4 @@
-//! One file a command.
+//! The commands of the program, each in a separate module.
 
 pub mod ab;
 pub mod advise;

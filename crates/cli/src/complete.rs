@@ -1,4 +1,4 @@
-//! Shell completion: every argument that takes names offers them, from the registries that `fsarena list` reads.
+//! Shell completion: completes the names that arguments accept, from the registries that `fsarena list` reads.
 
 use crate::{flags::Runs, output};
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -17,12 +17,12 @@ use std::{ffi::OsStr, path::PathBuf};
 
 /// A value and a line of help.
 type Value = (String, String);
-/// The values that continue a text.
+/// A function that returns the values of an argument, given the text that the user has typed.
 type Values = fn(&str) -> Vec<Value>;
 
-/// The command line. Its arguments look their values up whenever a shell asks.
+/// Adds completers to all arguments of the command line. They look values up each time a shell requests completions.
 pub fn command(cli: Command) -> Command {
-    each(cli, |arg| match values(&arg) {
+    change_arguments(cli, |arg| match values(&arg) {
         Some(values) => {
             let paths = takes_paths(&arg);
             arg.add(ArgValueCompleter::new(move |current: &OsStr| candidates(values, paths, current)))
@@ -31,11 +31,11 @@ pub fn command(cli: Command) -> Command {
     })
 }
 
-/// The command line with the values of today, for a shell that does not ask.
+/// Adds the present values to all arguments as a fixed list, for a shell that does not request completions from fsarena.
 pub fn fixed(cli: Command) -> Command {
-    each(cli, |arg| match values(&arg).map(|values| values("")) {
+    change_arguments(cli, |arg| match values(&arg).map(|values| values("")) {
         Some(values) if !values.is_empty() => {
-            // clap takes names that live as long as the process; this is done once in it.
+            // clap requires names with a static lifetime. The leak is small: this runs once per process.
             let values =
                 values.into_iter().map(|(value, help)| PossibleValue::new(&*value.leak()).help(help));
             arg.value_parser(PossibleValuesParser::new(values))
@@ -44,10 +44,12 @@ pub fn fixed(cli: Command) -> Command {
     })
 }
 
-fn each(command: Command, change: fn(Arg) -> Arg) -> Command {
-    command.mut_args(change).mut_subcommands(|command| each(command, change))
+/// Applies `change` to every argument of a command and its subcommands.
+fn change_arguments(command: Command, change: fn(Arg) -> Arg) -> Command {
+    command.mut_args(change).mut_subcommands(|command| change_arguments(command, change))
 }
 
+/// The completions of the text `current`: the values that begin with it, and paths if `paths` is set.
 fn candidates(values: Values, paths: bool, current: &OsStr) -> Vec<CompletionCandidate> {
     let text = current.to_string_lossy();
     let fits = values(&text).into_iter().filter(|(value, _)| value.starts_with(&*text));
@@ -62,12 +64,13 @@ fn candidates(values: Values, paths: bool, current: &OsStr) -> Vec<CompletionCan
     found
 }
 
-/// What an argument accepts, by the name of its value in the help; none where that is a number, a free text or a path.
+/// The function that completes an argument, chosen by the name of its value in the help. None if the value is a number,
+/// free text or only a path.
 fn values(arg: &Arg) -> Option<Values> {
     let open = arg.get_possible_values().is_empty();
     Some(match (arg.get_id().as_str(), value_name(arg)) {
         ("a" | "b", _) => levels_of_variant,
-        // Elsewhere the name is that of a variant of a run.
+        // In other commands `--variant` takes the name of a variant of a run.
         ("variant", _) if arg.get_help_heading() == Some("Variants") => levels_of_variant,
         ("engine", _) if open => |_| choices("engine"),
         ("cache", _) if open => |_| choices("cache"),
@@ -87,8 +90,8 @@ fn values(arg: &Arg) -> Option<Values> {
             unique(METRICS.iter().map(|metric| (metric.spec.id, metric.spec.help)).chain(readings))
         },
         (_, "TASK") => |_| tasks(),
-        (_, "TASK=WEIGHT") => |_| followed(tasks(), "="),
-        (_, "VARIANT") => |_| plain(run().map_or(vec![], |run| run.variants)),
+        (_, "TASK=WEIGHT") => |_| with_suffix(tasks(), "="),
+        (_, "VARIANT") => |_| without_help(run().map_or(vec![], |run| run.variants)),
         (_, "STAGE") => |_| {
             let stages =
                 STUDIES.iter().filter_map(|study| study.written().ok()).flat_map(|plan| plan.file.stages);
@@ -102,10 +105,10 @@ fn values(arg: &Arg) -> Option<Values> {
         (_, "KERNEL") => |_| unique([("debian:", "newest Debian kernel of a version")]),
         (_, "DEVICE" | "DIR|DEVICE") => |_| {
             let entries = std::fs::read_dir("/dev/disk/by-id").into_iter().flatten().flatten();
-            plain(entries.map(|entry| entry.path().display().to_string()))
+            without_help(entries.map(|entry| entry.path().display().to_string()))
         },
         ("format", "FORMAT") => |_| exporters(),
-        (_, "FORMAT=PATH") => |_| followed(exporters(), "="),
+        (_, "FORMAT=PATH") => |_| with_suffix(exporters(), "="),
         _ => return None,
     })
 }
@@ -116,18 +119,18 @@ fn takes_paths(arg: &Arg) -> bool {
     name.contains('|') || ["RUN", "A", "B", "C", "WHERE", "KERNEL", "DEVICE"].contains(&name)
 }
 
-/// `METRIC,…`; an argument without one is called by its own name.
+/// The name of an argument's value in the help: `METRIC,…`. For arguments without such a name, a name by their id.
 fn value_name(arg: &Arg) -> &str {
-    let own = match arg.get_id().as_str() {
+    let by_id = match arg.get_id().as_str() {
         "run" | "shards" => "RUN",
         "study" => "STUDY",
         "what" => "WHAT",
         _ => "",
     };
-    arg.get_value_names().and_then(|names| names.first()).map_or(own, |name| name.as_str())
+    arg.get_value_names().and_then(|names| names.first()).map_or(by_id, |name| name.as_str())
 }
 
-/// What `--on` accepts.
+/// The values of `--on`, with their help.
 const PLACES: [(&str, &str); 7] = [
     ("loop", "image on disk"),
     ("loop:", "image in a directory"),
@@ -138,7 +141,7 @@ const PLACES: [(&str, &str); 7] = [
     ("exact", "guest that counts instructions instead of time"),
 ];
 
-/// Each name once, in order.
+/// Names with their help, each name once, in order.
 fn unique<N: Into<String>, H: Into<String>>(values: impl IntoIterator<Item = (N, H)>) -> Vec<Value> {
     let mut all: Vec<Value> = vec![];
     for (name, help) in values {
@@ -150,23 +153,23 @@ fn unique<N: Into<String>, H: Into<String>>(values: impl IntoIterator<Item = (N,
     all
 }
 
-/// The names with something that follows each.
-fn followed(values: Vec<Value>, by: &str) -> Vec<Value> {
-    values.into_iter().map(|(name, help)| (name + by, help)).collect()
+/// Appends a suffix to each name.
+fn with_suffix(values: Vec<Value>, suffix: &str) -> Vec<Value> {
+    values.into_iter().map(|(name, help)| (name + suffix, help)).collect()
 }
 
-/// `NAME=` for each of these names, and after that the values of the name. A comma separates several.
+/// Completes `NAME=VALUE,VALUE`: before the `=` the names, after it the values of the name.
 fn pairs(current: &str, names: Vec<(Value, Vec<String>)>) -> Vec<Value> {
-    let Some((name, given)) = current.split_once('=') else {
-        return followed(names.into_iter().map(|(name, _)| name).collect(), "=");
+    let Some((name, typed)) = current.split_once('=') else {
+        return with_suffix(names.into_iter().map(|(name, _)| name).collect(), "=");
     };
-    let before = &given[..given.rfind(',').map_or(0, |comma| comma + 1)];
+    let before = &typed[..typed.rfind(',').map_or(0, |comma| comma + 1)];
     let values = names.into_iter().filter(|((known, _), _)| known == name).flat_map(|(_, values)| values);
     values.map(|value| (format!("{name}={before}{value}"), String::new())).collect()
 }
 
-/// Names without help.
-fn plain(names: impl IntoIterator<Item = String>) -> Vec<Value> {
+/// Names without help, each once.
+fn without_help(names: impl IntoIterator<Item = String>) -> Vec<Value> {
     unique(names.into_iter().map(|name| (name, "")))
 }
 
@@ -219,7 +222,7 @@ fn levels(current: &str) -> Vec<Value> {
     pairs(current, axes::factors().into_iter().map(pair).collect())
 }
 
-/// The same for a side of `ab`, in which a comma separates factors.
+/// Completes a variant, in which a comma separates factors: `fs=ext4,mount=`.
 fn levels_of_variant(current: &str) -> Vec<Value> {
     let (before, last) = current.split_at(current.rfind(',').map_or(0, |comma| comma + 1));
     levels(last).into_iter().map(|(level, help)| (format!("{before}{level}"), help)).collect()
@@ -229,16 +232,16 @@ fn exporters() -> Vec<Value> {
     unique(EXPORTERS.iter().map(|exporter| (exporter.id, exporter.help)))
 }
 
-/// The words of the line that a shell completes, which stand after `--`; none where no shell does.
+/// The words of the line that a shell completes, which it passes after `--`; none outside of completion.
 fn words() -> impl Iterator<Item = String> {
     let words = std::env::args_os().skip(1).skip_while(|arg| arg != "--").skip(1);
     words.map(|word| word.to_string_lossy().into_owned())
 }
 
-/// The runs directory, where a shell completes.
+/// The runs directory of the line that a shell completes; None outside of completion.
 fn runs_dir() -> Option<PathBuf> {
     words().next()?;
-    Some(output::flag_value("--runs", words()).map_or_else(Runs::usual, PathBuf::from))
+    Some(output::flag_value("--runs", words()).map_or_else(Runs::default_dir, PathBuf::from))
 }
 
 fn runs() -> Vec<Value> {
@@ -246,18 +249,18 @@ fn runs() -> Vec<Value> {
     unique([("latest".into(), "the newest run")].into_iter().chain(stored.iter().map(|run| (run.id(), ""))))
 }
 
-/// The first run that the line names, else the newest.
+/// The first run that the line names, else the newest run.
 fn run() -> Option<RunSummary> {
     let dir = runs_dir()?;
     let run = words().chain(["latest".into()]).find_map(|word| RunDir::find(&dir, &word).ok())?;
     fsarena_store::summary(&run).ok()
 }
 
-/// The tasks of the study that the line names, else of its run, else of the default study.
+/// The tasks of the study that the line names, else of the run that it names, else of the default study.
 fn tasks() -> Vec<Value> {
     let named = words().find_map(|word| study::find(&word));
     if let Some(run) = run().filter(|_| named.is_none()) {
-        return plain(run.tasks);
+        return without_help(run.tasks);
     }
     let of_study = |study: &study::Study| -> Option<Plan> {
         registry::resolve(&study.written().ok()?, &Overrides::default()).ok()
@@ -272,7 +275,8 @@ mod tests {
     use crate::args::Cli;
     use clap::CommandFactory;
 
-    /// Whoever adds an argument gives it one of the names that are completed, or adds to these.
+    /// The names of values that are not completed. A new argument needs a value name that `values` completes, or one of
+    /// these.
     const FREE: [&str; 33] = [
         "N",
         "N,…",
@@ -310,7 +314,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_value_is_completed_or_free() {
+    fn every_value_is_completed_or_listed_as_free() {
         let mut all = vec![Cli::command()];
         while let Some(command) = all.pop() {
             for arg in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {

@@ -1,13 +1,13 @@
-//! Pages of the book: their fenced blocks, and the commands in them. Two test programs read them by this file.
+//! Reads the pages of the book for tests: their text and their fenced blocks. Two test programs include this file.
 
 use std::path::{Path, PathBuf};
 
 /// A fenced block of a page.
 pub struct Block {
     pub page: PathBuf,
-    /// The first word behind the fence.
+    /// The first word after the fence.
     pub language: String,
-    /// The second word behind the fence: the name of the file that the block shows; empty where it shows none.
+    /// The second word after the fence: the name of the file that the block shows; empty if there is none.
     pub file: String,
     pub text: String,
 }
@@ -40,7 +40,7 @@ pub fn text(page: &Path) -> String {
     std::fs::read_to_string(page).unwrap_or_else(|error| panic!("{}: {error}", page.display()))
 }
 
-/// The fenced blocks of a page, and the rest of it without them.
+/// The fenced blocks of a page, and the text outside them.
 pub fn split(page: &Path) -> (Vec<Block>, String) {
     let (mut blocks, mut prose, mut open) = (vec![], String::new(), None::<Block>);
     for line in text(page).lines() {

@@ -1,4 +1,4 @@
-//! Tests that the book and the README are true: command lines parse, plans resolve, links lead somewhere.
+//! Tests of the book and the README: their command lines parse, their plans resolve, and their links have targets.
 
 use crate::args::{Cli, EXIT_CODES};
 use crate::doc_pages::{Block, pages, root, split, text};
@@ -15,7 +15,8 @@ fn blocks() -> Vec<Block> {
     pages().iter().flat_map(|page| split(page).0).collect()
 }
 
-/// The words of a command line of fsarena: without its prompt, its comment, and what a shell does around it.
+/// The words of a command line of fsarena, without its prompt, its comment, and redirections of the shell. None if the line
+/// is not a command of fsarena.
 fn command(line: &str) -> Option<Vec<String>> {
     let line = line.strip_prefix("$ ").unwrap_or(line);
     let line = line.starts_with("fsarena ").then_some(line)?;
@@ -24,13 +25,13 @@ fn command(line: &str) -> Option<Vec<String>> {
 }
 
 #[test]
-fn every_command_line_is_one_that_fsarena_takes() {
+fn every_command_line_in_the_book_parses() {
     let (mut seen, mut wrong) = (0, vec![]);
     for block in blocks() {
         for words in block.text.replace("\\\n", "").lines().filter_map(command) {
             seen += 1;
             let (page, line) = (block.page.display(), words.join(" "));
-            // Printing help is an error to clap, but none that goes to standard error.
+            // clap returns help as an error too, but does not print it to standard error.
             if let Err(error) = Cli::try_parse_from(&words)
                 && error.use_stderr()
             {
@@ -50,14 +51,14 @@ fn every_command_line_is_one_that_fsarena_takes() {
 }
 
 #[test]
-fn the_exit_codes_are_those_of_the_help() {
+fn the_page_of_exit_codes_equals_the_help() {
     let page = root().join("docs/reference/exit-codes.md");
     let texts: Vec<String> = split(&page).0.into_iter().map(|block| block.text).collect();
     assert_eq!(texts, [format!("{EXIT_CODES}\n")]);
 }
 
 #[test]
-fn every_plan_resolves() {
+fn every_plan_in_the_book_resolves() {
     let mut seen = 0;
     for block in
         blocks().iter().filter(|block| block.language == "toml" && block.text.contains("[[workload]]"))
@@ -93,10 +94,10 @@ const FOREIGN: &[&str] = &[
     "--reflink",
 ];
 
-/// The command by which fsarena starts itself, which people never type.
+/// The command with which fsarena starts itself as an agent. Users never type it.
 const INTERNAL: &str = "agent";
 
-/// The long flags of a command, those of every command included.
+/// The long flags of a command, including the global flags.
 fn flags(command: &clap::Command) -> BTreeSet<String> {
     let names = command.get_arguments().filter_map(|arg| arg.get_long_and_visible_aliases());
     names.flatten().map(|name| format!("--{name}")).collect()
@@ -108,8 +109,8 @@ fn code(prose: &str) -> Vec<String> {
     spans.captures_iter(prose).map(|span| span[1].to_string()).collect()
 }
 
-/// What a piece of code names that the program lacks: a command, or a flag of it. None of a piece that is no command line
-/// and no flag of fsarena.
+/// The commands and flags in a piece of code that the program does not have. Empty if the piece is neither a command line
+/// nor a flag of fsarena.
 fn missing(cli: &clap::Command, span: &str) -> Vec<String> {
     let words: Vec<&str> = span.split_whitespace().collect();
     let command = words.get(1).filter(|word| words[0] == "fsarena" && word.starts_with(char::is_lowercase));
@@ -124,7 +125,7 @@ fn missing(cli: &clap::Command, span: &str) -> Vec<String> {
         }
         None => return vec![],
     };
-    // Behind a lone `--` stands the command of a reader.
+    // The words after `--` are the command of a user.
     let given = words.into_iter().take_while(|word| *word != "--").filter(|word| word.starts_with("--"));
     let names = given.map(|word| word.split(['=', '[', ',']).next().unwrap());
     let lacks = |name: &&str| !known.contains(*name) && !FOREIGN.contains(name);
@@ -136,7 +137,7 @@ fn every_flag_in_the_prose_exists() {
     let mut cli = Cli::command();
     cli.build();
     let mut wrong = vec![];
-    // Decision records keep the names of their time.
+    // Decision records keep the names that were valid when they were written.
     for page in pages().into_iter().filter(|page| !page.starts_with(root().join("docs/adr"))) {
         for span in code(&split(&page).1) {
             let missing = missing(&cli, &span).into_iter();
@@ -152,7 +153,7 @@ fn settings() -> BTreeSet<&'static str> {
     WORKLOADS.iter().flat_map(|workload| workload.def().settings).map(|setting| setting.id).collect()
 }
 
-/// What stands in the first column of the tables whose head begins with this word.
+/// The code in the first column of all tables whose header row begins with the word `head`.
 fn first_column(prose: &str, head: &str) -> Vec<String> {
     let (mut cells, mut inside, mut above) = (vec![], false, String::new());
     for line in prose.lines() {
@@ -168,7 +169,7 @@ fn first_column(prose: &str, head: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_metric_that_the_book_asks_for_exists() {
+fn every_metric_in_the_command_lines_of_the_book_exists() {
     let given = Regex::new("--metric ([a-z0-9_,]+)").unwrap();
     for page in pages() {
         for found in given.captures_iter(&text(&page)) {
@@ -266,7 +267,7 @@ fn anchors(page: &Path) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_link_leads_somewhere() {
+fn every_link_has_a_target() {
     let mut broken = vec![];
     for page in pages() {
         let local = |link: &String| !link.contains("://") && !link.starts_with("mailto:");
@@ -291,7 +292,7 @@ fn the_summary_lists_every_page() {
     let of_book = |page: &PathBuf| !outside.contains(page) && !page.starts_with(docs.join("adr"));
     let pages: BTreeSet<PathBuf> = pages().into_iter().filter(of_book).collect();
     assert_eq!(pages, listed);
-    // In the book such a link leads nowhere.
+    // A page of the book must not link to a page outside the book, because the built book does not have it.
     for page in &listed {
         let out = |link: &String| {
             let target = page.parent().unwrap().join(link.split('#').next().unwrap());
@@ -302,9 +303,9 @@ fn the_summary_lists_every_page() {
     }
 }
 
-/// People decide on the first screen whether to read on.
+/// Readers decide on the first screen whether to continue.
 #[test]
-fn the_readme_is_short_and_says_how_to_begin() {
+fn the_readme_is_short_and_shows_how_to_start() {
     let readme = text(&root().join("README.md"));
     assert!(readme.lines().count() <= 120, "{} lines", readme.lines().count());
     for begin in ["$ make && sudo make install", "`make run`", "`make test`", "$ fsarena run "] {

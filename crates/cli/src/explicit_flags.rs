@@ -1,32 +1,32 @@
-//! Which flags stand on the command line.
+//! Finds the flags that the user wrote on the command line, without those that have a value by default.
 
 use crate::failure::{Failure, usage};
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches, parser::ValueSource};
 
-/// Tells which arguments the user gave. Defaults, of the config file too, are not given.
+/// The arguments on the command line. Values from defaults, the environment or the config file do not count.
 #[derive(Debug)]
 pub struct ExplicitFlags(ArgMatches);
 
 impl ExplicitFlags {
-    /// The first of these flags that is given, as it is written: `--max-rounds`.
+    /// The first of these flags that is on the command line, in the form `--max-rounds`; None if none is.
     ///
     /// # Panics
-    /// In debug builds, where the command has no argument of that name.
+    /// In debug builds, if the command has no argument of that name.
     pub fn first_of(&self, names: &[&str]) -> Option<String> {
         let given = names.iter().find(|name| self.0.value_source(name) == Some(ValueSource::CommandLine));
         given.map(|name| format!("--{}", name.replace('_', "-")))
     }
 
-    /// The places of the values of a flag or argument among all on the command line, in order; none where it is not given.
+    /// The positions of the values of a flag or argument on the command line, in order; empty if it is not there.
     ///
     /// # Panics
-    /// In debug builds, where the command has no argument of that name.
+    /// In debug builds, if the command has no argument of that name.
     pub fn places(&self, name: &str) -> Vec<usize> {
         let given = self.0.value_source(name) == Some(ValueSource::CommandLine);
         self.0.indices_of(name).filter(|_| given).into_iter().flatten().collect()
     }
 
-    /// Refuses these flags, with the reason.
+    /// Refuses the first of these flags that is on the command line, with the reason.
     pub fn refuse(&self, names: &[&str], why: &str) -> Result<(), Failure> {
         self.first_of(names).map_or(Ok(()), |flag| usage(format!("{flag}: {why}")))
     }

@@ -1,4 +1,4 @@
-//! How a command fails: one message for people, one documented exit code.
+//! The failure of a command: its message and its documented exit code.
 
 use fsarena_core::exit::{ExitCode, Exits, is_shortage};
 use fsarena_core::safe;
@@ -43,15 +43,16 @@ impl Failure {
             ErrorKind::NotFound => {
                 Failure::new(ExitCode::Usage, format!("No such file or directory: {}", path.display()))
             }
-            _ => Failure::new(of_io(&error, ExitCode::Usage), format!("{}: {error}", path.display())),
+            _ => Failure::new(io_exit_code(&error, ExitCode::Usage), format!("{}: {error}", path.display())),
         }
     }
 }
 
-/// The exit code of an I/O error: a full disk is something that the machine lacks, a wrong path is wrong usage.
-fn of_io(error: &std::io::Error, otherwise: ExitCode) -> ExitCode {
+/// The exit code of an I/O error: a full disk is something that the machine lacks, a wrong path is wrong usage. Other
+/// errors have the code `otherwise`.
+fn io_exit_code(error: &std::io::Error, otherwise: ExitCode) -> ExitCode {
     match error.kind() {
-        // A file that is too large to be what it should be is named wrongly, and nothing is short.
+        // A file that is too large for its format is the wrong file, not a lack of memory.
         _ if fsarena_sys::input::is_refusal(error) => ExitCode::Usage,
         ErrorKind::ReadOnlyFilesystem => ExitCode::Missing,
         _ if is_shortage(error) => ExitCode::Missing,
@@ -66,54 +67,52 @@ fn of_io(error: &std::io::Error, otherwise: ExitCode) -> ExitCode {
 
 /// Prints an internal error, and how to report it.
 pub fn report_bug(message: &str) {
-    let to = match env!("CARGO_PKG_REPOSITORY") {
-        "" => "its maintainers",
-        repository => repository,
-    };
+    let repository = env!("CARGO_PKG_REPOSITORY");
+    let to = if repository.is_empty() { "its maintainers" } else { repository };
     let _ = writeln!(
         std::io::stderr(),
         "fsarena: {message}\nThis is a bug in fsarena. Please report it to {to}, with the output of `fsarena doctor`."
     );
 }
 
-/// Reports panics as internal errors: without a backtrace, unless `RUST_BACKTRACE` asks for one.
+/// Installs a panic hook that reports panics as internal errors. It prints a backtrace only if `RUST_BACKTRACE` is set.
 pub fn report_panics() {
-    let usual = std::panic::take_hook();
+    let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         if std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0") {
-            usual(panic);
+            default_hook(panic);
         }
-        if wants_threads(panic.payload()) {
+        if is_thread_limit(panic.payload()) {
             let _ = writeln!(std::io::stderr(), "fsarena: {}", limits::NO_THREADS);
             return;
         }
-        report_bug(&internal(panic.payload(), panic.location()));
+        report_bug(&describe_panic(panic.payload(), panic.location()));
     }));
 }
 
-/// How the program ends after a panic.
+/// The exit code of the program after a panic.
 pub fn exit_code_of_panic(payload: &dyn Any) -> ExitCode {
-    if wants_threads(payload) { ExitCode::Missing } else { ExitCode::Internal }
+    if is_thread_limit(payload) { ExitCode::Missing } else { ExitCode::Internal }
 }
 
-/// Whether the standard library panicked because the system gave it no thread: a limit, and no bug.
-fn wants_threads(payload: &dyn Any) -> bool {
-    text(payload).is_some_and(|text| text.contains(limits::NO_THREAD))
+/// Whether the standard library panicked because the system refused a thread: that is a limit, not a bug.
+fn is_thread_limit(payload: &dyn Any) -> bool {
+    panic_message(payload).is_some_and(|text| text.contains(limits::NO_THREAD))
 }
 
-/// What a panic says.
-fn text(payload: &dyn Any) -> Option<&str> {
+/// The message of a panic; None if its payload is not text.
+fn panic_message(payload: &dyn Any) -> Option<&str> {
     payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref::<&str>().copied())
 }
 
-/// What a panic says, and where.
-fn internal(payload: &dyn Any, place: Option<&Location>) -> String {
+/// The message of a panic as an internal error, with its place in the source.
+fn describe_panic(payload: &dyn Any, place: Option<&Location>) -> String {
     let place = place.map_or(String::new(), |place| format!(" ({place})"));
-    let what = text(payload).unwrap_or("a panic");
-    format!("internal error: {what}{place}")
+    let message = panic_message(payload).unwrap_or("a panic");
+    format!("internal error: {message}{place}")
 }
 
-/// A failure repeats what users, files and programs say, so what it repeats is made harmless here.
+/// Escapes control characters: a failure quotes text of users, files and programs.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&safe::message(&self.message))
@@ -127,11 +126,12 @@ impl Error for Failure {
 }
 
 impl Failure {
-    /// The failure of a library that ends a command with this exit code, unless an I/O error caused it that has another.
+    /// The failure of a library that ends a command with this exit code. If the code is that of a bug and an I/O error is
+    /// the cause, the exit code is that of the I/O error.
     fn of_library(error: impl Error + Send + Sync + 'static, code: ExitCode) -> Failure {
         let io = io_cause(&error);
         let code = match io {
-            Some(io) if code == ExitCode::Internal => of_io(io, code),
+            Some(io) if code == ExitCode::Internal => io_exit_code(io, code),
             _ => code,
         };
         let broken_pipe = io.is_some_and(is_broken_pipe);
@@ -146,7 +146,7 @@ impl From<RunError> for Failure {
     }
 }
 
-/// The errors of libraries that name their exit code.
+/// Implements `From` for the errors of libraries that have an exit code.
 macro_rules! failure_from {
     ($($error:ty),* $(,)?) => {$(
         impl From<$error> for Failure {
@@ -178,7 +178,7 @@ failure_from!(
 
 /// A failure to write results to standard output.
 pub fn printing(error: std::io::Error) -> Failure {
-    let (code, broken_pipe) = (of_io(&error, ExitCode::Internal), is_broken_pipe(&error));
+    let (code, broken_pipe) = (io_exit_code(&error, ExitCode::Internal), is_broken_pipe(&error));
     let message = format!("standard output: {error}");
     Failure { message, code, broken_pipe, error: Some(Box::new(error)) }
 }
@@ -197,12 +197,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_told_in_one_line_with_its_place() {
-        let said = |payload: &dyn Any| internal(payload, Some(Location::caller()));
+    fn a_panic_is_reported_in_one_line_with_its_place() {
+        let describe = |payload: &dyn Any| describe_panic(payload, Some(Location::caller()));
         let (text, place) = ("index out of bounds", format!(" ({}:", file!()));
-        for told in [said(&text), said(&text.to_string())] {
-            assert!(told.starts_with(&format!("internal error: {text}{place}")), "{told}");
+        for line in [describe(&text), describe(&text.to_string())] {
+            assert!(line.starts_with(&format!("internal error: {text}{place}")), "{line}");
         }
-        assert_eq!(internal(&7, None), "internal error: a panic");
+        assert_eq!(describe_panic(&7, None), "internal error: a panic");
     }
 }

@@ -1,4 +1,4 @@
-//! Flags that several commands take, and the values that flags of every command accept.
+//! Flags that several commands share, and parsers for the values of flags.
 
 use crate::failure::Failure;
 use bytesize::ByteSize;
@@ -37,10 +37,10 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// The runs directory where `--runs` names none.
-    pub fn usual() -> PathBuf {
-        let file = || Some(Config::load().ok()?.get("runs")?.value.into());
-        std::env::var_os("FSARENA_RUNS").or_else(file).map_or_else(|| "runs".into(), PathBuf::from)
+    /// The runs directory without `--runs`: that of the environment, of the config file, or `runs`.
+    pub fn default_dir() -> PathBuf {
+        let from_file = || Some(Config::load().ok()?.get("runs")?.value.into());
+        std::env::var_os("FSARENA_RUNS").or_else(from_file).map_or_else(|| "runs".into(), PathBuf::from)
     }
 }
 
@@ -61,7 +61,7 @@ pub struct View {
     pub full: bool,
 }
 
-/// A run is resumed and recovered from whatever directory, so its paths are absolute.
+/// Makes a path absolute. Plans store absolute paths, because a run can be resumed or recovered in another directory.
 pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(Failure::file(path))
 }
@@ -110,15 +110,16 @@ pub fn time(text: &str) -> Result<Duration, String> {
     limits::time(seconds)
 }
 
-/// Reads the name of a metric or reading. One that ends with a unit can be what a command printed: runs know those.
+/// Reads the name of a metric or reading. Accepts any name that ends with a unit, because it can be a metric that a command
+/// of the run printed.
 pub fn metric(text: &str) -> Result<String, String> {
-    match Unit::suffixes().any(|suffix| text.ends_with(&format!("_{suffix}"))) {
-        true => Ok(text.into()),
-        false => known_metric(text),
+    if Unit::suffixes().any(|suffix| text.ends_with(&format!("_{suffix}"))) {
+        return Ok(text.into());
     }
+    known_metric(text)
 }
 
-/// Reads the name of a metric or reading that fsarena takes itself.
+/// Reads the name of a metric or reading that fsarena itself measures.
 pub fn known_metric(text: &str) -> Result<String, String> {
     let readings = fsarena_run::registry::readings().map(|reading| reading.id);
     let known: Vec<&str> = METRICS.iter().map(|metric| metric.spec.id).chain(readings).collect();

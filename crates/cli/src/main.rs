@@ -1,4 +1,4 @@
-//! `fsarena`: arguments and wiring, nothing else.
+//! The program `fsarena`: prepares the process, parses the command line, runs the command and sets the exit code.
 
 mod args;
 mod commands;
@@ -29,16 +29,16 @@ fn main() -> std::process::ExitCode {
     keep_own_rights();
     fsarena_run::format_settings_by(flags::flag_text);
     fsarena_run::run_as_agent_if_requested();
-    look_in_sbin();
+    add_sbin_to_path();
     failure::report_panics();
-    // Where a shell completes a line, this answers it and ends the process.
+    // If a shell started fsarena to complete a command line, this prints the completions and ends the process.
     CompleteEnv::with_factory(|| complete::command(Cli::command())).complete();
     let config = Config::load().and_then(|config| config.checked(&Cli::command()));
     let settings = config.as_ref().ok();
     output::choose_color(std::env::args_os(), settings.and_then(|config| config.get("color")));
-    // Unwinding undoes what the command set up.
+    // A panic must not end the process before its unwinding has removed what the command set up.
     let result = std::panic::catch_unwind(|| {
-        let command = parsed(settings);
+        let command = parse_command_line(settings);
         match config.as_ref().err() {
             Some(error) if !command.needs_no_config() => Err(error.clone().into()),
             _ => command.run(),
@@ -59,53 +59,61 @@ fn main() -> std::process::ExitCode {
         Err(panic) => failure::exit_code_of_panic(&*panic),
     };
     if let Some(signal) = signal {
-        // fsarena has cleaned up: it ends by the signal, as its sender expects.
+        // After the clean-up fsarena ends by the signal, so that the parent process sees that.
         fsarena_sys::cancel::die_by(signal);
     }
     std::process::ExitCode::from(code.code())
 }
 
-/// The command line. An error repeats the argument at fault: a long one, or one with control characters, is printed
-/// shortened and made harmless.
-fn parsed(config: Option<&Config>) -> Cli {
+/// Parses the command line, with the settings of the config file as defaults. Prints help or a usage error and ends the
+/// process if clap requires that.
+///
+/// An error quotes the wrong argument. If that is long or has control characters, the message is shortened and escaped.
+fn parse_command_line(config: Option<&Config>) -> Cli {
     let mut command = config.map_or_else(Cli::command, |config| config.defaults(Cli::command()));
     let matches = command.try_get_matches_from_mut(std::env::args_os());
-    let parsed = matches.and_then(|matches| Cli::from_arg_matches(&matches));
-    parsed.map_err(|error| hinted(error).format(&mut command)).unwrap_or_else(|error| {
-        let text = error.render().to_string();
-        let message = safe::message(&text);
-        if !error.use_stderr() || message == text.trim_end() {
-            error.exit();
-        }
-        drop(writeln!(std::io::stderr(), "{message}"));
-        std::process::exit(error.exit_code());
-    })
+    let error = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => return cli,
+        Err(error) => with_program_hint(error).format(&mut command),
+    };
+    let text = error.render().to_string();
+    let message = safe::message(&text);
+    if !error.use_stderr() || message == text.trim_end() {
+        error.exit();
+    }
+    drop(writeln!(std::io::stderr(), "{message}"));
+    std::process::exit(error.exit_code());
 }
 
-/// The error of a command line, with the way to time a program where its arguments stand without `--`: `run git clone x`.
-fn hinted(mut error: clap::Error) -> clap::Error {
+/// Adds a hint to the error of a command line like `run git clone x`: to time a program, write it after `--`.
+fn with_program_hint(mut error: clap::Error) -> clap::Error {
     let words: Vec<String> = std::env::args().collect();
     let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg) else { return error };
     let is_wrong =
         |word: &String| word == wrong || (wrong.starts_with('-') && word.starts_with(wrong.as_str()));
-    let at = words.iter().position(is_wrong).filter(|at| *at > 2 && words[1] == "run");
-    let program = at.map(|at| at - 1).filter(|at| program::find(&words[*at]).is_some());
-    if let Some(at) = program.filter(|_| error.kind() == ErrorKind::UnknownArgument) {
-        let tip = format!("to time a program, write it after `--`: fsarena run -- {}", words[at..].join(" "));
+    let Some(at) = words.iter().position(is_wrong) else { return error };
+    if at > 2
+        && words[1] == "run"
+        && program::find(&words[at - 1]).is_some()
+        && error.kind() == ErrorKind::UnknownArgument
+    {
+        let command = words[at - 1..].join(" ");
+        let tip = format!("to time a program, write it after `--`: fsarena run -- {command}");
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
 }
 
-/// Whatever the umask, this user can read and write what fsarena makes.
+/// Removes the owner's bits from the umask, so that this user can read and write the files that fsarena makes.
 fn keep_own_rights() {
     let umask = rustix::process::umask(Mode::RWXU | Mode::RWXG | Mode::RWXO);
     rustix::process::umask(umask - Mode::RWXU);
 }
 
-/// Adds the directories of mkfs, losetup and others to `PATH`, which lacks them for users and for root after `su`. An unset
-/// or empty `PATH` becomes what a login shell has: a shell would look in the current directory, which is no place for mkfs.
-fn look_in_sbin() {
+/// Adds the directories of mkfs, losetup and others to `PATH`, which lacks them for users and for root after `su`. Sets an
+/// unset or empty `PATH` to that of a login shell: an empty one would mean the current directory, and mkfs must not be
+/// started from there.
+fn add_sbin_to_path() {
     let path = std::env::var_os("PATH").filter(|path| !path.is_empty());
     let path = path.unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     let mut dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -120,10 +128,10 @@ fn look_in_sbin() {
     }
 }
 
-/// Reports that no user is found, to the only caller that is linked: `std::env::home_dir`, which clap_complete calls to
-/// complete `~/` and which asks for the user where HOME is unset.
+/// Replaces glibc's function in a static program, and always reports that the user is not found. glibc's function would
+/// load the libnss_*.so of this machine, which can crash a static program.
 ///
-/// In a static program glibc's own function loads the libnss_*.so of this machine, which can crash it.
+/// Its only caller is `std::env::home_dir` if HOME is unset; clap_complete calls that to complete `~/`.
 #[cfg(target_feature = "crt-static")]
 #[unsafe(no_mangle)]
 extern "C" fn getpwuid_r(
@@ -133,6 +141,6 @@ extern "C" fn getpwuid_r(
     _size: usize,
     _found: *mut *mut std::ffi::c_void,
 ) -> std::ffi::c_int {
-    // ENOENT: the caller then reads none of what it passed.
+    // ENOENT: the caller then does not read its buffers.
     2
 }

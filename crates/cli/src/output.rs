@@ -1,4 +1,5 @@
-//! Standard output: the rows, pages, JSON and text that commands print, and what the terminal behind it can show.
+//! Prints the results of commands to standard output: rows, pages, JSON and text. Also finds the width and colors of the
+//! terminal.
 
 use crate::failure::{Failure, Outcome, printing};
 use crate::flags::ListFormat;
@@ -39,49 +40,50 @@ pub fn text(text: impl AsRef<[u8]>) -> Outcome {
     Ok(ExitCode::Done)
 }
 
-/// A value that does not serialize.
+/// The failure of a value that cannot be serialized to JSON.
 pub fn not_json(error: serde_json::Error) -> Failure {
     printing(io::Error::other(error))
 }
 
-/// Returns what standard output can show.
+/// Returns the width of standard output and whether it shows colors.
 pub fn screen() -> Screen {
     Screen { width: width(), colour: has_color() }
 }
 
-/// Returns the columns to keep within: those that `COLUMNS` asks for, else the terminal's; none without either.
+/// Returns the width of the output in columns: the value of `COLUMNS`, else the width of the terminal; None without either.
 pub fn width() -> Option<u16> {
-    let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    let variable = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     let terminal = || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| size.ws_col);
-    asked.or_else(terminal).filter(|columns| *columns > 0)
+    variable.or_else(terminal).filter(|columns| *columns > 0)
 }
 
-/// Whether standard output gets colors: as `--color`, `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` say, else on a terminal.
+/// Whether standard output gets colors, by `--color`, `NO_COLOR`, `CLICOLOR_FORCE` and `TERM`; by default on a terminal.
 fn has_color() -> bool {
     AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
 }
 
-/// The environment variables that choose colors, before the config file does.
+/// The environment variables that choose colors. They override the config file.
 pub const COLOR_VARIABLES: [&str; 3] = ["NO_COLOR", "CLICOLOR_FORCE", "CLICOLOR"];
 
-/// Applies `--color`, else the config file, before clap parses, so that it holds for help and usage errors too.
+/// Applies `--color`, or the setting of the config file `file`. This happens before clap parses the command line, so that it
+/// holds for help and usage errors too.
 pub fn choose_color(args: impl Iterator<Item = OsString>, file: Option<Setting>) {
     let args = args.skip(1).map(|arg| arg.to_string_lossy().into_owned());
-    let chosen =
-        COLOR_VARIABLES.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
-    let file = file.filter(|_| !chosen).map(|setting| setting.value.to_string());
-    let asked = flag_value("--color", args).or(file);
-    if let Some(choice) = asked.and_then(|value| ColorChoice::from_str(&value, false).ok()) {
-        match choice {
-            ColorChoice::Auto => anstream::ColorChoice::Auto,
-            ColorChoice::Always => anstream::ColorChoice::Always,
-            ColorChoice::Never => anstream::ColorChoice::Never,
-        }
-        .write_global();
-    }
+    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let variables_choose = COLOR_VARIABLES.iter().any(is_set);
+    let file = file.filter(|_| !variables_choose).map(|setting| setting.value.to_string());
+    let Some(value) = flag_value("--color", args).or(file) else { return };
+    let choice = match ColorChoice::from_str(&value, false) {
+        Ok(ColorChoice::Auto) => anstream::ColorChoice::Auto,
+        Ok(ColorChoice::Always) => anstream::ColorChoice::Always,
+        Ok(ColorChoice::Never) => anstream::ColorChoice::Never,
+        // clap reports the error.
+        Err(_) => return,
+    };
+    choice.write_global();
 }
 
-/// The last value of a flag in these arguments, before clap parses them.
+/// The last value of a flag in these arguments, for use before clap parses them.
 pub fn flag_value(name: &str, args: impl Iterator<Item = String>) -> Option<String> {
     let (mut args, mut last) = (args.take_while(|arg| arg != "--"), None);
     while let Some(arg) = args.next() {

@@ -1,6 +1,6 @@
-//! Drawing on a terminal: the progress of runs on standard error, and rows as tables.
+//! Draws on a terminal: the progress of runs on standard error, and rows as tables.
 //!
-//! The views draw facts that a lower crate has gathered; none knows how a run is made.
+//! These modules only display data that other crates provide; they do not depend on how a run works.
 
 pub mod progress;
 pub mod rows;

@@ -1,5 +1,5 @@
-//! Applications: plans of the workload `command` that ship with fsarena, each also the example to start one's own from.
-//! A new one is a file under `apps/` and its entry here.
+//! Applications: plans of the workload `command` that ship with fsarena, and serve as examples for own plans. To add one, create
+//! a file under `apps/` and an entry here.
 
 use crate::study;
 use std::collections::BTreeSet;
@@ -21,13 +21,13 @@ pub const APPS: &[App] = &[
     App { name: "apps/rsync", plan: include_str!("../../../apps/rsync.toml") },
 ];
 
-/// The plan that ships under this name: what errors call it, and its text.
+/// Finds a plan that ships with fsarena. Returns its name for errors, and its text.
 pub fn plan(name: &str) -> Option<(String, &'static str)> {
     let app = APPS.iter().find(|app| app.name == name).map(|app| (app.name.to_string(), app.plan));
     app.or_else(|| study::find(name).map(|study| (format!("study {name}"), study.plan)))
 }
 
-/// Whether a plan ships with fsarena, by its text.
+/// Whether this is the text of a plan that ships with fsarena.
 pub fn ships(text: &str) -> bool {
     APPS.iter()
         .map(|app| app.plan)
@@ -35,15 +35,22 @@ pub fn ships(text: &str) -> bool {
         .any(|plan| plan == text)
 }
 
-/// The programs that the applications run, each with the name of its package.
+/// The programs that the applications run, as their plans list them under `needs`.
 pub fn programs() -> BTreeSet<String> {
-    let needs = |app: &App| {
-        let plan: toml::Table = toml::from_str(app.plan).ok()?;
-        let workload = plan.get("workload")?.as_array()?.first()?.clone();
-        Some(workload.get("needs")?.as_array()?.clone())
-    };
-    let all = APPS.iter().filter_map(needs).flatten();
-    all.filter_map(|program| Some(program.as_str()?.to_string())).collect()
+    let mut programs = BTreeSet::new();
+    for app in APPS {
+        for program in needs(app).unwrap_or_default() {
+            programs.extend(program.as_str().map(String::from));
+        }
+    }
+    programs
+}
+
+/// The list `needs` of an application's workload.
+fn needs(app: &App) -> Option<Vec<toml::Value>> {
+    let plan: toml::Table = toml::from_str(app.plan).ok()?;
+    let workload = plan.get("workload")?.as_array()?.first()?;
+    workload.get("needs")?.as_array().cloned()
 }
 
 /// The names of all plans that ship with fsarena.
@@ -57,7 +64,7 @@ mod tests {
     use crate::plan::file::PlanFile;
 
     #[test]
-    fn every_file_is_registered_and_bears_its_name() {
+    fn every_file_is_registered_under_its_name() {
         let files = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps");
         let files = std::fs::read_dir(files).unwrap().map(|file| file.unwrap().path());
         let mut files: Vec<_> =

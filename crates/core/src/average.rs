@@ -1,16 +1,16 @@
-//! Which average of the rounds a comparison is about, and the median.
+//! The averages of rounds that comparisons can use, and the median.
 
 use serde::{Deserialize, Serialize};
 use std::fmt::{Display, Formatter, Result};
 
-/// Which average of the rounds a comparison is about: claims, and the search for the best variant.
+/// The average of the rounds that a claim, or the search for the best variant, compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Average {
-    /// The typical round: the pseudo-median of the ratios within rounds, on which rare stalls have little influence.
+    /// The typical round: the pseudo-median of the ratios within rounds. Rare stalls have little influence on it.
     #[default]
     Typical,
-    /// The mean cost: the ratio of the sums over all rounds, in which every stall counts in full.
+    /// The mean cost: the ratio of the sums over all rounds. Every stall counts in full.
     Mean,
 }
 
@@ -18,7 +18,7 @@ impl Average {
     /// Both of them.
     pub const ALL: [Average; 2] = [Average::Typical, Average::Mean];
 
-    /// Its word in claims, plans and flags.
+    /// Its name in claims, plans and flags.
     pub fn name(self) -> &'static str {
         match self {
             Average::Typical => "typical",
@@ -31,7 +31,7 @@ impl Average {
         Average::ALL.into_iter().find(|average| average.name() == name)
     }
 
-    /// Whether it is the default, which plans do not mention.
+    /// Whether it is the default, which stored plans leave out.
     pub fn is_typical(&self) -> bool {
         *self == Average::Typical
     }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_by_hand() {
+    fn the_median_skips_nan_and_averages_the_middle_two() {
         assert_eq!(median(&[3.0, 1.0, f64::NAN, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(median(&[]), None);

@@ -1,11 +1,11 @@
-//! Variants, cells, and what identifies them.
+//! Variants, cells and tasks, and their ids.
 
 use crate::factor::{self, clients};
 use crate::setting::Settings;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
 
-/// One combination of target levels: what is being compared.
+/// One of the alternatives that a run compares: a combination of factor levels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Variant {
     /// The levels that vary, joined: `ext4`, `ext4/noatime`. Unique in a run.
@@ -15,7 +15,7 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// The level of a factor; its default where the variant does not say.
+    /// The level of a factor, or the factor's default if the variant does not set it.
     pub fn level(&self, factor: &str) -> &str {
         match self.levels.get(factor) {
             Some(level) => level,
@@ -23,21 +23,22 @@ impl Variant {
         }
     }
 
-    /// Whether it is the bare device, which says how fast any filesystem could be: a reference, never a candidate.
+    /// Whether it is the bare device without a filesystem. It shows how fast a filesystem could be at most; it is a reference,
+    /// not a candidate.
     pub fn is_bare_device(&self) -> bool {
         self.level(factor::DIR).is_empty() && self.level(factor::FS) == factor::RAW
     }
 
-    /// The number of clients that do a task: the task's own, else that of the variant.
+    /// The number of clients of a task: the task's own parameter if it has one, else the variant's level. None if neither is set.
     pub fn clients(&self, task: &TaskId) -> Option<u32> {
         task.clients().unwrap_or(self.level(factor::CLIENTS)).parse().ok()
     }
 }
 
-/// A workload with its settings, as a plan asks for it.
+/// A workload of a plan with its settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadPlan {
-    /// Which workload.
+    /// The name of the workload.
     #[serde(rename = "use")]
     pub name: String,
     /// Its complete settings.
@@ -46,8 +47,8 @@ pub struct WorkloadPlan {
 }
 
 impl WorkloadPlan {
-    /// The name of a directory for what belongs to it, which no other workload of a plan has: the same in all cells,
-    /// however many clients a variant has.
+    /// The name of the directory for this workload's files. It is unique within a plan, and the same in all cells, whatever
+    /// number of clients a variant has.
     pub fn directory(&self) -> String {
         let mut settings = self.settings.clone();
         clients::set(&mut settings, 1);
@@ -56,7 +57,7 @@ impl WorkloadPlan {
     }
 }
 
-/// What identifies a cell in any store of any machine: a hash of all that defines it.
+/// The id of a cell: a hash of everything that defines it, unique across runs and machines.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CellId(pub String);
@@ -67,7 +68,7 @@ impl fmt::Display for CellId {
     }
 }
 
-/// A variant × one setting of a workload, in one round.
+/// One variant running one workload in one round: the unit that an executor runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// The round it belongs to, from 0.
@@ -76,7 +77,7 @@ pub struct Cell {
     pub position: u32,
     /// The variant that runs.
     pub variant: Variant,
-    /// What it does.
+    /// The workload that it runs.
     pub workload: WorkloadPlan,
     /// The scale of its work.
     pub scale: crate::scale::Scale,
@@ -85,7 +86,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// The hash of all that defines this cell.
+    /// The id of this cell. It does not depend on the cell's position in the round.
     pub fn id(&self) -> CellId {
         let text = serde_json::to_vec(&(&self.variant, &self.workload, self.scale, self.round, self.seed))
             .expect("a cell is plain data");
@@ -93,12 +94,12 @@ impl Cell {
     }
 }
 
-/// One timed part of a workload, with the parameters that tell it from its siblings.
+/// The id of a task, one timed part of a workload: its name, and parameters that distinguish tasks of the same name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TaskId {
-    /// `untar`, `rndwr`.
+    /// The name: `untar`, `rndwr`.
     pub name: String,
-    /// `bs` → `4096`, `threads` → `1`; empty for most.
+    /// The parameters: `bs` → `4096`, `threads` → `1`. Empty for most tasks.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, String>,
 }
@@ -109,17 +110,17 @@ impl TaskId {
         TaskId { name: name.into(), params: BTreeMap::new() }
     }
 
-    /// The number of clients or threads in its parameters.
+    /// The number of clients or threads, if it is one of the parameters.
     pub fn clients(&self) -> Option<&str> {
         clients::SETTINGS.iter().find_map(|name| Some(self.params.get(*name)?.as_str()))
     }
 
-    /// Takes that number from its parameters: variants that differ in it share the task.
+    /// Removes the number of clients from the parameters, so that variants with different numbers share the task.
     pub fn forget_clients(&mut self) {
         self.params.retain(|name, _| !clients::SETTINGS.contains(&name.as_str()));
     }
 
-    /// Takes from its parameters what a factor of the variant sets: variants that differ in it share the task.
+    /// Removes the parameters that a factor of the variant sets, so that variants that differ in them share the task.
     pub fn forget_factors(&mut self, variant: &Variant) {
         if !variant.level(factor::CLIENTS).is_empty() {
             self.forget_clients();
@@ -140,17 +141,17 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// A task as reports name it.
+/// A task with its title, for reports.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskInfo {
-    /// What identifies it.
+    /// Its id.
     pub id: TaskId,
-    /// What people read: "Untar the kernel tree".
+    /// Its title in reports: "Untar the kernel tree".
     pub title: String,
-    /// The published number, where a study numbers its tasks: `009`.
+    /// Its number in the published study: `009`. None if the study does not number its tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<String>,
-    /// Whether the total and the geometric mean count it. Tasks of the lifecycle (mkfs, mount) do not.
+    /// Whether totals and geometric means include it. They exclude tasks of the lifecycle (mkfs, mount).
     pub in_totals: bool,
 }
 
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_those_of_the_task_or_else_of_the_variant() {
+    fn the_number_of_clients_comes_from_the_task_or_else_from_the_variant() {
         let level = (factor::CLIENTS.to_string(), "8".to_string());
         let [eight, plain] =
             [[level].into(), BTreeMap::new()].map(|levels| Variant { name: "ext4".into(), levels });
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn workloads_share_no_directory_and_variants_do() {
+    fn a_workload_has_its_own_directory_which_all_variants_share() {
         let one = workload("dbench", &[("clients", 4), ("files", 7)]).directory();
         assert_eq!(one, workload("dbench", &[("clients", 20), ("files", 7)]).directory());
         assert_ne!(one, workload("dbench", &[("clients", 4), ("files", 8)]).directory());

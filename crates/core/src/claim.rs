@@ -13,16 +13,16 @@
 //! elapsed: xfs < ext4 by mean                   # by mean cost, not in a typical round
 //! ```
 //!
-//! Before the colon stands the quantity: `task.metric`, or a metric alone, with the parameters that identify
-//! the task. After it stands a relation between variants.
+//! The text before the colon is the quantity: `task.metric`, or a metric alone, with the parameters that identify
+//! the task. The text after the colon is a relation between variants.
 //!
-//! `<` and `>` are about the **value**, not about what is better: `xfs < ext4` of a time says that xfs is
-//! faster, of a throughput that it is slower. Only `best` and `worst` ask the metric which way is better.
+//! `<` and `>` compare the **values**: `xfs < ext4` of a time means that xfs is faster, of a throughput that it is
+//! slower. Only `best` and `worst` depend on which direction of the metric is better.
 //!
-//! Another quantity on the right has the parameters of the left that it does not name itself, where it has such
-//! tasks: `seqwr.iops[bs=512,threads=8]: ext4 < rndwr.iops` compares at 512 bytes and 8 threads.
+//! A quantity on the right takes over the parameters of the left that it does not name itself, if such a task exists:
+//! `seqwr.iops[bs=512,threads=8]: ext4 < rndwr.iops` compares both at 512 bytes and 8 threads.
 //!
-//! A name holds any character but blanks and `<>!"#*[]`; others are written in quotes. On the right, an
+//! A name may have any character except blanks and `<>!"#*[]`; other names need quotes. On the right, an
 //! unquoted `task.metric` is another quantity of the variant on the left; in quotes it is a variant.
 
 mod parse;

@@ -1,4 +1,4 @@
-//! The conclusions of a study's author as claims, which fsarena checks on the published figures and on a run.
+//! The conclusions of a study's author, expressed as claims. fsarena checks these on the published figures and on a run.
 
 use crate::claim::{Claim, ClaimError};
 use crate::plan::file::{ConclusionFile, PublishedFile};
@@ -9,16 +9,16 @@ use std::{collections::BTreeMap, ops::Range};
 /// The conclusions of a study's author.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conclusions {
-    /// One by one.
+    /// The conclusions.
     pub list: Vec<Conclusion>,
-    /// How far the published figures can be trusted.
+    /// The precision of the published figures.
     pub trust: Trust,
-    /// Every filesystem that the author compared. Empty if the sets have figures of all.
+    /// Every filesystem that the author compared. Empty if the published sets have all of them.
     pub filesystems: Vec<String>,
     /// Roles of the published variants, such as `before` and `after`: the variants of a run take these roles in order.
-    /// Empty if runs here use the published variants themselves.
+    /// Empty if runs use the published variants themselves.
     pub roles: Vec<String>,
-    /// The author's machine as he states it, by set.
+    /// The machine that the author describes, by set.
     pub machine: BTreeMap<String, Machine>,
 }
 
@@ -28,19 +28,19 @@ pub type Machine = BTreeMap<String, String>;
 /// One conclusion.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conclusion {
-    /// In our words.
+    /// The conclusion in fsarena's words.
     pub says: String,
     /// A short paraphrase of the author's sentence, with its place in the article.
     pub source: String,
-    /// The part of the claims that is ours and not the author's.
+    /// The part of the claims that fsarena added, such as a threshold.
     pub ours: Option<String>,
-    /// The set of published figures that it is about. Variants of other sets are written `SET/VARIANT`.
+    /// The set of published figures that it is about. Its claims name variants of other sets as `SET/VARIANT`.
     pub set: String,
-    /// The stage that it is about, where the study has several.
+    /// The stage that it is about; None for any stage.
     pub stage: Option<String>,
-    /// The claims that it is made of.
+    /// The claims that express it.
     pub claims: Vec<Claim>,
-    /// How many of them have to hold.
+    /// How many of these have to hold.
     pub least: Least,
 }
 
@@ -49,58 +49,62 @@ pub struct Conclusion {
 pub enum Least {
     /// All of them.
     All,
-    /// So many.
+    /// At least this number of them.
     Count(usize),
-    /// This share of them.
+    /// At least this share of them, 0–1.
     Share(f64),
 }
 
-/// How far published figures can be trusted: each is one value without an interval.
+/// The precision of published figures, each of which is a single value without an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Trust {
-    /// Two figures tell nothing apart whose ratio is nearer to 1 than this, as a fraction.
+    /// The relative difference below which two figures count as equal, as a fraction.
     pub tolerance: f64,
     /// The step of the last printed digit.
     pub resolution: f64,
 }
 
 impl Trust {
-    /// Where ln(left/right) lies, as far as two printed figures tell: each was rounded, and repeated it would
-    /// have come out a little different.
+    /// The smallest and largest value of ln(left/right) that two printed figures allow. Both were rounded to the resolution,
+    /// and a repeated measurement would differ by the tolerance.
     pub fn ratio(&self, left: f64, right: f64) -> (f64, f64) {
         let (half, tolerance) = (self.resolution / 2.0, self.tolerance.ln_1p());
-        let least = ((left - half).max(0.0) / (right + half)).ln() - tolerance;
-        let most = ((left + half) / (right - half).max(0.0)).ln() + tolerance;
-        (least, most)
+        let smallest = ((left - half).max(0.0) / (right + half)).ln() - tolerance;
+        let largest = ((left + half) / (right - half).max(0.0)).ln() + tolerance;
+        (smallest, largest)
     }
 }
 
-/// The conclusions of a study's author. None where there are none.
+/// Reads the conclusions of a study's author from its plan. The list is empty if the plan has none.
 ///
 /// # Errors
-/// A fault in the plan that ships with fsarena.
+/// The plan that ships with fsarena is invalid.
 pub fn of(study: &Study) -> Result<Conclusions, PlanError> {
     let Written { file, text, .. } = study.written()?;
-    let tolerance = file.published.tolerance.as_deref().map_or(Some(0.0), percentage);
-    let fault = || PlanError::flag(study.name, "the tolerance of published figures is a percentage");
-    let trust = Trust {
-        tolerance: tolerance.ok_or_else(fault)?,
-        resolution: file.published.resolution.unwrap_or(0.0),
+    let tolerance = match &file.published.tolerance {
+        Some(text) => percentage(text).ok_or_else(|| {
+            PlanError::flag(study.name, "the tolerance of published figures is a percentage")
+        })?,
+        None => 0.0,
     };
+    let trust = Trust { tolerance, resolution: file.published.resolution.unwrap_or(0.0) };
     let reader = Reader { study, text: &text, set: file.published.set.clone().unwrap_or_default() };
     let list = file.conclusions.iter().map(|written| reader.conclusion(written)).collect::<Result<_, _>>()?;
     let PublishedFile { filesystems, roles, machine, .. } = file.published;
     Ok(Conclusions { list, trust, filesystems, roles, machine })
 }
 
+/// Reads conclusions from a study's plan.
 struct Reader<'a> {
     study: &'a Study,
+    /// The text of the plan, for the positions of errors.
     text: &'a str,
+    /// The set of conclusions that do not name one.
     set: String,
 }
 
 impl Conclusions {
-    /// The filesystems among which a conclusion about a set names the best or the worst.
+    /// The filesystems that a conclusion about the best or the worst of a set compares.
     pub fn rivals<'a>(&'a self, set: &str, sets: &'a [Published]) -> Vec<&'a str> {
         if !self.filesystems.is_empty() {
             return self.filesystems.iter().map(String::as_str).collect();
@@ -110,7 +114,7 @@ impl Conclusions {
 }
 
 impl Conclusion {
-    /// The author's sentence with its place, and what of the claims is ours.
+    /// The author's sentence with its place, and the part of the claims that fsarena added.
     pub fn origin(&self) -> String {
         let ours = self.ours.as_ref().map_or(String::new(), |ours| format!(" Ours: {ours}"));
         format!("{}{ours}", self.source)
@@ -141,15 +145,18 @@ impl Reader<'_> {
 
     fn least(&self, written: &ConclusionFile) -> Result<Least, PlanError> {
         let Some(least) = &written.at_least else { return Ok(Least::All) };
-        let count =
-            least.get_ref().as_integer().and_then(|count| usize::try_from(count).ok()).map(Least::Count);
-        let share = least.get_ref().as_str().and_then(percentage).map(Least::Share);
-        let bad = || self.bad(least.span(), "at_least is a number of claims, or a percentage of them".into());
-        count.or(share).ok_or_else(bad)
+        let value = least.get_ref();
+        if let Some(count) = value.as_integer().and_then(|count| usize::try_from(count).ok()) {
+            return Ok(Least::Count(count));
+        }
+        if let Some(share) = value.as_str().and_then(percentage) {
+            return Ok(Least::Share(share));
+        }
+        Err(self.bad(least.span(), "at_least is a number of claims, or a percentage of them".into()))
     }
 }
 
-/// Every choice from each pair of braces: `{a,b} < {c,d}` makes four claims, `{*}` stands for all tasks.
+/// Expands the braces of a claim: `{a,b} < {c,d}` makes four claims, one for each combination; `{*}` stands for all tasks.
 fn expanded(pattern: &str, tasks: &[&str]) -> Vec<String> {
     let Some((before, rest)) = pattern.split_once('{') else { return vec![pattern.to_string()] };
     let Some((inside, after)) = rest.split_once('}') else { return vec![pattern.to_string()] };
@@ -167,14 +174,14 @@ mod tests {
     use crate::{published::Figure, study::STUDIES};
 
     #[test]
-    fn braces_give_every_choice() {
+    fn braces_expand_to_every_combination() {
         assert_eq!(expanded("x: {a,b} < {c,d}", &[]), ["x: a < c", "x: a < d", "x: b < c", "x: b < d"]);
         assert_eq!(expanded("{*}.t: a < b", &["one", "two"]), ["one.t: a < b", "two.t: a < b"]);
         assert_eq!(expanded("x: a < b", &[]), ["x: a < b"]);
     }
 
     #[test]
-    fn shipped_conclusions_are_about_published_variants_and_steps() {
+    fn shipped_conclusions_are_about_published_variants_and_tasks() {
         for study in STUDIES {
             let conclusions = of(study).unwrap_or_else(|error| panic!("{error}"));
             let sets = study.published().unwrap();
@@ -188,43 +195,46 @@ mod tests {
                     "{} names no place in the article",
                     conclusion.says
                 );
-                // A number that the author did not print is ours.
+                // A threshold must be either in the author's conclusion or declared as added by fsarena.
                 let threshold = conclusion.claims.iter().any(|claim| claim.to_string().contains('%'));
                 let stated = conclusion.ours.is_some() || conclusion.says.contains('%');
                 assert!(!threshold || stated, "{}: whose threshold is it?", conclusion.says);
                 if let Least::Count(least) = conclusion.least {
                     assert!((1..=conclusion.claims.len()).contains(&least), "{}", conclusion.says);
                 }
-                // Without figures there is nothing to look a name up in.
                 if !sets.is_empty() {
-                    conclusion.claims.iter().for_each(|claim| published(study, &sets, conclusion, claim));
+                    for claim in &conclusion.claims {
+                        assert_names_are_published(study, &sets, conclusion, claim);
+                    }
                 }
             }
         }
     }
 
-    fn published(study: &Study, sets: &[Published], conclusion: &Conclusion, claim: &Claim) {
-        // Measured by us, published by none: the author told of them without figures.
-        const UNPUBLISHED: [&str; 4] = ["mkfs", "mount", "geomean", "recover"];
-        const UNNUMBERED: [&str; 7] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "jfs", "reiserfs"];
+    fn assert_names_are_published(study: &Study, sets: &[Published], conclusion: &Conclusion, claim: &Claim) {
+        // Tasks and filesystems that authors describe without figures; fsarena measures them.
+        const UNPUBLISHED_TASKS: [&str; 4] = ["mkfs", "mount", "geomean", "recover"];
+        const UNPUBLISHED_VARIANTS: [&str; 7] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "jfs", "reiserfs"];
         let of_set = |name: &str| sets.iter().find(|set| set.set == name);
         let set = of_set(&conclusion.set).unwrap_or_else(|| panic!("{conclusion:?}"));
-        let named = claim.subject.task.as_deref().is_some_and(|task| UNPUBLISHED.contains(&task));
-        // Samples are of no task; what tells tasks of a run apart says nothing of them.
+        let unpublished = claim.subject.task.as_deref().is_some_and(|task| UNPUBLISHED_TASKS.contains(&task));
+        // Samples have no task, so any claim about their metric fits.
         let fits = |row: &Figure| !row.sample.is_empty() || claim.subject.fits(&row.task_id());
         let figures = |row: &Figure| fits(row) && row.metric == claim.subject.metric;
-        assert!(named || set.rows.iter().any(figures), "{}: {claim}", study.name);
+        assert!(unpublished || set.rows.iter().any(figures), "{}: {claim}", study.name);
         for variant in claim.variants() {
-            // `II/xfs` is of a set, `xfs/bfq` is a variant of a stage.
+            // `II/xfs` names a set and a variant; `xfs/bfq` is a variant of a stage.
             let of_stage = |(name, _): &(&str, &str)| of_set(name).is_none();
             let (name, variant) = match variant.split_once('/') {
                 Some(parts) if of_stage(&parts) => (conclusion.set.as_str(), parts.0),
                 Some(parts) => parts,
                 None => (conclusion.set.as_str(), variant),
             };
-            // Of some filesystems an author tells without a figure.
-            let known = |set: &Published| set.variants().contains(&variant);
-            assert!(of_set(name).is_some_and(known) || UNNUMBERED.contains(&variant), "{claim}");
+            let published = |set: &Published| set.variants().contains(&variant);
+            assert!(
+                of_set(name).is_some_and(published) || UNPUBLISHED_VARIANTS.contains(&variant),
+                "{claim}"
+            );
         }
     }
 }

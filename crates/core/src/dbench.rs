@@ -1,12 +1,12 @@
-//! Parses the output of dbench 1 to 5: its table of operations and its last line. Running dbench and importing its
-//! output both use this.
+//! Parses the output of dbench 1 to 5: its table of operations and its last line. fsarena uses this to run dbench and to
+//! import its output.
 
 /// An operation of dbench.
 #[derive(Debug, Clone, Copy)]
 pub struct Operation {
     /// Its name in the output of 4.0.
     pub printed: &'static str,
-    /// How the names of its readings begin: `ntcreatex` of `ntcreatex_latency_mean_ns`.
+    /// The prefix of its readings: `ntcreatex` in `ntcreatex_latency_mean_ns`.
     pub reading: &'static str,
 }
 
@@ -35,102 +35,104 @@ pub const OPERATIONS: [Operation; 17] = [
     operation("Flush", "flush"),
 ];
 
-/// What a line says.
+/// The content of one line of dbench's output.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Said<'t> {
-    /// The first line of a run, from version 3 on: the version.
+pub enum DbenchLine<'t> {
+    /// The version of dbench, in the first line of a run. Versions before 3 do not print it.
     Version(&'t str),
-    /// The load that a run plays: a loadfile, as it was named.
+    /// The path of the loadfile that the run plays.
     Load(&'t str),
     /// A row of the table of operations.
     Operation {
-        /// `NTCreateX`; some names differ between 4.0 and 5.0.
+        /// The name of the operation: `NTCreateX`. Some names differ between 4.0 and 5.0.
         name: &'t str,
-        /// How many, after the warm-up.
+        /// The number of operations after the warm-up.
         count: u64,
-        /// Milliseconds.
+        /// Their mean latency in milliseconds.
         mean_ms: f64,
-        /// Milliseconds.
+        /// Their highest latency in milliseconds.
         max_ms: f64,
     },
-    /// A client failed, and with it the run: how dbench puts it.
+    /// A client failed, so the run failed: dbench's message.
     Failed(&'t str),
     /// The last line of a run.
     Throughput {
-        /// Megabytes (10⁶) a second, read and written.
+        /// Megabytes (10⁶ bytes) read and written per second.
         mb_s: f64,
-        /// The number of clients, if printed: of processes in versions before 4.
+        /// The number of clients, if printed. Versions before 4 print it as the number of processes.
         clients: Option<&'t str>,
-        /// The number of processes that they ran in, from version 4 on.
+        /// The number of processes of the clients; only from version 4 on.
         processes: Option<&'t str>,
-        /// What was written synchronously: `(sync open) (sync dirs)`; empty for nothing.
+        /// The operations that were synchronous: `(sync open) (sync dirs)`; empty if none was.
         sync: &'t str,
         /// The highest latency in milliseconds, if printed.
         max_ms: Option<f64>,
     },
 }
 
-/// Whether a text is dbench's.
+/// Whether a text is output of dbench.
 pub fn recognises(text: &str) -> bool {
     text.lines().any(|line| version(line).is_some() || throughput(line).is_some())
 }
 
-/// What the lines say that say something, each with its number from 1; or what is wrong with it.
-pub fn read(text: &str) -> impl Iterator<Item = (usize, Result<Said<'_>, String>)> {
-    // After the table of all clients there may be one of each.
-    let (mut in_table, mut of_each) = (false, false);
+/// Parses the lines of dbench's output. Skips other lines. Each result has the number of its line, from 1; it is an error message
+/// if the line has an invalid number or an unsupported format.
+pub fn read(text: &str) -> impl Iterator<Item = (usize, Result<DbenchLine<'_>, String>)> {
+    // After the table of all clients, further tables of single clients may follow; these are skipped.
+    let (mut in_table, mut per_client) = (false, false);
     text.lines().enumerate().filter_map(move |(at, line)| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let said = if let Some(rest) = throughput(line) {
-            (in_table, of_each) = (false, false);
+        let content = if let Some(rest) = throughput(line) {
+            (in_table, per_client) = (false, false);
             summary(rest)
         } else if let Some(version) = version(line) {
-            (in_table, of_each) = (false, false);
-            Ok(Said::Version(version))
+            (in_table, per_client) = (false, false);
+            Ok(DbenchLine::Version(version))
         } else if let Some(load) = load(line) {
-            Ok(Said::Load(load))
+            Ok(DbenchLine::Load(load))
         } else if line.starts_with("Child ") && line.contains("failed ") && line.contains("with status ") {
-            Ok(Said::Failed(line.trim_end()))
+            Ok(DbenchLine::Failed(line.trim_end()))
         } else if line.starts_with("@R@") {
             Err("this is the output of --machine-readable: run dbench without it".into())
         } else if line.starts_with("Per client results") {
-            (in_table, of_each) = (false, true);
+            (in_table, per_client) = (false, true);
             return None;
         } else if words == ["Operation", "Count", "AvgLat", "MaxLat"] {
-            in_table = !of_each;
+            in_table = !per_client;
             return None;
         } else if let ([name, count, mean, max], true) = (words.as_slice(), in_table) {
             row(name, count, mean, max)
         } else {
             return None;
         };
-        Some((at + 1, said))
+        Some((at + 1, content))
     })
 }
 
-/// `dbench version 4.00 - Copyright Andrew Tridgell 1999-2004`.
+/// The version in `dbench version 4.00 - Copyright Andrew Tridgell 1999-2004`.
 fn version(line: &str) -> Option<&str> {
     line.strip_prefix("dbench version ")?.split_whitespace().next()
 }
 
-/// `Running for 10 seconds with load 'client.txt' and minimum warmup 2 secs`.
+/// The loadfile in `Running for 10 seconds with load 'client.txt' and minimum warmup 2 secs`.
 fn load(line: &str) -> Option<&str> {
     let named = line.strip_prefix("Running ")?.split_once("with load '")?.1;
     named.rsplit_once('\'').map(|(load, _)| load)
 }
 
-fn row<'t>(name: &'t str, count: &str, mean: &str, max: &str) -> Result<Said<'t>, String> {
+fn row<'t>(name: &'t str, count: &str, mean: &str, max: &str) -> Result<DbenchLine<'t>, String> {
     let count = count.parse().map_err(|_| format!("`{count}` is not a count"))?;
-    Ok(Said::Operation { name, count, mean_ms: latency(mean)?, max_ms: latency(max)? })
+    Ok(DbenchLine::Operation { name, count, mean_ms: latency(mean)?, max_ms: latency(max)? })
 }
 
-/// What follows in `Throughput 123.456 MB/sec  4 clients  4 procs  max_latency=12.345 ms`.
+/// The text after `Throughput ` in `Throughput 123.456 MB/sec  4 clients  4 procs  max_latency=12.345 ms`.
 fn throughput(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("Throughput ")?;
     (rest.split_whitespace().nth(1) == Some("MB/sec")).then_some(rest)
 }
 
-fn summary(rest: &str) -> Result<Said<'_>, String> {
+/// Parses the text after `Throughput ` in the last line.
+fn summary(rest: &str) -> Result<DbenchLine<'_>, String> {
     let words: Vec<&str> = rest.split_whitespace().collect();
     let mb_s = words[0].parse().map_err(|_| format!("`{}` is not a throughput", words[0]))?;
     let before = |unit| words.windows(2).find(|pair| pair[1] == unit).map(|pair| pair[0]);
@@ -141,7 +143,7 @@ fn summary(rest: &str) -> Result<Said<'_>, String> {
         (None, processes) => (processes, None),
         both => both,
     };
-    Ok(Said::Throughput { mb_s, clients, processes, sync, max_ms: longest.map(latency).transpose()? })
+    Ok(DbenchLine::Throughput { mb_s, clients, processes, sync, max_ms: longest.map(latency).transpose()? })
 }
 
 fn latency(text: &str) -> Result<f64, String> {
@@ -152,7 +154,7 @@ fn latency(text: &str) -> Result<f64, String> {
 mod tests {
     use super::*;
 
-    /// As 4.0 prints it, shortened.
+    /// Output of dbench 4.0, shortened.
     const TEXT: &str = "\
 dbench version 4.00 - Copyright Andrew Tridgell 1999-2004
 
@@ -167,30 +169,30 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
 ";
 
     #[test]
-    fn the_table_and_the_last_line_are_read() {
+    fn the_table_and_the_last_line_are_parsed() {
         assert!(recognises(TEXT) && !recognises("Throughput was fine"));
-        let said: Vec<_> = read(TEXT).collect();
-        let row = Said::Operation { name: "NTCreateX", count: 88123, mean_ms: 0.046, max_ms: 12.345 };
-        assert_eq!(said[0], (1, Ok(Said::Version("4.00"))));
-        assert_eq!(said[1], (3, Ok(Said::Load("client.txt"))));
-        assert_eq!(said[2], (8, Ok(row)));
-        let last = Said::Throughput {
+        let lines: Vec<_> = read(TEXT).collect();
+        let row = DbenchLine::Operation { name: "NTCreateX", count: 88123, mean_ms: 0.046, max_ms: 12.345 };
+        assert_eq!(lines[0], (1, Ok(DbenchLine::Version("4.00"))));
+        assert_eq!(lines[1], (3, Ok(DbenchLine::Load("client.txt"))));
+        assert_eq!(lines[2], (8, Ok(row)));
+        let last = DbenchLine::Throughput {
             mb_s: 321.5,
             clients: Some("2"),
             processes: Some("2"),
             sync: "",
             max_ms: Some(30.112),
         };
-        assert_eq!(said[3], (10, Ok(last)));
-        assert_eq!(said.len(), 4);
+        assert_eq!(lines[3], (10, Ok(last)));
+        assert_eq!(lines.len(), 4);
     }
 
     #[test]
-    fn older_versions_print_processes_and_what_is_synchronous() {
-        let last = |line: &'static str| read(line).next().map(|(_, said)| said.unwrap());
+    fn the_last_line_of_older_versions_is_parsed() {
+        let last = |line: &'static str| read(line).next().map(|(_, content)| content.unwrap());
         assert_eq!(
             last("Throughput 1883.19 MB/sec (NB=2353.98 MB/sec  18831.9 MBit/sec)  4 procs"),
-            Some(Said::Throughput {
+            Some(DbenchLine::Throughput {
                 mb_s: 1883.19,
                 clients: Some("4"),
                 processes: None,
@@ -200,7 +202,7 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
         );
         assert_eq!(
             last("Throughput 177.247 MB/sec (sync open) (sync dirs) 2 procs"),
-            Some(Said::Throughput {
+            Some(DbenchLine::Throughput {
                 mb_s: 177.247,
                 clients: Some("2"),
                 processes: None,
@@ -208,14 +210,17 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
                 max_ms: None
             })
         );
-        assert_eq!(last("Child failed with status 1"), Some(Said::Failed("Child failed with status 1")));
+        assert_eq!(
+            last("Child failed with status 1"),
+            Some(DbenchLine::Failed("Child failed with status 1"))
+        );
     }
 
     #[test]
-    fn what_is_no_number_is_told_with_its_line() {
-        let faults = |text: &str| read(text).find_map(|(at, said)| Some((at, said.err()?)));
-        assert_eq!(faults(&TEXT.replace("0.046", "slow")), Some((8, "`slow` is not a latency".into())));
-        assert_eq!(faults(&TEXT.replace("321.5", "x")), Some((10, "`x` is not a throughput".into())));
-        assert_eq!(faults(TEXT), None);
+    fn invalid_numbers_are_reported_with_their_line() {
+        let first_error = |text: &str| read(text).find_map(|(at, content)| Some((at, content.err()?)));
+        assert_eq!(first_error(&TEXT.replace("0.046", "slow")), Some((8, "`slow` is not a latency".into())));
+        assert_eq!(first_error(&TEXT.replace("321.5", "x")), Some((10, "`x` is not a throughput".into())));
+        assert_eq!(first_error(TEXT), None);
     }
 }

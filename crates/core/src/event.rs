@@ -1,4 +1,4 @@
-//! Events: all that an executor and the runner say. Display, store and reports only consume them.
+//! The events that executors and the runner emit during a run. Display, store and reports only consume them.
 
 use crate::cell::{Cell, CellId};
 use crate::claim::ClaimOutcome;
@@ -6,15 +6,15 @@ use crate::exit::ExitCode;
 use crate::sample::{MetricSpec, Sample};
 use serde::{Deserialize, Serialize};
 
-/// Why a cell or a run was ended.
+/// How a cell ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
     /// All its tasks were measured.
     Done,
-    /// A command, mount or task failed; the words are the command's own.
+    /// A command, mount or task failed.
     Failed {
-        /// What failed, and what it said.
+        /// The operation that failed, and its error message.
         why: String,
         /// Its cause.
         cause: Cause,
@@ -23,24 +23,24 @@ pub enum Outcome {
     Interrupted,
 }
 
-/// The cause of a failed cell. It determines the exit code of a run in which every variant failed.
+/// The cause of a failed cell. It determines fsarena's exit code if every variant of a run fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// The filesystem under test, or a command of the work, failed at the work.
+    /// The filesystem under test, or a command of the workload, failed.
     #[default]
     Work,
-    /// The filesystem broke a promise: it lost files that were synced.
+    /// The filesystem lost files that were synced.
     Violation,
-    /// The variant asks for what cannot be done.
+    /// The variant has settings that cannot work.
     Usage,
-    /// Going on could have destroyed something.
+    /// fsarena stopped, because continuing could have destroyed data.
     Refused,
-    /// A program, a kernel feature, room or memory is missing.
+    /// A program, a kernel feature, disk space or memory is missing.
     Missing,
-    /// The guest that ran it died: its emulator ended, or its kernel panicked.
+    /// The guest that ran the cell died: its emulator ended, or its kernel panicked.
     Died,
-    /// A process of fsarena ended without an answer: a bug.
+    /// A process of fsarena ended without a result: a bug.
     Internal,
 }
 
@@ -56,7 +56,7 @@ impl Cause {
         }
     }
 
-    /// The exit code where nothing could be measured for this cause.
+    /// The exit code of a run in which nothing could be measured for this cause.
     pub fn exit_code(self) -> ExitCode {
         match self {
             Cause::Work | Cause::Died => ExitCode::Inconclusive,
@@ -88,41 +88,41 @@ pub enum NoteKind {
     IdleTimeout,
     /// The comparison may be unfair.
     Fairness,
-    /// What the variant gives up of the safety that others of the run have, in a few words.
+    /// The variant gives up a safety guarantee that other variants of the run have. The text names the guarantee.
     Weaker,
-    /// A whole round was dropped, for a reason that cannot see the label.
+    /// A whole round was dropped, for a reason that does not depend on any variant.
     Dropped,
     /// A variant left the run.
     VariantFailed,
-    /// A variant is not compared, because the budget does not hold it.
+    /// A variant is not compared, because the budget does not suffice for it.
     NotCompared,
     /// Options as the kernel or mkfs reports them.
     Options,
-    /// Something this machine could not tell.
+    /// Information that this machine does not provide.
     Unavailable,
     /// Anything else a reader should know.
     Remark,
 }
 
-/// What stands in a note of a busy machine before the processes that used most CPU time or I/O: `rsync (4711) moved
-/// 35.0 MiB, cc1 (12) used 90% of a CPU`.
+/// The separator in the note on a busy machine. After it come the processes that used most CPU time or I/O: `rsync (4711)
+/// moved 35.0 MiB, cc1 (12) used 90% of a CPU`.
 pub const MEANWHILE: &str = "; meanwhile ";
 
-/// The tasks of the notes on a directory under test: its mount, and how full its filesystem is.
+/// The values of [`Note::task`] in notes on a directory under test: on its mount, and on how full its filesystem is.
 pub const OF_DIRECTORY: [&str; 2] = ["mount", "fullness"];
 
-/// Something a reader of the results should know.
+/// A remark for the reader of the results.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Note {
     /// What it is about.
     pub kind: NoteKind,
-    /// The variant it concerns, where it concerns one.
+    /// The variant that it concerns; None if it concerns all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
-    /// The task it concerns, where it concerns one.
+    /// The task that it concerns; None if it concerns all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
-    /// The fact, and why it matters.
+    /// What happened, and why it matters.
     pub text: String,
     /// What to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -135,53 +135,53 @@ impl Note {
         Note { kind, variant: None, task: None, text: text.into(), fix: None }
     }
 
-    /// Whether it is a remark on the whole run that asks the user to do something.
+    /// Whether it is a remark on the whole run with something for the user to do.
     pub fn asks_the_user(&self) -> bool {
         self.kind == NoteKind::Remark && self.fix.is_some() && self.task.is_none()
     }
 
-    /// The same note about one variant.
+    /// Sets the variant that the note concerns.
     pub fn variant(mut self, variant: impl Into<String>) -> Note {
         self.variant = Some(variant.into());
         self
     }
 
-    /// The same note about one task.
+    /// Sets the task that the note concerns.
     pub fn task(mut self, task: impl Into<String>) -> Note {
         self.task = Some(task.into());
         self
     }
 
-    /// The same note with a remedy.
+    /// Sets what to do about it.
     pub fn fix(mut self, fix: impl Into<String>) -> Note {
         self.fix = Some(fix.into());
         self
     }
 }
 
-/// An external command that was run.
+/// An external command that fsarena ran, or a series of similar commands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandRecord {
-    /// The argument vector. Where many alike ran, the first of them.
+    /// The arguments of the command, or of the first command of the series.
     pub argv: Vec<String>,
-    /// How many alike ran (`touch f0` … `touch f9999` is one record).
+    /// The number of commands in the series (`touch f0` … `touch f9999` is one record).
     pub times: u64,
-    /// The last of them, where there were several.
+    /// The arguments of the last command of the series; None for a single command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Vec<String>>,
-    /// Where it ran, where that matters.
+    /// The working directory, if it matters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     /// How it ended: `exit 0`, `exit 1`, `signal 9`, or `native` for work done in-process.
     pub ended: String,
-    /// Milliseconds it took.
+    /// How long it took, in milliseconds.
     pub ms: u64,
-    /// The end of its output, where it is to be kept. The store moves it to a file.
+    /// The end of its output, if it is to be kept. The store moves it to a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
 }
 
-/// What the time of a cell was spent on.
+/// An activity that takes up the time of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SpentOn {
@@ -198,7 +198,7 @@ pub enum SpentOn {
 }
 
 impl SpentOn {
-    /// The word for it in reports: `timed`.
+    /// Its name in reports: `timed`.
     pub fn name(self) -> &'static str {
         match self {
             SpentOn::Boot => "boot",
@@ -214,67 +214,67 @@ impl SpentOn {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum CellEvent {
-    /// Something begins: `mkfs`, `mount`, `wait until idle`, a task.
+    /// A phase begins: `mkfs`, `mount`, `wait until idle`, a task.
     Phase {
-        /// What begins.
+        /// The name of the phase.
         name: String,
     },
-    /// A reading that a command printed, before the first sample that has it.
+    /// The definition of a reading that a command printed. It precedes the first sample with this reading.
     Reading(MetricSpec),
     /// A task was measured.
     Sample(Sample),
-    /// Something a reader should know.
+    /// A remark for the reader of the results.
     Note(Note),
-    /// What a task waited for, where its cell was to be traced. No sample of such a cell is worth keeping.
+    /// What a task waited for. Only traced cells have it, and tracing slows them down, so their samples are not used.
     Profile {
         /// The task.
         task: crate::cell::TaskId,
-        /// The tracer's own account, which only its reader knows how to read.
+        /// The profile, in the format of the tracer.
         profile: serde_json::Value,
     },
     /// A command was run.
     Command(CommandRecord),
-    /// Time that went into one kind of work. What a cell's kinds leave over of its total is fsarena's own.
+    /// Time that the cell spent on one activity. The rest of the cell's total is overhead of fsarena.
     Spent {
-        /// What it was spent on.
+        /// The activity.
         what: SpentOn,
         /// Nanoseconds.
         ns: u64,
     },
 }
 
-/// How a claim stands after some rounds.
+/// The status of a claim after some rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClaimStatus {
-    /// The claim as it was written.
+    /// The text of the claim.
     pub claim: String,
     /// Its outcome so far.
     pub outcome: ClaimOutcome,
-    /// Whether another round can decide it.
+    /// Whether further rounds could still decide it.
     pub open: bool,
-    /// Rounds behind it.
+    /// The number of rounds that the outcome is based on.
     pub rounds: u32,
-    /// Whether these are too few for an exact interval.
+    /// Whether these rounds are too few for an exact interval.
     pub provisional: bool,
-    /// Left over right, minus 1, and its 95% confidence interval; none before the first round ends.
+    /// The ratio left/right minus 1, and the ends of its 95% confidence interval. None before the first round ends.
     pub effect: Option<(f64, f64, f64)>,
 }
 
-/// What the runner says.
+/// An event that the runner emits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "run_event", rename_all = "snake_case")]
 pub enum Event {
-    /// The run begins, or goes on.
+    /// The run begins, or resumes.
     RunStarted {
-        /// Number of rounds planned at most.
+        /// The largest number of rounds, warm-up included.
         rounds: u32,
         /// Names of all variants.
         variants: Vec<String>,
         /// Timed tasks of a cell, for progress.
         tasks_per_cell: u32,
-        /// Cells found finished in the store.
+        /// The number of cells that the store already has.
         already_done: u32,
-        /// Time budget in seconds, where there is one.
+        /// Time budget in seconds, if any.
         budget_s: Option<f64>,
     },
     /// A round begins.
@@ -286,21 +286,21 @@ pub enum Event {
     },
     /// A cell begins.
     CellStarted {
-        /// Which.
+        /// The cell.
         cell: Cell,
     },
     /// Something happened inside the current cell.
     Cell {
-        /// Which cell.
+        /// The cell.
         cell: CellId,
-        /// What.
+        /// The event.
         what: CellEvent,
     },
     /// A cell ended.
     CellFinished {
-        /// Which.
+        /// The cell.
         cell: CellId,
-        /// How.
+        /// How it ended.
         outcome: Outcome,
     },
     /// A round ended.
@@ -308,17 +308,17 @@ pub enum Event {
         /// Its number, from 0.
         round: u32,
     },
-    /// How the claims stand after a round.
+    /// The status of the claims after a round.
     Claims {
-        /// Each of them, in the order of the plan.
+        /// One status for each claim, in the order of the plan.
         standing: Vec<ClaimStatus>,
     },
-    /// What the budget can resolve, from a pilot of a few rounds.
+    /// The smallest difference that the budget can detect, estimated from the first rounds.
     Forecast {
-        /// For people.
+        /// The forecast as a sentence.
         text: String,
     },
-    /// Something about the whole run.
+    /// A remark on the whole run.
     Note(Note),
     /// A command outside any cell.
     Command(CommandRecord),
@@ -326,7 +326,7 @@ pub enum Event {
     RunFinished {
         /// Why no further round was started.
         why: String,
-        /// Whether all that was planned was done.
+        /// Whether the run finished everything that the plan requires.
         complete: bool,
     },
 }

@@ -1,13 +1,13 @@
-//! The exit codes that scripts rely on.
+//! The documented exit codes of fsarena.
 
 use std::io::{self, ErrorKind};
 
-/// How `fsarena` ends. The numbers are a contract: they change only with a major version. Where every variant failed, the
-/// cause says which it is ([`crate::event::Cause::exit_code`]).
+/// The exit code of `fsarena`. Scripts rely on the numbers, so they change only with a major version. If every variant failed,
+/// [`crate::event::Cause::exit_code`] selects the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ExitCode {
-    /// Done, and no claim refuted or left open.
+    /// Success; no claim is refuted or inconclusive.
     Done = 0,
     /// A bug or an unexpected failure of the machine.
     Internal = 1,
@@ -17,15 +17,15 @@ pub enum ExitCode {
     Refuted = 3,
     /// A claim was left inconclusive.
     Inconclusive = 4,
-    /// Refused, because going on could destroy something.
+    /// fsarena refused to continue, because it could destroy data.
     Refused = 5,
-    /// Something this machine lacks; the message says what to install or to free.
+    /// The machine lacks a program, a kernel feature or a resource; the message names what to install or to free.
     Missing = 6,
 }
 
 impl ExitCode {
-    /// How a load ends whose system call failed. A full disk is something to free, a limit one to raise and a missing file
-    /// one to name rightly, not a bug.
+    /// The exit code for a load whose system call failed. The user can fix a full disk, a resource limit or a missing file; any
+    /// other error is a bug or an unexpected failure.
     pub fn of_failed_call(error: &io::Error) -> ExitCode {
         if is_shortage(error) || error.kind() == ErrorKind::NotFound {
             ExitCode::Missing
@@ -40,10 +40,10 @@ impl ExitCode {
     }
 }
 
-/// Whether a system call failed because something is used up: room, memory, or what a resource limit allows of files,
-/// processes and file sizes.
+/// Whether a system call failed for lack of a resource: disk space or memory is used up, or a limit on open files, processes or
+/// file sizes is reached.
 pub fn is_shortage(error: &io::Error) -> bool {
-    /// EAGAIN, ENFILE and EMFILE on Linux; the last two are of no kind of their own.
+    /// EAGAIN, ENFILE and EMFILE on Linux. [`ErrorKind`] has no kind for the last two.
     const LIMITS: [i32; 3] = [11, 23, 24];
     match error.kind() {
         ErrorKind::StorageFull
@@ -54,9 +54,9 @@ pub fn is_shortage(error: &io::Error) -> bool {
     }
 }
 
-/// An error that knows which documented exit code it ends the program with.
+/// An error with a documented exit code.
 ///
-/// Each crate has its own error type; this trait is all that they share.
+/// Each crate has its own error type; all of them implement this trait.
 pub trait Exits: std::error::Error + Send + Sync + 'static {
     /// The documented exit code of this failure.
     fn exit_code(&self) -> ExitCode;

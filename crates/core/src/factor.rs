@@ -1,7 +1,7 @@
-//! Factors: what may vary between variants.
+//! Factors: the properties in which variants may differ, such as filesystem, mount options or I/O scheduler.
 //!
-//! The filesystem and its options are defined here. Each axis of the machine is one file in `fsarena_run::axes`, which
-//! defines the factor and sets its levels up. Here lie only the values that several crates share.
+//! This module defines the filesystem and its options. `fsarena_run::axes` has one file for each axis of the machine, which
+//! defines the factor and applies its levels. The names of all factors are here, because several crates use them.
 
 pub mod clients;
 pub mod device;
@@ -13,18 +13,18 @@ use crate::names::{self, Unknown};
 use crate::row::Row;
 use serde::Serialize;
 
-/// A factor that a plan may vary, and how it is understood.
+/// The definition of a factor that a plan may vary.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct FactorDef {
     /// The name in plans, on the command line and in reports.
     #[serde(rename = "name")]
     pub id: &'static str,
-    /// The level taken where a plan says nothing.
+    /// The level if a plan does not name the factor.
     pub default: &'static str,
-    /// Levels, as an example.
+    /// Example levels.
     #[serde(rename = "levels")]
     pub example: &'static str,
-    /// One line for people.
+    /// One line of help.
     pub help: &'static str,
     /// Checks a level; returns what is accepted if it is wrong. The preflight checks later whether this machine supports it.
     #[serde(skip)]
@@ -46,37 +46,36 @@ pub const OPTIONS: &str = "options";
 pub const MKFS: &str = "mkfs";
 /// Further mount options.
 pub const MOUNT: &str = "mount";
-/// Where the journal or log lies.
+/// The place of the journal or log: inside the filesystem, or on a separate device.
 pub const JOURNAL: &str = "journal";
 /// How data and metadata are spread over several devices.
 pub const RAID: &str = "raid";
-/// What carries the filesystem.
+/// The backing device of the filesystem.
 pub const DEVICE: &str = "device";
-/// How the device misbehaves.
+/// Simulated faults of the device.
 pub const FAULTS: &str = "faults";
-/// How slow the device is made.
+/// A limit on the speed of the device.
 pub const LIMIT: &str = "limit";
 /// The I/O scheduler of the device.
 pub const SCHEDULER: &str = "scheduler";
 /// The CPUs that the load may run on.
 pub const CPUS: &str = "cpus";
-/// How fast these are.
+/// The speed of these CPUs.
 pub const CPU_SPEED: &str = "cpu_speed";
 /// The memory that the load may use, its page cache included.
 pub const MEMORY: &str = "memory";
-/// How many clients or threads the load has.
+/// The number of clients or threads of the load.
 pub const CLIENTS: &str = "clients";
-/// How long the machine idles after the idle wait.
+/// An extra pause after the idle wait.
 pub const FURTHER_IDLE: &str = "further_idle";
 /// The directory benchmarked instead of a formatted filesystem.
 pub const DIR: &str = "dir";
 /// The kernel that a guest boots.
 pub const KERNEL: &str = "kernel";
-/// What the name of a factor begins with that is a setting of the workload: `set.journal`. An empty level leaves the
-/// setting as the workload has it.
+/// The prefix of factors that are settings of the workload: `set.journal`. An empty level keeps the workload's own value.
 pub const SETTING: &str = "set.";
 
-/// Completes definitions of factors: without a default, every level accepted.
+/// The base of factor definitions: no default, and every level is accepted.
 const FACTOR: FactorDef = FactorDef { id: "", default: "", example: "", help: "", check: |_| Ok(()) };
 
 /// The factors that name the filesystem and its options. The runner adds the axes of the machine: `fsarena_run::axes`.
@@ -117,15 +116,15 @@ pub const BUILT_IN: &[FactorDef] = &[
         id: KERNEL,
         example: "debian:6.1, ./bzImage",
         help: "kernel of a guest: a path, or `debian:6.1` for the newest Debian package of that version",
-        check: kernel,
+        check: check_kernel,
         ..FACTOR
     },
 ];
 
-/// The factors of directories that fsarena uses as they are: those that make no filesystem.
+/// The factors that apply to existing directories, where fsarena makes no filesystem.
 pub const OF_DIRECTORIES: [&str; 6] = [DIR, CPUS, CPU_SPEED, MEMORY, CLIENTS, FURTHER_IDLE];
 
-fn kernel(level: &str) -> Result<(), String> {
+fn check_kernel(level: &str) -> Result<(), String> {
     match level.strip_suffix(':') {
         Some("debian") => {
             Err("`debian:` lacks its version; write debian:6.1, or debian for the newest".into())
@@ -134,7 +133,7 @@ fn kernel(level: &str) -> Result<(), String> {
     }
 }
 
-/// The order in which variant names spell their levels; factors that it lacks follow by name.
+/// The order of the levels in the name of a variant. Factors that are not listed follow in alphabetical order.
 const ORDER: [&str; 17] = [
     FS,
     OPTIONS,
@@ -155,45 +154,45 @@ const ORDER: [&str; 17] = [
     KERNEL,
 ];
 
-/// Sorts factors into the order in which variant names spell their levels.
+/// Sorts factors into the order of the levels in the name of a variant.
 pub fn in_order<T>(mut factors: Vec<T>, id: impl Fn(&T) -> &str) -> Vec<T> {
     let place = |id: &str| ORDER.iter().position(|known| *known == id).unwrap_or(ORDER.len());
     factors.sort_by(|a, b| (place(id(a)), id(a)).cmp(&(place(id(b)), id(b))));
     factors
 }
 
-/// Whether a factor changes the machine around a filesystem, and not the filesystem or the work.
+/// Whether a factor changes the machine, not the filesystem or the workload.
 pub fn is_axis(id: &str) -> bool {
     !id.starts_with(SETTING) && BUILT_IN.iter().all(|factor| factor.id != id)
 }
 
-/// The level of a factor where a plan names none: only built-in factors have one that is not empty.
+/// The level of a factor that a plan does not name. Empty for all factors except some built-in ones.
 pub fn default_level(id: &str) -> &'static str {
     BUILT_IN.iter().find(|factor| factor.id == id).map_or("", |factor| factor.default)
 }
 
-/// Checks that a name is that of a factor: one of these, or a setting of a workload (`set.journal`). Whether the plan's
-/// workload has that setting shows when the plan is resolved.
+/// Checks that a name is the name of one of these factors, or of a setting (`set.journal`). Resolving the plan later checks
+/// whether its workload has the setting.
 ///
 /// # Errors
-/// Where no factor has this name.
+/// No factor has this name.
 pub fn check_name(id: &str, factors: &[FactorDef]) -> Result<(), Unknown> {
     let setting = id.strip_prefix(SETTING).is_some_and(|setting| !setting.is_empty());
     if setting { Ok(()) } else { named(id, factors).map(drop) }
 }
 
-/// Finds the factor that a person named.
+/// Finds a factor by its name.
 ///
 /// # Errors
-/// Where no factor has this name.
+/// No factor has this name.
 pub fn named<'a>(id: &str, factors: &'a [FactorDef]) -> Result<&'a FactorDef, Unknown> {
     names::find("factor", id, factors, |factor| factor.id)
 }
 
-/// The meaning of a level as `parse` reads it; none of an empty one.
+/// Parses a level with `parse`; None for an empty level.
 ///
 /// # Errors
-/// How a level is written.
+/// `parse` returned None. The message names the kind of level (`what`) and shows how to write it (`how`).
 fn parsed<T>(
     level: &str,
     what: &str,
@@ -206,7 +205,7 @@ fn parsed<T>(
     parse(level).map(Some).ok_or_else(|| format!("invalid {what} `{level}`; write {how}"))
 }
 
-/// A size in bytes: `256MiB`, `20MB`.
+/// Parses a size in bytes: `256MiB`, `20MB`. None if it is not a size above 0.
 pub fn bytes(text: &str) -> Option<u64> {
     text.parse::<bytesize::ByteSize>().ok().map(|size| size.as_u64()).filter(|bytes| *bytes > 0)
 }
@@ -216,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variant_names_begin_with_the_filesystem_and_new_axes_follow_by_name() {
+    fn variant_names_begin_with_the_filesystem_and_unlisted_factors_come_last_by_name() {
         let ids = vec!["read_ahead", "clients", "kernel", "aging", "fs", "journal"];
         assert_eq!(in_order(ids, |id| id), ["fs", "journal", "clients", "kernel", "aging", "read_ahead"]);
         assert_eq!((default_level(FS), default_level(JOURNAL), default_level("aging")), ("ext4", "", ""));

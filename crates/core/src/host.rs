@@ -1,45 +1,45 @@
-//! The machine that a sample came from.
+//! The machine that measured a sample, and the storage below its filesystems.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A machine in one boot. Facts are text because reports print them and nothing computes with them.
+/// A machine since its last boot. Facts are text, because fsarena only prints them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Host {
     /// Its name.
     pub hostname: String,
     /// The kernel's random id of this boot.
     pub boot_id: String,
-    /// `uname -r`.
+    /// The kernel version, as in `uname -r`.
     pub kernel: String,
     /// Everything needed to repeat a run: CPU model, cores, memory, governor, tool versions, …
     pub facts: BTreeMap<String, String>,
 }
 
-/// The fact that tells which build of fsarena measured: the beginning of the BLAKE3 hash of its file.
+/// The name of the fact that identifies the build of fsarena: the beginning of the BLAKE3 hash of its executable.
 pub const BUILD: &str = "fsarena_build";
 
-/// The [`Storage`] of loop images and of the image files of guests.
+/// The prefix of facts about the [`Storage`] of loop images and of guests' image files.
 pub const IMAGES: &str = "images";
 
-/// The [`Storage`] of the device that the user named for erasing.
+/// The prefix of facts about the [`Storage`] of the device that the user named for erasing.
 pub const ERASED: &str = "erased device";
 
-/// The [`Storage`] of a directory under test.
+/// The prefix of facts about the [`Storage`] of a directory under test.
 pub fn directory(path: &str) -> String {
     format!("directory {path}")
 }
 
-/// What lies below a run's images, directory or device: a run's answer holds for that. Each part is a fact of its [`Host`],
-/// `images: model`, and absent where the kernel does not tell it.
+/// The storage below a run's images, directory or device. Results of the run are valid for this storage only. Each part is a
+/// fact of the [`Host`], such as `images: model`, and None if the kernel does not provide it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Storage {
     /// The directory.
     pub directory: Option<String>,
     /// The filesystem of the directory: `ext4`.
     pub filesystem: Option<String>,
-    /// The device that carries it: `nvme0n1p2`.
+    /// The device of that filesystem: `nvme0n1p2`.
     pub device: Option<String>,
     /// The model of the disk.
     pub model: Option<String>,
@@ -48,8 +48,8 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// The facts, for what lies on this storage: [`IMAGES`], [`ERASED`] or a [`directory`].
-    pub fn facts(&self, of: &str) -> BTreeMap<String, String> {
+    /// The storage as facts of a host. `prefix` is [`IMAGES`], [`ERASED`] or a [`directory`].
+    pub fn facts(&self, prefix: &str) -> BTreeMap<String, String> {
         let parts = [
             ("directory", &self.directory),
             ("filesystem", &self.filesystem),
@@ -58,12 +58,12 @@ impl Storage {
             ("firmware", &self.firmware),
         ];
         let known = parts.into_iter().filter_map(|(name, part)| Some((name, part.as_ref()?)));
-        known.map(|(name, part)| (format!("{of}: {name}"), part.clone())).collect()
+        known.map(|(name, part)| (format!("{prefix}: {name}"), part.clone())).collect()
     }
 
-    /// The storage from the facts of a host; none where no part of it is known.
-    pub fn read(facts: &BTreeMap<String, String>, of: &str) -> Option<Storage> {
-        let part = |name: &str| facts.get(&format!("{of}: {name}")).cloned();
+    /// Reads the storage from the facts of a host; None if no fact has this prefix.
+    pub fn read(facts: &BTreeMap<String, String>, prefix: &str) -> Option<Storage> {
+        let part = |name: &str| facts.get(&format!("{prefix}: {name}")).cloned();
         let storage = Storage {
             directory: part("directory"),
             filesystem: part("filesystem"),
@@ -74,7 +74,7 @@ impl Storage {
         (storage != Storage::default()).then_some(storage)
     }
 
-    /// The disk: `Samsung SSD 980, firmware 3B4QFXO7`; none where neither is known.
+    /// The model and firmware of the disk: `Samsung SSD 980, firmware 3B4QFXO7`. None if neither is known.
     pub fn disk(&self) -> Option<String> {
         let firmware = self.firmware.as_ref().map(|version| format!("firmware {version}"));
         let words: Vec<String> = self.model.iter().cloned().chain(firmware).collect();
@@ -82,7 +82,7 @@ impl Storage {
     }
 }
 
-/// `/data on nvme0n1p2 (ext4; Samsung SSD 980, firmware 3B4QFXO7)`.
+/// Formats the storage as `/data on nvme0n1p2 (ext4; Samsung SSD 980, firmware 3B4QFXO7)`.
 impl fmt::Display for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = [&self.directory, &self.device].into_iter().flatten();
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn storage_is_read_back_from_its_facts_and_shows_what_is_known() {
+    fn storage_is_read_back_from_its_facts_and_displays_its_known_parts() {
         let part = |text: &str| Some(text.to_string());
         let known = Storage {
             directory: part("/data"),

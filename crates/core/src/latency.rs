@@ -1,21 +1,22 @@
-//! How often operations took how long: counts by latency, which add up over threads, rounds and machines.
+//! Histograms of latency, which can be added over threads, rounds and machines.
 
 use serde::{Deserialize, Serialize};
 
-/// Significant bits of a stored latency: it is too high by at most 1 in 128.
+/// Significant bits of a stored latency. Rounding up to them adds at most 1/128.
 const BITS: u32 = 8;
 
-/// Counts by latency in nanoseconds, ascending. Latencies that differ by under 1% share an entry, named by the largest value
-/// that it holds, as in HdrHistogram.
+/// A histogram: pairs of a latency in nanoseconds and a count, ascending. Similar latencies (under 1% apart) share an entry, which
+/// has the largest latency of its range, as in HdrHistogram.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Latencies(Vec<(u64, u64)>);
 
 impl Latencies {
-    /// From latencies in nanoseconds and their counts, in any order.
+    /// Makes a histogram from latencies in nanoseconds with their counts, in any order.
     pub fn new(counted: impl IntoIterator<Item = (u64, u64)>) -> Latencies {
-        let mut all: Vec<(u64, u64)> = counted.into_iter().map(|(ns, count)| (entry(ns), count)).collect();
-        // Stable, since that is fast for lists that are sorted in parts.
+        let mut all: Vec<(u64, u64)> =
+            counted.into_iter().map(|(ns, count)| (end_of_entry(ns), count)).collect();
+        // The stable sort is faster for lists that are sorted in parts.
         all.sort_by_key(|(ns, _)| *ns);
         all.dedup_by(|next, kept| {
             let same = next.0 == kept.0;
@@ -28,41 +29,43 @@ impl Latencies {
         Latencies(all)
     }
 
-    /// Adds those of another load.
+    /// Adds the counts of another histogram.
     pub fn add(&mut self, other: &Latencies) {
         *self = Latencies::new(self.0.iter().chain(&other.0).copied());
     }
 
-    /// Whether nothing was counted.
+    /// Whether no operation was counted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Operations counted.
+    /// The number of operations.
     pub fn count(&self) -> u64 {
         self.0.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
-    /// The latency in nanoseconds within which this share of the operations lies: the smallest entry with at least
-    /// `share` of all counts at or below it. None where nothing was counted.
+    /// The quantile in nanoseconds: the smallest entry with at least `share` (0–1) of all operations at or below it. None if no
+    /// operation was counted.
     pub fn quantile(&self, share: f64) -> Option<u64> {
-        let wanted = (share * self.count() as f64).ceil().max(1.0) as u64;
-        let mut below = 0u64;
-        let entry = self.0.iter().find(|(_, count)| {
-            below = below.saturating_add(*count);
-            below >= wanted
-        });
-        entry.or(self.0.last()).map(|(ns, _)| *ns)
+        let rank = (share * self.count() as f64).ceil().max(1.0) as u64;
+        let mut at_or_below = 0u64;
+        for (ns, count) in &self.0 {
+            at_or_below = at_or_below.saturating_add(*count);
+            if at_or_below >= rank {
+                return Some(*ns);
+            }
+        }
+        self.0.last().map(|(ns, _)| *ns)
     }
 
-    /// The entries: latency in nanoseconds, and operations.
+    /// The entries: latency in nanoseconds, and number of operations.
     pub fn entries(&self) -> &[(u64, u64)] {
         &self.0
     }
 }
 
-/// The largest latency that shares an entry with this one.
-fn entry(ns: u64) -> u64 {
+/// The largest latency of the entry that counts this latency.
+fn end_of_entry(ns: u64) -> u64 {
     let drop = (u64::BITS - ns.leading_zeros()).saturating_sub(BITS);
     ns | ((1 << drop) - 1)
 }
@@ -80,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_by_hand() {
+    fn quantiles_match_values_computed_by_hand() {
         let counted = Latencies::new((1..=100).map(|ns| (ns, 1)));
         let of = |share| counted.quantile(share).unwrap();
         assert_eq!([of(0.0), of(0.5), of(0.99), of(0.999), of(1.0)], [1, 50, 99, 100, 100]);
@@ -93,6 +96,7 @@ mod tests {
         let mut sum = a.clone();
         sum.add(&b);
         assert_eq!(sum, Latencies::new([(1_000_000, 4), (40, 2), (u64::MAX, 1)]));
-        assert!((0..64).map(|bit| 1u64 << bit).all(|ns| entry(ns) >= ns && entry(ns) - ns <= ns / 128));
+        let error = |ns: u64| end_of_entry(ns).checked_sub(ns).unwrap();
+        assert!((0..64).map(|bit| 1u64 << bit).all(|ns| error(ns) <= ns / 128));
     }
 }

@@ -1,20 +1,20 @@
-//! From a plan to its variants and cells.
+//! Expands a plan into its variants, and each round into its cells.
 
 use crate::cell::{Cell, Variant, WorkloadPlan};
 use crate::factor::{SETTING, clients, in_order};
 use crate::{number::combinations, plan::Plan, schedule::mix, setting::Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most variants of a plan: a round of more takes days, and each is kept in memory.
+/// The most variants of a plan. A round of more would take days, and fsarena keeps every variant in memory.
 const MAX_VARIANTS: usize = 10_000;
 
-/// The part of a variant's name for a factor that the variant leaves alone.
+/// The part of a variant's name for an empty level of a factor.
 pub const PLAIN: &str = "plain";
 
-/// The most tasks that a plan may ask for: each is a row of the report and a column of every round.
+/// The most tasks of a workload, and the most workloads of a plan. Each task is a row of the report and a column of every round.
 const MAX_TASKS: u128 = 10_000;
 
-/// Why a plan has more variants or tasks than a run should have; none where it has not.
+/// The error if a plan has too many variants or tasks; None if it does not.
 pub fn fault(plan: &Plan) -> Option<String> {
     too_many_variants(plan).or_else(|| too_many_tasks(plan))
 }
@@ -28,7 +28,7 @@ fn too_many_variants(plan: &Plan) -> Option<String> {
         .then(|| format!("the plan has {variants} variants ({of}), and the limit is {MAX_VARIANTS}"))
 }
 
-/// A workload has one task for each combination of what its settings list.
+/// A workload has one task for each combination of the items of its list settings.
 fn too_many_tasks(plan: &Plan) -> Option<String> {
     let workloads = plan.workloads.len() as u128;
     if workloads > MAX_TASKS {
@@ -57,7 +57,7 @@ pub fn expand(plan: &Plan) -> Vec<Variant> {
     }
     for variant in &mut variants {
         if variant.name.is_empty() {
-            // Nothing varies: the variant is named for its filesystem or directory.
+            // No factor varies, so the name is the filesystem or directory.
             let dir = variant.level(crate::factor::DIR).to_string();
             variant.name = if dir.is_empty() { variant.level(crate::factor::FS).to_string() } else { dir };
         }
@@ -65,14 +65,22 @@ pub fn expand(plan: &Plan) -> Vec<Variant> {
     variants
 }
 
-/// Each variant at every level of a factor, and at most one variant more than a plan may have.
+/// Combines each variant with every level of a factor. Stops one variant beyond the limit of a plan, which suffices to report
+/// that there are too many.
 pub fn vary(variants: Vec<Variant>, factor: &str, levels: &[String]) -> Vec<Variant> {
-    let each = |variant: &Variant| -> Vec<Variant> {
-        levels.iter().map(|level| with_level(variant, factor, level, levels.len() > 1)).collect()
-    };
-    variants.iter().flat_map(each).take(MAX_VARIANTS + 1).collect()
+    let mut combinations = vec![];
+    for variant in &variants {
+        for level in levels {
+            if combinations.len() > MAX_VARIANTS {
+                return combinations;
+            }
+            combinations.push(with_level(variant, factor, level, levels.len() > 1));
+        }
+    }
+    combinations
 }
 
+/// Returns the variant with this level of a factor. Adds the level to its name if the factor varies.
 fn with_level(variant: &Variant, factor: &str, level: &str, varies: bool) -> Variant {
     let mut variant = variant.clone();
     variant.levels.insert(factor.to_string(), level.to_string());
@@ -84,10 +92,10 @@ fn with_level(variant: &Variant, factor: &str, level: &str, varies: bool) -> Var
     variant
 }
 
-/// The cells of one round, in the order in which they will run: every live variant once, in a uniformly
+/// The cells of one round, in the order in which they will run: every live variant (index into `variants`) once, in a uniformly
 /// random order, each with every workload of the plan.
 ///
-/// All variants of a round share a seed, so they do the same work on the same payload.
+/// All variants of a round share a seed, so they do the same work on the same data.
 pub fn cells(plan: &Plan, variants: &[Variant], live: &[usize], round: u32) -> Vec<Cell> {
     let order = crate::schedule::round(plan.seed, round, live.len());
     let mut cells = Vec::with_capacity(live.len() * plan.workloads.len());
@@ -106,7 +114,7 @@ pub fn cells(plan: &Plan, variants: &[Variant], live: &[usize], round: u32) -> V
     cells
 }
 
-/// The workload as a variant runs it: the variant's levels override the number of clients and the settings.
+/// The workload with the settings of a variant: its levels override the number of clients and the settings of the plan.
 pub fn work_of(variant: &Variant, workload: &WorkloadPlan) -> WorkloadPlan {
     let mut workload = workload.clone();
     for (id, level) in &variant.levels {
@@ -121,41 +129,42 @@ pub fn work_of(variant: &Variant, workload: &WorkloadPlan) -> WorkloadPlan {
     workload
 }
 
-/// A cell of a block-size × threads matrix.
+/// A cell of the block-size × threads matrix of one variant and mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MatrixCell {
     /// The name of the variant, with the tool behind it if several tools measured the run: `ext4 by fio`.
     pub variant: String,
     /// The mode of the load: `rndwr`.
     pub mode: String,
-    /// Bytes a request.
+    /// Bytes per request.
     pub block_size: u64,
-    /// Threads at work.
+    /// The number of threads.
     pub threads: u32,
 }
 
-/// What the seed of a run is mixed with for its fresh rounds.
+/// The number that [`mix`] combines with the seed of a run to get the seed of a plan that repeats some of its cells.
 const FRESH: u64 = 0xF2E5;
 
-/// A plan that measures only these cells of another plan's matrix again, in fresh rounds: one workload for each mode and block
-/// size, because the cells are rarely all combinations.
+/// A plan that measures only these cells of another plan's matrix again, in new rounds. It has one workload for each mode and
+/// block size, because the cells are rarely all combinations of a few settings.
 pub fn plan_of_cells(plan: &Plan, cells: &[MatrixCell], rounds: u32) -> Plan {
     let is_by_tool =
         |cell: &str, name: &str| cell.strip_prefix(name).is_some_and(|rest| rest.starts_with(" by "));
     let is_measured = |variant: &Variant| {
         cells.iter().any(|cell| cell.variant == variant.name || is_by_tool(&cell.variant, &variant.name))
     };
-    let mut rows: BTreeMap<(&str, u64), BTreeSet<u32>> = BTreeMap::new();
+    let mut threads_of: BTreeMap<(&str, u64), BTreeSet<u32>> = BTreeMap::new();
     for cell in cells {
-        rows.entry((&cell.mode, cell.block_size)).or_default().insert(cell.threads);
+        threads_of.entry((&cell.mode, cell.block_size)).or_default().insert(cell.threads);
     }
     let mut fresh = plan.clone();
     fresh.title = format!("{}: the worst cells again", plan.title);
     fresh.variants = expand(plan).into_iter().filter(is_measured).collect();
     fresh.workloads.clear();
     for workload in &plan.workloads {
-        let of_row = |((mode, size), threads): (&(&str, u64), _)| of_mode(workload, mode, *size, threads);
-        fresh.workloads.extend(rows.iter().map(of_row));
+        for ((mode, size), threads) in &threads_of {
+            fresh.workloads.push(of_mode(workload, mode, *size, threads));
+        }
     }
     fresh.stop.rounds = rounds;
     fresh.stop.budget_s = None;
@@ -164,7 +173,7 @@ pub fn plan_of_cells(plan: &Plan, cells: &[MatrixCell], rounds: u32) -> Plan {
     fresh
 }
 
-/// The workload with one mode and block size only.
+/// The workload with one mode, one block size, and these numbers of threads.
 pub fn of_mode(
     workload: &WorkloadPlan,
     mode: &str,

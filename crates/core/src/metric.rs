@@ -1,4 +1,5 @@
-//! Metrics: what is derived from raw readings, after the fact.
+//! The definitions of all metrics, and how each is computed from the raw readings of a sample. Runs store only readings, so
+//! a new metric also applies to old runs.
 
 mod declared;
 pub mod reading;
@@ -16,29 +17,31 @@ pub use reading::TOGETHER;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-/// Gives the value of a reading, where it was taken.
+/// Returns the value of a reading by its name; None if the sample lacks it.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<f64>;
 
 /// The definition of a derived metric.
 #[derive(Debug, Clone, Copy)]
 pub struct MetricDef {
-    /// What it means; its name is that in claims, reports and on the command line: `elapsed`.
+    /// Its name in claims, reports and on the command line (`elapsed`), unit, direction and help.
     pub spec: ReadingDef,
     /// Computes it from the raw readings of one sample.
     pub from: From,
 }
 
-/// How a metric is computed.
+/// Computes a metric; None if a reading that it needs is missing.
 type From = fn(Lookup) -> Option<f64>;
 
 const fn metric(spec: ReadingDef, from: From) -> MetricDef {
     MetricDef { spec, from }
 }
 
+/// A reading in nanoseconds, converted to seconds.
 fn seconds(get: Lookup, id: &str) -> Option<f64> {
     get(id).map(|ns| ns / 1e9)
 }
 
+/// `above / below`; None if either is missing or the denominator is not above zero.
 fn quotient(above: Option<f64>, below: Option<f64>) -> Option<f64> {
     match (above?, below?) {
         (_, below) if below <= 0.0 => None,
@@ -46,16 +49,17 @@ fn quotient(above: Option<f64>, below: Option<f64>) -> Option<f64> {
     }
 }
 
-/// The sum of what is there; absent where nothing is.
+/// The sum of the values that exist; None if neither does.
 fn sum(values: [Option<f64>; 2]) -> Option<f64> {
     values.into_iter().flatten().reduce(|a, b| a + b)
 }
 
+/// Seconds per request, from a total in nanoseconds.
 fn per_request(get: Lookup, spent_ns: Option<f64>) -> Option<f64> {
     quotient(spent_ns.map(|ns| ns / 1e9), get(reading::REQUESTS))
 }
 
-/// A latency of all operations of a load: from the intended start where the load is paced.
+/// A latency over all operations of a load, in seconds: counted from the intended start if the load is paced.
 fn paced_or_all(get: Lookup, [paced, all]: [&str; 2]) -> Option<f64> {
     seconds(get, paced).or_else(|| seconds(get, all))
 }
@@ -70,17 +74,17 @@ const fn latency(id: &'static str, help: &'static str, from: From) -> MetricDef 
     metric(ReadingDef::lower(id, Unit::Seconds).help(help), from)
 }
 
-/// A time that adds up over tasks, and that clients spend at the same time.
+/// A time that is summed over tasks, but not over clients: they run at the same time.
 const fn time(id: &'static str, help: &'static str, from: From) -> MetricDef {
     metric(ReadingDef::lower(id, Unit::Seconds).tasks(Fold::Sum).help(help), from)
 }
 
-/// CPU time, which adds up over everything.
+/// CPU time, which is summed over tasks and over clients.
 const fn cpu_time(id: &'static str, help: &'static str, from: From) -> MetricDef {
     metric(ReadingDef::lower(id, Unit::Seconds).tasks(Fold::Sum).clients(Fold::Sum).help(help), from)
 }
 
-/// The cost of one operation.
+/// The time that one operation costs; the mean over clients.
 const fn cost(id: &'static str, help: &'static str, from: From) -> MetricDef {
     metric(ReadingDef::lower(id, Unit::Seconds).clients(Fold::Mean).help(help), from)
 }
@@ -241,22 +245,22 @@ pub fn find(id: &str) -> Option<&'static MetricDef> {
     METRICS.iter().find(|metric| metric.spec.id == id)
 }
 
-/// The readings that a metric is computed from, and its own name, which may be that of a reading.
+/// The readings that a metric is computed from, and `id` itself, which may be the name of a reading.
 pub fn readings_of(id: &str) -> BTreeSet<String> {
-    let asked = RefCell::new(BTreeSet::from([id.to_string()]));
-    // Some formulas end at the first reading that is missing, others at the first that is there.
+    let requested = RefCell::new(BTreeSet::from([id.to_string()]));
+    let Some(metric) = find(id) else { return requested.into_inner() };
+    // Evaluate the formula twice: some formulas stop at the first missing reading, others at the first one that exists.
     for value in [Some(1.0), None] {
-        let get = |name: &str| {
-            asked.borrow_mut().insert(name.to_string());
+        (metric.from)(&|name| {
+            requested.borrow_mut().insert(name.to_string());
             value
-        };
-        find(id).and_then(|metric| (metric.from)(&get));
+        });
     }
-    asked.into_inner()
+    requested.into_inner()
 }
 
-/// The share of an operation that its generator may take: above it the generator measures itself, and the
-/// result is called client-bound.
+/// The largest share of an operation's time that the load generator may take, 0–1. Above it fsarena labels the result
+/// client-bound: it measures the generator more than the filesystem.
 pub const CLIENT_BOUND: f64 = 0.10;
 
 /// The data path of the I/O that a task requested.
@@ -264,9 +268,10 @@ pub const CLIENT_BOUND: f64 = 0.10;
 pub enum DataPath {
     /// A cache: under a tenth of the bytes reached the device.
     Cache,
-    /// Both.
+    /// Both: from a tenth to under nine tenths of the bytes reached the device.
     Mixed,
-    /// The device: at least nine tenths of the bytes. Can exceed 100% where the filesystem writes further data.
+    /// The device: at least nine tenths of the bytes reached it. More than 100% is possible, because filesystems also write
+    /// metadata.
     Device,
 }
 
@@ -280,7 +285,7 @@ impl DataPath {
         }
     }
 
-    /// The label of reports.
+    /// The label in reports.
     pub const fn label(self) -> &'static str {
         match self {
             DataPath::Cache => "cache",
@@ -340,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_device_share_labels_who_did_the_work() {
+    fn the_device_share_selects_the_data_path() {
         let get = with(&[("device_read_bytes", 950.0), ("device_write_bytes", 10.0), ("read_bytes", 1000.0)]);
         let share = (find("device_share").unwrap().from)(&get).unwrap();
         assert_eq!((share, DataPath::of(share)), (0.96, DataPath::Device));
@@ -351,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_costs_its_share() {
+    fn costs_per_request_divide_totals_by_the_number_of_requests() {
         let get = with(&[
             ("requests_count", 500.0),
             ("load_elapsed_ns", 2e9),
@@ -367,13 +372,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_divided_by_zero() {
+    fn a_quotient_with_denominator_zero_is_absent() {
         let get = with(&[("device_write_bytes", 4096.0), ("written_bytes", 0.0)]);
         assert_eq!((find("write_amplification").unwrap().from)(&get), None);
     }
 
     #[test]
-    fn amounts_add_up_and_what_one_operation_takes_does_not() {
+    fn amounts_have_a_total_and_costs_per_operation_do_not() {
         let whole = |id: &str| find(id).unwrap().spec.whole();
         assert!(
             ["elapsed", "synced", "system", "total_cpu", "instructions"]

@@ -1,21 +1,21 @@
-//! Names that people type: what to say about one that does not exist.
+//! Error messages for unknown names: they suggest a similar name and list the accepted names.
 
 use crate::exit::{ExitCode, Exits};
 use crate::safe;
 use std::fmt;
 
-/// Longest list of names that a message spells out.
-const MOST: usize = 24;
-/// Longest name that a message repeats, in characters.
-const LONGEST: usize = 200;
-/// Least similarity (Jaro-Winkler, 0 to 1) of a name that is proposed.
-const NEAR: f64 = 0.8;
-/// Similarity of a part of a name to the name.
-const PART: f64 = 0.85;
+/// The most names that a message lists.
+const MAX_LISTED: usize = 24;
+/// The longest name that a message repeats in full, in characters.
+const MAX_NAME_LENGTH: usize = 200;
+/// The similarity (Jaro-Winkler, 0 to 1) above which a name is suggested.
+const MIN_SIMILARITY: f64 = 0.8;
+/// The similarity of a name to a part of it, which makes `speed` suggest `cpu_speed`.
+const PART_SIMILARITY: f64 = 0.85;
 
-/// A name that does not exist: ``Unknown workload `tre`. Did you mean `tree`? Available: coreutils, tree``.
+/// The error for an unknown name: ``Unknown workload `tre`. Did you mean `tree`? Available: coreutils, tree``.
 ///
-/// Boxed, so that errors that hold it stay small.
+/// The message is boxed, to keep errors that contain it small.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}.{} {}", .0.unknown, .0.place, .0.proposal, .0.names)]
 pub struct Unknown(Box<Message>);
@@ -28,7 +28,7 @@ struct Message {
     names: String,
 }
 
-/// Each item once, in the order in which they come first.
+/// Removes repeated items; keeps the first of each.
 pub fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut seen = Vec::new();
     for item in items {
@@ -39,27 +39,27 @@ pub fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     seen
 }
 
-/// Says that `name` is not the name of a `what`, and which names are.
+/// Makes the error for a `name` that is not one of the `available` names of a `what` (`workload`, `metric`).
 pub fn unknown<'a>(what: &str, name: &str, available: impl IntoIterator<Item = &'a str>) -> Unknown {
     let all = distinct(available);
-    let shown = safe::shortened(name, LONGEST).replace(char::is_control, "\u{fffd}");
+    let shown = safe::shortened(name, MAX_NAME_LENGTH).replace(char::is_control, "\u{fffd}");
     let proposal = nearest(name, all.iter().copied());
-    let more = if all.len() > MOST { ", …" } else { "" };
+    let more = if all.len() > MAX_LISTED { ", …" } else { "" };
     Unknown(Box::new(Message {
         unknown: format!("Unknown {what} `{shown}`"),
         place: String::new(),
         proposal: proposal.map_or(String::new(), |name| format!(" Did you mean `{name}`?")),
-        names: match &all[..all.len().min(MOST)] {
+        names: match &all[..all.len().min(MAX_LISTED)] {
             [] => "There are none.".into(),
             names => format!("Available: {}{more}", names.join(", ")),
         },
     }))
 }
 
-/// The item of that name.
+/// Finds an item by its name.
 ///
 /// # Errors
-/// Where no item has it.
+/// No item has this name.
 pub fn find<'a, T>(
     what: &str,
     name: &str,
@@ -71,32 +71,31 @@ pub fn find<'a, T>(
     items.clone().find(|item| id(item) == name).ok_or_else(|| unknown(what, name, ids))
 }
 
-/// The word that is most similar to a mistyped one, where any is similar.
+/// The word that is most similar to a mistyped one; None if no word is similar enough.
 pub fn nearest<'a>(wrong: &str, words: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wrong = wrong.to_lowercase();
     words
         .into_iter()
         .map(|word| (similarity(&wrong, &word.to_lowercase()), word))
-        .filter(|(similarity, _)| *similarity > NEAR)
+        .filter(|(similarity, _)| *similarity > MIN_SIMILARITY)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, word)| word)
 }
 
 fn similarity(wrong: &str, word: &str) -> f64 {
-    // A part of a name counts as near: `speed` for `cpu_speed`.
-    let part = wrong.len() >= 3 && word.contains(wrong);
-    strsim::jaro_winkler(wrong, word).max(if part { PART } else { 0.0 })
+    let is_part = wrong.len() >= 3 && word.contains(wrong);
+    strsim::jaro_winkler(wrong, word).max(if is_part { PART_SIMILARITY } else { 0.0 })
 }
 
 impl Unknown {
-    /// Adds where the name was looked up: `of workload tree`, `in run 2026…`.
+    /// Adds the place where the name was looked up: `of workload tree`, `in run 2026…`.
     #[must_use]
     pub fn at(mut self, place: impl fmt::Display) -> Unknown {
         self.0.place = format!(" {place}");
         self
     }
 
-    /// Names the command that lists all names, instead of the names.
+    /// Replaces the list of names with the command that lists them.
     #[must_use]
     pub fn list(mut self, command: &'static str) -> Unknown {
         self.0.names = format!("List them: {command}");
@@ -121,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_near_word_is_proposed_and_a_far_one_is_not() {
+    fn nearest_finds_a_similar_word_or_none() {
         assert_eq!(nearest("drvier", ["driver", "tree"]), Some("driver"));
         assert_eq!(nearest("EXT4", ["xfs", "ext4"]), Some("ext4"));
         assert_eq!(nearest("speed", ["cpus", "cpu_speed"]), Some("cpu_speed"));
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_names_the_nearest_and_all_or_how_to_list_them() {
+    fn the_message_suggests_a_name_and_lists_all_or_the_command_that_does() {
         let typo = unknown("workload", "tre", ["coreutils", "tree", "tree"]);
         assert_eq!(
             typo.to_string(),

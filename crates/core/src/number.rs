@@ -1,34 +1,35 @@
-//! Numbers for people, rounded alike everywhere: three significant digits, and more where fewer would put a number on
-//! the wrong side of what it is held against.
+//! Formats numbers for reports. All numbers are rounded alike: to three significant digits, or to more if three would move a
+//! number across a threshold that it is compared with.
 
 use crate::sample::Unit;
 
-/// The sign of numbers below zero; a hyphen is none.
+/// The minus sign, U+2212, which reports use instead of a hyphen.
 const MINUS: &str = "−";
-/// What an interval of a ratio is held against: no difference.
+/// The threshold for ratios: 1 means no difference.
 const ONE: &[f64] = &[1.0];
 
-/// A number with a minus that is one.
+/// Replaces the hyphen of a negative number with a minus sign.
 fn with_minus(number: &str) -> String {
     number.replace('-', MINUS)
 }
 
-/// Three significant digits, without an exponent: `0.0123`, `1.23`, `123`, `12300`.
+/// Formats a number with three significant digits and without an exponent: `0.0123`, `1.23`, `123`, `12300`.
 pub fn three(value: f64) -> String {
     beside(value, &[])
 }
 
-/// The same with as many digits as it takes to stand on the same side of these edges as the value itself: 1.0004 beside
-/// 1 is `1.0004`, not `1.00`.
+/// Formats a number with three significant digits, or with as many as are needed to stay on the value's own side of each edge:
+/// with the edge 1, 1.0004 becomes `1.0004`, not `1.00`.
 pub fn beside(value: f64, edges: &[f64]) -> String {
     digits(value, 3, edges)
 }
 
+/// Formats a number with at least `digits` significant digits, and more if rounding would move it across an edge.
 fn digits(value: f64, mut digits: usize, edges: &[f64]) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".into() } else { value.to_string() };
     }
-    // Rounded first, so that 9.996 becomes 10.0 and not 10.00.
+    // Round before counting decimals, so that 9.996 becomes 10.0 and not 10.00.
     let mut rounded = round(value, digits);
     while digits < 17 && edges.iter().any(|edge| rounded.total_cmp(edge) != value.total_cmp(edge)) {
         digits += 1;
@@ -38,62 +39,64 @@ fn digits(value: f64, mut digits: usize, edges: &[f64]) -> String {
     with_minus(&format!("{rounded:.*}", (digits as i32 - 1 - exponent).max(0) as usize))
 }
 
+/// Rounds to significant digits.
 fn round(value: f64, digits: usize) -> f64 {
     format!("{value:.*e}", digits - 1).parse().unwrap_or(value)
 }
 
-/// A fraction in per cent, to two significant digits: `40%`, `0.77%`, `147%`, `−4.9%`. What has no more than three is
-/// printed as it is: `12.5%`.
+/// Formats a fraction in per cent with two significant digits: `40%`, `0.77%`, `−4.9%`. Uses three digits if they are exact
+/// (`12.5%`) or the value is at least 100% (`147%`).
 pub fn percent(fraction: f64) -> String {
     percent_beside(fraction, &[])
 }
 
-/// The same on the right side of all, and of these edges, which are fractions too.
+/// The same as [`percent`], but never rounds across 100% or across one of these edges, which are fractions.
 fn percent_beside(fraction: f64, edges: &[f64]) -> String {
     let value = 100.0 * fraction;
     let edges: Vec<f64> = edges.iter().chain(ONE).map(|edge| 100.0 * edge).collect();
-    let three = (round(value, 3) - value).abs() <= 1e-9 * value.abs() || value.abs() >= 100.0;
-    let whole = if value.abs() >= 1.0 { value.abs().log10().floor() as usize + 1 } else { 1 };
-    let text = digits(value, if three { whole.max(3) } else { 2 }, &edges);
+    let exact_in_three = (round(value, 3) - value).abs() <= 1e-9 * value.abs();
+    let digits_before_point = if value.abs() >= 1.0 { value.abs().log10().floor() as usize + 1 } else { 1 };
+    let least = if exact_in_three || value.abs() >= 100.0 { digits_before_point.max(3) } else { 2 };
+    let text = digits(value, least, &edges);
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     format!("{text}%")
 }
 
-/// A difference in per cent, with its sign: `+12.3%`, `−4%`. Of no difference it is never `+0%` unless there is none.
+/// Formats a difference in per cent with its sign: `+12.3%`, `−4%`. Rounding never moves it across one of these edges.
 pub fn signed(fraction: f64, edges: &[f64]) -> String {
     let sign = if fraction < 0.0 { "" } else { "+" };
     format!("{sign}{}", percent_beside(fraction, edges))
 }
 
-/// By how much a ratio is more or less than one: `+12.3%`, `−4%`.
+/// Formats the difference of a ratio from one: 1.123 is `+12.3%`, 0.96 is `−4%`.
 pub fn change(ratio: f64) -> String {
     signed(ratio - 1.0, &[])
 }
 
-/// The ends of an interval of a ratio: `1.10–1.14`. Each stands on its side of 1.
+/// Formats the interval of a ratio: `1.10–1.14`. Rounding never moves an end across 1.
 pub fn interval(low: f64, high: f64) -> String {
     format!("{}–{}", beside(low, ONE), beside(high, ONE))
 }
 
-/// A ratio with its interval: `1.12 [1.10–1.14]`.
+/// Formats a ratio with its interval: `1.12 [1.10–1.14]`. Rounding never moves a number across 1.
 pub fn ratio(value: f64, low: f64, high: f64) -> String {
     format!("{} [{}]", beside(value, ONE), interval(low, high))
 }
 
-/// A value with its unit, in the multiple that reads best: `0.512 s`, `12.3 ms`, `4.00 MiB`, `95.2%`. Sizes are counted
-/// in powers of 1024 and rates of bytes in powers of 1000, as dbench and the makers of disks count them.
+/// Formats a value with a suitable multiple of its unit: `0.512 s`, `12.3 ms`, `4.00 MiB`, `95.2%`. Sizes use powers of 1024.
+/// Byte rates use powers of 1000, like dbench and the makers of disks.
 pub fn with_unit(value: f64, unit: Unit) -> String {
     let scale = Scale::of(value, unit);
     let value = value / scale.per;
-    // A number of whole things needs no digits behind the point.
+    // A whole count needs no decimals.
     let whole = scale.per == 1.0
         && value.fract() == 0.0
         && !matches!(unit, Unit::Seconds | Unit::Percent | Unit::Ratio);
     scale.said(if whole { with_minus(&value.to_string()) } else { three(value) })
 }
 
-/// The ends of an interval, both in one multiple of the unit: `738 MB/s` and `1160 MB/s`. Where one is a thousand times
-/// the other, each has its own.
+/// Formats the ends of an interval in the same multiple of the unit: `738 MB/s` and `1160 MB/s`. If one is at least a thousand
+/// times the other, each has its own multiple.
 pub fn ends(low: f64, high: f64, unit: Unit) -> (String, String) {
     let scale = Scale::of(if low == 0.0 { high } else { low }, unit);
     if low > 0.0 && high / low >= 1000.0 {
@@ -105,14 +108,14 @@ pub fn ends(low: f64, high: f64, unit: Unit) -> (String, String) {
 /// A multiple of a unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scale {
-    /// How many of the unit are one of it.
+    /// How many units make one of this multiple: 0.001 for `ms` of seconds.
     pub per: f64,
     /// Its symbol: `ms`, `MB/s`, `%`.
     pub symbol: String,
 }
 
 impl Scale {
-    /// The multiple that a value reads best in.
+    /// The multiple that is most readable for a value.
     pub fn of(value: f64, unit: Unit) -> Scale {
         match unit {
             Unit::Nanoseconds => {
@@ -121,7 +124,7 @@ impl Scale {
             }
             Unit::Seconds => seconds(value),
             Unit::Bytes => scaled(value, 1024.0, &["", "Ki", "Mi", "Gi", "Ti", "Pi"], "B"),
-            // Never GB/s: dbench and the tables of the field have MB/s, however many.
+            // At most MB/s: dbench and published tables do not use GB/s.
             Unit::BytesPerSecond => scaled(value, 1000.0, &["", "k", "M"], "B/s"),
             Unit::Count => scaled(value, 1000.0, &["", "k", "M", "G", "T", "P"], ""),
             Unit::PerSecond => scaled(value, 1000.0, &["", "k", "M", "G", "T", "P"], "/s"),
@@ -130,7 +133,7 @@ impl Scale {
         }
     }
 
-    /// A number of it, with its symbol.
+    /// Appends the symbol to a formatted number.
     pub fn said(&self, number: String) -> String {
         match self.symbol.as_str() {
             "" => number,
@@ -153,7 +156,7 @@ fn seconds(value: f64) -> Scale {
 
 fn scaled(value: f64, step: f64, prefixes: &[&str], unit: &str) -> Scale {
     let (mut per, mut prefix) = (1.0, 0);
-    // 999.5 would be printed as 1000.
+    // Three digits print 999.5 as 1000, so it already takes the next prefix.
     while value.abs() / per >= step - 0.5 && prefix + 1 < prefixes.len() {
         per *= step;
         prefix += 1;
@@ -161,7 +164,7 @@ fn scaled(value: f64, step: f64, prefixes: &[&str], unit: &str) -> Scale {
     Scale { per, symbol: format!("{}{unit}", prefixes[prefix]) }
 }
 
-/// `1st`, `2nd`, `3rd`, `11th`.
+/// Formats an ordinal number: `1st`, `2nd`, `3rd`, `11th`.
 pub fn ordinal(number: u64) -> String {
     let ending = match (number % 10, number % 100) {
         (_, 11..=13) => "th",
@@ -173,12 +176,12 @@ pub fn ordinal(number: u64) -> String {
     format!("{number}{ending}")
 }
 
-/// `1 round`, `2 rounds`.
+/// Formats a count with its noun: `1 round`, `2 rounds`.
 pub fn plural(count: usize, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
 
-/// How many combinations these numbers of choices make, and of what: 6 of `3 fs × 2 options`.
+/// Returns the product of these numbers of choices, and a text of its factors: 6 and `3 fs × 2 options`.
 pub(crate) fn combinations<'a>(choices: impl Iterator<Item = (&'a String, usize)>) -> (u128, String) {
     let (mut product, mut of) = (1_u128, vec![]);
     for (name, count) in choices {
@@ -188,14 +191,15 @@ pub(crate) fn combinations<'a>(choices: impl Iterator<Item = (&'a String, usize)
     (product, of.join(" × "))
 }
 
-/// `1%` as a fraction; None where it is no percentage.
+/// Parses a percentage such as `1%` as a fraction. None if the text is not a percentage.
 pub fn percentage(text: &str) -> Option<f64> {
     let percent: f64 = text.trim().strip_suffix('%')?.trim_end().parse().ok()?;
     Some(percent / 100.0)
 }
 
-/// `−4.9%` and `−5.4% to −4.3%`; from a factor of two on `3.10×` and `3.02–3.19`, easier to read than +3850%. Rounding
-/// never moves a number across zero or one of `edges`, so that the text agrees with the verdict beside it. `effect` is a ratio less one, and so are the ends of its interval.
+/// Formats an effect and its interval: `−4.9%` and `−5.4% to −4.3%`. If the interval reaches a factor of two, as factors:
+/// `3.10×` and `3.02–3.19`. `effect` and the ends of the interval are ratios minus one. Rounding never moves a number across
+/// zero or one of `edges`, so that the text agrees with the verdict next to it.
 pub fn effect_lines(effect: f64, (low, high): (f64, f64), edges: &[f64]) -> (String, String) {
     let edges: Vec<f64> = edges.iter().copied().chain([0.0]).collect();
     if high >= 1.0 {
@@ -212,21 +216,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_digits() {
+    fn numbers_have_three_significant_digits() {
         let shown = [0.0, 0.012_345, 0.999_6, 9.996, 1.0, 12.34, 999.5, 12_345.0, -3.001].map(three);
         assert_eq!(shown, ["0", "0.0123", "1.00", "10.0", "1.00", "12.3", "1000", "12300", "−3.00"]);
         assert_eq!(three(f64::NAN), "NaN");
     }
 
     #[test]
-    fn ends_near_one_show_their_side() {
+    fn ends_near_one_are_not_rounded_to_one() {
         assert_eq!(interval(1.002, 1.02), "1.002–1.02");
         assert_eq!(interval(0.98, 1.000_1), "0.980–1.0001");
         assert_eq!(ratio(1.000_4, 0.999_999, 1.001), "1.0004 [0.999999–1.001]");
     }
 
     #[test]
-    fn units() {
+    fn with_unit_selects_a_readable_multiple() {
         assert_eq!(with_unit(0.512_3, Unit::Seconds), "0.512 s");
         assert_eq!(with_unit(12_345_678.0, Unit::Nanoseconds), "12.3 ms");
         assert_eq!(with_unit(0.000_012, Unit::Seconds), "12.0 µs");
@@ -258,12 +262,12 @@ mod tests {
     }
 
     #[test]
-    fn one_minus() {
+    fn change_uses_the_minus_sign() {
         assert_eq!([change(0.96), change(1.123)], ["−4%", "+12.3%"]);
     }
 
     #[test]
-    fn per_cent_as_people_write_it() {
+    fn percentages_have_two_or_three_digits_without_trailing_zeros() {
         assert_eq!(
             [0.01, 0.005, 0.07, 1.0, 0.0077, 1.47].map(percent),
             ["1%", "0.5%", "7%", "100%", "0.77%", "147%"]
@@ -273,14 +277,14 @@ mod tests {
         assert_eq!([signed(0.0, &[]), signed(-0.2, &[0.0])], ["+0%", "−20%"]);
     }
 
-    /// What a number reads as.
+    /// Parses a formatted number.
     fn read(text: &str) -> f64 {
         text.replace(MINUS, "-").trim_end_matches('%').parse().unwrap()
     }
 
     proptest::proptest! {
-        /// Whatever decides a verdict (no difference, a margin either way), a rounded end is on the same side of it as
-        /// the end itself: what is printed never contradicts the verdict beside it.
+        /// A rounded end of an interval is on the same side of each threshold of a verdict (no difference, and the margin
+        /// either way) as the end itself, so that the text never contradicts the verdict next to it.
         #[test]
         fn a_rounded_end_never_crosses_an_edge(end in -6.0f64..6.0, scale in 0i32..9, margin in 1u32..200) {
             let margin = f64::from(margin) / 1000.0;
@@ -301,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn plurals() {
+    fn plural_adds_an_s_except_for_one() {
         assert_eq!([plural(1, "round"), plural(3, "round")], ["1 round", "3 rounds"]);
     }
 }

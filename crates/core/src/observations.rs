@@ -1,7 +1,7 @@
-//! The adapter from a stored run to statistics: values by task, variant and round.
+//! Converts a stored run into the input of the statistics: values by task, variant and round.
 //!
-//! Statistics know no [`RunRecord`]. Whatever they compute from a run, they get from here: a [`Grid`] for each metric, and a
-//! [`ClaimSeries`] for each claim.
+//! The statistics crate does not read a [`RunRecord`]. This module gives it a [`Grid`] for each metric and a [`ClaimSeries`]
+//! for each claim.
 
 mod claims;
 mod totals;
@@ -18,7 +18,7 @@ use crate::record::{MetricSpec, RunRecord};
 use crate::sample::{Fold, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Values by variant and round, `[variant][round]`; NaN where there is none.
+/// Values by variant and round, `[variant][round]`; NaN for a missing value.
 pub type VariantValues = Vec<Vec<f64>>;
 
 /// The values of one metric of a run, by task, variant and round.
@@ -30,11 +30,12 @@ pub struct Grid {
     pub tasks: Vec<TaskInfo>,
     /// The rounds that the columns stand for, ascending.
     pub rounds: Vec<u32>,
-    /// `values[task][variant][column]`; NaN where there is none.
+    /// `values[task][variant][column]`; NaN for a missing value.
     pub values: Vec<VariantValues>,
-    /// The tasks that rank no variant, because one of their figures did not measure what the task claims.
+    /// The tasks that no ranking uses, because one of their figures is invalid: it did not measure what the task claims.
     pub excluded: BTreeMap<usize, InvalidReason>,
-    /// The tasks whose figures do not combine with those of the others: reads beside commits.
+    /// The tasks that no total includes, because their figures measure a different kind of operation than the others: reads
+    /// in a run of commits, for example.
     pub apart: BTreeSet<usize>,
     /// The variants that are the bare device: a reference for the others.
     pub references: Vec<usize>,
@@ -51,13 +52,12 @@ struct QuotientPart {
 }
 
 impl Grid {
-    /// The values of a metric or reading, without warm-up rounds and dropped rounds. None if the run has no metric of this
-    /// name.
+    /// The values of a metric or reading, without warm-up rounds and dropped rounds. None if the run lacks the metric.
     pub fn of(record: &RunRecord, metric: &str) -> Option<Grid> {
         Grid::without(record, metric, &left_out(record))
     }
 
-    /// The same as [`Grid::of`], with an error that proposes a name.
+    /// The same as [`Grid::of`], with an error that suggests a similar name.
     ///
     /// # Errors
     /// The run has no metric of this name.
@@ -69,9 +69,10 @@ impl Grid {
         })
     }
 
-    /// The values of a metric or reading without these rounds. Excludes the tasks of which a figure is invalid, for all
-    /// variants, so that every sum has the same tasks. Invalid figures of a bare device exclude nothing. None if the run has
-    /// no metric of this name.
+    /// The values of a metric or reading without the rounds of `leave_out`. None if the run lacks the metric.
+    ///
+    /// A task with an invalid figure is excluded for all variants, so that every sum has the same tasks. An invalid figure of
+    /// a bare device does not exclude its task.
     pub fn without(record: &RunRecord, metric: &str, leave_out: &BTreeSet<u32>) -> Option<Grid> {
         let (spec, rows) = record.metric(metric)?;
         let values = values_by_task(record, &rows, leave_out);
@@ -94,7 +95,7 @@ impl Grid {
         })
     }
 
-    /// The tasks in the totals that have data, may rank and combine.
+    /// The tasks that a comparison of all tasks uses: they count in totals, have data, and are neither excluded nor apart.
     pub fn comparable_tasks(&self) -> Vec<usize> {
         let comparable = |task: &usize| {
             self.tasks[*task].in_totals
@@ -105,9 +106,9 @@ impl Grid {
         (0..self.tasks.len()).filter(comparable).collect()
     }
 
-    /// The total of the metric over some tasks, `totals[variant][round]`: their sum, the largest or the like as the metric
-    /// defines, and for a quotient the total of the numerator divided by that of the denominator. NaN where the round lacks
-    /// a task; None where the metric has no total.
+    /// The total of the metric over some tasks, `totals[variant][round]`: their sum, largest, smallest or mean, as the metric
+    /// defines. For a quotient: the total of the numerator divided by the total of the denominator. NaN if the round lacks a
+    /// task. None if the metric has no total.
     pub fn totals(&self, tasks: &[usize]) -> Option<VariantValues> {
         let of_tasks = |values: &[VariantValues], fold: Fold| {
             fold.name()?;
@@ -128,28 +129,28 @@ impl Grid {
         Some(totals)
     }
 
-    /// The geometric mean over some tasks, `means[variant][round]`: each task has the same weight, however long it takes. NaN
-    /// where the round lacks a task, or has a value of zero or less, which has no logarithm.
+    /// The geometric mean over some tasks, `means[variant][round]`. Each task has the same weight, however long it takes. NaN
+    /// if the round lacks a task, or has a value of zero or less, which has no logarithm.
     pub fn geometric_means(&self, tasks: &[usize]) -> VariantValues {
         let weight = 1.0 / tasks.len() as f64;
         let log = |value: f64| if value > 0.0 { value.ln() } else { f64::NAN };
         combine(&self.values, tasks, |values| (values.map(log).sum::<f64>() * weight).exp())
     }
 
-    /// The values that the answer is about: the totals over the comparable tasks, or their geometric means if the metric has
-    /// no total.
+    /// One value per variant and round for the whole work: the total over the comparable tasks, or their geometric mean if the
+    /// metric has no total.
     pub fn combined(&self) -> VariantValues {
         let tasks = self.comparable_tasks();
         self.totals(&tasks).unwrap_or_else(|| self.geometric_means(&tasks))
     }
 }
 
-/// One metric of a run as the analysis compares it: without dropped rounds, and with them.
+/// The values of one metric of a run, both without and with the dropped rounds.
 #[derive(Debug, Clone)]
 pub struct MetricSeries {
-    /// Its values.
+    /// The values without the dropped rounds.
     pub grid: Grid,
-    /// The rounds that were dropped as a whole, ascending.
+    /// The rounds that were dropped for all variants, ascending.
     pub dropped: Vec<u32>,
     /// The values with the dropped rounds; None if no round was dropped.
     pub with_dropped: Option<Grid>,
@@ -158,7 +159,7 @@ pub struct MetricSeries {
 }
 
 impl MetricSeries {
-    /// The values of a metric or reading.
+    /// Collects the values of a metric or reading.
     ///
     /// # Errors
     /// The run has no metric of this name.
@@ -181,8 +182,9 @@ pub fn combine_tasks(record: &RunRecord, metric: &str) -> Result<(MetricSpec, Va
     Ok((grid.metric, values))
 }
 
-/// Sorts one value a row by task, variant and round, without some rounds: `[task][variant][column]`. Several values of one
-/// task in one round of a variant (workloads that share a task, or repeats on one mkfs) are one observation: their mean.
+/// Arranges the values of a column, one per sample, by task, variant and round: `[task][variant][column]`, without the rounds
+/// of `leave_out`. A variant can have several values for a task in one round (workloads that share a task, or repeats on one
+/// mkfs); their mean is the value.
 pub fn values_by_task(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> Vec<VariantValues> {
     let rounds = rounds(record, leave_out);
     let empty = vec![vec![f64::NAN; rounds.len()]; record.variants.len()];
@@ -190,8 +192,8 @@ pub fn values_by_task(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32
     spread(record, rows, &rounds, empty, |values, (task, variant, column)| &mut values[task][variant][column])
 }
 
-/// The same values as [`values_by_task`], for each variant one column behind the other, with every task in it: the order in
-/// which rows come, so that it takes far less time.
+/// The same values as [`values_by_task`], but one flat list per variant with index `column * tasks + task`. Samples are stored
+/// in this order, so filling the list is much faster.
 fn values_by_round(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> VariantValues {
     let (rounds, tasks) = (rounds(record, leave_out), record.tasks.len());
     let empty = vec![vec![f64::NAN; rounds.len() * tasks]; record.variants.len()];
@@ -200,10 +202,10 @@ fn values_by_round(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) 
     })
 }
 
-/// A task, a variant and a column.
+/// The indices of a task, a variant and a column.
 type Place = (usize, usize, usize);
 
-/// Puts the values that exist into their places among these rounds. Several values of one place become their mean.
+/// Writes each value that is not NaN to the slot of its task, variant and round. Several values of one slot become their mean.
 fn spread<V>(
     record: &RunRecord,
     rows: &[f64],
@@ -211,13 +213,13 @@ fn spread<V>(
     mut values: V,
     slot: impl Fn(&mut V, Place) -> &mut f64,
 ) -> V {
-    // There are far more rows than cells.
-    let of_cell: Vec<(usize, Option<usize>)> =
+    // Computed once for each cell, because a cell has many samples.
+    let variant_and_column: Vec<(usize, Option<usize>)> =
         record.cells.iter().map(|cell| (cell.variant, rounds.binary_search(&cell.round).ok())).collect();
-    // The number of values of each place that has more than one.
+    // The number of values in each slot that has more than one.
     let mut counts: BTreeMap<Place, f64> = BTreeMap::new();
     for ((cell, task), value) in record.samples.cell.iter().zip(&record.samples.task).zip(rows) {
-        let (variant, Some(column)) = of_cell[*cell as usize] else { continue };
+        let (variant, Some(column)) = variant_and_column[*cell as usize] else { continue };
         if value.is_nan() {
             continue;
         }
@@ -234,17 +236,17 @@ fn spread<V>(
     values
 }
 
-/// Applies `of` to the values of some tasks in each round, `[variant][round]`. A missing task is NaN, which every `of` passes
-/// on.
+/// Applies `fold` to the values of some tasks in each round: `[variant][round]`. A missing task is NaN, and `fold` must return
+/// NaN if any value is NaN.
 fn combine(
     values: &[VariantValues],
     tasks: &[usize],
-    of: impl Fn(&mut dyn Iterator<Item = f64>) -> f64,
+    fold: impl Fn(&mut dyn Iterator<Item = f64>) -> f64,
 ) -> VariantValues {
     let Some(first) = tasks.first() else { return vec![] };
     let mut combined = vec![];
     for (variant, rounds) in values[*first].iter().enumerate() {
-        let value = |round: usize| of(&mut tasks.iter().map(|task| values[*task][variant][round]));
+        let value = |round: usize| fold(&mut tasks.iter().map(|task| values[*task][variant][round]));
         combined.push((0..rounds.len()).map(value).collect());
     }
     combined
@@ -270,7 +272,7 @@ pub fn references(record: &RunRecord) -> Vec<usize> {
     variants.filter(|(_, variant)| variant.is_bare_device()).map(|(at, _)| at).collect()
 }
 
-/// The rounds that a run has begun, ascending, without those to leave out.
+/// The rounds of a run that have at least one cell, ascending, without the rounds of `leave_out`.
 pub fn rounds(record: &RunRecord, leave_out: &BTreeSet<u32>) -> Vec<u32> {
     let begun: BTreeSet<u32> = record.cells.iter().map(|cell| cell.round).collect();
     begun.difference(leave_out).copied().collect()
@@ -281,7 +283,7 @@ pub fn has_data(values: &[Vec<f64>]) -> bool {
     values.iter().flatten().any(|value| !value.is_nan())
 }
 
-/// The rounds that belong to no comparison: warm-up rounds and dropped rounds.
+/// The rounds that no comparison uses: warm-up rounds and dropped rounds.
 pub fn left_out(record: &RunRecord) -> BTreeSet<u32> {
     &warmup(record) | &dropped(record)
 }
@@ -291,13 +293,13 @@ fn warmup(record: &RunRecord) -> BTreeSet<u32> {
     (0..record.plan.stop.warmup).collect()
 }
 
-/// The rounds after the warm-up that were dropped as a whole.
+/// The rounds after the warm-up that were dropped for all variants.
 pub fn dropped(record: &RunRecord) -> BTreeSet<u32> {
     let dropped = record.notes_of(NoteKind::Dropped).filter_map(|(round, _)| round);
     dropped.filter(|round| *round >= record.plan.stop.warmup).collect()
 }
 
-/// The variants of each of these rounds, in the order in which they ran.
+/// For each of these rounds, the variants in the order in which they ran.
 pub fn orders(record: &RunRecord, rounds: &[u32]) -> Vec<Vec<usize>> {
     let mut places: Vec<BTreeMap<u32, usize>> = vec![BTreeMap::new(); rounds.len()];
     for cell in &record.cells {
@@ -321,7 +323,7 @@ pub struct ReadingSeries {
     pub id: String,
     /// Its unit.
     pub unit: Unit,
-    /// The mean of its values in each round; NaN where there is none.
+    /// The mean of its values in each round; NaN for a round without values.
     pub values: Vec<f64>,
 }
 
@@ -353,7 +355,7 @@ mod tests {
     use super::*;
     use crate::sample::{Direction, Over};
 
-    const GONE: f64 = f64::NAN;
+    const MISSING: f64 = f64::NAN;
 
     fn grid(values: Vec<VariantValues>, fold: Fold) -> Grid {
         let metric = MetricSpec::new("x".into(), Unit::Seconds, Direction::Lower, String::new());
@@ -373,8 +375,8 @@ mod tests {
     #[test]
     fn totals_and_means_exist_only_for_rounds_with_every_task() {
         // Two tasks, two variants, three rounds; variant 1 lacks a task in round 1 and everything in round 2.
-        let first = vec![vec![1.0, 1.0, 1.0], vec![2.0, 2.0, GONE]];
-        let second = vec![vec![4.0, 9.0, 16.0], vec![8.0, GONE, GONE]];
+        let first = vec![vec![1.0, 1.0, 1.0], vec![2.0, 2.0, MISSING]];
+        let second = vec![vec![4.0, 9.0, 16.0], vec![8.0, MISSING, MISSING]];
         let grid = grid(vec![first, second], Fold::Sum);
         let totals = grid.totals(&[0, 1]).unwrap();
         assert_eq!((&totals[0][..], totals[1][0]), (&[5.0, 10.0, 17.0][..], 10.0));
@@ -393,7 +395,7 @@ mod tests {
 
     #[test]
     fn a_total_combines_tasks_as_the_metric_declares() {
-        let values = vec![vec![vec![1.0, 2.0]], vec![vec![5.0, GONE]]];
+        let values = vec![vec![vec![1.0, 2.0]], vec![vec![5.0, MISSING]]];
         let total = |fold| grid(values.clone(), fold).totals(&[0, 1]).map(|totals| totals[0][0]);
         let all = [Fold::Sum, Fold::Max, Fold::Min, Fold::Mean, Fold::None, Fold::Rate].map(total);
         assert_eq!(all, [Some(6.0), Some(5.0), Some(1.0), Some(3.0), None, None]);

@@ -1,6 +1,6 @@
-//! The plan: what is compared, by which work, and how long.
+//! The plan of a run: the variants to compare, the workloads that they run, and when to stop.
 //!
-//! [`file::PlanFile`] is what was written, inert; [`Plan`] is what it means here, complete and checked.
+//! [`file::PlanFile`] is a parsed plan file. [`resolve::resolve`] turns it into a [`Plan`], which is complete and checked.
 
 mod claims;
 pub mod error;
@@ -56,7 +56,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_plan_survives_its_own_file() {
+    fn a_plan_written_as_toml_reads_back_equal() {
         let mut plan = plan_with(&[("fs", &["ext4"])]);
         plan.workloads[0].settings.0.insert("driver".into(), crate::setting::Value::Text("native".into()));
         plan.claims = vec!["untar.elapsed: \"a \\\" b\" < ext4 by 5%".parse().unwrap()];

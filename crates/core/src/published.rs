@@ -10,7 +10,7 @@ use csv::StringRecord;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Why published figures could not be read.
+/// An error in a file of published figures.
 #[derive(Debug, thiserror::Error)]
 #[error("published figures of {study}, line {line}: {why}")]
 pub struct Error {
@@ -18,7 +18,7 @@ pub struct Error {
     pub study: String,
     /// The line of the file, from 1.
     pub line: u64,
-    /// The fault.
+    /// What is wrong with the line.
     pub why: String,
 }
 
@@ -29,31 +29,32 @@ impl Exits for Error {
     }
 }
 
-/// Reads published figures, one [`Published`] a set, in the order of the file. There are three forms:
+/// Parses the CSV file of a study's published figures: one [`Published`] for each set, in the order of the file. The header
+/// selects one of three forms:
 ///
-/// - tasks: `set,task,title,filesystem,metric,value,unit`, one figure a line; any further column is a parameter
-///   of the task. `tasks` gives our task for each of the author's task numbers.
-///   A column `kind` names the [`Kind`] of each figure, in this form and in samples; without it all are measured.
-/// - a matrix: `filesystem,mode,block_size_bytes,threads,iops`. Its modes are tasks by themselves.
-/// - samples of something that was watched: `sample,filesystem`, then a column for each metric, its unit at the
-///   end of its name (`iowait_percent`). A column that the author worked out from two others says how:
+/// - tasks: `set,task,title,filesystem,metric,value,unit`, one figure per line. Any further column is a parameter of the
+///   task. `tasks` maps the author's task numbers to fsarena's tasks. An optional column `kind` (also in samples) names the
+///   [`Kind`] of each figure; the default is measured.
+/// - a matrix: `filesystem,mode,block_size_bytes,threads,iops`. Each mode is a task.
+/// - samples of a running system: `sample,filesystem`, then one column per metric, named with its unit
+///   (`iowait_percent`). A column that the author computed from two others has the formula as its name:
 ///   `iowait_per_request = iowait_percent / requests_per_s`.
 ///
 /// # Errors
-/// A line that is not such a record, an unknown unit or task, a negative or infinite value, or a duplicate figure.
+/// A line does not fit the form, has an unknown unit or task, a negative or infinite value, or repeats a figure.
 pub fn parse(study: &str, csv: &str, tasks: &BTreeMap<String, String>) -> Result<Vec<Published>, Error> {
     let mut sets: Vec<Published> = Vec::new();
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let fault = |line: u64, why: String| Error { study: study.to_string(), line, why };
     let headers = reader.headers().map_err(|e| fault(1, e.to_string()))?.clone();
-    let (form, derived) = Form::of(&headers).map_err(|why| fault(1, why))?;
+    let (form, derived) = Form::from_header(&headers).map_err(|why| fault(1, why))?;
     let mut seen = std::collections::BTreeSet::new();
     for record in reader.records() {
         let record = record.map_err(|e| fault(e.position().map_or(0, csv::Position::line), e.to_string()))?;
         let line = record.position().map_or(0, csv::Position::line);
         let (set, figures) = form.read(&record, &headers, tasks).map_err(|why| fault(line, why))?;
         for figure in &figures {
-            sound(figure).map_err(|why| fault(line, why))?;
+            check_value(figure).map_err(|why| fault(line, why))?;
             let identity = (set.clone(), figure.sample.clone(), figure.task_id());
             if !seen.insert((identity, figure.variant.clone(), figure.metric.clone())) {
                 let (metric, variant, task) = (&figure.metric, &figure.variant, figure.task_id());
@@ -73,14 +74,16 @@ pub fn parse(study: &str, csv: &str, tasks: &BTreeMap<String, String>) -> Result
     Ok(sets)
 }
 
-fn sound(figure: &Figure) -> Result<(), String> {
-    // A difference of two figures may be negative, any other figure may not.
-    let least = if figure.kind == Kind::Summary { f64::MIN } else { 0.0 };
-    let sound = figure.value.is_finite() && figure.value >= least;
-    if sound { Ok(()) } else { Err(format!("invalid value {}; expected a number from 0", figure.value)) }
+fn check_value(figure: &Figure) -> Result<(), String> {
+    // A summary can be the difference of two figures, so it may be negative.
+    let min = if figure.kind == Kind::Summary { f64::MIN } else { 0.0 };
+    if figure.value.is_finite() && figure.value >= min {
+        return Ok(());
+    }
+    Err(format!("invalid value {}; expected a number from 0", figure.value))
 }
 
-/// Tasks around the work: part of no total, and of no claim about all tasks.
+/// Tasks that prepare or clean up a filesystem. Totals, and claims about all tasks, exclude them.
 pub const AROUND: [&str; 3] = ["mkfs", "mount", "unmount"];
 
 /// One published set of figures.
@@ -88,16 +91,16 @@ pub const AROUND: [&str; 3] = ["mkfs", "mount", "unmount"];
 pub struct Published {
     /// The study: `piszcz`.
     pub study: String,
-    /// The set, where the author published more than one: `II`.
+    /// The name of the set: `II`. Empty if the author published only one.
     pub set: String,
     /// The figures, in the author's order.
     pub rows: Vec<Figure>,
-    /// The metrics that the author worked out from others of the same sample.
+    /// The metrics that the author computed from two others of the same sample.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub derived: Vec<Derived>,
 }
 
-/// A metric that follows from two others: `above / below`.
+/// A metric that is the quotient of two others: `above / below`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Derived {
     /// The metric.
@@ -111,14 +114,14 @@ pub struct Derived {
 /// One published figure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
-    /// When it was taken, where the author took samples: `daily-average`. Empty for most.
+    /// The name of the sample: `daily-average`. Empty if the study has no samples.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub sample: String,
-    /// The author's number of the task: `009`. Empty where parameters identify the task.
+    /// The author's number of the task: `009`. Empty in files of the other two forms.
     pub number: String,
     /// The corresponding task in fsarena: `untar`.
     pub task: String,
-    /// The parameters that identify the task: `bs` → `4096`. Empty for most.
+    /// The parameters of the task: `bs` → `4096`. Usually empty.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub params: BTreeMap<String, String>,
     /// The author's title of the task.
@@ -129,16 +132,16 @@ pub struct Figure {
     pub metric: String,
     /// Its value, in `unit`.
     pub value: f64,
-    /// Digits that were printed behind the point.
+    /// The number of digits that the author printed after the decimal point.
     #[serde(skip)]
     pub decimals: u8,
     /// The unit.
     pub unit: Unit,
-    /// Where the author has it from.
+    /// How the author obtained it.
     pub kind: Kind,
 }
 
-/// Where the author of a figure has it from.
+/// How the author obtained a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -149,7 +152,7 @@ pub enum Kind {
     Stated,
     /// A value that was read off a chart.
     Chart,
-    /// A value of a curve that the author fitted, within the range for which he states it.
+    /// A point on a curve that the author fitted, within the range that the author gives for the curve.
     Fit,
     /// An average of other figures of the same set, or a difference of two.
     Summary,
@@ -170,14 +173,15 @@ impl Kind {
         }
     }
 
-    /// Whether a conclusion may rest on it. A fit has the author's conclusion built in, and a summary repeats figures.
+    /// Whether a figure of this kind may support a conclusion. A fit presupposes the author's conclusion, and a summary
+    /// repeats other figures.
     pub fn is_evidence(self) -> bool {
         !matches!(self, Kind::Fit | Kind::Summary)
     }
 }
 
 impl Figure {
-    /// What identifies its task.
+    /// The name and parameters of its task.
     pub fn task_id(&self) -> TaskId {
         TaskId { name: self.task.clone(), params: self.params.clone() }
     }
@@ -194,24 +198,24 @@ impl Published {
         distinct(self.rows.iter().map(|row| row.variant.as_str()))
     }
 
-    /// The metrics that were published.
+    /// The names of its metrics, in the author's order.
     pub fn metrics(&self) -> Vec<&str> {
         distinct(self.rows.iter().map(|row| row.metric.as_str()))
     }
 
-    /// The first figure of every task, for its number, title and task.
+    /// The first figure of each task; it has the task's number, title and parameters.
     pub fn tasks(&self) -> Vec<&Figure> {
         let mut seen = std::collections::BTreeSet::new();
         self.rows.iter().filter(|row| seen.insert((&row.task, &row.params))).collect()
     }
 
-    /// The tasks of the work itself, which totals are made of.
+    /// The first figure of each task in the totals: all tasks but those of [`AROUND`].
     pub fn work(&self) -> Vec<&Figure> {
         let tasks = self.tasks().into_iter();
         tasks.filter(|row| !AROUND.contains(&row.task.as_str())).collect()
     }
 
-    /// The samples, in the author's order; none for most.
+    /// The names of the samples, in the author's order. Empty for most studies.
     pub fn samples(&self) -> Vec<&str> {
         distinct(self.rows.iter().map(|row| row.sample.as_str()).filter(|sample| !sample.is_empty()))
     }
@@ -228,14 +232,14 @@ impl Published {
         self.rows.iter().find(|row| row.variant == variant && row.metric == metric && is_task(row))
     }
 
-    /// What the tasks of the work make together of a metric for one variant. None where a task is missing, or where the
+    /// The total of a metric for one variant over the tasks of [`Published::work`]. None if the variant lacks a task, or the
     /// metric has no total.
     pub fn total(&self, variant: &str, metric: &str) -> Option<f64> {
         self.spec(metric)?.over.tasks.of(self.of_work(variant, metric)?)
     }
 
-    /// What a metric means: fsarena's own definition if the author gives it in that unit, else that of any metric of its
-    /// unit. None where the set lacks it.
+    /// The definition of a metric: fsarena's own if the author uses the same unit, else the defaults of the author's unit.
+    /// None if the set does not have the metric.
     pub fn spec(&self, metric: &str) -> Option<MetricSpec> {
         let unit = self.rows.iter().find(|row| row.metric == metric)?.unit;
         let known = find(metric).map(|def| MetricSpec::from(&def.spec)).filter(|spec| spec.unit == unit);
@@ -243,29 +247,29 @@ impl Published {
         Some(known.unwrap_or_else(of_unit))
     }
 
-    /// A metric of one variant in each task of the work. None where one is missing.
+    /// The values of a metric for one variant, one for each task of [`Published::work`]. None if a value is missing.
     pub fn of_work(&self, variant: &str, metric: &str) -> Option<Vec<f64>> {
         let value = |task: &Figure| self.figure(&task.task_id(), variant, metric).map(|row| row.value);
         self.work().into_iter().map(value).collect()
     }
 }
 
-/// The columns of a file of tasks; any other is a parameter of the task.
+/// The columns with a fixed meaning in a file of tasks. Any other column is a parameter of the task.
 const TASK: [&str; 8] = ["set", "task", "title", "filesystem", "metric", "value", "unit", "kind"];
-/// The task name for files of samples, which do not name their task.
+/// The task name of all figures in a file of samples, which has no task column.
 const WINDOW: &str = "window";
 
-/// What the lines of a file mean, by its header.
+/// The form of a file; see [`parse`].
 enum Form {
-    /// A figure a line.
+    /// Each line has one figure.
     Tasks,
-    /// Operations a second by block size and threads.
+    /// Each line has the operations per second for one block size and number of threads.
     Matrix,
-    /// All figures of one variant in one sample.
+    /// Each line has all figures of one variant in one sample.
     Samples(Vec<Column>),
 }
 
-/// A column of a file of samples.
+/// A metric's column in a file of samples.
 struct Column {
     name: String,
     metric: String,
@@ -273,16 +277,16 @@ struct Column {
 }
 
 impl Form {
-    /// The form that a header tells of, and the columns that follow from others.
-    fn of(headers: &StringRecord) -> Result<(Form, Vec<Derived>), String> {
-        let has = |wanted: &str| headers.iter().any(|name| name == wanted);
+    /// Returns the form of a file with this header, and its derived metrics.
+    fn from_header(headers: &StringRecord) -> Result<(Form, Vec<Derived>), String> {
+        let has = |column: &str| headers.iter().any(|name| name == column);
         if has("sample") {
-            return samples(headers);
+            return sample_columns(headers);
         }
         Ok((if has("mode") { Form::Matrix } else { Form::Tasks }, vec![]))
     }
 
-    /// The figures of one line, and their set.
+    /// Reads one line: returns the name of its set, and its figures.
     fn read(
         &self,
         record: &StringRecord,
@@ -301,13 +305,13 @@ impl Form {
     }
 }
 
-/// `iowait_percent` is a metric in a unit; `iowait_per_request = iowait_percent / requests_per_s` follows from
-/// two others.
-fn samples(headers: &StringRecord) -> Result<(Form, Vec<Derived>), String> {
+/// Parses the header of a file of samples. `iowait_percent` is a metric with its unit;
+/// `iowait_per_request = iowait_percent / requests_per_s` is a derived metric.
+fn sample_columns(headers: &StringRecord) -> Result<(Form, Vec<Derived>), String> {
     let (mut columns, mut derived) = (Vec::new(), Vec::new());
     for name in headers.iter().filter(|name| !["sample", "filesystem", "kind"].contains(name)) {
         let (metric, unit) = match name.split_once('=') {
-            None => metric(name)?,
+            None => split_unit(name)?,
             Some((result, formula)) => {
                 let broken = || format!("column `{name}`: expected `RESULT = COLUMN / COLUMN`");
                 let (above, below) = formula.split_once('/').ok_or_else(broken)?;
@@ -317,7 +321,7 @@ fn samples(headers: &StringRecord) -> Result<(Form, Vec<Derived>), String> {
                         return Err(format!("column `{name}`: missing column `{}`", source.trim()));
                     }
                 }
-                let (above, below) = (metric(above.trim())?.0, metric(below.trim())?.0);
+                let (above, below) = (split_unit(above.trim())?.0, split_unit(below.trim())?.0);
                 derived.push(Derived { metric: result.clone(), above, below });
                 (result, Unit::Ratio)
             }
@@ -327,13 +331,18 @@ fn samples(headers: &StringRecord) -> Result<(Form, Vec<Derived>), String> {
     Ok((Form::Samples(columns), derived))
 }
 
-/// A metric and its unit, which is the end of the column's name.
-fn metric(column: &str) -> Result<(String, Unit), String> {
-    let ends = column.match_indices('_').map(|(at, _)| at);
-    let found = ends.filter_map(|at| Some((column[..at].to_string(), Unit::from_suffix(&column[at + 1..])?)));
-    found.min_by_key(|(name, _)| name.len()).ok_or_else(|| format!("column `{column}` ends in no unit"))
+/// Splits a column's name into its metric and its unit. The longest suffix that is a unit counts: `moved_bytes_per_s` is
+/// `moved` in bytes per second.
+fn split_unit(column: &str) -> Result<(String, Unit), String> {
+    for (at, _) in column.match_indices('_') {
+        if let Some(unit) = Unit::from_suffix(&column[at + 1..]) {
+            return Ok((column[..at].to_string(), unit));
+        }
+    }
+    Err(format!("column `{column}` ends in no unit"))
 }
 
+/// A line of the file, with the header that names its columns.
 struct Line<'a> {
     record: &'a StringRecord,
     headers: &'a StringRecord,
@@ -350,7 +359,7 @@ impl<'a> Line<'a> {
         text.parse().map_err(|_| format!("column `{column}`: expected a number, found `{text}`"))
     }
 
-    /// The kind in the column of that name; measured where the file has no such column.
+    /// The kind in the column `kind`; measured if the file has no such column.
     fn kind(&self) -> Result<Kind, String> {
         match self.text("kind") {
             Ok(name) => Ok(names::find("kind of figure", name, Kind::ALL, |kind| kind.name())?),
@@ -358,7 +367,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// A figure of one task, its value in a column.
+    /// A figure of one task, with its value from this column.
     fn figure(&self, task: &str, column: &str, metric: &str, unit: Unit) -> Result<Figure, String> {
         Ok(Figure {
             sample: String::new(),
@@ -401,6 +410,7 @@ impl<'a> Line<'a> {
     }
 }
 
+/// The number of digits after the decimal point.
 fn decimals(text: &str) -> u8 {
     text.split_once('.').map_or(0, |(_, digits)| digits.len() as u8)
 }
@@ -413,13 +423,13 @@ mod tests {
 
     const HEAD: &str = "set,task,title,filesystem,metric,value,unit\n";
 
-    fn steps() -> BTreeMap<String, String> {
+    fn task_numbers() -> BTreeMap<String, String> {
         let numbered = (1..=21).map(|n| (format!("{n:03}"), format!("task-{n}")));
         numbered.chain([("mkfs".into(), "mkfs".into())]).collect()
     }
 
     fn error(lines: &str) -> String {
-        parse("old", &format!("{HEAD}{lines}"), &steps()).unwrap_err().to_string()
+        parse("old", &format!("{HEAD}{lines}"), &task_numbers()).unwrap_err().to_string()
     }
 
     #[test]
@@ -427,7 +437,7 @@ mod tests {
         let csv = format!(
             "{HEAD}II,001,\"Touch, twice\",xfs,elapsed,2.5,s\nI,001,Touch,xfs,cpu_utilization,1,percent\n"
         );
-        let sets = parse("old", &csv, &steps()).unwrap();
+        let sets = parse("old", &csv, &task_numbers()).unwrap();
         assert_eq!(sets.iter().map(Published::name).collect::<Vec<_>>(), ["old-II", "old-I"]);
         assert_eq!(sets[0].rows[0].title, "Touch, twice");
         assert_eq!(sets[0].figure(&TaskId::new("task-1"), "xfs", "elapsed").unwrap().value, 2.5);
@@ -438,13 +448,13 @@ mod tests {
     fn a_total_needs_every_task() {
         let csv =
             format!("{HEAD}I,001,A,xfs,elapsed,2.5,s\nI,002,B,xfs,elapsed,4,s\nI,001,A,jfs,elapsed,1,s\n");
-        let set = &parse("old", &csv, &steps()).unwrap()[0];
+        let set = &parse("old", &csv, &task_numbers()).unwrap()[0];
         assert_eq!(set.total("xfs", "elapsed"), Some(6.5));
         assert_eq!(set.total("jfs", "elapsed"), None);
     }
 
     #[test]
-    fn faults_name_their_line() {
+    fn errors_name_the_line_of_the_file() {
         assert_eq!(
             error("I,001,A,xfs,elapsed,1,parsec\n"),
             "published figures of old, line 2: unknown unit `parsec`"
@@ -460,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_matrix_has_tasks_with_parameters() {
+    fn block_size_and_threads_of_a_matrix_become_task_parameters() {
         let head = "filesystem,mode,block_size_bytes,threads,iops\n";
         let csv = format!("{head}ext4,seqrd,512,1,100\next4,seqrd,512,2,150\nxfs,seqrd,512,1,90\n");
         let set = &parse("old", &csv, &BTreeMap::new()).unwrap()[0];
@@ -469,8 +479,8 @@ mod tests {
         assert_eq!(set.figure(&set.rows[1].task_id(), "ext4", "iops").unwrap().value, 150.0);
         assert!(set.figure(&set.rows[1].task_id(), "xfs", "iops").is_none());
         let twice = format!("{head}ext4,seqrd,512,1,100\next4,seqrd,512,1,100\n");
-        let said = parse("old", &twice, &BTreeMap::new()).unwrap_err().to_string();
-        assert!(said.contains("line 3: iops of ext4 in seqrd[bs=512,threads=1] is given twice"), "{said}");
+        let error = parse("old", &twice, &BTreeMap::new()).unwrap_err().to_string();
+        assert!(error.contains("line 3: iops of ext4 in seqrd[bs=512,threads=1] is given twice"), "{error}");
     }
 
     #[test]
@@ -481,7 +491,7 @@ mod tests {
         assert_eq!((set.variants().len(), set.tasks().len(), set.rows.len()), (3, 4 * 48, 3 * 4 * 48));
 
         let csv = include_str!("../../../studies/piszcz/published.csv");
-        let sets = parse("piszcz", csv, &steps()).unwrap();
+        let sets = parse("piszcz", csv, &task_numbers()).unwrap();
         for (name, variants) in [("piszcz-I", 5), ("piszcz-II", 6)] {
             let set = sets.iter().find(|set| set.name() == name).unwrap();
             assert_eq!((set.variants().len(), set.work().len()), (variants, 21));
@@ -496,15 +506,15 @@ mod tests {
     }
 
     #[test]
-    fn a_column_ends_in_its_unit() {
-        assert_eq!(metric("requests_per_s"), Ok(("requests".into(), Unit::PerSecond)));
-        assert_eq!(metric("moved_bytes_per_s"), Ok(("moved".into(), Unit::BytesPerSecond)));
-        assert_eq!(metric("iowait_percent"), Ok(("iowait".into(), Unit::Percent)));
-        assert!(metric("iowait").is_err());
+    fn a_column_name_is_split_into_metric_and_unit() {
+        assert_eq!(split_unit("requests_per_s"), Ok(("requests".into(), Unit::PerSecond)));
+        assert_eq!(split_unit("moved_bytes_per_s"), Ok(("moved".into(), Unit::BytesPerSecond)));
+        assert_eq!(split_unit("iowait_percent"), Ok(("iowait".into(), Unit::Percent)));
+        assert!(split_unit("iowait").is_err());
     }
 
     #[test]
-    fn digits_are_those_printed() {
+    fn decimals_counts_trailing_zeros() {
         assert_eq!(["48", "48.0", "0.17"].map(decimals), [0, 1, 2]);
     }
 }

@@ -8,10 +8,10 @@ use crate::{host::Host, latency::Latencies, metric::MetricDef, plan::Plan, serie
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, cell::RefCell, collections::BTreeMap};
 
-/// A cell as it was run.
+/// A finished cell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CellRecord {
-    /// What identifies it.
+    /// Its id; see [`crate::cell::CellId`].
     pub id: String,
     /// Its round, from 0.
     pub round: u32,
@@ -27,14 +27,14 @@ pub struct CellRecord {
     pub host: usize,
     /// When it began: seconds since 1970, UTC.
     pub started_at: f64,
-    /// How long it took in all, and its parts, in nanoseconds.
+    /// How long it took in total and for each activity, in nanoseconds.
     pub spent: Vec<(SpentOn, u64)>,
 }
 
 impl CellRecord {
-    /// How long a part of it took, in nanoseconds; 0 if it has no such part.
-    pub fn spent_on(&self, part: SpentOn) -> u64 {
-        self.spent.iter().filter(|(of, _)| *of == part).map(|(_, ns)| ns).sum()
+    /// The time that the cell spent on an activity, in nanoseconds; 0 if it did not have this activity.
+    pub fn spent_on(&self, activity: SpentOn) -> u64 {
+        self.spent.iter().filter(|(other, _)| *other == activity).map(|(_, ns)| ns).sum()
     }
 }
 
@@ -45,9 +45,9 @@ pub struct SampleTable {
     pub cell: Vec<u32>,
     /// For each row, an index into [`RunRecord::tasks`].
     pub task: Vec<u32>,
-    /// For each row, when it began: seconds since 1970, UTC.
+    /// For each row, when its task began: seconds since 1970, UTC.
     pub started_at: Vec<f64>,
-    /// For each of [`RunRecord::readings`], its value in each row; NaN where it was not taken.
+    /// For each reading of [`RunRecord::readings`], its value in each row; NaN for a missing value.
     pub values: Vec<Vec<f64>>,
 }
 
@@ -63,13 +63,13 @@ impl SampleTable {
     }
 }
 
-/// The most readings that a run may have. Real runs have some hundred; a damaged file may claim any number.
+/// The most readings of a run. Real runs have a few hundred; the limit protects against damaged files.
 pub const MOST_READINGS: usize = 1_000;
 
 /// Latencies by task and variant.
 pub type PooledLatencies = BTreeMap<(usize, usize), Latencies>;
 
-/// Everything a store knows of a run.
+/// A run as the store returns it.
 #[derive(Debug, Clone, Default)]
 pub struct RunRecord {
     /// Its id, the name of its directory.
@@ -78,9 +78,9 @@ pub struct RunRecord {
     pub version: String,
     /// When it began, RFC 3339.
     pub started: String,
-    /// When its last cell ended, RFC 3339; empty while none has.
+    /// When its last cell ended, RFC 3339; empty if none has ended.
     pub ended: String,
-    /// Whether it went through all that was planned, and why it stopped.
+    /// Whether it finished everything that the plan requires, and why it stopped.
     pub status: RunStatus,
     /// The plan as resolved.
     pub plan: Plan,
@@ -96,22 +96,23 @@ pub struct RunRecord {
     pub cells: Vec<CellRecord>,
     /// The readings of all samples.
     pub samples: SampleTable,
-    /// What loads did over time.
+    /// Operations and latencies of loads over time.
     pub series: SeriesTable,
-    /// The latencies of loads over all rounds that count: shown, never judged, for rounds are the unit of replication.
+    /// The latencies of loads, pooled over all rounds that are compared. Reports show them, but no verdict uses them, because
+    /// rounds are the unit of replication.
     pub latencies: PooledLatencies,
-    /// What a reader should know, with the round it was noted in.
+    /// The notes for the reader of the results, each with its round. The round is None before the first round.
     pub notes: Vec<(Option<u32>, Note)>,
-    /// How many commands were run (they are in `command.log`).
+    /// The number of commands that were run; `command.log` lists them.
     pub commands: u64,
 }
 
-/// How a run stands.
+/// Whether and why a run has stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct RunStatus {
-    /// Whether all that was planned was done.
+    /// Whether the run finished everything that the plan requires.
     pub complete: bool,
-    /// Why it stopped; `interrupted` where nothing was noted.
+    /// Why it stopped; `interrupted` if the store has no reason.
     pub why: String,
 }
 
@@ -136,19 +137,19 @@ impl RunRecord {
         self.variants.windows(2).any(|two| two[0].level(factor) != two[1].level(factor))
     }
 
-    /// The notes of one kind, each with the round it was noted in.
+    /// The notes of one kind, each with its round.
     pub fn notes_of(&self, kind: NoteKind) -> impl Iterator<Item = (Option<u32>, &Note)> {
         self.notes.iter().filter(move |(_, note)| note.kind == kind).map(|(round, note)| (*round, note))
     }
 
-    /// The variants that were not compared because the budget did not hold them, those of earlier stages first.
+    /// The variants that were not compared because the budget did not suffice for them; variants of earlier stages come first.
     pub fn not_compared(&self) -> Vec<&str> {
         let earlier = self.plan.stage.iter().flat_map(|stage| &stage.not_compared).map(String::as_str);
         let here = self.notes_of(NoteKind::NotCompared).filter_map(|(_, note)| note.variant.as_deref());
         distinct(earlier.chain(here))
     }
 
-    /// The cells whose filesystem broke a promise: their variants and what happened.
+    /// The cells whose filesystem lost synced files, each with its error message.
     pub fn violations(&self) -> impl Iterator<Item = (&CellRecord, &str)> {
         self.cells.iter().filter_map(|cell| match &cell.outcome {
             Outcome::Failed { why, cause: Cause::Violation } => Some((cell, why.as_str())),
@@ -156,14 +157,14 @@ impl RunRecord {
         })
     }
 
-    /// What a variant gives up of the safety that others of the run have.
+    /// The safety guarantees that a variant gives up and that other variants of the run have.
     pub fn weakened_guarantees(&self, variant: usize) -> Vec<&str> {
         let name = Some(self.name(variant));
         let weaker = self.notes_of(NoteKind::Weaker).filter(|(_, note)| note.variant.as_deref() == name);
         distinct(weaker.map(|(_, note)| note.text.as_str()))
     }
 
-    /// Those of these variants that give up no safety; all where each does.
+    /// Selects the variants that give up no safety guarantee; returns all variants if every one gives up some.
     pub fn with_full_guarantees(&self, variants: &[usize]) -> Vec<usize> {
         let safe: Vec<usize> = variants
             .iter()
@@ -183,7 +184,7 @@ impl RunRecord {
         self.tasks.iter().position(|task| task.id == *id)
     }
 
-    /// That the run lacks a task of this name, with those that it has.
+    /// The error that the run has no task of this name; it lists the tasks of the run.
     pub fn no_task(&self, name: &str) -> Unknown {
         let tasks = self.tasks.iter().filter(|task| task.in_totals);
         let known: Vec<String> = tasks.map(|task| task.id.to_string()).collect();
@@ -196,9 +197,11 @@ impl RunRecord {
         readings.chain(crate::metric::METRICS.iter().map(|metric| metric.spec.id))
     }
 
-    /// The values of a metric or raw reading for every row of [`RunRecord::samples`]; NaN where the value is absent. A
-    /// reading can go without its unit, `tps` for `tps_per_s`, where no other has that name and the run has no value
-    /// of a derived metric of that name. None if the name is unknown.
+    /// The definition of a metric or raw reading, and its values for every row of [`RunRecord::samples`]; NaN for a missing
+    /// value. None if the name is unknown.
+    ///
+    /// The name of a reading may omit its unit (`tps` for `tps_per_s`) if only one reading has that name. A derived metric of
+    /// the same name takes precedence, unless only the reading has values.
     pub fn metric(&self, id: &str) -> Option<(MetricSpec, Cow<'_, [f64]>)> {
         let reading = |column: usize| {
             Some((self.readings[column].clone(), Cow::Borrowed(self.samples.values[column].as_slice())))
@@ -208,9 +211,10 @@ impl RunRecord {
         }
         let derived = self.derived(id);
         if let Some(column) = self.without_unit(id) {
-            let measured = |metric: &Derived| (0..self.samples.len()).any(|row| !metric.value(row).is_nan());
-            let printed = self.samples.values[column].iter().any(|value| !value.is_nan());
-            if derived.as_ref().is_none_or(|metric| printed && !measured(metric)) {
+            let has_values =
+                |metric: &Derived| (0..self.samples.len()).any(|row| !metric.value(row).is_nan());
+            let reading_has_values = self.samples.values[column].iter().any(|value| !value.is_nan());
+            if derived.as_ref().is_none_or(|metric| reading_has_values && !has_values(metric)) {
                 return reading(column);
             }
         }
@@ -219,58 +223,60 @@ impl RunRecord {
         Some((metric.info, Cow::Owned(values)))
     }
 
-    /// The column of the one reading that has this name without its unit.
+    /// The column of the reading that has this name without its unit; None if there is not exactly one.
     fn without_unit(&self, id: &str) -> Option<usize> {
         let named = |reading: &MetricSpec| reading.id != id && reading.unit.bare(&reading.id) == id;
         let mut columns = (0..self.readings.len()).filter(|column| named(&self.readings[*column]));
         columns.next().filter(|_| columns.next().is_none())
     }
 
-    /// A derived metric, to be computed row by row. None if the name is unknown.
+    /// A derived metric, whose values are computed row by row. None if the name is unknown.
     pub fn derived(&self, id: &str) -> Option<Derived<'_>> {
         let def = crate::metric::find(id)?;
         let info = MetricSpec::from(&def.spec);
-        let asked = Asked { record: self, columns: RefCell::default() };
-        let mut derived = Derived { info, def, asked, constant: None };
+        let used = UsedColumns { record: self, columns: RefCell::default() };
+        let mut derived = Derived { info, def, used, constant: None };
         let first = if self.samples.is_empty() { f64::NAN } else { derived.value(0) };
-        let read = derived.asked.columns.borrow().iter().any(|(_, column)| column.is_some());
-        derived.constant = (!read).then_some(first);
+        let has_reading = derived.used.columns.borrow().iter().any(|(_, column)| column.is_some());
+        derived.constant = (!has_reading).then_some(first);
         Some(derived)
     }
 }
 
 /// A metric that a formula computes from readings.
 pub struct Derived<'a> {
-    /// What it is.
+    /// Its definition.
     pub info: MetricSpec,
     def: &'static MetricDef,
-    asked: Asked<'a>,
-    /// The value of every row, if the run has none of the readings that the formula uses.
+    used: UsedColumns<'a>,
+    /// The value in every row, if the run has none of the readings that the formula uses.
     constant: Option<f64>,
 }
 
 impl Derived<'_> {
-    /// Its value in a row of [`RunRecord::samples`]; NaN where it is absent.
+    /// Its value in a row of [`RunRecord::samples`]; NaN if it has none.
     pub fn value(&self, row: usize) -> f64 {
-        self.constant
-            .unwrap_or_else(|| (self.def.from)(&|name| self.asked.value(name, row)).unwrap_or(f64::NAN))
+        if let Some(value) = self.constant {
+            return value;
+        }
+        (self.def.from)(&|name| self.used.value(name, row)).unwrap_or(f64::NAN)
     }
 }
 
 /// The columns that a formula has used. It uses the same few in each of a million rows, so scanning this list is faster
 /// than a lookup in a map of all columns.
-struct Asked<'a> {
+struct UsedColumns<'a> {
     record: &'a RunRecord,
     columns: RefCell<Vec<Column<'a>>>,
 }
 
-/// A name and the values of that reading, if it was taken.
+/// The name of a reading, and its values if the run has it.
 type Column<'a> = (String, Option<&'a [f64]>);
 
-impl Asked<'_> {
+impl UsedColumns<'_> {
     fn value(&self, name: &str, row: usize) -> Option<f64> {
         let mut columns = self.columns.borrow_mut();
-        let at = columns.iter().position(|(asked, _)| asked == name).unwrap_or_else(|| {
+        let at = columns.iter().position(|(used, _)| used == name).unwrap_or_else(|| {
             let column = self.record.reading(name).map(|at| self.record.samples.values[at].as_slice());
             columns.push((name.to_string(), column));
             columns.len() - 1
@@ -284,8 +290,8 @@ impl Asked<'_> {
 pub struct LogLine {
     /// When: RFC 3339.
     pub at: String,
-    /// The cell, where it ran in one.
+    /// The id of the cell; None if the command ran outside any cell.
     pub cell: Option<String>,
-    /// What ran.
+    /// The command.
     pub command: CommandRecord,
 }

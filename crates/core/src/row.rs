@@ -1,13 +1,15 @@
-//! The rows of listings.
+//! The rows of `fsarena list`.
 
 use serde::Serialize;
 
-/// Something that lists as a row: for programs its fields, for people a column for each of some.
+/// A row of a listing. JSON output has all its serialized fields; the table has one column for each field of
+/// [`Row::COLUMNS`].
 pub trait Row: Serialize {
-    /// The fields to show, in order. The head of a column is the name of its field, unless another follows: `fix: REMEDY`.
+    /// The fields of the table, in order. The heading of a column is the name of its field, unless the entry adds another:
+    /// `fix: REMEDY`.
     const COLUMNS: &'static [&'static str];
 
-    /// A field as text for people, where that is not the same as for programs.
+    /// The text of a field in the table; None if it is the same as in JSON.
     fn for_people(&self, _field: &str) -> Option<String> {
         None
     }

@@ -1,20 +1,19 @@
-//! Text of others (names of variants, words of failed commands), made harmless where it is shown.
+//! Escapes untrusted text, such as names of variants and output of failed commands, before fsarena displays it.
 
-/// One line without control characters: escape sequences, newlines and characters that turn the
-/// direction of text are spelled out.
+/// Escapes a text as one line: control characters, newlines, and characters that change the direction of text become visible.
 pub fn line(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
             '\n' => safe.push('⏎'),
-            c if c.is_control() || turns_text(c) => safe.extend(c.escape_default()),
+            c if c.is_control() || changes_direction(c) => safe.extend(c.escape_default()),
             c => safe.push(c),
         }
     }
     safe
 }
 
-/// One line of Markdown that reads as the text itself, also inside a table.
+/// Escapes a text as one line of Markdown, also inside a table.
 pub fn markdown(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in line(text).chars() {
@@ -26,20 +25,20 @@ pub fn markdown(text: &str) -> String {
     safe
 }
 
-/// Several lines, each made harmless.
+/// Escapes each line of a text; tabs become blanks.
 pub fn lines(text: &str) -> impl Iterator<Item = String> + '_ {
     text.lines().map(|text| line(&text.replace('\t', "    ")))
 }
 
 /// The longest line of a message, in characters.
-const LONGEST: usize = 2_000;
+const MAX_LINE: usize = 2_000;
 
-/// A message of several lines, each made harmless, and those that repeat a long input shortened.
+/// Escapes each line of a message, and shortens long lines.
 pub fn message(text: &str) -> String {
-    lines(text).map(|line| shortened(&line, LONGEST)).collect::<Vec<_>>().join("\n")
+    lines(text).map(|line| shortened(&line, MAX_LINE)).collect::<Vec<_>>().join("\n")
 }
 
-/// A text of at most `longest` characters, and a remark on the number that is left out in its middle.
+/// Shortens a text to about `longest` characters: replaces its middle with the number of characters left out.
 pub fn shortened(text: &str, longest: usize) -> String {
     let length = text.chars().count();
     if length <= longest {
@@ -51,7 +50,8 @@ pub fn shortened(text: &str, longest: usize) -> String {
     format!("{head} [… {} characters …] {tail}", length - 2 * half)
 }
 
-fn turns_text(c: char) -> bool {
+/// Whether a character changes the direction of text or breaks a line invisibly.
+fn changes_direction(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_are_spelled_out() {
+    fn control_characters_are_escaped() {
         assert_eq!(line("a\u{1b}[31mb\nc\r\u{202e}d"), "a\\u{1b}[31mb⏎c\\r\\u{202e}d");
         assert_eq!(line("Größe – 1"), "Größe – 1");
     }
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn markdown_stays_text() {
+    fn markdown_syntax_is_escaped() {
         assert_eq!(markdown("a|b`c`<i>*d*"), "a\\|b\\`c\\`\\<i\\>\\*d\\*");
     }
 }

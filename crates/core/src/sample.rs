@@ -1,4 +1,4 @@
-//! Readings: the raw numbers of a task.
+//! Samples and their readings: the raw numbers that fsarena measures for a task.
 
 use crate::latency::Latencies;
 pub use crate::metric::spec::{Direction, Unit};
@@ -12,32 +12,32 @@ use std::collections::BTreeMap;
 pub struct Readings(pub BTreeMap<String, f64>);
 
 impl Readings {
-    /// Notes a reading.
+    /// Sets the value of a reading.
     pub fn set(&mut self, id: &str, value: f64) {
         self.0.insert(id.to_string(), value);
     }
 
-    /// The value of a reading, where it was taken.
+    /// The value of a reading; None if it was not taken.
     pub fn get(&self, id: &str) -> Option<f64> {
         self.0.get(id).copied()
     }
 
-    /// Takes over the readings of another set.
+    /// Adds the readings of another set; these replace readings with the same name.
     pub fn extend(&mut self, other: Readings) {
         self.0.extend(other.0);
     }
 }
 
-/// The part of a sample that the measured work itself contributes.
+/// The part of a sample that the workload itself reports.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TaskOutput {
-    /// The readings that the work took.
+    /// The readings of the workload.
     pub readings: Readings,
-    /// The definitions of readings that its commands printed, and that fsarena does not know.
+    /// The definitions of readings that its commands printed and that fsarena does not define.
     pub printed: Vec<MetricSpec>,
     /// The time series of its load; empty if the load does not record one.
     pub series: Vec<crate::series::Point>,
-    /// The latencies of its load, from the intended start where the load is paced; empty if it does not record them.
+    /// The latencies of its load, counted from the intended start if the load is paced. Empty if it does not record them.
     pub latencies: Latencies,
     /// Peak memory of its largest command, in bytes; 0 if it started none.
     pub peak_bytes: u64,
@@ -56,7 +56,7 @@ impl From<Readings> for TaskOutput {
 }
 
 impl TaskOutput {
-    /// Adds what later work of the same task contributed. A task has one load, so the later series replaces this one.
+    /// Adds the output of later work of the same task. A task has only one load, so a later series replaces this one.
     pub fn extend(&mut self, later: TaskOutput) {
         self.readings.extend(later.readings);
         self.printed.extend(later.printed);
@@ -77,7 +77,7 @@ pub struct Sample {
     pub started_at: f64,
     /// Its readings.
     pub readings: Readings,
-    /// What its load did over time, where it tells; at most [`crate::series::MOST_POINTS`] and one.
+    /// The time series of its load; empty if it does not record one. At most [`crate::series::MOST_POINTS`] + 1 points.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<crate::series::Point>,
     /// The latencies of its load.
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_are_named_once() {
+    fn named_does_not_repeat_a_unit_that_the_name_has() {
         assert_eq!(Unit::Seconds.named("elapsed"), "elapsed_s");
         assert_eq!(Unit::Seconds.named("lat_ns"), "lat_ns_s");
         assert_eq!(Unit::Seconds.named("ios"), "ios_s");

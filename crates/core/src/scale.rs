@@ -1,4 +1,4 @@
-//! The size of a study's work.
+//! The scale of a study: how much work its tasks do.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +14,8 @@ pub enum Scale {
     /// A few minutes on two cores: every count divided by [`Scale::divisor`].
     #[default]
     Quick,
-    /// Seconds: for tests, and for the default run where the machine is too slow for [`Scale::Quick`]. Its tasks are
-    /// short, so that small differences take more rounds to find.
+    /// Seconds: for tests, and for the default run if the machine is too slow for [`Scale::Quick`]. Its tasks are short, so
+    /// small differences need more rounds.
     Tiny,
 }
 
@@ -23,7 +23,7 @@ impl Scale {
     /// Every scale, largest first.
     pub const ALL: [Scale; 3] = [Scale::Paper, Scale::Quick, Scale::Tiny];
 
-    /// What the published counts are divided by.
+    /// The divisor of the published counts.
     pub const fn divisor(self) -> u64 {
         match self {
             Scale::Paper => 1,

@@ -1,25 +1,25 @@
-//! Time series of a load: what it did in each stretch of the time of one task.
+//! Time series of a load: the operations, bytes and latencies in each interval of one task.
 
 use serde::{Deserialize, Serialize};
 
-/// The most points that a task has, but for one more where the warm-up ends within a stretch. A load that counted
-/// more finely merges neighbours.
+/// The most points of a task. One more is possible if the warm-up ends within an interval. If a load records more, fsarena
+/// merges neighbouring points.
 pub const MOST_POINTS: usize = 60;
 
-/// What a load did in one stretch of time.
+/// The operations of a load in one interval of time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// When the stretch began, in seconds after the start of the load.
+    /// When the interval began, in seconds after the start of the load.
     pub start_s: f64,
-    /// How long it is, in seconds.
+    /// The length of the interval in seconds.
     pub length_s: f64,
-    /// Whether it was left out of the readings as warm-up.
+    /// Whether it belongs to the warm-up, which readings exclude.
     pub warm_up: bool,
-    /// Operations that ended in it.
+    /// The number of operations that ended in the interval.
     pub operations: u64,
-    /// Bytes that they moved.
+    /// The bytes that these read or wrote.
     pub bytes: u64,
-    /// Their latencies; none where nothing ended, or where a load does not tell them over time.
+    /// Their latencies; None if no operation ended, or the load does not record latencies over time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
 }
@@ -51,7 +51,7 @@ impl Point {
         self.start_s + self.length_s
     }
 
-    /// 0 of a stretch that is none: no clock here tells less than a nanosecond.
+    /// An amount per second; 0 if the interval is shorter than a nanosecond, the resolution of the clocks.
     fn rate(&self, amount: u64) -> f64 {
         if self.length_s >= 1e-9 { amount as f64 / self.length_s } else { 0.0 }
     }
@@ -60,23 +60,23 @@ impl Point {
 /// The points of all samples of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SeriesTable {
-    /// For each point its sample, an index into the rows of [`crate::record::SampleTable`]; ascending.
+    /// For each point, its sample: an index into the rows of [`crate::record::SampleTable`], ascending.
     pub row: Vec<u32>,
-    /// The points, those of one sample in the order of time.
+    /// The points of all samples; the points of each sample are in the order of time.
     pub points: Vec<Point>,
-    /// Points of whole rounds that are in the store and not here, because there are too many.
+    /// The number of points in the store that this table leaves out (whole rounds of them), because there are too many.
     pub left_out: u64,
 }
 
 impl SeriesTable {
-    /// The points of one sample; none where its load told none.
+    /// The points of one sample; empty if its load recorded none.
     pub fn of(&self, row: u32) -> &[Point] {
         let from = self.row.partition_point(|one| *one < row);
         let until = self.row.partition_point(|one| *one <= row);
         &self.points[from..until]
     }
 
-    /// Whether there are none.
+    /// Whether the table has no points.
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()
     }
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_of_its_own_length() {
+    fn rates_divide_by_the_length_of_the_interval() {
         assert_eq!((point(1.0).operations_per_s(), point(1.0).bytes_per_s()), (200.0, 8192.0));
         assert_eq!(Point { length_s: 1e-17, ..point(0.0) }.operations_per_s(), 0.0);
     }

@@ -29,24 +29,29 @@ impl Value {
         if let Value::Text(value) = self { Some(value) } else { None }
     }
 
-    /// The value of the same kind that a text means; text where it means none. Of a list it becomes the only item.
+    /// Parses `text` as a value of the same kind as `self`; returns [`Value::Text`] if that fails. For a list, the parsed
+    /// value becomes its only item.
     pub fn with_text(&self, text: &str) -> Value {
-        let whole = || text.parse().ok().or_else(|| Some(size(text).ok()? as i64));
-        let read = match self {
+        let parsed = match self {
             Value::Bool(_) => text.parse().ok().map(Value::Bool),
-            Value::Int(_) => whole().map(Value::Int),
+            Value::Int(_) => {
+                let number = text.parse().ok().or_else(|| Some(size(text).ok()? as i64));
+                number.map(Value::Int)
+            }
             Value::Float(_) => text.parse().ok().map(Value::Float),
             Value::List(items) => {
-                let modes =
+                let has_modes =
                     items.iter().any(|item| MODES.iter().any(|(name, _)| item.as_text() == Some(name)));
-                let text = if modes { mode(text) } else { text };
-                let item =
-                    items.first().map_or_else(|| Value::Text(text.into()), |item| item.with_text(text));
+                let text = if has_modes { sysbench_mode(text) } else { text };
+                let item = match items.first() {
+                    Some(first) => first.with_text(text),
+                    None => Value::Text(text.into()),
+                };
                 Some(Value::List(vec![item]))
             }
             Value::Text(_) | Value::Table(_) => None,
         };
-        read.unwrap_or_else(|| Value::Text(text.into()))
+        parsed.unwrap_or_else(|| Value::Text(text.into()))
     }
 
     fn as_int(&self) -> Option<i64> {
@@ -69,7 +74,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// Words of a definition.
+/// The words that a setting accepts.
 pub type Words = &'static [&'static str];
 
 /// What a setting accepts.
@@ -93,7 +98,7 @@ pub enum Kind {
     },
     /// One of these words.
     Choice(Words),
-    /// A path; empty where it is not given.
+    /// A path; empty if not set.
     Path,
     /// Free text.
     Text,
@@ -118,7 +123,7 @@ pub enum Kind {
         /// Largest value in bytes.
         max: i64,
     },
-    /// A list of some of these words; modes of a load go by the names of sysbench or of fio (see [`MODES`]).
+    /// A list of I/O modes, each one of these words. Plans may write a mode by its name in sysbench or in fio (see [`MODES`]).
     Modes(Words),
     /// A list of texts.
     Texts,
@@ -126,7 +131,7 @@ pub enum Kind {
     Tables(&'static [SettingDef]),
 }
 
-/// Modes of a load: the names of sysbench, which fsarena uses in tasks, and the names of fio.
+/// The I/O modes of a load as pairs: the name in sysbench, which fsarena uses for tasks, and the name in fio.
 pub const MODES: [(&str, &str); 5] = [
     ("seqrd", "read"),
     ("seqwr", "write"),
@@ -135,15 +140,15 @@ pub const MODES: [(&str, &str); 5] = [
     ("rndrw", "randrw"),
 ];
 
-/// The name of a mode in sysbench, where `word` is the name in fio.
-fn mode(word: &str) -> &str {
+/// Translates fio's name of an I/O mode to sysbench's; returns any other word unchanged.
+fn sysbench_mode(word: &str) -> &str {
     MODES.iter().find(|(_, fio)| *fio == word).map_or(word, |(sysbench, _)| sysbench)
 }
 
-/// A size in bytes, above 0: `4k` and `4KiB` are 4096, `4kB` is 4000, a plain number is bytes.
+/// Parses a size in bytes: `4k` and `4KiB` are 4096, `4kB` is 4000, a plain number is bytes.
 ///
 /// # Errors
-/// How a size is written.
+/// The text is not a size above 0; the message shows how to write one.
 pub fn size(text: &str) -> Result<u64, String> {
     let binary = text.ends_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']);
     let whole = if binary { format!("{text}iB") } else { text.to_string() };
@@ -168,11 +173,13 @@ impl fmt::Display for Kind {
                 write!(f, "{what} from {} to {}", ByteSize(*min as u64), ByteSize(*max as u64))
             }
             Kind::Modes(words) => {
-                let both = |word: &&str| match MODES.iter().find(|(name, _)| name == word) {
-                    Some((name, fio)) => format!("{name} ({fio})"),
-                    None => word.to_string(),
-                };
-                let names: Vec<String> = words.iter().map(both).collect();
+                let mut names = vec![];
+                for word in *words {
+                    names.push(match MODES.iter().find(|(name, _)| name == word) {
+                        Some((name, fio)) => format!("{name} ({fio})"),
+                        None => word.to_string(),
+                    });
+                }
                 write!(f, "some of {}", names.join(", "))
             }
             Kind::Texts => f.write_str("a text or a list of texts"),
@@ -186,8 +193,8 @@ impl fmt::Display for Kind {
 }
 
 impl Kind {
-    /// The value as settings hold it, with sizes in bytes and modes by the names of sysbench. None where it does not
-    /// fit.
+    /// Converts a value to the form that settings store: sizes in bytes, modes by the names of sysbench. None if this kind
+    /// does not accept the value.
     pub fn read(&self, value: Value) -> Option<Value> {
         Some(self.canonical(value)).filter(|value| self.accepts(value))
     }
@@ -201,7 +208,7 @@ impl Kind {
                 let bytes = text.parse().or_else(|_| size(&text).map(|bytes| bytes as i64));
                 bytes.map_or(Value::Text(text), Value::Int)
             }
-            (Kind::Modes(_), Value::Text(text)) => Value::Text(mode(&text).to_string()),
+            (Kind::Modes(_), Value::Text(text)) => Value::Text(sysbench_mode(&text).to_string()),
             (Kind::Tables(defs), Value::Table(written)) => {
                 let mut all = Settings::defaults(defs).0;
                 all.extend(written.into_iter().map(|(id, value)| {
@@ -240,7 +247,7 @@ impl Kind {
         }
     }
 
-    /// Reads a value from the command line (`--set driver=native`).
+    /// Parses a value from the command line (`--set driver=native`). None if this kind does not accept it.
     pub fn parse(&self, text: &str) -> Option<Value> {
         let value = match self {
             Kind::Bool => Value::Bool(text.parse().ok()?),
@@ -261,7 +268,7 @@ impl Kind {
     }
 }
 
-/// The default of a setting.
+/// The default value of a setting.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Default {
     /// `true` or `false`.
@@ -293,22 +300,22 @@ impl From<Default> for Value {
     }
 }
 
-/// The definition of one setting: it drives parsing, checking, `list workloads` and the docs.
+/// The definition of one setting. Parsing, checking, `list workloads` and the docs all use it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SettingDef {
     /// The name in plans and in `--set NAME=VALUE`.
     pub id: &'static str,
-    /// What it accepts.
+    /// The values that it accepts.
     pub kind: Kind,
-    /// Its default.
+    /// Its default value.
     pub default: Default,
-    /// One line for people.
+    /// One line of help.
     pub help: &'static str,
 }
 
 impl SettingDef {
-    /// The message for a value that it does not accept.
-    pub(crate) fn unfit(&self, value: &str) -> String {
+    /// The error message for a value that the setting does not accept.
+    pub(crate) fn rejection(&self, value: &str) -> String {
         let near = match self.kind {
             Kind::Choice(words) | Kind::Modes(words) => nearest(value, words.iter().copied()),
             _ => None,
@@ -322,13 +329,13 @@ impl SettingDef {
 /// The longest value that a message repeats, in characters.
 const LONGEST_SHOWN: usize = 200;
 
-/// Constructors, one for each [`Kind`], each with its default; [`SettingDef::help`] completes them.
+/// One constructor for each [`Kind`]; [`SettingDef::help`] then adds the help text.
 impl SettingDef {
     const fn new(id: &'static str, kind: Kind, default: Default) -> SettingDef {
         SettingDef { id, kind, default, help: "" }
     }
 
-    /// This definition with one line for people.
+    /// Returns the definition with this line of help.
     pub const fn help(self, help: &'static str) -> SettingDef {
         SettingDef { help, ..self }
     }
@@ -373,7 +380,7 @@ impl SettingDef {
         Self::new(id, Kind::Modes(words), Default::Words(default))
     }
 
-    /// A path, by default none.
+    /// A path, by default empty.
     pub const fn path(id: &'static str) -> SettingDef {
         Self::new(id, Kind::Path, Default::Text(""))
     }
@@ -383,19 +390,19 @@ impl SettingDef {
         Self::new(id, Kind::Text, Default::Text(""))
     }
 
-    /// A list of texts, by default none.
+    /// A list of texts, by default empty.
     pub const fn texts(id: &'static str) -> SettingDef {
         Self::new(id, Kind::Texts, Default::Words(&[]))
     }
 
-    /// A list of tables with these settings, by default none.
+    /// A list of tables with these settings, by default empty.
     pub const fn tables(id: &'static str, settings: &'static [SettingDef]) -> SettingDef {
         Self::new(id, Kind::Tables(settings), Default::Words(&[]))
     }
 }
 
-/// The settings that choose between a program and fsarena's own system calls, `native`.
-pub const DOER: [&str; 2] = ["driver", "engine"];
+/// The settings that select who does the work: an external program, or fsarena's own system calls (`native`).
+pub const DRIVER_SETTINGS: [&str; 2] = ["driver", "engine"];
 
 /// The complete, checked settings of a workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, std::default::Default)]
@@ -403,34 +410,36 @@ pub const DOER: [&str; 2] = ["driver", "engine"];
 pub struct Settings(pub BTreeMap<String, Value>);
 
 impl Settings {
-    /// The defaults of these definitions.
+    /// Settings that all have their default values.
     pub fn defaults(defs: &[SettingDef]) -> Settings {
         Settings(defs.iter().map(|def| (def.id.to_string(), def.default.into())).collect())
     }
 
-    /// Chooses fsarena's own system calls wherever a program could do the work.
+    /// Sets every setting in [`DRIVER_SETTINGS`] to `native`, so that no external program is needed.
     pub fn do_without_programs(&mut self) {
-        for (_, value) in self.0.iter_mut().filter(|(id, _)| DOER.contains(&id.as_str())) {
+        for (_, value) in self.0.iter_mut().filter(|(id, _)| DRIVER_SETTINGS.contains(&id.as_str())) {
             *value = Value::Text("native".into());
         }
     }
 
-    fn read<'s, T>(&'s self, id: &str, what: &str, as_it: impl Fn(&'s Value) -> Option<T>) -> T {
+    /// Converts one setting. Panics if it is missing or `convert` returns None.
+    fn read<'s, T>(&'s self, id: &str, what: &str, convert: impl Fn(&'s Value) -> Option<T>) -> T {
         let value = self.0.get(id);
-        value.and_then(as_it).unwrap_or_else(|| panic!("setting {id} is not {what}: {value:?}"))
+        value.and_then(convert).unwrap_or_else(|| panic!("setting {id} is not {what}: {value:?}"))
     }
 
-    fn read_all<'s, T>(&'s self, id: &str, what: &str, as_it: impl Fn(&'s Value) -> Option<T>) -> Vec<T> {
+    /// Converts every item of a setting that is a list, or the setting itself if it is a single value.
+    fn read_all<'s, T>(&'s self, id: &str, what: &str, convert: impl Fn(&'s Value) -> Option<T>) -> Vec<T> {
         self.read(id, what, |value| match value {
-            Value::List(values) => values.iter().map(&as_it).collect(),
-            value => as_it(value).map(|one| vec![one]),
+            Value::List(values) => values.iter().map(&convert).collect(),
+            value => convert(value).map(|one| vec![one]),
         })
     }
 
     /// The text of a setting.
     ///
     /// # Panics
-    /// Where the setting is not defined as text: settings are complete and checked when the plan is resolved.
+    /// If the setting is not defined as text. A resolved plan has all settings of its workloads, and all are checked.
     pub fn text(&self, id: &str) -> &str {
         self.read(id, "text", Value::as_text)
     }
@@ -438,7 +447,7 @@ impl Settings {
     /// The whole number of a setting.
     ///
     /// # Panics
-    /// Where the setting is not defined as a whole number.
+    /// If the setting is not defined as a whole number.
     pub fn int(&self, id: &str) -> i64 {
         self.read(id, "a whole number", Value::as_int)
     }
@@ -446,16 +455,19 @@ impl Settings {
     /// The number of a setting.
     ///
     /// # Panics
-    /// Where the setting is not defined as a number.
+    /// If the setting is not defined as a number.
     pub fn float(&self, id: &str) -> f64 {
-        let float = |value: &Value| if let Value::Float(value) = value { Some(*value) } else { None };
-        self.read(id, "a number", |value| float(value).or(value.as_int().map(|value| value as f64)))
+        self.read(id, "a number", |value| match value {
+            Value::Float(value) => Some(*value),
+            Value::Int(value) => Some(*value as f64),
+            _ => None,
+        })
     }
 
-    /// The truth of a setting.
+    /// Whether a setting is `true`.
     ///
     /// # Panics
-    /// Where the setting is not defined as `true` or `false`.
+    /// If the setting is not defined as `true` or `false`.
     pub fn flag(&self, id: &str) -> bool {
         let flag = |value: &Value| if let Value::Bool(value) = value { Some(*value) } else { None };
         self.read(id, "true or false", flag)
@@ -464,7 +476,7 @@ impl Settings {
     /// The whole numbers of a setting: one or several.
     ///
     /// # Panics
-    /// Where the setting is not defined as whole numbers.
+    /// If the setting is not defined as whole numbers.
     pub fn ints(&self, id: &str) -> Vec<i64> {
         self.read_all(id, "whole numbers", Value::as_int)
     }
@@ -472,18 +484,18 @@ impl Settings {
     /// The words of a setting: one or several.
     ///
     /// # Panics
-    /// Where the setting is not defined as words.
+    /// If the setting is not defined as words.
     pub fn words(&self, id: &str) -> Vec<&str> {
         self.read_all(id, "words", Value::as_text)
     }
 }
 
-/// The definition of a workload: what lists show of it, and what checks a plan.
+/// The definition of a workload. Lists show it, and plans are checked against it.
 #[derive(Debug, Clone, Copy)]
 pub struct WorkloadDef {
     /// The name in plans and reports.
     pub id: &'static str,
-    /// One line for people.
+    /// One line of help.
     pub help: &'static str,
     /// The metrics to report by default, the primary one first.
     pub metrics: &'static [&'static str],
@@ -492,16 +504,17 @@ pub struct WorkloadDef {
 }
 
 impl WorkloadDef {
-    /// Checks settings that did not come from [`crate::plan::resolve`]: those of a stored plan, or of a message.
+    /// Checks settings that did not pass through [`crate::plan::resolve`]: settings of a stored plan, or from another process.
     ///
     /// # Errors
-    /// The first setting that is missing, unknown, or has a value that it does not accept.
+    /// A setting is missing, is unknown, or has a value that its definition does not accept. Only the first such setting is
+    /// reported.
     pub fn check(&self, settings: &Settings) -> Result<(), String> {
         let fault = |what: String| Err(format!("workload {}: {what}", self.id));
         for def in self.settings {
             match settings.0.get(def.id) {
                 None => return fault(format!("the setting `{}` is missing", def.id)),
-                Some(value) if !def.kind.accepts(value) => return fault(def.unfit(&value.to_string())),
+                Some(value) if !def.kind.accepts(value) => return fault(def.rejection(&value.to_string())),
                 Some(_) => {}
             }
         }
@@ -518,7 +531,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_becomes_a_value_of_the_kind_that_was_there() {
+    fn a_text_is_parsed_as_the_kind_of_the_value_it_replaces() {
         let list =
             |items: &[&str]| Value::List(items.iter().map(|item| Value::Text((*item).into())).collect());
         assert_eq!(Value::Bool(true).with_text("false"), Value::Bool(false));
@@ -543,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_from_elsewhere_are_complete_known_and_in_range() {
+    fn check_rejects_missing_unknown_and_out_of_range_settings() {
         const DEF: WorkloadDef = WorkloadDef {
             id: "own",
             help: "",

@@ -1,5 +1,4 @@
-//! The state of a run: the one place that folds events. The runner, the terminal, the live page and the self-test read
-//! it.
+//! The state of a run, computed from its events. The runner, the terminal, the live page and the self-test use it.
 
 use crate::cell::{Cell, CellId, Variant};
 use crate::event::{Cause, CellEvent, ClaimStatus, Event, Note, NoteKind, Outcome, SpentOn, VariantExit};
@@ -8,54 +7,54 @@ use crate::record::{CellRecord, MOST_READINGS, MetricSpec, RunRecord, RunStatus}
 use crate::sample::{Direction, Sample, Unit};
 use std::{collections::BTreeMap, time::Duration};
 
-/// A log with a later round is damaged.
-const LATEST_ROUND: u32 = 10_000;
+/// The exclusive upper bound of round numbers. Events with a later round come from a damaged log and are ignored.
+const ROUND_LIMIT: u32 = 10_000;
 
 /// The state of a run after its events so far. Times are in seconds since 1970, UTC.
 #[derive(Debug, Clone, Default)]
 pub struct RunState {
-    /// The cells that ended, their samples, and all notes: what the store gives back, as far as claims need it.
+    /// The finished cells, their samples, and all notes: the part of the stored run that claims are judged on.
     pub record: RunRecord,
-    /// Rounds planned at most.
+    /// The largest number of rounds, warm-up included.
     pub rounds: u32,
     /// Timed tasks of a cell.
     pub tasks_per_cell: u32,
-    /// Time budget in seconds, where there is one.
+    /// Time budget in seconds, if any.
     pub budget_s: Option<f64>,
-    /// When this part of the run began; None before it did.
+    /// When the current session of the run began (a resumed run has several); None before it began.
     pub begun_at: Option<f64>,
     /// When the last event happened.
     pub last_event_at: f64,
     /// The round in progress, or the last one.
     pub round: Option<u32>,
-    /// Its variants in their order.
+    /// The variants of that round in their order.
     pub order: Vec<String>,
-    /// Tasks measured in it.
+    /// The number of tasks measured in that round.
     pub tasks: u32,
-    /// Rounds done, those of earlier parts of the run included.
+    /// The number of finished rounds, earlier sessions included.
     pub done: u32,
-    /// Rounds done since [`RunState::begun_at`].
+    /// The number of rounds finished since [`RunState::begun_at`].
     pub rounds_this_session: u32,
-    /// When the last of them ended.
+    /// When the last of these rounds ended.
     pub last_round_end: f64,
     /// The cell in progress, or the last one.
     pub cell: Option<CellState>,
-    /// How each claim stands, in the order of the plan.
+    /// The status of each claim, in the order of the plan.
     pub claims: Vec<ClaimState>,
-    /// What the budget can resolve.
+    /// The smallest difference that the budget can detect, as a sentence.
     pub forecast: Option<String>,
-    /// How it ended; None while it goes on.
+    /// How the run ended; None while it is in progress.
     pub ended: Option<RunStatus>,
 }
 
-/// One cell from its beginning on.
+/// The state of one cell after its events so far.
 #[derive(Debug, Clone)]
 pub struct CellState {
-    /// Which.
+    /// The cell.
     pub cell: Cell,
     /// When it began.
     pub begun_at: f64,
-    /// What happens in it.
+    /// The name of its current phase.
     pub phase: String,
     /// Its samples so far.
     pub samples: Vec<Sample>,
@@ -65,17 +64,17 @@ pub struct CellState {
     pub spent: Vec<(SpentOn, u64)>,
 }
 
-/// A claim over the rounds.
+/// The status of a claim, and how its interval has narrowed.
 #[derive(Debug, Clone)]
 pub struct ClaimState {
-    /// How it stands.
+    /// The status after the last round.
     pub standing: ClaimStatus,
-    /// The width of its interval after each round, as ln(high/low).
+    /// The width of its confidence interval after each round, as ln(high/low).
     pub widths: Vec<f64>,
 }
 
 impl RunState {
-    /// Continues from what is stored of a run; [`RunRecord::new`] is a run before its first event.
+    /// The state of a stored run that is about to resume. For a new run, pass [`RunRecord::new`].
     pub fn new(record: RunRecord) -> RunState {
         let (stop, budget_s) = (&record.plan.stop, record.plan.stop.budget_s);
         let rounds = stop.warmup_here() + stop.rounds_here();
@@ -84,19 +83,26 @@ impl RunState {
         state
     }
 
-    /// Takes over one event that happened at this time. Like the store it keeps whole cells and forgets interrupted ones.
+    /// Updates the state with one event that happened at the time `at`. Like the store, it keeps finished cells and discards
+    /// interrupted ones.
     pub fn apply(&mut self, at: f64, event: &Event) {
         self.last_event_at = at;
         match event {
             Event::RunStarted { rounds, tasks_per_cell, budget_s, .. } => {
-                (self.rounds, self.tasks_per_cell, self.budget_s) = (*rounds, *tasks_per_cell, *budget_s);
-                (self.begun_at, self.rounds_this_session, self.ended) = (Some(at), 0, None);
+                self.rounds = *rounds;
+                self.tasks_per_cell = *tasks_per_cell;
+                self.budget_s = *budget_s;
+                self.begun_at = Some(at);
+                self.rounds_this_session = 0;
+                self.ended = None;
             }
-            Event::RoundStarted { round, order } if *round < LATEST_ROUND => {
-                (self.round, self.order, self.tasks) = (Some(*round), order.clone(), 0);
+            Event::RoundStarted { round, order } if *round < ROUND_LIMIT => {
+                self.round = Some(*round);
+                self.order.clone_from(order);
+                self.tasks = 0;
             }
             Event::CellStarted { cell } => {
-                // A cell that begins again leaves the tasks of its first attempt behind.
+                // If the cell begins again, do not count the tasks of its first attempt.
                 let again = self.cell.take().filter(|open| open.cell.id() == cell.id());
                 self.tasks -= again.map_or(0, |open| open.samples.len() as u32).min(self.tasks);
                 self.cell = Some(CellState::new(at, cell.clone()));
@@ -109,11 +115,12 @@ impl RunState {
                 }
             }
             Event::CellFinished { cell, outcome } => self.cell_finished(at, cell, outcome),
-            Event::RoundFinished { round } if *round < LATEST_ROUND => {
+            Event::RoundFinished { round } if *round < ROUND_LIMIT => {
                 self.done = self.done.max(round + 1);
-                (self.rounds_this_session, self.last_round_end) = (self.rounds_this_session + 1, at);
+                self.rounds_this_session += 1;
+                self.last_round_end = at;
             }
-            Event::Claims { standing } => self.claims_stand(standing),
+            Event::Claims { standing } => self.update_claims(standing),
             Event::Forecast { text } => self.forecast = Some(text.clone()),
             Event::Note(note) => self.record.notes.push((self.round, note.clone())),
             Event::RunFinished { why, complete } => {
@@ -128,13 +135,13 @@ impl RunState {
         self.record.plan.stop.open_ended() || self.rounds >= crate::plan::MOST_ROUNDS
     }
 
-    /// The time since this part of the run began.
+    /// The time since the current session of the run began.
     pub fn elapsed(&self) -> Duration {
         between(self.begun_at.unwrap_or(self.last_event_at), self.last_event_at)
     }
 
-    /// The time left: the rounds to come at the pace of this part's rounds, but no longer than the budget. None where
-    /// neither a budget nor a round tells it, and where nothing is left.
+    /// The estimated time left: the remaining rounds at the mean pace of this session's rounds, but at most the rest of the
+    /// budget. None if there is neither a finished round nor a budget, or if no time is left.
     pub fn left(&self) -> Option<Duration> {
         let begun_at = self.begun_at.filter(|_| self.ended.is_none())?;
         let budget = self.budget_s.and_then(|budget| Duration::try_from_secs_f64(budget).ok());
@@ -149,18 +156,18 @@ impl RunState {
         Some(left).filter(|left| !left.is_zero())
     }
 
-    /// Every note so far, those of the cell in progress included.
+    /// Every note so far, including notes of the cell in progress.
     pub fn notes(&self) -> impl Iterator<Item = &Note> {
         let running = self.cell.iter().flat_map(|cell| &cell.notes);
         self.record.notes.iter().map(|(_, note)| note).chain(running)
     }
 
-    /// Whether a cell was measured to its end.
+    /// Whether all tasks of a cell were measured.
     pub fn has_measured(&self, cell: &CellId) -> bool {
         self.record.cells.iter().any(|known| known.id == cell.0 && known.outcome == Outcome::Done)
     }
 
-    /// The last round that has a cell.
+    /// The last round with a finished cell; 0 if there is none.
     pub fn last_round(&self) -> u32 {
         self.record.cells.iter().map(|cell| cell.round).max().unwrap_or(0)
     }
@@ -183,6 +190,7 @@ impl RunState {
         left
     }
 
+    /// Moves a finished cell to the record, unless it was interrupted.
     fn cell_finished(&mut self, at: f64, id: &CellId, outcome: &Outcome) {
         let Some(ended) = self.cell.as_mut().filter(|open| open.cell.id() == *id) else { return };
         let (samples, notes) = (std::mem::take(&mut ended.samples), std::mem::take(&mut ended.notes));
@@ -205,7 +213,8 @@ impl RunState {
         samples.iter().for_each(|sample| self.record.push(number, sample));
     }
 
-    fn claims_stand(&mut self, standing: &[ClaimStatus]) {
+    /// Replaces the status of all claims, and appends the widths of their intervals.
+    fn update_claims(&mut self, standing: &[ClaimStatus]) {
         let mut known = std::mem::take(&mut self.claims);
         for standing in standing {
             let before = known.iter_mut().find(|claim| claim.standing.claim == standing.claim);
@@ -216,7 +225,7 @@ impl RunState {
     }
 }
 
-/// The time from one moment to a later one; none where a damaged log or a clock that was set turns them round.
+/// The time between two moments. Zero if `to` is before `from`, because the log is damaged or the clock was set back.
 fn between(from: f64, to: f64) -> Duration {
     Duration::try_from_secs_f64(to - from).unwrap_or_default()
 }
@@ -228,19 +237,19 @@ impl CellState {
         CellState { cell, begun_at: at, phase: String::new(), samples, notes, spent }
     }
 
-    /// What the time of the cell was spent on, in nanoseconds, if it ends at this time: its total first.
+    /// The time by activity in nanoseconds, for a cell that ends at this time. The total comes first.
     pub fn spent_until(&self, ended_at: f64) -> Vec<(SpentOn, u64)> {
         let total = between(self.begun_at, ended_at).as_nanos() as u64;
         [(SpentOn::Total, total)].into_iter().chain(self.spent.clone()).collect()
     }
 
-    /// Takes over what happened inside it.
+    /// Updates the state with one event of the cell.
     pub fn apply(&mut self, what: &CellEvent) {
         match what {
             CellEvent::Phase { name } => self.phase.clone_from(name),
             CellEvent::Sample(sample) => self.samples.push(sample.clone()),
             CellEvent::Note(note) => self.notes.push(note.clone()),
-            CellEvent::Spent { what, ns } => match self.spent.iter_mut().find(|(of, _)| of == what) {
+            CellEvent::Spent { what, ns } => match self.spent.iter_mut().find(|(known, _)| known == what) {
                 Some((_, sum)) => *sum = sum.saturating_add(*ns),
                 None => self.spent.push((*what, *ns)),
             },
@@ -255,7 +264,7 @@ impl RunRecord {
         RunRecord { plan, variants, ..RunRecord::default() }
     }
 
-    /// Adds the sample of a task in a cell, which is an index into [`RunRecord::cells`].
+    /// Adds the sample of a task. `cell` is an index into [`RunRecord::cells`].
     fn push(&mut self, cell: u32, sample: &Sample) {
         let task = self.task(&sample.task.id).unwrap_or_else(|| {
             self.tasks.push(sample.task.clone());
@@ -266,17 +275,17 @@ impl RunRecord {
         self.samples.started_at.push(sample.started_at);
         self.samples.values.iter_mut().for_each(|column| column.push(f64::NAN));
         for (id, value) in &sample.readings.0 {
-            // Its definition did not come with it, as that of a reading that a command printed does.
-            let (unit, direction, help) = (Unit::Count, Direction::Neutral, String::new());
-            let column = self.define(MetricSpec::new(id.clone(), unit, direction, help));
+            // Only readings that a command prints are defined by an event. Define any other as a plain count.
+            let definition = MetricSpec::new(id.clone(), Unit::Count, Direction::Neutral, String::new());
+            let column = self.define(definition);
             if let Some(last) = column.and_then(|column| self.samples.values[column].last_mut()) {
                 *last = *value;
             }
         }
     }
 
-    /// The column of a reading. Where it is new no row had it before. None where the run has too many already, as that of
-    /// a damaged log can.
+    /// Returns the column of a reading; adds it, filled with NaN, if missing. None if the run already has the largest number
+    /// of readings, which happens only with a damaged log.
     pub fn define(&mut self, info: MetricSpec) -> Option<usize> {
         let known = self.reading(&info.id);
         if known.is_some() || self.readings.len() >= MOST_READINGS {

@@ -1,4 +1,4 @@
-//! The studies that ship with fsarena. A new one is a folder under `studies/` and its entry here.
+//! The studies that ship with fsarena. To add one, create a folder under `studies/` and an entry here.
 
 use crate::plan::{Written, error::PlanError, file::PlanFile};
 use crate::published::{self, Published};
@@ -12,15 +12,15 @@ pub struct Study {
     pub plan: &'static str,
     /// The published figures, CSV; see [`crate::published`].
     pub figures: Option<&'static str>,
-    /// Which task does each of the author's numbered tasks: `001=touch 002=find-files`.
+    /// fsarena's task for each of the author's task numbers: `001=touch 002=find-files`.
     pub tasks: &'static str,
-    /// Who made the original, and where it was published.
+    /// The author and the place of publication.
     pub source: &'static str,
-    /// The most that the author's device moved, as he states it, in bytes a second.
+    /// The largest bandwidth of the author's device according to the author, in bytes per second.
     pub device_bytes_per_s: Option<f64>,
 }
 
-/// A study that says nothing: it completes the definitions.
+/// An empty study, the base of the definitions.
 const NONE: Study =
     Study { name: "", plan: "", figures: None, tasks: "", source: "", device_bytes_per_s: None };
 
@@ -85,30 +85,30 @@ pub const STUDIES: &[Study] = &[
 ];
 
 impl Study {
-    /// The author's numbers of tasks, each with our task.
+    /// The author's task numbers, each with fsarena's task.
     pub fn numbered(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.tasks.split(' ').filter_map(|pair| pair.split_once('='))
     }
 
-    /// Its plan as it was written.
+    /// Parses its plan.
     ///
     /// # Errors
-    /// A fault in the file that ships with fsarena.
+    /// The plan that ships with fsarena is invalid.
     pub fn written(&self) -> Result<Written, PlanError> {
         PlanFile::parse(self.name, self.plan.as_bytes())
     }
 
-    /// The figures its author published, set by set; none where there are none.
+    /// Parses the published figures, one [`Published`] for each set. Empty if the study has none.
     ///
     /// # Errors
-    /// A fault in the file that ships with fsarena.
+    /// The file that ships with fsarena is invalid.
     pub fn published(&self) -> Result<Vec<Published>, published::Error> {
         let tasks = self.numbered().map(|(number, task)| (number.to_string(), task.to_string())).collect();
         self.figures.map_or(Ok(vec![]), |csv| published::parse(self.name, csv, &tasks))
     }
 }
 
-/// The study that `fsarena run` runs where none is named.
+/// The study that `fsarena run` runs by default.
 pub const DEFAULT: &str = "piszcz";
 
 /// Finds a study by its name.
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn every_study_parses_and_bears_the_name_of_its_folder() {
+    fn every_study_parses_and_has_the_name_of_its_folder() {
         for study in STUDIES {
             let plan = study.written().unwrap().file;
             assert_eq!(plan.name.get_ref(), study.name);

@@ -1,4 +1,4 @@
-//! The meaning of plans, and the errors of invalid ones.
+//! Tests that plans resolve as documented, and that invalid plans give the documented errors.
 
 use fsarena_core::average::Average;
 use fsarena_core::cell::{TaskId, TaskInfo};
@@ -27,7 +27,7 @@ static TASKS: WorkloadDef = WorkloadDef {
     ],
 };
 
-/// Another with one of the same settings.
+/// Another workload, which shares one setting with the first.
 static NATIVE: WorkloadDef =
     WorkloadDef { id: "native", metrics: &[], help: "", settings: &[TASKS.settings[1]] };
 
@@ -66,11 +66,11 @@ fn with(more: &str) -> String {
 }
 
 #[test]
-fn what_is_not_said_has_a_default() {
+fn settings_that_a_plan_leaves_out_have_defaults() {
     let plan = read(GOOD, &Overrides { fresh_seed: 42, ..Overrides::default() }).unwrap();
     assert_eq!(plan.seed, 42);
     assert_eq!(plan.factors["fs"], ["ext4", "xfs"]);
-    // Where nobody says how many, as many as the first answer requires.
+    // The default number of rounds is the number that the first answer requires.
     assert_eq!(plan.stop.rounds, 8);
     let one = Overrides { factors: vec![("fs".into(), vec!["ext4".into()])], ..Default::default() };
     assert_eq!(read(GOOD, &one).unwrap().stop.rounds, 7);
@@ -79,7 +79,7 @@ fn what_is_not_said_has_a_default() {
 }
 
 #[test]
-fn words_of_version_0_1_are_unknown_keys() {
+fn keys_of_version_0_1_are_unknown() {
     for (text, key) in [("[settle]\ntimeout = \"3s\"", "settle"), ("[stop]\nblocks = 3", "blocks")] {
         let error = read(&with(text), &Overrides::default()).unwrap_err().to_string();
         assert!(error.contains(&format!("Unknown key `{key}`")), "{error}");
@@ -87,7 +87,7 @@ fn words_of_version_0_1_are_unknown_keys() {
 }
 
 #[test]
-fn the_command_line_wins_over_the_plan() {
+fn the_command_line_overrides_the_plan() {
     let over = Overrides {
         rounds: Some(3),
         factors: vec![("fs".into(), vec!["xfs".into()])],
@@ -108,17 +108,17 @@ fn a_scale_has_its_own_stopping_rule() {
 }
 
 #[test]
-fn counting_instructions_has_time_for_eight_rounds() {
+fn the_budget_of_a_guest_that_counts_instructions_allows_eight_rounds() {
     let text = with("[stop]\nbudget = \"90s\"");
     let backing = Some(Backing::Guest(GuestPlan::of(Emulator::Exact)));
     let over = Overrides { backing, ..Overrides::default() };
     assert_eq!(read(&text, &over).unwrap().stop.budget_s, Some(300.0));
-    let asked = Overrides { budget_s: Some(20.0), ..over };
-    assert_eq!(read(&text, &asked).unwrap().stop.budget_s, Some(20.0));
+    let explicit = Overrides { budget_s: Some(20.0), ..over };
+    assert_eq!(read(&text, &explicit).unwrap().stop.budget_s, Some(20.0));
 }
 
 #[test]
-fn directories_leave_no_factor_of_formatting() {
+fn directories_drop_the_factors_that_make_a_filesystem() {
     let over = Overrides {
         backing: Some(Backing::Dir),
         factors: vec![("dir".into(), vec!["/home".into(), "/srv".into()])],
@@ -130,7 +130,7 @@ fn directories_leave_no_factor_of_formatting() {
 }
 
 #[test]
-fn errors_point_at_the_place() {
+fn errors_have_line_column_and_a_suggestion() {
     let cases: &[(&str, &str)] = &[
         ("rounds = 3", "plan.toml, line 1, column 1: Unknown key `rounds`."),
         ("name = 3", "plan.toml, line 1, column 8: wrong type: integer `3`, expected a string"),
@@ -191,36 +191,36 @@ fn errors_point_at_the_place() {
         ),
     ];
     for (text, expected) in cases {
-        let said = read(text, &Overrides::default()).unwrap_err();
-        assert!(said.starts_with(expected), "{text:?}\n said: {said}\n expected: {expected}");
-        assert_eq!(said.lines().count(), 1, "{said}");
+        let error = read(text, &Overrides::default()).unwrap_err();
+        assert!(error.starts_with(expected), "{text:?}\n error: {error}\n expected: {expected}");
+        assert_eq!(error.lines().count(), 1, "{error}");
     }
 }
 
 #[test]
-fn flags_are_named_in_errors() {
-    let said = |over: Overrides| read(GOOD, &over).unwrap_err();
+fn errors_name_the_flag() {
+    let error = |over: Overrides| read(GOOD, &over).unwrap_err();
     let set =
         |id: &str, value: &str| Overrides { settings: vec![(id.into(), value.into())], ..Default::default() };
     assert_eq!(
-        said(set("copies", "many")),
+        error(set("copies", "many")),
         "--set: `copies` accepts a whole number from 1 to 100, not `many`."
     );
     assert_eq!(
-        said(set("copie", "1")),
+        error(set("copie", "1")),
         "--set: Unknown setting `copie` of workload coreutils. Did you mean `copies`? Available: driver, copies"
     );
     let fs = Overrides { factors: vec![("fs".into(), vec!["zfs".into()])], ..Default::default() };
-    assert!(said(fs).starts_with("--fs: Unknown filesystem `zfs`"));
+    assert!(error(fs).starts_with("--fs: Unknown filesystem `zfs`"));
 }
 
 #[test]
-fn another_workload_takes_the_place_of_the_only_one() {
+fn the_workload_flag_replaces_the_only_workload() {
     let over = |name: &str| Overrides { workload: Some(name.into()), ..Default::default() };
     let plan = read(&format!("{GOOD}copies = 3\n"), &over("native")).unwrap();
     assert_eq!((plan.workloads.len(), plan.workloads[0].name.as_str()), (1, "native"));
     assert_eq!(plan.workloads[0].settings.int("copies"), 3);
-    // What the other one does not have is left out and named, at any scale, unless the user sets it.
+    // Settings that the other workload does not have are omitted and named. If the user sets one, it is an error.
     let lacks = format!("{GOOD}driver = \"native\"\n[scales.quick.set]\ndriver = \"native\"\n");
     let plan = read(&lacks, &over("native")).unwrap();
     assert_eq!(plan.omitted, ["settings of the plan that native does not have, left out: driver"]);
@@ -238,15 +238,15 @@ fn another_workload_takes_the_place_of_the_only_one() {
 }
 
 #[test]
-fn what_is_no_text_is_told_by_its_place() {
-    let said = PlanFile::parse("plan.toml", b"name = \"x\"\ntitle = \"\xff\"").unwrap_err().to_string();
-    assert_eq!(said, "plan.toml, line 2, column 10: a plan is UTF-8 text, and this byte is not");
-    let said = PlanFile::parse("plan.toml", &vec![b'#'; 10 << 20]).unwrap_err().to_string();
-    assert_eq!(said, "plan.toml, line 1, column 1: too large for a plan; the limit is 1 MiB");
+fn plans_that_are_not_utf8_or_too_large_are_errors() {
+    let error = PlanFile::parse("plan.toml", b"name = \"x\"\ntitle = \"\xff\"").unwrap_err().to_string();
+    assert_eq!(error, "plan.toml, line 2, column 10: a plan is UTF-8 text, and this byte is not");
+    let error = PlanFile::parse("plan.toml", &vec![b'#'; 10 << 20]).unwrap_err().to_string();
+    assert_eq!(error, "plan.toml, line 1, column 1: too large for a plan; the limit is 1 MiB");
 }
 
 #[test]
-fn claims_are_part_of_the_plan_and_stop_it() {
+fn claims_of_plan_and_flag_end_the_run_unless_rounds_are_set() {
     let text = with("claims = [\"untar.elapsed: xfs < ext4\"]\n[stop]\nrounds = 3\nmargin = \"2%\"");
     let claim = || "geomean.synced: best is ext4".to_string();
     let plan = read(&text, &Overrides { claims: vec![claim()], ..Default::default() }).unwrap();
@@ -262,7 +262,7 @@ fn claims_are_part_of_the_plan_and_stop_it() {
 }
 
 #[test]
-fn the_best_is_found_by_the_average_that_plan_or_flag_names() {
+fn the_search_for_the_best_uses_the_average_of_plan_or_flag() {
     let stop =
         |more: &str, over: &Overrides| read(&with(&format!("[stop]\n{more}")), over).map(|plan| plan.stop);
     let by = |more: &str, over: &Overrides| stop(more, over).unwrap().best_by;
@@ -271,7 +271,7 @@ fn the_best_is_found_by_the_average_that_plan_or_flag_names() {
     assert_eq!(by("best_within = \"1%\"\nbest_by = \"mean\"", &none), Average::Mean);
     let over = Overrides { best_by: Some(Average::Typical), ..Overrides::default() };
     assert_eq!(by("best_within = \"1%\"\nbest_by = \"mean\"", &over), Average::Typical);
-    // Nothing looks for the best.
+    // Without best_within the average is ignored.
     assert_eq!(by("rounds = 9\nbest_by = \"mean\"", &none), Average::Typical);
     let wrong = stop("best_by = \"median\"", &none).unwrap_err();
     let expected =
@@ -280,7 +280,7 @@ fn the_best_is_found_by_the_average_that_plan_or_flag_names() {
 }
 
 #[test]
-fn faults_in_claims_point_at_the_character() {
+fn errors_in_claims_have_the_position_of_the_character() {
     for (claim, column, message) in [
         ("'untar.elapsed: xfs < '", 34, "claim: expected a variant"),
         ("'untar.elapsed: xfs << ext4'", 33, "claim: expected a variant"),
@@ -298,15 +298,15 @@ fn faults_in_claims_point_at_the_character() {
         ("'rnd.elapsed[bs=1]: xfs < ext4'", 13, "claim: no task has these parameters. Available:"),
         ("'untar.elapsed: xfs < rnd.iops'", 38, "claim: Unknown metric `iops`"),
     ] {
-        let said = read(&with(&format!("claims = [ {claim} ]")), &Overrides::default()).unwrap_err();
+        let error = read(&with(&format!("claims = [ {claim} ]")), &Overrides::default()).unwrap_err();
         let expected = format!("plan.toml, line 2, column {column}: {message}");
-        assert!(said.starts_with(&expected), "{claim}\n said: {said}\n expected: {expected}");
-        assert_eq!(said.lines().count(), 1);
+        assert!(error.starts_with(&expected), "{claim}\n error: {error}\n expected: {expected}");
+        assert_eq!(error.lines().count(), 1);
     }
     let over = Overrides { claims: vec!["untar.elapsed: xfs < etx4".into()], ..Default::default() };
-    let said = read(GOOD, &over).unwrap_err();
-    assert!(said.starts_with("--claim: column 22: Unknown variant `etx4`"), "{said}");
-    assert!(said.ends_with("\n  untar.elapsed: xfs < etx4\n                       ^"), "{said}");
+    let error = read(GOOD, &over).unwrap_err();
+    assert!(error.starts_with("--claim: column 22: Unknown variant `etx4`"), "{error}");
+    assert!(error.ends_with("\n  untar.elapsed: xfs < etx4\n                       ^"), "{error}");
     let margin = read(&with("[stop]\nmargin = \"10001%\""), &Overrides::default()).unwrap_err();
     assert!(margin.starts_with("plan.toml, line 3, column 10: cannot read the margin `10001%`"), "{margin}");
 }
@@ -315,7 +315,7 @@ mod properties {
     use super::*;
     use proptest::prelude::*;
 
-    /// Text made of what plans are made of, so that more of it gets past the parser.
+    /// Text made of pieces of plans, so that more of it gets past the parser than random text.
     fn near_plan() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             Just("name = \"x\"\n"),
@@ -349,14 +349,14 @@ mod properties {
 
     proptest! {
         #[test]
-        fn bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        fn parsing_any_bytes_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             let _ = PlanFile::parse("plan.toml", &bytes);
         }
 
         #[test]
         fn near_plans_never_panic_and_their_errors_are_one_line(text in near_plan()) {
-            if let Err(said) = read(&text, &Overrides::default()) {
-                prop_assert_eq!(said.lines().count(), 1);
+            if let Err(error) = read(&text, &Overrides::default()) {
+                prop_assert_eq!(error.lines().count(), 1);
             }
         }
 
@@ -376,11 +376,11 @@ mod properties {
 }
 
 #[test]
-fn a_claim_of_a_stored_plan_that_does_not_fit_here_is_an_error() {
+fn a_stored_plan_whose_claim_names_a_variant_that_is_left_out_is_an_error() {
     let text = with("claims = [\"untar.elapsed: ext4 < xfs\"]");
     let plan = read(&text, &Overrides::default()).unwrap();
     let stored = toml::to_string(&plan).unwrap();
     let one = Overrides { factors: vec![("fs".into(), vec!["ext4".into()])], ..Overrides::default() };
-    let said = read(&stored, &one).unwrap_err();
-    assert!(said.starts_with("plan.toml, line 1, column 1: claim: Unknown variant `xfs`"), "{said}");
+    let error = read(&stored, &one).unwrap_err();
+    assert!(error.starts_with("plan.toml, line 1, column 1: claim: Unknown variant `xfs`"), "{error}");
 }

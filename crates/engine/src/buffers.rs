@@ -1,4 +1,5 @@
-//! I/O buffers, their contents, and verified blocks: magic, file, offset, generation, size, and a checksum over all of it.
+//! I/O buffers, their contents, and verified blocks, whose header has a magic number, file, offset, generation, size, and a
+//! checksum of the whole block.
 
 use crate::error::{EngineError, Result};
 use crate::job::Content;
@@ -8,8 +9,8 @@ use memmap2::MmapMut;
 use rand::{Rng, SeedableRng, rngs::Xoshiro256PlusPlus};
 use std::path::Path;
 
-/// Each write puts a new number into every piece of this size, the smallest unit in which any filesystem or device
-/// deduplicates.
+/// The smallest unit in which any filesystem or device deduplicates. Each write puts a new number into every piece of this
+/// size.
 const PIECE: usize = 512;
 /// Bytes that are filled between two checks for a signal.
 const AT_ONCE: usize = 1 << 20;
@@ -18,23 +19,22 @@ const AT_ONCE: usize = 1 << 20;
 const PAGE: usize = 4096;
 /// Distance from the start of a page to a buffer for buffered I/O.
 ///
-/// The kernel copies blocks of the page cache, which begin at the start of a page, by `rep movsb`. On AMD's Zen 3 and 4 that
-/// instruction is slow if source and destination are about equally far from the starts of their pages (bug 30994 of
-/// glibc). Half a page is far from both ends for reads and for writes. Buffers from an allocator rarely start a page either.
+/// The kernel copies blocks of the page cache, which begin at the start of a page, with `rep movsb`. On AMD's Zen 3 and 4 this
+/// instruction is slow if source and destination have about the same offset within their pages (bug 30994 of glibc). An offset
+/// of half a page avoids that for reads and for writes. Buffers of other programs rarely start at a page either.
 const HALF_PAGE: usize = PAGE / 2;
 
-/// Equal buffers, aligned as direct or buffered I/O needs it. Each is a separate mapping, so that a reference to one never
-/// covers another, which the kernel may be writing to.
+/// The I/O buffers of one worker, aligned for direct or buffered I/O. Each is a separate mapping, so that a Rust reference to
+/// one never covers another one that the kernel may be writing to.
 #[derive(Debug)]
 pub struct Slots {
     mappings: Vec<MmapMut>,
-    /// Where the buffer begins in each mapping.
+    /// The offset of the buffer in each mapping.
     start: usize,
 }
 
 impl Slots {
-    /// Allocates `count` zeroed buffers of `block` bytes, for direct or buffered I/O. Returns none if there is not enough
-    /// memory.
+    /// Allocates `count` zeroed buffers of `block` bytes, for direct or buffered I/O. Returns None without enough memory.
     pub fn new(count: u32, block: u32, direct: bool) -> Option<Slots> {
         let start = buffer_start(direct);
         let map = |_| MmapMut::map_anon(start + block as usize);
@@ -58,7 +58,7 @@ impl Slots {
         self.get(slot).as_mut_ptr()
     }
 
-    /// A buffer. The kernel must not be writing to it.
+    /// The buffer of a slot. The kernel must not be writing to it.
     #[inline(always)]
     pub fn get(&mut self, slot: usize) -> &mut [u8] {
         &mut self.mappings[slot][self.start..]
@@ -70,7 +70,7 @@ fn buffer_start(direct: bool) -> usize {
     if direct { 0 } else { HALF_PAGE }
 }
 
-/// Fills buffers with noise or zeros.
+/// Fills buffers with random data or zeros.
 #[derive(Debug, Clone)]
 pub struct Filler {
     zeros: bool,
@@ -78,31 +78,30 @@ pub struct Filler {
 }
 
 impl Filler {
-    /// Makes a filler. Fillers with different seeds write different noise.
+    /// Makes a filler. Fillers with different seeds write different data.
     pub fn new(content: Content, seed: u64) -> Filler {
         Filler { zeros: content == Content::Zeros, next: mix(seed, 0xF111) }
     }
 
-    /// Fills a buffer for the first time: with noise, or zeros.
+    /// Fills a whole buffer, for its first use. Stops early after a signal.
     pub fn fill(&mut self, buffer: &mut [u8]) {
         if self.zeros {
             return buffer.fill(0);
         }
         self.next = mix(self.next, 1);
         let mut noise = Xoshiro256PlusPlus::seed_from_u64(self.next);
-        // After a signal nothing is written any more.
         let pieces = buffer.chunks_mut(AT_ONCE).take_while(|_| cancel::requested().is_none());
         pieces.for_each(|piece| noise.fill_bytes(piece));
     }
 
-    /// Makes a filled buffer differ from all written before, with one store in each 512 bytes.
+    /// Changes a filled buffer so that it differs from all written before, with one store per 512 bytes.
     #[inline(always)]
     pub fn refresh(&mut self, buffer: &mut [u8]) {
         if self.zeros {
             return;
         }
         for piece in buffer.chunks_exact_mut(PIECE) {
-            // A Weyl sequence: odd steps, so no number comes twice in 2⁶⁴.
+            // A Weyl sequence: the step is odd, so no number repeats within 2⁶⁴ steps.
             self.next = self.next.wrapping_add(0x9e37_79b9_7f4a_7c15);
             piece[..8].copy_from_slice(&self.next.to_le_bytes());
         }
@@ -129,7 +128,7 @@ pub struct Identity {
     pub file: u32,
     /// Offset in that file, in bytes.
     pub offset: u64,
-    /// How often it has been written since it was prepared.
+    /// The number of writes since the file was prepared.
     pub generation: u32,
 }
 
@@ -145,10 +144,10 @@ fn seal_block(block: &mut [u8], identity: Identity) {
     block[CRC].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Checks a verified block and returns its generation. If `generation` is known, the block must have that one.
+/// Checks a verified block and returns its generation, which must equal `generation` if that is given.
 ///
 /// # Errors
-/// [`EngineError::Corrupt`] with file, offset, expectation and finding.
+/// [`EngineError::Corrupt`] if the block is not the expected one.
 pub fn check_block(
     block: &[u8],
     path: &Path,
@@ -199,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_are_apart_and_start_pages_only_for_direct_io() {
+    fn buffers_do_not_overlap_and_are_page_aligned_only_for_direct_io() {
         for (direct, block, offset) in
             [(true, 512, 0), (false, 512, 2048), (true, 8192, 0), (false, 8192, 2048)]
         {
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn refreshed_pieces_are_never_alike() {
+    fn refreshed_pieces_are_never_equal() {
         let mut filler = Filler::new(Content::Random, 1);
         let mut buffer = vec![0; 4096];
         filler.fill(&mut buffer);
@@ -247,7 +246,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn said(block: &[u8], file: u32, offset: u64, generation: Option<u32>) -> String {
+    fn error(block: &[u8], file: u32, offset: u64, generation: Option<u32>) -> String {
         check_block(block, Path::new("/mnt/f"), file, offset, generation).unwrap_err().to_string()
     }
 
@@ -267,11 +266,11 @@ mod tests {
     }
 
     #[test]
-    fn a_mismatch_says_where_and_what() {
-        let stale = said(&sealed(), 2, 1024, Some(6));
+    fn a_mismatch_has_file_offset_expected_and_found_content() {
+        let stale = error(&sealed(), 2, 1024, Some(6));
         assert_eq!(stale, "wrong data at byte 1024 of \"/mnt/f\": expected generation 6, found generation 5");
-        assert!(said(&sealed(), 2, 2048, None).contains("found the block of file 2 at byte 1024"));
-        assert!(said(&[0; 512], 2, 1024, None).contains("prepared for verification"));
-        assert!(said(&sealed()[..256], 2, 1024, None).contains("one of 512 bytes"));
+        assert!(error(&sealed(), 2, 2048, None).contains("found the block of file 2 at byte 1024"));
+        assert!(error(&[0; 512], 2, 1024, None).contains("prepared for verification"));
+        assert!(error(&sealed()[..256], 2, 1024, None).contains("one of 512 bytes"));
     }
 }

@@ -9,11 +9,13 @@ use crate::tally::{Budget, OpKind, Recorder, Times};
 use crate::{files::Layout, load::Load, stream::Op};
 use serde::Serialize;
 
-/// Operations of one round. The best of three rounds counts, because disturbances only make a round slower.
+/// The most operations of one round.
 const ROUND: u64 = 20_000;
+/// The number of rounds. The fastest counts, because disturbances only make a round slower.
 const ROUNDS: usize = 3;
-/// Large blocks take long to fill, so fewer of them make a round.
+/// The most bytes that one round fills. Large blocks take long to fill, so a round has fewer of them.
 const ROUND_BYTES: u64 = 64 << 20;
+/// The fewest operations of one round.
 const FEWEST: u64 = 4;
 
 /// The cost of the load generator on this machine with one job.
@@ -21,12 +23,12 @@ const FEWEST: u64 = 4;
 pub struct Calibration {
     /// `tsc` or `clock_monotonic`.
     pub clock: &'static str,
-    /// Nanoseconds of one stamp.
+    /// Nanoseconds to take one time stamp.
     pub clock_ns: f64,
-    /// Nanoseconds of one operation of the job without its I/O: drawing it, filling the buffer of a write, stamping and
+    /// Nanoseconds of one operation of the job without its I/O: drawing it, filling the buffer of a write, taking the time and
     /// counting.
     pub generator_ns: f64,
-    /// Nanoseconds of one NOP through a ring of the job's depth, including stamping and counting; io_uring only.
+    /// Nanoseconds of one NOP through a ring of the job's depth, including taking the time and counting; io_uring only.
     pub ring_nop_ns: Option<f64>,
 }
 
@@ -43,12 +45,12 @@ impl Calibration {
     }
 }
 
-/// Measures the cost of the generator with a job's pattern, payload and depth.
+/// Measures the cost of the load generator with a job's pattern, content and depth.
 ///
 /// # Errors
-/// If buffers or a ring are unavailable.
+/// Buffers or a ring are unavailable, or a signal arrived.
 pub fn calibrate(job: &LoadJob, layout: Layout) -> Result<Calibration> {
-    // One thread, without an open loop, which would wait, and without verification, which needs files.
+    // One thread; no open loop, because it would wait; no verification, because it needs files.
     let alone = LoadJob { threads: 1, rate: None, verify: false, batch: job.depth, ..job.clone() };
     let mut found = Calibration::with_generator(best_round_ns(&alone, layout, false)?);
     if job.engine == Engine::IoUring {
@@ -57,7 +59,7 @@ pub fn calibrate(job: &LoadJob, layout: Layout) -> Result<Calibration> {
     Ok(found)
 }
 
-/// Nanoseconds of an operation in the best round.
+/// Nanoseconds of an operation in the fastest round.
 fn best_round_ns(job: &LoadJob, layout: Layout, nop: bool) -> Result<f64> {
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
@@ -70,7 +72,7 @@ fn best_round_ns(job: &LoadJob, layout: Layout, nop: bool) -> Result<f64> {
     Ok(best)
 }
 
-/// Returns an error if a signal arrived. Before the first operation a signal ends a load without a result.
+/// Returns an error if a signal arrived: before its first operation, a load has no result yet.
 pub fn check_signals() -> Result {
     fsarena_sys::cancel::check().map_err(|_| EngineError::Resource {
         what: "the load was not begun".into(),
@@ -79,6 +81,7 @@ pub fn check_signals() -> Result {
     })
 }
 
+/// Nanoseconds of an operation in one round. With `nop`, operations are NOPs through a ring.
 fn round_ns<C: Clock>(job: &LoadJob, layout: Layout, nop: bool, clock: C) -> Result<f64> {
     let scale = clock::best_clock().scale;
     let moved = if job.content == Content::Zeros || !job.writes() || nop { 1 } else { job.block_bytes };

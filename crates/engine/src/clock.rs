@@ -1,14 +1,14 @@
 //! The clock of the hot loops: the processor's time-stamp counter, or `CLOCK_MONOTONIC`.
 //!
-//! The engine reads the counter directly if the kernel itself keeps time by it. The kernel's clocksource watchdog has then
-//! found it constant and equal on all processors, which is a better reason to trust it than a processor flag: hypervisors
-//! hide that flag, and firmware lies. The counter is calibrated against `CLOCK_MONOTONIC` and only used if it is cheaper.
+//! The engine reads the counter directly if the kernel uses it as its clocksource. The kernel's watchdog has then verified that
+//! the counter is constant and equal on all processors. That is more reliable than a processor flag, which hypervisors hide and
+//! firmware may report wrongly. The engine calibrates the counter with `CLOCK_MONOTONIC`, and uses it only if it is faster.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::OnceLock;
 
-/// Nanoseconds for which the counter is compared with the kernel's clock. Reading both takes some 50 ns, so the rate is
-/// known to a few parts in a million.
+/// The length of the calibration in nanoseconds. Reading both clocks takes about 50 ns, so the error of the rate is a few
+/// parts per million.
 const CALIBRATION_NS: u64 = 20_000_000;
 
 /// A source of time stamps. Each hot loop is compiled for each clock.
@@ -36,8 +36,8 @@ impl Clock for Tsc {
     #[inline(always)]
     fn now(&self) -> u64 {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: rdtsc has no preconditions on x86-64 unless the kernel forbids it to users, and a `Tsc`
-        // is only made where the kernel exports its time by the same instruction.
+        // SAFETY: rdtsc has no preconditions on x86-64 unless the kernel forbids it to user space. A `Tsc` is only made if
+        // the kernel's own vDSO uses the same instruction.
         unsafe {
             std::arch::x86_64::_rdtsc()
         }
@@ -52,7 +52,7 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Converts differences of stamps to nanoseconds: multiply, shift right by 32.
+/// Converts ticks to nanoseconds: multiply, then shift right by 32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scale {
     /// Nanoseconds of 2³² ticks.
@@ -85,7 +85,7 @@ pub struct BestClock {
     pub tsc: Option<Tsc>,
     /// The rate of the clock.
     pub scale: Scale,
-    /// Nanoseconds that one stamp takes.
+    /// Nanoseconds to take one time stamp.
     pub cost_ns: f64,
 }
 
@@ -120,7 +120,8 @@ fn choose_by(clocksource: &str) -> BestClock {
     BestClock { tsc: None, scale: Scale::NANOSECONDS, cost_ns: kernel }
 }
 
-/// Reads both clocks at one moment, with the tightest of several tries. Returns none if the counter stepped back in each.
+/// Reads the counter and the kernel's clock at the same moment: of several tries, the one with the shortest duration. Returns
+/// None if the counter stepped back in every try.
 fn pair(counter: impl Clock) -> Option<(u64, u64)> {
     let tries = (0..8).filter_map(|_| {
         let before = counter.now();
@@ -131,7 +132,7 @@ fn pair(counter: impl Clock) -> Option<(u64, u64)> {
     tries.min_by_key(|(width, ..)| *width).map(|(_, ticks, ns)| (ticks, ns))
 }
 
-/// Measures the rate of a counter. Returns none if it stepped back, stood still or jumped, and so does not keep time.
+/// Measures the rate of a counter. Returns None if the counter is unusable, because it stepped back, stood still or jumped.
 fn calibrate(counter: impl Clock) -> Option<Scale> {
     let (ticks_from, ns_from) = pair(counter)?;
     while monotonic_ns() < ns_from + CALIBRATION_NS {
@@ -142,15 +143,15 @@ fn calibrate(counter: impl Clock) -> Option<Scale> {
     Some(Scale::from_ratio(ticks, ns_to - ns_from)).filter(|scale| scale.mult > 0)
 }
 
-/// Nanoseconds of one stamp.
+/// Nanoseconds to take one time stamp.
 fn cost_ns<C: Clock>(clock: C) -> f64 {
     best_ns(5, 10_000, |_| {
         std::hint::black_box(clock.now());
     })
 }
 
-/// Nanoseconds of one call, which receives its number. The best of several rounds counts, because disturbances only make a
-/// round slower.
+/// Measures the nanoseconds of one call of `call`, which receives the number of the call. Returns the mean of the fastest of
+/// several rounds, because disturbances only make a round slower.
 pub(crate) fn best_ns(rounds: u32, calls: u32, mut call: impl FnMut(u32)) -> f64 {
     let mut round = || {
         let begun = monotonic_ns();
@@ -178,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_clock_is_taken_where_the_counter_is_not_trusted() {
+    fn the_kernels_clock_is_used_if_the_clocksource_is_not_the_counter() {
         let chosen = choose_by("hpet\n");
         assert!(chosen.tsc.is_none());
         assert_eq!(chosen.scale.ns(77), 77);
         assert_eq!(chosen.name(), "clock_monotonic");
     }
 
-    /// A counter that adds this to its value with each reading.
+    /// A counter that adds a number to its value with each reading.
     #[derive(Clone, Copy)]
     struct Odd(&'static AtomicU64, u64);
 
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_steps_back_stands_still_or_jumps_keeps_no_time() {
+    fn a_counter_that_steps_back_stands_still_or_jumps_is_rejected() {
         static BACK: AtomicU64 = AtomicU64::new(1 << 40);
         static STILL: AtomicU64 = AtomicU64::new(1 << 40);
         static JUMPS: AtomicU64 = AtomicU64::new(0);
@@ -212,7 +213,7 @@ mod tests {
         let Some(tsc) = chosen.tsc else {
             return fsarena_testkit::skipped("no counter of the processor that the kernel trusts");
         };
-        // A host that takes the processor away in the middle of a reading spoils one ratio, never all.
+        // If a hypervisor preempts the processor during a reading, one ratio is wrong, but not all.
         let ratio = |_| {
             let (ticks_from, ns_from) = pair(tsc).unwrap();
             std::thread::sleep(std::time::Duration::from_millis(50));

@@ -1,6 +1,5 @@
-//! Loads whose operations are more than one system call, such as a request to a cache or a transaction.
-//!
-//! They run on the same workers, tallies and schedules as loads on blocks of files.
+//! Loads with custom operations of several system calls, such as a request to a cache or a transaction. They use the same
+//! workers, tallies and schedules as loads on files.
 
 use super::clock::{self, Clock};
 use super::drive::{Drive, Work};
@@ -9,7 +8,7 @@ use super::schedule::{self, Schedule};
 use super::tally::{OpKind, Recorder};
 use super::{calibrate::Calibration, error::Result, outcome::LoadOutcome};
 
-/// Requests that are drawn to measure what drawing one costs.
+/// The number of requests to draw when the cost of drawing one is measured.
 const CALIBRATION_DRAWS: u32 = 2_000;
 
 /// A load with custom operations.
@@ -22,29 +21,29 @@ pub trait CustomLoad: Sync {
     /// Creates the private state of a thread.
     ///
     /// # Errors
-    /// If the thread cannot get a resource it requires.
+    /// A resource that the thread requires is unavailable.
     fn thread_state(&self, thread: u32) -> Result<Self::ThreadState>;
 
-    /// Draws the next operation. The engine measures this cost separately, as the generator's.
+    /// Draws the next operation. The engine measures this time separately, as the cost of the load generator.
     fn draw(&self, state: &mut Self::ThreadState) -> Self::Request;
 
     /// Performs an operation and returns its kind: an index into [`CustomLoadConfig::kinds`].
     ///
     /// # Errors
-    /// The first that fails ends the load.
+    /// The operation failed; this ends the load.
     fn perform(&self, state: &mut Self::ThreadState, request: Self::Request) -> Result<usize>;
 }
 
-/// Threads, rate and end of a custom load.
+/// The settings of a custom load.
 #[derive(Debug, Clone, Copy)]
 pub struct CustomLoadConfig<'a> {
     /// Number of threads.
     pub threads: u32,
     /// Names of the kinds of operations.
     pub kinds: &'a [&'static str],
-    /// Operations a second of all threads together; unlimited if absent.
+    /// The operations per second of all threads together; None for a closed loop.
     pub rate: Option<Rate>,
-    /// Where it ends: after seconds or operations.
+    /// When the load ends: after seconds or operations.
     pub bound: Bound,
     /// Milliseconds of one interval of the series.
     pub interval_ms: u32,
@@ -55,7 +54,7 @@ pub struct CustomLoadConfig<'a> {
 /// Runs a custom load to its end.
 ///
 /// # Errors
-/// A resource that the load requires is missing, or the first operation that failed.
+/// A resource that the load requires is missing, or an operation failed.
 pub fn run<L: CustomLoad>(config: &CustomLoadConfig, load: &L) -> Result<LoadOutcome> {
     let kinds: Vec<OpKind> = config.kinds.iter().map(|&name| OpKind { name, bytes: 0, used: true }).collect();
     let calibration = Calibration::with_generator(draw_ns(load)? + 2.0 * clock::best_clock().cost_ns);
@@ -64,7 +63,7 @@ pub fn run<L: CustomLoad>(config: &CustomLoadConfig, load: &L) -> Result<LoadOut
         kinds: &kinds,
         interval_ms: config.interval_ms.max(1),
         bound: config.bound,
-        // These loads measure how a cache fills and ages, so the start counts.
+        // These loads also measure how a cache fills, so the start counts.
         warmup: Warmup::None,
         rate: config.rate,
     };
@@ -117,7 +116,7 @@ mod tests {
     use crate::Arrivals;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// Counts; every third operation is of the second kind.
+    /// Counts its operations. Every third operation is of the second kind.
     struct Counter(AtomicU64);
 
     impl CustomLoad for Counter {
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_operations_is_done_exactly() {
+    fn a_load_bounded_by_operations_performs_exactly_that_number() {
         let counter = Counter(AtomicU64::new(0));
         let outcome = run(&config(Bound::Operations(300), None), &counter).unwrap();
         assert_eq!((outcome.operations(), counter.0.into_inner()), (300, 300));
@@ -154,10 +153,10 @@ mod tests {
     }
 
     #[test]
-    fn an_open_loop_starts_what_is_due() {
+    fn an_open_loop_starts_operations_at_its_rate() {
         let rate = Rate { per_s: 1000.0, arrivals: Arrivals::Fixed };
-        // Fixed gaps of 1 ms over 200 ms; a slow machine does those that it missed at once, unless the end is among
-        // them: then once more.
+        // Fixed gaps of 1 ms over 200 ms. A slow machine catches up on operations that are due, unless the run ends first;
+        // then the test tries again.
         let outcome = (0..20)
             .map(|_| run(&config(Bound::Seconds(0.2), Some(rate)), &Counter(AtomicU64::new(0))).unwrap())
             .inspect(|outcome| assert!(outcome.operations() <= 202, "{}", outcome.operations()))

@@ -1,4 +1,4 @@
-//! Starts workers together, collects what they count, and ends them.
+//! Runs the workers of a load: starts them together, collects their counts, and ends them.
 
 use crate::clock::{self, Clock, Monotonic};
 use crate::error::{EngineError, Result};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{Scope, ScopedJoinHandle};
 
-/// Stack size of a worker. It keeps no large value there, and a thousand workers should cost little.
+/// Stack size of a worker. Workers keep no large values on the stack, and there may be a thousand of them.
 const STACK_BYTES: usize = 256 << 10;
 
 /// Settings common to all kinds of load.
@@ -23,11 +23,11 @@ pub struct Drive<'a> {
     pub kinds: &'a [OpKind],
     /// Milliseconds of an interval.
     pub interval_ms: u32,
-    /// When the load ends. A load that is bounded by work detects no warm-up.
+    /// When the load ends. Warm-up is not detected if operations or bytes bound it.
     pub bound: Bound,
     /// The warm-up that the outcome leaves out.
     pub warmup: Warmup,
-    /// The rate of an open loop, whose latencies are also corrected; a closed loop if absent.
+    /// The rate of an open loop; None for a closed loop. An open loop also records latencies from the intended start.
     pub rate: Option<Rate>,
 }
 
@@ -66,22 +66,22 @@ pub trait Work<'a>: Sync {
     /// The private state of a worker.
     type Worker;
 
-    /// Creates that state, in the worker's thread, before any worker starts.
+    /// Creates the state of a worker, in its thread, before any worker starts.
     ///
     /// # Errors
-    /// If the worker cannot get a resource it requires.
+    /// A resource that the worker requires is unavailable.
     fn prepare(&'a self, thread: u32) -> Result<Self::Worker>;
 
     /// Performs operations and counts them until the recorder ends the run.
     ///
     /// # Errors
-    /// The first operation that failed.
+    /// An operation failed.
     fn work<C: Clock>(&'a self, worker: &mut Self::Worker, recorder: &mut Recorder, clock: C) -> Result;
 
-    /// Ends the work, outside the measured time. Returns the number of final syncs.
+    /// Ends the work of a thread, outside the measured time. Returns the number of final syncs.
     ///
     /// # Errors
-    /// The first operation that failed.
+    /// An operation failed.
     fn finish(&'a self, _: Self::Worker) -> Result<u64> {
         Ok(0)
     }
@@ -101,22 +101,25 @@ pub struct Collected {
     pub final_sync_ns: u64,
     /// Number of final syncs.
     pub final_syncs: u64,
-    /// CPU time of the whole process from the start to the end. A single thread sees too few clock ticks for its own split
-    /// of user and system time to mean anything; all threads together see enough.
+    /// CPU time of the whole process from the start to the end. The kernel samples the split into user and system time at
+    /// clock ticks, of which a single thread has too few.
     pub process_cpu: Cpu,
 }
 
-/// The end of a worker, in ticks of the clock.
+/// The times of the end of a worker, in ticks of the clock.
 struct Ended {
+    /// When its last operation ended.
     end: u64,
+    /// How long its final syncs took.
     final_sync: u64,
+    /// The number of final syncs.
     final_syncs: u64,
 }
 
 /// Runs a load and collects its counts. Calls `on_interval` as soon as an interval is over.
 ///
 /// # Errors
-/// If a worker cannot start, or the first operation that failed.
+/// A worker cannot start, or an operation fails; the first error is returned.
 pub fn drive<'a, W: Work<'a>>(drive: &Drive, work: &'a W, on_interval: OnInterval) -> Result<Collected> {
     match clock::best_clock().tsc {
         Some(tsc) => drive_by(drive, work, on_interval, tsc),
@@ -128,7 +131,7 @@ pub fn drive<'a, W: Work<'a>>(drive: &Drive, work: &'a W, on_interval: OnInterva
 struct Shared<'a, 'd, W> {
     work: &'a W,
     drive: &'d Drive<'d>,
-    /// The times of the run, set when all workers are ready; none if the run does not take place.
+    /// The times of the run, set when all workers are ready. Set to None if a worker could not start.
     start: OnceLock<Option<Times>>,
     stop: AtomicBool,
     budget: Budget,
@@ -227,7 +230,7 @@ fn start_workers<'scope, 'a, W: Work<'a>>(
     Ok(Workers { handles, messages, back })
 }
 
-/// Runs one worker from its preparation to its final syncs. Returns none if the run did not take place.
+/// Runs one worker from its preparation to its final syncs. Returns None if a worker could not start.
 fn run_worker<'a, 's, W: Work<'a>, C: Clock>(
     shared: &'s Shared<'a, '_, W>,
     link: Link<'s>,
@@ -262,8 +265,8 @@ fn run_worker<'a, 's, W: Work<'a>, C: Clock>(
     Ok(Some(Ended { end, final_sync: clock.now().saturating_sub(end), final_syncs }))
 }
 
-/// Handles tallies until all workers have ended. Returns the number of intervals that it reported; the last ones are
-/// reported later, when the end is known.
+/// Collects tallies until all workers have ended. Returns the number of intervals that it passed to `on_interval`; the last
+/// ones follow later, when the end of the run is known.
 fn collect<W>(
     from: &Receiver<Counted>,
     shared: &Shared<W>,
@@ -272,7 +275,7 @@ fn collect<W>(
 ) -> usize {
     let mut reported = 0;
     for message in from {
-        // A signal ends the load early; what was measured until then counts.
+        // A signal ends the load early; the operations so far still count.
         if cancel::requested().is_some() {
             shared.stop.store(true, Ordering::Relaxed);
         }

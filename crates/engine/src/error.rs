@@ -14,7 +14,7 @@ pub enum EngineError {
     /// The job contradicts itself.
     #[error("this load cannot be run: {0}")]
     Job(String),
-    /// The job does not fit its files.
+    /// The files do not fit the job.
     #[error("{path:?} does not fit this load: {why}")]
     Files {
         /// The file.
@@ -38,29 +38,29 @@ pub enum EngineError {
         start: u64,
         /// The byte after the last.
         end: u64,
-        /// What that would do to the figures.
+        /// How the extents would falsify the results.
         consequence: &'static str,
     },
-    /// One operation failed, and with it the job.
+    /// An operation failed, which ended the job.
     #[error("{operation} of {bytes} bytes at byte {offset} of {path:?} failed: {source}{}", advice(.source))]
     Operation {
         /// `read`, `write`, `sync`.
         operation: &'static str,
         /// The file.
         path: PathBuf,
-        /// Where in it.
+        /// The offset in the file.
         offset: u64,
-        /// Bytes that it was to move.
+        /// The bytes of the operation.
         bytes: u32,
         /// The error of the system call.
         source: io::Error,
     },
-    /// A block does not hold the data that the engine wrote.
+    /// A block does not have the data that the engine wrote.
     #[error("wrong data at byte {offset} of {path:?}: expected {expected}, found {found}")]
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// Where in it the block begins.
+        /// The offset of the block in the file.
         offset: u64,
         /// The content that the engine wrote.
         expected: String,
@@ -87,7 +87,7 @@ pub enum EngineError {
         what: String,
         /// The error of the system call.
         source: io::Error,
-        /// What to do, starting with `; `; or nothing.
+        /// What to do about it, beginning with `; `; may be empty.
         advice: &'static str,
     },
 }

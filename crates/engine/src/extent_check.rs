@@ -1,8 +1,8 @@
-//! Checks before a run that the files have data on the device, so that reads are worth timing.
+//! Checks before a run that the data of the files is on the device, so that operations measure the device.
 //!
-//! Reads of an unwritten or sparse range return zeros without the device, a shared range is copied before it is written, an
-//! inline one lies in the inode, and a compressed one is smaller than it looks. FIEMAP reports all of that. Without FIEMAP,
-//! SEEK_HOLE at least reports holes.
+//! Reads of an unwritten or sparse range return zeros without access to the device. A shared range is copied before it is
+//! written. Inline data is in the inode, and compressed data is smaller on the device. FIEMAP reports all of these; without
+//! FIEMAP, SEEK_HOLE at least reports holes.
 
 use super::error::{EngineError, Result};
 use super::{files::Files, job::Allow};
@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::{fs::File, os::fd::AsRawFd, path::Path};
 
 const FS_IOC_FIEMAP: libc::Ioctl = 0xC020_660B_u32 as libc::Ioctl;
-/// Write dirty pages back first, so that the filesystem makes its delayed allocations.
+/// The flag that makes FIEMAP write dirty pages back first, so that the filesystem performs delayed allocations.
 const FLAG_SYNC: u32 = 1;
 const LAST: u32 = 0x1;
 const ENCODED: u32 = 0x8;
@@ -21,7 +21,7 @@ const TAIL: u32 = 0x400;
 const UNWRITTEN: u32 = 0x800;
 const SHARED: u32 = 0x2000;
 
-/// Extents asked for at once.
+/// Extents per FIEMAP call.
 const EXTENTS: usize = 256;
 
 #[repr(C)]
@@ -61,7 +61,7 @@ pub enum ExtentSource {
 /// The result of an extent check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExtentCheck {
-    /// The source of the extent map; the least exact source of several files.
+    /// The source of the extent map; of several files, the least exact source.
     pub source: ExtentSource,
     /// Number of extents of all files.
     pub extents: u64,
@@ -82,7 +82,7 @@ pub fn check_extents(files: &Files, allow: Allow) -> Result<ExtentCheck> {
         let file = File::open(path).map_err(EngineError::io("opening", path))?;
         let found = match fiemap(&file) {
             Ok(extents) => {
-                judge(path, &extents, files.bytes, allow)?;
+                check_kinds(path, &extents, files.bytes, allow)?;
                 extents.len() as u64
             }
             Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL) => {
@@ -100,7 +100,7 @@ pub fn check_extents(files: &Files, allow: Allow) -> Result<ExtentCheck> {
 /// Reads all extents of a file by FIEMAP.
 ///
 /// # Errors
-/// `INVAL`, as from a filesystem without FIEMAP, if the map of the filesystem does not advance.
+/// The system call failed. `INVAL`, the error of a filesystem without FIEMAP, also if the returned map does not advance.
 fn fiemap(file: &File) -> Result<Vec<Extent>, Errno> {
     let mut map = Box::new(Fiemap {
         start: 0,
@@ -113,7 +113,7 @@ fn fiemap(file: &File) -> Result<Vec<Extent>, Errno> {
     });
     every_extent(|start| {
         (map.start, map.length) = (start, u64::MAX - start);
-        // SAFETY: the kernel writes at most `extent_count` extents behind the header, and they are there.
+        // SAFETY: the kernel writes at most `extent_count` extents after the header, and the struct has room for them.
         if unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &mut *map) } != 0 {
             return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO));
         }
@@ -121,21 +121,21 @@ fn fiemap(file: &File) -> Result<Vec<Extent>, Errno> {
     })
 }
 
-/// Collects the extents from byte 0 to the last one. `from` returns the next extents from a byte on.
+/// Collects all extents of a file. `from` returns the next extents from a byte offset on.
 fn every_extent(mut from: impl FnMut(u64) -> Result<Vec<Extent>, Errno>) -> Result<Vec<Extent>, Errno> {
     let (mut all, mut start) = (vec![], 0);
     loop {
         let found = from(start)?;
         all.extend_from_slice(&found);
         let Some(last) = found.last().filter(|last| last.flags & LAST == 0) else { return Ok(all) };
-        // An extent of no length would be returned again and again.
+        // The filesystem would return an extent of length 0 again and again.
         let end = last.logical.checked_add(last.length);
         start = end.filter(|end| *end > start).ok_or(Errno::INVAL)?;
     }
 }
 
-/// Refuses the first range that is not allowed.
-fn judge(path: &Path, extents: &[Extent], size: u64, allow: Allow) -> Result {
+/// Fails at the first range of a kind that is not allowed.
+fn check_kinds(path: &Path, extents: &[Extent], size: u64, allow: Allow) -> Result {
     let rules = [
         (UNWRITTEN, allow.unwritten, "unwritten", "reads of it would give zeros without the device"),
         (SHARED, allow.shared, "shared", "a write to it would first copy it"),
@@ -144,7 +144,7 @@ fn judge(path: &Path, extents: &[Extent], size: u64, allow: Allow) -> Result {
     ];
     let mut end = 0;
     for extent in extents {
-        hole(path, end, extent.logical.min(size), allow)?;
+        refuse_hole(path, end, extent.logical.min(size), allow)?;
         end = extent.logical.saturating_add(extent.length);
         for (flags, allowed, kind, consequence) in rules {
             if extent.flags & flags != 0 && !allowed && extent.logical < size {
@@ -153,10 +153,11 @@ fn judge(path: &Path, extents: &[Extent], size: u64, allow: Allow) -> Result {
             }
         }
     }
-    hole(path, end, size, allow)
+    refuse_hole(path, end, size, allow)
 }
 
-fn hole(path: &Path, start: u64, end: u64, allow: Allow) -> Result {
+/// Fails if the range between two extents is not empty, unless holes are allowed.
+fn refuse_hole(path: &Path, start: u64, end: u64, allow: Allow) -> Result {
     if start >= end || allow.sparse {
         return Ok(());
     }
@@ -164,7 +165,8 @@ fn hole(path: &Path, start: u64, end: u64, allow: Allow) -> Result {
     Err(EngineError::Layout { path: path.into(), kind: "sparse", start, end, consequence })
 }
 
-/// Refuses the first hole; returns the number of ranges with data.
+/// Finds ranges with data by SEEK_DATA and SEEK_HOLE, and returns their number. Fails at the first hole unless holes are
+/// allowed.
 fn seek_holes(path: &Path, file: &File, size: u64, allow: Allow) -> Result<u64> {
     let data_from = |at| match rustix::fs::seek(file, SeekFrom::Data(at)) {
         Err(Errno::NXIO) => Ok(size),
@@ -184,7 +186,7 @@ fn count_ranges(
     let (mut at, mut ranges) = (0, 0);
     loop {
         let data = data_from(at).map_err(EngineError::io("looking for data in", path))?;
-        hole(path, at, data, allow)?;
+        refuse_hole(path, at, data, allow)?;
         if data >= size {
             return Ok(ranges);
         }
@@ -211,8 +213,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn refused(extents: &[Extent], kind: &str, range: (u64, u64)) {
-        match judge(Path::new("f"), extents, 100, Allow::default()) {
+    fn assert_refused(extents: &[Extent], kind: &str, range: (u64, u64)) {
+        match check_kinds(Path::new("f"), extents, 100, Allow::default()) {
             Err(EngineError::Layout { kind: found, start, end, .. }) => {
                 assert_eq!((found, start, end), (kind, range.0, range.1))
             }
@@ -221,34 +223,34 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_extent_is_told() {
-        assert!(judge(Path::new("f"), &[extent(0, 128, LAST)], 100, Allow::default()).is_ok());
-        refused(&[extent(0, 50, 0), extent(50, 50, UNWRITTEN)], "unwritten", (50, 100));
-        refused(&[extent(0, 128, SHARED)], "shared", (0, 100));
-        refused(&[extent(0, 100, INLINE)], "inline", (0, 100));
-        refused(&[extent(0, 100, ENCODED)], "encoded", (0, 100));
-        refused(&[], "sparse", (0, 100));
-        refused(&[extent(0, 40, 0), extent(60, 40, 0)], "sparse", (40, 60));
-        refused(&[extent(0, 90, LAST)], "sparse", (90, 100));
+    fn each_kind_of_extent_is_refused_by_name_and_range() {
+        assert!(check_kinds(Path::new("f"), &[extent(0, 128, LAST)], 100, Allow::default()).is_ok());
+        assert_refused(&[extent(0, 50, 0), extent(50, 50, UNWRITTEN)], "unwritten", (50, 100));
+        assert_refused(&[extent(0, 128, SHARED)], "shared", (0, 100));
+        assert_refused(&[extent(0, 100, INLINE)], "inline", (0, 100));
+        assert_refused(&[extent(0, 100, ENCODED)], "encoded", (0, 100));
+        assert_refused(&[], "sparse", (0, 100));
+        assert_refused(&[extent(0, 40, 0), extent(60, 40, 0)], "sparse", (40, 60));
+        assert_refused(&[extent(0, 90, LAST)], "sparse", (90, 100));
         // Preallocation beyond the end does not matter.
         let beyond = [extent(0, 100, 0), extent(100, 100, UNWRITTEN | LAST)];
-        assert!(judge(Path::new("f"), &beyond, 100, Allow::default()).is_ok());
+        assert!(check_kinds(Path::new("f"), &beyond, 100, Allow::default()).is_ok());
     }
 
     #[test]
-    fn what_is_allowed_passes() {
+    fn allowed_kinds_of_extents_pass() {
         let allow = Allow { unwritten: true, sparse: true, ..Allow::default() };
-        assert!(judge(Path::new("f"), &[extent(10, 20, UNWRITTEN)], 100, allow).is_ok());
+        assert!(check_kinds(Path::new("f"), &[extent(10, 20, UNWRITTEN)], 100, allow).is_ok());
     }
 
     #[test]
-    fn a_map_that_does_not_advance_ends_as_if_there_were_none() {
+    fn a_map_that_does_not_advance_is_treated_as_missing_fiemap() {
         let map = |extents: &[Extent]| {
             let mut calls = 0;
             every_extent(|start| {
                 calls += 1;
                 assert!(calls < 9, "the map of {start} is requested again and again");
-                // As in a kernel: the extents that end behind the start or lie there.
+                // Like the kernel, return the extents that end after the start or begin there.
                 let behind =
                     |extent: &&Extent| extent.logical >= start || extent.logical + extent.length > start;
                 Ok(extents.iter().filter(behind).take(1).copied().collect())
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_of_no_length_are_an_error() {
+    fn data_ranges_of_length_zero_are_an_error() {
         let found = count_ranges(Path::new("f"), 100, Allow::default(), Ok, Ok);
         assert!(found.unwrap_err().to_string().contains("no length"));
     }
@@ -273,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn prepared_files_pass_and_a_sparse_one_is_refused_by_name_and_range() {
+    fn prepared_files_pass_and_a_sparse_file_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let files = Files::prepare(dir.path(), &spec()).unwrap();
         let found = check_extents(&files, Allow::default()).unwrap();
@@ -282,8 +284,8 @@ mod tests {
 
         let sparse = File::create(&files.paths[1]).unwrap();
         sparse.set_len(1 << 20).unwrap();
-        let said = check_extents(&files, Allow::default()).unwrap_err().to_string();
-        assert!(said.contains("test_file.1") && said.contains("sparse from byte 0 to 1048576"), "{said}");
+        let error = check_extents(&files, Allow::default()).unwrap_err().to_string();
+        assert!(error.contains("test_file.1") && error.contains("sparse from byte 0 to 1048576"), "{error}");
         check_extents(&files, Allow { sparse: true, ..Allow::default() }).unwrap();
     }
 
@@ -300,8 +302,8 @@ mod tests {
         if fiemap(&file).is_err() {
             return fsarena_testkit::skipped("no FIEMAP for temporary files");
         }
-        let said = check_extents(&files, Allow::default()).unwrap_err().to_string();
-        assert!(said.contains("unwritten"), "{said}");
+        let error = check_extents(&files, Allow::default()).unwrap_err().to_string();
+        assert!(error.contains("unwritten"), "{error}");
     }
 
     #[test]
@@ -312,8 +314,8 @@ mod tests {
         file.set_len(1 << 20).unwrap();
         std::os::unix::fs::FileExt::write_all_at(&file, &[1; 65536], 65536).unwrap();
         let file = File::open(&path).unwrap();
-        let said = seek_holes(&path, &file, 1 << 20, Allow::default()).unwrap_err().to_string();
-        assert!(said.contains("from byte 0 to 65536"), "{said}");
+        let error = seek_holes(&path, &file, 1 << 20, Allow::default()).unwrap_err().to_string();
+        assert!(error.contains("from byte 0 to 65536"), "{error}");
         let allow = Allow { sparse: true, ..Allow::default() };
         assert_eq!(seek_holes(&path, &file, 1 << 20, allow).unwrap(), 1);
     }

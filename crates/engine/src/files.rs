@@ -43,10 +43,10 @@ impl Files {
         Files { paths, bytes, device: false }
     }
 
-    /// Creates files and writes all their bytes; they are on the device when this returns.
+    /// Creates files, fills them with data, and syncs them to the device.
     ///
     /// # Errors
-    /// If a file cannot be written or synced, or does not consist of whole verified blocks.
+    /// A file cannot be written or synced, or its size is not a multiple of the verified block.
     pub fn prepare(dir: &Path, spec: &FileSpec) -> Result<Files> {
         let files = Files::planned(dir, spec.count, spec.bytes);
         if let Some(block) = spec.verify_block
@@ -66,10 +66,10 @@ impl Files {
         Ok(files)
     }
 
-    /// Takes existing files. All must have the same size.
+    /// Uses existing files, which must all have the same size.
     ///
     /// # Errors
-    /// If a file cannot be examined, is empty, or differs in size from the first.
+    /// A path is not a readable regular file, or a file is empty or differs in size from the first.
     pub fn existing(paths: Vec<PathBuf>) -> Result<Files> {
         let mut bytes = None;
         for path in &paths {
@@ -87,10 +87,10 @@ impl Files {
         Ok(Files { paths, bytes, device: false })
     }
 
-    /// Takes a block device. The caller must know whether writing to it is allowed: jobs with writes destroy its contents.
+    /// Uses a whole block device. The caller must make sure that the user allows writes, because they destroy its contents.
     ///
     /// # Errors
-    /// If the device cannot be opened.
+    /// The device cannot be opened.
     pub fn device(path: &Path) -> Result<Files> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let device =
@@ -99,10 +99,10 @@ impl Files {
         Ok(Files { paths: vec![path.into()], bytes, device: true })
     }
 
-    /// Takes the first `bytes` bytes of a block device; see [`Files::device`].
+    /// Uses the first `bytes` bytes of a block device; see [`Files::device`].
     ///
     /// # Errors
-    /// If the device cannot be opened or is smaller.
+    /// The device cannot be opened or is smaller.
     pub fn device_start(path: &Path, bytes: u64) -> Result<Files> {
         let whole = Files::device(path)?;
         if whole.bytes < bytes {
@@ -125,7 +125,7 @@ impl Files {
     /// Drops all pages of the files from the page cache.
     ///
     /// # Errors
-    /// If a file cannot be opened, synced or dropped.
+    /// A file cannot be opened or synced, or its pages cannot be dropped.
     pub fn forget(&self) -> Result {
         self.paths.iter().try_for_each(|path| {
             let file = File::open(path).map_err(EngineError::io("opening", path))?;
@@ -136,10 +136,10 @@ impl Files {
         })
     }
 
-    /// Removes the files that exist, but never a device.
+    /// Removes the files that exist. Never removes a device.
     ///
     /// # Errors
-    /// If a file cannot be removed.
+    /// A file cannot be removed.
     pub fn remove(&self) -> Result {
         let mut made = self.paths.iter().filter(|path| !self.device && path.exists());
         made.try_for_each(|path| std::fs::remove_file(path).map_err(EngineError::io("removing", path)))
@@ -161,6 +161,7 @@ impl Files {
     }
 }
 
+/// Creates one file and fills it; stops with an error after a signal.
 fn write_file(path: &Path, number: u32, spec: &FileSpec, filler: &mut Filler, buffer: &mut [u8]) -> Result {
     let mut file = File::create(path).map_err(EngineError::io("making", path))?;
     let block = spec.verify_block.map(|block| block as usize);
@@ -187,11 +188,14 @@ fn write_file(path: &Path, number: u32, spec: &FileSpec, filler: &mut Filler, bu
     file.sync_all().map_err(EngineError::io("syncing", path))
 }
 
-/// The layout of numbered blocks in equal files.
+/// The layout of numbered blocks in files of equal size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
+    /// The number of files.
     pub files: u32,
+    /// Blocks per file.
     pub per_file: u64,
+    /// Bytes of a block.
     pub block: u64,
 }
 
@@ -211,9 +215,9 @@ impl Layout {
     }
 }
 
-/// Alignment to assume if the kernel does not report it (before Linux 6.1): the sector.
+/// The alignment to assume if the kernel does not report it (before Linux 6.1): a sector.
 const SECTOR: u32 = 512;
-/// File descriptors of this program besides the files of a load.
+/// The file descriptors that fsarena needs besides the files of a load.
 const OTHERS: u64 = 32;
 
 /// Opens every file once, for all threads.
@@ -299,7 +303,7 @@ mod tests {
         FileSpec { count: 2, bytes: 10_000, content: Content::Random, seed: 1, verify_block: None };
 
     #[test]
-    fn prepared_files_are_full_of_noise() {
+    fn prepared_files_are_filled_with_random_data() {
         let dir = tempfile::tempdir().unwrap();
         let files = Files::prepare(dir.path(), &SPEC).unwrap();
         let contents: Vec<Vec<u8>> = files.paths().iter().map(|path| std::fs::read(path).unwrap()).collect();
@@ -314,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_verified_blocks_pass() {
+    fn files_prepared_for_verification_pass_the_check() {
         let dir = tempfile::tempdir().unwrap();
         let spec = FileSpec { bytes: 3 << 20, verify_block: Some(3072), ..SPEC };
         let files = Files::prepare(dir.path(), &spec).unwrap();
@@ -345,14 +349,14 @@ mod tests {
     }
 
     #[test]
-    fn a_block_below_the_alignment_is_refused_by_name() {
+    fn a_block_that_is_not_aligned_for_direct_io_is_refused() {
         assert!(check_alignment(Path::new("/f"), 4096, 512).is_ok());
-        let said = check_alignment(Path::new("/f"), 512, 4096).unwrap_err().to_string();
-        assert!(said.contains("aligned to 4096 bytes") && said.contains("blocks of 512"), "{said}");
+        let error = check_alignment(Path::new("/f"), 512, 4096).unwrap_err().to_string();
+        assert!(error.contains("aligned to 4096 bytes") && error.contains("blocks of 512"), "{error}");
     }
 
     #[test]
-    fn files_made_anew_are_empty() {
+    fn recreated_files_are_empty() {
         let dir = tempfile::tempdir().unwrap();
         let files = Files::planned(dir.path(), 2, 4096);
         std::fs::write(&files.paths[1], "old").unwrap();

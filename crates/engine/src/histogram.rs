@@ -7,21 +7,21 @@ const DIGITS: u8 = 3;
 /// The longest latency that histograms record, in nanoseconds: 275 s. Longer ones count as this.
 const LONGEST_NS: u64 = 1 << 38;
 
-/// Latencies of one kind of operations as counted values, in nanoseconds.
+/// The latencies of one kind of operation: pairs of a value in nanoseconds and a count.
 pub type Sparse = Vec<(u64, u64)>;
 
-/// An empty histogram of the engine's bounds.
+/// An empty histogram with the engine's bounds.
 pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are sound")
 }
 
-/// The quantiles for these shares, which must ascend. One walk through 25,000 buckets finds all of them.
+/// The quantiles for these shares, which must ascend. Finds all of them in one pass over the 25,000 buckets.
 pub fn quantiles<const N: usize>(of: &Histogram<u64>, shares: [f64; N]) -> [u64; N] {
     let mut found = of.value_at_quantiles(shares);
     shares.map(|_| found.next().expect("the shares ascend"))
 }
 
-/// The counted values of a histogram. They take some kilobytes; a histogram takes 200.
+/// The values of a histogram with their counts. They take a few kilobytes; a histogram takes 200.
 pub fn sparse(histogram: &Histogram<u64>) -> Sparse {
     histogram.iter_recorded().map(|value| (value.value_iterated_to(), value.count_at_value())).collect()
 }
@@ -31,14 +31,14 @@ pub fn latencies(of: &Histogram<u64>) -> fsarena_core::latency::Latencies {
     fsarena_core::latency::Latencies::new(sparse(of))
 }
 
-/// Number of latencies in the list before they go into the histogram.
+/// The length of the list at which its latencies are moved into the histogram.
 const SAMPLES: usize = 512;
 
 /// The latencies of one kind of operation.
 ///
-/// They are first kept as a list. Only when that is full are they sorted into the histogram, so that a
-/// slow thread never touches the histogram's memory: with a hundred threads, clearing and merging hundreds
-/// of kilobytes for a few operations would take longer than the operations.
+/// They are first appended to a list, and moved into the histogram only when the list is full. So a slow thread never touches
+/// the histogram's memory. With a hundred threads, clearing and merging hundreds of kilobytes for a few operations would take
+/// longer than the operations.
 #[derive(Debug)]
 pub struct Latencies {
     samples: Vec<u64>,
@@ -57,7 +57,7 @@ impl Latencies {
     #[inline(always)]
     pub fn record(&mut self, ns: u64) {
         if self.samples.len() == self.samples.capacity() {
-            self.sort();
+            self.move_to_histogram();
         }
         self.samples.push(ns);
     }
@@ -72,7 +72,7 @@ impl Latencies {
     }
 
     #[inline(never)]
-    fn sort(&mut self) {
+    fn move_to_histogram(&mut self) {
         self.samples.drain(..).for_each(|ns| self.histogram.saturating_record(ns));
     }
 
@@ -81,7 +81,7 @@ impl Latencies {
         self.samples.len() as u64 + self.histogram.len()
     }
 
-    /// Adds all latencies to a histogram of the engine's bounds.
+    /// Adds all latencies to a histogram with the engine's bounds.
     pub fn add_to(&self, sum: &mut Histogram<u64>) {
         self.samples.iter().for_each(|&ns| sum.saturating_record(ns));
         if !self.histogram.is_empty() {

@@ -1,4 +1,4 @@
-//! Jobs: the settings of one load on files, and their check before anything is done.
+//! The settings of a load on files, and the checks before it starts.
 
 use crate::buffers;
 use crate::error::{EngineError, Result};
@@ -12,9 +12,9 @@ pub enum Engine {
     /// One `pread` or `pwrite` at a time in each thread.
     #[default]
     Sync,
-    /// One io_uring a thread, with [`LoadJob::depth`] operations in flight.
+    /// One io_uring per thread, with [`LoadJob::depth`] operations in flight.
     IoUring,
-    /// Copies from and to a shared mapping.
+    /// Copies from and to a shared memory mapping of the files.
     Mmap,
 }
 
@@ -26,7 +26,7 @@ pub struct Open {
     pub direct: bool,
     /// When a write returns.
     pub durability: Durability,
-    /// Remove and recreate the files, so that writes grow them, as sysbench's `seqwr` does.
+    /// Remove and recreate the files, so that writes extend them, as sysbench's `seqwr` does.
     pub recreate: bool,
 }
 
@@ -34,7 +34,7 @@ pub struct Open {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// As soon as the data is in the page cache, or with direct I/O on the device.
+    /// When the data is in the page cache; with direct I/O, when the device has accepted it.
     #[default]
     Plain,
     /// When the data is on the device (`O_DSYNC`).
@@ -43,31 +43,31 @@ pub enum Durability {
     Sync,
 }
 
-/// Where operations go. Random patterns draw aligned blocks over all files together.
+/// The pattern of offsets. Random patterns draw aligned blocks from all files together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Pattern {
-    /// Block after block, file after file, and again from the start.
+    /// Block after block and file after file; after the last block again from the start.
     Sequential {
-        /// One cursor for all threads, as sysbench has it; else each thread has its own and starts at its
-        /// share of the files.
+        /// Whether all threads share one cursor, as in sysbench. Otherwise each thread has its own cursor and starts at its
+        /// own share of the files.
         shared_cursor: bool,
     },
     /// Every block is equally likely.
     #[default]
     Uniform,
-    /// The k-th most popular block has probability ∝ k^−theta. Popular blocks lie scattered.
+    /// The k-th most popular block has probability ∝ k^−theta. Popular blocks are scattered over the files.
     Zipf {
         /// Skew, above 0; 0.6–1.2 is usual.
         theta: f64,
     },
     /// The self-similar rule (Gray et al. 1994), which fio calls pareto: a share h of the blocks takes a
-    /// share 1 − h of the operations. Popular blocks lie scattered.
+    /// share 1 − h of the operations. Popular blocks are scattered over the files.
     Pareto {
         /// Between 0 and 0.5; 0.2 gives 80:20.
         h: f64,
     },
-    /// A normal distribution around the middle of the files. A draw outside of them is repeated.
+    /// A normal distribution around the middle of the files. A draw outside the files is repeated.
     Normal {
         /// Standard deviation, per cent of the size of all files.
         deviation_percent: f64,
@@ -78,7 +78,7 @@ impl Pattern {
     /// Parses a random pattern in fio's notation: `random`, `zipf:THETA`, `pareto:H`, `normal:DEVIATION%`.
     ///
     /// # Errors
-    /// Describes what is wrong and what is accepted.
+    /// The text is not a pattern. The message lists the accepted patterns.
     pub fn random(text: &str) -> Result<Pattern, String> {
         let number = |text: &str| text.parse().map_err(|_| format!("cannot read the number `{text}`"));
         match text.split_once(':') {
@@ -104,7 +104,7 @@ pub enum Mixing {
     /// The engine draws each operation independently.
     #[default]
     Random,
-    /// Each thread keeps the share as even as possible, as sysbench does.
+    /// Each thread keeps the share of reads as close to the setting as possible, as sysbench does.
     Even,
 }
 
@@ -119,16 +119,17 @@ pub enum SyncCall {
     Fdatasync,
 }
 
-/// Sync each file after every `requests` requests. Each file's sync is one event.
+/// Syncs every file after each `requests` requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncEvery {
     /// Requests between two rounds of syncs.
     pub requests: u64,
-    /// Count the requests of all threads together, as sysbench does. Costs one shared counter an event.
+    /// Whether to count the requests of all threads together, as sysbench does. Then each operation increments a shared
+    /// counter.
     pub over_all_threads: bool,
 }
 
-/// Where the measured part ends.
+/// When the run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
@@ -136,7 +137,7 @@ pub enum Bound {
     Seconds(f64),
     /// After a number of operations of all threads, including the syncs between requests.
     Operations(u64),
-    /// After a number of bytes; the last block counts whole.
+    /// After a number of bytes, rounded up to whole blocks.
     Bytes(u64),
     /// When the series is steady (see [`crate::steady`]), or after `at_most_s` seconds.
     Steady {
@@ -145,11 +146,11 @@ pub enum Bound {
     },
 }
 
-/// The part at the start of a run that the figures leave out.
+/// The part at the start of a run that the results leave out.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Warmup {
-    /// Nothing.
+    /// No warm-up.
     None,
     /// A number of seconds.
     Seconds(f64),
@@ -158,7 +159,7 @@ pub enum Warmup {
     Detect,
 }
 
-/// Intended start times of the operations of an open loop.
+/// The distribution of the intended start times in an open loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
@@ -169,12 +170,12 @@ pub enum Arrivals {
     Fixed,
 }
 
-/// An open loop: operations start when they are due, however slow the ones before are.
+/// The rate of an open loop, in which operations start when they are due, even if earlier ones are slow.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
-    /// Operations a second, of all threads together.
+    /// Operations per second of all threads together.
     pub per_s: f64,
-    /// Their gaps.
+    /// The distribution of the start times.
     pub arrivals: Arrivals,
 }
 
@@ -182,31 +183,31 @@ pub struct Rate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Content {
-    /// Noise that no compression and no deduplication makes smaller.
+    /// Random data, which compression and deduplication cannot shrink.
     #[default]
     Random,
-    /// Zeros. Compressing filesystems then hardly write.
+    /// Zeros. A compressing filesystem then writes almost nothing.
     Zeros,
 }
 
-/// Kinds of extents that a run accepts although they make it measure something else.
+/// Kinds of extents that a job accepts, although the results then do not measure plain I/O to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(default)]
 pub struct Allow {
-    /// Allocated but never written: reads give zeros without the device.
+    /// Allocated but never written: reads return zeros without access to the device.
     pub unwritten: bool,
     /// Holes.
     pub sparse: bool,
-    /// Shared with another file: a write must first copy.
+    /// Shared with another file: a write must first copy the data.
     pub shared: bool,
-    /// Kept in the inode or another file's tail.
+    /// Stored in the inode or in another file's tail block.
     pub inline: bool,
     /// Compressed or encrypted by the filesystem.
     pub encoded: bool,
 }
 
-/// Which io_uring features may be used if the kernel has them; all by default. Without a feature the engine works as on a
-/// kernel that lacks it.
+/// The io_uring features that the engine may use if the kernel has them; all by default. Without a feature the engine behaves
+/// as on a kernel that lacks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UringUse {
@@ -250,7 +251,7 @@ pub struct LoadJob {
     pub depth: u32,
     /// Completions to wait for in one system call, 1–depth. 1 keeps a device's queue full; more make larger batches.
     pub batch: u32,
-    /// Where operations go.
+    /// The pattern of offsets.
     pub pattern: Pattern,
     /// Share of reads, 0–1.
     pub read_share: f64,
@@ -264,15 +265,15 @@ pub struct LoadJob {
     pub sync_end: bool,
     /// When the run ends.
     pub bound: Bound,
-    /// The part to leave out at the start.
+    /// The part at the start that the results leave out.
     pub warmup: Warmup,
     /// The rate of an open loop; a closed loop if absent.
     pub rate: Option<Rate>,
     /// The content of written blocks.
     pub content: Content,
-    /// Whether blocks carry offset, generation and checksum, and reads check them.
+    /// Whether written blocks contain their offset, generation and checksum, and reads check these.
     pub verify: bool,
-    /// Extents that the job accepts although they falsify a read.
+    /// The kinds of extents that the job accepts, although the results then do not measure plain I/O to the device.
     pub allow: Allow,
     /// Milliseconds of one interval of the series.
     pub interval_ms: u32,
@@ -311,21 +312,21 @@ impl Default for LoadJob {
 }
 
 impl LoadJob {
-    /// Whether it writes at all.
+    /// Whether the job writes.
     pub fn writes(&self) -> bool {
         self.read_share < 1.0
     }
 
-    /// Whether it reads at all.
+    /// Whether the job reads.
     pub fn reads(&self) -> bool {
         self.read_share > 0.0
     }
 }
 
-/// Refuses a number of a job outside its range.
+/// Checks that a setting is in its range.
 ///
 /// # Errors
-/// [`EngineError::Job`] naming the range.
+/// [`EngineError::Job`] if it is not; the message has the range.
 pub fn within(name: &str, value: u32, low: u32, high: u32) -> Result {
     ensure((low..=high).contains(&value), format!("{name} is {value}; it goes from {low} to {high}"))
 }
@@ -338,7 +339,7 @@ impl LoadJob {
     /// Checks that the settings are in range and do not contradict each other.
     ///
     /// # Errors
-    /// [`EngineError::Job`] with the first setting that does not fit.
+    /// [`EngineError::Job`] with the first setting that is out of range or contradicts another.
     pub fn check(&self) -> Result {
         self.check_numbers()?;
         self.check_pattern()?;
@@ -353,12 +354,12 @@ impl LoadJob {
         within("interval_ms", self.interval_ms, 1, 60_000)?;
         let share = self.read_share;
         ensure((0.0..=1.0).contains(&share), format!("read_share is {share}; it goes from 0 to 1"))?;
-        let (fits, says) = match self.bound {
+        let (fits, amount) = match self.bound {
             Bound::Seconds(s) | Bound::Steady { at_most_s: s } => (s > 0.0 && s <= 1e7, format!("{s} s")),
             Bound::Operations(n) => (n > 0, format!("{n} operations")),
             Bound::Bytes(n) => (n > 0, format!("{n} bytes")),
         };
-        ensure(fits, format!("a bound of {says} measures nothing"))?;
+        ensure(fits, format!("a bound of {amount} measures nothing"))?;
         if let Warmup::Seconds(s) = self.warmup {
             let fits = s.is_finite() && s >= 0.0;
             ensure(fits, format!("a warm-up must be 0 s or longer, not {s} s"))?;
@@ -425,38 +426,38 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn refused(change: impl FnOnce(&mut LoadJob), word: &str) {
+    fn assert_refused(change: impl FnOnce(&mut LoadJob), word: &str) {
         let mut job = LoadJob::default();
         change(&mut job);
-        let said = job.check().unwrap_err().to_string();
-        assert!(said.contains(word), "{said}");
+        let error = job.check().unwrap_err().to_string();
+        assert!(error.contains(word), "{error}");
     }
 
     #[test]
-    fn the_default_is_sound() {
+    fn the_default_job_passes_the_check() {
         LoadJob::default().check().unwrap();
     }
 
     #[test]
-    fn each_fault_is_named() {
-        refused(|job| job.threads = 0, "threads is 0");
-        refused(|job| job.threads = 1025, "1024");
-        refused(|job| job.depth = 2, "io_uring");
-        refused(|job| job.batch = 2, "batch");
-        refused(|job| job.read_share = 1.1, "read_share");
-        refused(|job| job.read_share = f64::NAN, "read_share");
-        refused(|job| job.bound = Bound::Operations(0), "measures nothing");
-        refused(|job| job.warmup = Warmup::Seconds(10.0), "leaves nothing");
-        refused(|job| job.pattern = Pattern::Zipf { theta: 0.0 }, "theta");
-        refused(|job| job.pattern = Pattern::Pareto { h: 0.5 }, "h between");
-        refused(|job| job.pattern = Pattern::Normal { deviation_percent: 0.0 }, "deviation");
-        refused(|job| job.open = Open { recreate: true, ..Open::default() }, "made anew");
-        refused(|job| job.rate = Some(Rate { per_s: 0.0, arrivals: Default::default() }), "rate");
-        refused(
+    fn invalid_settings_are_refused_by_name() {
+        assert_refused(|job| job.threads = 0, "threads is 0");
+        assert_refused(|job| job.threads = 1025, "1024");
+        assert_refused(|job| job.depth = 2, "io_uring");
+        assert_refused(|job| job.batch = 2, "batch");
+        assert_refused(|job| job.read_share = 1.1, "read_share");
+        assert_refused(|job| job.read_share = f64::NAN, "read_share");
+        assert_refused(|job| job.bound = Bound::Operations(0), "measures nothing");
+        assert_refused(|job| job.warmup = Warmup::Seconds(10.0), "leaves nothing");
+        assert_refused(|job| job.pattern = Pattern::Zipf { theta: 0.0 }, "theta");
+        assert_refused(|job| job.pattern = Pattern::Pareto { h: 0.5 }, "h between");
+        assert_refused(|job| job.pattern = Pattern::Normal { deviation_percent: 0.0 }, "deviation");
+        assert_refused(|job| job.open = Open { recreate: true, ..Open::default() }, "made anew");
+        assert_refused(|job| job.rate = Some(Rate { per_s: 0.0, arrivals: Default::default() }), "rate");
+        assert_refused(
             |job| job.sync_every = Some(SyncEvery { requests: 100, over_all_threads: true }),
             "sync nothing",
         );
-        refused(
+        assert_refused(
             |job| {
                 job.engine = Engine::Mmap;
                 job.open.direct = true;

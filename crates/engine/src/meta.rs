@@ -20,7 +20,7 @@ use std::{ffi::CStr, mem::MaybeUninit, os::unix::ffi::OsStrExt, time::Instant};
 /// Runs all phases in an empty directory and returns the outcome of each. Calls `on_interval` as soon as an interval is
 /// over.
 ///
-/// Afterwards removes what the phases leave behind: the tree, and files that no `unlink` removed.
+/// Afterwards it removes the directory tree, and all files that no `unlink` removed.
 ///
 /// # Errors
 /// If the job contradicts itself, threads are unavailable, or an operation fails.
@@ -35,7 +35,7 @@ pub fn run(
     for &operation in &job.phases {
         let outcome = run_phase(job, &tree, operation, &mut |interval| on_interval(operation, interval))?;
         outcomes.push((operation, outcome));
-        // A phase that a signal cut short does not leave what the next one needs.
+        // After a signal the phase is incomplete, so the files for the next one may be missing.
         if cancel::requested().is_some() {
             break;
         }
@@ -77,12 +77,18 @@ impl Client {
     }
 }
 
-fn run_phase(job: &MetaJob, tree: &Tree, operation: Operation, tell: OnInterval) -> Result<LoadOutcome> {
+/// Measures one phase.
+fn run_phase(
+    job: &MetaJob,
+    tree: &Tree,
+    operation: Operation,
+    on_interval: OnInterval,
+) -> Result<LoadOutcome> {
     let kinds = [OpKind { name: operation.name(), bytes: 0, used: true }];
     let operations = u64::from(job.threads) * u64::from(job.names);
     let drive = Drive::counted(job.threads, &kinds, job.interval_ms, operations);
     let calibration = Calibration::with_generator(generator_ns(tree));
-    let outcome = LoadOutcome::measure(&drive, &Phase { tree, operation }, calibration, tell)?;
+    let outcome = LoadOutcome::measure(&drive, &Phase { tree, operation }, calibration, on_interval)?;
     tree.note(operation);
     Ok(outcome)
 }
@@ -120,7 +126,7 @@ impl<'a> Work<'a> for Phase<'_> {
     }
 }
 
-/// Nanoseconds that the generator takes for one operation: writing its names, stamping and counting.
+/// Nanoseconds that the load generator takes for one operation: to write its names, take the time and count it.
 fn generator_ns(tree: &Tree) -> f64 {
     let mut writer = tree.writer(0, Operation::Stat);
     let mut latencies = histogram();
@@ -131,7 +137,7 @@ fn generator_ns(tree: &Tree) -> f64 {
     })
 }
 
-/// Where threads do their operations.
+/// Whether threads share directories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
@@ -141,7 +147,7 @@ pub enum Sharing {
     Shared,
 }
 
-/// Metadata operations to be measured.
+/// The settings of a load of metadata operations.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MetaJob {
     /// The phases, in order. [`Operation::Create`] and [`Operation::Mkdir`] create the names that other phases need.
@@ -205,7 +211,7 @@ impl MetaJob {
 
 /// The attribute that xattr operations set and get.
 const ATTRIBUTE: &CStr = c"user.fsarena";
-/// Its value: short enough to fit into any inode that has room for some.
+/// The value of that attribute. It is short enough to be stored in the inode.
 const VALUE: &[u8; 16] = b"0123456789abcdef";
 
 /// A metadata operation.
@@ -216,7 +222,7 @@ pub enum Operation {
     Create,
     /// Open a file for reading, and close it.
     Open,
-    /// Open a file, read what `create` wrote to it, and close it.
+    /// Open a file, read the content that `create` wrote, and close it.
     Read,
     /// `stat` a file.
     Stat,
@@ -266,7 +272,7 @@ impl Operation {
         ]
     };
 
-    /// Their names, in that order.
+    /// The names of the operations, in the order of [`Operation::ALL`].
     const NAMES: [&'static str; Operation::ALL.len()] = [
         "create", "open", "read", "stat", "stat_dir", "readdir", "rename", "link", "symlink", "chmod",
         "setxattr", "getxattr", "unlink", "mkdir", "rmdir",
@@ -316,14 +322,13 @@ fn write_content(file: &OwnedFd, mut content: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Opens a file and reads what `create` wrote to it, as mdtest does. Reads nothing from an empty file.
+/// Opens a file and reads the content that `create` wrote, as mdtest does. Fails with `NODATA` if the file is shorter.
 fn read_content(name: &CStr, bytes: usize) -> Result<(), Errno> {
     let file = rustix::fs::open(name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut buffer = [MaybeUninit::<u8>::uninit(); 16 << 10];
     let mut left = bytes;
     while left > 0 {
         match rustix::io::read(&file, &mut buffer)?.0.len() {
-            // The file is shorter than what was written to it.
             0 => return Err(Errno::NODATA),
             read => left = left.saturating_sub(read),
         }
@@ -337,8 +342,8 @@ fn list_directory(directory: &CStr) -> Result<(), Errno> {
     entries.try_for_each(|entry| entry.map(drop))
 }
 
-/// Checks that each phase finds what it needs (files between `create` and `unlink`, directories between `mkdir` and
-/// `rmdir`) and that no name is created twice.
+/// Checks that each phase finds the files or directories that it needs (files exist between `create` and `unlink`, directories
+/// between `mkdir` and `rmdir`) and that no name is created twice.
 ///
 /// # Errors
 /// [`EngineError::Job`] naming the phase that does not fit.
@@ -387,14 +392,15 @@ pub struct Tree {
     top: PathBuf,
     /// The directories that hold names, thread by thread if they are private; each path ends in a zero byte.
     leaves: Vec<Vec<u8>>,
-    /// How many of these directories a thread uses.
+    /// The number of these directories that each thread uses.
     per_thread: usize,
+    /// Whether each thread uses its own directories.
     private: bool,
     /// Names for each thread.
     pub names: u32,
-    /// The number of the first thread in names.
+    /// The number that the first thread has in its names.
     first: u32,
-    /// What files hold.
+    /// The content of each file.
     pub content: Vec<u8>,
     /// Whether a phase has renamed the files.
     renamed: AtomicBool,
@@ -416,7 +422,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Names the directories of one of several clients without creating them.
+    /// The tree of one of several clients. Does not create its directories.
     pub fn of_client(job: &MetaJob, dir: &Path, client: u32) -> Tree {
         let top = dir.join(TOP);
         let private = job.sharing == Sharing::Private;
@@ -452,7 +458,7 @@ impl Tree {
         std::fs::remove_dir_all(&self.top).map_err(EngineError::io("removing", &self.top))
     }
 
-    /// Notes what a finished phase did to the names.
+    /// Records that a phase has finished, because a rename changes the names of later phases.
     pub fn note(&self, operation: Operation) {
         match operation {
             Operation::Rename => drop(self.renamed.fetch_xor(true, Ordering::Relaxed)),
@@ -461,7 +467,7 @@ impl Tree {
         }
     }
 
-    /// A writer of a thread's names for an operation.
+    /// Makes the writer of a thread's names for an operation.
     pub fn writer(&self, thread: u32, operation: Operation) -> Writer<'_> {
         let first = if self.private { thread as usize * self.per_thread } else { 0 };
         let (now, other) = if self.renamed.load(Ordering::Relaxed) { (b'r', b'f') } else { (b'f', b'r') };
@@ -485,12 +491,12 @@ fn grow(dir: &Path, depth: u32, fan_out: u32, leaves: &mut Vec<Vec<u8>>) {
     }
 }
 
-/// Writes names into buffers that it keeps, so that nothing is allocated while operations are timed.
+/// Writes the names of operations into reused buffers, so that nothing is allocated while operations are timed.
 pub struct Writer<'a> {
     leaves: &'a [Vec<u8>],
     thread: u32,
     letters: [u8; 2],
-    /// Whether the operation takes a second name.
+    /// Whether the operation needs a second name.
     two: bool,
     content: &'a [u8],
     buffers: [Vec<u8>; 2],
@@ -566,7 +572,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_operation_is_done_on_every_name() {
+    fn every_phase_performs_its_operation_on_every_name() {
         for sharing in [Sharing::Private, Sharing::Shared] {
             for depth in [0, 2] {
                 let dir = tempfile::tempdir().unwrap();
@@ -598,7 +604,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_removed() {
+    fn files_and_directories_that_phases_leave_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let job = MetaJob {
             phases: vec![Operation::Create, Operation::Link],
@@ -611,11 +617,11 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_in_use_is_refused() {
+    fn a_directory_that_is_not_empty_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("mine"), "precious").unwrap();
-        let said = run(&MetaJob::default(), dir.path(), &mut |_, _| {}).unwrap_err().to_string();
-        assert!(said.contains("not empty"), "{said}");
+        let error = run(&MetaJob::default(), dir.path(), &mut |_, _| {}).unwrap_err().to_string();
+        assert!(error.contains("not empty"), "{error}");
         assert!(dir.path().join("mine").exists());
     }
 
@@ -625,41 +631,41 @@ mod tests {
         let job = MetaJob { phases: vec![Operation::Create], names: 3, ..MetaJob::default() };
         let tree = Tree::make(&job, dir.path()).unwrap();
         run_phase(&job, &tree, Operation::Create, &mut |_| {}).unwrap();
-        let said = run_phase(&job, &tree, Operation::Create, &mut |_| {}).unwrap_err().to_string();
-        assert!(said.contains("create") && said.contains("f.0.0") && said.contains("exists"), "{said}");
+        let error = run_phase(&job, &tree, Operation::Create, &mut |_| {}).unwrap_err().to_string();
+        assert!(error.contains("create") && error.contains("f.0.0") && error.contains("exists"), "{error}");
         tree.remove().unwrap();
     }
 
     #[test]
-    fn the_bounds_are_checked() {
-        let said = |job: MetaJob| job.check().unwrap_err().to_string();
-        assert!(said(MetaJob { threads: 129, ..MetaJob::default() }).contains("128"));
-        assert!(said(MetaJob { depth: 7, fan_out: 10, ..MetaJob::default() }).contains("million"));
-        assert!(said(MetaJob { phases: vec![Operation::Stat], ..MetaJob::default() }).contains("create"));
-        assert!(said(MetaJob { phases: vec![], ..MetaJob::default() }).contains("list of phases is empty"));
+    fn settings_out_of_range_are_refused() {
+        let error = |job: MetaJob| job.check().unwrap_err().to_string();
+        assert!(error(MetaJob { threads: 129, ..MetaJob::default() }).contains("128"));
+        assert!(error(MetaJob { depth: 7, fan_out: 10, ..MetaJob::default() }).contains("million"));
+        assert!(error(MetaJob { phases: vec![Operation::Stat], ..MetaJob::default() }).contains("create"));
+        assert!(error(MetaJob { phases: vec![], ..MetaJob::default() }).contains("list of phases is empty"));
     }
 
     #[test]
-    fn operations_have_the_names_of_jobs() {
+    fn operation_names_match_their_serialized_names() {
         for operation in Operation::ALL {
             assert_eq!(serde_json::to_value(operation).unwrap(), operation.name());
         }
     }
 
     #[test]
-    fn phases_must_find_what_they_need() {
+    fn phases_without_the_files_that_they_need_are_refused() {
         assert!(check_order(&[Create, Stat, Unlink, Create, Unlink, Mkdir, Rmdir]).is_ok());
-        let said = |phases: &[Operation]| check_order(phases).unwrap_err().to_string();
-        assert!(said(&[Stat]).contains("`stat` needs a `create`"));
-        assert!(said(&[Create, Unlink, Stat]).contains("`stat` needs a `create`"));
-        assert!(said(&[Create, Create]).contains("removed"));
-        assert!(said(&[Rmdir]).contains("mkdir"));
-        assert!(said(&[Create, Getxattr]).contains("setxattr"));
-        assert!(said(&[Create, Link, Link]).contains("once"));
+        let error = |phases: &[Operation]| check_order(phases).unwrap_err().to_string();
+        assert!(error(&[Stat]).contains("`stat` needs a `create`"));
+        assert!(error(&[Create, Unlink, Stat]).contains("`stat` needs a `create`"));
+        assert!(error(&[Create, Create]).contains("removed"));
+        assert!(error(&[Rmdir]).contains("mkdir"));
+        assert!(error(&[Create, Getxattr]).contains("setxattr"));
+        assert!(error(&[Create, Link, Link]).contains("once"));
     }
 
     #[test]
-    fn names_are_written_and_apart() {
+    fn every_thread_and_number_has_its_own_name() {
         let dir = tempfile::tempdir().unwrap();
         let job = MetaJob { threads: 2, depth: 1, fan_out: 3, ..MetaJob::default() };
         let tree = Tree::make(&job, dir.path()).unwrap();
@@ -675,7 +681,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_are_right() {
+    fn digits_writes_decimal_numbers() {
         for number in [0, 7, 10, 99, 100, 1_234_567, u32::MAX] {
             let mut text = vec![];
             digits(number, &mut text);

@@ -16,12 +16,12 @@ pub struct OpStats {
     pub name: &'static str,
     /// Number of operations.
     pub count: u64,
-    /// Bytes that they moved.
+    /// Bytes that these read or wrote.
     pub bytes: u64,
     /// Latencies in nanoseconds, from start to end.
     pub latency: Histogram<u64>,
-    /// Latencies in nanoseconds from the intended start, corrected for coordinated omission: the wait of a user who does
-    /// not slow down with the system. Open loops only.
+    /// Latencies in nanoseconds from the intended start, which corrects for coordinated omission: they include the time that
+    /// an operation waits for slow earlier ones. Open loops only.
     pub corrected: Option<Histogram<u64>>,
 }
 
@@ -41,7 +41,7 @@ pub struct Fairness {
 pub struct FeaturesUsed {
     /// The io_uring features, if the load used io_uring.
     pub ring: Option<UringUse>,
-    /// The kinds of the files' extents; absent if the load created the files or does not read or write them.
+    /// The result of the extent check; None if the load recreated the files or does not use files.
     pub extent_check: Option<ExtentCheck>,
 }
 
@@ -56,16 +56,16 @@ pub struct LoadOutcome {
     pub corrected: Option<Histogram<u64>>,
     /// Nanoseconds from the end of the warm-up to the end of the last operation.
     pub elapsed_ns: u64,
-    /// CPU time of the workers in that time. The sum is exact; the split into user and system is that of the whole
-    /// process. If a worker was late, part of its time counts in the next interval.
+    /// CPU time of the workers in that time. The sum is exact; the split into user and system time is the ratio of the whole
+    /// process. If a worker reported an interval late, part of its time counts in the next interval.
     pub cpu: Cpu,
     /// All intervals, including the warm-up.
     pub intervals: Vec<Interval>,
     /// The intervals merged to the points that a run stores.
     pub series: Vec<Point>,
-    /// How many intervals were cut as warm-up.
+    /// The number of intervals that were left out as warm-up.
     pub warmup_intervals: usize,
-    /// Whether the rest is steady; none if it is too short to tell. See [`crate::steady`].
+    /// Whether the rest is steady; None if it is too short for a decision. See [`crate::steady`].
     pub steady: Option<bool>,
     /// Nanoseconds that the slowest thread's final syncs took, after the elapsed time.
     pub final_sync_ns: u64,
@@ -75,23 +75,23 @@ pub struct LoadOutcome {
     pub fairness: Fairness,
     /// The cost of the load generator itself.
     pub calibration: Calibration,
-    /// The generator's share of the time of an operation.
+    /// The load generator's share of the processor time, 0–1.
     pub client_share: f64,
-    /// Whether the generator's share is above 10%.
+    /// Whether that share is above [`CLIENT_BOUND`].
     pub client_bound: bool,
     /// Number of verified blocks, all intact: a damaged block ends the job.
     pub verified_blocks: u64,
     /// The features of the machine that the load used.
     pub used: FeaturesUsed,
-    /// The requested operations a second of an open loop.
+    /// The intended operations per second of an open loop; None for a closed loop.
     pub asked_per_s: Option<f64>,
 }
 
 impl LoadOutcome {
-    /// Runs a load, cuts its warm-up and sums up the rest. Calls `on_interval` as soon as an interval is over.
+    /// Runs a load, leaves out its warm-up and summarises the rest. Calls `on_interval` as soon as an interval is over.
     ///
     /// # Errors
-    /// If a worker cannot start, or the first operation that failed.
+    /// A worker cannot start, or an operation failed.
     pub(crate) fn measure<'a>(
         drive: &Drive,
         work: &'a impl Work<'a>,
@@ -138,12 +138,12 @@ impl LoadOutcome {
         })
     }
 
-    /// Operations, all kinds together.
+    /// The number of operations of all kinds.
     pub fn operations(&self) -> u64 {
         self.latency.len()
     }
 
-    /// Bytes moved, all kinds together.
+    /// The bytes read and written by operations of all kinds.
     pub fn bytes(&self) -> u64 {
         self.kinds.iter().map(|kind| kind.bytes).sum()
     }
@@ -183,7 +183,7 @@ fn warmup_intervals(drive: &Drive, collected: &Collected) -> usize {
     let cut = match drive.warmup {
         Warmup::None => 0,
         Warmup::Seconds(seconds) => (seconds * 1e9 / drive.interval_ns() as f64).ceil() as usize,
-        // A bound by work states how much work counts. Cutting a part of it would be another bound.
+        // The bound is an amount of work, and all of it counts. Leaving a part out would change the bound.
         Warmup::Detect if matches!(drive.bound, Bound::Operations(_) | Bound::Bytes(_)) => 0,
         Warmup::Detect => collected.assessment.cut,
     };
@@ -191,8 +191,8 @@ fn warmup_intervals(drive: &Drive, collected: &Collected) -> usize {
     if cut < collected.finished.len() { cut } else { 0 }
 }
 
-/// The generator's share of the machine's time: its cost for an operation over the processor time that was available for
-/// one.
+/// The load generator's share of the processor time: its cost per operation divided by the processor time that was available
+/// per operation.
 fn client_share(calibration: &Calibration, operations: u64, elapsed_ns: u64, threads: usize) -> f64 {
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get()).min(threads.max(1));
     let available_ns = elapsed_ns as f64 * processors as f64;
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jains_index_by_hand() {
+    fn jains_index_matches_values_computed_by_hand() {
         assert_eq!(fairness(&[5, 5, 5, 5]).jain, 1.0);
         assert_eq!(fairness(&[8, 0, 0, 0]), Fairness { least: 0, most: 8, jain: 0.25 });
         // (1+2+3)² / (3 · 14).
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generator_is_judged_by_the_processor_time_of_an_operation() {
+    fn the_client_share_is_the_generators_share_of_processor_time() {
         let calibration = Calibration { clock: "tsc", clock_ns: 20.0, generator_ns: 50.0, ring_nop_ns: None };
         // One thread, 1000 ns an operation.
         assert_eq!(client_share(&calibration, 1000, 1_000_000, 1), 0.05);

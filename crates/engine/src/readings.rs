@@ -1,4 +1,4 @@
-//! An outcome as readings.
+//! The readings of a load, and how they are computed from its outcome.
 
 use super::{histogram::quantiles, outcome::LoadOutcome};
 use fsarena_core::metric::reading::{cpu_time, time};
@@ -6,7 +6,8 @@ use fsarena_core::sample::{Fold, ReadingDef, Readings, Unit};
 use fsarena_sys::cpu::Cpu;
 use hdrhistogram::Histogram;
 
-/// Readings of latencies behind others of the same operations: `$of` says which, `$mean` more about the mean.
+/// Appends the definitions of latency readings to other readings. `$prefix` begins their names, `$of` names the operations in
+/// their help (`of reads`), and `$mean` is appended to the help of the mean.
 #[macro_export]
 macro_rules! latency_readings {
     ([$($first:expr),* $(,)?], $prefix:expr, $of:expr, $mean:literal) => {{
@@ -50,7 +51,7 @@ macro_rules! readings_of {
     };
 }
 
-/// All kinds of operations together, syncs too.
+/// All kinds of operations together, including syncs.
 pub const ALL: &[ReadingDef] = &readings_of!("all_", "operations");
 /// Reads.
 pub const READ: &[ReadingDef] = &readings_of!("read_", "reads");
@@ -59,14 +60,14 @@ pub const WRITE: &[ReadingDef] = &readings_of!("write_", "writes");
 /// Syncs between requests.
 pub const SYNC: &[ReadingDef] = &readings_of!("sync_", "syncs of one file between requests");
 
-/// Durable commits: what a log, a database or a mailbox confirms once it is on the device.
+/// Durable commits: changes that a log, a database or a mailbox confirms once they are on the device.
 pub const COMMIT: &[ReadingDef] = &readings_of!("commit_", "durable commits");
 
 /// Latencies from the intended start; open loops only.
 pub const CORRECTED: &[ReadingDef] =
     &latency_readings!([], "corrected_", "from the intended start", ": corrected for coordinated omission");
 
-/// How the load was run, and what it cost.
+/// Readings of the whole load: its length, CPU time and steadiness, and the cost of the load generator.
 pub const LOAD: &[ReadingDef] = &[
     ReadingDef::neutral("load_elapsed_ns", Unit::Nanoseconds).tasks(Fold::Sum).help("time measured, after the warm-up"),
     cpu_time("worker_user_ns")
@@ -103,7 +104,7 @@ pub fn defs() -> impl Iterator<Item = &'static ReadingDef> {
 }
 
 impl LoadOutcome {
-    /// What a sample takes over: the readings of [`defs`] that apply.
+    /// The readings of this outcome; see [`defs`] for all that are possible.
     pub fn readings(&self) -> Readings {
         let mut readings = Readings::default();
         self.set_kind(&mut readings, "all_", self.bytes(), &self.latency);
@@ -136,7 +137,7 @@ impl LoadOutcome {
     fn set_load(&self, readings: &mut Readings) {
         let warmup_s: f64 = self.intervals[..self.warmup_intervals].iter().map(|one| one.length_s).sum();
         set_cpu(readings, self.cpu, self.operations());
-        // Its rate makes a paced load steady.
+        // A paced load is always steady, because of its fixed rate.
         let steady = self.steady.filter(|_| self.asked_per_s.is_none());
         let (synced, verified) = (self.final_syncs > 0, self.verified_blocks > 0);
         let found = [
@@ -161,7 +162,7 @@ impl LoadOutcome {
     }
 }
 
-/// Sets the CPU time of the workers of a load, and what each operation took of it.
+/// Sets the readings of the workers' CPU time, in total and per operation.
 pub fn set_cpu(readings: &mut Readings, cpu: Cpu, operations: u64) {
     readings.set("worker_user_ns", cpu.user_ns as f64);
     readings.set("worker_system_ns", cpu.system_ns as f64);
@@ -170,7 +171,7 @@ pub fn set_cpu(readings: &mut Readings, cpu: Cpu, operations: u64) {
     }
 }
 
-/// Sets what is read of latencies in nanoseconds, under names that begin so.
+/// Sets the readings of latencies in nanoseconds. `prefix` begins their names. Does nothing for an empty histogram.
 pub fn set_latency(readings: &mut Readings, prefix: &str, latency: &Histogram<u64>) {
     if !latency.is_empty() {
         readings.set(&format!("{prefix}latency_mean_ns"), latency.mean());
@@ -179,7 +180,7 @@ pub fn set_latency(readings: &mut Readings, prefix: &str, latency: &Histogram<u6
     }
 }
 
-/// Sets the percentiles of latencies, none of which is above the longest that there was.
+/// Sets the percentiles of latencies. Limits each to `longest`, because a histogram rounds values up.
 pub fn set_percentiles(readings: &mut Readings, prefix: &str, latency: &Histogram<u64>, longest: u64) {
     let found = quantiles(latency, [0.5, 0.95, 0.99, 0.999]);
     for (name, ns) in ["p50", "p95", "p99", "p999"].into_iter().zip(found) {

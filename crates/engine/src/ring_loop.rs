@@ -1,7 +1,8 @@
 //! The hot loop of the io_uring engine, and its ring with the features that the kernel supports.
 //!
-//! Each turn submits all free and due operations in one system call, which also waits for completions, and reaps all
-//! completions. One stamp for each turn is the end of the reaped operations and the start of those submitted next.
+//! Each iteration submits an operation for every free slot (in an open loop, only operations that are due) in one system call,
+//! which also waits for completions, and then reaps all completions. One time stamp per iteration is the end of the reaped
+//! operations and the start of the next ones.
 
 use crate::error::{EngineError, Result};
 use crate::job::{LoadJob, SyncCall, UringUse};
@@ -14,21 +15,22 @@ use io_uring::{IoUring, opcode, squeue};
 use rustix::{fd::BorrowedFd, io::Errno};
 use std::{io, os::fd::AsRawFd, time::Duration};
 
-/// An operation in flight.
+/// An operation in flight. Times are in ticks of the clock.
 #[derive(Clone, Copy)]
 struct Flight {
-    next: PlannedOp,
+    op: PlannedOp,
     start: u64,
+    /// The intended start; only used in an open loop.
     intended: u64,
 }
 
 /// The planned operation of a NOP.
 const NOTHING: PlannedOp = PlannedOp { op: Op::Read, file: 0, offset: 0, block: 0 };
 
-/// Runs a worker on its ring. With `nop` each operation is a NOP, which costs only what ring and generator take.
+/// Runs a worker on its ring. With `nop`, each operation is a NOP, to measure the cost of the ring and the load generator.
 ///
 /// # Errors
-/// The first operation that failed, or an error of the ring. No operation is in flight any more.
+/// An operation or the ring failed; the first error is returned. When this returns, no operation is in flight.
 pub fn run(
     load: &Load,
     worker: &mut Worker,
@@ -59,14 +61,17 @@ struct RingWorker<'l, 'h, 'o, 'd, 't, C, const REQUESTS: u8, const NOP: bool, co
     worker: &'h mut Worker<'o>,
     recorder: &'d mut Recorder<'t>,
     clock: C,
+    /// The operation of each slot.
     flights: Vec<Flight>,
+    /// The slots without an operation in flight.
     free: Vec<u16>,
-    /// Operations claimed and not yet submitted.
+    /// The number of operations that were claimed but not submitted yet.
     claimed: u64,
-    /// Whether more may be submitted.
+    /// Whether the worker may submit more operations.
     going: bool,
     /// In an open loop, whether the last wait was only for an operation to become due.
     idle: bool,
+    /// The first error of an operation.
     failure: Option<EngineError>,
 }
 
@@ -75,7 +80,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
 {
     fn new(load: &'l Load<'l>, worker: &'h mut Worker<'o>, recorder: &'d mut Recorder<'t>, clock: C) -> Self {
         let depth = load.job.depth as u16;
-        let flights = vec![Flight { next: NOTHING, start: 0, intended: 0 }; depth.into()];
+        let flights = vec![Flight { op: NOTHING, start: 0, intended: 0 }; depth.into()];
         let free = (0..depth).rev().collect();
         RingWorker {
             load,
@@ -100,7 +105,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
                 if !self.going {
                     return self.failure.map_or(Ok(()), Err);
                 }
-                // Only an open loop has nothing in flight and more to come.
+                // Only an open loop can have no operation in flight before its end.
                 let due = self.due();
                 match schedule::wait_until(due, self.recorder, self.clock) {
                     Some(woken) => now = woken,
@@ -128,15 +133,15 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         }
     }
 
-    /// Waits for all operations that the kernel has in flight, because it writes to their buffers until they end. Queued
-    /// operations never start.
+    /// Waits for all operations that the kernel has in flight, because it writes to their buffers until they end. Operations
+    /// that are only queued are never started.
     #[cold]
     fn drain(&mut self, ring: &mut Ring) {
         loop {
             match ring.drain_one(self.flights.len() - self.free.len()) {
                 Ok(true) => self.reap(ring, self.clock.now()),
                 Ok(false) => return,
-                // Without completions it stays unknown when the kernel stops writing to the buffers.
+                // Without completions the worker cannot find out when the kernel stops writing to the buffers.
                 Err(_) => return self.worker.slots.leak(),
             }
         }
@@ -148,7 +153,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         self.worker.schedule.as_ref().map_or(times.start, |schedule| schedule::due(times, schedule))
     }
 
-    /// Queues an operation for each free slot, in an open loop only those that are due.
+    /// Queues an operation for each free slot; in an open loop, only operations that are due.
     #[inline(always)]
     fn submit(&mut self, ring: &mut Ring, now: u64) {
         let in_use = ring.in_use;
@@ -166,7 +171,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
                 if due > now {
                     break;
                 }
-                // The measured system did not delay a worker that only woke up late.
+                // If the worker only woke up late, the delay is not the fault of the measured system.
                 intended = if self.idle { now } else { due };
                 if let Some(schedule) = &mut self.worker.schedule {
                     schedule.advance();
@@ -184,39 +189,41 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
                 }
             }
             let entry = self.entry(&next, slot, in_use).user_data(slot.into());
-            // SAFETY: the buffer of a slot in flight is not touched, and lives until all are drained.
-            // The queue has as many entries as there are slots, so there is room.
+            // SAFETY: the worker does not touch the buffer of a slot in flight, and keeps it until all operations are drained.
+            // The queue has one entry for each slot, so it has room.
             let pushed = unsafe { queue.push(&entry) };
             debug_assert!(pushed.is_ok());
             let flight = &mut self.flights[usize::from(slot)];
             flight.start = now;
             if !NOP {
-                *flight = Flight { next, start: now, intended };
+                *flight = Flight { op: next, start: now, intended };
             }
         }
         self.claimed -= submitted;
         self.idle = false;
     }
 
-    /// Draws the next operation. Skips verified blocks in flight, because their order of completion is open.
+    /// Draws the next operation. With verification, skips blocks in flight, because the order of completions is unknown.
     #[inline(always)]
     fn draw(&mut self) -> PlannedOp {
         loop {
             let next = self.worker.stream.next::<REQUESTS>();
             let verified = SPECIAL && self.load.job.verify && self.load.job.writes() && next.op != Op::Sync;
-            if !verified || !self.flying(next.block) {
+            if !verified || !self.is_in_flight(next.block) {
                 return next;
             }
         }
     }
 
-    fn flying(&self, block: u64) -> bool {
+    /// Whether a read or write of the block is in flight.
+    fn is_in_flight(&self, block: u64) -> bool {
         (0..self.flights.len() as u16).any(|slot| {
-            let next = &self.flights[usize::from(slot)].next;
-            next.block == block && next.op != Op::Sync && !self.free.contains(&slot)
+            let planned = &self.flights[usize::from(slot)].op;
+            planned.block == block && planned.op != Op::Sync && !self.free.contains(&slot)
         })
     }
 
+    /// Makes the submission queue entry of an operation.
     #[inline(always)]
     fn entry(&mut self, next: &PlannedOp, slot: u16, in_use: UringUse) -> squeue::Entry {
         if NOP {
@@ -249,8 +256,8 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         }
     }
 
-    /// Submits all queued operations and waits for a batch of completions, in an open loop only until the next operation is
-    /// due.
+    /// Submits all queued operations and waits for a batch of completions; in an open loop, at most until the next operation
+    /// is due.
     #[inline(always)]
     fn wait(&mut self, ring: &mut Ring, in_flight: usize, now: u64) -> io::Result<()> {
         let want = in_flight.min(self.load.job.batch as usize);
@@ -266,7 +273,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         let until = self.due().min(self.recorder.boundary);
         let left = self.recorder.times.scale.ns(until.saturating_sub(now));
         if !ring.timed_wait {
-            // Without timed waits the ring is polled.
+            // The kernel has no timed waits, so poll the ring.
             return ring.submit_and_wait(0).or_else(|error| ring.retry_after(error, in_flight));
         }
         let time = Timespec::new().sec(left / 1_000_000_000).nsec((left % 1_000_000_000) as u32);
@@ -279,8 +286,8 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         }
     }
 
-    /// Counts all completions. Operations that were submitted together and reaped together took equally long and are counted
-    /// at once.
+    /// Counts all completions. Operations that were submitted and reaped together have the same latency and are counted at
+    /// once.
     #[inline(always)]
     fn reap(&mut self, ring: &mut Ring, end: u64) {
         let scale = self.recorder.times.scale;
@@ -288,8 +295,8 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         for completion in ring.uring.completion() {
             let slot = completion.user_data() as u16;
             self.free.push(slot);
-            let Flight { next, start, intended } = self.flights[usize::from(slot)];
-            if !NOP && let Err(error) = self.judge(completion.result(), &next, slot) {
+            let Flight { op: next, start, intended } = self.flights[usize::from(slot)];
+            if !NOP && let Err(error) = self.check_completion(completion.result(), &next, slot) {
                 self.failure.get_or_insert(error);
                 self.going = false;
                 continue;
@@ -306,8 +313,9 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         run.record(&mut self.recorder.tally, scale.ns(end.saturating_sub(run.start)));
     }
 
+    /// Checks the result of an operation, and the content of a verified block.
     #[inline(always)]
-    fn judge(&mut self, result: i32, next: &PlannedOp, slot: u16) -> Result {
+    fn check_completion(&mut self, result: i32, next: &PlannedOp, slot: u16) -> Result {
         let moved = if result < 0 { Err(Errno::from_raw_os_error(-result)) } else { Ok(result as usize) };
         let done = match next.op {
             Op::Sync => moved.map(drop).map_err(io::Error::from),
@@ -339,8 +347,8 @@ impl Run {
     }
 }
 
-/// How long to wait for the kernel to find memory when no operation is in flight whose end would free some.
-const PAUSE: Duration = Duration::from_micros(100);
+/// The pause before a submission is retried for lack of memory, if no operation is in flight that could free some.
+const RETRY_PAUSE: Duration = Duration::from_micros(100);
 /// `IORING_ENTER_GETEVENTS`, which the crate does not export.
 const GET_EVENTS: u32 = 1;
 
@@ -348,11 +356,11 @@ const GET_EVENTS: u32 = 1;
 pub struct Ring {
     /// The ring itself.
     pub uring: IoUring,
-    /// The features that it has.
+    /// The features that it uses.
     pub in_use: UringUse,
     /// Whether waiting can time out (`IORING_FEAT_EXT_ARG`).
     pub timed_wait: bool,
-    /// Scripted results of the next calls: the kernel's own if none, or this error.
+    /// Scripted results of the next calls in tests: this error, or None for the kernel's own result.
     #[cfg(test)]
     pub answers: std::collections::VecDeque<Option<i32>>,
 }
@@ -361,7 +369,7 @@ impl Ring {
     /// Sets up a ring for a job. The thread that uses the ring must call this.
     ///
     /// # Errors
-    /// If the kernel has no io_uring, forbids it, or has no memory for another ring.
+    /// The kernel has no io_uring, forbids it, or has no memory for another ring.
     pub fn new(job: &LoadJob, files: &[BorrowedFd], slots: &mut Slots) -> Result<Ring> {
         let (uring, mut in_use) = set_up(job.depth, job.uring)?;
         if job.uring.fixed_files && !files.is_empty() {
@@ -389,7 +397,7 @@ impl Ring {
     /// Submits all queued operations and waits for this many completions.
     ///
     /// # Errors
-    /// Those of `io_uring_enter`; [`Ring::retry_after`] handles the temporary ones.
+    /// The errors of `io_uring_enter`; [`Ring::retry_after`] handles the temporary ones.
     #[inline(always)]
     pub fn submit_and_wait(&mut self, want: usize) -> io::Result<()> {
         self.scripted_error()?;
@@ -399,19 +407,19 @@ impl Ring {
     /// Submits all queued operations and waits for one completion, at most for this time.
     ///
     /// # Errors
-    /// `ETIME` on timeout, and those of [`Ring::submit_and_wait`].
+    /// `ETIME` on timeout, and the errors of [`Ring::submit_and_wait`].
     fn submit_and_wait_for(&mut self, time: Timespec) -> io::Result<()> {
         self.scripted_error()?;
         self.uring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time)).map(drop)
     }
 
-    /// Waits for one completion without submitting. Only such a call makes deferred completions visible.
+    /// Waits for one completion without submitting. Deferred completions become visible only by such a call.
     fn wait_for_one(&mut self) -> io::Result<()> {
         self.scripted_error()?;
         // SAFETY: without a signal mask there is no pointer that the kernel follows.
         let waited = unsafe { self.uring.submitter().enter::<libc::sigset_t>(0, 1, GET_EVENTS, None) };
         match waited {
-            // Completions that have to be reaped first are as good as a new one.
+            // These errors mean that completions have to be reaped first, which serves the caller just as well.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) => {
                 Ok(())
             }
@@ -419,18 +427,18 @@ impl Ring {
         }
     }
 
-    /// Waits until a failed submission can be tried again; its operations are still queued. The kernel returns EAGAIN and
-    /// EBUSY while it lacks memory or room for completions, and both become free as operations end.
+    /// Waits until a failed submission can be retried; its operations are still queued. The kernel returns EAGAIN while it
+    /// lacks memory and EBUSY while it lacks room for completions. Both become free when operations end.
     ///
     /// # Errors
-    /// Returns an error that is not temporary.
+    /// The error is not temporary.
     #[cold]
     pub fn retry_after(&mut self, error: io::Error, in_flight: usize) -> io::Result<()> {
         match error.raw_os_error() {
             Some(libc::EINTR) => Ok(()),
             Some(libc::EAGAIN | libc::EBUSY) if self.is_used(in_flight) => self.wait_for_one(),
             Some(libc::EAGAIN | libc::EBUSY) => {
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(RETRY_PAUSE);
                 Ok(())
             }
             _ => Err(error),
@@ -440,7 +448,7 @@ impl Ring {
     /// Waits for one completion without submitting. Returns false if the kernel has no operation in flight.
     ///
     /// # Errors
-    /// If the kernel refuses to wait.
+    /// The wait failed.
     fn drain_one(&mut self, in_flight: usize) -> io::Result<bool> {
         if !self.is_used(in_flight) {
             return Ok(false);
@@ -464,7 +472,7 @@ impl Ring {
     }
 }
 
-/// The allowed ways to set up a ring, the best first.
+/// The allowed combinations of setup flags for a ring, the best first.
 fn setup_ways(allowed: UringUse) -> Vec<UringUse> {
     let ways = [[true, true, false], [true, false, true], [false, false, true], [false; 3]];
     let way = |[single_issuer, defer_taskrun, coop_taskrun]: [bool; 3]| UringUse {
@@ -494,7 +502,7 @@ fn set_up(depth: u32, allowed: UringUse) -> Result<(IoUring, UringUse)> {
         }
         match builder.build(depth) {
             Ok(uring) => return Ok((uring, way)),
-            // The kernel does not know a flag; an older way may do.
+            // The kernel does not support one of the flags; try the next combination.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => refused = Some(error),
             Err(error) => return Err(unavailable(error)),
         }
@@ -527,16 +535,16 @@ mod tests {
 
     const BLOCK: usize = 4096;
 
-    /// What became of ten reads of a pipe, four at a time.
+    /// The result of ten reads of a pipe, four at a time.
     struct Done {
-        /// How many were counted.
+        /// The number of counted reads.
         count: Result<u64>,
-        /// Whether the worker gave its buffers up.
+        /// Whether the worker leaked its buffers.
         leaked: bool,
     }
 
-    /// Reads the pipe while the calls of the ring get these answers: an error, or the kernel's own answer, which all
-    /// later ones get too. None without io_uring.
+    /// Reads the pipe while the calls of the ring have these results: an error, or None for the kernel's own result. Later
+    /// calls have the kernel's own result. Returns None without io_uring.
     fn read(pipe: &File, answers: &[Option<i32>]) -> Option<Done> {
         let job = LoadJob {
             engine: Engine::IoUring,
@@ -575,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_that_pass_do_not_end_a_load() {
+    fn temporary_errors_do_not_end_a_load() {
         let (_dir, pipe) = pipe();
         let (interrupted, again, busy) = (Some(libc::EINTR), Some(libc::EAGAIN), Some(libc::EBUSY));
         for answers in [

@@ -1,4 +1,4 @@
-//! The intended starts of the operations of an open loop, and waiting for them.
+//! The intended start times of an open loop, and the wait for them.
 
 use super::clock::Clock;
 use super::job::{Arrivals, Rate};
@@ -8,18 +8,21 @@ use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use rand_distr::{Distribution, Exp};
 use std::{num::NonZeroU64, time::Duration};
 
-/// Nanoseconds to spin before an intended start, because a sleep ends some ten microseconds late. Only if processors are
-/// free.
+/// Nanoseconds to spin before an intended start, because a sleep ends some tens of microseconds late. Workers spin only if
+/// processors are free.
 const SPIN_NS: u64 = 60_000;
 
-/// The intended starts of one thread, in nanoseconds after the start of the run.
+/// The intended start times of one thread, in nanoseconds after the start of the run.
 ///
-/// Each thread draws an independent Poisson stream; the sum of all of them is a Poisson stream of the full rate.
-/// Threads with fixed gaps start evenly shifted, so that together they have fixed gaps too.
+/// With Poisson arrivals, each thread draws an independent stream; together they are a Poisson stream of the full rate. With
+/// fixed gaps, the threads are evenly shifted, so that together they have fixed gaps too.
 #[derive(Debug, Clone)]
 pub struct Schedule {
+    /// When the next operation is due.
     due_ns: f64,
+    /// The mean gap between operations of this thread.
     gap_ns: f64,
+    /// Draws the gaps of Poisson arrivals; None for fixed gaps.
     poisson: Option<(Exp<f64>, Xoshiro256PlusPlus)>,
 }
 
@@ -64,12 +67,12 @@ pub fn due(times: &Times, schedule: &Schedule) -> u64 {
 
 /// Sets the timer slack of this thread to 1 ns: by default the kernel may wake it up to 50 µs late.
 pub fn exact_timers() {
-    // Without it the waits are less exact, and the report states how late operations started.
+    // If this fails, operations start less exactly; latencies from the intended start then include the delay.
     let _ = rustix::thread::set_current_timer_slack(Some(NonZeroU64::MIN));
 }
 
 /// Waits until `due`, in ticks, and closes each interval that ends meanwhile. Returns the time at which the wait ended, or
-/// none if the run ended first.
+/// None if the run ended first.
 pub fn wait_until<C: Clock>(due: u64, recorder: &mut Recorder, clock: C) -> Option<u64> {
     loop {
         let now = clock.now();
@@ -89,8 +92,8 @@ pub fn wait_until<C: Clock>(due: u64, recorder: &mut Recorder, clock: C) -> Opti
     }
 }
 
-/// Waits until the next operation of an open loop is due; returns at once in a closed loop. Returns the start and, for an
-/// open loop, the intended start, or none if the run ended meanwhile.
+/// Waits until the next operation of an open loop is due; does not wait in a closed loop. Returns the start and, for an open
+/// loop, the intended start; None if the run ended meanwhile.
 pub fn begin<C: Clock>(
     schedule: &mut Option<Schedule>,
     recorder: &mut Recorder,
@@ -101,7 +104,7 @@ pub fn begin<C: Clock>(
     let due = due(&recorder.times, schedule);
     schedule.advance();
     let start = wait_until(due, recorder, clock)?;
-    // The measured system did not delay a worker that only woke up late.
+    // If the worker only woke up late, the delay is not the fault of the measured system.
     Some((start, Some(if now < due { start } else { due })))
 }
 
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn poisson_arrivals_have_the_rate_that_was_asked_for() {
+    fn poisson_arrivals_have_the_intended_rate() {
         // 40 s at 10,000/s: 400,000 expected, standard deviation 632, 1% is 6.3 of them.
         for threads in [1, 4, 16] {
             let all = starts(Arrivals::Poisson, threads, 40_000_000_000);

@@ -10,18 +10,18 @@ use std::time::Duration;
 pub struct Stretch<'a> {
     /// When it began, in seconds after the start.
     pub start_s: f64,
-    /// How long it is, in seconds.
+    /// Its length in seconds.
     pub length_s: f64,
-    /// Operations that ended in it.
+    /// The number of operations that ended in it.
     pub operations: u64,
-    /// Bytes that they moved.
+    /// The bytes that these read or wrote.
     pub bytes: u64,
-    /// Their latencies, by kind; empty if the load does not record them over time.
+    /// Their latencies by kind; empty if the load does not record them over time.
     pub latencies: &'a [Sparse],
 }
 
-/// Merges consecutive stretches to at most [`MOST_POINTS`] points, with percentiles over all their latencies. A point never
-/// mixes the first `warm_up` stretches with later ones.
+/// Merges consecutive intervals to at most [`MOST_POINTS`] points (one more with a warm-up), with percentiles of all their
+/// latencies. No point has both warm-up intervals (the first `warm_up`) and later ones.
 pub fn points(stretches: &[Stretch], warm_up: usize) -> Vec<Point> {
     let each = stretches.len().div_ceil(MOST_POINTS).max(1);
     let (before, after) = stretches.split_at(warm_up.min(stretches.len()));
@@ -49,7 +49,7 @@ fn merge(part: &[Stretch], warm_up: bool, latencies: &mut Histogram<u64>) -> Poi
     }
 }
 
-/// Collects a time series from single operations, in stretches of equal length.
+/// Collects a time series from single operations, in intervals of equal length.
 pub struct Track {
     length: Duration,
     latencies: Histogram<u64>,
@@ -58,12 +58,12 @@ pub struct Track {
 }
 
 impl Track {
-    /// Makes an empty track with stretches of this length.
+    /// Makes an empty track with intervals of this length.
     pub fn new(length: Duration) -> Track {
         Track { length, latencies: histogram(), bytes: 0, done: vec![] }
     }
 
-    /// Counts an operation that ended at `ended` after the start.
+    /// Counts an operation that ended `ended` after the start of the load and took `ns` nanoseconds.
     pub fn count(&mut self, ended: Duration, ns: u64, bytes: u64) {
         self.close_before(ended);
         self.latencies.saturating_record(ns);
@@ -89,7 +89,7 @@ impl Track {
         points(&stretches, 0)
     }
 
-    /// Closes every stretch that was over at `now`, including those without operations.
+    /// Closes every interval that was over at `now`, including intervals without operations.
     fn close_before(&mut self, now: Duration) {
         while now >= self.length * (self.done.len() as u32 + 1) {
             self.close();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn few_stretches_are_told_as_they_are() {
+    fn few_intervals_become_one_point_each() {
         let counted: Vec<Sparse> = vec![vec![(100, 3)], vec![], vec![(200, 1), (900, 1)]];
         let points = points(&stretches(&counted), 1);
         assert_eq!(points.iter().map(|one| one.operations).collect::<Vec<_>>(), [3, 0, 2]);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_merged_and_nothing_is_lost() {
+    fn many_intervals_are_merged_without_losing_operations() {
         // 1000 stretches of one slow and 99 fast operations: each merged point has both.
         let counted: Vec<Sparse> = (0..1000).map(|_| vec![(50, 99), (5000, 1)]).collect();
         let points = points(&stretches(&counted), 130);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_track_keeps_the_stretches_in_which_nothing_ended() {
+    fn a_track_includes_intervals_without_operations() {
         let ms = Duration::from_millis;
         let mut track = Track::new(ms(100));
         track.count(ms(20), 1000, 10);

@@ -10,11 +10,11 @@ const ROUNDS: usize = 5;
 pub struct Assessment {
     /// Intervals to leave out; 0 if MSER-5 found no warm-up or rejected its cut.
     pub cut: usize,
-    /// Whether the cut was accepted and the rest is steady; none if the series is too short to tell.
+    /// Whether the cut was accepted and the rest is steady; None if the series is too short for a decision.
     pub steady: Option<bool>,
 }
 
-/// Assesses a series: MSER-5 finds the warm-up, the SNIA rule judges the last five batches after it.
+/// Assesses a series: MSER-5 finds the warm-up, and the SNIA rule checks the last five batches after it.
 pub fn assess(series: &[f64]) -> Assessment {
     let Some(cut) = mser5(series) else {
         let long_enough = series.len() >= 2 * ROUNDS * BATCH;
@@ -32,12 +32,12 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// MSER-5 (White, Cobb and Spratt 2000): with the batch means y₁…y_m, the warm-up is the d that minimises
-/// Σ_{i>d}(y_i − ȳ_d)² / (m−d)², ȳ_d being the mean of those after d. The last five batches are never cut,
-/// because a few values always lie close together. The result is in intervals.
+/// Returns the number of warm-up intervals by MSER-5 (White, Cobb and Spratt 2000). With the batch means y₁…y_m, the warm-up is
+/// the d that minimises Σ_{i>d}(y_i − ȳ_d)² / (m−d)², where ȳ_d is the mean of the batches after d. The last five batches are
+/// never cut, because a few values always happen to be close together.
 ///
-/// Returns none if the series is shorter than ten batches, or if the minimum lies beyond its middle, because the series is
-/// then not steady.
+/// Returns None if the series is shorter than ten batches, or if the minimum is beyond its middle, because such a series is
+/// not steady.
 fn mser5(series: &[f64]) -> Option<usize> {
     let y = batches(series);
     let m = y.len();
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_steady_state_rule_by_hand() {
+    fn the_steady_state_rule_accepts_its_exact_limits() {
         assert!(pts_steady(&[100.0, 100.0, 100.0, 100.0, 100.0]));
         // Range 20, mean 100, slope 0.
         assert!(pts_steady(&[90.0, 110.0, 100.0, 110.0, 90.0]));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_up_is_cut_at_its_end() {
+    fn the_cut_is_at_the_end_of_the_warm_up() {
         let series: Vec<f64> =
             (0..100).map(|i| noisy(if i < 20 { 40.0 + 3.0 * i as f64 } else { 100.0 }, i)).collect();
         let found = assess(&series);
@@ -115,13 +115,13 @@ mod tests {
     }
 
     #[test]
-    fn too_few_intervals_say_nothing() {
+    fn mser_requires_fifty_intervals() {
         assert_eq!(mser5(&[1.0; 49]), None);
         assert_eq!(mser5(&[1.0; 50]), Some(0));
     }
 
     #[test]
-    fn mser_by_hand() {
+    fn mser_cuts_a_low_first_batch() {
         // Batch means 0, 2, 2, …: d = 1 leaves no variance at all.
         let mut series = vec![0.0; 5];
         series.extend([2.0; 45]);

@@ -1,7 +1,7 @@
-//! The stream of operations of one thread: which kind comes next, and on which block.
+//! Generates the operations of one thread: the kind of each, and its block.
 //!
-//! As in sysbench's fileio, after every N requests the next events are the syncs of every file, one each. So events come
-//! in rounds of N + files, and the number of an event determines what it is.
+//! As in sysbench's fileio, after every N requests each file is synced once. So events come in rounds of N requests and as many
+//! syncs as there are files, and the number of an event determines its kind.
 
 use crate::files::Layout;
 use crate::job::{LoadJob, Mixing, Pattern};
@@ -11,7 +11,7 @@ use rand_distr::{Distribution, Normal, Zipf};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A kind of operation. Its number is that of its lane in a tally.
+/// A kind of operation. Its number is the index of its lane in a tally.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Op {
@@ -58,7 +58,7 @@ macro_rules! by_requests {
 }
 pub(crate) use by_requests;
 
-/// An operation that has been drawn and not yet started.
+/// An operation that has been drawn but not started yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlannedOp {
     /// Its kind.
@@ -81,11 +81,15 @@ pub struct Stream<'a> {
     layout: Layout,
 }
 
+/// Chooses between reads and writes for a mixed load.
 #[derive(Debug)]
 struct Mix {
     read_share: f64,
+    /// Whether to keep the share as even as possible; otherwise each choice is random.
     even: bool,
+    /// The number of reads so far.
     reads: f64,
+    /// The number of writes so far.
     writes: f64,
     rng: Xoshiro256PlusPlus,
 }
@@ -97,12 +101,12 @@ pub fn own_share(blocks: u64, threads: u32, thread: u32) -> Range<u64> {
 }
 
 impl<'a> Stream<'a> {
-    /// Makes the stream of a thread. If events are numbered over all threads, `counter` numbers them.
+    /// Makes the stream of a thread. `counter` numbers the events if they are counted over all threads.
     pub fn new(job: &LoadJob, layout: Layout, thread: u32, counter: &'a AtomicU64) -> Stream<'a> {
         let shared = matches!(job.pattern, Pattern::Sequential { shared_cursor: true })
             || job.sync_every.is_some_and(|every| every.over_all_threads);
         let own = own_share(layout.blocks(), job.threads, thread);
-        // Verified blocks have one writer, so that their generation is known.
+        // Each verified block has one writer, which knows its generation.
         let (range, start) = if job.verify && job.writes() {
             (own, 0)
         } else if shared {
@@ -163,7 +167,7 @@ impl Mix {
     }
 }
 
-/// The source of the numbers of a thread's events.
+/// The source of a thread's event numbers.
 #[derive(Debug)]
 pub enum Tickets<'a> {
     /// The thread counts its own events.
@@ -196,10 +200,12 @@ pub enum Event {
     Sync(u32),
 }
 
-/// When files are synced.
+/// The pattern of requests and syncs.
 #[derive(Debug, Clone, Copy)]
 struct Cadence {
+    /// Requests between two rounds of syncs; 0 without syncs.
     requests: u64,
+    /// Requests and syncs of one round; 0 without syncs.
     round: u64,
 }
 
@@ -210,7 +216,7 @@ impl Cadence {
         Cadence { requests, round: if requests == 0 { 0 } else { requests + u64::from(files) } }
     }
 
-    /// One event of a thread.
+    /// The event with this number.
     #[inline(always)]
     pub fn event(&self, ticket: u64) -> Event {
         if self.round == 0 {
@@ -235,11 +241,11 @@ pub struct Offsets {
 
 #[derive(Debug, Clone)]
 enum Draw {
-    /// The block to start from.
+    /// Starts from this block.
     Sequential(u64),
     Uniform,
     Zipf(Zipf<f64>, Scatter),
-    /// The exponent that turns a uniform number into a self-similar one.
+    /// Has the exponent that turns a uniform number into a self-similar one.
     Pareto(f64, Scatter),
     Normal(Normal<f64>),
 }
@@ -252,7 +258,7 @@ impl Offsets {
     pub fn new(pattern: Pattern, range: Range<u64>, start: u64, seed: u64) -> Offsets {
         let blocks = range.end - range.start;
         assert!(blocks > 0, "there is nothing to draw from");
-        // Which blocks are popular is a property of the files, alike for all threads.
+        // The same blocks are popular for all threads, so the seed does not depend on the thread.
         let scatter = || Scatter::new(blocks, mix(0x9e3779b9, blocks));
         let draw = match pattern {
             Pattern::Sequential { .. } => Draw::Sequential(start),
@@ -292,8 +298,8 @@ impl Offsets {
     }
 }
 
-/// A permutation of 0..n without a table: a four-round Feistel network over the next power of four, walked
-/// until it falls into the range (Black and Rogaway 2002).
+/// A pseudo-random permutation of 0..n without a table: a four-round Feistel network over the next power of four, applied
+/// repeatedly until the result is in the range (Black and Rogaway 2002). It scatters the popular blocks of skewed patterns.
 #[derive(Debug, Clone, Copy)]
 struct Scatter {
     blocks: u64,
@@ -308,15 +314,17 @@ impl Scatter {
         Scatter { blocks, half_bits, keys: [0, 1, 2, 3].map(|round| mix(seed, round)) }
     }
 
+    /// The block with this rank of popularity.
     fn place(&self, rank: u64) -> u64 {
-        let mut at = self.round_trip(rank);
+        let mut at = self.permute(rank);
         while at >= self.blocks {
-            at = self.round_trip(at);
+            at = self.permute(at);
         }
         at
     }
 
-    fn round_trip(&self, value: u64) -> u64 {
+    /// Permutes the numbers below the power of four.
+    fn permute(&self, value: u64) -> u64 {
         let mask = (1u64 << self.half_bits) - 1;
         let (mut left, mut right) = (value >> self.half_bits, value & mask);
         for key in self.keys {
@@ -364,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn cursors_of_their_own_start_at_their_share() {
+    fn the_cursor_of_each_thread_starts_at_its_share() {
         let job = LoadJob {
             pattern: Pattern::Sequential { shared_cursor: false },
             threads: 4,
@@ -381,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_disjoint_and_whole() {
+    fn the_shares_of_the_threads_cover_all_blocks_once() {
         let shares: Vec<Range<u64>> = (0..7).map(|thread| own_share(100, 7, thread)).collect();
         assert_eq!((shares[0].start, shares[6].end), (0, 100));
         assert!(shares.windows(2).all(|pair| pair[0].end == pair[1].start));
@@ -404,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_reads_are_kept() {
+    fn mixed_loads_keep_the_share_of_reads() {
         let counter = AtomicU64::new(0);
         // sysbench's default ratio is 1.5 reads a write.
         for mixing in [Mixing::Even, Mixing::Random] {
@@ -522,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn pareto_gives_eighty_to_twenty() {
+    fn pareto_gives_twenty_per_cent_of_blocks_eighty_per_cent_of_operations() {
         let seen = ranked(Pattern::Pareto { h: 0.2 }, 1000);
         let top: u64 = seen[..200].iter().sum();
         assert!((top as f64 / DRAWS as f64 - 0.8).abs() < 0.005, "{top}");

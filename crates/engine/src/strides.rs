@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(path.metadata().unwrap().len(), 12 * 4096, "no hole is left and nothing lies beyond");
         assert_eq!(run(&job(path.clone(), 1, false)).unwrap().operations(), 4);
         let stale = StridesJob { first: 2, ..job(path, 1, false) };
-        let said = run(&stale).unwrap_err().to_string();
-        assert!(said.contains("what client 1 wrote") && said.contains("client 2, offset 8192"), "{said}");
+        let error = run(&stale).unwrap_err().to_string();
+        assert!(error.contains("what client 1 wrote") && error.contains("client 2, offset 8192"), "{error}");
     }
 }

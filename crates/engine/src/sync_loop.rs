@@ -1,10 +1,9 @@
-//! The hot loop of the engines that do one operation at a time, and the devices that it runs on: system calls or mapped
-//! files.
+//! The hot loop of the engines that perform one operation at a time, and its devices: system calls or mapped files.
 //!
 //! The loop is compiled for each device, clock and kind of requests, with and without the code for verification and open
-//! loops. It has no allocation, no dynamic call and no shared write except for shared cursors, see
-//! [`crate::stream::Tickets`]. Stamps are chained: the end of one operation is the start of the next. So one stamp for each
-//! operation is enough, and the generator's own nanoseconds count as latency rather than vanish.
+//! loops. It has no allocation, no dynamic call and no shared write except for shared cursors (see
+//! [`crate::stream::Tickets`]). The end of one operation is the start of the next, so each operation needs only one time stamp,
+//! and the latency includes the time of the load generator.
 
 use crate::error::{EngineError, Result};
 use crate::load::{Load, Worker};
@@ -16,10 +15,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, Once};
 use std::{io, path::PathBuf};
 
-/// Runs a worker on a device.
+/// Runs a worker on a device until the run ends.
 ///
 /// # Errors
-/// The first operation that failed.
+/// An operation failed.
 pub fn run<D: Device>(
     load: &Load,
     worker: &mut Worker,
@@ -36,7 +35,7 @@ pub fn run<D: Device>(
     })
 }
 
-/// Each operation starts when the one before has ended; in an open loop not before it is due.
+/// Performs one operation after the other; in an open loop, none before it is due.
 fn run_operations<D: Device, C: Clock, const REQUESTS: u8, const SPECIAL: bool>(
     load: &Load,
     worker: &mut Worker,
@@ -104,7 +103,7 @@ fn late_error<D: Device>(load: &Load, device: &D) -> Result {
     device.late_error().map_err(|(file, offset)| load.failed(Op::Read, file, offset, Errno::IO.into()))
 }
 
-/// Moves blocks. The hot loop is compiled for each implementation.
+/// Reads and writes blocks. The hot loop is compiled for each implementation.
 pub trait Device: Sync {
     /// Reads a block and returns the number of bytes read.
     ///
@@ -124,16 +123,16 @@ pub trait Device: Sync {
     /// The error of the system call.
     fn sync(&self, file: u32) -> Result<(), Errno>;
 
-    /// Checks for an error that only shows after the operations, as with a mapping.
+    /// Checks for an error that operations did not report, such as a page fault in a mapping.
     ///
     /// # Errors
-    /// The file and the offset of the error.
+    /// The number of the file and the offset of the error.
     fn late_error(&self) -> Result<(), (u32, u64)> {
         Ok(())
     }
 }
 
-/// Moves no data, so that an operation costs only what the generator takes.
+/// A device that moves no data, to measure the cost of the load generator.
 #[derive(Debug, Clone, Copy)]
 pub struct NullDevice;
 
@@ -153,12 +152,12 @@ impl Device for NullDevice {
     }
 }
 
-/// Moves blocks with `pread` and `pwrite`.
+/// A device that uses `pread` and `pwrite`.
 #[derive(Debug, Clone, Copy)]
 pub struct SyscallDevice<'a> {
     /// The open files.
     pub files: &'a [BorrowedFd<'a>],
-    /// `fdatasync` instead of `fsync`.
+    /// Whether to sync with `fdatasync` instead of `fsync`.
     pub data_only: bool,
 }
 
@@ -186,10 +185,10 @@ pub fn sync_file(file: BorrowedFd, data_only: bool) -> Result<(), Errno> {
     if data_only { rustix::fs::fdatasync(file) } else { rustix::fs::fsync(file) }
 }
 
-/// Checks that a whole block was moved.
+/// Checks that a system call moved a whole block.
 ///
 /// # Errors
-/// The error of the system call, or that fewer bytes were moved.
+/// The system call failed or moved fewer bytes.
 #[inline(always)]
 pub fn whole_block(moved: Result<usize, Errno>, block: usize) -> io::Result<()> {
     match moved {
@@ -219,10 +218,12 @@ static HIGH: AtomicUsize = AtomicUsize::new(0);
 /// The files of a job, mapped one after the other into one range of addresses.
 ///
 /// A page that cannot be read raises SIGBUS, which ends a process by default. While files are mapped, a handler catches
-/// the signal: it maps an empty page in place of the bad one and stores the address. The worker finds the address at the
-/// end of its run and ends the job with file and offset.
+/// the signal: it replaces the bad page with an empty one and stores the address. The worker finds the address at the
+/// end of its run and ends the job with an error that has the file and offset.
 pub struct Mappings<'a> {
+    /// The address of the first file.
     base: usize,
+    /// The distance in bytes between the beginnings of two files.
     stride: usize,
     files: &'a [BorrowedFd<'a>],
     data_only: bool,
@@ -230,10 +231,10 @@ pub struct Mappings<'a> {
 }
 
 impl<'a> Mappings<'a> {
-    /// Maps every file. Only one run of a process maps files at a time; others wait.
+    /// Maps every file. Only one run in a process can have mapped files; this waits until another run has ended.
     ///
     /// # Errors
-    /// If the kernel refuses a mapping.
+    /// The kernel refuses a mapping.
     pub fn new(
         files: &'a [BorrowedFd<'a>],
         paths: &[PathBuf],
@@ -281,8 +282,8 @@ impl Drop for Mappings<'_> {
 impl Device for Mappings<'_> {
     #[inline(always)]
     fn read(&self, file: u32, offset: u64, block: &mut [u8]) -> Result<usize, Errno> {
-        // SAFETY: the block lies within the mapping of its file, and buffers lie elsewhere. Other threads may
-        // write the same bytes; what is copied then is one or the other, as with any shared file.
+        // SAFETY: the block is within the mapping of its file, and buffers are elsewhere. Other threads may
+        // write the same bytes; then the copy has old or new bytes, as with any shared file.
         unsafe { std::ptr::copy_nonoverlapping(self.at(file, offset), block.as_mut_ptr(), block.len()) };
         std::hint::black_box(&mut *block);
         Ok(block.len())
@@ -326,7 +327,8 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, _: *mut std::ff
     let at = unsafe { (*info).si_addr() } as usize;
     let page = rustix::param::page_size();
     if !(LOW.load(Ordering::Relaxed)..HIGH.load(Ordering::Relaxed)).contains(&at) {
-        // The address is not of the engine. The signal is raised again and ends the process.
+        // The address is not in a mapping of the engine. With the default action, the signal is raised again and ends the
+        // process.
         // SAFETY: setting a default action touches no memory.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
         return;

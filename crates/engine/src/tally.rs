@@ -1,8 +1,8 @@
-//! The tallies that workers count into, and the collector that turns the tallies of all workers into intervals.
+//! The tallies in which workers count operations, and the collector that merges the tallies of all workers into intervals.
 //!
-//! Each worker owns the tally it counts into. When an interval is over, the worker sends its tally to the collector and
-//! continues with an empty one that came back. It never waits and shares no memory while it counts. The time stamp that
-//! it takes for every operation also tells it whether the interval is over.
+//! Each worker owns its tally. When an interval is over, the worker sends the tally to the collector and continues with an
+//! empty one that the collector returned. A worker never waits and shares no memory while it counts. It compares the time
+//! stamp of every operation with the end of the interval.
 
 use crate::histogram::{Latencies, Sparse, histogram, quantiles, sparse};
 use crate::steady::{self, Assessment};
@@ -25,7 +25,8 @@ pub struct OpKind {
     pub used: bool,
 }
 
-/// The kind of each lane of a tally. An open loop has a second lane for each kind, for latencies from the intended start.
+/// The kind of each lane of a tally, which counts one kind of operation. An open loop has a second lane for each kind, with
+/// latencies from the intended start.
 pub fn lanes(kinds: &[OpKind], open_loop: bool) -> Vec<OpKind> {
     kinds.repeat(if open_loop { 2 } else { 1 })
 }
@@ -35,7 +36,7 @@ fn empty_tally(kinds: &[OpKind]) -> Vec<Latencies> {
     kinds.iter().map(|kind| Latencies::new(kind.used)).collect()
 }
 
-/// The tally of one worker and interval, on its way to the collector.
+/// The message with which a worker sends the tally of an interval to the collector.
 pub struct Counted {
     /// The worker.
     pub thread: u32,
@@ -78,7 +79,7 @@ pub struct Link<'a> {
 pub struct Recorder<'a> {
     /// The counts of the current interval.
     pub tally: Vec<Latencies>,
-    /// The next moment at which [`Recorder::turn`] must be called, in ticks.
+    /// The time from which [`Recorder::turn`] must be called, in ticks: the end of the interval or of the run.
     pub boundary: u64,
     /// The times of the run.
     pub times: Times,
@@ -87,7 +88,7 @@ pub struct Recorder<'a> {
     link: Option<Link<'a>>,
     budget: &'a Budget,
     threads: u32,
-    /// Whether there are more workers than processors to spare, so that spinning would disturb others.
+    /// Whether the workers occupy all processors, so that spinning would disturb other workers.
     pub crowded: bool,
     cpu: Cpu,
 }
@@ -108,7 +109,7 @@ impl<'a> Recorder<'a> {
         Recorder { tally, boundary, times, interval: 0, kinds, link, budget, threads, crowded, cpu }
     }
 
-    /// Claims operations that the worker may do before it claims again; 0 if none are left.
+    /// Claims operations from the budget. Returns the number that the worker may perform; 0 if none are left.
     pub fn claim(&self) -> u64 {
         self.budget.claim(self.threads)
     }
@@ -131,8 +132,8 @@ impl<'a> Recorder<'a> {
         self.tally[behind].record(self.times.scale.ns(end.saturating_sub(intended)));
     }
 
-    /// Hands the tally over at the end of an interval. Returns false at the end of the run, and then hands nothing over,
-    /// because the operation that reached the end still counts.
+    /// Sends the tally to the collector at the end of an interval. At the end of the run it returns false and does not send
+    /// the tally yet, because the last operation still has to be counted.
     #[cold]
     #[inline(never)]
     pub fn turn(&mut self, now: u64) -> bool {
@@ -147,7 +148,7 @@ impl<'a> Recorder<'a> {
         true
     }
 
-    /// Hands over the last tally.
+    /// Sends the last tally.
     pub fn close(&mut self) {
         self.hand_over(u32::MAX);
     }
@@ -155,7 +156,7 @@ impl<'a> Recorder<'a> {
     fn hand_over(&mut self, next: u32) {
         let Some(link) = &self.link else { return };
         let cpu = Cpu::of_this_thread();
-        // The collector is rarely a whole interval behind; then a new tally is better than waiting.
+        // If the collector has not returned a tally yet, allocate one instead of waiting.
         let empty = link.back.try_recv().unwrap_or_else(|_| empty_tally(self.kinds));
         let tally = std::mem::replace(&mut self.tally, empty);
         let Recorder { interval, cpu: before, .. } = *self;
@@ -164,13 +165,13 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// The operations that all workers together may still do. Workers claim several at once, so that the shared counter stays
-/// out of the hot loops and the sum is exact.
+/// The number of operations that all workers together may still perform. Workers claim several at once, so that they rarely
+/// access the shared counter. The total is exact.
 #[derive(Debug)]
 pub struct Budget(Option<AtomicU64>);
 
 impl Budget {
-    /// A budget of this many operations; unlimited if absent.
+    /// Makes a budget of this number of operations; unlimited if None.
     pub fn new(operations: Option<u64>) -> Budget {
         Budget(operations.map(AtomicU64::new))
     }
@@ -194,17 +195,17 @@ pub struct Interval {
     pub index: u32,
     /// When it began, in seconds after the start.
     pub start_s: f64,
-    /// How long it is, in seconds. Only the last is shorter.
+    /// Its length in seconds. Only the last interval is shorter.
     pub length_s: f64,
     /// Operations that ended in it.
     pub operations: u64,
-    /// Bytes that they moved.
+    /// Bytes that these read or wrote.
     pub bytes: u64,
-    /// Operations a second.
+    /// Operations per second.
     pub iops_per_s: f64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bandwidth_bytes_per_s: f64,
-    /// Median latency in nanoseconds; 0 where nothing ended.
+    /// Median latency in nanoseconds; 0 if no operation ended.
     pub latency_p50_ns: u64,
     /// 99th percentile of latency in nanoseconds.
     pub latency_p99_ns: u64,
@@ -215,7 +216,7 @@ pub struct Interval {
 /// A callback that receives each interval as soon as it is over.
 pub type OnInterval<'a> = &'a mut dyn FnMut(&Interval);
 
-/// A finished interval with the latencies that a later cut of the warm-up needs.
+/// A finished interval with its latencies, which are summed later, when the end of the warm-up is known.
 #[derive(Debug)]
 pub struct Finished {
     /// Its figures.
@@ -239,7 +240,7 @@ impl Finished {
     }
 }
 
-/// An interval that workers may still add to.
+/// An interval to which workers may still add operations.
 struct Growing {
     lanes: Vec<Histogram<u64>>,
     cpu: Cpu,
@@ -254,8 +255,8 @@ impl Growing {
     }
 }
 
-/// Collects tallies. An interval is finished when every worker is beyond it: a worker that hangs in one
-/// operation holds the series up, never the other workers.
+/// Merges the tallies of all workers. An interval is finished when every worker has passed it. A worker that hangs in one
+/// operation delays the series, but not the other workers.
 pub struct Collector {
     /// The kind of each lane. Lanes of latencies from intended starts do not count as operations.
     lanes: Vec<OpKind>,
@@ -307,7 +308,7 @@ impl Collector {
         self.finish_before(self.next.iter().copied().min().unwrap_or(0))
     }
 
-    /// Finishes every interval before `limit`. An interval without any operations is in the series, too.
+    /// Finishes every interval before `limit`, including intervals without operations.
     fn finish_before(&mut self, limit: u32) -> usize {
         let before = self.finished.len();
         let last = self.growing.last_key_value().map_or(0, |(&index, _)| index + 1);
@@ -342,7 +343,7 @@ impl Collector {
         Finished { interval, latencies: lanes.iter().map(sparse).collect(), cpu }
     }
 
-    /// Assesses warm-up and steadiness from the series of operations a second.
+    /// Assesses warm-up and steadiness from the operations per second of each interval.
     pub fn assess(&self) -> Assessment {
         let intervals = self.finished.iter().map(|one| &one.interval);
         let whole = intervals.filter(|one| one.length_s >= 0.5 * self.interval_s);
@@ -355,7 +356,7 @@ impl Collector {
     }
 }
 
-/// Sums intervals up, lane by lane.
+/// Sums the latencies of intervals, lane by lane.
 pub fn sum_lanes(lanes: usize, intervals: &[Finished]) -> Vec<Histogram<u64>> {
     let mut sums: Vec<_> = (0..lanes).map(|_| histogram()).collect();
     for (number, sum) in sums.iter_mut().enumerate() {
@@ -380,7 +381,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_is_spent_exactly() {
+    fn workers_together_claim_exactly_the_budget() {
         for (operations, threads) in [(1, 8), (7, 3), (100_000, 8)] {
             let budget = Budget::new(Some(operations));
             let spent: u64 = std::thread::scope(|scope| {
@@ -401,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_hands_over_and_the_deadline_ends() {
+    fn a_tally_is_sent_at_each_interval_and_the_deadline_ends_the_run() {
         let (out, messages) = std::sync::mpsc::channel();
         let (_give, back) = std::sync::mpsc::channel();
         let stop = AtomicBool::new(false);
@@ -421,11 +422,11 @@ mod tests {
         assert_eq!(recorder.boundary, 1450);
         assert!(!recorder.turn(1450));
         recorder.close();
-        let told: Vec<(u32, u32, u64)> = messages
+        let sent: Vec<(u32, u32, u64)> = messages
             .try_iter()
             .map(|Counted { interval, next, tally, .. }| (interval, next, tally[0].count()))
             .collect();
-        assert_eq!(told, [(0, 1, 1), (1, 4, 0), (4, u32::MAX, 0)]);
+        assert_eq!(sent, [(0, 1, 1), (1, 4, 0), (4, u32::MAX, 0)]);
     }
 
     const KINDS: [OpKind; 2] =
@@ -444,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_is_finished_when_all_workers_are_beyond_it() {
+    fn an_interval_is_finished_when_all_workers_have_passed_it() {
         let mut collector = collector();
         assert_eq!(collector.take(counted(0, 0, 1, &[1000; 30], &[])), 0);
         assert_eq!(collector.take(counted(0, 1, 2, &[1000; 10], &[])), 0);
@@ -462,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_loses_nothing() {
+    fn merging_tallies_keeps_every_latency() {
         let mut collector = collector();
         let mut expected = histogram();
         for interval in 0..20 {
@@ -482,7 +483,7 @@ mod tests {
         assert_eq!(sums[0].len(), 2 * 20 * 501);
         assert_eq!(sums[1].len(), 40);
         assert_eq!(collector.finished.iter().map(|one| one.interval.operations).sum::<u64>(), 2 * 20 * 502);
-        // A cut leaves the others whole.
+        // Without the first 15 intervals, the others are complete.
         assert_eq!(sum_lanes(2, &collector.finished[15..])[0].len(), 2 * 5 * 501);
     }
 

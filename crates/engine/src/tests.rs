@@ -44,7 +44,7 @@ fn has_uring() -> bool {
 }
 
 #[test]
-fn every_engine_does_exactly_the_operations_asked_for() {
+fn every_engine_performs_exactly_the_number_of_operations() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepared(dir.path(), 3, 64, false);
     let mut engines = vec![(Engine::Sync, 1), (Engine::Mmap, 1)];
@@ -65,7 +65,7 @@ fn every_engine_does_exactly_the_operations_asked_for() {
 }
 
 #[test]
-fn bytes_and_time_bound_too() {
+fn a_load_can_be_bounded_by_bytes_or_time() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepared(dir.path(), 1, 64, false);
     let job = LoadJob { bound: Bound::Bytes(10 * 4096 + 1), ..counted(1) };
@@ -89,7 +89,7 @@ fn a_bound_by_steadiness_ends_by_its_time_at_the_latest() {
 }
 
 #[test]
-fn a_thousand_threads() {
+fn a_load_runs_with_a_thousand_threads() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepared(dir.path(), 1, 64, false);
     let job = LoadJob { threads: 1024, interval_ms: 100, ..counted(20_000) };
@@ -129,7 +129,7 @@ fn syncs_are_counted_as_events_and_at_the_end() {
 }
 
 #[test]
-fn files_made_anew_grow() {
+fn recreated_files_grow_with_the_writes() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepared(dir.path(), 2, 64, false);
     let mut job = LoadJob {
@@ -168,7 +168,7 @@ fn verified_blocks_are_written_read_and_read_back() {
 }
 
 #[test]
-fn a_planted_corruption_is_found_and_named() {
+fn a_corrupted_block_ends_the_job_with_its_position() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepared(dir.path(), 2, 50, true);
     let file = std::fs::OpenOptions::new().write(true).open(&files.paths()[1]).unwrap();
@@ -181,9 +181,9 @@ fn a_planted_corruption_is_found_and_named() {
         for read_share in [1.0, 0.0] {
             let pattern = Pattern::Sequential { shared_cursor: false };
             let job = LoadJob { engine, depth, verify: true, read_share, pattern, ..counted(100) };
-            let said = run(&job, &files, &mut |_| {}).unwrap_err().to_string();
-            assert!(said.contains("byte 28672") && said.contains("test_file.1"), "{said}");
-            assert!(said.contains("expected") && said.contains("checksum"), "{said}");
+            let error = run(&job, &files, &mut |_| {}).unwrap_err().to_string();
+            assert!(error.contains("byte 28672") && error.contains("test_file.1"), "{error}");
+            assert!(error.contains("expected") && error.contains("checksum"), "{error}");
         }
     }
 }
@@ -193,8 +193,8 @@ fn sparse_files_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let files = Files::planned(dir.path(), 1, 1 << 20);
     std::fs::File::create(&files.paths()[0]).unwrap().set_len(1 << 20).unwrap();
-    let said = run(&counted(10), &files, &mut |_| {}).unwrap_err().to_string();
-    assert!(said.contains("sparse from byte 0") && said.contains("test_file.0"), "{said}");
+    let error = run(&counted(10), &files, &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("sparse from byte 0") && error.contains("test_file.0"), "{error}");
     let allowed = LoadJob { allow: Allow { sparse: true, ..Allow::default() }, ..counted(10) };
     assert_eq!(outcome(&allowed, &files).operations(), 10);
 }
@@ -213,18 +213,21 @@ fn an_error_ends_the_job_with_file_and_offset() {
             allow: Allow { sparse: true, ..Allow::default() },
             ..counted(100)
         };
-        let said = run(&job, &longer, &mut |_| {}).unwrap_err().to_string();
-        assert!(said.contains("read of 4096 bytes at byte 32768") && said.contains("test_file.0"), "{said}");
+        let error = run(&job, &longer, &mut |_| {}).unwrap_err().to_string();
+        assert!(
+            error.contains("read of 4096 bytes at byte 32768") && error.contains("test_file.0"),
+            "{error}"
+        );
     }
     // A mapping raises SIGBUS there; that too is an error of the job.
     let job =
         LoadJob { engine: Engine::Mmap, allow: Allow { sparse: true, ..Allow::default() }, ..counted(100) };
-    let said = run(&job, &longer, &mut |_| {}).unwrap_err().to_string();
-    assert!(said.contains("test_file") && said.contains("error"), "{said}");
+    let error = run(&job, &longer, &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("test_file") && error.contains("error"), "{error}");
 }
 
 #[test]
-fn every_way_of_an_older_kernel_works() {
+fn a_ring_works_without_the_features_of_newer_kernels() {
     if !has_uring() {
         return;
     }
@@ -250,7 +253,7 @@ fn every_way_of_an_older_kernel_works() {
 }
 
 #[test]
-fn open_loops_keep_both_latencies() {
+fn open_loops_record_latencies_from_start_and_intended_start() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepared(dir.path(), 1, 64, false);
     let mut engines = vec![(Engine::Sync, 1)];
@@ -284,7 +287,7 @@ fn a_stall_shows_in_the_corrected_latency() {
 }
 
 #[test]
-fn readings_are_defined() {
+fn every_reading_of_an_outcome_is_defined() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepared(dir.path(), 1, 64, false);
     let job = LoadJob { read_share: 0.5, ..counted(1000) };
@@ -300,7 +303,7 @@ fn readings_are_defined() {
 }
 
 #[test]
-fn a_job_survives_being_stored() {
+fn a_job_serialized_as_json_reads_back_equal() {
     let job = LoadJob {
         pattern: Pattern::Zipf { theta: 0.9 },
         rate: Some(Rate { per_s: 5.0, arrivals: Arrivals::Fixed }),

@@ -1,53 +1,55 @@
-//! The options to try with a filesystem, and the command line that makes a variant.
+//! The option sets to try with a filesystem (`fsarena find`), and the command line that makes and mounts a variant.
 
 use crate::{def::FAST_UNSAFE, error::Error, fairness::given_up_guarantees, filesystems, lifecycle};
 use fsarena_core::{cell::Variant, factor};
 
-/// The filesystems that most people choose among, in the order in which a short budget tries them.
+/// The most common filesystems, in the order in which a run with a short budget tries them.
 const USUAL: [&str; 3] = ["ext4", "xfs", "btrfs"];
 
-/// How early a short budget tries a variant: the usual filesystems first, all others after them.
+/// The rank of a variant in a run with a short budget: the usual filesystems have the lowest ranks and are tried first.
 pub fn rank(variant: &Variant) -> usize {
     let fs = variant.level(factor::FS);
     USUAL.iter().position(|usual| *usual == fs).unwrap_or(USUAL.len())
 }
 
-/// Mount options that every filesystem takes and that no option set has.
-const MOUNT: [&str; 1] = ["lazytime"];
+/// Mount options that every filesystem accepts and that no option set has.
+const COMMON_MOUNT_OPTIONS: [&str; 1] = ["lazytime"];
 
-/// The filesystems with each of their option sets and mount options: every filesystem's defaults first, and then a set of
-/// each in turn, for not all may fit the budget. Also the names of those that give up safety, where these are not wanted. Sets
-/// that require further devices are left out.
+/// Returns variants of the survivors with each of their option sets and with [`COMMON_MOUNT_OPTIONS`], and the names of the
+/// variants that are left out because they give up safety (none with `allow_unsafe`). The defaults of all filesystems come
+/// first, then the second set of each, and so on, because not all may fit the budget. Sets that require further devices are
+/// left out.
 ///
 /// # Errors
-/// Where a variant is of no filesystem that fsarena knows, or its options are at fault.
+/// The filesystem of a variant is unknown, or its options are wrong.
 pub fn option_variants(
     survivors: &[Variant],
     allow_unsafe: bool,
 ) -> Result<(Vec<Variant>, Vec<String>), Error> {
-    let (mut wanted, mut unsafe_ones) = (vec![], vec![]);
+    let (mut allowed, mut unsafe_names) = (vec![], vec![]);
     for (number, survivor) in survivors.iter().enumerate() {
         let def = filesystems::find(survivor.level(factor::FS))?;
         let sets = def.options.iter().filter(|set| set.journal.is_empty() && set.raid.is_empty());
-        let sets =
-            sets.map(|set| (factor::OPTIONS, set.id)).chain(MOUNT.map(|option| (factor::MOUNT, option)));
+        let sets = sets
+            .map(|set| (factor::OPTIONS, set.id))
+            .chain(COMMON_MOUNT_OPTIONS.map(|option| (factor::MOUNT, option)));
         let before = given_up_guarantees(survivor)?.len();
         for (at, (factor, level)) in sets.enumerate() {
-            let variant = with(survivor, factor, level);
+            let variant = with_level(survivor, factor, level);
             let keeps_safety = level != FAST_UNSAFE && given_up_guarantees(&variant)?.len() <= before;
             if allow_unsafe || keeps_safety {
-                wanted.push(((at, number), variant));
+                allowed.push(((at, number), variant));
             } else {
-                unsafe_ones.push(variant.name);
+                unsafe_names.push(variant.name);
             }
         }
     }
-    wanted.sort_by_key(|(place, _)| *place);
-    Ok((wanted.into_iter().map(|(_, variant)| variant).collect(), unsafe_ones))
+    allowed.sort_by_key(|(place, _)| *place);
+    Ok((allowed.into_iter().map(|(_, variant)| variant).collect(), unsafe_names))
 }
 
-/// `ext4`, `ext4/noatime`.
-fn with(survivor: &Variant, factor: &str, level: &str) -> Variant {
+/// A variant with one more level, which its name ends with: `ext4/noatime`. The level `default` changes nothing.
+fn with_level(survivor: &Variant, factor: &str, level: &str) -> Variant {
     let mut variant = survivor.clone();
     if level != "default" {
         variant.name = format!("{}/{level}", survivor.name);
@@ -56,10 +58,10 @@ fn with(survivor: &Variant, factor: &str, level: &str) -> Variant {
     variant
 }
 
-/// How to make and mount a variant: `mkfs.xfs -m crc=0 DEVICE && mount -t xfs -o noatime DEVICE DIRECTORY`.
+/// The command line that makes and mounts a variant: `mkfs.xfs -m crc=0 DEVICE && mount -t xfs -o noatime DEVICE DIRECTORY`.
 ///
 /// # Errors
-/// Where it is of no filesystem that fsarena knows, or its options are at fault.
+/// Its filesystem is unknown, or its options are wrong.
 pub fn command_line(variant: &Variant) -> Result<String, Error> {
     let def = filesystems::find(variant.level(factor::FS))?;
     let options = lifecycle::variant_options(def, variant)?;
@@ -82,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_give_up_safety_are_tried_on_request_only() {
+    fn options_that_give_up_safety_require_allow_unsafe() {
         let (wanted, unsafe_ones) = option_variants(&[plain("ext4")], false).unwrap();
         let names: Vec<&str> = wanted.iter().map(|variant| variant.name.as_str()).collect();
         assert!(
@@ -103,11 +105,11 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_is_one_command_line() {
+    fn the_command_line_makes_and_mounts_a_variant() {
         let line = |variant| command_line(&variant).unwrap();
         assert_eq!(line(plain("xfs")), "mkfs.xfs DEVICE && mount -t xfs DEVICE DIRECTORY");
         assert_eq!(
-            line(with(&plain("xfs"), factor::OPTIONS, "noatime")),
+            line(with_level(&plain("xfs"), factor::OPTIONS, "noatime")),
             "mkfs.xfs DEVICE && mount -t xfs -o noatime DEVICE DIRECTORY"
         );
     }

@@ -9,30 +9,30 @@ use std::{collections::BTreeMap, path::PathBuf};
 pub struct Availability {
     /// The filesystem.
     pub def: &'static FsDef,
-    /// Whether the kernel can mount it, possibly by a module on disk.
+    /// Whether the kernel can mount it, maybe with a module that it has to load.
     pub kernel: bool,
     /// The path of its mkfs program; None if that is not installed.
     pub mkfs: Option<PathBuf>,
 }
 
 impl Availability {
-    /// Whether it can be benchmarked.
+    /// Whether this machine can make and mount it.
     pub fn usable(&self) -> bool {
         self.kernel && self.mkfs.is_some()
     }
 }
 
-/// Checks every filesystem that fsarena knows.
+/// Checks for every filesystem in [`FILESYSTEMS`] whether this machine can make and mount it.
 ///
 /// # Errors
-/// Where the kernel's list of filesystems cannot be read.
+/// The kernel's list of filesystems cannot be read.
 pub fn survey(kernel: &SysRoot) -> Result<Vec<Availability>, fsarena_sys::Error> {
     let types = kernel.filesystems()?;
-    let look = |def: &&'static FsDef| {
-        let (kernel, mkfs) = (types.contains(def.id), program::find(def.mkfs));
-        Availability { def, kernel, mkfs }
-    };
-    Ok(FILESYSTEMS.iter().map(look).collect())
+    let mut survey = vec![];
+    for def in FILESYSTEMS {
+        survey.push(Availability { def, kernel: types.contains(def.id), mkfs: program::find(def.mkfs) });
+    }
+    Ok(survey)
 }
 
 /// The command that installs the mkfs programs of filesystems on Debian.
@@ -50,8 +50,8 @@ pub fn to_install<'a>(defs: impl IntoIterator<Item = &'a FsDef>) -> String {
 const CHARSET_OPTIONS: [(&str, &str); 3] =
     [("iocharset=", "nls_"), ("nls=", "nls_"), ("codepage=", "nls_cp")];
 
-/// The names of the kernel modules of the character sets in mount options, with underscores. The driver requests them at
-/// mount; where nothing loads modules on demand, they must be loaded before.
+/// The names of the kernel modules of the character sets in mount options, with underscores. The driver requests them at mount;
+/// a guest without a module loader has to load them before.
 pub fn charset_modules(mount: &str) -> Vec<String> {
     let named = |option: &str| {
         CHARSET_OPTIONS
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_to_install_is_one_line_and_says_what_is_elsewhere() {
+    fn the_install_command_names_packages_outside_main() {
         let defs = ["hfsplus", "ext4", "ext2"].map(|id| crate::filesystems::find(id).unwrap());
         let line = to_install(defs);
         assert!(line.starts_with("apt-get install e2fsprogs hfsprogs (hfsprogs is in non-free"), "{line}");
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_lists_is_mountable() {
+    fn filesystems_that_the_kernel_lists_are_mountable() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("proc")).unwrap();
         std::fs::write(dir.path().join("proc/filesystems"), "nodev\ttmpfs\n\txfs\n").unwrap();
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn character_sets_are_modules() {
+    fn character_set_options_name_their_modules() {
         assert_eq!(
             charset_modules("noatime,codepage=850,iocharset=iso8859-15"),
             ["nls_cp850", "nls_iso8859_15"]

@@ -1,76 +1,77 @@
 //! The definition of a filesystem.
 
-/// What an option of mkfs takes.
+/// The kind of value that an option of mkfs takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
     /// Nothing: a flag.
     Nothing,
     /// A value without a slash: a number, a name, a list of features.
     Value,
-    /// A comma-separated list of these keys, each with a value or without. Those after `!` name devices or files.
+    /// A comma-separated list of these keys, each with or without a value. A key with `!` names a device or file and is refused.
     Keys(&'static str),
-    /// The name of a device or a file, so it is refused.
+    /// The name of a device or a file, so the option is refused.
     Path,
 }
 
-/// The options of a mkfs: names such as `-n --nodesize`, and what each of them takes. What is not listed is refused.
+/// The options of a mkfs that plans may set: names such as `-n --nodesize`, and the kind of value that each of them takes. Other
+/// options are refused.
 pub type Grammar = &'static [(Takes, &'static str)];
 
-/// A filesystem that fsarena can make: the definition drives the lifecycle, `list filesystems` and the
-/// fairness lint.
+/// The definition of a filesystem that fsarena can make. It drives the lifecycle, `fsarena list filesystems` and the fairness
+/// lint.
 #[derive(Debug, Clone, Copy)]
 pub struct FsDef {
-    /// The work that its kernel thread does after mount, if any. The idle wait lasts until it is done.
+    /// The work that a kernel thread does after the mount, if any. fsarena waits until it is done.
     pub background: Option<Background>,
     /// The name in plans and reports.
     pub id: &'static str,
-    /// Its name in text for people.
+    /// The name in text: `FAT32`.
     pub title: &'static str,
     /// The program that makes it.
     pub mkfs: &'static str,
     /// Arguments for every mkfs: they make it overwrite the device without asking, and change only its output or the
     /// time of its checks.
     pub always: &'static [&'static str],
-    /// The flag that takes a comma-separated list of features, where mkfs has one.
+    /// The flag of mkfs that takes a comma-separated list of features; None if mkfs has none.
     pub feature_flag: Option<&'static str>,
-    /// Names of features that its mkfs may know, separated by blanks. Others are allowed too: these are proposed where
-    /// mkfs refuses a name.
+    /// Names of features, separated by blanks. fsarena suggests them if mkfs refuses a name; other names are allowed too.
     pub features: &'static str,
-    /// Names of its mount options, for the same purpose; `NAME=VALUE` if the value is one of a few names.
+    /// Names of mount options, for suggestions too; `NAME=VALUE` if the option has a few named values.
     pub mount_names: &'static str,
     /// The arguments of mkfs that plans may set.
     pub arguments: Grammar,
-    /// Flags by which mkfs takes fixed values instead of those that it draws at random, each with the key in its list,
-    /// `KEY=`, where it takes a list.
+    /// Flags that set a fixed value which mkfs would otherwise choose at random, such as the UUID. If the flag takes a list, the
+    /// second text is the key in it (`KEY=`), else it is empty.
     pub pins: &'static [(&'static str, &'static str)],
-    /// The flag by which mkfs copies a directory into the filesystem, where it has one.
+    /// The flag with which mkfs copies a directory into the filesystem; None if mkfs has none.
     pub contents: Option<&'static str>,
     /// Named sets of options. The first is `default`.
     pub options: &'static [OptionSet],
     /// Debian packages that contain its mkfs.
     pub packages: &'static [&'static str],
-    /// The component of Debian that has them, where that is not `main`.
+    /// The component of Debian that has these packages; empty for `main`.
     pub component: &'static str,
     /// For a filesystem that many kernels lack: which kernels have it. None if most kernels have it.
     pub kernels: Option<KernelRange>,
-    /// Modules that its driver requests by name at mount and that are not in its dependencies: checksums, character
-    /// tables. A kernel may lack them.
+    /// Kernel modules that its driver requests at mount without a declared dependency: checksums, character tables. A kernel
+    /// may lack them.
     pub modules: &'static [&'static str],
     /// The smallest size on which it works without stalling for lack of space, in bytes.
     pub min_bytes: u64,
-    /// The space that it needs beside the data.
+    /// The space that it needs in addition to the data.
     pub overhead: Overhead,
     /// Its features that can make comparisons unfair.
     pub traits: Traits,
-    /// The argument by which mkfs discards nothing, where it would, and the mount option for the kernel.
+    /// The arguments that keep mkfs from discarding blocks, and the mount option that keeps the kernel from it; empty if it
+    /// discards nothing by default.
     pub no_discard: (&'static [&'static str], &'static str),
-    /// How to print the features it was made with.
+    /// The command that prints the features it was made with, if any.
     pub describe: Option<Describe>,
-    /// How it is checked after a power cut, as its authors recommend. None if fsarena knows no check of it.
+    /// The check after a power cut that its authors recommend; None if fsarena has no check for it.
     pub check: Option<CheckDef>,
     /// How it keeps its journal on a separate device. None if it cannot.
     pub journal: Option<JournalDef>,
-    /// How it spans several devices by itself. None if it cannot.
+    /// How it spans several devices without a volume manager. None if it cannot.
     pub raid: Option<RaidDef>,
 }
 
@@ -83,7 +84,7 @@ pub struct KernelRange {
     pub debian: &'static str,
 }
 
-/// Defaults for definitions: mkfs takes no list of features, everything lies on one device.
+/// Defaults for definitions: mkfs takes no list of features, and the filesystem is on one device.
 pub const BASE: FsDef = FsDef {
     background: None,
     id: "",
@@ -120,13 +121,13 @@ pub struct OptionSet {
     pub mkfs: &'static [&'static str],
     /// Mount options.
     pub mount: &'static [&'static str],
-    /// One line for people.
+    /// A description of one line.
     pub help: &'static str,
-    /// The level of the factor `journal` that belongs to it, where the variant says none.
+    /// The level of the factor `journal`, unless the variant sets one; may be empty.
     pub journal: &'static str,
-    /// The level of the factor `raid` that belongs to it, where the variant says none.
+    /// The level of the factor `raid`, unless the variant sets one; may be empty.
     pub raid: &'static str,
-    /// How it differs from what it is named for, where that is an old recipe; empty where it does not.
+    /// For a set named after an old recipe: how it differs from that recipe. Empty otherwise.
     pub changes: &'static str,
 }
 
@@ -181,36 +182,36 @@ pub const FAST_UNSAFE: &str = "fast-unsafe";
 /// The name of the option sets of the 2011 dbench study, as far as current kernels and mkfs accept them.
 pub const TUNED_2011: &str = "tuned-2011";
 
-/// How a filesystem is checked. The device follows the arguments.
+/// The command that checks a filesystem. The device follows the arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckDef {
     /// The program.
     pub program: &'static str,
-    /// The checks that it needs before it is mounted again, which repair it; empty if mounting it recovers it. Each is
-    /// run if the one before it leaves errors.
+    /// The arguments of the repairs that it needs before it can be mounted again; empty if the mount recovers it. Each is run
+    /// only if the previous one leaves errors.
     pub before: &'static [&'static [&'static str]],
-    /// The arguments of a full check that changes nothing. It exits with 0 if all is well.
+    /// The arguments of a full check that changes nothing. It exits with 0 if the filesystem has no errors.
     pub full: &'static [&'static str],
 }
 
 /// How a filesystem keeps its journal or log on a separate device. In arguments `{}` stands for that device.
 #[derive(Debug, Clone, Copy)]
 pub struct JournalDef {
-    /// The smallest device that its mkfs takes, in bytes.
+    /// The smallest journal device that mkfs accepts, in bytes.
     pub min_bytes: u64,
-    /// The default size in bytes.
+    /// The default size of the journal device in bytes.
     pub default_bytes: u64,
-    /// The command that makes the journal device before the filesystem, where mkfs does not do it on its way.
+    /// The command that makes the journal device before mkfs runs; None if mkfs makes it.
     pub make: Option<&'static [&'static str]>,
-    /// Arguments that name it to mkfs.
+    /// The arguments of mkfs that name the journal device.
     pub mkfs: &'static [&'static str],
-    /// Whether mkfs takes files for it. Where it takes block devices alone, files are joined
+    /// Whether mkfs accepts a file as the journal. If it accepts only block devices, fsarena joins a file after mkfs
     /// (`external::join_journal`).
     pub files: bool,
-    /// The mount option that names it; empty where there is none.
+    /// The mount option that names the journal device; empty if there is none.
     pub mount: &'static str,
-    /// Where the superblocks keep the number of its device, in bytes from the beginning; nothing where the mount
-    /// option is what counts.
+    /// The offsets in the superblocks, in bytes from the beginning of the device, of the device number of the journal; empty
+    /// if the filesystem finds its journal by the mount option.
     pub numbers: &'static [u64],
 }
 
@@ -220,77 +221,77 @@ pub const DEBUGFS: &str = "debugfs";
 pub const TUNE2FS: &str = "tune2fs";
 
 impl JournalDef {
-    /// Programs that it takes besides mkfs, where the devices are files or are not.
+    /// Programs that it requires in addition to mkfs; `files` is whether the devices are files.
     pub fn programs(&self, files: bool) -> impl Iterator<Item = &'static str> {
         let make = self.make.and_then(|words| words.first().copied());
-        let joins = [TUNE2FS, DEBUGFS];
-        make.into_iter().chain(joins.into_iter().filter(move |_| files && !self.files))
+        let join: &[&str] = if files && !self.files { &[TUNE2FS, DEBUGFS] } else { &[] };
+        make.into_iter().chain(join.iter().copied())
     }
 }
 
-/// How a filesystem spreads itself over several devices. In arguments `{}` stands for the profile (`raid0`), in
-/// the mount option for each device.
+/// How a filesystem spans several devices. `{}` stands for the profile (`raid0`) in the arguments of mkfs, and for a device in
+/// the mount option.
 #[derive(Debug, Clone, Copy)]
 pub struct RaidDef {
-    /// Arguments of mkfs, which takes all devices behind them.
+    /// The arguments of mkfs for the profile. All devices follow them.
     pub mkfs: &'static [&'static str],
     /// The mount option that names a further device.
     pub mount: &'static str,
 }
 
-/// What a filesystem needs beside the data, to size an image by.
+/// The space that a filesystem needs in addition to the data; it determines the size of an image.
 #[derive(Debug, Clone, Copy)]
 pub struct Overhead {
-    /// Bytes whatever is stored: journal, superblocks, reserves.
+    /// Bytes that do not depend on the data: journal, superblocks, reserves.
     pub fixed_bytes: u64,
-    /// Share of the device that holds no data: inode tables, reserved blocks, free-space reserves.
+    /// The share of the device without data, in per cent: inode tables, reserved blocks, free-space reserves.
     pub percent: u64,
-    /// Bytes a file or directory takes beside its data: inode, directory entry, rounding to whole blocks.
+    /// Bytes for each file or directory in addition to its data: inode, directory entry, rounding to whole blocks.
     pub per_file_bytes: u64,
 }
 
 /// Work that a kernel thread of the filesystem does after mount.
 #[derive(Debug, Clone, Copy)]
 pub struct Background {
-    /// Part of the thread's name while the work is left; `{}` stands for the name of the device.
+    /// A part of the name of the thread while work is left; `{}` stands for the name of the device.
     pub thread: &'static str,
-    /// Whether the filesystem on a device has any of the work left, where the thread lives on for long after it.
+    /// Whether the filesystem on a device has work left. A thread may live on long after its work.
     pub has_work: fn(&std::path::Path) -> std::io::Result<bool>,
-    /// The flag of mkfs and the value with which mkfs does the work itself, where there are such.
+    /// The flag of mkfs, and its value, with which mkfs does the work itself; None if there is none.
     pub by_mkfs: Option<(&'static str, &'static str)>,
 }
 
-/// What a filesystem does by default, where that makes comparisons unequal.
+/// The default behaviour of a filesystem that can make comparisons unfair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Traits {
     /// Whether metadata survives a crash: by a journal, a log or copy on write.
     pub crash_safe: bool,
-    /// Keeps checksums of file data.
+    /// Whether it stores checksums of file data.
     pub data_checksums: bool,
-    /// Never overwrites file data in place.
+    /// Whether it never overwrites file data in place.
     pub copy_on_write: bool,
-    /// Can share blocks between files, so that `cp` may copy nothing.
+    /// Whether files can share blocks, so that `cp` may copy nothing.
     pub reflink: bool,
-    /// Whether it flushes the device's cache, so that data said to be stored is.
+    /// Whether it flushes the device's cache on a sync, so that synced data survives a power cut.
     pub barriers: bool,
-    /// Goes on initialising after mkfs and mount have returned.
+    /// Whether it continues to initialise itself after mkfs and mount have returned.
     pub lazy_init: bool,
-    /// Compresses file data.
+    /// Whether it compresses file data.
     pub compression: bool,
-    /// Has owners, modes, hard and symbolic links.
+    /// Whether it has owners, modes, hard links and symbolic links.
     pub unix: bool,
-    /// Whether names that differ only in their case are two names.
+    /// Whether names that differ only in their case are different names.
     pub case_sensitive: bool,
-    /// Whether a name may have every byte but `/`; where not, none of `"*:<>?\\|`, no control character, and neither a
-    /// dot nor a blank at its end.
+    /// Whether a name may contain every byte except `/` and NUL. Otherwise it may not contain `"*:<>?\\|` or control
+    /// characters, or end with a dot or a blank.
     pub any_name: bool,
-    /// The longest name, in bytes.
+    /// The length of the longest file name, in bytes.
     pub name_bytes: u64,
     /// Whether files can be opened with `O_DIRECT`.
     pub direct_io: bool,
 }
 
-/// What most journaling filesystems of Unix have in common.
+/// The traits that most journaling filesystems of Unix have.
 pub const UNIX: Traits = Traits {
     crash_safe: true,
     data_checksums: false,
@@ -313,7 +314,7 @@ pub struct Describe {
     pub program: &'static str,
     /// Its arguments; the device comes last.
     pub args: &'static [&'static str],
-    /// Beginnings of the lines that matter, separated by `|`; all where there are none.
+    /// The beginnings of the lines to keep, separated by `|`; empty to keep all lines.
     pub lines: &'static str,
 }
 
@@ -326,8 +327,8 @@ impl FsDef {
         self.options.iter().find(|set| set.id == id)
     }
 
-    /// The size of a device for `data_bytes` of data in `files` files: includes the overhead and a reserve of 10%, and is
-    /// at least [`FsDef::min_bytes`]. Bytes, a whole number of mebibytes.
+    /// The size of a device for `data_bytes` of data in `files` files, in bytes: with the overhead and a reserve of 10%, at
+    /// least [`FsDef::min_bytes`], rounded up to whole mebibytes.
     pub fn size_for(&self, data_bytes: u64, files: u64) -> u64 {
         let Overhead { fixed_bytes, percent, per_file_bytes } = self.overhead;
         let content = (u128::from(data_bytes) + u128::from(files) * u128::from(per_file_bytes)) * 11 / 10;

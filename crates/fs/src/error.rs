@@ -1,20 +1,20 @@
-//! Errors of filesystems and devices, with messages for people.
+//! The error type of this crate: refused devices, missing programs, and wrong options.
 
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::names::Unknown;
 use std::path::PathBuf;
 
-/// What can go wrong with filesystems and their devices.
+/// Why a filesystem could not be made or mounted, or a device not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Continuing could destroy data.
+    /// fsarena refuses a device, file or argument, because using it could destroy data.
     #[error("refused to use {}: {why}. {fix}", .what.display())]
     Refused {
         /// The device, file or directory.
         what: PathBuf,
         /// The reason.
         why: String,
-        /// What to do.
+        /// The remedy.
         fix: String,
     },
     /// The program that makes the filesystem is not installed.
@@ -24,7 +24,7 @@ pub enum Error {
         program: &'static str,
         /// The filesystem.
         title: &'static str,
-        /// How to install it.
+        /// The command that installs it.
         fix: String,
     },
     /// The name of the filesystem is unknown.
@@ -38,7 +38,7 @@ pub enum Error {
     System(#[from] fsarena_sys::Error),
 }
 
-/// Something that could reach what fsarena was not told to write to.
+/// An [`Error::Refused`].
 pub(crate) fn refused(what: impl Into<PathBuf>, why: impl Into<String>, fix: impl Into<String>) -> Error {
     Error::Refused { what: what.into(), why: why.into(), fix: fix.into() }
 }

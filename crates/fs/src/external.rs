@@ -1,4 +1,5 @@
-//! Journals on devices of their own: what mkfs leaves to do where the devices are files, which a guest takes for disks.
+//! Separate journals: joins an ext filesystem and its journal if both are image files (mke2fs joins only block devices), and
+//! writes the device number of the journal into a filesystem.
 
 use crate::Error;
 use crate::def::{DEBUGFS, FsDef, TUNE2FS};
@@ -7,16 +8,19 @@ use fsarena_sys::{Error as SysError, argv::Argv};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::{fs::File, io::Error as IoError, path::Path};
 
-/// The superblock of ext, in bytes from the beginning.
+/// The offset of the ext superblock, in bytes.
 const SUPERBLOCK: u64 = 1024;
-/// In it: the size of blocks, as the power of two by which it is above 1024.
+/// The offset of the block size, stored as the binary logarithm of its quotient by 1024.
 const BLOCK_SIZE: u64 = SUPERBLOCK + 24;
-/// In it: the identity of the filesystem, and that of its journal.
+/// The offset of the UUID of the filesystem.
 const UUID: u64 = SUPERBLOCK + 104;
+/// The offset of the UUID of its journal.
 const JOURNAL_UUID: u64 = SUPERBLOCK + 208;
-/// The superblock of a journal begins with this. In it: the number of filesystems that use it, and their identities.
+/// The first bytes of the superblock of a journal.
 const JOURNAL_MAGIC: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
+/// The offset in the superblock of a journal of the number of filesystems that use it.
 const USERS: u64 = 64;
+/// The offset in the superblock of a journal of the UUID of the first such filesystem.
 const FIRST_USER: u64 = 256;
 
 /// Adds the block size of the journal to the arguments of an ext mkfs, unless they set a block size.
@@ -27,11 +31,11 @@ pub(crate) fn match_block_size(words: &mut Vec<String>, journal: &[&str]) {
     }
 }
 
-/// Joins an ext filesystem to a journal, as mke2fs does with block devices alone: it loses the journal that it has inside,
-/// names this one, and is its one user.
+/// Joins an ext filesystem to a separate journal: removes its internal journal, writes the UUID of the separate one into it, and
+/// makes it the only user of that journal.
 ///
 /// # Errors
-/// Where a file is not what it was taken for, or a program is not installed or fails.
+/// A file has no ext filesystem or journal, or tune2fs or debugfs is not installed or fails.
 pub(crate) fn join_journal(
     filesystem: &Path,
     journal: &Path,
@@ -45,7 +49,7 @@ pub(crate) fn join_journal(
     for request in requests {
         confined(DEBUGFS).arg("-w").arg("-R").arg(request).arg(filesystem).expect(log)?;
     }
-    // debugfs exits with 0 whatever it thinks of a request.
+    // debugfs exits with 0 even if a request fails.
     match read_at(filesystem, JOURNAL_UUID).map_err(SysError::io("reading", filesystem))? {
         found if found == uuid => Ok(()),
         _ => {
@@ -60,7 +64,7 @@ fn set_only_user(filesystem: &Path, journal: &Path) -> std::io::Result<[u8; 16]>
     let file = File::options().read(true).write(true).open(journal)?;
     let [power] = read_at(journal, BLOCK_SIZE)?;
     let block = SUPERBLOCK << power.min(6);
-    // The block behind that of the superblock of ext.
+    // The superblock of the journal is in the block after the ext superblock.
     let begin = if block == SUPERBLOCK { 2 * SUPERBLOCK } else { block };
     if read_at(journal, begin)? != JOURNAL_MAGIC {
         return Err(IoError::other("it holds no ext journal"));
@@ -83,11 +87,11 @@ fn format_uuid(uuid: [u8; 16]) -> String {
     [&hex[..4], &hex[4..6], &hex[6..8], &hex[8..10], &hex[10..]].map(|part| part.concat()).join("-")
 }
 
-/// Writes the number of its journal's device into a filesystem, where that is what it finds its journal by. mkfs has
-/// written the number that the device had where it ran; a guest's devices have others.
+/// Writes the device number of its journal into a filesystem that finds its journal by that number. mkfs has written the number
+/// that the device had on the machine of mkfs; in a guest the device has another number.
 ///
 /// # Errors
-/// Where a device cannot be read or written.
+/// A device cannot be read or written.
 pub fn write_device_number(def: &FsDef, filesystem: &Path, journal: &Path) -> std::io::Result<()> {
     let offsets = def.journal.map_or(&[][..], |able| able.numbers);
     if offsets.is_empty() {
@@ -102,7 +106,7 @@ pub fn write_device_number(def: &FsDef, filesystem: &Path, journal: &Path) -> st
     Ok(())
 }
 
-/// A device number as filesystems keep it (`new_encode_dev` of the kernel).
+/// A device number in the encoding that filesystems store (`new_encode_dev` of the kernel).
 fn encode_device(major: u32, minor: u32) -> u32 {
     minor & 0xff | major << 8 | (minor & !0xff) << 12
 }
@@ -113,13 +117,13 @@ mod tests {
     use crate::filesystems;
 
     #[test]
-    fn numbers_are_as_the_kernel_encodes_them() {
+    fn device_numbers_are_encoded_like_in_the_kernel() {
         assert_eq!(encode_device(254, 32), 0xfe20);
         assert_eq!(encode_device(7, 0x12345), 0x1230_0745);
     }
 
     #[test]
-    fn blocks_are_as_large_as_those_of_the_journal() {
+    fn the_block_size_of_the_journal_is_added_unless_one_is_set() {
         let like = |words: &[&str]| {
             let mut words = words.iter().map(|word| word.to_string()).collect();
             match_block_size(&mut words, &["-q", "-b", "4096"]);
@@ -130,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_goes_where_the_filesystem_looks_for_it() {
+    fn the_device_number_is_written_to_each_offset() {
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("image");
         File::create(&image).unwrap().set_len(1 << 20).unwrap();
@@ -145,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ext_filesystem_and_its_journal_know_each_other() {
+    fn join_journal_links_filesystem_and_journal() {
         let dir = tempfile::tempdir().unwrap();
         let [image, journal] = ["image", "journal"].map(|name| dir.path().join(name));
         for (path, size) in [(&image, 32 << 20), (&journal, 8 << 20)] {

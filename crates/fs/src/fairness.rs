@@ -1,4 +1,4 @@
-//! The fairness lint: what makes the variants of a comparison unequal, why it matters, and what to do.
+//! The fairness lint: notes on differences between variants that make their comparison unfair, with a remedy for each.
 
 use crate::lifecycle::{self, VariantOptions};
 use crate::{Error, def::FsDef, filesystems};
@@ -6,13 +6,13 @@ use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::{cell::Variant, factor};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Something that some variants do and others do not.
+/// A behaviour that is unfair if some variants have it and others do not.
 struct Rule {
-    /// Whether a variant does it, where the work may let its copies clone files or not.
+    /// Whether a variant has the behaviour. The second argument is whether the workload may clone files when it copies them.
     does: fn(&VariantFacts, bool) -> bool,
-    /// The difference and why it matters; follows the name of the variant.
+    /// The text after the name of the variant: the difference and its effect.
     text: &'static str,
-    /// What to do about it.
+    /// The remedy.
     fix: &'static str,
 }
 
@@ -59,44 +59,45 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// Notes on everything that makes the comparison of these variants unfair.
-///
-/// That a filesystem can clone files matters only where the work lets its copies do so (`may_clone`).
+/// Returns notes on everything that makes the comparison of these variants unfair. `may_clone` is whether the workload may
+/// clone files when it copies them; only then it matters whether a filesystem can.
 pub fn lint(variants: &[VariantFacts], may_clone: bool) -> Vec<Note> {
     let mut notes = vec![];
     for rule in RULES {
-        let those = exceptions(variants, |variant| (rule.does)(variant, may_clone));
-        notes.extend(those.map(|variant| note(variant, rule.text).fix(rule.fix)));
+        let exceptions = find_exceptions(variants, |variant| (rule.does)(variant, may_clone));
+        notes.extend(exceptions.map(|variant| note(variant, rule.text).fix(rule.fix)));
     }
-    notes.extend(durability(variants));
+    notes.extend(durability_notes(variants));
     for (words, gives_up) in SAFETY {
         let weaker = |variant: &VariantFacts| Note::new(NoteKind::Weaker, words).variant(&variant.variant);
-        notes.extend(exceptions(variants, gives_up).map(weaker));
+        notes.extend(find_exceptions(variants, gives_up).map(weaker));
     }
-    notes.extend(sizes(variants));
-    notes.extend(axes(variants));
+    notes.extend(size_note(variants));
+    notes.extend(axis_notes(variants));
     notes
 }
 
-/// The variants that do something; none where all of them do.
-fn exceptions(
+/// The variants for which `does` returns true; empty if it returns true for all variants.
+fn find_exceptions(
     variants: &[VariantFacts],
     does: impl Fn(&VariantFacts) -> bool,
 ) -> impl Iterator<Item = &VariantFacts> {
-    let those: Vec<_> = variants.iter().filter(|variant| does(variant)).collect();
-    let all = those.len() == variants.len();
-    those.into_iter().filter(move |_| !all)
+    let mut found: Vec<_> = variants.iter().filter(|variant| does(variant)).collect();
+    if found.len() == variants.len() {
+        found.clear();
+    }
+    found.into_iter()
 }
 
 fn note(variant: &VariantFacts, text: &str) -> Note {
     Note::new(NoteKind::Fairness, text).variant(&variant.variant)
 }
 
-/// Whether a variant gives up one thing.
+/// Whether a variant gives up one guarantee.
 type GivesUp = fn(&VariantFacts) -> bool;
 
-/// What a variant can give up of the safety of data. Checksums count where the user gave up those that the filesystem keeps
-/// by default: who compares filesystems knows which of them keep any.
+/// The guarantees for data that a variant can give up. Missing checksums count only if the filesystem has them by default and
+/// an option turned them off: that other filesystems have none is no choice of the variant.
 const SAFETY: [(&str, GivesUp); 4] = [
     ("no journal, so an inconsistent filesystem after a crash", |one| one.durability() == Durability::None),
     ("stale data in files after a crash (data=writeback)", |one| one.durability() == Durability::Writeback),
@@ -104,10 +105,10 @@ const SAFETY: [(&str, GivesUp); 4] = [
     ("no checksums of data", |one| one.def.traits.data_checksums && !one.data_checksums()),
 ];
 
-/// What a variant gives up of the safety of data, as far as its options tell before it is made.
+/// The guarantees for data that a variant gives up, from its options alone, before its filesystem is made.
 ///
 /// # Errors
-/// Where its options are not those of its filesystem.
+/// The filesystem is unknown, or does not have these options.
 pub fn given_up_guarantees(variant: &Variant) -> Result<Vec<&'static str>, Error> {
     let def = filesystems::find(variant.level(factor::FS))?;
     let facts = VariantFacts {
@@ -122,12 +123,13 @@ pub fn given_up_guarantees(variant: &Variant) -> Result<Vec<&'static str>, Error
     Ok(SAFETY.into_iter().filter(|(_, gives_up)| gives_up(&facts)).map(|(words, _)| words).collect())
 }
 
-fn durability(variants: &[VariantFacts]) -> Vec<Note> {
+/// Notes on variants whose durability differs from that of others.
+fn durability_notes(variants: &[VariantFacts]) -> Vec<Note> {
     let all: Vec<Durability> = variants.iter().map(VariantFacts::durability).collect();
     if all.iter().all(|durability| *durability == all[0]) {
         return vec![];
     }
-    let said = |durability| match durability {
+    let text_and_fix = |durability| match durability {
         Durability::None => Some((
             "keeps no journal and others keep one: it writes less, and a crash can leave it inconsistent until fsck has run",
             "compare it with variants without a journal (`no-journal` for ext4), or read it as the price of a journal",
@@ -143,13 +145,14 @@ fn durability(variants: &[VariantFacts]) -> Vec<Note> {
         )),
     };
     let notes = variants.iter().zip(all).filter_map(|(variant, durability)| {
-        let (text, fix) = said(durability)?;
+        let (text, fix) = text_and_fix(durability)?;
         Some(note(variant, text).fix(fix))
     });
     notes.collect()
 }
 
-fn sizes(variants: &[VariantFacts]) -> Option<Note> {
+/// A note if the devices of the variants differ in size.
+fn size_note(variants: &[VariantFacts]) -> Option<Note> {
     let smallest = variants.iter().min_by_key(|variant| variant.size_bytes)?;
     let largest = variants.iter().max_by_key(|variant| variant.size_bytes)?;
     if smallest.size_bytes == largest.size_bytes {
@@ -164,15 +167,19 @@ fn sizes(variants: &[VariantFacts]) -> Option<Note> {
     Some(Note::new(NoteKind::Fairness, text).fix("give one size for all with --size"))
 }
 
-/// A note for each axis that is not fully crossed with the other factors: the cause of a difference is then ambiguous. An
-/// axis is fully crossed if each combination of the other factors occurs with each of its levels.
-fn axes(variants: &[VariantFacts]) -> Vec<Note> {
+/// A note for each axis that is not fully crossed with the other factors, because the cause of a difference is then ambiguous.
+/// An axis is fully crossed if each combination of the other factors occurs with the same levels of the axis.
+fn axis_notes(variants: &[VariantFacts]) -> Vec<Note> {
     let ids: BTreeSet<&str> =
         variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
-    ids.into_iter().filter(|id| factor::is_axis(id)).filter_map(|axis| mixed_up(axis, variants)).collect()
+    ids.into_iter()
+        .filter(|id| factor::is_axis(id))
+        .filter_map(|axis| confounding_note(axis, variants))
+        .collect()
 }
 
-fn mixed_up(axis: &str, variants: &[VariantFacts]) -> Option<Note> {
+/// A note if an axis is not fully crossed with the other factors.
+fn confounding_note(axis: &str, variants: &[VariantFacts]) -> Option<Note> {
     let level = |variant: &VariantFacts| variant.levels.get(axis).cloned().unwrap_or_default();
     let mut by_rest: BTreeMap<Vec<(&String, &String)>, BTreeSet<String>> = BTreeMap::new();
     for variant in variants {
@@ -203,47 +210,50 @@ pub struct VariantFacts {
     pub variant: String,
     /// Its filesystem.
     pub def: &'static FsDef,
-    /// The options it was given.
+    /// The options that fsarena passed to mkfs and mount.
     pub options: VariantOptions,
-    /// The mount options as the kernel reports them; empty where they are not known.
+    /// The mount options as the kernel reports them; empty if unknown.
     pub effective: String,
-    /// Size of its device in bytes.
+    /// The size of its device in bytes.
     pub size_bytes: u64,
-    /// The features it was made with, as its tool prints them; empty where they are not known.
+    /// The features it was made with, as its tool prints them; empty if unknown.
     pub features: String,
     /// The level of each factor that the variant has.
     pub levels: BTreeMap<String, String>,
 }
 
-/// How much of what was written survives a crash. Weakest first.
+/// The guarantee for written data after a crash, the weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Durability {
     /// Neither journal, log nor copy on write.
     None,
-    /// Metadata, but it may name blocks whose data never arrived.
+    /// Metadata survives, but a file may have blocks whose data was never written.
     Writeback,
-    /// Metadata, and data before it.
+    /// Metadata survives, and file data is written before it.
     Ordered,
-    /// Data goes through the journal.
+    /// File data goes through the journal too.
     Journal,
 }
 
 impl VariantFacts {
-    /// The last mount option that the test knows decides, as with mount(8); the kernel's word before the
-    /// user's.
-    fn mounted_with<T>(&self, meaning: impl Fn(&str) -> Option<T>) -> Option<T> {
+    /// The result of `meaning` for the last mount option for which it returns a value, like mount(8). The options that the
+    /// kernel reports come before those of the user.
+    fn find_mount_option<T>(&self, meaning: impl Fn(&str) -> Option<T>) -> Option<T> {
         let last = |options: &str| options.split(',').rev().find_map(&meaning);
         last(&self.effective).or_else(|| last(&self.options.mount))
     }
 
-    /// Whether mount options turn something on or off; none of them where it is as the filesystem has it.
-    fn turns(&self, on: &[&str], off: &[&str]) -> Option<bool> {
-        self.mounted_with(|option| {
-            on.contains(&option).then_some(true).or(off.contains(&option).then_some(false))
+    /// Whether the mount options turn something on (true) or off (false); None if no option in `on` or `off` is set.
+    fn is_turned_on(&self, on: &[&str], off: &[&str]) -> Option<bool> {
+        self.find_mount_option(|option| {
+            if on.contains(&option) {
+                return Some(true);
+            }
+            off.contains(&option).then_some(false)
         })
     }
 
-    /// Whether an argument of mkfs contains the words.
+    /// Whether an argument of mkfs, or a part of a comma-separated argument, equals `words`.
     fn made_with(&self, words: &str) -> bool {
         self.options.mkfs.iter().any(|arg| arg.split(',').any(|part| part == words))
     }
@@ -257,24 +267,25 @@ impl VariantFacts {
             "no_write_barrier",
             "journal_flush_disabled",
         ];
-        self.turns(&["barrier", "barrier=1", "barrier=flush"], &without).unwrap_or(self.def.traits.barriers)
+        self.is_turned_on(&["barrier", "barrier=1", "barrier=flush"], &without)
+            .unwrap_or(self.def.traits.barriers)
     }
 
     fn durability(&self) -> Durability {
-        // A filesystem that lists its features without a journal has none, however it came to that.
+        // If the tool of the filesystem lists the features and a journal is not among them, there is none.
         let listed = self.features.lines().find_map(|line| line.strip_prefix("Filesystem features:"));
         let without = listed.is_some_and(|list| !list.split_whitespace().any(|f| f == "has_journal"));
-        let unused = self.turns(&["nointegrity", "nolog"], &["integrity"]).unwrap_or(false);
+        let unused = self.is_turned_on(&["nointegrity", "nolog"], &["integrity"]).unwrap_or(false);
         if !self.def.traits.crash_safe || without || unused || self.made_with("^has_journal") {
             return Durability::None;
         }
-        let told = self.mounted_with(|option| match option {
+        let mode = self.find_mount_option(|option| match option {
             "data=writeback" => Some(Durability::Writeback),
             "data=ordered" => Some(Durability::Ordered),
             "data=journal" => Some(Durability::Journal),
             _ => None,
         });
-        told.unwrap_or(Durability::Ordered)
+        mode.unwrap_or(Durability::Ordered)
     }
 
     fn lazy_init(&self) -> bool {
@@ -286,21 +297,21 @@ impl VariantFacts {
     }
 
     fn data_checksums(&self) -> bool {
-        self.turns(&[], &["nodatasum", "nodatacow", "nocow", "data_checksum=none"])
+        self.is_turned_on(&[], &["nodatasum", "nodatacow", "nocow", "data_checksum=none"])
             .unwrap_or(self.def.traits.data_checksums)
     }
 
     fn compression(&self) -> bool {
-        let told = self.mounted_with(|option| {
+        let by_option = self.find_mount_option(|option| {
             let compresses =
                 matches!(option.split('=').next(), Some("compress" | "compress-force" | "compression"));
             compresses.then_some(!option.ends_with("=no") && !option.ends_with("=none"))
         });
-        told.unwrap_or(self.def.traits.compression)
+        by_option.unwrap_or(self.def.traits.compression)
     }
 
     fn discards(&self) -> bool {
-        self.turns(&["discard", "discard=async", "discard=sync"], &["nodiscard"]).unwrap_or(false)
+        self.is_turned_on(&["discard", "discard=async", "discard=sync"], &["nodiscard"]).unwrap_or(false)
     }
 }
 

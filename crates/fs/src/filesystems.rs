@@ -1,4 +1,4 @@
-//! Every filesystem fsarena knows. A new one is one file in `filesystems/` and its two lines here.
+//! The registry of filesystems. A new filesystem needs one file in `filesystems/` and two lines here.
 
 use crate::{Error, def::FsDef};
 use fsarena_core::names;
@@ -17,7 +17,7 @@ mod reiserfs;
 mod udf;
 mod xfs;
 
-/// All of them, in the order of reports.
+/// All filesystems that fsarena can make, in the order of reports.
 pub const FILESYSTEMS: &[&FsDef] = &[
     &ext::EXT2,
     &ext::EXT3,
@@ -41,7 +41,7 @@ pub const FILESYSTEMS: &[&FsDef] = &[
 /// Finds a filesystem by its name.
 ///
 /// # Errors
-/// Where there is none; the message lists all.
+/// The name is unknown; the message lists all names.
 pub fn find(id: &str) -> Result<&'static FsDef, Error> {
     Ok(names::find("filesystem", id, FILESYSTEMS.iter().copied(), |def| def.id)?)
 }
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn every_filesystem_has_default_and_noatime_and_no_name_twice() {
+    fn every_filesystem_has_the_common_option_sets_once() {
         for def in FILESYSTEMS {
             let ids: Vec<_> = def.options.iter().map(|set| set.id).collect();
             assert_eq!(ids[..2], ["default", "noatime"], "{}", def.id);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_lists_the_known() {
+    fn the_error_for_an_unknown_name_lists_all_names() {
         let error = find("zfs").unwrap_err().to_string();
         assert!(error.contains("`zfs`") && error.contains("ext2, ext3, ext4, xfs, btrfs"), "{error}");
     }

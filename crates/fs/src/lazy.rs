@@ -1,6 +1,6 @@
-//! Lazy initialisation of ext4: mkfs does not write the inode tables; a kernel thread fills them with zeros after the
-//! mount. The thread also does other work (it reads block bitmaps ahead), and begins at a random moment within 5 s of
-//! the mount. Only the group descriptors show whether tables are left to write.
+//! Lazy initialisation of ext4: mkfs does not write the inode tables, and a kernel thread fills them with zeros after the
+//! mount. The thread also does other work (it reads block bitmaps ahead), and starts at a random time within 5 s after the
+//! mount. So only the group descriptors show whether tables are left to write.
 //!
 //! The layout is that of the kernel's documentation, "ext4 Data Structures and Algorithms": superblock and
 //! block group descriptors.
@@ -22,27 +22,27 @@ const GROUP_CHECKSUMS: u32 = 0x10 | 0x400;
 const INCOMPAT_META_BG: u32 = 0x10;
 const INCOMPAT_64BIT: u32 = 0x80;
 const INODE_TABLE_ZEROED: u16 = 0x4;
-/// Descriptors have this size where the filesystem is not a 64-bit one.
+/// The size of a group descriptor without the feature `64bit`, in bytes.
 const SHORT_DESCRIPTOR: u64 = 32;
 
-/// Block groups whose inode table is still to be written, of how many. A mounted filesystem may be asked: the
-/// kernel changes the descriptors in the page cache of the device, which is what is read here.
+/// The number of block groups whose inode table is not written yet, and the number of all block groups. The filesystem may be
+/// mounted: the kernel changes the descriptors in the page cache of the device, and this function reads that cache.
 ///
-/// Without group checksums mkfs has to write all tables itself, so that none is left. None where that device holds no
-/// ext2, ext3 or ext4, or one whose descriptors lie elsewhere (`meta_bg`).
+/// Without group checksums mkfs writes all tables itself, so none is left. None if the device has no ext2, ext3 or ext4, or
+/// one whose descriptors are spread over the device (`meta_bg`).
 ///
 /// # Errors
-/// Where the device cannot be read.
+/// The device cannot be read.
 fn inode_tables_left(device: &Path) -> io::Result<Option<(u64, u64)>> {
     let device = File::open(device)?;
     let mut superblock = [0; 1024];
     device.read_exact_at(&mut superblock, SUPERBLOCK_AT)?;
-    let Some(groups) = Groups::of(&superblock) else { return Ok(None) };
+    let Some(groups) = GroupTable::parse(&superblock) else { return Ok(None) };
     if !groups.checksummed {
         return Ok(Some((0, groups.count)));
     }
     let mut table = vec![0; (groups.count * groups.descriptor_bytes) as usize];
-    device.read_exact_at(&mut table, groups.at)?;
+    device.read_exact_at(&mut table, groups.offset)?;
     let left = table.chunks(groups.descriptor_bytes as usize).filter(|group| !is_zeroed(group)).count();
     Ok(Some((left as u64, groups.count)))
 }
@@ -51,19 +51,21 @@ fn is_zeroed(descriptor: &[u8]) -> bool {
     u16_at(descriptor, 0x12) & INODE_TABLE_ZEROED != 0
 }
 
-/// Where the group descriptors lie.
+/// The location of the group descriptors.
 #[derive(Debug, PartialEq)]
-struct Groups {
+struct GroupTable {
+    /// The number of block groups.
     count: u64,
-    /// Whether the descriptors have checksums: only then they also say what is initialised.
+    /// Whether the descriptors have checksums. Only then they record which inode tables are written.
     checksummed: bool,
     descriptor_bytes: u64,
-    at: u64,
+    /// The offset of the first descriptor in bytes.
+    offset: u64,
 }
 
-impl Groups {
-    /// None where there are none, and where they are spread over the device.
-    fn of(superblock: &[u8; 1024]) -> Option<Groups> {
+impl GroupTable {
+    /// Parses a superblock. None if it is invalid, or if the descriptors are spread over the device.
+    fn parse(superblock: &[u8; 1024]) -> Option<GroupTable> {
         let incompatible = u32_at(superblock, 0x60);
         let checksummed = u32_at(superblock, 0x64) & GROUP_CHECKSUMS != 0;
         if u16_at(superblock, 0x38) != MAGIC || incompatible & INCOMPAT_META_BG != 0 {
@@ -74,7 +76,7 @@ impl Groups {
         let blocks = high | u64::from(u32_at(superblock, 0x4));
         let first = u64::from(u32_at(superblock, 0x14));
         let per_group = u64::from(u32_at(superblock, 0x20));
-        // Blocks are at most 64 KiB, and a group has as many as a block has bits.
+        // Blocks have at most 64 KiB, and a group has at most one block for each bit of a block.
         let block_bytes = 1024_u64.checked_shl(u32_at(superblock, 0x18)).filter(|bytes| *bytes <= 1 << 16)?;
         if per_group == 0 || per_group > 8 * block_bytes || blocks <= first {
             return None;
@@ -84,7 +86,7 @@ impl Groups {
             return None;
         }
         let count = (blocks - first).div_ceil(per_group);
-        Some(Groups { count, checksummed, descriptor_bytes, at: (first + 1) * block_bytes })
+        Some(GroupTable { count, checksummed, descriptor_bytes, offset: (first + 1) * block_bytes })
     }
 }
 
@@ -101,8 +103,8 @@ mod tests {
     use super::*;
     use fsarena_sys::argv::Argv;
 
-    /// What mkfs made of a file of 300 MiB: three groups of 128 MiB, as blocks are 4 KiB.
-    fn made(mkfs: &str, options: &[&str]) -> Option<(u64, u64)> {
+    /// Makes a filesystem in a file of 300 MiB with blocks of 4 KiB, which has three groups, and returns `inode_tables_left`.
+    fn tables_left_after(mkfs: &str, options: &[&str]) -> Option<(u64, u64)> {
         let image = tempfile::NamedTempFile::new().unwrap();
         image.as_file().set_len(300 << 20).unwrap();
         let argv = Argv::new(mkfs).args(["-q", "-F", "-b", "4096"]).args(options).arg(image.path());
@@ -111,21 +113,24 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_mkfs_left_are_counted() {
-        assert_eq!(made("mkfs.ext4", &["-E", "lazy_itable_init=1,nodiscard"]), Some((3, 3)));
-        assert_eq!(made("mkfs.ext4", &["-E", "lazy_itable_init=0"]), Some((0, 3)));
-        assert_eq!(made("mkfs.ext4", &["-E", "lazy_itable_init=1,nodiscard", "-O", "^64bit"]), Some((3, 3)));
+    fn inode_tables_that_mkfs_left_are_counted() {
+        assert_eq!(tables_left_after("mkfs.ext4", &["-E", "lazy_itable_init=1,nodiscard"]), Some((3, 3)));
+        assert_eq!(tables_left_after("mkfs.ext4", &["-E", "lazy_itable_init=0"]), Some((0, 3)));
+        assert_eq!(
+            tables_left_after("mkfs.ext4", &["-E", "lazy_itable_init=1,nodiscard", "-O", "^64bit"]),
+            Some((3, 3))
+        );
     }
 
     #[test]
-    fn without_checksums_nothing_is_left() {
-        assert_eq!(made("mkfs.ext2", &[]), Some((0, 3)));
-        assert_eq!(made("mkfs.ext3", &[]), Some((0, 3)));
+    fn without_group_checksums_no_table_is_left() {
+        assert_eq!(tables_left_after("mkfs.ext2", &[]), Some((0, 3)));
+        assert_eq!(tables_left_after("mkfs.ext3", &[]), Some((0, 3)));
     }
 
     #[test]
-    fn what_does_not_tell_is_not_guessed() {
-        assert_eq!(made("mkfs.ext4", &["-O", "meta_bg,^resize_inode"]), None);
+    fn other_layouts_and_filesystems_return_none() {
+        assert_eq!(tables_left_after("mkfs.ext4", &["-O", "meta_bg,^resize_inode"]), None);
         let other = tempfile::NamedTempFile::new().unwrap();
         other.as_file().set_len(4096).unwrap();
         assert_eq!(inode_tables_left(other.path()).unwrap(), None);
@@ -136,9 +141,9 @@ mod tests {
     #[test]
     fn impossible_superblocks_are_refused() {
         let mut superblock = [0xFF; 1024];
-        assert_eq!(Groups::of(&superblock), None);
+        assert_eq!(GroupTable::parse(&superblock), None);
         superblock[0x38..0x3A].copy_from_slice(&MAGIC.to_le_bytes());
         superblock[0x60..0x64].fill(0);
-        assert_eq!(Groups::of(&superblock), None);
+        assert_eq!(GroupTable::parse(&superblock), None);
     }
 }

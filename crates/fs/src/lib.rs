@@ -1,4 +1,4 @@
-//! Filesystems, the guard that makes scratch devices, and the lifecycle from mkfs to unmount.
+//! Filesystem definitions, the guard that decides which devices fsarena may overwrite, and the lifecycle from mkfs to mount.
 
 pub mod advice;
 pub mod available;

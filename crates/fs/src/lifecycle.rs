@@ -1,4 +1,4 @@
-//! From mkfs to mount. Takes nothing but a [`ScratchDevice`].
+//! Making, describing and mounting a filesystem. Only a [`ScratchDevice`] can be formatted or mounted here.
 
 use crate::{Error, available::to_install, def::FsDef, external, grammar, safety::ScratchDevice};
 use bytesize::ByteSize;
@@ -12,16 +12,16 @@ use fsarena_sys::undo::Journal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The options of one variant, complete.
+/// All options of one variant for mkfs and mount.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VariantOptions {
-    /// Arguments for mkfs, without those that force it and without the device.
+    /// Arguments for mkfs, without [`FsDef::always`] and without the device.
     pub mkfs: Vec<String>,
     /// Mount options, comma-separated.
     pub mount: String,
     /// The journal on a separate device, if any.
     pub journal: Option<External>,
-    /// The arrangement of several devices, if any.
+    /// The RAID profile over several devices, if any.
     pub raid: Option<Raid>,
     /// A directory that mkfs copies into the filesystem.
     pub contents: Option<PathBuf>,
@@ -30,14 +30,14 @@ pub struct VariantOptions {
 /// The devices of one filesystem.
 #[derive(Debug, Clone)]
 pub struct Devices<'a> {
-    /// Those with data, the first of which is named to mount.
+    /// The devices with data. mount(8) gets the first one as its source.
     pub members: Vec<&'a ScratchDevice>,
     /// The separate device of the journal, if any.
     pub journal: Option<&'a ScratchDevice>,
 }
 
 impl VariantOptions {
-    /// Keeps mkfs and the kernel from discarding blocks, unless the user asks them to.
+    /// Adds the options that keep mkfs and the kernel from discarding blocks, before the options of the user, which win.
     pub fn without_discard(&mut self, def: &FsDef) {
         let (mkfs, mount) = def.no_discard;
         self.mkfs.splice(0..0, mkfs.iter().map(|word| word.to_string()));
@@ -53,34 +53,34 @@ impl<'a> From<&'a ScratchDevice> for Devices<'a> {
 }
 
 impl Devices<'_> {
-    /// The device that is mounted.
+    /// The device node that is the source of the mount.
     pub fn first(&self) -> &Path {
         self.members[0].path()
     }
 
-    /// All of them.
+    /// All devices: those with data, then the journal.
     pub fn all(&self) -> impl Iterator<Item = &ScratchDevice> {
         self.members.iter().copied().chain(self.journal)
     }
 }
 
-/// A filesystem just made.
+/// The result of making a filesystem.
 #[derive(Debug, Clone)]
 pub struct Formatted {
     /// The output of mkfs.
     pub output: String,
-    /// The argument vector.
+    /// The argument vector of mkfs.
     pub argv: Vec<String>,
-    /// How long mkfs took.
+    /// The run time of mkfs.
     pub elapsed: Duration,
 }
 
-/// The options of a variant: its option set, and after it the levels of `mkfs` and `mount`. Levels of `journal` and
-/// `raid` stand before what the option set says of them.
+/// The options of a variant: those of its option set, followed by the levels of the factors `mkfs` and `mount`. Levels of
+/// the factors `journal` and `raid` override the option set.
 ///
 /// # Errors
-/// Where the filesystem has no such option set, no feature list, no journal that could be elsewhere, or takes a
-/// larger one only.
+/// The filesystem lacks the option set, an argument or mount option is refused, the filesystem cannot have a separate
+/// journal, or the journal is too small.
 pub fn variant_options(def: &FsDef, variant: &Variant) -> Result<VariantOptions, Error> {
     let id = variant.level(factor::OPTIONS);
     let known = || def.options.iter().map(|set| set.id);
@@ -89,8 +89,8 @@ pub fn variant_options(def: &FsDef, variant: &Variant) -> Result<VariantOptions,
     let mut mkfs: Vec<String> = set.mkfs.iter().map(|word| word.to_string()).collect();
     mkfs.extend(mkfs_level(def, variant.level(factor::MKFS)));
     let mkfs = grammar::check_mkfs_arguments(def, &mkfs)?;
-    let further = variant.level(factor::MOUNT);
-    let mount = set.mount.iter().copied().chain(further.split(',')).map(str::trim);
+    let mount_level = variant.level(factor::MOUNT);
+    let mount = set.mount.iter().copied().chain(mount_level.split(',')).map(str::trim);
     let mount: Vec<&str> = mount.filter(|word| !word.is_empty()).collect();
     grammar::check_mount_options(mount.iter().copied())?;
     let mount = mount.join(",");
@@ -104,40 +104,48 @@ pub fn variant_options(def: &FsDef, variant: &Variant) -> Result<VariantOptions,
     Ok(VariantOptions { mkfs, mount, journal, raid, contents: None })
 }
 
-fn check_journal(def: &FsDef, asked: Option<External>) -> Result<(), Error> {
-    let Some(asked) = asked else { return Ok(()) };
+/// Checks that a filesystem can have a separate journal of the requested size.
+fn check_journal(def: &FsDef, requested: Option<External>) -> Result<(), Error> {
+    let Some(requested) = requested else { return Ok(()) };
     let id = def.id;
-    let fault = match (def.journal, asked.bytes) {
-        (None, _) => format!("{id} cannot keep its journal on a separate device; leave out journal=external"),
-        (Some(able), Some(bytes)) if bytes < able.min_bytes => {
-            let (bytes, least) = (ByteSize(bytes), ByteSize(able.min_bytes));
-            format!("a journal device of {bytes} is too small for {id}: it needs {least}")
-        }
-        _ => return Ok(()),
+    let Some(journal) = def.journal else {
+        let why = format!("{id} cannot keep its journal on a separate device; leave out journal=external");
+        return Err(Error::Options(why));
     };
-    Err(Error::Options(fault))
+    match requested.bytes {
+        Some(bytes) if bytes < journal.min_bytes => {
+            let (bytes, least) = (ByteSize(bytes), ByteSize(journal.min_bytes));
+            let why = format!("a journal device of {bytes} is too small for {id}: it needs {least}");
+            Err(Error::Options(why))
+        }
+        _ => Ok(()),
+    }
 }
 
-/// The size of the journal's device, in bytes. None where it lies inside.
+/// The size of the journal's device, in bytes; None if the journal is inside the filesystem.
 pub fn journal_bytes(def: &FsDef, options: &VariantOptions) -> Option<u64> {
     Some(options.journal?.bytes.unwrap_or(def.journal?.default_bytes))
 }
 
-/// The mount options of a filesystem on these devices: its own, and those that name further devices.
+/// The mount options of a filesystem on these devices: the options of the variant, and options that name the journal device
+/// and the further devices.
 pub fn mount_options(def: &FsDef, options: &VariantOptions, devices: &Devices) -> String {
-    let journal = devices.journal.and_then(|device| journal_option(def, device.path()));
-    let several = def.raid.filter(|_| devices.members.len() > 1);
-    let members = several.iter().flat_map(|able| {
-        devices.members.iter().map(|device| able.mount.replace("{}", &device.path().to_string_lossy()))
-    });
-    let own = Some(options.mount.clone()).filter(|own| !own.is_empty());
-    own.into_iter().chain(journal).chain(members).collect::<Vec<_>>().join(",")
+    let mut all = vec![];
+    if !options.mount.is_empty() {
+        all.push(options.mount.clone());
+    }
+    all.extend(devices.journal.and_then(|device| journal_option(def, device.path())));
+    if let Some(raid) = def.raid.filter(|_| devices.members.len() > 1) {
+        let name = |device: &&ScratchDevice| raid.mount.replace("{}", &device.path().to_string_lossy());
+        all.extend(devices.members.iter().map(name));
+    }
+    all.join(",")
 }
 
-/// The mount option that names the device of a journal, where there is one.
+/// The mount option that names the device of a journal; None if the filesystem has no such option.
 pub fn journal_option(def: &FsDef, device: &Path) -> Option<String> {
-    let able = def.journal.filter(|able| !able.mount.is_empty())?;
-    Some(able.mount.replace("{}", &device.to_string_lossy()))
+    let journal = def.journal.filter(|journal| !journal.mount.is_empty())?;
+    Some(journal.mount.replace("{}", &device.to_string_lossy()))
 }
 
 /// A note on how the option set of a variant differs from the recipe that it is named for; None if it does not differ.
@@ -147,19 +155,20 @@ pub fn note_recipe_changes(variant: &Variant) -> Option<Note> {
     Some(Note::new(NoteKind::Remark, format!("{} today, changes: {}", set.id, set.changes)).task("mkfs"))
 }
 
-/// The level of the factor `mkfs` as arguments: split at blanks; a bare word at the beginning is a feature list.
+/// The level of the factor `mkfs` as arguments, split at blanks. A first word without `-` is a feature list, and gets the
+/// feature flag of the filesystem before it.
 fn mkfs_level(def: &FsDef, level: &str) -> Vec<String> {
     let words = level.split_whitespace();
     let flag = def.feature_flag.filter(|_| words.clone().next().is_some_and(|first| !first.starts_with('-')));
     flag.into_iter().chain(words).map(str::to_string).collect()
 }
 
-/// Makes a filesystem on scratch devices, whatever was on them. mkfs can write to these devices and to nothing else,
-/// where the kernel can enforce that.
+/// Makes a filesystem on scratch devices, whatever was on them. If the kernel has Landlock, mkfs can write to these devices
+/// only.
 ///
 /// # Errors
-/// Where the grammar refuses an argument, another device took the place of one of these, or mkfs is not installed or
-/// fails; the message has its own words.
+/// The grammar refuses an argument, another device has replaced one of these, or mkfs is not installed or fails; the message
+/// has the output of mkfs.
 pub fn format<'a>(
     devices: impl Into<Devices<'a>>,
     def: &FsDef,
@@ -172,41 +181,43 @@ pub fn format<'a>(
         device.begin()?;
     }
     let journal = def.journal.zip(devices.journal);
-    let joined = journal.filter(|(able, device)| !able.files && device.file().is_some());
-    if let Some((able, device)) = journal {
-        make_journal(able.make, device, options, log)?;
-        match joined {
-            None => {
-                words.extend(able.mkfs.iter().map(|arg| arg.replace("{}", &device.path().to_string_lossy())))
-            }
-            Some(_) => external::match_block_size(&mut words, able.make.unwrap_or_default()),
+    // mkfs cannot take a file as the journal; fsarena then joins both after mkfs.
+    let joined_later = journal.filter(|(journal, device)| !journal.files && device.file().is_some());
+    if let Some((journal, device)) = journal {
+        make_journal(journal.make, device, options, log)?;
+        if joined_later.is_some() {
+            external::match_block_size(&mut words, journal.make.unwrap_or_default());
+        } else {
+            let path = device.path().to_string_lossy();
+            words.extend(journal.mkfs.iter().map(|arg| arg.replace("{}", &path)));
         }
     }
     let mut argv = Argv::new(def.mkfs).args(def.always).args(&words);
     if let Some((flag, dir)) = def.contents.zip(options.contents.as_ref()) {
         argv = argv.arg(flag).arg(dir);
     }
-    if let Some((able, raid)) = def.raid.zip(options.raid).filter(|_| devices.members.len() > 1) {
-        argv = argv.args(able.mkfs.iter().map(|arg| arg.replace("{}", raid.profile())));
+    if let Some((raid_def, raid)) = def.raid.zip(options.raid).filter(|_| devices.members.len() > 1) {
+        argv = argv.args(raid_def.mkfs.iter().map(|arg| arg.replace("{}", raid.profile())));
     }
-    let argv = devices.members.iter().fold(argv, |argv, device| argv.arg(device.path()));
+    let argv = argv.args(devices.members.iter().map(|device| device.path()));
     let argv = argv.writes_only(devices.all().map(ScratchDevice::path));
     let finished = argv.expect(log).map_err(|error| not_installed(error, def))?;
-    if let Some((_, device)) = joined {
+    if let Some((_, device)) = joined_later {
         external::join_journal(devices.first(), device.path(), log)?;
     }
     for device in devices.all() {
         device.note_written()?;
     }
     let output = if finished.stdout.trim().is_empty() { finished.stderr } else { finished.stdout };
-    Ok(Formatted { output: rendered(&output), argv: argv.words(), elapsed: finished.elapsed })
+    Ok(Formatted { output: render_output(&output), argv: argv.words(), elapsed: finished.elapsed })
 }
 
-/// Makes a filesystem again, where mkfs left work that the kernel does after mounting, in the state that waiting for the
-/// kernel would reach. Returns the argument that did it; None where nothing is left, or where the options say who does that work.
+/// Makes a filesystem again if mkfs left work that the kernel would do after the mount; mkfs then does all of that work.
+/// Returns the argument of mkfs for it. Does nothing and returns None if no work is left, or if the options of the variant
+/// already set whether mkfs or the kernel does it.
 ///
 /// # Errors
-/// As those of [`format()`].
+/// The errors of [`format()`].
 pub fn complete(
     devices: &Devices,
     def: &FsDef,
@@ -218,8 +229,8 @@ pub fn complete(
         return Ok(None);
     };
     let key = value.split('=').next().unwrap_or(value);
-    let asked = options.mkfs.iter().any(|word| word.contains(key)) || options.mount.contains("init_itable");
-    if asked || !(background.has_work)(devices.first()).unwrap_or(false) {
+    let is_set = options.mkfs.iter().any(|word| word.contains(key)) || options.mount.contains("init_itable");
+    if is_set || !(background.has_work)(devices.first()).unwrap_or(false) {
         return Ok(None);
     }
     let mut options = options.clone();
@@ -228,7 +239,8 @@ pub fn complete(
     Ok(Some(format!("{flag} {value}")))
 }
 
-/// Makes the journal where that takes a separate command; its blocks are as large as those of the filesystem.
+/// Runs the separate command that makes a journal device, if the filesystem needs one. The journal gets the block size of the
+/// filesystem.
 fn make_journal(
     make: Option<&[&str]>,
     device: &ScratchDevice,
@@ -237,18 +249,18 @@ fn make_journal(
 ) -> Result<(), Error> {
     let Some([program, args @ ..]) = make else { return Ok(()) };
     let mut args: Vec<String> = args.iter().map(|arg| arg.to_string()).collect();
-    let behind = |args: &[String]| args.iter().position(|arg| arg == "-b").map(|at| at + 1);
-    if let (Some(own), Some(asked)) = (behind(&args), behind(&options.mkfs))
-        && let Some(size) = options.mkfs.get(asked)
+    let block_size_at = |args: &[String]| args.iter().position(|arg| arg == "-b").map(|at| at + 1);
+    if let (Some(default), Some(given)) = (block_size_at(&args), block_size_at(&options.mkfs))
+        && let Some(size) = options.mkfs.get(given)
     {
-        args[own] = size.clone();
+        args[default] = size.clone();
     }
     Argv::new(program).args(args).arg(device.path()).writes_only([device.path()]).expect(log)?;
     Ok(())
 }
 
-/// The output as a terminal would show it, without progress that backspaces removed.
-fn rendered(output: &str) -> String {
+/// The output as a terminal would show it: backspaces and carriage returns remove text.
+fn render_output(output: &str) -> String {
     let mut lines: Vec<String> = vec![];
     for line in output.trim().lines() {
         let mut shown = String::new();
@@ -276,7 +288,7 @@ fn not_installed(error: argv::Error, def: &FsDef) -> Error {
 /// Mounts the filesystem of scratch devices on an existing directory.
 ///
 /// # Errors
-/// Where mount(8) fails; the message has its own words.
+/// mount(8) fails; the message has its output.
 pub fn mount<'a>(
     devices: impl Into<Devices<'a>>,
     journal: &Journal,
@@ -290,8 +302,8 @@ pub fn mount<'a>(
     Ok(mount::mount(journal, log, devices.first(), target, def.id, &options)?)
 }
 
-/// The features that the filesystem was made with, as its own tool prints them. None where no tool does,
-/// or it is not installed, or it fails: a report then says nothing rather than something wrong.
+/// The features that the filesystem was made with, as its tool prints them. None if there is no tool, or it is not installed,
+/// or it fails.
 pub fn describe(device: &ScratchDevice, def: &FsDef, log: &mut dyn FnMut(CommandRecord)) -> Option<String> {
     let describe = def.describe?;
     let printed = Argv::new(describe.program).args(describe.args).arg(device.path()).expect(log).ok()?.stdout;
@@ -312,57 +324,60 @@ mod tests {
         }
     }
 
-    fn of(fs: &str, levels: &[(&str, &str)]) -> Result<VariantOptions, Error> {
+    fn options_of(fs: &str, levels: &[(&str, &str)]) -> Result<VariantOptions, Error> {
         variant_options(filesystems::find(fs).unwrap(), &variant(levels))
     }
 
     #[test]
     fn levels_follow_the_option_set() {
-        let options = of(
+        let options = options_of(
             "ext4",
             &[("options", "no-journal"), ("mkfs", " -b  1024 "), ("mount", "noatime, nodelalloc")],
         );
         let options = options.unwrap();
         assert_eq!(options.mkfs, ["-O", "^has_journal", "-b", "1024"]);
         assert_eq!(options.mount, "noatime,nodelalloc");
-        assert_eq!(of("ext4", &[]).unwrap(), VariantOptions::default());
+        assert_eq!(options_of("ext4", &[]).unwrap(), VariantOptions::default());
     }
 
     #[test]
-    fn a_bare_word_is_a_feature_list_where_there_is_one() {
-        assert_eq!(of("ext4", &[("mkfs", "^has_journal")]).unwrap().mkfs, ["-O", "^has_journal"]);
+    fn a_first_word_without_a_dash_is_a_feature_list() {
+        assert_eq!(options_of("ext4", &[("mkfs", "^has_journal")]).unwrap().mkfs, ["-O", "^has_journal"]);
         assert_eq!(
-            of("btrfs", &[("mkfs", "no-holes -n 4096")]).unwrap().mkfs,
+            options_of("btrfs", &[("mkfs", "no-holes -n 4096")]).unwrap().mkfs,
             ["-O", "no-holes", "-n", "4096"]
         );
-        let error = of("xfs", &[("mkfs", "crc=0")]).unwrap_err();
+        let error = options_of("xfs", &[("mkfs", "crc=0")]).unwrap_err();
         assert_eq!(error.exit_code(), ExitCode::Refused);
         assert!(error.to_string().contains("mkfs.xfs"), "{error}");
     }
 
     #[test]
-    fn a_journal_elsewhere_is_checked_before_anything_is_made() {
-        let options = of("xfs", &[("journal", "external")]).unwrap();
+    fn an_impossible_separate_journal_is_refused() {
+        let options = options_of("xfs", &[("journal", "external")]).unwrap();
         let def = filesystems::find("xfs").unwrap();
         assert_eq!(journal_bytes(def, &options), Some(256 << 20));
-        assert_eq!(journal_bytes(def, &of("xfs", &[]).unwrap()), None);
-        let error = of("xfs", &[("journal", "external:16MiB")]).unwrap_err().to_string();
+        assert_eq!(journal_bytes(def, &options_of("xfs", &[]).unwrap()), None);
+        let error = options_of("xfs", &[("journal", "external:16MiB")]).unwrap_err().to_string();
         assert!(error.contains("too small for xfs: it needs 64.0 MiB"), "{error}");
-        let error = of("ext2", &[("journal", "external")]).unwrap_err().to_string();
+        let error = options_of("ext2", &[("journal", "external")]).unwrap_err().to_string();
         assert!(error.contains("journal=external"), "{error}");
     }
 
     #[test]
-    fn an_option_set_brings_devices_unless_the_variant_says_otherwise() {
-        let tuned = of("ext3", &[("options", "tuned-2011")]).unwrap();
+    fn levels_of_journal_and_raid_override_the_option_set() {
+        let tuned = options_of("ext3", &[("options", "tuned-2011")]).unwrap();
         assert!(tuned.journal.is_some_and(|journal| journal.bytes.is_none()));
-        let own = of("ext3", &[("options", "tuned-2011"), ("journal", "external:64MiB")]).unwrap();
+        let own = options_of("ext3", &[("options", "tuned-2011"), ("journal", "external:64MiB")]).unwrap();
         assert_eq!(own.journal.unwrap().bytes, Some(64 << 20));
-        assert_eq!(of("btrfs", &[("options", "tuned-2011")]).unwrap().raid.unwrap().profile(), "raid0");
+        assert_eq!(
+            options_of("btrfs", &[("options", "tuned-2011")]).unwrap().raid.unwrap().profile(),
+            "raid0"
+        );
     }
 
     #[test]
-    fn inode_tables_are_complete_unless_the_user_says_who_writes_them() {
+    fn mkfs_writes_all_inode_tables_unless_the_options_decide() {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::create(dir.path(), "test").unwrap();
         let image =
@@ -378,7 +393,7 @@ mod tests {
             let by = complete(&(&device).into(), def, &options, &mut |_| ()).unwrap();
             (before, by, left())
         };
-        // mkfs knows that a discarded file is zeros.
+        // Without `nodiscard` mkfs discards the file, and then writes no inode tables because they read as zeros.
         let by = Some("-E lazy_itable_init=0".to_string());
         assert_eq!(completed("nodiscard", ""), (true, by, false));
         assert_eq!(completed("nodiscard,lazy_itable_init=1", ""), (true, None, true));
@@ -387,16 +402,16 @@ mod tests {
     }
 
     #[test]
-    fn progress_taken_back_is_not_shown() {
+    fn erased_progress_is_not_shown() {
         assert_eq!(
-            rendered("Tables: 0/1\u{8}\u{8}\u{8}   \u{8}\u{8}\u{8}done     \n\n10%\r100%\n"),
+            render_output("Tables: 0/1\u{8}\u{8}\u{8}   \u{8}\u{8}\u{8}done     \n\n10%\r100%\n"),
             "Tables: done\n\n100%"
         );
     }
 
     #[test]
-    fn an_unknown_option_set_lists_those_there_are() {
-        let error = of("ext3", &[("options", "notail")]).unwrap_err().to_string();
+    fn the_error_for_an_unknown_option_set_lists_the_known_ones() {
+        let error = options_of("ext3", &[("options", "notail")]).unwrap_err().to_string();
         assert!(error.contains("default, noatime, writeback, journal"), "{error}");
     }
 }

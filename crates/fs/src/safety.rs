@@ -1,4 +1,5 @@
-//! The guard: only this file makes a [`ScratchDevice`], and fsarena formats nothing else.
+//! The guard: a [`ScratchDevice`] is a device that fsarena may overwrite. Only this file makes one, and fsarena formats nothing
+//! else.
 
 mod checks;
 mod nodes;
@@ -28,15 +29,16 @@ enum Backing {
     /// The fields are dropped in this order, so that the image is removed after it is detached.
     Loop(LoopDevice, Image, BlockDevice),
     Zram(Zram, BlockDevice),
-    /// The file itself, for a guest.
+    /// An image file that a guest uses as a disk.
     File(Image),
     UserNamed(UserDevice),
 }
 
-/// A device that the user named. Its content is written to the log when it is released or dropped.
+/// A device that the user named. When it is released or dropped, fsarena writes the fingerprint of its content to the log.
 #[derive(Debug)]
 struct UserDevice {
     device: BlockDevice,
+    /// Its stable name.
     id: PathBuf,
     written: WrittenLog,
     /// Whether fsarena has begun to overwrite it.
@@ -47,7 +49,7 @@ impl ScratchDevice {
     /// A loop device of an image; fsarena made both.
     ///
     /// # Errors
-    /// Where the device carries another file.
+    /// [`Error::Refused`] if another file is attached to the device.
     pub fn from_loop(device: LoopDevice, image: Image) -> Result<ScratchDevice, Error> {
         if device.image() != image.path() {
             let why = format!("it carries {:?} and not the image {:?}", device.image(), image.path());
@@ -60,21 +62,22 @@ impl ScratchDevice {
     /// A zram device that fsarena made.
     ///
     /// # Errors
-    /// Where the kernel does not know it.
+    /// The kernel does not list the device.
     pub fn from_zram(zram: Zram) -> Result<ScratchDevice, Error> {
         let block = BlockDevice::open(&SysRoot::host(), zram.path())?;
         Ok(ScratchDevice { backing: Backing::Zram(zram, block) })
     }
 
-    /// An image file as it is, which a guest will take for a disk. That fsarena made it is what an [`Image`] says.
+    /// An image file that a guest uses as a disk. Every [`Image`] was made by fsarena, so no check is necessary.
     pub fn from_image(image: Image) -> ScratchDevice {
         ScratchDevice { backing: Backing::File(image) }
     }
 
-    /// A device that the user named for erasing, by its stable name, with the one signature given up.
+    /// A device that the user named for erasing, by its stable name. `signature_given_up` is the type of signature that fsarena
+    /// may overwrite.
     ///
     /// # Errors
-    /// [`Error::Refused`] where anything on it or around it could be lost.
+    /// [`Error::Refused`] if the device is in use or may have data of the user.
     pub fn from_erase(
         kernel: &SysRoot,
         path: &Path,
@@ -85,19 +88,19 @@ impl ScratchDevice {
         let device = BlockDevice::open(kernel, path)?;
         check_unused(kernel, &device, path)?;
         check_exclusive(&device, path)?;
-        // Without losetup no loop device has a file, or this one is refused for that.
+        // If losetup fails, a loop device is refused later, because its file is unknown.
         let loops = loopdev::backing_files(kernel).unwrap_or_default();
         let found = signatures(&device.path)?;
         nodes::check_other_nodes(kernel, &device, path, &loops, &found)?;
         check_content(&device, path, &found, signature_given_up, written)?;
-        // Again, and last: reading took a while.
+        // Checks again at the end, because reading the content takes a while.
         check_exclusive(&device, path)?;
         let changed = AtomicBool::new(false);
         let user_device = UserDevice { device, id: path.into(), written: written.clone(), changed };
         Ok(ScratchDevice { backing: Backing::UserNamed(user_device) })
     }
 
-    /// The device node, or the file.
+    /// The path of the device node or of the image file.
     pub fn path(&self) -> &Path {
         match &self.backing {
             Backing::Loop(_, _, device) | Backing::Zram(_, device) => &device.path,
@@ -106,7 +109,7 @@ impl ScratchDevice {
         }
     }
 
-    /// The device, for its facts; none where it is a file.
+    /// The block device; None for an image file.
     pub fn device(&self) -> Option<&BlockDevice> {
         match &self.backing {
             Backing::Loop(_, _, device) | Backing::Zram(_, device) => Some(device),
@@ -115,7 +118,7 @@ impl ScratchDevice {
         }
     }
 
-    /// The image, where it is a file as it is.
+    /// The image file that a guest uses as a disk; None for a block device.
     pub fn file(&self) -> Option<&Image> {
         if let Backing::File(image) = &self.backing { Some(image) } else { None }
     }
@@ -129,16 +132,16 @@ impl ScratchDevice {
         }
     }
 
-    /// Whether fsarena made it for this run, so that nothing on it can be of worth.
+    /// Whether fsarena made it for this run, so that it has no data of the user.
     pub fn is_made(&self) -> bool {
         !matches!(self.backing, Backing::UserNamed(_))
     }
 
-    /// Removes what fsarena made; leaves any other device as it is and notes its content, so that a later run may
-    /// overwrite that.
+    /// Removes a device or image that fsarena made. Leaves a device of the user as it is, and logs the fingerprint of its
+    /// content, so that a later run may overwrite it.
     ///
     /// # Errors
-    /// Where it is still in use; what fsarena made then stays in the undo journal.
+    /// It is still in use; the undo step of a device that fsarena made then stays in the journal.
     pub fn release(self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
         match self.backing {
             Backing::Loop(device, image, _) => {
@@ -155,18 +158,18 @@ impl ScratchDevice {
     /// Discards the whole device, with blkdiscard(8).
     ///
     /// # Errors
-    /// Where the device takes no discard.
+    /// The device does not support discard.
     pub fn discard(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
         self.begin()?;
-        // It asks for force where there is a signature, and whether that may go has been decided.
+        // Without --force blkdiscard refuses a device with a signature. The guard has already decided that it may go.
         Argv::new("blkdiscard").arg("--force").arg(self.path()).expect(log)?;
         Ok(())
     }
 
-    /// Checks that it is still the device that was accepted, and notes that it is about to be overwritten.
+    /// Checks that it is still the device that the guard accepted, and records that fsarena is about to overwrite it.
     ///
     /// # Errors
-    /// [`Error::Refused`] where another took its place since, or where something uses the one that the user named.
+    /// [`Error::Refused`] if another device has replaced it, or if the device of the user is in use.
     pub fn begin(&self) -> Result<(), Error> {
         if let Some(device) = self.device().filter(|device| !device.is_in_place()) {
             let why = "another disk or image is there than the one that fsarena was about to overwrite";
@@ -179,7 +182,7 @@ impl ScratchDevice {
         Ok(())
     }
 
-    /// Notes what mkfs has just written to an erased device as fsarena's own.
+    /// Logs the signatures that mkfs has just written to a device of the user as fsarena's own.
     pub(crate) fn note_written(&self) -> Result<(), Error> {
         match &self.backing {
             Backing::Loop(..) | Backing::Zram(..) | Backing::File(_) => Ok(()),
@@ -191,7 +194,7 @@ impl ScratchDevice {
 }
 
 impl UserDevice {
-    /// Notes the content, where fsarena changed it, the device is still there and nothing uses it any more.
+    /// Logs the fingerprint of the content, if fsarena changed it, the device is still in place and nothing uses it.
     fn note_content(&self) -> Result<(), Error> {
         let changed = self.changed.swap(false, Ordering::Relaxed);
         if !changed || !self.device.is_in_place() || is_claimed(&self.device.path)? {
@@ -204,7 +207,7 @@ impl UserDevice {
 
 impl Drop for UserDevice {
     fn drop(&mut self) {
-        // Where this fails the next run asks for the signature, which is safe.
+        // If this fails, the next run requires --erase-signature, which is safe.
         let _ = self.note_content();
     }
 }

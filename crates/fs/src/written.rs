@@ -1,10 +1,10 @@
 //! Fingerprints of the filesystems that fsarena left on devices, so that a later run may overwrite them.
 //!
-//! A signature shows that a filesystem begins on a device. Plain dm-crypt, VeraCrypt and many databases have none: only
-//! samples of the content show that the device is in use, and whether it is as fsarena left it.
+//! A signature shows that a device has a filesystem. Devices with plain dm-crypt, VeraCrypt or a database have no signature:
+//! only samples of the content show that such a device is in use, and whether its content is as fsarena left it.
 
 use crate::{Error, error::refused};
-use fsarena_sys::{Error as SysError, argv::Argv, device::BlockDevice, found};
+use fsarena_sys::{Error as SysError, argv::Argv, device::BlockDevice, none_if_missing};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -17,11 +17,11 @@ pub struct Signature {
     /// Its type: `ext4`, `LVM2_member`, `gpt`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its UUID, where it has one.
+    /// Its UUID; None if it has none.
     pub uuid: Option<String>,
 }
 
-/// Types of partition tables in wipefs's words.
+/// The types of partition tables, as wipefs names them.
 const PARTITION_TABLES: &[&str] = &[
     "gpt", "PMBR", "dos", "mac", "bsd", "sun", "sgi", "aix", "ultrix", "unixware", "solaris", "dasd", "atari",
 ];
@@ -36,20 +36,21 @@ impl Signature {
 /// Reads the signatures of a device with wipefs(8), which changes nothing.
 ///
 /// # Errors
-/// Where wipefs is not installed, fails, or prints something unexpected: none of that means "empty".
+/// wipefs is not installed, fails, or prints something unexpected. The caller must not treat the device as empty then.
 pub fn signatures(device: &Path) -> Result<Vec<Signature>, Error> {
     let argv = Argv::new("wipefs").args(["--no-act", "--json"]).arg(device).env("LC_ALL", "C");
     let text = argv.expect(&mut |_| {})?.stdout;
     let why = |error| format!("wipefs prints something unexpected ({error})");
-    parse(&text).map_err(|error| refused(device, why(error), "Look at it with `wipefs --no-act`"))
+    parse_wipefs(&text).map_err(|error| refused(device, why(error), "Look at it with `wipefs --no-act`"))
 }
 
-fn parse(text: &str) -> Result<Vec<Signature>, serde_json::Error> {
+/// Parses the JSON of wipefs; empty output means a device without signatures.
+fn parse_wipefs(text: &str) -> Result<Vec<Signature>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Printed {
         signatures: Vec<Signature>,
     }
-    // Nothing at all means a device without any.
+
     if text.trim().is_empty() {
         return Ok(vec![]);
     }
@@ -59,26 +60,25 @@ fn parse(text: &str) -> Result<Vec<Signature>, serde_json::Error> {
 /// A line of the log.
 #[derive(Serialize, Deserialize)]
 struct LogEntry {
-    /// The device's stable name.
+    /// The stable name of the device.
     device: PathBuf,
     #[serde(flatten)]
-    left: LogContent,
+    content: LogContent,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum LogContent {
-    /// The whole content, when a run gave the device back.
+    /// The fingerprint of the content when a run released the device.
     Content { content: Fingerprint },
-    /// What mkfs wrote.
+    /// A signature that mkfs wrote.
     Signature(Signature),
 }
 
-/// The log of what fsarena wrote, one JSON line each, in the state directory.
+/// The log of the signatures and contents that fsarena has left on devices, as JSON lines in the state directory.
 ///
-/// A later run may overwrite a device whose content is still as the last run left it. A signature alone does not show
-/// that: it stays the same when a user mounts the filesystem and stores files in it. A run that was killed leaves
-/// signatures only.
+/// A later run may overwrite a device whose content is unchanged since the last run. A signature alone does not show that: it
+/// stays the same when a user mounts the filesystem and stores files in it. A run that was killed logs signatures only.
 #[derive(Debug, Clone)]
 pub struct WrittenLog {
     path: PathBuf,
@@ -90,36 +90,38 @@ impl WrittenLog {
         WrittenLog { path: state_dir.join("written.jsonl") }
     }
 
-    /// Whether fsarena wrote this signature to the device with this stable name; false for one without a UUID, which any
-    /// program could have written.
+    /// Whether fsarena wrote this signature to the device with this stable name; false for a signature without a UUID, which
+    /// any program could have written.
     ///
     /// # Errors
-    /// Where the log exists and cannot be read.
+    /// The log exists and cannot be read.
     pub fn contains(&self, device: &Path, signature: &Signature) -> Result<bool, Error> {
-        let same = |left: &LogContent| matches!(left, LogContent::Signature(found) if found == signature);
-        Ok(signature.uuid.is_some() && self.left(device)?.iter().any(same))
+        let same = |logged: &LogContent| matches!(logged, LogContent::Signature(found) if found == signature);
+        Ok(signature.uuid.is_some() && self.entries_of(device)?.iter().any(same))
     }
 
     /// The fingerprint of the content that the last run left on the device with this stable name.
     ///
     /// # Errors
-    /// Where the log exists and cannot be read.
+    /// The log exists and cannot be read.
     pub fn content(&self, device: &Path) -> Result<Option<Fingerprint>, Error> {
-        let content = |left| match left {
+        let content = |logged| match logged {
             LogContent::Content { content } => Some(content),
             LogContent::Signature(_) => None,
         };
-        Ok(self.left(device)?.into_iter().filter_map(content).next_back())
+        Ok(self.entries_of(device)?.into_iter().filter_map(content).next_back())
     }
 
-    fn left(&self, device: &Path) -> Result<Vec<LogContent>, Error> {
-        let text = found(std::fs::read_to_string(&self.path)).map_err(SysError::io("reading", &self.path))?;
+    /// The entries of a device, oldest first. Skips lines that are not entries.
+    fn entries_of(&self, device: &Path) -> Result<Vec<LogContent>, Error> {
+        let text = none_if_missing(std::fs::read_to_string(&self.path))
+            .map_err(SysError::io("reading", &self.path))?;
         let entries = text
             .as_deref()
             .unwrap_or_default()
             .lines()
             .filter_map(|line| serde_json::from_str::<LogEntry>(line).ok());
-        Ok(entries.filter(|entry| entry.device == device).map(|entry| entry.left).collect())
+        Ok(entries.filter(|entry| entry.device == device).map(|entry| entry.content).collect())
     }
 
     /// Adds signatures that were just written to the device with this stable name.
@@ -143,8 +145,8 @@ impl WrittenLog {
         self.append(device, LogContent::Content { content })
     }
 
-    fn append(&self, device: &Path, left: LogContent) -> Result<(), Error> {
-        let entry = LogEntry { device: device.into(), left };
+    fn append(&self, device: &Path, content: LogContent) -> Result<(), Error> {
+        let entry = LogEntry { device: device.into(), content };
         let mut text =
             serde_json::to_string(&entry).map_err(|e| SysError::io("noting in", &self.path)(e.into()))?;
         text.push('\n');
@@ -158,22 +160,23 @@ impl WrittenLog {
     }
 }
 
-/// The smallest read in bytes. Direct I/O requires whole logical blocks, and few devices have larger ones.
+/// The smallest sample in bytes. Direct I/O requires whole logical blocks, and few devices have larger blocks.
 const MIN_SAMPLE_BYTES: u64 = 4096;
-/// The largest read in bytes.
+/// The largest sample in bytes.
 const MAX_SAMPLE_BYTES: u64 = 1 << 20;
 /// A device of up to this size in bytes is read completely.
 const WHOLE_DEVICE_BYTES: u64 = 64 << 20;
-/// The bytes that are read at the beginning of a larger device: superblocks, allocation maps and logs of most filesystems.
+/// The bytes read at the beginning of a larger device, where most filesystems have superblocks, allocation maps and logs.
 const HEAD_BYTES: u64 = 16 << 20;
-/// The bytes that are read at its end: backup superblocks, RAID metadata, hidden volumes.
+/// The bytes read at the end of a larger device, where backup superblocks, RAID metadata and hidden volumes are.
 const TAIL_BYTES: u64 = 4 << 20;
 /// The offsets of copies of superblocks: btrfs (64 MiB, 256 GiB), and the groups of ext2 to ext4 by their block size.
 const SUPERBLOCK_OFFSETS: [u64; 9] =
     [32 << 20, 64 << 20, 96 << 20, 128 << 20, 160 << 20, 384 << 20, 640 << 20, 1152 << 20, 256 << 30];
-/// The bytes that are read at each of these offsets.
+/// The bytes read at each of [`SUPERBLOCK_OFFSETS`].
 const SUPERBLOCK_BYTES: u64 = 64 << 10;
-/// The number of equal parts with one random sample each, so that data as long as two parts is always found.
+/// A larger device is divided into this number of equal parts, with one random sample in each: data at least as long as two
+/// parts is always found.
 const RANDOM_SAMPLES: u64 = 1000;
 
 /// A fingerprint of a device's content.
@@ -183,7 +186,7 @@ pub struct Fingerprint {
     size_bytes: u64,
     /// The seed of the offsets of the random samples.
     seed: u64,
-    /// BLAKE3 of all that was read, in hexadecimal digits.
+    /// The BLAKE3 hash of all samples and their offsets, in hexadecimal digits.
     hash: String,
 }
 
@@ -192,7 +195,7 @@ pub struct Fingerprint {
 pub struct Samples {
     /// The fingerprint of the samples.
     pub fingerprint: Fingerprint,
-    /// Whether all bytes are 0, or all are 0xff: flash that was erased reads as one or the other.
+    /// Whether all bytes are 0 or all are 0xff: erased flash reads as one or the other.
     pub blank: bool,
 }
 
@@ -200,29 +203,29 @@ impl Samples {
     /// Reads samples of a device: both ends, the offsets of superblocks, and a thousand random offsets.
     ///
     /// # Errors
-    /// Where it cannot be read, or `check_cancelled` returns an error.
+    /// The device cannot be read, or `check_cancelled` returns an error.
     pub fn read(
         device: &BlockDevice,
         check_cancelled: impl Fn() -> Result<(), SysError>,
     ) -> Result<Samples, SysError> {
         let mut seed = [0; 8];
         rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
-            .map_err(|error| SysError::io("choosing places on", &device.path)(error.into()))?;
-        Samples::seeded(device, u64::from_le_bytes(seed), check_cancelled)
+            .map_err(|error| SysError::io("choosing samples of", &device.path)(error.into()))?;
+        Samples::read_with_seed(device, u64::from_le_bytes(seed), check_cancelled)
     }
 
     /// Reads the samples whose random offsets come from a seed.
-    fn seeded(
+    fn read_with_seed(
         device: &BlockDevice,
         seed: u64,
         check_cancelled: impl Fn() -> Result<(), SysError>,
     ) -> Result<Samples, SysError> {
         let unknown =
-            || SysError::Unfit { what: device.path.clone(), why: "the kernel does not say its size".into() };
+            || SysError::Unfit { what: device.path.clone(), why: "the kernel reports no size for it".into() };
         let size_bytes = device.size_bytes().filter(|bytes| *bytes > 0).ok_or_else(unknown)?;
         let unit = u64::from(device.logical_block_size().unwrap_or(0)).max(MIN_SAMPLE_BYTES);
         let failed = |error| SysError::io("reading the content of", &device.path)(error);
-        // The page cache may hold what was there before; a direct read also leaves it as it is.
+        // Direct reads, because the page cache may have outdated content.
         let direct = OFlags::DIRECT.bits() as i32;
         let file = File::options().read(true).custom_flags(direct).open(&device.path).map_err(failed)?;
         let mut space = vec![0u8; (MAX_SAMPLE_BYTES + unit) as usize];
@@ -246,18 +249,19 @@ impl Fingerprint {
     /// Whether the samples of the device still have this fingerprint.
     ///
     /// # Errors
-    /// Where it cannot be read, or `check_cancelled` returns an error.
-    pub fn fits(
+    /// The device cannot be read, or `check_cancelled` returns an error.
+    pub fn matches(
         &self,
         device: &BlockDevice,
         check_cancelled: impl Fn() -> Result<(), SysError>,
     ) -> Result<bool, SysError> {
         let same_size = device.size_bytes() == Some(self.size_bytes);
-        Ok(same_size && Samples::seeded(device, self.seed, check_cancelled)?.fingerprint == *self)
+        Ok(same_size && Samples::read_with_seed(device, self.seed, check_cancelled)?.fingerprint == *self)
     }
 }
 
-/// The offsets and lengths of the samples of a device of this size in bytes, in ascending order, each at most [`MAX_SAMPLE_BYTES`].
+/// The offsets and lengths of the samples of a device, in bytes, sorted by offset. No length is above [`MAX_SAMPLE_BYTES`].
+/// Random samples are one `unit` long and start at a multiple of `unit`.
 fn sample_ranges(size: u64, seed: u64, unit: u64) -> Vec<(u64, u64)> {
     if size <= WHOLE_DEVICE_BYTES {
         return split(0, size).collect();
@@ -281,6 +285,7 @@ fn sample_ranges(size: u64, seed: u64, unit: u64) -> Vec<(u64, u64)> {
     all
 }
 
+/// Splits a range into samples of at most [`MAX_SAMPLE_BYTES`].
 fn split(from: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..length)
         .step_by(MAX_SAMPLE_BYTES as usize)
@@ -296,19 +301,19 @@ mod tests {
     }
 
     #[test]
-    fn wipefs_is_read() {
+    fn the_json_of_wipefs_is_parsed() {
         let text = r#"{"signatures": [
             {"device":"loop0", "offset":"0x438", "type":"ext4", "uuid":"13e0-7e", "label":null},
             {"device":"loop0", "offset":"0x1fe", "type":"dos", "uuid":null, "label":null}]}"#;
-        let found = parse(text).unwrap();
+        let found = parse_wipefs(text).unwrap();
         assert_eq!(found, [signature("ext4", Some("13e0-7e")), signature("dos", None)]);
         assert_eq!(found.iter().map(Signature::is_partition_table).collect::<Vec<_>>(), [false, true]);
-        assert_eq!(parse("\n").unwrap(), []);
-        assert!(parse("loop0: trouble").is_err());
+        assert_eq!(parse_wipefs("\n").unwrap(), []);
+        assert!(parse_wipefs("loop0: trouble").is_err());
     }
 
     #[test]
-    fn the_content_that_the_last_run_left_counts() {
+    fn the_last_logged_content_of_a_device_counts() {
         let dir = tempfile::tempdir().unwrap();
         let log = WrittenLog::open(dir.path());
         let (a, b) = (Path::new("/dev/disk/by-id/a"), Path::new("/dev/disk/by-id/b"));
@@ -339,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_written_to_that_device_is_known() {
+    fn only_signatures_logged_for_the_same_device_are_known() {
         let dir = tempfile::tempdir().unwrap();
         let log = WrittenLog::open(&dir.path().join("not yet"));
         let (a, b) = (Path::new("/dev/disk/by-id/a"), Path::new("/dev/disk/by-id/b"));
@@ -377,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_chooses_the_places_and_large_blocks_are_read_whole() {
+    fn the_seed_chooses_the_samples_and_large_blocks_are_read_whole() {
         assert_eq!(sample_ranges(GIB, 1, MIN_SAMPLE_BYTES), sample_ranges(GIB, 1, MIN_SAMPLE_BYTES));
         assert_ne!(sample_ranges(GIB, 1, MIN_SAMPLE_BYTES), sample_ranges(GIB, 2, MIN_SAMPLE_BYTES));
         let all = sample_ranges(GIB, 1, 16 << 10);

@@ -1,4 +1,4 @@
-//! The agent protocol in both directions: requests to an agent or a guest, and the lines that it writes.
+//! Targets for the agent protocol: requests to an agent or a guest, and the lines that an agent writes.
 
 use crate::room::sensible;
 use fsarena_guest::config::GuestConfig;
@@ -7,12 +7,14 @@ use fsarena_sys::process_output;
 use serde::{Serialize, de::DeserializeOwned};
 use std::io::Cursor;
 
+/// Parses the input as each kind of request.
 pub fn request(bytes: &[u8]) {
     round_trip::<Request>(bytes);
     round_trip::<Guest>(bytes);
     round_trip::<GuestConfig>(bytes);
 }
 
+/// Parses each line of the input as an agent's line.
 pub fn lines(bytes: &[u8]) {
     for line in process_output::lines(Cursor::new(bytes.to_vec())) {
         round_trip::<Line>(line.as_bytes());

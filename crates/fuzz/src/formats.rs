@@ -1,4 +1,4 @@
-//! Published figures, loadfiles, and the output of benchmark programs that workloads run.
+//! Targets for published figures, loadfiles of dbench, and the output of the benchmark programs that workloads run.
 
 use crate::room::{self, sensible};
 use fsarena_core::{published, scale::Scale, setting::Settings};
@@ -6,6 +6,7 @@ use fsarena_load::dbench::{Program, loadfile};
 use fsarena_load::workload::{Job, Place};
 use fsarena_load::{task::Action, workloads};
 
+/// Parses published figures, and checks that all are finite.
 pub fn published(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match published::parse("study", text, &Default::default()) {
@@ -14,20 +15,21 @@ pub fn published(bytes: &[u8]) {
     }
 }
 
-/// Reads a loadfile, and its compact form, which every cell reads again.
+/// Parses a loadfile, and decodes its compact form, which every cell reads.
 pub fn loadfile(bytes: &[u8]) {
     let path = room::file("loadfile", bytes);
     match loadfile::load(&path) {
         Err(error) => sensible(&error, bytes),
         Ok(program) => {
-            let kept = program.pack();
-            let again = Program::unpack(&kept).expect("a load as it is kept");
-            assert_eq!(again.pack(), kept);
+            let packed = program.pack();
+            let again = Program::unpack(&packed).expect("a packed load can be unpacked");
+            assert_eq!(again.pack(), packed);
         }
     }
     let _ = Program::unpack(bytes).map_err(|error| sensible(&error, bytes));
 }
 
+/// Parses the input as the output of fio and of sysbench, and checks that all figures are finite.
 pub fn tools(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let place = Place { root: room::path(""), other: room::path(""), server_user: None };

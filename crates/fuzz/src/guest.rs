@@ -1,4 +1,4 @@
-//! Guests: kernels, modules, names of releases, and the end of a console.
+//! Targets for guests: kernel images, modules, names of kernel releases, recordings of writes, and the last lines of a console.
 
 use crate::room::{self, sensible};
 use fsarena_guest::debian::{by_version, flavour_of, is_version};
@@ -6,28 +6,31 @@ use fsarena_guest::writes::{Later, replay};
 use fsarena_guest::{launch::LastWords, modules::Modules, vmlinux};
 use std::path::Path;
 
+/// Reads the last lines of a console, and checks that they are few and have no control characters.
 pub fn console(bytes: &[u8]) {
     let words = LastWords::read(&room::file("console.log", bytes));
     assert!(words.lines.chars().all(|letter| letter == '\n' || !letter.is_control()), "{:?}", words.lines);
     assert!(words.lines.lines().count() <= 13 && words.lines.len() <= 3 * (16 << 10));
 }
 
+/// Inspects and unpacks a kernel image, and checks that its release can be a part of a file name.
 pub fn kernel(bytes: &[u8]) {
     let (path, cache) = (Path::new("bzImage"), room::path("cache"));
     let _ = vmlinux::is_compressed(bytes);
     match vmlinux::inspect(path, bytes) {
         Err(error) => sensible(&error, bytes),
-        Ok(seen) => {
-            let name = &seen.release;
+        Ok(kernel_info) => {
+            let name = &kernel_info.release;
             assert!(!name.contains(['/', '\0']), "{name:?} becomes a part of a file's name");
-            let unpacked = vmlinux::unpacked(path, bytes, &seen, &[&cache]);
+            let unpacked = vmlinux::unpacked(path, bytes, &kernel_info, &[&cache]);
             let _ = unpacked.map_err(|error| sensible(&error, bytes));
             let _ = std::fs::remove_dir_all(&cache);
         }
     }
 }
 
-/// The first letter says how the module's file is named, the others are the file.
+/// Opens a directory with one module. The first byte of the input chooses the name of the module's file, and the other bytes
+/// are the contents of the file.
 pub fn modules(bytes: &[u8]) {
     let Some((first, bytes)) = bytes.split_first() else { return };
     let names = ["m.ko", "m.ko.gz", "m.ko.xz", "m.ko.zst"];
@@ -39,7 +42,7 @@ pub fn modules(bytes: &[u8]) {
     std::fs::remove_file(path).expect("a file");
 }
 
-/// A recording of writes to a disk of 64 KiB.
+/// Replays a recording of writes to a disk of 64 KiB, and checks that the disk keeps its size.
 pub fn writes(bytes: &[u8]) {
     let (log, image) = (room::file("writes", bytes), room::file("disk.img", &[b'.'; 64 << 10]));
     for later in [Later::Lost, Later::Chosen(1)] {
@@ -48,7 +51,7 @@ pub fn writes(bytes: &[u8]) {
     }
 }
 
-/// Checks that the order of releases is an order, whatever their names.
+/// Checks that the comparison of kernel releases is a total order for any names.
 pub fn releases(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let mut names: Vec<&str> = text.lines().take(8).collect();

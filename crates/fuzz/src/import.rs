@@ -1,9 +1,9 @@
-//! Figures of other tools, and curves.
+//! Targets for importing the figures of other tools, and for scaling curves.
 
 use crate::room::sensible;
 use fsarena_report::{compare::compare_samples, import, scaling};
 
-/// Figures in a format, or in whichever they are.
+/// Imports figures in a format, or with `None` in the format that the importer detects, and checks that all are finite.
 pub fn samples(bytes: &[u8], format: Option<&str>) {
     match import::parse("a file", bytes, format) {
         Err(error) => sensible(&error, bytes),
@@ -20,12 +20,13 @@ pub fn samples(bytes: &[u8], format: Option<&str>) {
     }
 }
 
+/// Reads a file of scaling curves, and checks that no number is infinite.
 pub fn curves(bytes: &[u8]) {
     match scaling::file::read("curves.csv", bytes) {
         Err(error) => sensible(&error, bytes),
         Ok(curves) => {
             for curve in curves.series {
-                // A round without a figure has no number.
+                // NaN is allowed: it stands for a round without a figure.
                 assert!(!curve.n.iter().chain(curve.x.iter().flatten()).any(|number| number.is_infinite()));
             }
         }

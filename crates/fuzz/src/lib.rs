@@ -1,8 +1,8 @@
-//! Fuzz targets for every parser of foreign input. `make fuzz` runs them with libFuzzer. The test below feeds them every
-//! file of `corpus/`, which also holds the inputs that once failed.
+//! Fuzz targets for every parser of input from outside. `make fuzz` runs them with libFuzzer. The test below runs them with
+//! every file of `corpus/`, which also has the inputs that once failed.
 //!
-//! A target is one line of [`TARGETS`] and a folder of that name in `corpus/`, with small real inputs. It fails if the
-//! parser panics or takes too long, or if the parser accepts something that a cheap check refuses.
+//! A target has one line in [`TARGETS`], and a folder of its name in `corpus/` with small real inputs. It fails if the
+//! parser panics or takes too long, or if it accepts a value that a simple check refuses.
 
 mod agent;
 mod formats;
@@ -17,13 +17,13 @@ pub mod words;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// CPU time, in seconds, after which an input that is small counts as a hang.
-const HANG_S: i64 = 1;
+/// CPU time in seconds from which an input counts as a hang, because all inputs are small.
+const MAX_CPU_S: i64 = 1;
 
-/// A name, and the function that takes an input.
+/// The name of a target, and its function, which takes an input.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// Every target.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     ("plan", plan::plan),
     ("claim", plan::claim),
@@ -57,15 +57,15 @@ pub const TARGETS: &[Target] = &[
     ("writes", guest::writes),
 ];
 
-/// Feeds an input to a target.
+/// Runs a target with an input.
 ///
 /// # Panics
-/// Where the target finds a fault, or takes too long.
+/// If the target finds a fault, or takes too long.
 pub fn run((name, target): &Target, bytes: &[u8]) {
     let before = clock_gettime(ClockId::ProcessCPUTime);
     target(bytes);
     let took = clock_gettime(ClockId::ProcessCPUTime) - before;
-    assert!(took.tv_sec < HANG_S, "{name}: {took:?} of CPU time for {} bytes", bytes.len());
+    assert!(took.tv_sec < MAX_CPU_S, "{name}: {took:?} of CPU time for {} bytes", bytes.len());
 }
 
 #[cfg(test)]
@@ -73,11 +73,11 @@ mod tests {
     use super::*;
     use std::{collections::BTreeSet, path::Path};
 
-    /// All folders together, in bytes: a corpus holds what finds faults, not what was found on the way.
-    const LARGEST_CORPUS: u64 = 400_000;
+    /// Largest size of all folders together, in bytes. Inputs that libFuzzer generates do not belong in the corpus.
+    const MAX_CORPUS_BYTES: u64 = 400_000;
 
     #[test]
-    fn every_corpus_passes() {
+    fn every_target_has_a_corpus_and_passes_it() {
         let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
         let folders = std::fs::read_dir(&corpus).unwrap();
         let folders: BTreeSet<String> =
@@ -93,6 +93,6 @@ mod tests {
                 run(target, &bytes);
             }
         }
-        assert!(size < LARGEST_CORPUS, "{size} bytes");
+        assert!(size < MAX_CORPUS_BYTES, "{size} bytes");
     }
 }

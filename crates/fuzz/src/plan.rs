@@ -1,4 +1,4 @@
-//! Plans, claims, arguments of mkfs, mount options.
+//! Targets for plans, claims, arguments of mkfs, and mount options.
 
 use crate::room::sensible;
 use fsarena_core::claim::{Claim, parse_all};
@@ -10,25 +10,26 @@ use fsarena_run::registry;
 use fsarena_sys::kernel::SysRoot;
 use std::sync::OnceLock;
 
-/// Stages of a plan that are resolved.
+/// Largest number of stages of a plan that are resolved.
 const STAGES: usize = 3;
 
+/// Parses a plan, and checks it and its first stages.
 pub fn plan(bytes: &[u8]) {
     match PlanFile::parse("plan.toml", bytes) {
         Err(error) => sensible(&error, bytes),
         Ok(written) => {
-            resolved(&written, bytes);
+            check_resolved(&written, bytes);
             let stages = written.file.stages.iter().take(STAGES);
-            stages.for_each(|stage| resolved(&written.of_stage(stage), bytes));
+            stages.for_each(|stage| check_resolved(&written.of_stage(stage), bytes));
         }
     }
 }
 
 /// Checks that a resolved plan, as its run stores it, resolves to the same plan again.
-fn resolved(written: &Written, bytes: &[u8]) {
+fn check_resolved(written: &Written, bytes: &[u8]) {
     let mut over = Overrides { fresh_seed: 1, ..Overrides::default() };
     let _ = over.where_it_ran(written);
-    match resolve(written, &over, words()) {
+    match resolve(written, &over, vocabulary()) {
         Err(error) => sensible(&error, bytes),
         Ok(plan) => {
             let text = toml::to_string(&plan).expect("a plan is TOML");
@@ -37,22 +38,23 @@ fn resolved(written: &Written, bytes: &[u8]) {
             let mut over = Overrides::default();
             if over.where_it_ran(&stored).is_ok() {
                 let again =
-                    resolve(&stored, &over, words()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+                    resolve(&stored, &over, vocabulary()).unwrap_or_else(|error| panic!("{error}\n{text}"));
                 assert_eq!(toml::to_string(&again).expect("a plan is TOML"), text);
             }
         }
     }
 }
 
-/// The words of a machine that has every filesystem.
-fn words() -> &'static Vocabulary {
-    static WORDS: OnceLock<Vocabulary> = OnceLock::new();
-    WORDS.get_or_init(|| Vocabulary {
+/// The names that a plan can use on a machine that has every filesystem.
+fn vocabulary() -> &'static Vocabulary {
+    static VOCABULARY: OnceLock<Vocabulary> = OnceLock::new();
+    VOCABULARY.get_or_init(|| Vocabulary {
         available: FILESYSTEMS.iter().map(|def| def.id.into()).collect(),
         ..registry::collect(&SysRoot::host(), &Overrides::default()).expect("words")
     })
 }
 
+/// Parses a claim, and checks that its text form parses to the same claim.
 pub fn claim(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let _ = parse_all(text).map_err(|error| sensible(&error, bytes));
@@ -70,8 +72,8 @@ pub fn claim(bytes: &[u8]) {
     }
 }
 
-/// The first line is arguments of mkfs, the second is mount options. Checks that no accepted word can name a second file:
-/// it is an option or the value of one, has no slash, and no accepted mount option has a key that names a device.
+/// Checks the first line as arguments of mkfs, and the second line as mount options. No accepted word may name a second file:
+/// each is an option or the value of an option and has no slash, and no mount option has a key that names a device.
 pub fn options(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let (mkfs, mount) = text.split_once('\n').unwrap_or((text, ""));
@@ -82,7 +84,7 @@ pub fn options(bytes: &[u8]) {
         else {
             continue;
         };
-        harmless(&accepted);
+        check_harmless(&accepted);
         let again =
             grammar::check_mkfs_arguments(def, &accepted).expect("what is accepted is accepted again");
         assert_eq!(again, accepted, "{}", def.id);
@@ -90,7 +92,7 @@ pub fn options(bytes: &[u8]) {
             let value = at > 0 && accepted[at - 1].starts_with('-') && !accepted[at - 1].contains('=');
             assert!(
                 word.starts_with('-') || value,
-                "{} would take {word:?} of {accepted:?} for a file",
+                "mkfs of {} would use {word:?} of {accepted:?} as a file",
                 def.id
             );
         }
@@ -98,7 +100,7 @@ pub fn options(bytes: &[u8]) {
     let options: Vec<&str> = mount.split(',').collect();
     if grammar::check_mount_options(options.iter().copied()).map_err(|error| sensible(&error, bytes)).is_ok()
     {
-        harmless(&options);
+        check_harmless(&options);
         let names_a_file = |option: &&str| {
             let key = option.split_once('=').map_or("", |(key, _)| key);
             ["dev", "device", "dir", "file", "path"].iter().any(|end| key.ends_with(end)) || *option == "loop"
@@ -107,7 +109,8 @@ pub fn options(bytes: &[u8]) {
     }
 }
 
-fn harmless(words: &[impl AsRef<str>]) {
+/// Checks that no word is empty or has a character that is special in a shell or a path.
+fn check_harmless(words: &[impl AsRef<str>]) {
     let special =
         |letter: char| letter.is_whitespace() || letter.is_control() || "/~$*?'\"\\;&|<>()".contains(letter);
     let harmful = words.iter().find(|word| word.as_ref().contains(special) || word.as_ref().is_empty());

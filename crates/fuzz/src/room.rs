@@ -1,10 +1,10 @@
-//! What the targets share: a directory for those that read files, and what errors must be like.
+//! Helpers of the targets: files in a temporary directory, and a check of error messages.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// A path in a directory of this process, in memory where that can be.
+/// A path in a temporary directory of this process, in memory if `/dev/shm` exists.
 pub fn path(name: &str) -> PathBuf {
     static DIR: OnceLock<TempDir> = OnceLock::new();
     let memory = Path::new("/dev/shm");
@@ -12,15 +12,15 @@ pub fn path(name: &str) -> PathBuf {
     DIR.get_or_init(|| tempfile::tempdir_in(base).expect("a directory")).path().join(name)
 }
 
-/// Puts the input into a file.
+/// Writes an input to a file, and returns the path of the file.
 pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
     let path = path(name);
     std::fs::write(&path, bytes).expect("a file");
     path
 }
 
-/// Checks that an error message is there, and not much longer than the input.
+/// Checks that an error message is not empty, and not much longer than the input.
 pub fn sensible(message: &impl std::fmt::Display, bytes: &[u8]) {
-    let said = message.to_string();
-    assert!(!said.trim().is_empty() && said.len() <= 8 * bytes.len() + 8_000, "{} bytes: {said}", said.len());
+    let text = message.to_string();
+    assert!(!text.trim().is_empty() && text.len() <= 8 * bytes.len() + 8_000, "{} bytes: {text}", text.len());
 }

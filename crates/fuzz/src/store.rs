@@ -1,17 +1,18 @@
-//! Runs read back: the database and the log of events.
+//! Targets for stored runs: the database and the log of events.
 
 use crate::room::{self, sensible};
 use fsarena_core::{plan::Plan, record::RunRecord, state::RunState};
 use fsarena_report::live::{Intervals, RunView};
-use fsarena_report::report::{self, Asked};
+use fsarena_report::report::{self, ReportOptions};
 use fsarena_store::{Events, RunDir};
 use std::sync::OnceLock;
 
+/// The plan of the run.
 const PLAN: &str = include_str!("../plan.toml");
-/// Events that are read at once.
+/// Number of events that are read at once.
 const BATCH: usize = 100;
-/// Samples up to which a run is analysed as well.
-const FEW: usize = 200;
+/// Largest number of samples of a run that is analysed.
+const MAX_SAMPLES: usize = 200;
 
 /// A run that consists of its plan and an empty database.
 fn run() -> &'static RunDir {
@@ -33,15 +34,15 @@ pub fn events(bytes: &[u8]) {
     let (mut state, mut intervals) = (RunState::new(RunRecord::new(plan, vec![])), Intervals::of("elapsed"));
     let mut log = Events::of(run());
     loop {
-        let told = log.next(BATCH).expect("a log");
-        if told.is_empty() {
+        let events = log.next(BATCH).expect("a log");
+        if events.is_empty() {
             break;
         }
-        for (end, told) in told {
+        for (end, event) in events {
             assert!(end <= bytes.len() as u64);
-            state.apply(told.at, &told.event);
-            intervals.see(&told.event, &state);
-            let again = serde_json::to_string(&told).expect("an event is JSON");
+            state.apply(event.at, &event.event);
+            intervals.update(&event.event, &state);
+            let again = serde_json::to_string(&event).expect("an event is JSON");
             serde_json::from_str::<fsarena_store::TimedEvent>(&again).expect("an event as it is written");
         }
     }
@@ -54,8 +55,9 @@ pub fn database(bytes: &[u8]) {
     let _ = fsarena_store::summary(run()).map_err(|error| sensible(&error, bytes));
     match fsarena_store::read(run()) {
         Err(error) => sensible(&error, bytes),
-        Ok(record) if record.samples.len() <= FEW => {
-            let _ = report::of(record, Asked::default()).map_err(|error| sensible(&error, bytes));
+        Ok(record) if record.samples.len() <= MAX_SAMPLES => {
+            let _ = report::analyse_run(record, ReportOptions::default())
+                .map_err(|error| sensible(&error, bytes));
         }
         Ok(_) => {}
     }

@@ -1,4 +1,4 @@
-//! Runs whose files were changed after they were written: the plan as text, and single values of the database.
+//! Targets for runs whose files were changed after they were written: the plan as text, and single values of the database.
 
 use crate::room::{self, sensible};
 use fsarena_core::cell::{Cell, TaskId, TaskInfo};
@@ -15,22 +15,22 @@ use fsarena_store::{RunDir, Writer};
 use rusqlite::{Connection, types::Value};
 use std::sync::OnceLock;
 
-/// The plan of the runs here.
+/// The plan of the runs.
 const PLAN: &str = include_str!("../plan.toml");
-/// Rounds of the run that is changed.
+/// Number of rounds of the runs.
 const ROUNDS: u32 = 9;
-/// Values that one input changes at most.
-const CHANGES: usize = 8;
-/// Formats in which a changed run is exported: those that work out most.
+/// Largest number of values that one input changes.
+const MAX_CHANGES: usize = 8;
+/// Formats in which a changed run is exported: those that compute the most.
 const FORMATS: [&str; 3] = ["md", "html", "json"];
 
-/// A run and what its database holds before anything is changed.
+/// A run, and the bytes of its database before a change.
 struct Base {
     run: RunDir,
     database: Vec<u8>,
 }
 
-/// The run of a target, made once: targets run at the same time in tests.
+/// Makes the run of a target at the first call. Each target has a separate run, because tests run targets at the same time.
 fn base(of: &'static OnceLock<Base>, name: &str) -> &'static Base {
     of.get_or_init(|| {
         let root = room::path(name);
@@ -52,6 +52,7 @@ fn base(of: &'static OnceLock<Base>, name: &str) -> &'static Base {
     })
 }
 
+/// The events of a cell with one sample.
 fn events(cell: &Cell) -> Vec<Event> {
     let inside = |what| Event::Cell { cell: cell.id(), what };
     let mut readings = Readings::default();
@@ -71,8 +72,8 @@ fn events(cell: &Cell) -> Vec<Event> {
     ]
 }
 
-/// Does what commands do with a run that can be read.
-fn used(run: &RunDir, bytes: &[u8]) {
+/// Reads, analyses and exports a run, as the commands of fsarena do.
+fn check_commands(run: &RunDir, bytes: &[u8]) {
     let _ = fsarena_store::summary(run).map_err(|error| sensible(&error, bytes));
     let record = match fsarena_store::read(run) {
         Ok(record) => record,
@@ -80,7 +81,7 @@ fn used(run: &RunDir, bytes: &[u8]) {
     };
     let state = RunState::new(record.clone());
     let _ = (state.left(), state.departures());
-    if let Ok(report) = report::of(record, report::Asked::default()) {
+    if let Ok(report) = report::analyse_run(record, report::ReportOptions::default()) {
         for format in FORMATS {
             let exporter = exporters::find(format).expect("a format");
             let _ = exporter.export(&report, &mut std::io::sink());
@@ -88,7 +89,7 @@ fn used(run: &RunDir, bytes: &[u8]) {
     }
 }
 
-/// The input is the plan of a run.
+/// Reads a run whose plan is the input, and checks the limits of an accepted plan.
 pub fn plan(bytes: &[u8]) {
     static BASE: OnceLock<Base> = OnceLock::new();
     let Base { run, .. } = base(&BASE, "stored-plan");
@@ -110,10 +111,11 @@ pub fn plan(bytes: &[u8]) {
             }
         }
     }
-    used(run, bytes);
+    check_commands(run, bytes);
 }
 
-/// Each line of the input is a table, a column, a value, and the row where not all rows are meant.
+/// Reads a run after changes of its database. Each line of the input is a table, a column, a value, and optionally a row;
+/// without a row, all rows get the value.
 pub fn values(bytes: &[u8]) {
     static BASE: OnceLock<Base> = OnceLock::new();
     let Base { run, database } = base(&BASE, "stored-values");
@@ -125,7 +127,7 @@ pub fn values(bytes: &[u8]) {
     let is_name = |word: &&str| {
         !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b"_0123456789".contains(&b))
     };
-    for line in text.lines().take(CHANGES) {
+    for line in text.lines().take(MAX_CHANGES) {
         let mut words = line.splitn(4, ' ');
         let (Some(table), Some(column)) = (words.next().filter(is_name), words.next().filter(is_name)) else {
             continue;
@@ -140,9 +142,9 @@ pub fn values(bytes: &[u8]) {
         };
         let row = words.next().and_then(|row| row.parse::<u16>().ok());
         let only = row.map_or(String::new(), |row| format!(" WHERE rowid = {row}"));
-        // What the table refuses is no damage.
+        // A constraint of the table can refuse the value.
         let _ = db.execute(&format!("UPDATE \"{table}\" SET \"{column}\" = ?1{only}"), [value]);
     }
     drop(db);
-    used(run, bytes);
+    check_commands(run, bytes);
 }

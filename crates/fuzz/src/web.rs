@@ -1,4 +1,5 @@
-//! HTTP: requests to the local page, answers of counters that `watch` reads, messages between squid and its origin.
+//! Targets for HTTP: requests to the local page, responses of services whose counters `watch` reads, and heads of messages
+//! between squid and its origin.
 
 use crate::room;
 use fsarena_load::web::wire;
@@ -11,18 +12,19 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::{pin::pin, time::Duration};
 
+/// The token that the server requires.
 const TOKEN: &str = "a-token-for-tests";
 /// The last request on a connection, after which the server closes it.
 const LAST: &[u8] = b"GET /favicon.ico HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-/// How long a server may think about a request that is cut short, or a stream of events that goes on.
-const PATIENCE: Duration = Duration::from_millis(40);
+/// How long the target waits for the end of a response, which never comes for an incomplete request or a stream of events.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(40);
 
 /// Checks that the server gives no page without the token, and protects every answer by its headers.
 pub fn serve(bytes: &[u8]) {
     static ADDRESS: OnceLock<SocketAddr> = OnceLock::new();
     let address = ADDRESS.get_or_init(start);
     let mut stream = TcpStream::connect(address).expect("a connection");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT)).expect("a time-out");
     // The server closes the connection early on a request that it refuses.
     let _ = stream.write_all(&[bytes, LAST].concat());
     let mut answer = vec![];
@@ -31,7 +33,7 @@ pub fn serve(bytes: &[u8]) {
     if !bytes.windows(TOKEN.len()).any(|at| at == TOKEN.as_bytes()) {
         assert!(!answer.starts_with("http/1.1 2"), "without the token: {answer}");
     }
-    // hyper itself refuses what is not HTTP, with nothing to protect.
+    // Responses without a body come from hyper itself, for requests that are not HTTP, and have nothing to protect.
     let with_a_body = |answer: &&str| !answer.contains("content-length: 0\r\n");
     for answer in answer.split("http/1.1 ").skip(1).filter(with_a_body) {
         assert!(answer.contains("x-frame-options: deny"), "{answer}");
@@ -39,6 +41,7 @@ pub fn serve(bytes: &[u8]) {
     }
 }
 
+/// Starts a server and returns its address.
 fn start() -> SocketAddr {
     let runs = room::path("runs");
     std::fs::create_dir(&runs).expect("a directory");
@@ -87,18 +90,18 @@ pub fn counters(bytes: &[u8]) {
     }
 }
 
-/// Heads as the origin reads them of requests and the client of answers.
+/// Reads the heads of requests and responses until the end of the input or an error.
 pub fn squid(bytes: &[u8]) {
     let mut stream = tokio::io::BufReader::new(bytes);
-    while let Ok(Some(head)) = at_once(wire::head(&mut stream)) {
+    while let Ok(Some(head)) = poll_ready(wire::read_head(&mut stream)) {
         let _ = (head.status, head.object, head.length, head.hit, head.last);
     }
 }
 
 /// The result of a future that never waits, because its input is complete.
-fn at_once<T>(work: impl Future<Output = T>) -> T {
+fn poll_ready<T>(work: impl Future<Output = T>) -> T {
     match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => done,
-        Poll::Pending => panic!("it waits"),
+        Poll::Pending => panic!("the future waits although its input is complete"),
     }
 }

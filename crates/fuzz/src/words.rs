@@ -1,13 +1,13 @@
-//! Changes of an input by whole words and lines, as people and programs write them. libFuzzer's own are by bytes.
+//! Changes inputs by whole words and lines, as people and programs write them. libFuzzer itself changes them by bytes.
 
 use fsarena_core::schedule::mix;
 use std::{collections::BTreeSet, path::Path, sync::OnceLock};
 
-/// Words at the edges of what numbers and names can be.
-const EDGES: &str = "0 1 -1 4294967296 -9223372036854775808 18446744073709551616 1e308 -1e308 1e-320 nan inf 0x7fffffff \
+/// Words with extreme numbers and unusual characters.
+const EDGE_WORDS: &str = "0 1 -1 4294967296 -9223372036854775808 18446744073709551616 1e308 -1e308 1e-320 nan inf 0x7fffffff \
                      100% 99999999EB 1y .. ../x / \" ' = , : [ ] { } \u{0} \u{7f}\u{301}\u{202e} \n \r\n \t \\ \\u0000";
 
-/// Whether a byte is a part of a word. A table, because libFuzzer records every comparison.
+/// Whether a byte is a part of a word. It is a table, because libFuzzer would record comparisons.
 const IS_WORD: [bool; 256] = {
     let (mut table, mut at) = ([false; 256], 0);
     while at < table.len() {
@@ -17,41 +17,39 @@ const IS_WORD: [bool; 256] = {
     table
 };
 
-/// Edges, and the words of every corpus.
-fn pool() -> &'static [Vec<u8>] {
+/// The words of every corpus, and [`EDGE_WORDS`].
+fn word_pool() -> &'static [Vec<u8>] {
     static POOL: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     POOL.get_or_init(|| {
         let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
         let folders = std::fs::read_dir(corpus).into_iter().flatten().flatten();
         let files = folders.flat_map(|folder| std::fs::read_dir(folder.path())).flatten().flatten();
         let texts: Vec<String> = files.filter_map(|file| std::fs::read_to_string(file.path()).ok()).collect();
-        let found: BTreeSet<&[u8]> = texts.iter().flat_map(|text| words(text.as_bytes())).collect();
-        found.into_iter().chain(EDGES.split(' ').map(str::as_bytes)).map(<[u8]>::to_vec).collect()
+        let found: BTreeSet<&[u8]> = texts.iter().flat_map(|text| split_words(text.as_bytes())).collect();
+        found.into_iter().chain(EDGE_WORDS.split(' ').map(str::as_bytes)).map(<[u8]>::to_vec).collect()
     })
 }
 
-/// The text cut into words and what is between them.
-fn words(text: &[u8]) -> Vec<&[u8]> {
+/// Splits a text into words and the separators between them.
+fn split_words(text: &[u8]) -> Vec<&[u8]> {
     text.chunk_by(|a, b| IS_WORD[usize::from(*a)] & IS_WORD[usize::from(*b)]).collect()
 }
 
-/// Another input made of one, by up to four changes.
-pub fn change(input: &[u8], seed: u32) -> Vec<u8> {
+/// Makes another input from an input by one to four changes of words or lines, which the seed chooses.
+pub fn change_words(input: &[u8], seed: u32) -> Vec<u8> {
     let mut state = mix(seed.into(), 0);
     let mut below = |limit: usize| {
         state = mix(state, 1);
         state as usize % limit.max(1)
     };
     let by_lines = below(4) == 0;
-    let mut parts: Vec<&[u8]> = match by_lines {
-        true => input.split_inclusive(|byte| *byte == b'\n').collect(),
-        false => words(input),
-    };
+    let mut parts: Vec<&[u8]> =
+        if by_lines { input.split_inclusive(|byte| *byte == b'\n').collect() } else { split_words(input) };
     for _ in 0..=below(4) {
         let (at, other) = (below(parts.len()), below(parts.len()));
         let new = match parts.get(other) {
             Some(part) if by_lines || below(3) == 0 => part,
-            _ => pool()[below(pool().len())].as_slice(),
+            _ => word_pool()[below(word_pool().len())].as_slice(),
         };
         match below(5) {
             0 if at < parts.len() => drop(parts.remove(at)),

@@ -2,7 +2,7 @@
 //!
 //! Large files carry their digest in their name. A kernel package has the digests of its files in a list beside them.
 
-use fsarena_sys::{dirs, found, kernel::SysRoot, process};
+use fsarena_sys::{dirs, kernel::SysRoot, none_if_missing, process};
 use sha2::{Digest, Sha256};
 use std::fs::{File, Metadata};
 use std::io::{Read, Result};
@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use std::{os::unix::ffi::OsStrExt, os::unix::fs::MetadataExt};
 use walkdir::WalkDir;
 
-/// Damage found in the cache, until a report takes it: fsarena looks for kernels before there is a run to tell.
+/// Damage found in the cache, for the next report. fsarena looks for kernels before a run exists that could record it.
 static DAMAGE: Mutex<Vec<String>> = Mutex::new(vec![]);
 
 /// Root's directory for kernels.
@@ -34,8 +34,8 @@ pub fn damage() -> Vec<String> {
     std::mem::take(&mut DAMAGE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The beginning of this boot's id: another boot may be of another machine. Where the boot is unknown, a word that no other
-/// process has.
+/// The first characters of the id of this boot. Each boot has its own entries, because the next boot may be on another
+/// machine. If the id is unknown, a text that contains the id of this process.
 pub(crate) fn this_boot() -> String {
     let boot = process::boot_id(&SysRoot::host()).unwrap_or_else(|_| format!("p{}", std::process::id()));
     boot.chars().take(8).collect()
@@ -57,7 +57,7 @@ pub(crate) fn is_ours(dir: &Path) -> bool {
 
 /// Sets the time of last use of an entry, by which the oldest are removed.
 pub(crate) fn mark_used(entry: &Path) {
-    // Without it the entry is merely made again one day.
+    // If this fails, the entry is only removed earlier and made again.
     let _ = std::fs::File::open(entry).and_then(|file| file.set_modified(SystemTime::now()));
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn keep_newest(cache: &Path, prefix: &str, count: usize, age: Duratio
     }
 }
 
-/// Removes a file or a directory. It is renamed first, so that other processes see all of it or nothing.
+/// Removes a file or a directory. It is renamed first, so that other processes see either all of it or none.
 pub(crate) fn remove(path: &Path) {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".gone-{}", std::process::id()));
@@ -136,7 +136,7 @@ pub(crate) fn digest_name(head: &str, digest: &str) -> String {
     format!("{head}.{digest}")
 }
 
-/// The entries of a directory that [`digest_name`] has named so.
+/// The entries of a directory whose names [`digest_name`] made from this head.
 pub(crate) fn entries_named(dir: &Path, head: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let is = |name: &str| {
@@ -169,7 +169,7 @@ pub(crate) fn write_digest_list(package: &Path) -> Result<()> {
 
 /// Whether every file of a package matches its digest. A package without a list, which an older fsarena unpacked, gets one.
 pub(crate) fn is_package_whole(package: &Path) -> bool {
-    match found(std::fs::read_to_string(package.join(DIGEST_LIST))) {
+    match none_if_missing(std::fs::read_to_string(package.join(DIGEST_LIST))) {
         Ok(Some(list)) => digests(package).is_ok_and(|now| now == list),
         Ok(None) => {
             // Only root can write to the cache that others share.
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_written_is_another() {
+    fn a_write_changes_the_state_of_a_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("kernel");
         std::fs::write(&path, "one").unwrap();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_can_write_to_is_not_ours() {
+    fn a_directory_that_others_can_write_to_is_not_ours() {
         let dir = tempfile::tempdir().unwrap();
         assert!(is_ours(dir.path()) && !is_ours(&dir.path().join("none")));
         let link = dir.path().join("link");
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_fits_its_own_contents_alone() {
+    fn an_entry_matches_only_its_own_contents() {
         let dir = tempfile::tempdir().unwrap();
         let entry = dir.path().join(digest_name("state", &digest(&b"abc"[..]).unwrap()));
         std::fs::write(&entry, "abc").unwrap();

@@ -10,7 +10,7 @@ pub const CONFIG: &str = "/config.json";
 /// The text that a guest prints on its console in a trial boot.
 pub const WORKS: &str = "fsarena: this kernel works";
 
-/// The message of a guest whose machine can be saved.
+/// The message of a guest that is ready for its machine to be saved.
 pub const READY: &str = "fsarena: ready";
 /// The beginning of the message that the machine cannot be saved; the reason follows.
 pub const NOT_READY: &str = "fsarena: not ready: ";
@@ -104,8 +104,8 @@ impl Stack {
 pub enum EventChannel {
     /// A virtio serial port of this name.
     Port(String),
-    /// An I/O port of this number, which takes a byte at a time and answers at once: nothing of the host's pace
-    /// reaches the guest.
+    /// An I/O port of this number, which takes a byte at a time and completes at once, so that the speed of the host
+    /// has no effect on the guest.
     Io(u64),
     /// The console.
     #[default]
@@ -116,14 +116,14 @@ pub enum EventChannel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Disks {
-    /// By the serial number that virtio gives them: the order of their names is not predictable.
+    /// By their virtio serial numbers, because the order of their names is not predictable.
     #[default]
     BySerial,
-    /// `pmem0`, `pmem1`: memory that is there from the beginning, in the order of the command line.
+    /// `pmem0`, `pmem1`: disks in memory, which exist from the start, in the order of the command line.
     Memory,
 }
 
-/// The disk that carries the filesystem under test.
+/// The serial number of the disk with the filesystem under test.
 pub const TEST_DISK: &str = "test";
 /// Further disks of an array under test, by their numbers from 1: `test1`.
 pub fn member_disk(number: usize) -> String {

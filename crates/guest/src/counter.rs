@@ -1,4 +1,4 @@
-//! Counting instructions: marks in the guest, a plugin of QEMU that counts between them, and its counts.
+//! Counts instructions: marks in the guest, a QEMU plugin that counts between marks, and the file with its counts.
 
 use crate::{Error, Result, emulator::path_option};
 use std::ffi::OsString;
@@ -23,7 +23,7 @@ pub enum Mark {
     Synced,
 }
 
-/// Marks a moment for the plugin: by an instruction that does nothing, here or in any other process.
+/// Marks a moment for the plugin, by an instruction that has no effect.
 pub fn mark(mark: Mark) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: no-operations.
@@ -59,7 +59,7 @@ pub struct Counts {
 pub struct Counter(PathBuf);
 
 impl Counter {
-    /// Writes the plugin into a directory. None where this QEMU cannot load it; `version` is what `--version` prints.
+    /// Writes the plugin into a directory. Returns None if this QEMU cannot load it; `version` is what `--version` prints.
     ///
     /// # Errors
     /// Where the file cannot be written.
@@ -90,7 +90,7 @@ fn major(version: &str) -> Option<u32> {
     version.split("version ").nth(1)?.split('.').next()?.parse().ok()
 }
 
-/// The counts of a step, numbered from 0, in the file of a guest. None if the file has none for it.
+/// Reads the counts of a step, numbered from 0, from the file of a guest. None if the file does not contain them.
 pub fn counts(out: &Path, step: usize) -> Option<Counts> {
     let text = std::fs::read_to_string(out).ok()?;
     let mut words = text.lines().nth(step)?.split(' ').map(|word| word.parse().ok());
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_interface_that_is_known_is_used() {
+    fn the_plugin_is_used_only_with_supported_versions() {
         let dir = tempfile::tempdir().unwrap();
         let has = |version: &str| Counter::install(dir.path(), version).unwrap().is_some();
         assert!(has("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)\nCopyright"));
@@ -124,7 +124,7 @@ mod tests {
 
     /// The plugin finds the three instructions in the program that marks, where they run without any effect.
     #[test]
-    fn marks_do_nothing() {
+    fn marks_have_no_effect_on_the_program() {
         [Mark::Begin, Mark::Return, Mark::Synced].into_iter().for_each(mark);
         if cfg!(not(target_arch = "x86_64")) {
             return fsarena_testkit::skipped("marks are instructions of x86-64");

@@ -1,4 +1,4 @@
-//! Kernels of Debian packages: fetched and unpacked into a cache as an ordinary user. Nothing is installed.
+//! Fetches kernels of Debian packages and unpacks them into a cache as an ordinary user. Nothing is installed.
 
 use crate::suites::{Package, Suites};
 use crate::{Error, Result, cache::write_digest_list};
@@ -32,8 +32,8 @@ pub fn fetch(version: &str, cache: &Path, suites: &Suites, here: &[String], log:
         return Err(Error::Missing(format!(
             "no kernel of version {version:?} is here or in a suite of Debian; {}{}or name a kernel: --kernel PATH --modules \
              DIR{}",
-            found("here are", here),
-            found("Debian has", &series(&releases)),
+            list_of("here are", here),
+            list_of("Debian has", &series(&releases)),
             why.unwrap_or_default(),
         )));
     };
@@ -51,7 +51,7 @@ pub fn fetch(version: &str, cache: &Path, suites: &Suites, here: &[String], log:
     }
     write_digest_list(&unpacked).map_err(Error::io("noting the digests of", &unpacked))?;
     match std::fs::rename(&unpacked, &place) {
-        // Another fsarena was faster.
+        // Another fsarena process has unpacked it meanwhile.
         Err(_) if place.is_dir() => {}
         moved => moved.map_err(Error::io("moving a kernel to", &place))?,
     }
@@ -87,8 +87,8 @@ fn newest<'a>(version: &str, kernels: &'a [DebianKernel], stable: Option<&str>) 
     wanted.clone().rfind(is_default).or_else(|| wanted.next_back())
 }
 
-/// The release of a package, where it is a kernel for this machine. `6.12-amd64` has none: it only depends on the newest
-/// of its series.
+/// The release of a package; None if it is not a kernel for this machine. `6.12-amd64` has none, because it only depends
+/// on the newest package of its series.
 fn release(package: &str) -> Option<&str> {
     let release = package.strip_prefix(PACKAGE)?;
     let (number, _) = release.split_once(['-', '+'])?;
@@ -120,28 +120,28 @@ pub fn in_order(releases: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 /// A list for a message, `here are 6.1.0-53-amd64, 6.12.1-amd64; `; empty without names.
-fn found(what: &str, names: &[String]) -> String {
+fn list_of(what: &str, names: &[String]) -> String {
     if names.is_empty() { String::new() } else { format!("{what} {}; ", names.join(", ")) }
 }
 
 /// Whether a release is of a version: `6.1.0-53-amd64` is of `6.1`, and `6.12.1` is not; `6.1.0-53-cloud-amd64` is of
-/// `6.1-cloud`. Every usual one is of ``.
+/// `6.1-cloud`. Every release without a flavour is of the empty version.
 pub fn is_version(release: &str, version: &str) -> bool {
     if version == release {
         return true;
     }
-    let asked = FLAVOURS.into_iter().find_map(|flavour| {
+    let with_flavour = FLAVOURS.into_iter().find_map(|flavour| {
         let version = version.strip_suffix(flavour)?;
         Some((version.strip_suffix('-').unwrap_or(version), Some(flavour)))
     });
-    let (version, flavour) = asked.unwrap_or((version, None));
+    let (version, flavour) = with_flavour.unwrap_or((version, None));
     let rest = release.strip_prefix(version);
     let number =
         rest.is_some_and(|rest| version.is_empty() || !rest.starts_with(|next: char| next.is_ascii_digit()));
     number && flavour_of(release) == flavour
 }
 
-/// The flavour of a release; None for the usual one.
+/// The flavour of a release, if any.
 pub fn flavour_of(release: &str) -> Option<&'static str> {
     FLAVOURS.into_iter().find(|flavour| release.contains(&format!("-{flavour}-")))
 }
@@ -173,14 +173,14 @@ mod tests {
     ];
 
     #[test]
-    fn only_kernels_for_this_machine_are_kernels() {
+    fn only_packages_with_kernels_for_this_machine_have_releases() {
         let releases: Vec<&str> = PACKAGES.into_iter().filter_map(release).collect();
         assert_eq!(series(&releases), ["6.1", "6.1-cloud", "6.1-rt", "6.12"]);
         assert_eq!(releases.len(), 6, "{releases:?}");
     }
 
     #[test]
-    fn a_release_is_of_its_versions() {
+    fn a_version_selects_its_newest_release() {
         let of = |version: &str| {
             let releases = PACKAGES.into_iter().filter_map(release);
             releases.filter(|release| is_version(release, version)).max_by(|a, b| by_version(a, b))
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(of("6.1-cloud"), Some("6.1.0-60-cloud-amd64"));
         assert_eq!(of("6.1.0-60-cloud-amd64"), of("6.1-cloud"));
         assert_eq!(of("5.10"), None);
-        assert_eq!(found("here are", &["6.1".into(), "6.12".into()]), "here are 6.1, 6.12; ");
+        assert_eq!(list_of("here are", &["6.1".into(), "6.12".into()]), "here are 6.1, 6.12; ");
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
 
     /// No package has the version 0.01.
     #[test]
-    fn what_is_here_is_said_where_nothing_can_be_fetched() {
+    fn an_error_lists_the_available_releases() {
         let dir = tempfile::tempdir().unwrap();
         let suites = Suites::of_mirror(dir.path(), "file:///nowhere/debian");
         let here = ["6.1.0-53-amd64".into()];

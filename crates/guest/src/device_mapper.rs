@@ -1,4 +1,4 @@
-//! Creates a device-mapper device by ioctl: guests do not contain dmsetup. The structures are those of
+//! Creates a device-mapper device by ioctl, because guests do not contain dmsetup. The structures are those of
 //! `linux/dm-ioctl.h`, version 4.
 
 use fsarena_core::factor::faults::Faults;
@@ -12,16 +12,16 @@ const NAME: &[u8] = b"faults";
 const CREATE: u64 = 3;
 /// `DM_TABLE_LOAD`.
 const LOAD: u64 = 9;
-/// `DM_DEV_SUSPEND`, which without its flag resumes.
+/// `DM_DEV_SUSPEND`, which resumes a device if its flag is not set.
 const RESUME: u64 = 6;
 const SECTOR: u64 = 512;
 
-/// The size of `struct dm_ioctl` in bytes, and where it has its number of the device, its name.
+/// The size of `struct dm_ioctl` in bytes, and the offsets of its device number and of its name.
 const HEAD: usize = 312;
 const DEVICE_AT: usize = 40;
 const NAME_AT: usize = 48;
 
-/// One line of a table: where it begins and how long it is, in sectors, its target, and the target's words.
+/// One line of a table: its start and length in sectors, the kind of target, and the arguments of the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Target {
     start: u64,
@@ -30,19 +30,19 @@ struct Target {
     words: String,
 }
 
-/// Makes a device over a disk that misbehaves. Where it is.
+/// Makes a faulty device on top of a disk, and returns its path.
 ///
 /// # Errors
-/// What the kernel does not take.
+/// Where the kernel refuses a request.
 pub fn make(faults: Faults, disk: &Path, sectors: u64) -> Result<PathBuf> {
     let control = File::options().read(true).write(true).open(CONTROL)?;
-    call(&control, CREATE, &[])?;
-    call(&control, LOAD, &table(faults, &disk.to_string_lossy(), sectors)?)?;
-    let device = call(&control, RESUME, &[])?;
+    send_request(&control, CREATE, &[])?;
+    send_request(&control, LOAD, &table(faults, &disk.to_string_lossy(), sectors)?)?;
+    let device = send_request(&control, RESUME, &[])?;
     Ok(PathBuf::from(format!("/dev/dm-{}", device & 0xff)))
 }
 
-/// The table of a device that misbehaves.
+/// The table of a faulty device.
 fn table(faults: Faults, disk: &str, sectors: u64) -> Result<Vec<Target>> {
     let whole = |kind, words| vec![Target { start: 0, length: sectors, kind, words }];
     let (start, end) = match faults {
@@ -61,11 +61,11 @@ fn table(faults: Faults, disk: &str, sectors: u64) -> Result<Vec<Target>> {
     Ok(table)
 }
 
-/// One request, with the targets of its table. The number of the device.
-fn call(control: &File, request: u64, targets: &[Target]) -> Result<u64> {
+/// Makes a request with the targets of a table. Returns the number of the device.
+fn send_request(control: &File, request: u64, targets: &[Target]) -> Result<u64> {
     let mut bytes = request_bytes(targets);
     let number = 0xC000_0000 | (HEAD as u64) << 16 | 0xFD << 8 | request;
-    // SAFETY: the buffer is as long as its head says, and aligned by nothing stricter than the kernel's copying.
+    // SAFETY: the buffer is as long as its head says, and the kernel copies it, so it needs no alignment.
     if unsafe { libc::ioctl(control.as_raw_fd(), number as libc::Ioctl, bytes.as_mut_ptr()) } < 0 {
         let error = Error::last_os_error();
         return Err(Error::other(format!("the device mapper refused request {request}: {error}")));
@@ -87,7 +87,7 @@ fn request_bytes(targets: &[Target]) -> Vec<u8> {
         specs.extend(words);
         specs.resize(begin + next, 0);
     }
-    // Version 4.0.0, sizes of all and of the head, number of targets; zeros stand for the rest but the name.
+    // Version 4.0.0, the sizes of the request and of the header, the number of targets. All else but the name is zero.
     let numbers = [4, 0, 0, (HEAD + specs.len()) as u32, HEAD as u32, targets.len() as u32];
     let mut head = numbers.map(u32::to_ne_bytes).concat();
     head.resize(HEAD, 0);
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_that_fails_is_between_two_that_do_not() {
+    fn a_faulty_range_is_between_two_good_ones() {
         let faults = Faults::Error { start: 1024, bytes: 512 };
         let lines: Vec<_> = table(faults, "/dev/vda", 10)
             .unwrap()
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_laid_out_as_the_kernel_reads_it() {
+    fn a_request_has_the_layout_of_the_kernel() {
         assert_eq!(HEAD, 312);
         let bytes = request_bytes(&table(Faults::Delay { ms: 5 }, "/dev/vda", 8).unwrap());
         assert_eq!(bytes.len(), 312 + 40 + "/dev/vda 0 5\0".len().next_multiple_of(8));

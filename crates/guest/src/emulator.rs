@@ -19,30 +19,30 @@ const PORT: &str = "fsarena.events";
 const EVENTS: &str = "-device virtio-serial-pci -chardev file,id=events,path=/dev/stdout \
                       -device virtserialport,chardev=events,name=fsarena.events";
 
-/// One guest to be started.
+/// A virtual machine to start.
 #[derive(Debug, Clone)]
 pub struct Machine<'a> {
-    /// What emulates it.
+    /// The kind of emulation.
     pub emulator: Emulator,
-    /// What runs its instructions.
+    /// How its instructions are executed: by KVM or by translation.
     pub accelerator: Accelerator,
-    /// What it boots.
+    /// The kernel that it boots.
     pub kernel: &'a GuestKernel,
-    /// Its initramfs; none where it begins with a state that is beyond it.
+    /// Its initramfs; None if it starts from a saved state.
     pub initramfs: Option<&'a Path>,
-    /// The file with its config where the initramfs does not hold it.
+    /// The file with its config, if the config is not in the initramfs.
     pub config: Option<&'a Path>,
     /// The images under test: one, or the members of an array.
     pub test: &'a [PathBuf],
-    /// The file that records each write to the first image under test, where one does.
+    /// The file in which QEMU records each write to the first image under test, if any.
     pub record: Option<&'a Path>,
-    /// The image of the journal's disk, where there is one.
+    /// The image of the journal's disk, if any.
     pub journal: Option<&'a Path>,
     /// The image of the source disk.
     pub other: &'a Path,
     /// Its memory in mebibytes.
     pub memory_mib: u64,
-    /// A directory of this guest's own, for what it leaves: the console.
+    /// A directory for this guest alone, which receives its console log.
     pub dir: &'a Path,
 }
 
@@ -54,12 +54,12 @@ const EXACT_KERNEL: &str =
     "norandmaps nokaslr page_alloc.shuffle=0 slab_nomerge randomize_kstack_offset=off nosmp nolapic";
 
 impl Machine<'_> {
-    /// The console's file.
+    /// The file with the console log.
     pub fn console(&self) -> PathBuf {
         self.dir.join("console.log")
     }
 
-    /// Where the guest's words go.
+    /// The device to which the guest writes its events.
     pub fn events(&self) -> EventChannel {
         match self.emulator {
             Emulator::Qemu => EventChannel::Port(PORT.into()),
@@ -67,7 +67,7 @@ impl Machine<'_> {
         }
     }
 
-    /// How it tells its disks apart.
+    /// How the guest identifies its disks.
     pub fn disks(&self) -> Disks {
         match self.emulator {
             Emulator::Exact if has_memory_disks(&self.kernel.modules) => Disks::Memory,
@@ -75,20 +75,20 @@ impl Machine<'_> {
         }
     }
 
-    /// How it is started, with these further arguments and this standard input.
+    /// Returns the command that starts it, with further arguments and a standard input.
     pub fn launch(&self, further: impl IntoIterator<Item = OsString>, stdin: Stdio) -> Launch {
         Launch { argv: self.argv().into_iter().chain(further).collect(), console: self.console(), stdin }
     }
 
-    /// The program and its arguments.
+    /// Returns the program and its arguments.
     pub fn argv(&self) -> Vec<OsString> {
         let exact = self.emulator == Emulator::Exact;
         let (accelerator, cpu) = match (self.accelerator, exact) {
-            // Its random numbers come from the seed below. In QEMU 7.2 an interrupt behind CMPXCHG16B can find broken
-            // flags, of which a kernel dies, and at the same instruction each time.
+            // Its random numbers come from the seed below. In QEMU 7.2 an interrupt after CMPXCHG16B can see wrong
+            // flags, which crashes the kernel, at the same instruction each time.
             (_, true) => ("tcg,thread=single", "Nehalem,+rdrand,-cx16"),
             (Accelerator::Kvm, _) => ("kvm", "host"),
-            // With `max` guest copies run byte by byte under translation.
+            // With `max`, the guest's memory copies run byte by byte under translation.
             (Accelerator::Tcg, _) => ("tcg,thread=multi", "Nehalem"),
         };
         let in_memory = self.disks() == Disks::Memory;
@@ -121,7 +121,7 @@ impl Machine<'_> {
         } else {
             all.extend(words(EVENTS));
         }
-        // `earlyprintk` shows errors from before the console is up.
+        // `earlyprintk` shows errors from before the console works.
         let further = if exact { EXACT_KERNEL } else { "nokaslr earlyprintk=ttyS0" };
         let append = "console=ttyS0 mitigations=off random.trust_cpu=on no_timer_check";
         all.extend(["-append".into(), format!("{append} {KERNEL_PARAMETERS} {further}").into()]);
@@ -139,7 +139,7 @@ fn disk_arguments(name: &str, path: &Path, exact: bool) -> [OsString; 4] {
     ["-drive".into(), path_option(&drive, path), "-device".into(), device.into()]
 }
 
-/// The same, with each write to it recorded in a file.
+/// A raw image as a virtio disk, with each write to it recorded in a file.
 fn recorded_disk_arguments(name: &str, path: &Path, record: &Path) -> [OsString; 4] {
     let drive =
         format!("if=none,id={name},driver=blklogwrites,werror=report,rerror=report,log-sector-size=512");
@@ -149,22 +149,22 @@ fn recorded_disk_arguments(name: &str, path: &Path, record: &Path) -> [OsString;
     ["-drive".into(), drive, further, device]
 }
 
-/// The drivers of disks that are memory.
+/// The drivers of disks in memory.
 pub const MEMORY_DISKS: [&str; 2] = ["nfit", "nd_pmem"];
-/// The I/O port that takes the guest's words: where machines have had one for debugging since Bochs.
+/// The I/O port to which the guest writes its events: the traditional debugging port of Bochs.
 const EXACT_EVENT_PORT: u64 = 0xe9;
 
-/// Whether a kernel is known to have disks that are memory.
+/// Whether a kernel is known to support disks in memory.
 pub fn has_memory_disks(modules: &Modules) -> bool {
     MEMORY_DISKS.iter().all(|name| modules.has(name))
 }
 
-/// The memory of a machine, and its disks of these images, which stay as they are: what is written to them is this
-/// guest's own, and gone with it.
+/// The arguments for a machine's memory and for disks in memory with the contents of these images. The images do not
+/// change: QEMU discards the guest's writes when it ends.
 fn memory_arguments(mib: u64, images: &[(&str, &Path)]) -> Vec<OsString> {
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
     let disks: u64 = images.iter().map(|(_, path)| size(path).next_multiple_of(1 << 30)).sum();
-    // Each may be aligned to a gibibyte.
+    // QEMU may align each disk to a gibibyte.
     let most = mib + (disks >> 20) + 1024 * images.len() as u64;
     let mut words: Vec<OsString> =
         vec!["-m".into(), format!("{mib}M,slots={},maxmem={most}M", images.len()).into()];
@@ -176,21 +176,21 @@ fn memory_arguments(mib: u64, images: &[(&str, &Path)]) -> Vec<OsString> {
     words
 }
 
-/// What the guest says, on standard output.
+/// Arguments that connect the I/O port for events to standard output.
 const EXACT_EVENTS: &str =
     "-chardev file,id=events,path=/dev/stdout -device isa-debugcon,iobase=0xe9,chardev=events";
 
-/// One instruction is one nanosecond, and waiting takes none of the host's time; the same random numbers and the same
-/// day each time.
+/// Arguments for a deterministic clock: one instruction is one nanosecond, and waiting takes none of the host's time.
+/// Random numbers and the date are the same each time.
 const EXACT_CLOCK: &str =
     "-icount shift=0,sleep=off,align=off -seed 1 -rtc base=2020-01-01T00:00:00,clock=vm";
 
-/// The words of a text.
+/// Splits a text at its spaces.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = OsString> {
     text.split(' ').map(OsString::from)
 }
 
-/// An option that ends with a path. QEMU wants commas in it doubled.
+/// An option that ends with a path. QEMU requires commas in the path to be doubled.
 pub(crate) fn path_option(head: &str, path: &Path) -> OsString {
     format!("{head}{}", path.to_string_lossy().replace(',', ",,")).into()
 }
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recorded_disk_is_the_same_device_of_the_guest() {
+    fn a_recorded_disk_is_the_same_device_for_the_guest() {
         let [_, drive, _, device] = recorded_disk_arguments(TEST_DISK, Path::new("/t"), Path::new("/a,b"));
         assert!(
             drive
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn disks_are_memory_beside_the_machines_own() {
+    fn disks_in_memory_add_to_the_machines_memory() {
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("a,b.img");
         std::fs::File::create(&image).unwrap().set_len(300 << 20).unwrap();

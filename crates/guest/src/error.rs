@@ -1,4 +1,4 @@
-//! Errors that keep a guest from running, with messages for people.
+//! Errors because of which a guest cannot run, with messages for users.
 
 use fsarena_core::exit::{ExitCode, Exits};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Why a guest could not start or run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// This machine lacks something; the text says what to do.
+    /// This machine lacks something. The text explains what to do.
     #[error("{0}")]
     Missing(String),
     /// The plan asks for something impossible.
@@ -23,7 +23,7 @@ pub enum Error {
         /// The fault.
         why: String,
     },
-    /// The system failed.
+    /// A system call failed.
     #[error(transparent)]
     System(#[from] fsarena_sys::Error),
 }

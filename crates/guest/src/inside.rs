@@ -25,7 +25,7 @@ pub struct BootedGuest {
     pub events: Box<dyn Write>,
     /// The disks under test.
     pub disks: Vec<PathBuf>,
-    /// The disk of the journal, where there is one.
+    /// The disk of the journal, if any.
     pub journal: Option<PathBuf>,
     /// The source disk.
     pub other: PathBuf,
@@ -36,10 +36,10 @@ pub fn is_guest_init() -> bool {
     std::process::id() == 1 && Path::new(CONFIG).exists()
 }
 
-/// Mounts what programs expect, loads modules, and finds disks and the way out.
+/// Mounts the usual filesystems, loads modules, and opens the disks and the channel for events.
 ///
 /// # Errors
-/// Where the kernel lacks something; the text says what.
+/// Where the kernel lacks a feature, which the error names.
 pub fn boot() -> Result<BootedGuest> {
     for (kind, target) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/tmp")] {
         mount(kind, target, kind, "")?;
@@ -56,8 +56,8 @@ pub fn boot() -> Result<BootedGuest> {
         load_module(module)?;
     }
     let events = open_events(&config.events)?;
-    let Stack { more, journal: apart, .. } = config.stack;
-    // The order in which exact guests have them.
+    let Stack { more, journal: has_journal, .. } = config.stack;
+    // The numbers are those of the memory disks in exact guests.
     let disk = |number: usize, name: &str| match config.disks {
         Disks::BySerial => wait_for_disk(name),
         Disks::Memory => wait_for_device(format!("/dev/pmem{number}")),
@@ -66,7 +66,7 @@ pub fn boot() -> Result<BootedGuest> {
     for number in 1..=more {
         disks.push(disk(number + 1, &member_disk(number))?);
     }
-    let journal = apart.then(|| disk(more + 2, JOURNAL_DISK)).transpose()?;
+    let journal = has_journal.then(|| disk(more + 2, JOURNAL_DISK)).transpose()?;
     let other = disk(1, SOURCE_DISK)?;
     if config.disks == Disks::Memory {
         // Enables the counters of written sectors. Where the kernel cannot, the probe adds a note.
@@ -93,13 +93,13 @@ impl BootedGuest {
     }
 }
 
-/// How long the guest waits for disks and ports, which drivers find in threads of their own.
+/// How long the guest waits for disks and ports, which drivers detect asynchronously.
 const DEVICE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Ends the guest. Everything of it is lost but what is on its disks.
+/// Powers the guest off. Only the contents of its disks remain.
 pub fn power_off() -> ! {
     rustix::fs::sync();
-    // A machine that cannot power off is not rebooted either: its emulator was told to end then.
+    // A reboot ends the guest too, because QEMU runs with `-no-reboot`.
     for how in [RebootCommand::PowerOff, RebootCommand::Restart, RebootCommand::Halt] {
         let _ = rustix::system::reboot(how);
     }
@@ -111,7 +111,7 @@ pub fn power_off() -> ! {
 fn mount(kind: &str, target: &str, source: &str, data: &str) -> Result<()> {
     let data = std::ffi::CString::new(data)?;
     match rustix::mount::mount(source, target, kind, MountFlags::empty(), data.as_c_str()) {
-        // The kernel has mounted it by itself.
+        // The kernel has already mounted it.
         Err(Errno::BUSY) => Ok(()),
         mounted => mounted.map_err(|error| Error::other(format!("mounting {kind} on {target}: {error}"))),
     }
@@ -135,7 +135,7 @@ fn open_events(events: &EventChannel) -> Result<Box<dyn Write>> {
     })
 }
 
-/// An I/O port: the kernel writes what follows the first byte to the ports that follow.
+/// An I/O port. Each write passes one byte, because the kernel writes further bytes to the following ports.
 struct IoPort(File, u64);
 
 impl Write for IoPort {
@@ -160,7 +160,7 @@ fn wait_for_disk(serial: &str) -> Result<PathBuf> {
     wait_for(&what, || find_device("/sys/block", "serial", serial))
 }
 
-/// The node of the device of this class whose attribute has this value.
+/// Finds the device of a class whose attribute has this value, and returns the path of its node.
 fn find_device(class: &str, attribute: &str, value: &str) -> Option<PathBuf> {
     let is = |dir: &PathBuf| {
         let text = std::fs::read_to_string(dir.join(attribute));
@@ -186,7 +186,7 @@ const FW_CFG_SELECTOR: u16 = 0x510;
 const FW_CFG_DATA: u16 = 0x511;
 /// The selector of the directory of files.
 const FW_CFG_DIRECTORY: u16 = 0x19;
-/// A file in the directory: size, selector, two bytes of nothing, name; numbers in big-endian order.
+/// A file in the directory: size, selector, two reserved bytes, name; numbers in big-endian order.
 const FW_CFG_ENTRY: usize = 64;
 const NAME_AT: usize = 8;
 
@@ -198,9 +198,9 @@ impl FwCfg {
     /// Gets access to the ports.
     ///
     /// # Errors
-    /// Where the kernel gives no ports to programs.
+    /// Where the kernel does not give programs access to ports.
     fn open() -> Result<FwCfg> {
-        // Other machines have no such ports, and QEMU's x86 runs nothing of theirs.
+        // Only x86 machines have such ports.
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a plain system call.
         if unsafe { libc::ioperm(FW_CFG_SELECTOR.into(), 2, 1) } == 0 {
@@ -223,10 +223,10 @@ impl FwCfg {
         Some(self.read(size as usize))
     }
 
-    /// Selects what is read next, from its beginning.
+    /// Selects the item that the next reads return from its beginning.
     fn select(&self, what: u16) {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the port is open, and reaches nothing but QEMU.
+        // SAFETY: access to the port is permitted, and only QEMU's device uses it.
         unsafe {
             asm!("out dx, ax", in("dx") FW_CFG_SELECTOR, in("ax") what, options(nomem, nostack, preserves_flags));
         }
@@ -238,7 +238,7 @@ impl FwCfg {
         let byte = |_| {
             let byte: u8;
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the port is open, and reaches nothing but QEMU.
+            // SAFETY: access to the port is permitted, and only QEMU's device uses it.
             unsafe {
                 asm!("in al, dx", in("dx") FW_CFG_DATA, out("al") byte, options(nomem, nostack, preserves_flags));
             }
@@ -263,18 +263,18 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// # Errors
 /// Where it has no event channel, or cannot continue.
 fn wait_for_config(first: &GuestConfig) -> Result<GuestConfig> {
-    // Without the modules it may have none.
+    // If loading failed, the event channel may not exist.
     let loaded: Result<()> = first.modules.iter().try_for_each(|module| load_module(module));
     let mut out = open_events(&first.events)?;
-    let mut say = |words: &str| out.write_all(format!("{words}\n").as_bytes()).and_then(|()| out.flush());
+    let mut send = |words: &str| out.write_all(format!("{words}\n").as_bytes()).and_then(|()| out.flush());
     let (ports, disks) = match loaded.and_then(|()| release_disks(&first.stack)) {
         Ok(ready) => ready,
         Err(error) => {
-            say(&format!("{NOT_READY}{error}"))?;
+            send(&format!("{NOT_READY}{error}"))?;
             power_off()
         }
     };
-    say(READY)?;
+    send(READY)?;
     let mut config = read_config(&ports);
     if let Some(now) = config.now {
         set_clock(now)?;
@@ -282,16 +282,16 @@ fn wait_for_config(first: &GuestConfig) -> Result<GuestConfig> {
     for disk in &disks {
         write_to_driver("bind", disk)?;
     }
-    // From here on it is the cell that fails.
-    say(GOING_ON)?;
+    // From here on, an error makes the cell fail.
+    send(GOING_ON)?;
     config.modules.retain(|module| !first.modules.contains(module));
     Ok(config)
 }
 
-/// Unbinds the disks from their driver. Returns the interface that the config comes by, and the names of the disks.
+/// Unbinds the disks from their driver. Returns the interface for the config, and the names of the disks.
 fn release_disks(stack: &Stack) -> Result<(FwCfg, Vec<String>)> {
-    let ports =
-        FwCfg::open().map_err(|error| Error::other(format!("its kernel gives no I/O ports: {error}")))?;
+    let ports = FwCfg::open()
+        .map_err(|error| Error::other(format!("its kernel does not permit I/O ports: {error}")))?;
     let disks = wait_for_disks(2 + stack.more + usize::from(stack.journal))?;
     for disk in &disks {
         write_to_driver("unbind", disk)?;
@@ -357,7 +357,7 @@ fn assemble_array(array: Array, members: &[PathBuf]) -> Result<PathBuf> {
     let least = sizes.into_iter().min().unwrap_or(0) / 2;
     if array == Array::Raid1 {
         set("component_size", &least.to_string())?;
-        // All members hold the same: nothing has to be resynchronised.
+        // All members have the same contents, so they need no resynchronisation.
         set("resync_start", "none")?;
     }
     for (slot, disk) in members.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Finding a kernel: a file that the user names, one of a Debian package, or the newest one there is.
+//! Finding a kernel: a file that the user names, a kernel of a Debian package, or the newest available one.
 
 use crate::debian::{self, Log, by_version, in_order, is_version};
 use crate::{Error, Result, cache, modules::Modules, suites::Suites, vmlinux};
@@ -18,7 +18,7 @@ pub const DEBIAN: &str = "debian";
 pub struct GuestKernel {
     /// The file that the emulator boots.
     pub image: PathBuf,
-    /// Where its code can be searched: the image, or the kernel unpacked from an image that is booted whole.
+    /// The file in which its code can be searched: the image, or the decompressed kernel if QEMU boots a bzImage.
     pub code: PathBuf,
     /// The output of `uname -r` in the guest; empty where the file does not contain it.
     pub release: String,
@@ -47,21 +47,21 @@ impl GuestKernel {
         if self.release.is_empty() { self.image.display().to_string() } else { self.release.clone() }
     }
 
-    /// Whether it has a filesystem. Where nothing is known of its modules, one that it has built in is named
-    /// somewhere in it; of a kernel that is compressed in a way that is not read here nothing is known at all.
+    /// Whether it supports a filesystem. If its modules are unknown, this searches its code for the name, which a kernel
+    /// with a built-in filesystem contains. Returns true if the code cannot be read or decompressed.
     pub fn has(&self, filesystem: &str) -> bool {
         if self.modules.is_known() {
             return self.modules.has(filesystem);
         }
         let Ok(bytes) = input::read(&self.code, vmlinux::LARGEST) else { return true };
         let wanted = [filesystem.as_bytes(), b"\0"].concat();
-        // A kernel is large, and this is many times as fast as `windows`.
+        // `memmem` is many times as fast as `windows`, and a kernel is large.
         vmlinux::is_compressed(&bytes) || memchr::memmem::find(&bytes, &wanted).is_some()
     }
 }
 
 impl Places {
-    /// The usual places of this machine.
+    /// The default directories of this machine.
     pub fn usual(modules: Option<PathBuf>) -> Places {
         let cache = cache::dir();
         let suites = Suites::in_cache(&cache);
@@ -79,7 +79,7 @@ impl Places {
         roots
     }
 
-    /// The release and the modules of the kernel that a guest boots where the user names none, if it is at hand.
+    /// Returns the release and the modules of the kernel that a guest boots by default, if it is available.
     ///
     /// # Errors
     /// Where they cannot be read.
@@ -88,7 +88,7 @@ impl Places {
         Ok(Some((kernel.release, Modules::open(&kernel.modules)?)))
     }
 
-    /// The releases of all kernels with modules that are at hand, the oldest first.
+    /// Returns the releases of all available kernels with modules, the oldest first.
     pub fn releases(&self) -> Vec<String> {
         in_order(packages(&self.roots()).into_iter().map(|kernel| kernel.release))
     }
@@ -107,15 +107,15 @@ impl Places {
     }
 }
 
-/// Finds the kernel that a level of the factor `kernel` names; an empty level is the newest that is at hand, or
-/// the newest of Debian where none is.
+/// Finds the kernel that a level of the factor `kernel` names. An empty level means the newest available kernel, or the
+/// newest kernel of Debian if none is available.
 ///
 /// # Errors
 /// Where there is none, it is damaged, or the cache cannot be written.
 pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
     let package = match level.split_once(':') {
-        _ if level.is_empty() || level == DEBIAN => Some(packaged("", places, log)?),
-        Some((DEBIAN, version)) => Some(packaged(version, places, log)?),
+        _ if level.is_empty() || level == DEBIAN => Some(find_packaged("", places, log)?),
+        Some((DEBIAN, version)) => Some(find_packaged(version, places, log)?),
         _ => None,
     };
     let (image, modules) = match package {
@@ -129,23 +129,27 @@ pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
         }
         Error::unfit(&image, why)
     })?;
-    let seen = vmlinux::inspect(&image, &bytes)?;
+    let inspected = vmlinux::inspect(&image, &bytes)?;
     let modules = match modules {
         Some(dir) => Modules::open(&dir)?,
-        None => beside(&image, &seen.release, places)?,
+        None => find_modules(&image, &inspected.release, places)?,
     };
-    let (image, code) = match vmlinux::unpacked(&image, &bytes, &seen, &[&places.cache, &places.shared])? {
+    let (image, code) = match vmlinux::unpacked(&image, &bytes, &inspected, &[&places.cache, &places.shared])?
+    {
         Some(vmlinux) if vmlinux.kind == ElfKind::Bootable => (vmlinux.path.clone(), vmlinux.path),
         // QEMU boots it only inside its bzImage.
         Some(vmlinux) => (image, vmlinux.path),
-        None if bytes.starts_with(ELF_MAGIC) => (boots(&image, elf_kind(&bytes))?, image),
+        None if bytes.starts_with(ELF_MAGIC) => (check_bootable(&image, elf_kind(&bytes))?, image),
         None => (image.clone(), image),
     };
-    Ok(GuestKernel { image, code, release: seen.release, modules })
+    Ok(GuestKernel { image, code, release: inspected.release, modules })
 }
 
-/// The ELF file itself, if QEMU can boot it.
-fn boots(image: &Path, kind: ElfKind) -> Result<PathBuf> {
+/// Returns the path of an ELF file if QEMU can boot it.
+///
+/// # Errors
+/// Where QEMU cannot boot it.
+fn check_bootable(image: &Path, kind: ElfKind) -> Result<PathBuf> {
     let why = match kind {
         ElfKind::Bootable => return Ok(image.into()),
         ElfKind::WithoutEntry => {
@@ -167,10 +171,10 @@ struct PackagedKernel {
 }
 
 /// An installed kernel of that version, else a fetched one that is undamaged, else one that is fetched now.
-fn packaged(version: &str, places: &Places, log: Log) -> Result<PackagedKernel> {
+fn find_packaged(version: &str, places: &Places, log: Log) -> Result<PackagedKernel> {
     let mut roots = places.roots();
     while let Some(kernel) = newest(&roots, version) {
-        // The machine's own package manager answers for its own kernels.
+        // fsarena does not verify the kernels that the machine's package manager installed.
         if kernel.root == places.root || cache::is_package_whole(&kernel.root) {
             return Ok(kernel);
         }
@@ -219,8 +223,8 @@ fn packages(roots: &[PathBuf]) -> Vec<PackagedKernel> {
     found
 }
 
-/// The modules of a kernel that is named by its path: where `--modules` says, or where installed ones are.
-fn beside(image: &Path, release: &str, places: &Places) -> Result<Modules> {
+/// The modules of a kernel that the user named by its path: below `--modules`, else near the image or installed.
+fn find_modules(image: &Path, release: &str, places: &Places) -> Result<Modules> {
     if let Some(given) = &places.modules {
         let below = ["", "lib/modules", "usr/lib/modules"].map(|dir| given.join(dir).join(release));
         let has_modules =
@@ -324,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flavour_is_taken_where_it_is_asked_for_or_there_is_no_other() {
+    fn a_flavour_is_used_if_requested_or_if_there_is_no_other() {
         let (_dir, places) = machine(&["6.1.0-53-cloud-amd64"]);
         let found = |version: &str| newest(&places.roots(), version).is_some();
         assert!(found("") && found("6.1-cloud") && !found("6.1"));
@@ -342,7 +346,7 @@ mod tests {
         std::fs::create_dir_all(&modules).unwrap();
         std::fs::write(package.join("boot/vmlinuz-0.01.0-amd64"), "kernel").unwrap();
         std::fs::write(modules.join("ext4.ko"), "module").unwrap();
-        let found = || packaged("0.01", &places, &mut |_| {});
+        let found = || find_packaged("0.01", &places, &mut |_| {});
         assert!(found().is_ok() && found().is_ok());
         std::fs::write(modules.join("ext4.ko"), "modula").unwrap();
         let error = found().unwrap_err().to_string();
@@ -355,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_kernel_is_refused() {
+    fn a_file_that_is_not_a_kernel_is_refused() {
         let (dir, places) = machine(&[]);
         let path = dir.path().join("bzImage");
         std::fs::write(&path, "text").unwrap();
@@ -381,9 +385,9 @@ mod tests {
         let (dir, mut places) = machine(&["6.1.0-9-amd64"]);
         let image = dir.path().join("image");
         places.modules = Some(dir.path().join("root"));
-        assert!(beside(&image, "6.1.0-9-amd64", &places).is_ok());
+        assert!(find_modules(&image, "6.1.0-9-amd64", &places).is_ok());
         places.modules = Some(dir.path().join("elsewhere"));
-        assert!(beside(&image, "6.1.0-9-amd64", &places).is_err());
+        assert!(find_modules(&image, "6.1.0-9-amd64", &places).is_err());
     }
 
     /// A file of 64 bits with one segment of notes at this address, which has one note.

@@ -1,4 +1,4 @@
-//! Starting a guest, listening to it, and ending it whole.
+//! Starts a guest, reads its messages, and kills it with all of its processes.
 //!
 //! No guest may outlive fsarena, however that ends. The kernel kills one process when its parent dies, but the children of
 //! that process run on and keep the image in use. So a supervisor process stands between fsarena and the guest: it leads the
@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use std::{ffi::OsString, fs::File, os::unix::process::CommandExt};
 
-/// How a guest is started.
+/// The command that starts a guest.
 #[derive(Debug)]
 pub struct Launch {
     /// The program and its arguments.
@@ -80,7 +80,7 @@ fn not_started(program: &OsString, error: std::io::Error) -> Error {
 }
 
 impl Guest {
-    /// The process that keeps it and leads its group.
+    /// The supervisor process, which leads the process group of the guest.
     pub fn pid(&self) -> i32 {
         self.child.id() as i32
     }
@@ -128,7 +128,7 @@ const LAST_LINES: usize = 12;
 const LAST_BYTES: u64 = 16 << 10;
 /// The text that a kernel prints when it panics.
 const PANIC: &str = "Kernel panic";
-/// Texts on consoles, and the reasons for the end of a guest that they stand for.
+/// Texts on consoles, and the reasons for the end of a guest that they indicate.
 const REASONS: [(&str, &str); 9] = [
     ("initrd is too large", "it has too little memory to begin with: --guest-memory"),
     ("Initramfs unpacking failed: write error", "it has too little memory to begin with: --guest-memory"),
@@ -149,7 +149,7 @@ const REASONS: [(&str, &str); 9] = [
 pub struct LastWords {
     /// Its last lines, without control characters.
     pub lines: String,
-    /// The reason that they give for the end of the guest, if fsarena knows it.
+    /// The reason for the end of the guest that these lines indicate, if any.
     pub meaning: Option<&'static str>,
 }
 
@@ -161,16 +161,16 @@ impl LastWords {
         let shown: String = text.chars().filter(|letter| *letter == '\n' || !letter.is_control()).collect();
         let lines: Vec<&str> = shown.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
         let (before, last) = lines.split_at(lines.len().saturating_sub(LAST_LINES));
-        // Behind a panic there is a trace longer than what is shown.
+        // A panic message can be followed by a trace with more lines than fsarena prints.
         let panic = before.iter().rev().find(|line| line.contains(PANIC));
         let kept: Vec<&str> = panic.into_iter().chain(last).copied().collect();
         LastWords { lines: kept.join("\n"), meaning }
     }
 }
 
-/// Ends a guest's whole group, this process included.
+/// Kills the whole process group of a guest, including this process.
 extern "C" fn kill_own_group(_: c_int) {
-    // Where it fails there is nothing more to try.
+    // If this fails, nothing else can be tried.
     let _ = rustix::process::kill_current_process_group(rustix::process::Signal::KILL);
 }
 
@@ -214,7 +214,7 @@ mod tests {
         Launch { argv, console: dir.join("console.log"), stdin: Stdio::null() }.start().unwrap()
     }
 
-    fn all(guest: &mut Guest) -> Vec<String> {
+    fn all_messages(guest: &mut Guest) -> Vec<String> {
         let mut lines = vec![];
         loop {
             match guest.next_message(Duration::from_millis(20)) {
@@ -226,20 +226,20 @@ mod tests {
     }
 
     #[test]
-    fn words_come_over_standard_output() {
+    fn messages_are_the_lines_on_standard_output() {
         let dir = tempfile::tempdir().unwrap();
         let mut guest = launch(dir.path(), "echo one; echo two; echo why >&2");
-        assert_eq!(all(&mut guest), ["one", "two"]);
+        assert_eq!(all_messages(&mut guest), ["one", "two"]);
         assert_eq!(guest.last_words().lines, "why");
         assert!(guest.end(Duration::from_secs(5)).0.unwrap().success());
     }
 
     #[test]
-    fn a_guest_is_ended_with_its_children() {
+    fn a_guest_is_killed_with_its_children() {
         let dir = tempfile::tempdir().unwrap();
         let mut guest = launch(dir.path(), "sleep 30 & echo $!; wait");
         let GuestMessage::Line(child) = guest.next_message(Duration::from_secs(10)) else {
-            panic!("it said nothing")
+            panic!("no message")
         };
         assert!(guest.end(Duration::ZERO).0.is_none());
         let kernel = fsarena_sys::kernel::SysRoot::host();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_named_with_what_to_install() {
+    fn an_error_for_a_missing_program_names_the_package() {
         let dir = tempfile::tempdir().unwrap();
         let argv = vec![OsString::from("no-such-emulator")];
         let launch = Launch { argv, console: dir.path().join("c"), stdin: Stdio::null() };
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_told_by_its_last_lines() {
+    fn a_panic_is_recognised_in_the_last_lines() {
         let dir = tempfile::tempdir().unwrap();
         let console = dir.path().join("console.log");
         let mut text: String = (0..40).map(|line| format!("line {line}\r\n")).collect();

@@ -1,7 +1,7 @@
 //! Guest kernels: finding one, packing fsarena into an initramfs, booting it, and the guest's own side.
 //!
-//! A guest needs no root, and touches no disk but image files. What it boots into is this very program as
-//! `/init`, so that the same agent measures there as everywhere.
+//! A guest needs no root and uses only image files as disks. It runs fsarena itself as `/init`, so that the same agent
+//! measures in a guest and on the host.
 
 pub mod cache;
 pub mod config;

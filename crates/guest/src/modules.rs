@@ -1,17 +1,17 @@
-//! Which modules a guest needs, and in which order.
+//! The kernel modules that a guest needs, in the order in which they must be loaded.
 //!
-//! `modules.dep` is made when a kernel is installed and is not in its package. What every module says of itself in
-//! its section `.modinfo` (`depends=`, `softdep=`), and the list of what is built in, is enough.
+//! `modules.dep` is made when a kernel is installed and is not in its package. The section `.modinfo` of each
+//! module (`depends=`, `softdep=`) and the list of built-in modules are enough.
 
 use crate::{Error, Result, cache, vmlinux};
-use fsarena_sys::found;
+use fsarena_sys::none_if_missing;
 use object::{Object, ObjectSection};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{io::Read, sync::OnceLock};
 use walkdir::WalkDir;
 
-/// The largest module that is unpacked, in bytes; the largest there are have some 10 MB.
+/// The largest module that is decompressed, in bytes. The largest real modules have some 10 MB.
 const LARGEST: u64 = 256 << 20;
 
 /// The modules of one kernel.
@@ -35,11 +35,11 @@ pub struct Module {
 
 /// The modules that a module names as its dependencies.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Wants {
-    /// Modules without which it does not load.
-    needs: Vec<String>,
-    /// Modules that it requests and can do without.
-    likes: Vec<String>,
+struct Dependencies {
+    /// Modules without which it cannot be loaded.
+    required: Vec<String>,
+    /// Modules that it requests but does not need.
+    optional: Vec<String>,
 }
 
 impl Modules {
@@ -50,7 +50,8 @@ impl Modules {
     /// Where the directory cannot be read.
     pub fn open(dir: &Path) -> Result<Modules> {
         let list = dir.join("modules.builtin");
-        let built_in = found(std::fs::read_to_string(&list)).map_err(Error::io("reading", &list))?;
+        let built_in =
+            none_if_missing(std::fs::read_to_string(&list)).map_err(Error::io("reading", &list))?;
         let built_in = built_in.unwrap_or_default();
         let mut files = BTreeMap::new();
         for entry in WalkDir::new(dir).sort_by_file_name() {
@@ -79,9 +80,9 @@ impl Modules {
         !self.built_in.is_empty() || !self.files.is_empty()
     }
 
-    /// The modules to load for these, each after all that it needs.
+    /// Returns the modules to load for the wanted ones, each after all of its dependencies.
     ///
-    /// `crc32c` names the module that stands for the checksum of that name, which several can compute.
+    /// `crc32c` is the name of the module to load for the checksum crc32c, which several modules implement.
     ///
     /// # Errors
     /// Where one of them, or one that it depends on, is neither built in nor a file; where a file is not a module.
@@ -112,12 +113,12 @@ impl Closure<'_> {
             return if needed { Err(Error::unfit(&self.of.dir, why)) } else { Ok(()) };
         };
         let elf = read(path)?;
-        let wants = wants(&modinfo(path, &elf)?);
-        for like in &wants.likes {
-            self.add(like, false)?;
+        let dependencies = dependencies_of(&modinfo(path, &elf)?);
+        for name in &dependencies.optional {
+            self.add(name, false)?;
         }
-        for need in &wants.needs {
-            self.add(need, true)?;
+        for name in &dependencies.required {
+            self.add(name, true)?;
         }
         self.order.push(Module { name, elf });
         Ok(())
@@ -140,11 +141,11 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     let Some(mut reader) = vmlinux::unpacking(&bytes).map_err(Error::io("decompressing", path))? else {
         return Ok(bytes);
     };
-    unpacked(path, &mut reader, LARGEST)
+    read_limited(path, &mut reader, LARGEST)
 }
 
 /// Reads everything up to a limit, because a small file can unpack to more than fits in memory.
-fn unpacked(path: &Path, reader: &mut dyn Read, most: u64) -> Result<Vec<u8>> {
+fn read_limited(path: &Path, reader: &mut dyn Read, most: u64) -> Result<Vec<u8>> {
     let mut elf = Vec::new();
     let read = reader.take(most + 1).read_to_end(&mut elf).map_err(Error::io("decompressing", path))?;
     if read as u64 > most {
@@ -164,19 +165,19 @@ fn modinfo(path: &Path, elf: &[u8]) -> Result<Vec<String>> {
     Ok(strings.map(|text| String::from_utf8_lossy(text).into_owned()).collect())
 }
 
-fn wants(modinfo: &[String]) -> Wants {
-    let mut wants = Wants::default();
+fn dependencies_of(modinfo: &[String]) -> Dependencies {
+    let mut dependencies = Dependencies::default();
     for line in modinfo {
         if let Some(names) = line.strip_prefix("depends=") {
-            wants.needs.extend(names.split(',').filter(|name| !name.is_empty()).map(canonical));
+            dependencies.required.extend(names.split(',').filter(|name| !name.is_empty()).map(canonical));
         }
         if let Some(words) = line.strip_prefix("softdep=") {
-            // `pre: a b post: c`: what comes after it is wanted as well, and nothing here has to wait for it.
+            // `pre: a b post: c`: the modules after `post:` are requested as well; their order does not matter here.
             let names = words.split_whitespace().filter(|word| !word.ends_with(':'));
-            wants.likes.extend(names.map(canonical));
+            dependencies.optional.extend(names.map(canonical));
         }
     }
-    wants
+    dependencies
 }
 
 #[cfg(test)]
@@ -191,9 +192,9 @@ mod tests {
     fn dependencies_are_read_from_modinfo() {
         let info =
             strings(&["license=GPL", "softdep=pre: crc32c post: x-y", "depends=jbd2,crc16", "depends="]);
-        let wants = wants(&info);
-        assert_eq!(wants.needs, ["jbd2", "crc16"]);
-        assert_eq!(wants.likes, ["crc32c", "x_y"]);
+        let dependencies = dependencies_of(&info);
+        assert_eq!(dependencies.required, ["jbd2", "crc16"]);
+        assert_eq!(dependencies.optional, ["crc32c", "x_y"]);
     }
 
     #[test]
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_built_in_needs_no_file_and_what_is_missing_is_named() {
+    fn built_in_modules_need_no_file_and_missing_ones_are_named() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("modules.builtin"), "kernel/fs/ext4/ext4.ko\n").unwrap();
         let modules = Modules::open(dir.path()).unwrap();
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_are_unpacked_whatever_compressed_them() {
+    fn modules_are_decompressed_in_every_format() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, bytes: &[u8]| {
             let path = dir.path().join(name);
@@ -231,12 +232,13 @@ mod tests {
         assert_eq!(write("a.ko.zst", &zstd), b"\x7fELF");
         assert_eq!(write("a.ko.gz", &gzip.finish().unwrap()), b"\x7fELF");
         assert_eq!(write("a.ko", b"\x7fELF"), b"\x7fELF");
-        let bomb = unpacked(Path::new("b.ko.gz"), &mut std::io::repeat(0), 1 << 20).unwrap_err().to_string();
+        let bomb =
+            read_limited(Path::new("b.ko.gz"), &mut std::io::repeat(0), 1 << 20).unwrap_err().to_string();
         assert!(bomb.contains("more than 1048576 bytes"), "{bomb}");
     }
 
     #[test]
-    fn a_file_that_is_no_module_is_named() {
+    fn a_file_that_is_not_a_module_is_named() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("jfs.ko"), "text").unwrap();
         let modules = Modules::open(dir.path()).unwrap();

@@ -1,4 +1,4 @@
-//! Packing fsarena itself into an initramfs, and what it is to do there.
+//! Packs fsarena itself and the config of a guest into an initramfs.
 //!
 //! An initramfs is a cpio archive of the format "newc" (driver-api/early-userspace/buffer-format in the kernel's
 //! documentation). A header is only text, so a device node requires neither mknod(2) nor root. The kernel unpacks archives
@@ -10,23 +10,23 @@ use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::{ffi::CStr, fs::File};
 
-/// This very program, even where its file has been replaced since it was started.
+/// The running program, even if its file has been replaced since it was started.
 pub(crate) const SELF: &str = "/proc/self/exe";
-/// Where the guest's modules are.
+/// The directory of the modules in the guest.
 const MODULES: &str = "/modules";
 
 /// An initramfs that is the same for many guests, up to the config at its end.
 #[derive(Debug)]
 pub struct Initramfs {
-    /// Where it is.
+    /// Its file.
     pub path: PathBuf,
     file: File,
-    /// Where the config begins.
+    /// The offset of the config.
     end: u64,
 }
 
 impl Initramfs {
-    /// Packs this very program as `/init`, with the shared libraries that it is linked with, and these modules.
+    /// Packs the running program as `/init`, with the shared libraries that it is linked with, and these modules.
     ///
     /// # Errors
     /// Where a file cannot be read or written.
@@ -39,7 +39,7 @@ impl Initramfs {
     /// Replaces the config at its end.
     ///
     /// # Errors
-    /// Where they cannot be written.
+    /// Where the file cannot be written.
     pub fn hand_over(&mut self, config: &GuestConfig) -> Result<()> {
         let text = serde_json::to_vec(config).map_err(|error| Error::unfit(&self.path, error.to_string()))?;
         let mut append = || -> std::io::Result<()> {
@@ -53,7 +53,7 @@ impl Initramfs {
     }
 }
 
-/// Where a module is in the guest.
+/// The path of a module in the guest.
 pub fn module_path(name: &str) -> String {
     format!("{MODULES}/{name}.ko")
 }
@@ -61,7 +61,7 @@ pub fn module_path(name: &str) -> String {
 /// Writes the archive and returns its length.
 fn write(file: &File, modules: &[Module]) -> std::io::Result<u64> {
     let mut archive = Archive::new(BufWriter::new(file));
-    // Without a console the kernel starts /init with no standard output, and what it says is lost.
+    // Without a console the kernel starts /init with no standard output, and its output is lost.
     archive.character_device("/dev/console", (5, 1))?;
     for dir in ["/proc", "/sys", "/tmp", "/host", "/mnt"] {
         archive.directory(dir)?;
@@ -79,7 +79,7 @@ fn write(file: &File, modules: &[Module]) -> std::io::Result<u64> {
 }
 
 /// The shared libraries of this process and its dynamic linker, by the names under which the linker found them.
-/// Nothing where the program is static.
+/// Empty if the program is statically linked.
 pub(crate) fn libraries() -> Vec<String> {
     unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, names: *mut libc::c_void) -> i32 {
         // SAFETY: the linker passes a valid entry, whose name is null or ends with NUL and lives as long as this process;
@@ -94,7 +94,7 @@ pub(crate) fn libraries() -> Vec<String> {
     let mut names: Vec<String> = vec![];
     // SAFETY: the callback only reads its entry and pushes to the vector that is passed through.
     unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut names).cast()) };
-    // The program itself has no name, and what the kernel maps into every process has no path.
+    // The program itself has an empty name, and the vDSO of the kernel has a name without a path.
     names.retain(|name| name.starts_with('/'));
     names
 }
@@ -103,7 +103,7 @@ const DIRECTORY: u32 = 0o040_755;
 const FILE: u32 = 0o100_644;
 const PROGRAM: u32 = 0o100_755;
 const CHARACTER_DEVICE: u32 = 0o020_600;
-/// Names, contents and archives end at whole multiples of this.
+/// Names, contents and archives end at multiples of this number of bytes.
 const ALIGN: usize = 4;
 const END: &str = "TRAILER!!!";
 
@@ -136,7 +136,7 @@ impl<W: Write> Archive<W> {
         self.entry_below(path, PROGRAM, (0, 0), bytes)
     }
 
-    /// Adds a directory, and those above it.
+    /// Adds a directory and its parent directories.
     ///
     /// # Errors
     /// Those of the writer.
@@ -185,8 +185,8 @@ impl<W: Write> Archive<W> {
         self.entries += 1;
         let (major, minor) = device;
         let links = if mode & DIRECTORY == DIRECTORY { 2 } else { 1 };
-        // Inode, mode, uid, gid, links, mtime, size, the device it is on, the device it is, name, checksum. The
-        // time is always the same: equal contents make equal archives.
+        // Inode, mode, uid, gid, links, mtime, size, the device that contains it, its own device number, length of the
+        // name, checksum. The time is constant, so that equal contents make equal archives.
         let fields = [self.entries, mode, 0, 0, links, 0, size, 0, 0, major, minor, name.len() as u32 + 1, 0];
         let mut text = String::from("070701");
         fields.iter().for_each(|field| text += &format!("{field:08X}"));
@@ -197,7 +197,7 @@ impl<W: Write> Archive<W> {
         self.pad(bytes.len(), 0)
     }
 
-    /// Ends with `least` zero bytes, and more where the length so far is not aligned.
+    /// Writes `least` zero bytes, and more if the length so far is not aligned.
     fn pad(&mut self, length: usize, least: usize) -> io::Result<()> {
         let zeros = least + length.next_multiple_of(ALIGN) - length;
         self.out.write_all(&[0; 2 * ALIGN][..zeros])
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_replace_those_before() {
+    fn a_config_replaces_the_previous_one() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("initramfs");
         let module = Module { name: "ext4".into(), elf: b"elf".to_vec() };
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_what_the_format_says() {
+    fn an_entry_has_the_newc_format() {
         let mut archive = Archive::new(Vec::new());
         archive.file("/ab", b"hello").unwrap();
         let bytes = archive.finish().unwrap();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_come_once_and_before_what_is_in_them() {
+    fn directories_appear_once_and_before_their_contents() {
         let mut archive = Archive::new(Vec::new());
         archive.program("/usr/lib/a", b"1").unwrap();
         archive.file("/usr/lib/b", b"2").unwrap();
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn cpio_itself_reads_it() {
+    fn cpio_can_read_an_archive() {
         let mut archive = Archive::new(Vec::new());
         archive.file("/etc/one", b"1").unwrap();
         let bytes = archive.finish().unwrap();
@@ -290,7 +290,7 @@ mod tests {
             return fsarena_testkit::skipped("program cpio");
         };
         cpio.stdin.take().unwrap().write_all(&bytes).unwrap();
-        let said = cpio.wait_with_output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&said.stdout), "etc\netc/one\n");
+        let output = cpio.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "etc\netc/one\n");
     }
 }

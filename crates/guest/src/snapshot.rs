@@ -1,9 +1,10 @@
-//! Machines that have booted, kept for guests to begin with.
+//! Saved states of booted machines, from which guests start.
 //!
 //! Under translation a kernel boots for seconds, before each cell, and always in the same way. So it boots once: its
-//! `/init` gets as far as it comes without knowing the cell, lets go of the disks and says [`READY`](crate::config::READY); QEMU writes the
-//! machine's state to a file, as it does to move a machine to another host; and each guest begins with that file, its
-//! own disks, and the config that it finds in QEMU's `fw_cfg`. Decision record 0009 has the reasons.
+//! `/init` does everything that does not depend on the cell, closes the disks and reports
+//! [`READY`](crate::config::READY). QEMU then writes the machine's state to a file, as it does to move a machine to
+//! another host. Each guest starts from that file, with its own disks and the config that it finds in QEMU's `fw_cfg`.
+//! Decision record 0009 has the reasons.
 //!
 //! fsarena sends commands to QEMU over QMP, its protocol of JSON lines.
 
@@ -33,7 +34,7 @@ const CONSOLE: &str = "console.log";
 const SAVE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time between two checks for a signal while QEMU writes.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// What a pipe holds at once, in bytes: with more, writer and reader change places less often.
+/// The capacity of the pipe in bytes. A large one needs fewer switches between writer and reader.
 const PIPE: usize = 1 << 20;
 
 /// A machine that has booted, as a directory of the cache.
@@ -45,8 +46,9 @@ pub struct Snapshot {
     state: PathBuf,
 }
 
-/// Where a machine is, or will be, kept: by all that its state depends on. That is this boot of this host, too: the
-/// guest has measured its clock. None where something of it cannot be looked at, or others can write to the cache.
+/// The directory of a machine's saved state. Its name depends on everything that the state depends on, including the
+/// current boot of the host, because the guest has measured its clock. None if one of the files cannot be examined, or
+/// if other users can write to the cache.
 pub fn place(cache: &Path, machine: &Machine, modules: &[String]) -> Option<PathBuf> {
     let nowhere: Vec<PathBuf> = machine.test.iter().map(|_| PathBuf::new()).collect();
     let shape = Machine {
@@ -69,7 +71,7 @@ pub fn place(cache: &Path, machine: &Machine, modules: &[String]) -> Option<Path
     cache::is_ours(cache).then(|| cache.join(name))
 }
 
-/// The machine that is kept there.
+/// Returns the saved machine of this directory, if it is complete.
 pub fn find(place: &Path) -> Option<Snapshot> {
     let state = cache::entries_named(place, STATE).pop()?;
     place.join(CONSOLE).is_file().then(|| {
@@ -78,7 +80,7 @@ pub fn find(place: &Path) -> Option<Snapshot> {
     })
 }
 
-/// A machine that is to be kept, while it boots.
+/// A machine whose state is to be saved, while it boots.
 pub struct Draft {
     /// Where its state is written: removed on failure and renamed on success.
     pub dir: PathBuf,
@@ -87,7 +89,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Makes an empty directory beside the place, and a socket for QMP, which becomes QEMU's standard input.
+    /// Makes an empty directory next to the final one, and a socket for QMP, which becomes QEMU's standard input.
     ///
     /// # Errors
     /// Where the cache cannot be written.
@@ -102,16 +104,16 @@ impl Draft {
         ["-chardev", "socket,id=qmp,fd=0", "-mon", "chardev=qmp,mode=control"].map(OsString::from)
     }
 
-    /// Makes QEMU write the state of its machine, whose guest has reported that it is ready, and keeps the state with
-    /// the console log.
+    /// Makes QEMU write the state of its machine, whose guest has reported that it is ready, and saves the state together
+    /// with the console log.
     ///
     /// # Errors
     /// QEMU refuses or fails, the disk is full, or a signal asks fsarena to stop.
     pub fn keep(self, console: &Path) -> Result<Snapshot> {
         let mut monitor = QmpMonitor::connect(self.monitor)?;
-        let unnamed = self.dir.join(STATE);
-        let name = cache::digest_name(STATE, &save(&mut monitor, &unnamed)?);
-        std::fs::rename(&unnamed, self.dir.join(&name))?;
+        let temporary = self.dir.join(STATE);
+        let name = cache::digest_name(STATE, &save(&mut monitor, &temporary)?);
+        std::fs::rename(&temporary, self.dir.join(&name))?;
         // If QEMU ignores this, the caller kills it.
         let _ = monitor.execute("quit", json!({}));
         std::fs::copy(console, self.dir.join(CONSOLE))?;
@@ -186,29 +188,28 @@ fn copy_state(mut from: UnixStream, mut to: &File, deadline: Instant) -> Result<
 }
 
 impl Snapshot {
-    /// Whether its state is as it was written. That takes a moment.
+    /// Whether the state file still has the digest in its name. This reads the whole file.
     pub fn is_whole(&self) -> bool {
         File::open(&self.state).is_ok_and(|file| cache::matches_digest(&self.state, file))
     }
 
-    /// What starts a guest with it: the machine's own command line and where the state comes from. The console goes on
-    /// where the kept one's ended.
+    /// Returns the command that starts a guest from this state. The guest's console log continues the saved one.
     ///
     /// # Errors
-    /// Where it is gone, or the guest's directory cannot be written.
+    /// Where the state file is missing, or the guest's directory cannot be written.
     pub fn launch(&self, machine: &Machine) -> Result<Launch> {
         let mut state = File::open(&self.state)?;
         std::fs::copy(self.dir.join(CONSOLE), machine.console())?;
         let (reader, mut writer) = std::io::pipe()?;
-        // A smaller pipe does as well.
+        // This only saves time, so a failure does not matter.
         let _ = rustix::pipe::fcntl_setpipe_size(&writer, PIPE);
-        // A QEMU that ends before it has read everything is heard of in another way.
+        // If QEMU ends before it has read everything, the guest's event channel reports that.
         std::thread::spawn(move || drop(std::io::copy(&mut state, &mut writer)));
         let words = ["-incoming", "fd:0"].map(OsString::from);
         Ok(machine.launch(words, Stdio::from(OwnedFd::from(reader))))
     }
 
-    /// Removes it: it was not what it seemed.
+    /// Removes the saved machine, because its state file is damaged.
     pub fn discard(self) {
         cache::remove(&self.dir);
     }
@@ -224,7 +225,7 @@ impl QmpMonitor {
     /// Reads the greeting of the QEMU at the other end, and enables commands.
     ///
     /// # Errors
-    /// Where the other end does not speak QMP.
+    /// Where the other end sends no QMP greeting.
     fn connect(stream: UnixStream) -> Result<QmpMonitor> {
         stream.set_read_timeout(Some(WAIT_TIMEOUT))?;
         stream.set_write_timeout(Some(WAIT_TIMEOUT))?;
@@ -253,13 +254,13 @@ impl QmpMonitor {
     fn pass_file(&mut self, name: &str, file: BorrowedFd) -> Result<()> {
         let words = format!("{}\n", json!({ "execute": "getfd", "arguments": { "fdname": name } }));
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut beside = SendAncillaryBuffer::new(&mut space);
+        let mut control = SendAncillaryBuffer::new(&mut space);
         let files = [file];
-        if !beside.push(SendAncillaryMessage::ScmRights(&files)) {
+        if !control.push(SendAncillaryMessage::ScmRights(&files)) {
             return Err(Error::other("no room for a file descriptor"));
         }
         let stream = self.0.get_ref().as_fd();
-        let sent = sendmsg(stream, &[IoSlice::new(words.as_bytes())], &mut beside, SendFlags::empty())?;
+        let sent = sendmsg(stream, &[IoSlice::new(words.as_bytes())], &mut control, SendFlags::empty())?;
         if sent < words.len() {
             return Err(Error::other("QEMU took only a part of a QMP command"));
         }
@@ -296,7 +297,7 @@ mod tests {
     use fsarena_core::plan::{Accelerator, Emulator};
 
     #[test]
-    fn a_machine_is_known_by_its_shape_and_not_by_its_disks() {
+    fn the_place_of_a_machine_depends_on_its_shape_but_not_on_its_disks() {
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("kernel");
         std::fs::write(&image, "one").unwrap();
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_machine_is_none() {
+    fn an_incomplete_machine_is_not_found() {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().join("booted-x");
         std::fs::create_dir(&place).unwrap();

@@ -6,13 +6,13 @@ use crate::{Error, Result, config::Array};
 use rustix::fs::SeekFrom;
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 
-/// The chunk of striped arrays in bytes. It is a power of 2, as md wants it.
+/// The chunk of striped arrays in bytes. md requires a power of 2.
 pub const CHUNK: u64 = 64 << 10;
 
 /// Copies the data of an image to the empty members of an array.
 ///
 /// # Errors
-/// Those of the files.
+/// Where a file cannot be read or written.
 pub fn spread(whole: &Path, members: &[&Path], array: Array) -> Result<()> {
     let open = |path: &&Path| File::options().write(true).open(path);
     let members: Vec<File> = members
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_go_round() {
+    fn chunks_are_distributed_in_turn() {
         assert_eq!(places(0, 2, Array::Raid0), [(0, 0)]);
         assert_eq!(places(5, 2, Array::Raid0), [(1, 2 * CHUNK)]);
         assert_eq!(places(5, 2, Array::Raid1), [(0, 5 * CHUNK), (1, 5 * CHUNK)]);

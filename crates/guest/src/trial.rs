@@ -19,7 +19,7 @@ pub const DEVICE: &str = "/dev/kvm";
 
 /// The result of a trial, as the cache stores it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Remembered {
+struct TrialResult {
     /// Why KVM does not work; None if it works.
     failed: Option<String>,
 }
@@ -30,10 +30,10 @@ struct Remembered {
 /// The reason why it does not.
 pub fn kvm(kernel: &GuestKernel, dir: &Path) -> Result<(), String> {
     open()?;
-    let file = remembered(kernel, dir);
-    let known = recall(&file).unwrap_or_else(|| {
-        let tried = Remembered { failed: boot(kernel, dir).unwrap_or_else(|error| Some(error.to_string())) };
-        // Where it cannot be kept, the next run tries again.
+    let file = result_file(kernel, dir);
+    let known = read_result(&file).unwrap_or_else(|| {
+        let tried = TrialResult { failed: boot(kernel, dir).unwrap_or_else(|error| Some(error.to_string())) };
+        // If it cannot be written, the next run tries again.
         let _ = serde_json::to_vec(&tried).map(|bytes| std::fs::write(&file, bytes));
         tried
     });
@@ -54,15 +54,15 @@ pub fn known(dir: &Path) -> Vec<Option<String>> {
     let ours = format!("kvm-{}-", cache::this_boot());
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&ours));
-    ours.filter_map(|entry| recall(&entry.path())).map(|known| known.failed).collect()
+    ours.filter_map(|entry| read_result(&entry.path())).map(|known| known.failed).collect()
 }
 
-fn recall(file: &Path) -> Option<Remembered> {
+fn read_result(file: &Path) -> Option<TrialResult> {
     serde_json::from_slice(&std::fs::read(file).ok()?).ok()
 }
 
 /// The file with the result of a trial; its name depends on boot, kernel and emulator.
-fn remembered(kernel: &GuestKernel, dir: &Path) -> PathBuf {
+fn result_file(kernel: &GuestKernel, dir: &Path) -> PathBuf {
     let files = [Some(kernel.image.clone()), program::find(QEMU)];
     let states = files.map(|file| file.as_deref().and_then(cache::state_of).unwrap_or_default());
     dir.join(format!("kvm-{}-{}.json", cache::this_boot(), cache::digest_parts(states)))
@@ -78,9 +78,9 @@ fn boot(kernel: &GuestKernel, dir: &Path) -> Result<Option<String>> {
     let launch =
         Launch { argv: argv(kernel, &initramfs.path), console: console.clone(), stdin: Stdio::null() };
     let mut guest = launch.start()?;
-    let begun = Instant::now();
+    let started = Instant::now();
     let (mut works, mut ended) = (false, false);
-    while !works && !ended && begun.elapsed() < TRIAL_TIMEOUT {
+    while !works && !ended && started.elapsed() < TRIAL_TIMEOUT {
         match guest.next_message(Duration::from_millis(20)) {
             GuestMessage::Line(line) => works = line.contains(WORKS),
             GuestMessage::Silence => {}
@@ -88,11 +88,11 @@ fn boot(kernel: &GuestKernel, dir: &Path) -> Result<Option<String>> {
         }
     }
     drop(guest);
-    let said = LastWords::read(&console).lines;
+    let output = LastWords::read(&console).lines;
     Ok(match (works, ended) {
         (true, _) => None,
         (_, true) => {
-            Some(format!("a trial boot under KVM ended before fsarena began: {}", said.replace('\n', "; ")))
+            Some(format!("a trial boot under KVM ended before fsarena began: {}", output.replace('\n', "; ")))
         }
         _ => Some(format!("a trial boot under KVM did not come up in {} s", TRIAL_TIMEOUT.as_secs())),
     })
@@ -112,16 +112,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trial_is_remembered_for_this_kernel_as_it_is() {
+    fn a_cached_trial_is_valid_until_the_kernel_file_changes() {
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("kernel");
         std::fs::write(&image, "one").unwrap();
         let kernel = GuestKernel { image: image.clone(), release: "6.1".into(), ..GuestKernel::default() };
-        let before = remembered(&kernel, dir.path());
-        assert_eq!(before, remembered(&kernel, dir.path()));
+        let before = result_file(&kernel, dir.path());
+        assert_eq!(before, result_file(&kernel, dir.path()));
         std::fs::write(&before, r#"{"failed":"it hung"}"#).unwrap();
         assert_eq!(known(dir.path()), [Some("it hung".to_string())]);
         std::fs::write(&image, "another").unwrap();
-        assert_ne!(before, remembered(&kernel, dir.path()));
+        assert_ne!(before, result_file(&kernel, dir.path()));
     }
 }

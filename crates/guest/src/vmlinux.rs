@@ -1,4 +1,5 @@
-//! The kernel inside a bzImage. An emulated CPU spends seconds unpacking it; here that takes one, once.
+//! Decompresses the kernel inside a bzImage. An emulated CPU spends seconds on this at each boot; the host needs one
+//! second, once.
 //!
 //! The layout of a bzImage is that of the kernel's documentation, "The Linux/x86 Boot Protocol".
 
@@ -14,7 +15,8 @@ const RELEASE_AT: usize = 0x20E;
 const PAYLOAD_AT: usize = 0x248;
 const PAYLOAD_LENGTH_AT: usize = 0x24C;
 const SECTOR: usize = 512;
-/// The largest kernel that is read and unpacked, in bytes; the largest there are have 100 MB, with debug symbols 800 MB.
+/// The largest kernel that is read and decompressed, in bytes. The largest real kernels have 100 MB, or 800 MB with debug
+/// symbols.
 pub const LARGEST: u64 = 1 << 30;
 /// The prefix of the names of unpacked kernels, how many to keep, and the minimum age of those that are removed.
 /// Kernel developers add one every day, and a run in progress needs the kernel that it unpacked.
@@ -109,7 +111,7 @@ fn keep(vmlinux: &[u8], dir: &Path, name: &str) -> std::io::Result<PathBuf> {
     let place = dir.join(cache::digest_name(name, &cache::digest(vmlinux)?));
     let mut file = tempfile::NamedTempFile::new_in(dir)?;
     std::io::Write::write_all(&mut file, vmlinux)?;
-    // What root has unpacked serves everybody.
+    // All users may use the kernels that root unpacked.
     file.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
     file.as_file().sync_all()?;
     file.persist(&place)?;
@@ -122,15 +124,15 @@ fn banner(bytes: &[u8]) -> Option<String> {
     word(&bytes[at + BANNER.len()..]).filter(|word| word.starts_with(|first: char| first.is_ascii_digit()))
 }
 
-/// The release up to the next blank or NUL. It becomes a part of names of files, so that it must be one as uname(2) has
-/// it: short, and without a slash.
+/// The release up to the next blank or NUL. It becomes a part of file names, so it must be a valid release of uname(2):
+/// short and without a slash.
 fn word(bytes: &[u8]) -> Option<String> {
     let end = bytes.iter().take(LONGEST_RELEASE + 1).position(|byte| matches!(byte, 0 | b' '))?;
     let word = std::str::from_utf8(&bytes[..end]).ok()?;
     word.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/').then(|| word.to_string())
 }
 
-/// FNV-1a, to tell builds of one release apart.
+/// An FNV-1a checksum, which distinguishes builds of one release.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes
         .iter()
@@ -147,7 +149,7 @@ const GZIP: &[u8] = &[0x1F, 0x8B, 8];
 /// Where the header of the compressed data is damaged.
 pub(crate) fn unpacking<'a>(bytes: &'a [u8]) -> std::io::Result<Option<Box<dyn Read + 'a>>> {
     Ok(match bytes {
-        // One stream: behind it a bzImage has the size of what it is unpacked to.
+        // Only one stream, because in a bzImage the size of the decompressed kernel follows it.
         bytes if bytes.starts_with(XZ) => Some(Box::new(lzma_rust2::XzReader::new(bytes, false))),
         bytes if bytes.starts_with(GZIP) => Some(Box::new(flate2::read::GzDecoder::new(bytes))),
         bytes if bytes.starts_with(ZSTD) => {
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bzimage_says_its_release_and_its_end() {
+    fn the_release_and_the_payload_of_a_bzimage_are_found() {
         let path = Path::new("k");
         let whole = bzimage(b"payload");
         let seen = inspect(path, &whole).unwrap();
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_elf_file_is_taken_as_it_is() {
+    fn an_elf_file_is_not_unpacked() {
         let bytes = b"\x7fELF....Linux version %s\0....Linux version 6.2.1 (me)".to_vec();
         assert_eq!(
             inspect(Path::new("k"), &bytes).unwrap(),
@@ -209,7 +211,7 @@ mod tests {
             &b"\x7fELF by zstd"[..],
             ruzstd::encoding::CompressionLevel::Fastest,
         );
-        // Behind the stream the kernel's makefile puts the unpacked size.
+        // The kernel's makefile appends the decompressed size to the stream.
         for payload in [gzip.finish().unwrap(), [&zstd[..], &[12, 0, 0, 0]].concat()] {
             let bytes = bzimage(&payload);
             let seen = inspect(Path::new("k"), &bytes).unwrap();
@@ -217,7 +219,7 @@ mod tests {
             let first = unpacked();
             assert!(std::fs::read(&first.path).unwrap().starts_with(b"\x7fELF by "));
             assert_eq!(unpacked(), first);
-            // The same length, and cut short.
+            // Damage of the same length, and truncation.
             for damage in [&b"\x7fELF by hand"[..], b""] {
                 std::fs::write(&first.path, damage).unwrap();
                 assert_eq!(unpacked(), first);

@@ -1,4 +1,4 @@
-//! A recording of the writes to a disk, and the disk as a power cut leaves it.
+//! Recordings of the writes to a disk, and their replay up to a power cut.
 //!
 //! The format is that of Linux's `dm-log-writes`, which QEMU's `blklogwrites` writes too: a superblock, then for each
 //! write a header and its data, each padded to whole sectors.
@@ -13,7 +13,7 @@ const MAGIC: u64 = 0x006a_7366_7773_6872;
 const VERSION: u64 = 1;
 /// Bytes of the superblock and of a header that are used.
 const HEADER: usize = 32;
-/// The sizes of a sector, in bytes, that devices have.
+/// The possible sizes of a sector in bytes.
 const SECTORS: [u64; 8] = [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
 /// Flags of an entry.
 const FLUSH: u64 = 1;
@@ -26,9 +26,9 @@ const CHUNK: usize = 1 << 20;
 /// The writes after the last flush that a power cut leaves on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Later {
-    /// None, but for those that bypassed the disk's cache (FUA).
+    /// None except those that bypassed the disk's cache (FUA).
     Lost,
-    /// Those that the seed chooses, each as likely as not.
+    /// Those that the seed chooses, each with a probability of one half.
     Chosen(u64),
 }
 
@@ -100,17 +100,17 @@ fn survivors(entries: &[Entry], later: Later) -> Vec<bool> {
 
 /// The entries for a disk of this size, or a description of the damage of the recording.
 fn read(log: &File, size: u64) -> io::Result<Result<Vec<Entry>, String>> {
-    let [magic, version, _, sector] = header(log, 0)?.unwrap_or_default();
+    let [magic, version, _, sector] = read_header(log, 0)?.unwrap_or_default();
     let sector = sector & u64::from(u32::MAX);
     if magic != MAGIC || version != VERSION || !SECTORS.contains(&sector) {
         return Ok(Err("this is not a recording of writes in the format of dm-log-writes, version 1".into()));
     }
     let end = log.metadata()?.len();
     let (mut at, mut entries) = (sector, vec![]);
-    while let Some([to, sectors, flags, length]) = header(log, at)? {
+    while let Some([to, sectors, flags, length]) = read_header(log, at)? {
         let data = at + sector;
         at = data;
-        // A write that the power cut caught before it was recorded.
+        // The space of a write that was not yet recorded at the power cut.
         if [to, sectors, flags, length] == [0; 4] {
             continue;
         }
@@ -133,7 +133,7 @@ fn read(log: &File, size: u64) -> io::Result<Result<Vec<Entry>, String>> {
 }
 
 /// The four numbers of the header at an offset; None at the end of the file.
-fn header(log: &File, at: u64) -> io::Result<Option<[u64; 4]>> {
+fn read_header(log: &File, at: u64) -> io::Result<Option<[u64; 4]>> {
     let mut bytes = [0; HEADER];
     match log.read_exact_at(&mut bytes, at) {
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
@@ -145,19 +145,19 @@ fn header(log: &File, at: u64) -> io::Result<Option<[u64; 4]>> {
 
 fn apply(log: &File, disk: &File, entry: &Entry) -> io::Result<()> {
     let Entry { data, to, length, flags } = *entry;
-    let zero =
+    let punch =
         |to, length| Ok(fallocate(disk, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, to, length)?);
     if flags & DISCARD != 0 && length > 0 {
-        return zero(to, length);
+        return punch(to, length);
     }
     let mut buffer = vec![0; CHUNK.min(length as usize)];
     let mut done = 0;
     while done < length {
         let part = &mut buffer[..CHUNK.min((length - done) as usize)];
         log.read_exact_at(part, data + done)?;
-        // Images stay sparse.
+        // Zeros become holes, so that images stay sparse.
         if part.iter().all(|byte| *byte == 0) {
-            zero(to + done, part.len() as u64)?;
+            punch(to + done, part.len() as u64)?;
         } else {
             disk.write_all_at(part, to + done)?;
         }
@@ -201,7 +201,7 @@ mod tests {
         (dir, path, image)
     }
 
-    /// The first byte of each of the first sectors after the cut, and what was replayed.
+    /// The first byte of each of the first eight sectors after the power cut, and the result of the replay.
     fn after(log: &[u8], later: Later) -> (String, Replayed) {
         let (_dir, path, image) = files(log);
         let replayed = replay(&path, &image, later).unwrap();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_loses_what_was_written_after_the_last_flush() {
+    fn a_power_cut_loses_the_writes_after_the_last_flush() {
         let log = recording(&[(0, 0, b"ab"), (5, 0, b"c"), (0, FLUSH, b""), (1, 0, b"d"), (6, FUA, b"e")]);
         let (disk, replayed) = after(&log, Later::Lost);
         assert_eq!(disk, "ab...ce.");
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_chooses_the_same_later_writes_each_time_and_any_of_them() {
+    fn a_seed_always_chooses_the_same_later_writes_and_can_choose_any() {
         let writes: Vec<(u64, u64, &[u8])> = (0..8).map(|sector| (sector, 0, b"x".as_slice())).collect();
         let log = recording(&writes);
         let of = |seed| after(&log, Later::Chosen(seed)).0;
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_that_has_begun_leaves_the_disk_as_it_was() {
+    fn an_empty_recording_leaves_the_disk_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");
         begin(&log).unwrap();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_the_cut_caught_is_left_out() {
+    fn an_incomplete_write_is_left_out() {
         let whole = recording(&[(0, 0, b"a"), (0, FLUSH, b""), (1, 0, b"bbb")]);
         assert_eq!(after(&whole[..whole.len() - 1], Later::Lost).0, "a.......");
         // A recording has room for a write before it has the write.
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_recording_is_refused_before_the_image_changes() {
+    fn an_invalid_recording_is_refused_before_the_image_changes() {
         let mut log = recording(&[(0, 0, b"a"), (60, 0, b"bbbbb"), (0, FLUSH, b"")]);
         let refused = |log: &[u8]| {
             let (_dir, path, image) = files(log);

@@ -1,12 +1,11 @@
-//! How fast a loadfile is read into the form in which it is played: `cargo bench -p fsarena-load --bench loadfile`.
-//! The installed one of dbench (goal: under 0.5 s), and the making of dbench-like. CPU time is shown beside, because
-//! on a busy machine it is the steadier figure.
+//! Times parsing the loadfile of the installed dbench (goal: under 0.5 s) and generating dbench-like:
+//! `cargo bench -p fsarena-load --bench loadfile`. Also prints CPU time, which varies less on a busy machine.
 
 use fsarena_load::dbench::{Program, loadfile, synthetic};
 use fsarena_sys::cpu::Cpu;
 use std::{error::Error, time::Instant};
 
-/// The best of these counts: only disturbances make it slower.
+/// Number of repetitions. The fastest counts, because other processes can only slow a repetition down.
 const ROUNDS: usize = 5;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -14,24 +13,23 @@ fn main() -> Result<(), Box<dyn Error>> {
         Err(error) => println!("{error}"),
         Ok(path) => {
             let bytes = std::fs::metadata(&path)?.len();
-            let (times, program) = best(|| Ok(loadfile::load(&path)?))?;
+            let (times, program) = best_time(|| Ok(loadfile::load(&path)?))?;
             println!("{}: {:.1} MB in {times} (goal: 0.5 s)", path.display(), bytes as f64 / 1e6);
-            println!("  {}", size(&program));
+            println!("  {}", describe_size(&program));
             let packed = program.pack();
-            let (times, _) = best(|| Ok(Program::unpack(&packed)?))?;
-            println!(
-                "  {:.1} MB as it is kept for the cells of a run, read in {times}",
-                packed.len() as f64 / 1e6
-            );
+            let (times, _) = best_time(|| Ok(Program::unpack(&packed)?))?;
+            println!("  {:.1} MB in the form that cells read, decoded in {times}", packed.len() as f64 / 1e6);
         }
     }
-    let (times, program) = best(|| Ok(synthetic::program(1)))?;
-    println!("dbench-like made in {times}\n  {}", size(&program));
+    let (times, program) = best_time(|| Ok(synthetic::program(1)))?;
+    println!("dbench-like generated in {times}\n  {}", describe_size(&program));
     Ok(())
 }
 
-/// The best elapsed and CPU times in words, and what was made.
-fn best(make: impl Fn() -> Result<Program, Box<dyn Error>>) -> Result<(String, Program), Box<dyn Error>> {
+/// Repeats `make` and returns its shortest elapsed and CPU times as text, and the program that it made.
+fn best_time(
+    make: impl Fn() -> Result<Program, Box<dyn Error>>,
+) -> Result<(String, Program), Box<dyn Error>> {
     let (mut elapsed, mut cpu, mut last) = (f64::INFINITY, f64::INFINITY, None);
     for _ in 0..ROUNDS {
         let (begun, before) = (Instant::now(), Cpu::of_this_thread());
@@ -43,6 +41,6 @@ fn best(make: impl Fn() -> Result<Program, Box<dyn Error>>) -> Result<(String, P
     Ok((format!("{elapsed:.3} s, {cpu:.3} s of CPU"), last.ok_or("no round")?))
 }
 
-fn size(program: &Program) -> String {
+fn describe_size(program: &Program) -> String {
     format!("{} operations in {:.1} MB of memory", program.operations(), program.bytes() as f64 / 1e6)
 }

@@ -1,5 +1,5 @@
-//! Performs the tasks of a workload in two empty directories and prints how long each took: for work on
-//! workloads, and for strace. It does not wait until the machine is idle, so its times compare nothing.
+//! Performs the tasks of a workload in two empty directories and prints how long each took, for the development of
+//! workloads and for strace. It does not wait until the machine is idle, so its times cannot be compared.
 //!
 //! `cargo run --release -p fsarena-load --example perform -- ROOT OTHER coreutils [SCALE] [SETTING=VALUE]...`
 
@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [root, other, name, rest @ ..] = args.as_slice() else {
         return Err("arguments: ROOT OTHER WORKLOAD [SCALE] [SETTING=VALUE]...".into());
     };
-    let workload = fsarena_load::workloads::find(name).ok_or("no such workload")?;
+    let workload = fsarena_load::workloads::find(name).ok_or("unknown workload")?;
     let mut job = Job { settings: Settings::defaults(workload.def().settings), scale: Scale::Tiny, seed: 1 };
     for word in rest {
         if let Some(scale) = Scale::ALL.into_iter().find(|scale| scale.name() == word) {
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             continue;
         }
         let (id, value) = word.split_once('=').ok_or("neither a scale nor SETTING=VALUE")?;
-        let def = workload.def().settings.iter().find(|def| def.id == id).ok_or("no such setting")?;
+        let def = workload.def().settings.iter().find(|def| def.id == id).ok_or("unknown setting")?;
         let value = def.kind.parse(value).ok_or_else(|| format!("{id} must be {}", def.kind))?;
         job.settings.0.insert(id.to_string(), value);
     }

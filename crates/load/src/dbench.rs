@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The semantics are those of dbench 4.0 and 5.0 on local files. Every operation with a name looks the name up first. If the
-//! lookup fails, it reads the whole directory, as a case-insensitive file server does.
+//! name is missing, the operation reads the whole directory, as a case-insensitive file server does.
 
 mod calls;
 mod client;
@@ -24,7 +24,7 @@ pub mod synthetic;
 #[cfg(test)]
 mod tests;
 
-use crate::dbench::client::{Payloads, Shared};
+use crate::dbench::client::{Payloads, SharedState};
 use crate::dbench::shared_counters::SharedCounters;
 use fsarena_engine::Content;
 use fsarena_engine::clock::{self, Clock, Monotonic};
@@ -45,12 +45,12 @@ pub use program::Program;
 pub fn play(program: &Program, options: &Options, root: &Path) -> Result<DbenchOutcome, DbenchError> {
     program.check_clients(options.clients)?;
     match clock::best_clock().tsc {
-        Some(tsc) => play_by(program, options, root, tsc),
-        None => play_by(program, options, root, Monotonic),
+        Some(tsc) => play_with_clock(program, options, root, tsc),
+        None => play_with_clock(program, options, root, Monotonic),
     }
 }
 
-fn play_by(
+fn play_with_clock(
     program: &Program,
     options: &Options,
     root: &Path,
@@ -59,10 +59,10 @@ fn play_by(
     client_mode::check_open_file_limit(options.clients, options.mode, 0)?;
     let counters = SharedCounters::new(options.clients)?;
     let payloads = Payloads::new(program, options.content, options.seed);
-    let no_path =
+    let nul_in_path =
         |error: NulError| DbenchError::Resource { what: format!("play in {root:?}"), source: error.into() };
-    let root = CString::new(root.as_os_str().as_bytes()).map_err(no_path)?;
-    let shared = Shared {
+    let root = CString::new(root.as_os_str().as_bytes()).map_err(nul_in_path)?;
+    let shared = SharedState {
         program,
         counters: &counters,
         payloads: &payloads,
@@ -72,13 +72,17 @@ fn play_by(
         clock,
         scale: clock::best_clock().scale,
     };
-    let used = || match options.mode {
+    let before = client_cpu(options.mode);
+    let times = client_mode::run(&shared)?;
+    Ok(DbenchOutcome::from_counters(&counters, times, client_cpu(options.mode).since(before)))
+}
+
+/// The CPU time that clients have used so far. Client processes count once they have ended.
+fn client_cpu(mode: ClientMode) -> Cpu {
+    match mode {
         ClientMode::Threads => Cpu::of_this_process(),
         ClientMode::Processes => Cpu::of_ended_children(),
-    };
-    let before = used();
-    let times = client_mode::run(&shared)?;
-    Ok(DbenchOutcome::from_counters(&counters, times, used().since(before)))
+    }
 }
 
 /// How clients run.
@@ -101,7 +105,7 @@ pub struct Options {
     pub warm_up: Duration,
     /// Length of the measured phase.
     pub measured: Duration,
-    /// Limit for each client in megabytes (10⁶) a second; none for no limit.
+    /// Limit for each client in megabytes (10⁶) a second, or `None` without a limit.
     pub rate_mb_s: Option<f64>,
     /// The content of writes for which the loadfile gives no pattern.
     pub content: Content,

@@ -1,9 +1,11 @@
-//! Commands of the user: each runs to its end or its time limit, with bounded output, and leaves no process behind.
+//! Runs a command of the user with a time limit and bounded output, and ends all processes that it leaves.
 
-use crate::printed::{Printed, Rule};
+use crate::printed::{PrintedMetrics, Rule};
 use crate::task::Result;
 use fsarena_core::{event::CommandRecord, sample::TaskOutput};
-use fsarena_sys::{argv, cancel, dirs::Space, kernel::SysRoot, limits, process, process_output::shown};
+use fsarena_sys::{
+    argv, cancel, dirs::Space, kernel::SysRoot, limits, process, process_output::or_printed_nothing,
+};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use std::io::{self, PipeReader, Read};
@@ -14,16 +16,16 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Most bytes of output. A command that prints more fails.
-const MOST_OUTPUT: u64 = 64 << 20;
+const MAX_OUTPUT_BYTES: u64 = 64 << 20;
 /// Bytes of output that an error shows.
-const SHOWN: usize = 4096;
+const ERROR_BYTES: usize = 4096;
 /// Bytes of output that the log keeps of a failed command.
-const FAILED: usize = 1 << 20;
-/// Bytes of output that the log keeps of other commands, because every cell of every round has several.
-const PASSED: usize = 16 << 10;
+const FAILED_LOG_BYTES: usize = 1 << 20;
+/// Bytes of output that the log keeps of other commands. They are few, because every cell has several commands.
+const LOG_BYTES: usize = 16 << 10;
 /// How often fsarena checks for a signal and the time limit.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Time limit for processes that outlive their command to end by themselves.
+/// How long processes that outlive their command may take to end by themselves.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(200);
 /// Time limit for killed processes to end.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -39,7 +41,7 @@ pub struct Invocation {
     pub env: Vec<(&'static str, PathBuf)>,
     /// Its time limit.
     pub limit: Duration,
-    /// Rules for the metrics in its output, besides those that it marks itself.
+    /// Rules that find metrics in its output, in addition to marked lines.
     pub rules: Vec<Rule>,
 }
 
@@ -48,7 +50,7 @@ struct Output {
     reader: PipeReader,
     bytes: u64,
     tail: Vec<u8>,
-    printed: Printed,
+    printed: PrintedMetrics,
 }
 
 impl Invocation {
@@ -65,16 +67,16 @@ impl Invocation {
             "exit 0" => Err("it removed its working directory, the filesystem under test".into()),
             ended => Err(ended.to_string()),
         };
-        let kept = if metrics.is_ok() { PASSED } else { FAILED };
+        let kept = if metrics.is_ok() { LOG_BYTES } else { FAILED_LOG_BYTES };
         let (argv, cwd) = (self.words.clone(), Some(self.dir.display().to_string()));
-        let output = Some(end(&tail, kept)).filter(|output| !output.is_empty());
+        let output = Some(last_bytes(&tail, kept)).filter(|output| !output.is_empty());
         let ms = begun.elapsed().as_millis() as u64;
         log(CommandRecord { argv, times: 1, last: None, cwd, ended, ms, output });
         let mut found = TaskOutput::default();
         let metrics = metrics.map_err(|ended| {
-            let said = end(&tail, SHOWN).trim().to_string();
-            let said = format!("{}{}", shown(&said), hint(&said, &self.dir));
-            argv::Error::Failed { command: self.words.join(" "), ended, said }
+            let output = last_bytes(&tail, ERROR_BYTES).trim().to_string();
+            let output = format!("{}{}", or_printed_nothing(&output), hint(&output, &self.dir));
+            argv::Error::Failed { command: self.words.join(" "), ended, output }
         });
         for (info, value) in metrics? {
             found.readings.set(&info.id, value);
@@ -92,13 +94,14 @@ impl Invocation {
         // Processes that outlive their parent become children of this one.
         rustix::process::set_child_subreaper(Pid::from_raw(1)).map_err(|error| failed(error.into()))?;
         let (reader, mut child) = self.start().map_err(failed)?;
-        let mut output = Output { reader, bytes: 0, tail: vec![], printed: Printed::with_rules(&self.rules) };
+        let mut output =
+            Output { reader, bytes: 0, tail: vec![], printed: PrintedMetrics::with_rules(&self.rules) };
         let stopped = self.watch(&child, &mut output, begun).map_err(failed)?;
         if stopped.is_some() {
             process::kill_group_of(&child);
         }
         let status = child.wait().map_err(failed)?;
-        let left = end_survivors();
+        let left = reap_survivors();
         output.drain();
         if let Some(signal) = cancel::requested() {
             return Err(argv::Error::Interrupted { program: program(), signal }.into());
@@ -126,12 +129,12 @@ impl Invocation {
         let mut open = true;
         loop {
             let output_or_end = if open { output.reader.as_fd() } else { pidfd.as_fd() };
-            let [over, readable] = ready([pidfd.as_fd(), output_or_end], POLL_INTERVAL)?;
+            let [over, readable] = poll_readable([pidfd.as_fd(), output_or_end], POLL_INTERVAL)?;
             if open && readable {
                 open = output.take()?;
             }
-            if output.bytes > MOST_OUTPUT {
-                return Ok(Some(format!("it printed more than {} MiB", MOST_OUTPUT >> 20)));
+            if output.bytes > MAX_OUTPUT_BYTES {
+                return Ok(Some(format!("it printed more than {} MiB", MAX_OUTPUT_BYTES >> 20)));
             }
             if over {
                 return Ok(None);
@@ -151,23 +154,24 @@ impl Output {
         self.bytes += read as u64;
         self.tail.extend_from_slice(&piece[..read]);
         self.printed.take(&piece[..read]);
-        // This is rare, because it moves all bytes that stay.
-        if self.tail.len() > 2 * FAILED {
-            self.tail.drain(..self.tail.len() - FAILED);
+        // Drain only after twice the size, because draining moves all remaining bytes.
+        if self.tail.len() > 2 * FAILED_LOG_BYTES {
+            self.tail.drain(..self.tail.len() - FAILED_LOG_BYTES);
         }
         Ok(read > 0)
     }
 
     /// Reads the rest of the pipe without waiting for a process that holds it open.
     fn drain(&mut self) {
-        let is_ready =
-            |output: &Output| ready([output.reader.as_fd()], Duration::ZERO).is_ok_and(|[ready]| ready);
-        while is_ready(self) && self.bytes <= MOST_OUTPUT && self.take().unwrap_or(false) {}
+        let is_ready = |output: &Output| {
+            poll_readable([output.reader.as_fd()], Duration::ZERO).is_ok_and(|[readable]| readable)
+        };
+        while is_ready(self) && self.bytes <= MAX_OUTPUT_BYTES && self.take().unwrap_or(false) {}
     }
 }
 
-/// Waits until one of these is readable, for less than a second. Returns which of them are.
-fn ready<const N: usize>(fds: [BorrowedFd; N], within: Duration) -> io::Result<[bool; N]> {
+/// Waits until one of the descriptors is readable, at most `within`, which is below a second. Returns which are readable.
+fn poll_readable<const N: usize>(fds: [BorrowedFd; N], within: Duration) -> io::Result<[bool; N]> {
     let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     let within = Timespec { tv_sec: 0, tv_nsec: within.subsec_nanos().into() };
     match rustix::event::poll(&mut fds, Some(&within)) {
@@ -176,15 +180,16 @@ fn ready<const N: usize>(fds: [BorrowedFd; N], within: Duration) -> io::Result<[
     }
 }
 
-/// The last bytes of an output as text; `…` stands for what is left out.
-fn end(output: &[u8], most: usize) -> String {
+/// The last `most` bytes of an output as text. It begins with `…` if bytes are left out.
+fn last_bytes(output: &[u8], most: usize) -> String {
     let from = output.len().saturating_sub(most);
     let cut = if from > 0 { "…" } else { "" };
     format!("{cut}{}", String::from_utf8_lossy(&output[from..]))
 }
 
-/// Waits for processes that outlived their command, kills those that do not end in time, and returns their names.
-fn end_survivors() -> Vec<String> {
+/// Waits for processes that outlived their command, kills those that do not end in time, and returns the names of the
+/// killed ones.
+fn reap_survivors() -> Vec<String> {
     let kernel = SysRoot::host();
     let begun = Instant::now();
     let mut names = Vec::new();
@@ -204,7 +209,7 @@ fn end_survivors() -> Vec<String> {
     }
 }
 
-/// The living children of this process in `/proc`. Only wait(2) tells whether there are others.
+/// The children of this process in `/proc` that have not ended. Only wait(2) shows whether there are others.
 fn children(kernel: &SysRoot) -> Vec<Pid> {
     let own = std::process::id() as i32;
     let mut children = vec![];
@@ -220,11 +225,11 @@ fn children(kernel: &SysRoot) -> Vec<Pid> {
 }
 
 /// Advice for a failure that a full or read-only filesystem caused; empty for other failures.
-pub fn hint(said: &str, dir: &Path) -> String {
+pub fn hint(output: &str, dir: &Path) -> String {
     let full = Space::at_path(dir).is_ok_and(|space| space.is_full());
-    if full || said.contains("No space left on device") {
+    if full || output.contains("No space left on device") {
         "; the filesystem is full: allow more room with --size".into()
-    } else if said.contains("Read-only file system") {
+    } else if output.contains("Read-only file system") {
         "; a task can write only to $FSARENA_DIR, $FSARENA_SOURCE and $TMPDIR".into()
     } else {
         String::new()

@@ -1,8 +1,8 @@
 //! Workloads: the timed tasks and the files that they need.
 //!
-//! A workload defines tasks; the runner times them, counts, and waits until the machine is idle. The runner knows
-//! nothing of workloads, so the same workload runs on this kernel, in a guest and on a rank. Workloads use the load
-//! engine (`fsarena-engine`) and the player of dbench's loadfiles ([`dbench`]); neither knows workloads.
+//! A workload defines tasks. The runner, in another crate, waits until the machine is idle and times the tasks. It does not
+//! depend on a particular workload, so the same workload runs on this kernel, in a guest and on an MPI rank. Workloads use
+//! the load engine (`fsarena-engine`) and the player of dbench's loadfiles ([`dbench`]), which do not depend on workloads.
 
 pub mod dbench;
 pub mod invocation;

@@ -1,4 +1,4 @@
-//! Loads that run as fast as possible or at set rates: their settings and their tasks.
+//! Settings and tasks of loads that run as fast as possible or at set rates.
 
 use crate::{task, workload::Job};
 use chacha20::ChaCha12Rng;
@@ -7,7 +7,7 @@ use fsarena_core::{cell::TaskInfo, names::distinct, scale::Scale, schedule::mix}
 use fsarena_engine::{Arrivals, Bound, Rate, custom_load::CustomLoadConfig};
 use rand::{SeedableRng, seq::SliceRandom};
 
-/// The setting for the gaps between operations of an open loop.
+/// The setting for the gaps between the operations of a load at a set rate.
 pub const ARRIVALS: SettingDef = SettingDef::choice("arrivals", &["poisson", "fixed"], "poisson")
     .help("gaps between requests: as of many independent clients, or equal");
 /// The setting for the rates of operations, each a task.
@@ -20,14 +20,14 @@ pub const SECONDS: SettingDef = SettingDef::float("seconds", 0.0..=86_400.0, 0.0
 pub const OPERATIONS: SettingDef = SettingDef::int("operations", 0..=1 << 40, 0)
     .help("end each task after exactly this number of operations instead; 0 to end it by time");
 
-/// The rate of an open loop; none for a closed loop, if `per_s` is 0.
+/// The rate and the arrivals of a load. Returns `None` if `per_s` is 0, which stands for as fast as possible.
 pub fn rate(settings: &Settings, per_s: i64) -> Option<Rate> {
     let arrivals = if settings.text(ARRIVALS.id) == "fixed" { Arrivals::Fixed } else { Arrivals::Poisson };
     (per_s > 0).then_some(Rate { per_s: per_s as f64, arrivals })
 }
 
-/// A rate in the parameters of a task.
-pub fn named(rate: i64) -> String {
+/// Formats a rate for the parameters of a task: `max` for 0.
+pub fn rate_name(rate: i64) -> String {
     if rate == 0 { "max".into() } else { rate.to_string() }
 }
 
@@ -39,9 +39,10 @@ pub fn bound(job: &Job, by_scale: [f64; 3]) -> Bound {
     }
 }
 
-/// Shuffles the tasks of a cell by the seed of the round and a number of the workload.
-pub fn shuffled<T>(mut tasks: Vec<T>, seed: u64, own: u64) -> Vec<T> {
-    tasks.shuffle(&mut ChaCha12Rng::seed_from_u64(mix(seed, own)));
+/// Shuffles the tasks of a cell by the seed of the round. Workloads pass different numbers as `workload_seed`, so that their
+/// orders differ.
+pub fn shuffled<T>(mut tasks: Vec<T>, seed: u64, workload_seed: u64) -> Vec<T> {
+    tasks.shuffle(&mut ChaCha12Rng::seed_from_u64(mix(seed, workload_seed)));
     tasks
 }
 
@@ -58,14 +59,16 @@ impl PacedLoad {
     /// Every combination of the numbers of clients and the rates, without repetitions.
     pub fn all(settings: &Settings) -> Vec<PacedLoad> {
         let rates = settings.ints(RATES.id);
-        let of =
-            |clients: i64| rates.iter().map(move |rate| PacedLoad { clients: clients as u32, rate: *rate });
-        distinct(settings.ints("clients").into_iter().flat_map(of))
+        let mut loads = vec![];
+        for clients in settings.ints("clients") {
+            loads.extend(rates.iter().map(|rate| PacedLoad { clients: clients as u32, rate: *rate }));
+        }
+        distinct(loads)
     }
 
     /// Names the task of this load for reports.
     pub fn info(self, name: &str, title: &str) -> TaskInfo {
-        task::info(name, title, [("clients", self.clients.to_string()), ("rate", named(self.rate))])
+        task::info(name, title, [("clients", self.clients.to_string()), ("rate", rate_name(self.rate))])
     }
 
     /// The configuration of this load for the engine.

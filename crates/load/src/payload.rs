@@ -1,7 +1,7 @@
-//! The contents of files: compressible text and noise in a stated ratio, noise for numbered contents, and numbers for later
-//! checks. Also empties directories and compares files with their expected contents.
+//! Generates the contents of files: compressible text and noise in a set ratio, and noise for numbered contents. Also
+//! compares files with their expected contents, creates empty directories, and stores numbers for later checks.
 
-use crate::task::{Result, TaskError, at};
+use crate::task::{Result, TaskError, failed_to};
 use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
 use fsarena_core::setting::{SettingDef, Settings};
@@ -17,11 +17,11 @@ pub fn content(settings: &Settings) -> Content {
     if settings.text(PAYLOAD.id) == "zeros" { Content::Zeros } else { Content::Random }
 }
 
-/// Bytes of a piece. Every piece has the stated ratio, so that compression finds it for any block size.
-const PIECE: usize = 4096;
+/// Bytes of a piece. Every piece has the set ratio of text and noise, so that compression by blocks of any size finds it.
+const PIECE_BYTES: usize = 4096;
 
 /// Bytes of generated text, from which files take passages.
-const TEXT: usize = 1 << 20;
+const TEXT_BYTES: usize = 1 << 20;
 
 /// A source of file contents. The same seed gives the same contents.
 pub struct Payload {
@@ -34,37 +34,37 @@ impl Payload {
     /// Makes a source with this percentage of compressible text.
     pub fn new(seed: u64, compressible: u8) -> Payload {
         let mut rng = ChaCha8Rng::seed_from_u64(mix(seed, 2));
-        let text = text(&mut rng);
+        let text = generate_text(&mut rng);
         Payload { rng, text, compressible: compressible.min(100) }
     }
 
     /// Fills a buffer with the next contents.
     pub fn fill(&mut self, out: &mut [u8]) {
-        for piece in out.chunks_mut(PIECE) {
+        for piece in out.chunks_mut(PIECE_BYTES) {
             let (text, noise) = piece.split_at_mut(piece.len() * usize::from(self.compressible) / 100);
-            let from = self.rng.random_range(0..TEXT - PIECE);
+            let from = self.rng.random_range(0..TEXT_BYTES - PIECE_BYTES);
             text.copy_from_slice(&self.text[from..from + text.len()]);
             self.rng.fill_bytes(noise);
         }
     }
 }
 
-/// Generates lines of words of a made-up language, a few of them frequent.
-fn text(rng: &mut ChaCha8Rng) -> Vec<u8> {
+/// Generates lines of random words. A few words are frequent, as in any language.
+fn generate_text(rng: &mut ChaCha8Rng) -> Vec<u8> {
     let words: Vec<Vec<u8>> = (0..2000)
         .map(|_| {
             let length = rng.random_range(2..=10);
             (0..length).map(|_| rng.random_range(b'a'..=b'z')).collect()
         })
         .collect();
-    let mut text = Vec::with_capacity(TEXT + 16);
-    while text.len() < TEXT {
-        // The cube makes the first words frequent, as in any language.
+    let mut text = Vec::with_capacity(TEXT_BYTES + 16);
+    while text.len() < TEXT_BYTES {
+        // The cube makes the first words frequent.
         let rank = rng.random::<f64>().powi(3) * words.len() as f64;
         text.extend_from_slice(&words[rank as usize]);
         text.push(if rng.random_range(0..10) == 0 { b'\n' } else { b' ' });
     }
-    text.truncate(TEXT);
+    text.truncate(TEXT_BYTES);
     text
 }
 
@@ -75,30 +75,30 @@ pub fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     noise
 }
 
-/// Noise from which numbered contents are cut, each at its own offset.
+/// Noise from which numbered contents are cut, each at an offset that depends on its number.
 pub struct Noise {
-    /// All of it.
+    /// The whole noise.
     pub bytes: Vec<u8>,
     seed: u64,
 }
 
 impl Noise {
     /// Number of offsets at which contents can begin.
-    const PLACES: usize = 64 << 10;
+    const OFFSETS: usize = 64 << 10;
 
     /// Makes noise for contents of at most `largest` bytes.
     pub fn new(seed: u64, largest: usize) -> Noise {
-        Noise { bytes: noise(mix(seed, 0x3A1), Noise::PLACES + largest), seed }
+        Noise { bytes: noise(mix(seed, 0x3A1), Noise::OFFSETS + largest), seed }
     }
 
-    /// The contents of a number.
+    /// The contents with this number.
     pub fn contents(&self, number: u64, bytes: usize) -> &[u8] {
-        let from = mix(self.seed, number) as usize % Noise::PLACES;
+        let from = mix(self.seed, number) as usize % Noise::OFFSETS;
         &self.bytes[from..from + bytes]
     }
 }
 
-/// Creates an empty directory and removes an existing one with its contents.
+/// Creates an empty directory. Removes an existing one with its contents first.
 ///
 /// # Errors
 /// If the existing directory cannot be removed or the new one cannot be created.
@@ -109,7 +109,7 @@ pub fn fresh_dir(dir: &Path) -> Result<(), EngineError> {
     std::fs::create_dir(dir).map_err(EngineError::io("making", dir))
 }
 
-/// Describes how a file differs from its expected contents; none if it does not.
+/// Describes how a file differs from its expected contents. Returns `None` if it does not.
 pub fn fault(path: &Path, expected: &[u8]) -> Option<String> {
     match std::fs::read(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some("missing".into()),
@@ -126,7 +126,7 @@ pub fn fault(path: &Path, expected: &[u8]) -> Option<String> {
 /// # Errors
 /// If the file cannot be written.
 pub fn note(path: &Path, number: u64) -> Result<()> {
-    std::fs::write(path, number.to_string()).map_err(at("write", path))
+    std::fs::write(path, number.to_string()).map_err(failed_to("write", path))
 }
 
 /// Reads the number that [`note`] wrote.
@@ -134,7 +134,7 @@ pub fn note(path: &Path, number: u64) -> Result<()> {
 /// # Errors
 /// If the file cannot be read or does not hold a number.
 pub fn noted(path: &Path) -> Result<u64> {
-    let text = std::fs::read_to_string(path).map_err(at("read", path))?;
+    let text = std::fs::read_to_string(path).map_err(failed_to("read", path))?;
     text.parse().map_err(|_| TaskError::Unfit(format!("{} holds no number", path.display())))
 }
 
@@ -167,18 +167,18 @@ mod tests {
     }
 
     #[test]
-    fn a_compressor_finds_the_stated_ratio() {
+    fn gzip_compresses_text_and_mixed_contents_but_not_noise() {
         let text = gzipped(&contents(1, 100, 1 << 20));
         assert!((0.25..0.5).contains(&text), "text shrinks to {text}");
         let noise = gzipped(&contents(1, 0, 1 << 20));
         assert!((1.0..1.01).contains(&noise), "noise shrinks to {noise}");
-        // The mean of the two is 0.68; gzip has one code for both and loses some of that.
+        // The mean of the two is 0.68. gzip uses one code for both and compresses somewhat less.
         let half = gzipped(&contents(1, 50, 1 << 20));
         assert!((0.65..0.8).contains(&half), "half shrinks to {half}");
     }
 
     #[test]
-    fn small_files_have_the_ratio_too() {
+    fn a_small_file_has_the_ratio_of_text_and_noise() {
         let small = contents(9, 50, 1000);
         assert!(small[..500].iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_whitespace()));
         assert!(small[500..].iter().any(|byte| !byte.is_ascii()));

@@ -1,5 +1,5 @@
-//! Metrics in the output of a command: lines such as `fsarena-metric: tps 1234.5 per_s higher`, or values that a regular
-//! expression finds. A number counts whole or is refused.
+//! Finds metrics in the output of a command: lines such as `fsarena-metric: tps 1234.5 per_s higher`, or values that a
+//! regular expression matches. A match that covers only a part of a number is an error.
 
 use fsarena_core::metric::Declared;
 use fsarena_core::sample::{Direction, Fold, MetricSpec, Over, Unit};
@@ -8,11 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// The start of a line with a metric.
-const MARK: &str = "fsarena-metric:";
-/// The longest line in which fsarena looks for metrics, in bytes; the rest of a longer line is ignored.
-const LONGEST: usize = 4096;
-/// The most metrics of one command, and the longest name.
-const MOST: usize = 64;
+const METRIC_PREFIX: &str = "fsarena-metric:";
+/// Longest part of a line in which fsarena looks for metrics, in bytes. The rest of a longer line is ignored.
+const MAX_LINE_BYTES: usize = 4096;
+/// Largest number of metrics of one command.
+const MAX_METRICS: usize = 64;
+/// Longest name of a metric in bytes.
+const MAX_NAME_BYTES: usize = 64;
 
 /// A rule that finds a metric in lines of output, such as `tps per_s higher: tps = ([0-9.]+)`.
 #[derive(Debug, Clone)]
@@ -30,123 +32,136 @@ impl Rule {
     /// # Errors
     /// Describes what is wrong with the text.
     pub fn parse(text: &str) -> Result<Rule, String> {
-        let form = "write `NAME UNIT DIRECTION: REGEX`, such as `tps per_s higher: tps = ([0-9.]+)`";
-        let (words, regex) = text.split_once(": ").ok_or_else(|| format!("`{text}` has no `: `; {form}"))?;
+        let usage = "write `NAME UNIT DIRECTION: REGEX`, such as `tps per_s higher: tps = ([0-9.]+)`";
+        let (words, regex) = text.split_once(": ").ok_or_else(|| format!("`{text}` has no `: `; {usage}"))?;
         let words: Vec<&str> = words.split_whitespace().collect();
         let [name, unit, direction, over @ ..] = &words[..] else {
-            return Err(format!("`{}` is not a name, a unit and a direction; {form}", words.join(" ")));
+            return Err(format!("`{}` is not a name, a unit and a direction; {usage}", words.join(" ")));
         };
         let regex = Regex::new(regex).map_err(|error| format!("{error}"))?;
         if regex.captures_len() != 2 {
             return Err(format!("`{}` needs one group in parentheses, the value", regex.as_str()));
         }
-        Ok(Rule { metric: declared(name, unit, direction, over)?, name: (*name).into(), regex })
+        Ok(Rule { metric: define_metric(name, unit, direction, over)?, name: (*name).into(), regex })
     }
 
-    /// Finds the value in a line; none if the line does not match.
+    /// Finds the value in a line. Returns `None` if the line does not match, and an error if the match is not a whole
+    /// number.
     fn find(&self, line: &str) -> Option<Result<f64, String>> {
         let group = self.regex.captures(line)?.get(1)?;
         let percent = self.metric.unit == Unit::Percent;
-        // A pattern that names what follows the number, such as `([0-9.]+)ms`, does not match without it.
-        let named = |without: &str| {
+        // A pattern that requires the text after the number, such as `([0-9.]+)ms`, does not match without that text.
+        let required = |without: &str| {
             let found = self.regex.captures(without).and_then(|found| found.get(1));
             found.is_none_or(|found| found.range() != group.range())
         };
-        Some(whole(line, group.range(), percent, named).and_then(|()| number(group.as_str())))
+        Some(
+            check_whole_number(line, group.range(), percent, required)
+                .and_then(|()| parse_number(group.as_str())),
+        )
     }
 }
 
-/// Makes a metric from the words of its definition. Its name gets the unit as its end, as in all readings, so that one name
-/// has one unit.
-fn declared(name: &str, unit: &str, direction: &str, over: &[&str]) -> Result<MetricSpec, String> {
-    well_named(name)?;
+/// Makes a metric from the words of its definition. Its id is the name with the unit at its end, as in all readings, so that
+/// one id has one unit.
+fn define_metric(name: &str, unit: &str, direction: &str, over: &[&str]) -> Result<MetricSpec, String> {
+    check_name(name)?;
     let unit = Unit::from_suffix(unit).ok_or_else(|| {
         format!("Unknown unit `{unit}`. Available: {}", Unit::suffixes().collect::<Vec<_>>().join(", "))
     })?;
     let direction: Direction = serde_json::from_value(direction.into())
         .map_err(|_| format!("Unknown direction `{direction}`. Available: lower, higher, neutral"))?;
     let metric = MetricSpec::new(unit.named(name), unit, direction, "printed by the command".into());
-    combined(metric, over)
+    with_folds(metric, over)
 }
 
-fn well_named(name: &str) -> Result<(), String> {
+fn check_name(name: &str) -> Result<(), String> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(fits) || name.len() > MOST {
+    if !name.starts_with(|c: char| c.is_ascii_lowercase())
+        || !name.chars().all(fits)
+        || name.len() > MAX_NAME_BYTES
+    {
         return Err(format!("a metric has a name of lower-case letters, digits and _, not `{name}`"));
     }
     Ok(())
 }
 
-/// Sets how the values of a metric combine, from the words behind its direction.
-fn combined(metric: MetricSpec, words: &[&str]) -> Result<MetricSpec, String> {
+/// Sets how the values of a metric combine, from the words after its direction, such as `over=sum`.
+fn with_folds(metric: MetricSpec, words: &[&str]) -> Result<MetricSpec, String> {
     const FORM: &str = "after the direction write over=sum|max|min|mean|none, the same for one of over_tasks, over_ranks and \
                         over_hosts, or of=NUMERATOR/DENOMINATOR";
-    let mut given = BTreeMap::new();
+    let mut options = BTreeMap::new();
     for word in words {
         let (key, value) =
             word.split_once('=').ok_or_else(|| format!("`{word}` declares nothing; {FORM}"))?;
-        if given.insert(key, value).is_some() {
+        if options.insert(key, value).is_some() {
             return Err(format!("`{key}=` occurs twice"));
         }
     }
-    let mut fold = |key: &str, rate: bool| {
-        let Some(word) = given.remove(key) else { return Ok(None) };
-        let known = Fold::ALL.into_iter().filter(|fold| rate || *fold != Fold::Rate);
-        match known.clone().find(|fold| fold.word() == word) {
-            Some(fold) => Ok(Some(fold)),
-            None => {
-                let known: Vec<&str> = known.map(Fold::word).collect();
-                Err(format!("`{key}={word}` is not a way to combine values. Available: {}", known.join(", ")))
-            }
-        }
-    };
-    let all = fold("over", false)?.map_or(metric.over, Over::all);
+    let all = take_fold(&mut options, "over", false)?.map_or(metric.over, Over::all);
     let over = Over {
-        tasks: fold("over_tasks", false)?.unwrap_or(all.tasks),
-        ranks: fold("over_ranks", true)?.unwrap_or(all.ranks),
-        hosts: fold("over_hosts", true)?.unwrap_or(all.hosts),
+        tasks: take_fold(&mut options, "over_tasks", false)?.unwrap_or(all.tasks),
+        ranks: take_fold(&mut options, "over_ranks", true)?.unwrap_or(all.ranks),
+        hosts: take_fold(&mut options, "over_hosts", true)?.unwrap_or(all.hosts),
     };
-    let of = match given.remove("of") {
+    let of = match options.remove("of") {
         None => None,
         Some(parts) => {
             let (above, below) = parts.split_once('/').ok_or_else(|| {
                 format!("`of={parts}` is not of=NUMERATOR/DENOMINATOR, two names of readings")
             })?;
-            well_named(above).and_then(|()| well_named(below))?;
+            check_name(above).and_then(|()| check_name(below))?;
             Some([above.to_string(), below.to_string()])
         }
     };
-    match given.keys().next() {
+    match options.keys().next() {
         Some(key) => Err(format!("`{key}=` declares nothing; {FORM}")),
         None => Ok(MetricSpec { over, of, ..metric }),
     }
 }
 
-/// Finds the metrics in the output of one command, piece by piece.
+/// Removes an option such as `over=sum` and returns how it combines values, or `None` if the option is missing.
+/// `allows_rate` accepts [`Fold::Rate`].
+fn take_fold(
+    options: &mut BTreeMap<&str, &str>,
+    key: &str,
+    allows_rate: bool,
+) -> Result<Option<Fold>, String> {
+    let Some(word) = options.remove(key) else { return Ok(None) };
+    let known = Fold::ALL.into_iter().filter(|fold| allows_rate || *fold != Fold::Rate);
+    if let Some(fold) = known.clone().find(|fold| fold.word() == word) {
+        return Ok(Some(fold));
+    }
+    let known: Vec<&str> = known.map(Fold::word).collect();
+    Err(format!("`{key}={word}` is not a way to combine values. Available: {}", known.join(", ")))
+}
+
+/// The metrics in the output of one command, which it reads piece by piece.
 #[derive(Debug, Default)]
-pub struct Printed {
+pub struct PrintedMetrics {
     rules: Vec<Rule>,
     line: Vec<u8>,
     declared: Declared,
-    /// The unit of each printed name, and the line or rule that declared it.
+    /// The unit of each printed name, and the line or rule that declared the unit.
     units: BTreeMap<String, (Unit, String)>,
     values: BTreeMap<String, f64>,
     /// The indices of the rules that found a value.
     matched: BTreeSet<usize>,
+    /// The error of the first invalid line.
     fault: Option<String>,
 }
 
-impl Printed {
-    /// Makes a reader with these rules.
-    pub fn with_rules(rules: &[Rule]) -> Printed {
-        Printed { rules: rules.to_vec(), ..Printed::default() }
+impl PrintedMetrics {
+    /// Starts to read an output. The rules find metrics in addition to the marked lines.
+    pub fn with_rules(rules: &[Rule]) -> PrintedMetrics {
+        PrintedMetrics { rules: rules.to_vec(), ..PrintedMetrics::default() }
     }
 
     /// Reads a piece of the output.
     pub fn take(&mut self, piece: &[u8]) {
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
             // One byte more than the limit shows that the line is longer.
-            let room = (LONGEST + 1).saturating_sub(self.line.len());
+            let room = (MAX_LINE_BYTES + 1).saturating_sub(self.line.len());
             self.line.extend(&part[..part.len().min(room)]);
             if part.ends_with(b"\n") {
                 self.end_line();
@@ -156,25 +171,25 @@ impl Printed {
 
     fn end_line(&mut self) {
         // A build prints many lines without a metric.
-        if self.rules.is_empty() && !self.line.trim_ascii_start().starts_with(MARK.as_bytes()) {
+        if self.rules.is_empty() && !self.line.trim_ascii_start().starts_with(METRIC_PREFIX.as_bytes()) {
             return self.line.clear();
         }
         let mut bytes = std::mem::take(&mut self.line);
-        if bytes.len() > LONGEST && !bytes.ends_with(b"\n") {
-            // A number that the cut divides would be another one.
-            bytes.truncate(LONGEST);
+        if bytes.len() > MAX_LINE_BYTES && !bytes.ends_with(b"\n") {
+            // Cut before a word, because the first half of a number is another number.
+            bytes.truncate(MAX_LINE_BYTES);
             bytes.truncate(bytes.iter().rposition(u8::is_ascii_whitespace).unwrap_or(0));
         }
         let line = String::from_utf8_lossy(&bytes).trim_end().to_string();
-        if let Err(fault) = self.read(&line) {
+        if let Err(fault) = self.read_line(&line) {
             self.fault.get_or_insert(fault);
         }
     }
 
-    fn read(&mut self, line: &str) -> Result<(), String> {
+    fn read_line(&mut self, line: &str) -> Result<(), String> {
         let fault = |fault| format!("it printed `{line}`: {fault}");
-        if let Some(text) = line.trim_start().strip_prefix(MARK) {
-            let (metric, value) = marked(text).map_err(fault)?;
+        if let Some(text) = line.trim_start().strip_prefix(METRIC_PREFIX) {
+            let (metric, value) = parse_metric_line(text).map_err(fault)?;
             let name = text.split_whitespace().next().unwrap_or("");
             self.set(name, &metric, value, &format!("`{line}`"))?;
         }
@@ -199,8 +214,8 @@ impl Printed {
         }
         let new =
             self.declared.declare_printed(metric, by).map_err(|contradiction| contradiction.to_string())?;
-        if new && self.values.len() == MOST {
-            return Err(format!("it printed more than {MOST} metrics"));
+        if new && self.values.len() == MAX_METRICS {
+            return Err(format!("it printed more than {MAX_METRICS} metrics"));
         }
         self.values.insert(metric.id.clone(), value);
         Ok(())
@@ -212,24 +227,23 @@ impl Printed {
     /// The first invalid line, or the first rule that found no value.
     pub fn finish(mut self) -> Result<Vec<(MetricSpec, f64)>, String> {
         self.end_line();
-        let without = self.rules.iter().enumerate().find(|(at, _)| !self.matched.contains(at));
-        match (self.fault, without) {
-            (Some(fault), _) => Err(fault),
-            (None, Some((_, rule))) => {
-                Err(format!("no line of its output matches `{}`", rule.regex.as_str()))
-            }
-            (None, None) => {
-                Ok(self.declared.metrics().map(|metric| (metric.clone(), self.values[&metric.id])).collect())
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        for (at, rule) in self.rules.iter().enumerate() {
+            if !self.matched.contains(&at) {
+                return Err(format!("no line of its output matches `{}`", rule.regex.as_str()));
             }
         }
+        Ok(self.declared.metrics().map(|metric| (metric.clone(), self.values[&metric.id])).collect())
     }
 }
 
-/// Parses the words behind the mark, such as `tps 1234.5 per_s higher over=max`.
-fn marked(text: &str) -> Result<(MetricSpec, f64), String> {
+/// Parses the words after [`METRIC_PREFIX`], such as `tps 1234.5 per_s higher over=max`.
+fn parse_metric_line(text: &str) -> Result<(MetricSpec, f64), String> {
     match text.split_whitespace().collect::<Vec<_>>()[..] {
         [name, value, unit, direction, ref over @ ..] => {
-            Ok((declared(name, unit, direction, over)?, number(value)?))
+            Ok((define_metric(name, unit, direction, over)?, parse_number(value)?))
         }
         _ => Err("write a name, a value, a unit, and `lower`, `higher` or `neutral`".into()),
     }
@@ -239,75 +253,95 @@ fn marked(text: &str) -> Result<(MetricSpec, f64), String> {
 const SEPARATORS: [char; 5] = ['.', ',', '\'', '’', '_'];
 
 /// Parses a finite number.
-pub fn number(text: &str) -> Result<f64, String> {
+pub fn parse_number(text: &str) -> Result<f64, String> {
     let value = text.parse().ok().filter(|value: &f64| value.is_finite());
     value.ok_or_else(|| format!("`{text}` is not a number"))
 }
 
-/// Parses a figure of a benchmark: a finite number that is not negative.
-pub fn figure(text: &str) -> Option<f64> {
-    number(text.trim()).ok().filter(|value| *value >= 0.0)
+/// Parses a figure of a benchmark. Returns `None` if it is not a number, not finite, or negative.
+pub fn parse_figure(text: &str) -> Option<f64> {
+    parse_number(text.trim()).ok().filter(|value| *value >= 0.0)
 }
 
-/// Refuses a piece of a line that is only a part of a longer number, such as `1.5` of `1.5e+06`, `1` of `1,234` or `12.5` of
-/// `12.5k`.
+/// Checks that a piece of a line is a whole number, and not a part of a longer number, such as `1.5` of `1.5e+06`, `1` of
+/// `1,234` or `12.5` of `12.5k`.
 ///
-/// A letter or per cent sign behind the piece, and digits or a sign before it, make it a part, unless the pattern names them.
-/// `named` receives the line with another character in that position, and returns whether the pattern no longer finds the
-/// piece there. A per cent sign may follow a value in per cent.
-pub fn whole(
+/// A letter or per cent sign after the piece, and digits or a sign before it, make it a part, unless the pattern requires
+/// them. `required` receives the line with another character in that position, and returns whether the pattern no longer
+/// finds the piece there. A per cent sign may follow a value in per cent.
+///
+/// # Errors
+/// If the piece is a part of a longer number; the text names that number.
+pub fn check_whole_number(
     line: &str,
     piece: Range<usize>,
     percent: bool,
-    named: impl Fn(&str) -> bool,
+    required: impl Fn(&str) -> bool,
 ) -> Result<(), String> {
     let (before, after) = (&line[..piece.start], &line[piece.end..]);
-    let next = after.chars().next();
-    // `5:06` are minutes and seconds.
-    let clock = after.strip_prefix(':').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    let suffix = next.filter(|next| next.is_alphabetic() || (*next == '%' && !percent) || clock);
-    // Of the same length, so that the piece stays where it is.
-    let other = |next: char| "\u{1}".repeat(next.len_utf8());
-    let has_suffix = suffix.is_some_and(|next| {
-        let rest = &after[next.len_utf8()..];
-        !named(&format!("{before}{}{}{rest}", &line[piece.clone()], other(next)))
-    });
-    let has_prefix = began_earlier(before)
-        && before.chars().next_back().is_some_and(|last| {
-            let rest = &before[..before.len() - last.len_utf8()];
-            !named(&format!("{rest}{}{}", other(last), &line[piece.start..]))
-        });
-    if !has_suffix && !has_prefix && !goes_on(after) {
+    let mut is_part = number_continues(after);
+    if let Some(suffix) = find_suffix(after, percent) {
+        let rest = &after[suffix.len_utf8()..];
+        is_part |= !required(&format!("{before}{}{}{rest}", &line[piece.clone()], placeholder(suffix)));
+    }
+    if number_starts_before(before)
+        && let Some(last) = before.chars().next_back()
+    {
+        let rest = &before[..before.len() - last.len_utf8()];
+        is_part |= !required(&format!("{rest}{}{}", placeholder(last), &line[piece.start..]));
+    }
+    if !is_part {
         return Ok(());
     }
-    let of_number = |c: char| c.is_alphanumeric() || ".,+-%:".contains(c) || SEPARATORS.contains(&c);
-    let start = before.rfind(|c: char| !of_number(c)).map_or(0, |at| at + char_at(before, at));
-    let end = piece.end + after.find(|c: char| !of_number(c)).unwrap_or(after.len());
+    let in_number = |c: char| c.is_alphanumeric() || ".,+-%:".contains(c) || SEPARATORS.contains(&c);
+    let start = before.rfind(|c: char| !in_number(c)).map_or(0, |at| at + char_len(before, at));
+    let end = piece.end + after.find(|c: char| !in_number(c)).unwrap_or(after.len());
     let (part, all) = (&line[piece], line[start..end].trim_end_matches(['.', ',', '-', '\'']));
     Err(format!(
         "`{part}` is only part of `{all}`; match the whole number, or name the unit behind it in the pattern"
     ))
 }
 
-/// Whether a number continues with more digits, after a separator or as an exponent.
-fn goes_on(after: &str) -> bool {
-    let digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
-    let behind = |marks: &[char]| after.strip_prefix(marks);
-    let exponent = |rest: &str| digit(rest.strip_prefix(['+', '-']).unwrap_or(rest));
-    digit(after) || behind(&SEPARATORS).is_some_and(digit) || behind(&['e', 'E']).is_some_and(exponent)
+/// Returns the first character after a number if it makes the number another one, such as the `k` of `12k`. A per cent sign
+/// is no such suffix of a value in per cent.
+fn find_suffix(after: &str, percent: bool) -> Option<char> {
+    let next = after.chars().next()?;
+    // `5:06` are minutes and seconds.
+    let is_clock = next == ':' && starts_with_digit(&after[1..]);
+    (next.is_alphabetic() || (next == '%' && !percent) || is_clock).then_some(next)
 }
 
-/// Whether a number began before its piece, with digits or a sign.
-fn began_earlier(before: &str) -> bool {
-    let digit = |text: &str| text.ends_with(|c: char| c.is_ascii_digit());
-    let begins =
-        |text: &str| text.is_empty() || text.ends_with(|c: char| c.is_whitespace() || "=:(".contains(c));
-    digit(before)
-        || before.strip_suffix(SEPARATORS).is_some_and(digit)
-        || before.strip_suffix('-').is_some_and(begins)
+/// A text that replaces a character. It has the same length, so the rest of the line stays in its position.
+fn placeholder(c: char) -> String {
+    "\u{1}".repeat(c.len_utf8())
 }
 
-fn char_at(text: &str, at: usize) -> usize {
+fn starts_with_digit(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit())
+}
+
+fn ends_with_digit(text: &str) -> bool {
+    text.ends_with(|c: char| c.is_ascii_digit())
+}
+
+/// Whether a number continues in the text after it, with digits, a separator and digits, or an exponent.
+fn number_continues(after: &str) -> bool {
+    if let Some(rest) = after.strip_prefix(['e', 'E']) {
+        return starts_with_digit(rest.strip_prefix(['+', '-']).unwrap_or(rest));
+    }
+    starts_with_digit(after.strip_prefix(SEPARATORS).unwrap_or(after))
+}
+
+/// Whether a number starts in the text before it, with digits or a minus sign.
+fn number_starts_before(before: &str) -> bool {
+    if let Some(rest) = before.strip_suffix('-') {
+        return rest.is_empty() || rest.ends_with(|c: char| c.is_whitespace() || "=:(".contains(c));
+    }
+    ends_with_digit(before.strip_suffix(SEPARATORS).unwrap_or(before))
+}
+
+/// Bytes of the character at an offset.
+fn char_len(text: &str, at: usize) -> usize {
     text[at..].chars().next().map_or(0, char::len_utf8)
 }
 
@@ -317,7 +351,7 @@ mod tests {
 
     fn read(rules: &[&str], pieces: &[&str]) -> Result<Vec<(String, f64)>, String> {
         let rules: Vec<Rule> = rules.iter().map(|rule| Rule::parse(rule).unwrap()).collect();
-        let mut printed = Printed::with_rules(&rules);
+        let mut printed = PrintedMetrics::with_rules(&rules);
         pieces.iter().for_each(|piece| printed.take(piece.as_bytes()));
         Ok(printed.finish()?.into_iter().map(|(metric, value)| (metric.id, value)).collect())
     }
@@ -339,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told() {
+    fn invalid_lines_and_rules_are_errors() {
         let fault = |rules: &[&str], text: &str| read(rules, &[text]).unwrap_err();
         assert!(fault(&[], "fsarena-metric: tps 1\n").contains("write a name, a value"));
         assert!(fault(&[], "fsarena-metric: tps x per_s higher\n").contains("`x` is not a number"));
@@ -358,7 +392,7 @@ mod tests {
     fn a_long_line_is_cut_before_a_number_that_it_would_divide() {
         let long = format!("{}\nfsarena-metric: a 1 s lower\n", "x".repeat(1 << 20));
         assert_eq!(read(&[], &[&long]).unwrap(), [("a_s".into(), 1.0)]);
-        let divided = format!("tps = 1 {} 12345 6789", "x".repeat(LONGEST - 11));
+        let divided = format!("tps = 1 {} 12345 6789", "x".repeat(MAX_LINE_BYTES - 11));
         assert_eq!(read(&["tps per_s higher: ([0-9]+)"], &[&divided]).unwrap(), [("tps_per_s".into(), 1.0)]);
         assert!(read(&["tps per_s higher: x ([0-9]+)"], &[&divided]).unwrap_err().contains("no line"));
     }
@@ -375,7 +409,7 @@ mod tests {
     #[test]
     fn how_a_metric_combines_follows_its_direction_in_any_order() {
         let over = |words: &str| {
-            let metric = marked(&format!("m 1 s lower {words}"))?.0;
+            let metric = parse_metric_line(&format!("m 1 s lower {words}"))?.0;
             Ok::<_, String>((metric.over, metric.of))
         };
         let (none, max) = (Fold::None, Fold::Max);
@@ -394,21 +428,21 @@ mod tests {
             ("of=a_s", "two names of readings"),
             ("of=A/b", "lower-case"),
         ] {
-            let said = over(words).unwrap_err();
-            assert!(said.contains(says), "{words}: {said}");
+            let error = over(words).unwrap_err();
+            assert!(error.contains(says), "{words}: {error}");
         }
     }
 
     #[test]
-    fn one_output_gives_a_name_one_meaning() {
+    fn two_definitions_of_one_name_in_an_output_are_an_error() {
         let text = "fsarena-metric: m 1 s lower\nfsarena-metric: m 2 s higher\n";
-        let said = read(&[], &[text]).unwrap_err();
-        assert!(said.contains("`m_s s lower` by `fsarena-metric: m 1 s lower`"), "{said}");
-        assert!(said.contains("`m_s s higher` by `fsarena-metric: m 2 s higher`"), "{said}");
+        let error = read(&[], &[text]).unwrap_err();
+        assert!(error.contains("`m_s s lower` by `fsarena-metric: m 1 s lower`"), "{error}");
+        assert!(error.contains("`m_s s higher` by `fsarena-metric: m 2 s higher`"), "{error}");
         let text = "fsarena-metric: m 1 count lower\nfsarena-metric: m 2 bytes lower\n";
-        let said = read(&[], &[text]).unwrap_err();
+        let error = read(&[], &[text]).unwrap_err();
         let both = "m was declared in `count` by `fsarena-metric: m 1 count lower` and in `bytes` by `fsarena-metric: m 2 bytes";
-        assert!(said.contains(both), "{said}");
+        assert!(error.contains(both), "{error}");
         let two_names = "fsarena-metric: m_count 1 count lower\nfsarena-metric: m_bytes 2 bytes lower\n";
         assert_eq!(read(&[], &[two_names]).unwrap().len(), 2);
         let text = "fsarena-metric: m 1 s lower\nm is 5\n";
@@ -418,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn the_patterns_of_the_guide_fit_what_programs_print() {
+    fn the_patterns_of_the_guide_match_the_output_of_the_programs() {
         let guide = include_str!("../../../docs/guide/command.md");
         let value = |rule: &str, output: &str| {
             assert!(guide.contains(&format!("`{rule}`")), "{rule}");
@@ -436,27 +470,30 @@ mod tests {
         assert_eq!(value("took s lower: total time: +([0-9.]+)s", sysbench), 0.0009);
         // fio 3.33 changes its units.
         let fio = "  write: IOPS=256k, BW=1000MiB/s (1049MB/s)(1024KiB/1msec); 0 zone resets\n";
-        let said = read(&["iops per_s higher: IOPS=([0-9.]+)"], &[fio]).unwrap_err();
-        assert!(said.contains("part of `256k`"), "{said}");
+        let error = read(&["iops per_s higher: IOPS=([0-9.]+)"], &[fio]).unwrap_err();
+        assert!(error.contains("part of `256k`"), "{error}");
     }
 
     #[test]
-    fn the_front_of_a_longer_number_is_no_value() {
+    fn a_part_of_a_longer_number_is_an_error() {
         let rule = "tps per_s higher: tps = ([0-9.]+)";
         for rest in [
             "1.5e+06", "1.5E6", "1,234.5", "12.5k", "12.5M/s", "12.5%", "1'234", "12.5µ", "1’234", "1_000",
             "5:06",
         ] {
-            let said = read(&[rule], &[&format!("tps = {rest}\n")]).unwrap_err();
-            assert!(said.contains(&format!("`tps = {rest}`")) && said.contains("part of"), "{rest}: {said}");
+            let error = read(&[rule], &[&format!("tps = {rest}\n")]).unwrap_err();
+            assert!(
+                error.contains(&format!("`tps = {rest}`")) && error.contains("part of"),
+                "{rest}: {error}"
+            );
         }
         for rest in ["12.5", "12.5,", "12.5, next 7", "12.5 k", "12.5)", "12.5/s"] {
             assert_eq!(read(&[rule], &[&format!("tps = {rest}\n")]).unwrap()[0].1, 12.5, "{rest}");
         }
-        // The back of one.
+        // The end of a longer number.
         assert!(read(&["lat ns lower: ([0-9.]+) ms"], &["1,234.5 ms"]).unwrap_err().contains("part of"));
         assert!(read(&["lat ns lower: ([0-9.]+) ms"], &["lat -4.5 ms"]).unwrap_err().contains("part of"));
-        // A pattern that names what follows.
+        // A pattern that requires the text after the number.
         assert_eq!(read(&["lat s lower: ([0-9.]+)ms"], &["12.5ms"]).unwrap()[0].1, 12.5);
         assert!(read(&["lat s lower: ([0-9.]+).*"], &["12.5ms"]).is_err());
         assert!(read(&["lat s lower: ([0-9.]+)m?"], &["12.5ms"]).is_err());

@@ -1,5 +1,5 @@
-//! The operations of everyday programs (cp, rm, tar, …), by running the programs or by making their system calls. Guests
-//! without a userland need the system calls.
+//! The operations of everyday programs (cp, rm, tar, …). fsarena runs the programs, or makes their system calls itself,
+//! because some guests have no programs.
 //!
 //! The calls and their order follow strace of coreutils 9.1, findutils 4.9 and tar 1.34;
 //! docs/reference/workloads.md compares the numbers of calls.
@@ -7,7 +7,7 @@
 mod archives;
 mod coreutils;
 
-use crate::task::{Action, Call, Result, at};
+use crate::task::{Action, Call, Result, failed_to};
 use crate::workload::{fairness, remark};
 use fsarena_core::event::Note;
 use fsarena_core::setting::{SettingDef, Settings};
@@ -15,7 +15,7 @@ use fsarena_sys::argv::Argv;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Makes the action of an operation. The log has native calls as the commands that they stand for.
+/// Makes the action of an operation. The log has the commands, also if fsarena makes their system calls itself.
 pub fn action(op: &Op, Driver { native, clones }: Driver) -> Action {
     let mut argvs = op.argvs(clones);
     if native {
@@ -58,7 +58,7 @@ pub fn prepare_destination(op: &Op) -> Option<Action> {
         Op::Copy(_, to) if to.exists() => ("rm", to, |file| std::fs::remove_file(file)),
         _ => return None,
     };
-    Some(Action::on(doing, path, move |path| call(path).map_err(at(doing, path))))
+    Some(Action::on(doing, path, move |path| call(path).map_err(failed_to(doing, path))))
 }
 
 /// The setting that chooses the real programs or their system calls.
@@ -84,7 +84,7 @@ impl Driver {
         Driver { native: settings.text(DRIVER.id) == "native", clones: settings.text(REFLINK.id) == "auto" }
     }
 
-    /// The remarks on the driver for every report.
+    /// The notes on the driver in every report.
     pub fn remarks(self) -> [Note; 2] {
         let driver = if self.native {
             "driver=native: the system calls of the programs were done in-process, without starting any"
@@ -130,7 +130,8 @@ pub enum Op {
     Cat(PathBuf),
 }
 
-/// Letters that `split` puts behind `x`. Five letters name 26⁵ pieces; two would be too few for 10,486.
+/// Number of letters that `split` appends to `x`. Five letters name 26⁵ pieces; two letters are too few for the 10,486
+/// pieces of the smallest size.
 pub const SPLIT_LETTERS: usize = 5;
 
 impl Op {
@@ -149,17 +150,17 @@ impl Op {
         }
     }
 
-    /// The argument vectors of an operation, one for each process the author started.
+    /// The argument vectors of an operation, one for each process.
     pub fn argvs(&self, clones: bool) -> Vec<Argv> {
         let program = || Argv::new(self.program());
-        // From coreutils 9 on, cp clones where it can unless it is told not to.
+        // Since coreutils 9, cp clones by default.
         let copy = || program().arg(if clones { "--reflink=auto" } else { "--reflink=never" });
         let one = match self {
             Op::Touch(dir, count) => {
-                return (0..*count).map(|n| program().arg(dir.join(nth("f", n)))).collect();
+                return (0..*count).map(|n| program().arg(dir.join(numbered_name("f", n)))).collect();
             }
             Op::MakeDirs(dir, count) => {
-                return (0..*count).map(|n| program().arg(dir.join(nth("d", n)))).collect();
+                return (0..*count).map(|n| program().arg(dir.join(numbered_name("d", n)))).collect();
             }
             Op::CopyInto(from, into, count) => {
                 return (0..*count).map(|n| copy().arg(from).arg(into.join(n.to_string()))).collect();
@@ -187,7 +188,7 @@ impl Op {
     }
 }
 
-/// The name of the n-th file or directory.
-pub fn nth(prefix: &str, n: u64) -> String {
+/// The name of the n-th file or directory, such as `f00003`.
+pub fn numbered_name(prefix: &str, n: u64) -> String {
     format!("{prefix}{n:05}")
 }

@@ -1,10 +1,10 @@
-//! Servers that a workload starts: their users, logs and ends.
+//! Servers that a workload starts: their users, directories, logs, start and end.
 //!
 //! The kernel signals a server when this process ends for any reason. Like every other command, a server carries the mark of
 //! the undo journal.
 
-use crate::task::{Result, TaskError, at};
-use fsarena_sys::{argv, cancel, dirs, limits, process, process_output::shown, user::User};
+use crate::task::{Result, TaskError, failed_to};
+use fsarena_sys::{argv, cancel, dirs, limits, process, process_output::or_printed_nothing, user::User};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -18,7 +18,7 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// How long an error message waits for the last log lines of a server that is ending.
 const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(1);
-/// Lines of the log that an error shows. The cause stands before the complaints of clients.
+/// Number of last log lines that an error shows. Several, because errors of clients can follow the cause.
 const TAIL_LINES: usize = 10;
 
 /// Properties of one kind of server.
@@ -28,7 +28,7 @@ pub struct ServiceDef {
     pub name: &'static str,
     /// Users to run it as if this process is root. The first that exists is taken.
     pub users: &'static [&'static str],
-    /// The signal that ends it and all its processes at once. SIGKILL follows if it does not.
+    /// The signal that ends it and all its processes at once. If it does not end, SIGKILL follows.
     pub end: Signal,
 }
 
@@ -45,7 +45,7 @@ impl ServiceDef {
     /// # Errors
     /// If it cannot be created, or the user may not pass through a parent directory.
     pub fn make_dir(&self, dir: &Path, user: Option<&User>) -> Result<()> {
-        dirs::make_dirs(dir).map_err(at("make", dir))?;
+        dirs::make_dirs(dir).map_err(failed_to("make", dir))?;
         let Some(user) = user else { return Ok(()) };
         user.chown_to_user(dir).map_err(TaskError::io(format!(
             "give {} to user {}",
@@ -60,7 +60,7 @@ impl ServiceDef {
     /// # Errors
     /// If it cannot be written or given to the user.
     pub fn write_file(&self, file: &Path, text: &str, user: Option<&User>) -> Result<()> {
-        std::fs::write(file, text).map_err(at("write", file))?;
+        std::fs::write(file, text).map_err(failed_to("write", file))?;
         let Some(user) = user else { return Ok(()) };
         user.chown_to_user(file).map_err(TaskError::io(format!(
             "give {} to user {}",
@@ -71,9 +71,9 @@ impl ServiceDef {
 
     /// Checks that the user may pass through every parent directory.
     fn check_reachable(&self, dir: &Path, user: &User) -> Result<()> {
-        let dir = dir.canonicalize().map_err(at("look for", dir))?;
+        let dir = dir.canonicalize().map_err(failed_to("look for", dir))?;
         for above in dir.ancestors() {
-            let meta = above.metadata().map_err(at("look at", above))?;
+            let meta = above.metadata().map_err(failed_to("look at", above))?;
             let needed = if meta.uid() == user.uid {
                 0o100
             } else if meta.gid() == user.gid {
@@ -102,14 +102,14 @@ impl ServiceDef {
         if let Some(user) = user {
             command.uid(user.uid).gid(user.gid);
         }
-        // SAFETY: prctl is a bare system call. It follows the change of user, which would undo it.
+        // SAFETY: prctl is a bare system call. It runs after the change of user, which would reset it.
         unsafe {
             command.pre_exec(move || Ok(rustix::process::set_parent_process_death_signal(Some(end))?));
         }
         command
     }
 
-    /// Starts the server in a separate process group. `log` is the file that it logs to.
+    /// Starts the server in a separate process group. `log` is the file to which it logs.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -134,7 +134,7 @@ impl Service {
 
     /// The last lines of its log. If the server is about to end, fsarena waits a moment for them.
     pub fn last_log_lines(&self) -> String {
-        wait(LAST_LINES_TIMEOUT, || self.has_ended());
+        poll_until(LAST_LINES_TIMEOUT, || self.has_ended());
         last_lines(&self.log())
     }
 
@@ -143,13 +143,13 @@ impl Service {
         !matches!(waitid(WaitId::Pid(Pid::from_child(&self.child)), look), Ok(None))
     }
 
-    /// Waits until its log shows that it is up.
+    /// Waits until `up` returns true for the text of its log.
     ///
     /// # Errors
-    /// If the server ends before or takes too long. The error has the last lines of its log.
+    /// If the server ends earlier or takes too long. The error has the last lines of its log.
     pub fn wait_until(&mut self, up: impl Fn(&str) -> bool) -> Result<()> {
         let (mut is_up, mut log, mut status) = (false, String::new(), Ok(None));
-        wait(WAIT_TIMEOUT, || {
+        poll_until(WAIT_TIMEOUT, || {
             log = self.log();
             is_up = up(&log);
             status = if is_up { Ok(None) } else { self.exit_status() };
@@ -167,13 +167,13 @@ impl Service {
         Err(TaskError::Unfit(format!("{} {fault}: {}", self.def.name, last_lines(&log))))
     }
 
-    /// Shuts it down in order with a signal, so that its data is on disk.
+    /// Shuts the server down in order with a signal, so that its data is on disk.
     ///
     /// # Errors
     /// If the server does not end within the time limit.
     pub fn stop(mut self, signal: Signal, within: Duration) -> Result<()> {
-        self.send(signal);
-        wait(within, || !matches!(self.exit_status(), Ok(None)) || cancel::requested().is_some());
+        self.send_signal(signal);
+        poll_until(within, || !matches!(self.exit_status(), Ok(None)) || cancel::requested().is_some());
         if self.exit_status()?.is_some() {
             return Ok(());
         }
@@ -186,8 +186,8 @@ impl Service {
         self.child.try_wait().map_err(TaskError::io(format!("wait for {}", self.def.name)))
     }
 
-    /// Signals the main process, which ends its helpers. Does nothing if it has ended.
-    fn send(&self, signal: Signal) {
+    /// Sends a signal to the main process, which ends its helpers. Does nothing if the process has ended.
+    fn send_signal(&self, signal: Signal) {
         let _ = rustix::process::kill_process(Pid::from_child(&self.child), signal);
     }
 }
@@ -195,8 +195,8 @@ impl Service {
 impl Drop for Service {
     fn drop(&mut self) {
         if self.def.end != Signal::KILL && matches!(self.exit_status(), Ok(None)) {
-            self.send(self.def.end);
-            wait(WAIT_TIMEOUT, || !matches!(self.exit_status(), Ok(None)));
+            self.send_signal(self.def.end);
+            poll_until(WAIT_TIMEOUT, || !matches!(self.exit_status(), Ok(None)));
         }
         // Its helpers are in its process group.
         process::kill_group_of(&self.child);
@@ -205,7 +205,7 @@ impl Drop for Service {
 }
 
 /// Waits until a condition holds, or until the timeout.
-fn wait(timeout: Duration, mut condition: impl FnMut() -> bool) {
+fn poll_until(timeout: Duration, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() && begun.elapsed() <= timeout {
         std::thread::sleep(POLL_INTERVAL);
@@ -215,5 +215,5 @@ fn wait(timeout: Duration, mut condition: impl FnMut() -> bool) {
 /// The last lines of a program's output, shortened for a message.
 pub fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().rev().take(TAIL_LINES).collect();
-    shown(&lines.into_iter().rev().collect::<Vec<_>>().join("; ")).into()
+    or_printed_nothing(&lines.into_iter().rev().collect::<Vec<_>>().join("; ")).into()
 }

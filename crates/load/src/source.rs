@@ -1,7 +1,7 @@
 //! The tree that workloads copy and unpack, generated or from real directories, and its archive.
 
 use crate::payload::Payload;
-use crate::task::{Result, TaskError, at};
+use crate::task::{Result, TaskError, failed_to};
 use crate::tree::{self, Entry, TOP};
 use crate::workload::{Demands, Job, remark};
 use fsarena_core::{event::Note, schedule::mix, setting::SettingDef};
@@ -12,7 +12,7 @@ use std::{fs::File, os::unix::fs::MetadataExt};
 use tar::{Builder, EntryType, Header};
 use walkdir::{DirEntry, WalkDir};
 
-/// The source of a tree.
+/// The source of the tree that a workload copies, archives or unpacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A generated tree like that of the Linux kernel.
@@ -23,7 +23,7 @@ pub enum Source {
         files: u64,
         /// Per cent of each file that is compressible text.
         compressible: u8,
-        /// Number of files in 10,000 that have a twin beside them.
+        /// Of 10,000 files, the number that get a twin of the same size beside them.
         twins: u64,
     },
     /// Existing directories.
@@ -62,7 +62,7 @@ pub fn compressible(job: &Job) -> u8 {
 
 /// The size of a tree and of its archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Contents {
+pub struct TreeSize {
     /// Regular files.
     pub files: u64,
     /// Directories, including the top one.
@@ -77,12 +77,13 @@ pub struct Contents {
     pub archive_bytes: u64,
 }
 
-impl Contents {
+impl TreeSize {
     /// Bytes of the tree on a filesystem where each directory and symbolic link takes a block.
     pub fn unpacked_bytes(&self) -> u64 {
         self.block_bytes + 4096 * (self.directories + self.links)
     }
 
+    /// Adds an entry of the tree.
     fn add(&mut self, kind: EntryType, name: &Path, bytes: u64) {
         let count = match kind {
             EntryType::Regular => &mut self.files,
@@ -104,15 +105,19 @@ impl Source {
                 seed: job.seed,
                 files: generated_files(job),
                 compressible: compressible(job),
-                // Not every workload has this setting.
-                twins: job.settings.0.get(TWINS.id).map_or(0, |_| job.settings.int(TWINS.id) as u64),
+                // Some workloads do not have this setting.
+                twins: if job.settings.0.contains_key(TWINS.id) {
+                    job.settings.int(TWINS.id) as u64
+                } else {
+                    0
+                },
             },
             path if Path::new(path).is_dir() => Source::Directories(vec![path.into()]),
             paths => Source::Directories(paths.split(SEPARATOR).map(PathBuf::from).collect()),
         }
     }
 
-    /// The remark on the source for every report.
+    /// The note that describes the tree in every report.
     pub fn remark(&self) -> Note {
         let text = match self {
             Source::Directories(dirs) => {
@@ -132,13 +137,13 @@ impl Source {
         remark(text)
     }
 
-    /// Finds the contents of the tree and its demands on a filesystem; a generated tree has no demands. One pass finds
-    /// both, because a real tree may have a million files.
+    /// Measures the size of the tree, and finds its demands on a filesystem. A generated tree has no demands. One pass
+    /// over the tree finds both, because a real tree may have a million files.
     ///
     /// # Errors
     /// If a directory of the tree is unreadable.
-    pub fn look(&self) -> Result<(Contents, Demands)> {
-        let (mut contents, mut demands) = (Contents::default(), Demands::default());
+    pub fn measure(&self) -> Result<(TreeSize, Demands)> {
+        let (mut contents, mut demands) = (TreeSize::default(), Demands::default());
         match self {
             Source::Generated { seed, files, twins, .. } => {
                 for entry in generate(*seed, *files, *twins) {
@@ -152,8 +157,9 @@ impl Source {
                 for found in &found {
                     contents.add(found.kind, &found.name, found.bytes());
                     if found.kind == EntryType::Symlink {
-                        let target = std::fs::read_link(&found.path).map_err(at("read link", &found.path))?;
-                        contents.archive_bytes += long_bytes(&target);
+                        let target =
+                            std::fs::read_link(&found.path).map_err(failed_to("read link", &found.path))?;
+                        contents.archive_bytes += long_name_bytes(&target);
                         demands.link.get_or_insert_with(|| found.name.clone());
                     }
                     if (found.metadata.uid(), found.metadata.gid()) != (0, 0) {
@@ -172,10 +178,10 @@ impl Source {
     /// # Errors
     /// If a file of the tree cannot be read or the archive cannot be written.
     pub fn archive_to(&self, path: &Path) -> Result<File> {
-        let file = File::create(path).map_err(at("create", path))?;
+        let file = File::create(path).map_err(failed_to("create", path))?;
         let mut out = BufWriter::with_capacity(1 << 20, file);
         self.archive(&mut out)?;
-        out.into_inner().map_err(|error| at("write", path)(error.into_error()))
+        out.into_inner().map_err(|error| failed_to("write", path)(error.into_error()))
     }
 
     /// Writes the archive of the tree.
@@ -186,13 +192,14 @@ impl Source {
         match self {
             Source::Generated { seed, files, compressible, twins } => {
                 let mut payload = Payload::new(*seed, *compressible);
-                of_generated(out, &generate(*seed, *files, *twins), &mut payload)
+                archive_generated(out, &generate(*seed, *files, *twins), &mut payload)
+                    .map_err(TaskError::io("write the generated archive"))
             }
             Source::Directories(dirs) => {
-                let mut builder = Builder::new(Counted::new(out));
+                let mut builder = Builder::new(CountingWriter::new(out));
                 for found in walk(dirs) {
                     let found = found?;
-                    append(&mut builder, &found).map_err(at("archive", &found.path))?;
+                    append_entry(&mut builder, &found).map_err(failed_to("archive", &found.path))?;
                 }
                 finish_archive(builder).map_err(TaskError::io("write the archive of the tree"))
             }
@@ -214,7 +221,7 @@ struct SourceEntry {
 }
 
 impl SourceEntry {
-    /// Bytes of its contents in an archive.
+    /// Bytes of the entry's contents in an archive.
     fn bytes(&self) -> u64 {
         if self.kind == EntryType::Regular { self.metadata.len() } else { 0 }
     }
@@ -224,7 +231,7 @@ impl SourceEntry {
 /// becomes the tree itself; several become numbered directories in it.
 fn walk(dirs: &[PathBuf]) -> impl Iterator<Item = Result<SourceEntry>> + use<'_> {
     let head = dirs.first().filter(|_| dirs.len() > 1).map(|dir| {
-        let metadata = dir.metadata().map_err(at("read the tree at", dir))?;
+        let metadata = dir.metadata().map_err(failed_to("read the tree at", dir))?;
         Ok(SourceEntry { path: dir.clone(), name: TOP.into(), kind: EntryType::Directory, metadata })
     });
     let below = dirs.iter().enumerate().flat_map(|(at, dir)| {
@@ -239,7 +246,7 @@ fn walk_one(dir: &Path, top: String) -> impl Iterator<Item = Result<SourceEntry>
     WalkDir::new(dir).follow_root_links(true).sort_by_file_name().into_iter().map(move |entry| {
         let unreadable = |error: walkdir::Error| {
             let path = error.path().unwrap_or(dir).to_path_buf();
-            at("read the tree at", &path)(error)
+            failed_to("read the tree at", &path)(error)
         };
         let entry = entry.map_err(unreadable)?;
         let metadata = entry.metadata().map_err(unreadable)?;
@@ -259,12 +266,12 @@ fn kind(entry: &DirEntry) -> EntryType {
     }
 }
 
-fn append<W: Write>(builder: &mut Builder<W>, found: &SourceEntry) -> std::io::Result<()> {
+fn append_entry<W: Write>(builder: &mut Builder<W>, found: &SourceEntry) -> std::io::Result<()> {
     let (meta, bytes) = (&found.metadata, found.bytes());
     let mut header = tar_header(found.kind, [meta.mode(), meta.uid(), meta.gid()], meta.mtime(), bytes);
     match found.kind {
         EntryType::Regular => {
-            let contents = Exactly { file: File::open(&found.path)?, left: bytes };
+            let contents = ExactReader { file: File::open(&found.path)?, left: bytes };
             builder.append_data(&mut header, &found.name, contents)
         }
         EntryType::Directory => builder.append_data(&mut header, &found.name, std::io::empty()),
@@ -273,13 +280,14 @@ fn append<W: Write>(builder: &mut Builder<W>, found: &SourceEntry) -> std::io::R
     }
 }
 
-/// Reads exactly the next `left` bytes of a file, as many as the header of its archive entry states.
-struct Exactly {
+/// Reads exactly the next `left` bytes of a file, because the header of its archive entry states this number. Fails if the
+/// file is shorter.
+struct ExactReader {
     file: File,
     left: u64,
 }
 
-impl Read for Exactly {
+impl Read for ExactReader {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
         let want = buf.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let got = self.file.read(&mut buf[..want])?;
@@ -295,25 +303,18 @@ impl Read for Exactly {
 pub const RECORD: usize = 10_240;
 
 /// Archives a generated tree as `tar cf` would. Files have mode 0644, directories 0755, and root owns all.
-///
-/// # Errors
-/// If the archive cannot be written.
-fn of_generated(out: impl Write, tree: &[Entry], payload: &mut Payload) -> Result<()> {
-    let failed = TaskError::io("write the generated archive");
-    let mut builder = Builder::new(Counted::new(out));
+fn archive_generated(out: impl Write, tree: &[Entry], payload: &mut Payload) -> std::io::Result<()> {
+    let mut builder = Builder::new(CountingWriter::new(out));
     let mut contents = Vec::new();
-    let mut all = || -> std::io::Result<()> {
-        for entry in tree {
-            contents.resize(entry.bytes.unwrap_or(0) as usize, 0);
-            payload.fill(&mut contents);
-            builder.append_data(&mut generated_header(entry)?, &entry.path, contents.as_slice())?;
-        }
-        Ok(())
-    };
-    all().and_then(|()| finish_archive(builder)).map_err(failed)
+    for entry in tree {
+        contents.resize(entry.bytes.unwrap_or(0) as usize, 0);
+        payload.fill(&mut contents);
+        builder.append_data(&mut generated_header(entry)?, &entry.path, contents.as_slice())?;
+    }
+    finish_archive(builder)
 }
 
-/// Makes the header of an entry from its kind, its mode, owner and group, the time of its last change, and its size.
+/// Makes the header of an archive entry.
 pub fn tar_header(kind: EntryType, [mode, uid, gid]: [u32; 3], mtime: i64, bytes: u64) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
@@ -333,41 +334,43 @@ fn generated_header(entry: &Entry) -> std::io::Result<Header> {
     Ok(header)
 }
 
-/// Ends an archive with two blocks of zeros, and more zeros to the end of the record.
-fn finish_archive<W: Write>(builder: Builder<Counted<W>>) -> std::io::Result<()> {
+/// Ends an archive with two blocks of zeros, and fills the last record with more zeros.
+fn finish_archive<W: Write>(builder: Builder<CountingWriter<W>>) -> std::io::Result<()> {
     let mut out = builder.into_inner()?;
     let short = out.bytes.next_multiple_of(RECORD) - out.bytes;
     out.write_all(&vec![0; short])?;
     out.flush()
 }
 
-/// Bytes of an entry in an archive: its header, another one for a long path, and its contents in blocks of 512.
+/// Bytes of an entry in an archive: its header, a second header for a long path, and its contents in blocks of 512 bytes.
 fn entry_bytes(path: &Path, bytes: u64) -> u64 {
-    long_bytes(path) + 512 + bytes.next_multiple_of(512)
+    long_name_bytes(path) + 512 + bytes.next_multiple_of(512)
 }
 
-/// Bytes that an archive takes for a path, or the target of a symbolic link, that is too long for the entry's header.
-fn long_bytes(path: &Path) -> u64 {
+/// Extra bytes that an archive takes for a path or link target of more than 100 bytes, which does not fit into the
+/// entry's header.
+fn long_name_bytes(path: &Path) -> u64 {
     let length = path.as_os_str().len() as u64;
     if length > 100 { 512 + (length + 1).next_multiple_of(512) } else { 0 }
 }
 
-/// A writer that counts bytes and fails after a signal, because the archive of a large tree takes minutes.
-pub(crate) struct Counted<W> {
+/// A writer that counts bytes. It fails after a signal asks fsarena to stop, because the archive of a large tree takes
+/// minutes.
+pub(crate) struct CountingWriter<W> {
     out: W,
     bytes: usize,
 }
 
-impl<W: Write> Counted<W> {
-    pub(crate) fn new(out: W) -> Counted<W> {
-        Counted { out, bytes: 0 }
+impl<W: Write> CountingWriter<W> {
+    pub(crate) fn new(out: W) -> CountingWriter<W> {
+        CountingWriter { out, bytes: 0 }
     }
 }
 
-impl<W: Write> Write for Counted<W> {
+impl<W: Write> Write for CountingWriter<W> {
     fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
         if cancel::requested().is_some() {
-            // Not `Interrupted`, after which writing would be tried again.
+            // Callers retry after `ErrorKind::Interrupted`, so the error has another kind.
             return Err(std::io::Error::other("a signal asked to stop"));
         }
         let written = self.out.write(buf)?;
@@ -385,10 +388,11 @@ mod tests {
     use super::*;
     use crate::tree;
 
-    fn archived(source: &Source) -> Vec<(String, EntryType, u64)> {
+    /// Archives a tree, checks the size that [`Source::measure`] predicts, and returns the entries.
+    fn archive_entries(source: &Source) -> Vec<(String, EntryType, u64)> {
         let mut bytes = Vec::new();
         source.archive(&mut bytes).unwrap();
-        assert_eq!(bytes.len() as u64, source.look().unwrap().0.archive_bytes);
+        assert_eq!(bytes.len() as u64, source.measure().unwrap().0.archive_bytes);
         let mut archive = tar::Archive::new(bytes.as_slice());
         let entries = archive.entries().unwrap().map(|entry| {
             let entry = entry.unwrap();
@@ -406,7 +410,7 @@ mod tests {
         let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("s")).unwrap();
         let source = Source::Directories(vec![dir.path().into()]);
         assert_eq!(
-            archived(&source),
+            archive_entries(&source),
             [
                 ("tree".into(), EntryType::Directory, 0),
                 ("tree/a".into(), EntryType::Symlink, 0),
@@ -414,58 +418,58 @@ mod tests {
                 ("tree/b c/f\n".into(), EntryType::Regular, 700),
             ]
         );
-        let (contents, demands) = source.look().unwrap();
+        let (contents, demands) = source.measure().unwrap();
         assert_eq!((contents.files, contents.directories, contents.links, contents.left_out), (1, 2, 1, 1));
         assert_eq!((demands.link, demands.reserved), (Some("tree/a".into()), Some("tree/b c/f\n".into())));
         assert_eq!(contents.block_bytes, 4096);
     }
 
     #[test]
-    fn several_directories_lie_numbered_in_the_tree() {
+    fn several_directories_are_numbered_in_the_tree() {
         let dir = tempfile::tempdir().unwrap();
         let dirs = ["a/x", "b/x"].map(|name| dir.path().join(name));
         dirs.iter().for_each(|dir| std::fs::create_dir_all(dir).unwrap());
         std::fs::write(dirs[1].join("f"), "1").unwrap();
-        let names = archived(&Source::Directories(dirs.to_vec())).into_iter().map(|(name, ..)| name);
+        let names = archive_entries(&Source::Directories(dirs.to_vec())).into_iter().map(|(name, ..)| name);
         assert_eq!(names.collect::<Vec<_>>(), ["tree", "tree/1-x", "tree/2-x", "tree/2-x/f"]);
     }
 
     #[test]
-    fn a_link_with_a_long_target_counts_whole() {
+    fn the_archive_size_includes_long_link_targets() {
         let dir = tempfile::tempdir().unwrap();
         for (name, length) in [("a", 100), ("b", 101), ("c", 600)] {
             std::os::unix::fs::symlink("x".repeat(length), dir.path().join(name)).unwrap();
         }
-        // The size of the archive is compared with the one that was computed.
-        assert_eq!(archived(&Source::Directories(vec![dir.path().into()])).len(), 4);
+        // `archive_entries` compares the size of the archive with the predicted one.
+        assert_eq!(archive_entries(&Source::Directories(vec![dir.path().into()])).len(), 4);
     }
 
     #[test]
-    fn a_missing_tree_is_named() {
-        let error = Source::Directories(vec!["/does not exist".into()]).look().unwrap_err();
+    fn the_error_for_a_missing_tree_has_its_path() {
+        let error = Source::Directories(vec!["/does not exist".into()]).measure().unwrap_err();
         assert!(error.to_string().starts_with("read the tree at /does not exist: "), "{error}");
     }
 
     #[test]
-    fn a_file_that_shrinks_does_not_make_a_broken_archive() {
+    fn a_file_that_shrinks_while_it_is_read_is_an_error() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"12345").unwrap();
         std::io::Seek::rewind(&mut file).unwrap();
-        let error = std::io::copy(&mut Exactly { file, left: 6 }, &mut std::io::sink()).unwrap_err();
+        let error = std::io::copy(&mut ExactReader { file, left: 6 }, &mut std::io::sink()).unwrap_err();
         assert_eq!(error.to_string(), "it shrank while it was read");
     }
 
     #[test]
-    fn a_generated_tree_counts_itself() {
+    fn the_measured_size_of_a_generated_tree_matches_its_archive() {
         let source = Source::Generated { seed: 4, files: 100, compressible: 50, twins: 0 };
-        let (contents, _) = source.look().unwrap();
-        assert_eq!(archived(&source).len() as u64, contents.files + contents.directories);
+        let (contents, _) = source.measure().unwrap();
+        assert_eq!(archive_entries(&source).len() as u64, contents.files + contents.directories);
         assert_eq!(contents.files, 100);
     }
 
     fn archive(seed: u64, files: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
-        of_generated(&mut bytes, &tree::generate(seed, files), &mut Payload::new(seed, 50)).unwrap();
+        archive_generated(&mut bytes, &tree::generate(seed, files), &mut Payload::new(seed, 50)).unwrap();
         bytes
     }
 
@@ -477,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn its_size_is_known_before() {
+    fn the_archive_size_follows_from_the_entries() {
         for files in [1, 40, 625] {
             let tree = tree::generate(3, files);
             let entries: u64 =
@@ -487,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_the_tree() {
+    fn the_archive_contains_the_generated_tree() {
         let bytes = archive(5, 100);
         let mut held = Vec::new();
         for entry in tar::Archive::new(bytes.as_slice()).entries().unwrap() {

@@ -10,11 +10,11 @@ use std::{io, path::Path};
 
 /// One timed part of a workload.
 pub struct Task {
-    /// How reports name it.
+    /// Its name, title and parameters in reports.
     pub info: TaskInfo,
     /// The state of the caches that the runner establishes before the task.
     pub before: Before,
-    /// Untimed work that the task needs first. It is empty for most tasks, because untimed work prolongs a run.
+    /// Untimed work before the task. It is empty for most tasks, because untimed work prolongs a run.
     pub prepare: Vec<Action>,
     /// The timed actions, in order.
     pub work: Vec<Action>,
@@ -23,11 +23,11 @@ pub struct Task {
 /// The state of the caches that a task starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Before {
-    /// An idle machine, caches as the previous tasks left them.
+    /// The machine is idle, and caches are as the previous tasks left them.
     Warm,
-    /// An idle machine, page cache and clean dentries and inodes dropped.
+    /// The machine is idle, and the page cache and clean dentries and inodes are dropped.
     ColdCache,
-    /// Unmounted and mounted again.
+    /// The filesystem is unmounted and mounted again.
     Remount,
 }
 
@@ -50,9 +50,9 @@ pub type Reader = Box<dyn FnOnce(&str) -> Result<Readings> + Send>;
 
 /// Work done in this process.
 pub struct Call {
-    /// The command that the call stands for in the log.
+    /// The command that the log has for this call.
     pub words: Vec<String>,
-    /// Number of such commands that it stands for.
+    /// Number of commands that this call replaces, for the log.
     pub times: u64,
     /// The work. Its output is added to the sample.
     #[allow(clippy::type_complexity)]
@@ -60,7 +60,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Makes a call that stands for a command in the log.
+    /// Makes a call that has `words` as its command in the log.
     pub fn new<S: Into<String>, F: Into<TaskOutput>>(
         words: impl IntoIterator<Item = S>,
         run: impl FnOnce() -> Result<F> + Send + 'static,
@@ -70,7 +70,7 @@ impl Call {
     }
 }
 
-/// Names a task for reports, by its name, its title and its parameters.
+/// Makes the description of a task for reports from its name, its title and its parameters.
 pub fn info<const N: usize>(name: &str, title: impl Into<String>, params: [(&str, String); N]) -> TaskInfo {
     let params = params.map(|(name, value)| (name.into(), value)).into();
     let id = TaskId { name: name.into(), params };
@@ -90,7 +90,7 @@ impl Task {
 }
 
 impl Action {
-    /// Makes an action in this process on a file or directory. The log has `what` and the path.
+    /// Makes an action in this process on a file or directory. Its command in the log is `what` and the path.
     pub fn on<F: Into<TaskOutput>>(
         what: &str,
         path: &Path,
@@ -110,7 +110,7 @@ impl Action {
         Action::Read(argv, Box::new(read))
     }
 
-    /// Makes an action in this process with a copy of the data that it needs.
+    /// Makes an action in this process that gets a copy of `needed`. Its command in the log is `words`.
     pub fn with<T: Clone + Send + 'static, S: Into<String>, F: Into<TaskOutput>>(
         needed: &T,
         words: impl IntoIterator<Item = S>,
@@ -189,7 +189,7 @@ pub enum TaskError {
     /// The plan contains a contradiction or an invalid setting.
     #[error("{0}")]
     Plan(String),
-    /// This machine lacks something. The text says what to do.
+    /// This machine lacks something. The text names it and what to do.
     #[error("{0}")]
     Missing(String),
     /// The load engine failed.
@@ -227,7 +227,7 @@ impl Exits for TaskError {
     }
 }
 
-/// Makes the error of a failed system call on a file: `.map_err(at("write", &path))`.
-pub fn at<E: Into<io::Error>>(doing: &str, path: &Path) -> impl FnOnce(E) -> TaskError {
+/// Makes the error of a failed system call on a file: `.map_err(failed_to("write", &path))`.
+pub fn failed_to<E: Into<io::Error>>(doing: &str, path: &Path) -> impl FnOnce(E) -> TaskError {
     move |source| TaskError::io(format!("{doing} {}", path.display()))(source)
 }

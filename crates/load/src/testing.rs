@@ -1,4 +1,4 @@
-//! Jobs, directories and runs of tasks for the tests of the workloads.
+//! Helpers for the tests of workloads: they make jobs and places, and perform actions.
 
 use crate::task::Action;
 use crate::workload::{Job, Place};

@@ -23,7 +23,7 @@ const HISTORY: u64 = 3 * 365 * 86_400;
 pub struct Entry {
     /// Its path, starting with [`TOP`].
     pub path: String,
-    /// The size of a file; none for a directory.
+    /// The size of a file, or `None` for a directory.
     pub bytes: Option<u64>,
     /// The time of its last change, in seconds since 1970.
     pub mtime: u64,
@@ -37,24 +37,26 @@ pub fn generate(seed: u64, files: u64) -> Vec<Entry> {
     let mut rng = ChaCha8Rng::seed_from_u64(mix(seed, 1));
     let mut sizes = file_bytes(files);
     sizes.shuffle(&mut rng);
-    let directories = place(directories(files), &mut rng);
+    let directories = place_directories(directories(files), &mut rng);
     let mut entries = Vec::with_capacity(files as usize + directories.len());
     let mut writer = Writer { directories: &directories, sizes: sizes.into_iter(), entries: &mut entries };
-    writer.directory(0, TOP.to_string(), &mut rng);
+    writer.write_directory(0, TOP.to_string(), &mut rng);
     entries
 }
 
-/// The same tree with `per_10000` in 10,000 files duplicated beside the original, spread evenly. This adds a known
-/// amount of the same work.
+/// Adds a duplicate beside `per_10000` of 10,000 files, spread evenly, and returns the larger tree. This adds a known amount
+/// of the same work.
 pub fn with_twins(entries: Vec<Entry>, per_10000: u64) -> Vec<Entry> {
     let mut all = Vec::with_capacity(entries.len());
-    let mut seen = 0;
+    let mut files = 0;
     for entry in entries {
         let twin = entry.bytes.map(|_| Entry { path: format!("{}.twin", entry.path), ..entry.clone() });
         all.push(entry);
         if let Some(twin) = twin {
-            seen += 1;
-            all.extend((seen * per_10000 / 10_000 > (seen - 1) * per_10000 / 10_000).then_some(twin));
+            files += 1;
+            if files * per_10000 / 10_000 > (files - 1) * per_10000 / 10_000 {
+                all.push(twin);
+            }
         }
     }
     all
@@ -68,11 +70,11 @@ struct Directory {
 }
 
 /// Puts each directory into a random one of the level above it. The first directory is the top.
-fn place(planned: Vec<Planned>, rng: &mut ChaCha8Rng) -> Vec<Directory> {
+fn place_directories(planned: Vec<Planned>, rng: &mut ChaCha8Rng) -> Vec<Directory> {
     let mut directories: Vec<Directory> = Vec::with_capacity(planned.len());
     let mut levels: Vec<Vec<usize>> = Vec::new();
     for (index, Planned { files, depth }) in planned.into_iter().enumerate() {
-        // A small tree lacks directories at some depths. A directory without a parent level moves up.
+        // A small tree has no directories at some depths. A directory without a parent level moves up.
         let level = (depth - 1).min(levels.len());
         if level > 0 {
             let above = &levels[level - 1];
@@ -96,25 +98,26 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn directory(&mut self, index: usize, path: String, rng: &mut ChaCha8Rng) {
+    /// Adds a directory and everything below it.
+    fn write_directory(&mut self, index: usize, path: String, rng: &mut ChaCha8Rng) {
         let Directory { files, children } = &self.directories[index];
         let mtime = RELEASED - rng.random_range(0..HISTORY);
         self.entries.push(Entry { path: path.clone(), bytes: None, mtime });
         let mut taken = HashSet::new();
         for bytes in self.sizes.by_ref().take(*files as usize) {
-            let name = unused(&mut taken, || file_name(rng));
+            let name = draw_unused(&mut taken, || file_name(rng));
             let mtime = RELEASED - rng.random_range(0..HISTORY);
             self.entries.push(Entry { path: format!("{path}/{name}"), bytes: Some(bytes), mtime });
         }
         for &child in children {
-            let name = unused(&mut taken, || letters(rng, 4, 10));
-            self.directory(child, format!("{path}/{name}"), rng);
+            let name = draw_unused(&mut taken, || letters(rng, 4, 10));
+            self.write_directory(child, format!("{path}/{name}"), rng);
         }
     }
 }
 
 /// Draws names until one is new in its directory.
-fn unused(taken: &mut HashSet<String>, mut draw: impl FnMut() -> String) -> String {
+fn draw_unused(taken: &mut HashSet<String>, mut draw: impl FnMut() -> String) -> String {
     loop {
         let name = draw();
         if taken.insert(name.clone()) {
@@ -123,7 +126,7 @@ fn unused(taken: &mut HashSet<String>, mut draw: impl FnMut() -> String) -> Stri
     }
 }
 
-/// 8 to 16 characters, 12 on average.
+/// Draws a file name of 8 to 16 characters, 12 on average.
 fn file_name(rng: &mut ChaCha8Rng) -> String {
     let extension = ["c", "h", "S"][[0, 0, 0, 0, 1, 1, 1, 1, 2][rng.random_range(0..9)]];
     format!("{}.{extension}", letters(rng, 6, 14))
@@ -141,7 +144,7 @@ const LN_BYTES: (f64, f64) = (8.23, 1.62);
 const LARGE: f64 = 125_000.0;
 
 /// The share of files that are smaller than [`LARGE`].
-const BODY: f64 = 0.99;
+const SMALL_SHARE: f64 = 0.99;
 
 /// Bytes of the largest file. It follows from the mean of 16.5 kB: see [`file_quantile`].
 const LARGEST: f64 = 1_950_000.0;
@@ -156,10 +159,10 @@ const DEPTHS: [f64; 8] = [0.07, 0.42, 0.29, 0.13, 0.055, 0.02, 0.01, 0.005];
 /// A directory before it has a place in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Planned {
-    /// The number of files in it.
-    pub files: u64,
-    /// Its depth; 1 is the top.
-    pub depth: usize,
+    /// Number of files in the directory.
+    files: u64,
+    /// Depth in the tree; 1 is the top.
+    depth: usize,
 }
 
 /// The sizes of `count` files, smallest first.
@@ -171,16 +174,16 @@ fn file_bytes(count: u64) -> Vec<u64> {
 /// The size of the file at quantile `u`: lognormal up to [`LARGE`] for 99% of the files, the rest evenly spread over ln
 /// bytes up to [`LARGEST`].
 ///
-/// A lognormal of μ 8.23 and σ 1.62 alone has a mean of 13.9 kB and 1% above 162 kB. The kernel's tree
-/// has a mean of 16.5 kB and 1% above 125 kB: fewer large files, and some far larger ones. With this tail
-/// both are met, and mean and deviation of ln bytes stay 8.2 and 1.62.
+/// A lognormal of μ 8.23 and σ 1.62 alone has a mean of 13.9 kB, and 1% of the files are above 162 kB. In the kernel's tree
+/// the mean is 16.5 kB and 1% are above 125 kB: it has fewer large files, and some far larger ones. With this tail the
+/// generated sizes have the kernel's mean and 99% quantile, and mean and deviation of ln bytes stay 8.2 and 1.62.
 fn file_quantile(normal: &Normal, u: f64) -> f64 {
     let (mu, sigma) = LN_BYTES;
-    if u < BODY {
+    if u < SMALL_SHARE {
         let below_large = normal.cdf((LARGE.ln() - mu) / sigma);
-        (mu + sigma * normal.inverse_cdf(u / BODY * below_large)).exp()
+        (mu + sigma * normal.inverse_cdf(u / SMALL_SHARE * below_large)).exp()
     } else {
-        LARGE * (LARGEST / LARGE).powf((u - BODY) / (1.0 - BODY))
+        LARGE * (LARGEST / LARGE).powf((u - SMALL_SHARE) / (1.0 - SMALL_SHARE))
     }
 }
 
@@ -206,15 +209,16 @@ fn directories(files: u64) -> Vec<Planned> {
 /// The number of files in each directory, smallest first, `files` in all.
 fn fullness(files: u64) -> Vec<u64> {
     let normal = Normal::standard();
-    let of = |count: u64| -> Vec<u64> {
+    let draw = |count: u64| -> Vec<u64> {
         quantiles(count).map(|u| (fullness_quantile(normal.inverse_cdf(u)).round() as u64).max(1)).collect()
     };
     // Directories hold 17 files on average, fewer where there are only few directories.
     let mut count = (files / 20).max(1);
-    while of(count).iter().sum::<u64>() < files {
+    while draw(count).iter().sum::<u64>() < files {
         count += 1;
     }
-    let mut fullness = of(count);
+    let mut fullness = draw(count);
+    // Remove the files in excess of `files`, one from each directory in turn, the fullest first.
     let mut excess = fullness.iter().sum::<u64>() - files;
     while excess > 0 {
         for directory in fullness.iter_mut().rev().filter(|files| **files > 1) {
@@ -226,14 +230,15 @@ fn fullness(files: u64) -> Vec<u64> {
     fullness
 }
 
-/// ln of the files in a directory as a function of the standard normal quantile: straight lines through
-/// the three measured points, carried on at both ends.
+/// Files in a directory as a function of the standard normal quantile `z`. The logarithm of the number follows straight
+/// lines through the three points of [`FULLNESS`], extended at both ends.
 fn fullness_quantile(z: f64) -> f64 {
     let [low, middle, high] = FULLNESS.map(|(z, files)| (z, files.ln()));
     let ((z0, y0), (z1, y1)) = if z < middle.0 { (low, middle) } else { (middle, high) };
     (y0 + (z - z0) * (y1 - y0) / (z1 - z0)).exp()
 }
 
+/// The quantiles (i + ½)/n for i from 0 to n − 1.
 fn quantiles(count: u64) -> impl Iterator<Item = f64> {
     (0..count).map(move |i| (i as f64 + 0.5) / count as f64)
 }
@@ -254,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn twins_are_as_many_as_asked_for_and_spread_evenly() {
+    fn twins_have_the_given_share_and_are_spread_evenly() {
         let tree = generate(7, 2143);
         let more = |per_10000| files(&with_twins(tree.clone(), per_10000)).count() - 2143;
         assert_eq!([more(0), more(14), more(50), more(100), more(10_000)], [0, 3, 10, 21, 2143]);
@@ -291,12 +296,12 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn a_tree_of_any_size_is_whole(seed: u64, count in 1u64..400) {
+        fn paths_are_unique_and_follow_their_directory(seed: u64, count in 1u64..400) {
             let entries = generate(seed, count);
             let mut directories = HashSet::new();
             let mut paths = HashSet::new();
             for entry in &entries {
-                assert!(paths.insert(&entry.path), "{} is there twice", entry.path);
+                assert!(paths.insert(&entry.path), "{} occurs twice", entry.path);
                 if let Some((parent, _)) = entry.path.rsplit_once('/') {
                     assert!(directories.contains(parent), "{} comes before its directory", entry.path);
                 }
@@ -308,17 +313,17 @@ mod tests {
         }
     }
 
-    fn at(sorted: &[u64], share: f64) -> u64 {
+    fn quantile(sorted: &[u64], share: f64) -> u64 {
         sorted[(sorted.len() as f64 * share) as usize]
     }
 
     #[test]
-    fn file_sizes_are_the_kernels() {
+    fn file_sizes_have_the_distribution_of_the_kernels_tree() {
         let sizes = file_bytes(20_000);
         let mean = sizes.iter().sum::<u64>() as f64 / 20_000.0;
         assert!((16_300.0..16_700.0).contains(&mean), "mean {mean}");
-        assert!((3_600..3_950).contains(&at(&sizes, 0.5)), "median {}", at(&sizes, 0.5));
-        assert!((124_000..126_000).contains(&at(&sizes, 0.99)), "99% {}", at(&sizes, 0.99));
+        assert!((3_600..3_950).contains(&quantile(&sizes, 0.5)), "median {}", quantile(&sizes, 0.5));
+        assert!((124_000..126_000).contains(&quantile(&sizes, 0.99)), "99% {}", quantile(&sizes, 0.99));
         assert!(sizes[19_999] <= LARGEST as u64);
         let logs: Vec<f64> = sizes.iter().map(|&bytes| (bytes as f64).ln()).collect();
         let mu = logs.iter().sum::<f64>() / 20_000.0;
@@ -336,10 +341,10 @@ mod tests {
     }
 
     #[test]
-    fn directories_are_as_full_as_the_kernels() {
+    fn files_per_directory_have_the_distribution_of_the_kernels_tree() {
         let fullness = fullness(20_000);
         assert_eq!(fullness.iter().sum::<u64>(), 20_000);
-        assert_eq!(at(&fullness, 0.5), 7);
+        assert_eq!(quantile(&fullness, 0.5), 7);
         let share = |holds: &dyn Fn(u64) -> bool| {
             fullness.iter().filter(|files| holds(**files)).count() as f64 / fullness.len() as f64
         };
@@ -349,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_hold_all_files_whatever_their_number() {
+    fn directories_hold_all_files_of_a_tree_of_any_size() {
         for files in (1..60).chain([625, 20_000]) {
             assert_eq!(directories(files).iter().map(|directory| directory.files).sum::<u64>(), files);
         }

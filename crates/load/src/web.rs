@@ -1,14 +1,14 @@
-//! What workloads of web caches have in common: the objects of PolyMix-4 and the requests for them, settings, tasks, and
-//! readings with the CPU and I/O cost of serving.
+//! Parts that the workloads of web caches share: the objects of PolyMix-4 and the requests for them, settings, tasks, and
+//! the readings for the CPU and I/O cost of serving.
 //!
 //! PolyMix-4 is the workload of the cache-offs: kinds of objects, their sizes, whether they may be cached, and which of them
 //! clients request.
 
 pub mod wire;
 
-use crate::task::{self, Action, Before, Result, Task, at};
+use crate::task::{self, Action, Before, Result, Task, failed_to};
 use crate::workload::{Job, Room};
-use crate::{pace::named, payload};
+use crate::{pace::rate_name, payload};
 use fsarena_core::sample::{Fold, ReadingDef, Readings, TaskOutput, Unit};
 use fsarena_core::{cell::TaskInfo, metric::reading, schedule::mix, setting::SettingDef};
 use fsarena_engine::{LoadOutcome, Offsets, Pattern};
@@ -19,17 +19,17 @@ use rand_distr::{Distribution, Exp, LogNormal};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The largest object, so that a size drawn from a long tail does not overwhelm a small cache.
-pub const MOST_BYTES: u64 = 2 << 20;
-/// The mean size of an object in bytes, from the shares below: 10.6 KB.
+/// Largest size of an object in bytes, so that one object from the tail of the distribution does not fill a small cache.
+const MAX_OBJECT_BYTES: u64 = 2 << 20;
+/// Mean size of an object in bytes, which follows from [`KINDS`]: 10.6 KB.
 const MEAN_BYTES: u64 = 10_575;
 
-/// Number of popular objects for a cache of `cache_bytes`: twice as many as fit, so that they compete for the room.
+/// Number of popular objects for a cache of `cache_bytes`. Twice this cache would hold them, so they compete for its room.
 pub fn popular(cache_bytes: u64) -> u64 {
     (2 * cache_bytes / MEAN_BYTES).max(16)
 }
 
-/// A distribution of sizes.
+/// A distribution of sizes in bytes.
 enum Size {
     /// Exponential, by its mean.
     Exponential(f64),
@@ -37,14 +37,37 @@ enum Size {
     LogNormal(f64, f64),
 }
 
-/// Images, HTML, downloads, others: how many of a thousand objects are of the kind, how large they are in bytes, and how
-/// many of a hundred may be cached.
-const KINDS: [(u32, Size, u32); 4] = [
-    (650, Size::Exponential(4_500.0), 80),
-    (150, Size::Exponential(8_500.0), 90),
-    (5, Size::LogNormal(300_000.0, 300_000.0), 95),
-    (195, Size::LogNormal(25_000.0, 10_000.0), 72),
+/// A kind of objects of PolyMix-4.
+struct ObjectKind {
+    /// Of a thousand objects, the number of this kind.
+    per_mille: u32,
+    size: Size,
+    /// Per cent of the objects that may be cached.
+    cachable_percent: u32,
+}
+
+const fn kind(per_mille: u32, size: Size, cachable_percent: u32) -> ObjectKind {
+    ObjectKind { per_mille, size, cachable_percent }
+}
+
+/// Images, HTML, downloads, and others.
+static KINDS: [ObjectKind; 4] = [
+    kind(650, Size::Exponential(4_500.0), 80),
+    kind(150, Size::Exponential(8_500.0), 90),
+    kind(5, Size::LogNormal(300_000.0, 300_000.0), 95),
+    kind(195, Size::LogNormal(25_000.0, 10_000.0), 72),
 ];
+
+/// The kind of an object by a number below 1000.
+fn pick_kind(mut per_mille: u32) -> &'static ObjectKind {
+    for kind in &KINDS[..3] {
+        if per_mille < kind.per_mille {
+            return kind;
+        }
+        per_mille -= kind.per_mille;
+    }
+    &KINDS[3]
+}
 
 /// A web object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,46 +78,41 @@ pub struct Object {
     pub cachable: bool,
 }
 
-/// Returns the object of a number. It is always the same for the same seed `world`.
-pub fn object(world: u64, number: u64) -> Object {
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(world, number));
-    let mut of_thousand = rng.random_range(0..1000);
-    let kind = KINDS.iter().find(|(per_mille, ..)| {
-        let found = of_thousand < *per_mille;
-        of_thousand = of_thousand.saturating_sub(*per_mille);
-        found
-    });
-    let (_, size, cachable) = kind.unwrap_or(&KINDS[3]);
-    let bytes = match *size {
+/// Returns the object with this number. It is always the same for the same seed.
+pub fn object(seed: u64, number: u64) -> Object {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(seed, number));
+    let kind = pick_kind(rng.random_range(0..1000));
+    let bytes = match kind.size {
         Size::Exponential(mean) => Exp::new(1.0 / mean).map_or(mean, |size| size.sample(&mut rng)),
         Size::LogNormal(mean, deviation) => {
             LogNormal::from_mean_cv(mean, deviation / mean).map_or(mean, |size| size.sample(&mut rng))
         }
     };
-    let cachable = rng.random_range(0..100) < *cachable;
-    Object { bytes: (bytes as u64).clamp(1, MOST_BYTES), cachable }
+    let cachable = rng.random_range(0..100) < kind.cachable_percent;
+    Object { bytes: (bytes as u64).clamp(1, MAX_OBJECT_BYTES), cachable }
 }
 
 /// Bytes of the noise that objects are cut from.
 pub const NOISE: usize = 256 << 10;
 
-/// Generates the noise that objects are cut from, so that nothing compresses them.
-pub fn object_noise(world: u64) -> Vec<u8> {
-    payload::noise(mix(world, 1), NOISE)
+/// Generates the noise that objects are cut from. It cannot be compressed.
+pub fn object_noise(seed: u64) -> Vec<u8> {
+    payload::noise(mix(seed, 1), NOISE)
 }
 
 /// The requests of all clients together.
 pub struct Demand {
-    /// Number of popular objects, which clients request repeatedly; numbered from 0.
-    pub popular: u64,
+    /// Number of popular objects, which clients request repeatedly. They are numbered from 0.
+    popular: u64,
     /// The exponent of their popularity.
-    pub theta: f64,
+    theta: f64,
     /// The share of requests for popular objects. Every other request is for a new object.
-    pub recurrence: f64,
-    fresh: AtomicU64,
+    recurrence: f64,
+    /// The number of the next new object.
+    next_new: AtomicU64,
 }
 
-/// One client's draws.
+/// The random choices of one client.
 pub struct Draws {
     popular: Offsets,
     rng: Xoshiro256PlusPlus,
@@ -104,7 +122,7 @@ impl Demand {
     /// Makes a demand with `popular` popular objects.
     pub fn new(popular: u64, theta: f64, recurrence: f64) -> Demand {
         let popular = popular.max(1);
-        Demand { popular, theta, recurrence, fresh: AtomicU64::new(popular) }
+        Demand { popular, theta, recurrence, next_new: AtomicU64::new(popular) }
     }
 
     /// Starts the draws of one client.
@@ -119,7 +137,7 @@ impl Demand {
         if draws.rng.random::<f64>() < self.recurrence {
             draws.popular.next(0)
         } else {
-            self.fresh.fetch_add(1, Ordering::Relaxed)
+            self.next_new.fetch_add(1, Ordering::Relaxed)
         }
     }
 }
@@ -142,7 +160,7 @@ pub const CLIENT_CPU: &str = "client_cpu_ns";
 /// Requests that failed.
 pub const FAILED: &str = "failed_count";
 
-/// Every reading of a workload that serves requests, besides those of the load engine and of all services.
+/// The readings that only workloads with requests have. They also have those of the load engine and of all services.
 pub const READINGS: &[ReadingDef] = &[
     ReadingDef::higher(HIT_RATIO, Unit::Ratio).help("requests that the cache answered / all requests"),
     ReadingDef::higher(SERVED, Unit::Bytes).help("bytes of objects that clients got"),
@@ -165,7 +183,7 @@ pub struct CostAccount {
 }
 
 impl CostAccount {
-    /// Reads both at the start of serving.
+    /// Reads the CPU time of kernel threads and the iowait time at the start of serving.
     pub fn begin() -> CostAccount {
         let kernel = SysRoot::host();
         let (threads, iowait_ns) = (cpu::kernel_threads(&kernel), iowait_ns(&kernel));
@@ -179,10 +197,10 @@ impl CostAccount {
     /// If the filesystem cannot be synced.
     pub fn end(self, root: &Path, readings: &mut Readings) -> Result<()> {
         let synced = std::fs::File::open(root).and_then(|dir| Ok(rustix::fs::syncfs(&dir)?));
-        synced.map_err(at("sync", root))?;
+        synced.map_err(failed_to("sync", root))?;
         let threads = cpu::kernel_threads(&self.kernel);
         if !threads.is_empty() {
-            readings.set(reading::KERNEL_THREADS, cpu::used(&self.threads, &threads) as f64);
+            readings.set(reading::KERNEL_THREADS, cpu::used_between(&self.threads, &threads) as f64);
         }
         if let (Some(before), Some(now)) = (self.iowait_ns, iowait_ns(&self.kernel)) {
             readings.set(reading::IOWAIT, (now - before).max(0.0));
@@ -198,7 +216,7 @@ fn iowait_ns(kernel: &SysRoot) -> Option<f64> {
     Some(ticks * 1e9 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// The output of a service that runs as threads of this process. Each operation is `each` requests.
+/// The output of a service that runs as threads of this process. Each operation counts as `each` requests.
 ///
 /// # Errors
 /// If the filesystem of the service cannot be synced.
@@ -231,12 +249,12 @@ pub const RECURRENCE: SettingDef = SettingDef::float("recurrence", 0.0..=1.0, 0.
 /// The setting for the exponent of popularity.
 pub const ZIPF: SettingDef = SettingDef::float("zipf", 0.0..=2.0, 0.8).help("exponent of popularity");
 
-/// A cache and the requests that it receives.
+/// The size and the directories of a cache, and the distribution of the requests that it receives.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CacheShape {
-    /// Size of the cache.
+    /// Size of the cache in bytes.
     pub bytes: u64,
-    /// Directories of the first and the second level.
+    /// Number of directories of the first level, and of the second level in each of them.
     pub levels: (u32, u32),
     /// Share of popular requests.
     pub recurrence: f64,
@@ -264,24 +282,25 @@ impl CacheShape {
         Demand::new(popular(self.bytes), self.zipf, self.recurrence)
     }
 
-    /// Number of the most popular objects that fill the cache; those that may not be cached take no space.
-    pub fn to_fill(&self) -> u64 {
-        to_fill(self.seed, popular(self.bytes), self.bytes)
+    /// Number of objects that fill the cache, in the order of their popularity.
+    pub fn count_to_fill(&self) -> u64 {
+        count_to_fill(self.seed, popular(self.bytes), self.bytes)
     }
 
-    /// The space of a cache of files with a mean size of `MEAN_BYTES` divided by `small`: the rounding to blocks, the log,
-    /// and the blocks that a filesystem keeps until it commits.
+    /// The space that the cache requires if its files have a mean size of `MEAN_BYTES` divided by `small`. It includes
+    /// the rounding to blocks, the log, and the old blocks that a copy-on-write filesystem keeps until it commits.
     pub fn room(&self, small: u64, other_bytes: u64) -> Room {
         let inodes = small * self.bytes / MEAN_BYTES + u64::from(self.levels.0 * (self.levels.1 + 1));
         Room { bytes: 2 * self.bytes + 4096 * inodes, inodes, other_bytes }
     }
 }
 
-/// Number of the first `popular` objects that fill `limit` bytes; those that may not be cached take no space.
-pub fn to_fill(world: u64, popular: u64, limit: u64) -> u64 {
+/// Number of objects that fill `limit` bytes, starting with number 0 and at most `popular`. Objects that may not be cached
+/// count, but take no space.
+pub fn count_to_fill(seed: u64, popular: u64, limit: u64) -> u64 {
     let mut bytes = 0;
     let fits = |number: &u64| {
-        let object = object(world, *number);
+        let object = object(seed, *number);
         bytes += if object.cachable { object.bytes } else { 0 };
         bytes <= limit
     };
@@ -302,18 +321,25 @@ pub struct ServeTask {
 }
 
 impl ServeTask {
-    /// Every combination of rates and numbers of threads. The first one also runs from a cold cache, with the title `cold`.
-    pub fn all(job: &Job, threads: &[Option<u32>], cold: &str) -> Vec<ServeTask> {
-        let rates = job.settings.ints("rates");
-        let load = |threads: Option<u32>, rate: i64, is_cold: bool| {
-            let (name, title) = if is_cold { ("cold", cold) } else { ("serve", "Serve") };
-            let mut info = task::info(name, title, [("rate", named(rate))]);
-            info.id.params.extend(threads.map(|threads| ("threads".into(), threads.to_string())));
-            ServeTask { info, cold: is_cold, rate, threads }
-        };
-        let each = threads.iter().flat_map(|threads| rates.iter().map(|rate| (*threads, *rate)));
-        let first = each.clone().take(1).map(|(threads, rate)| load(threads, rate, true));
-        first.chain(each.clone().map(|(threads, rate)| load(threads, rate, false))).collect()
+    /// Every combination of rates and numbers of threads. The first one also runs from a cold cache, as an additional task
+    /// with the title `cold_title`.
+    pub fn all(job: &Job, threads: &[Option<u32>], cold_title: &str) -> Vec<ServeTask> {
+        let mut tasks = vec![];
+        for threads in threads {
+            for rate in job.settings.ints("rates") {
+                if tasks.is_empty() {
+                    tasks.push(ServeTask::new("cold", cold_title, *threads, rate));
+                }
+                tasks.push(ServeTask::new("serve", "Serve", *threads, rate));
+            }
+        }
+        tasks
+    }
+
+    fn new(name: &str, title: &str, threads: Option<u32>, rate: i64) -> ServeTask {
+        let mut info = task::info(name, title, [("rate", rate_name(rate))]);
+        info.id.params.extend(threads.map(|threads| ("threads".into(), threads.to_string())));
+        ServeTask { info, cold: name == "cold", rate, threads }
     }
 
     /// Makes the task with this work.
@@ -323,12 +349,12 @@ impl ServeTask {
     }
 }
 
-/// The name of the first task, which fills the cache.
+/// Names the first task, which fills the cache.
 pub fn fill_task_info() -> TaskInfo {
     task::info("fill", "Fill the cache", [])
 }
 
-/// The names of all tasks.
+/// Names all tasks: the one that fills the cache, then those that serve.
 pub fn serve_outline(loads: &[ServeTask]) -> Vec<TaskInfo> {
     std::iter::once(fill_task_info()).chain(loads.iter().map(|load| load.info.clone())).collect()
 }
@@ -350,13 +376,13 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_the_same_each_time() {
+    fn an_object_depends_only_on_the_seed_and_its_number() {
         assert_eq!(object(1, 2), object(1, 2));
         assert!((0..100).any(|number| object(1, number) != object(2, number)));
     }
 
     #[test]
-    fn the_share_that_recurs_is_as_asked_and_what_is_fresh_never_recurs() {
+    fn popular_objects_have_their_share_of_requests_and_others_are_requested_once() {
         let demand = Demand::new(100, 0.8, 0.7);
         let mut clients = [demand.draws(3, 0), demand.draws(3, 1)];
         let mut seen: HashMap<u64, u32> = HashMap::new();

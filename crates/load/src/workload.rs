@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::{collections::HashSet, time::Duration};
 
-/// A request to a workload.
+/// The settings, size and seed with which a workload makes its tasks.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// The complete, checked settings.
@@ -29,7 +29,7 @@ impl Job {
         values[self.scale as usize]
     }
 
-    /// Reads a count from the settings. 0 stands for a published count shrunk by the scale, but at least `floor`.
+    /// Reads a count from the settings. If it is 0, returns the published count shrunk by the scale, but at least `floor`.
     pub fn count(&self, id: &str, (published, floor): (u64, u64)) -> u64 {
         match self.settings.int(id) {
             0 => self.scale.count(published, floor),
@@ -37,7 +37,7 @@ impl Job {
         }
     }
 
-    /// Reads a whole number from the settings. 0 stands for the value of the scale.
+    /// Reads a whole number from the settings. If it is 0, returns the value for the scale.
     pub fn number(&self, id: &str, by_scale: [u64; 3]) -> u64 {
         match self.settings.int(id) {
             0 => self.by_scale(by_scale),
@@ -45,7 +45,7 @@ impl Job {
         }
     }
 
-    /// Reads a number of seconds from the settings. 0 stands for the value of the scale.
+    /// Reads a number of seconds from the settings. If it is 0, returns the value for the scale.
     pub fn seconds(&self, id: &str, by_scale: [f64; 3]) -> f64 {
         let seconds = self.settings.float(id);
         if seconds > 0.0 { seconds } else { self.by_scale(by_scale) }
@@ -59,8 +59,8 @@ pub struct Client {
     pub index: u32,
     /// Number of clients.
     pub of: u32,
-    /// The client whose files it reads. That client is on another machine, if there is one, so that the reader's cache has
-    /// none of these files.
+    /// The number of the client whose files it reads. If there are several machines, that client is on another one, so that
+    /// the files are not in the reader's page cache.
     pub reads: u32,
 }
 
@@ -88,7 +88,7 @@ impl Place {
         Place { root: root.into(), other: other.join(workload.directory()), server_user: None }
     }
 
-    /// The directory of one client in this place, for workloads whose clients have nothing in common.
+    /// The place of one client, for workloads whose clients have separate directories.
     pub fn of_client(self, client: Client) -> Place {
         Place { root: self.root.join(format!("client-{}", client.index)), ..self }
     }
@@ -111,25 +111,25 @@ pub struct Room {
     pub other_bytes: u64,
 }
 
-/// The requirements of a workload, known before a run. One survey reads the inputs for all of them.
+/// The requirements of a workload, which fsarena finds before a run. One survey reads the inputs for all of them.
 #[derive(Debug, Clone, Default)]
 pub struct Survey {
-    /// The space that it needs, so that fsarena reports too little space before the run.
+    /// The space that the workload requires. fsarena reports too little space before the run.
     pub room: Room,
-    /// Features that it requires of the filesystem under test, so that fsarena reports a missing one before the run.
+    /// Features that the filesystem under test must have. fsarena reports a missing one before the run.
     pub demands: Demands,
-    /// Remarks for every report: cache states, payload, how copies are made.
+    /// Notes for every report, on cache states, contents of files, and how copies are made.
     pub remarks: Vec<Note>,
     /// Metrics that the workload declares before a run, from its rules for the output of commands.
     pub prints: Vec<Declaration>,
 }
 
-/// Makes a remark for every report.
+/// Makes a note for every report.
 pub fn remark(text: impl Into<String>) -> Note {
     Note::new(NoteKind::Remark, text)
 }
 
-/// Makes a remark on something that makes a comparison unfair.
+/// Makes a note on something that makes a comparison unfair.
 pub fn fairness(text: impl Into<String>) -> Note {
     Note::new(NoteKind::Fairness, text)
 }
@@ -139,29 +139,29 @@ pub fn fairness(text: impl Into<String>) -> Note {
 pub struct Cut {
     /// Time from the start of that task to the cut.
     pub after: Duration,
-    /// The seed that chooses which writes after the disk's last flush survive. Without a seed none survives.
+    /// The seed that chooses which writes after the disk's last flush survive. Without a seed, none of them survives.
     pub chosen: Option<u64>,
 }
 
 impl Cut {
     /// The name of the task that the cut ends.
     pub const WORK: &str = "work";
-    /// The name of the task that verifies what it left.
+    /// The name of the task that verifies the files after the cut.
     pub const VERIFY: &str = "verify";
 }
 
-/// A load to time on a filesystem.
+/// A workload: the tasks that fsarena times on a filesystem, and their requirements.
 pub trait Workload: Sync {
     /// Its name, help and settings.
     fn def(&self) -> &'static WorkloadDef;
 
-    /// Names the tasks in their order, for progress and for reports.
+    /// Returns the names of the tasks in their order, for progress and for reports.
     fn outline(&self, job: &Job) -> Vec<TaskInfo>;
 
-    /// Finds out what the work requires, before a run.
+    /// Finds the requirements of the tasks before a run.
     ///
     /// # Errors
-    /// If it depends on something that cannot be read, such as a directory of the user.
+    /// If an input cannot be read, such as a directory of the user, or a setting is invalid.
     fn survey(&self, job: &Job) -> Result<Survey>;
 
     /// The programs that the tasks run. The preflight checks that they are installed.
@@ -175,22 +175,22 @@ pub trait Workload: Sync {
         vec![]
     }
 
-    /// Users for its server if the workload runs as root. The first that exists is taken.
+    /// Users that can run the workload's server if fsarena runs as root. fsarena takes the first one that exists.
     fn server_users(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// The time limit of each command of the user, if it runs any.
+    /// The time limit of each command of the user, if the workload runs such commands.
     fn time_limit(&self, _job: &Job) -> Option<Duration> {
         None
     }
 
-    /// The directory that its programs write to besides the filesystem under test and the source disk.
+    /// A directory that its programs write to, in addition to the filesystem under test and the source disk.
     fn writes_to(&self) -> Option<&'static str> {
         None
     }
 
-    /// Creates the inputs that all cells of a run share, on the source disk. It is called once in a run and not timed.
+    /// Creates the inputs that all cells of a run share, on the source disk. fsarena calls this once in a run, untimed.
     ///
     /// # Errors
     /// If reading or writing a file fails.
@@ -198,7 +198,8 @@ pub trait Workload: Sync {
         Ok(())
     }
 
-    /// Makes the tasks of one cell. A workload implements this method or [`Workload::steps_of`].
+    /// Makes the tasks of one cell. A workload implements this method, or [`Workload::steps_of`] if its tasks depend on the
+    /// client.
     ///
     /// # Errors
     /// If the inputs are missing.
@@ -206,7 +207,7 @@ pub trait Workload: Sync {
         self.steps_of(job, place, Client::ALONE)
     }
 
-    /// Whether its clients work in one directory. Otherwise each client has a separate directory.
+    /// Whether all clients work in one directory. Otherwise each client has a separate directory.
     fn shares(&self) -> bool {
         false
     }
@@ -224,12 +225,12 @@ pub trait Workload: Sync {
         vec![]
     }
 
-    /// An action without work. Its time is the cost of starting an action of this workload.
+    /// An action that does nothing, or `None` for most workloads. Its time is the cost of starting an action.
     fn nothing(&self, _job: &Job, _place: &Place) -> Option<Action> {
         None
     }
 
-    /// The power cut that ends its first task, if there is one. Its other tasks follow once the filesystem is mounted again.
+    /// The power cut that ends its first task, if there is one. The other tasks follow after the filesystem is mounted again.
     fn cut(&self, _job: &Job) -> Option<Cut> {
         None
     }
@@ -239,18 +240,18 @@ pub trait Workload: Sync {
         false
     }
 
-    /// Whether its copies may share blocks with their originals, if the filesystem can do that.
+    /// Whether its copies may share blocks with their originals on filesystems that support it.
     fn may_clone(&self, _job: &Job) -> bool {
         false
     }
 }
 
-/// Entries that not every filesystem can hold: the first one of each kind.
+/// Features that not every filesystem supports, each with the first entry that requires it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Demands {
     /// A symbolic link.
     pub link: Option<PathBuf>,
-    /// An entry with another owner than the user who unpacks it, if the task restores owners.
+    /// An entry whose owner is not root, if the task restores owners.
     pub owned: Option<PathBuf>,
     /// An entry whose name differs from another of its directory only in case.
     pub twin_but_for_case: Option<PathBuf>,
@@ -266,7 +267,7 @@ pub struct Demands {
 const RESERVED: &[char] = &['"', '*', ':', '<', '>', '?', '\\', '|'];
 
 impl Demands {
-    /// Finds the demands of these paths.
+    /// Finds the demands of the names in these paths.
     pub fn of_names<'a>(paths: impl Iterator<Item = &'a Path>) -> Demands {
         let mut demands = Demands::default();
         let mut seen = HashSet::new();
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_a_kind_and_the_longest_of_all_stay() {
+    fn merged_demands_have_the_first_entry_of_each_kind_and_the_longest_name() {
         let link = Demands { link: Some("t/l".into()), ..demands_of(&["t/short"]) };
         let both = demands_of(&["t/a:", "t/longest-of-all"]).and(link);
         assert_eq!(both.link, Some("t/l".into()));

@@ -1,4 +1,4 @@
-//! Every workload, one file each.
+//! All workloads. Each has one file with its name.
 
 mod command;
 mod coreutils;
@@ -23,7 +23,7 @@ mod webproxy;
 use crate::{web, workload::Workload};
 use fsarena_core::sample::ReadingDef;
 
-/// Every workload fsarena knows.
+/// All workloads.
 pub const WORKLOADS: &[&dyn Workload] = &[
     &command::Command,
     &coreutils::Coreutils,
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_is_registered_under_its_name() {
+    fn the_workload_of_every_file_is_registered() {
         let mut files = Vec::new();
         for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/workloads")).unwrap() {
             let path = entry.unwrap().path();
@@ -77,13 +77,13 @@ mod tests {
     }
 
     #[test]
-    fn settings_have_names_of_their_own_and_defaults_that_fit() {
+    fn settings_have_unique_names_help_and_valid_defaults() {
         for workload in WORKLOADS {
             let settings = workload.def().settings;
             for (i, def) in settings.iter().enumerate() {
-                assert!(def.kind.read(def.default.into()).is_some(), "{}: the default does not fit", def.id);
+                assert!(def.kind.read(def.default.into()).is_some(), "{}: the default is invalid", def.id);
                 assert!(!def.help.is_empty(), "{} has no help", def.id);
-                assert!(settings[..i].iter().all(|other| other.id != def.id), "{} is there twice", def.id);
+                assert!(settings[..i].iter().all(|other| other.id != def.id), "{} occurs twice", def.id);
             }
         }
     }

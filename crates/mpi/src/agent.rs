@@ -1,4 +1,5 @@
-//! The agent of a rank in one cell: its time limit, its start of each task, and the partial samples that it sends.
+//! How a rank supervises its agent, the process that does the work of one cell: its time limit, the start of each task, and
+//! the partial samples for rank 0.
 
 use crate::wire::Wire;
 use fsarena_core::event::{Cause, Note, NoteKind, Outcome};
@@ -9,16 +10,17 @@ use fsarena_sys::kernel::SysRoot;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The agent of a cell, as its rank watches it.
+/// The state of a rank's agent in one cell.
 pub struct Agent {
     idle: IdlePlan,
     device: Option<(u32, u32)>,
     root: PathBuf,
     timeout: Duration,
-    /// When this client last started something; none while it waits for others.
+    /// The start of the current time limit; `None` while this client waits for others.
     since: Option<Instant>,
+    /// The current activity, for the message when the time limit is exceeded.
     task: String,
-    /// NFS traffic of this machine when the task began.
+    /// NFS traffic of this machine when the task began; `None` without NFS.
     nfs_before: Option<NfsBytes>,
 }
 
@@ -50,8 +52,8 @@ impl Agent {
     /// Waits until this machine is idle. Returns a note if it is still busy after the time limit.
     pub fn wait_until_idle(&mut self, task: &str) -> Option<Note> {
         self.task = task.into();
-        let scene = idle::IdleTarget { kernel: &SysRoot::host(), device: self.device, timeouts: 0 };
-        let wait = wait_until_idle(scene, &self.idle);
+        let target = idle::IdleTarget { kernel: &SysRoot::host(), device: self.device, timeouts: 0 };
+        let wait = wait_until_idle(target, &self.idle);
         if wait.busy.is_empty() {
             return None;
         }
@@ -59,8 +61,8 @@ impl Agent {
         Some(Note::new(NoteKind::IdleTimeout, text).task(task))
     }
 
-    /// Waits in the barrier for all ranks and starts the task.
-    pub fn begin(&mut self, wire: &dyn Wire) -> Outcome {
+    /// Waits in the barrier for all ranks, and restarts the time limit for the task, which starts then.
+    pub fn start_task(&mut self, wire: &dyn Wire) -> Outcome {
         self.nfs_before = nfs_traffic(&self.root);
         if !wire.barrier(self.timeout) {
             return CellError::internal("not all ranks came to the barrier").into();
@@ -68,8 +70,8 @@ impl Agent {
         self.restart_timeout()
     }
 
-    /// Returns the partial sample to send for a finished task. On NFS the traffic with the server counts as that of the
-    /// device.
+    /// Returns the partial sample of a finished task, which rank 0 receives. On NFS, the traffic with the server counts as
+    /// the traffic of the device.
     pub fn finish_task(&mut self, sample: Sample) -> Sample {
         self.since = Some(Instant::now());
         self.task = format!("what follows {}", sample.task.id);
@@ -81,8 +83,8 @@ impl Agent {
         sample
     }
 
-    /// Returns the failure of an agent that exceeds its time limit.
-    pub fn overdue(&self) -> Option<Outcome> {
+    /// Returns the failure if the agent has exceeded its time limit.
+    pub fn timeout_failure(&self) -> Option<Outcome> {
         if self.since?.elapsed() <= self.timeout {
             return None;
         }
@@ -91,6 +93,7 @@ impl Agent {
     }
 }
 
+/// Reads the NFS traffic of a directory; `None` if it is not on NFS.
 fn nfs_traffic(root: &Path) -> Option<NfsBytes> {
     nfs_bytes(&SysRoot::host().read("proc/self/mountstats").ok()?, root)
 }
@@ -102,7 +105,7 @@ struct NfsBytes {
     written: f64,
 }
 
-/// Finds the counters of a directory's mount in the text of `/proc/self/mountstats`; none if it is not on NFS.
+/// Finds the counters of a directory's mount in the text of `/proc/self/mountstats`; `None` if it is not on NFS.
 fn nfs_bytes(text: &str, dir: &Path) -> Option<NfsBytes> {
     let mounts = text.split("device ").filter_map(|mount| {
         // server:/export mounted on /mnt with fstype nfs4 statvers=1.1
@@ -110,24 +113,25 @@ fn nfs_bytes(text: &str, dir: &Path) -> Option<NfsBytes> {
         dir.starts_with(target).then_some((target, mount))
     });
     let (_, mount) = mounts.max_by_key(|(target, _)| target.len())?;
-    // Normal, direct and server's bytes, read before written.
+    // Read and written bytes: by normal calls, by direct I/O, and to and from the server.
     let counters = mount.lines().find_map(|line| line.trim_start().strip_prefix("bytes:"))?;
     let counters: Vec<f64> =
         counters.split_ascii_whitespace().map(|word| word.parse().ok()).collect::<Option<_>>()?;
     Some(NfsBytes { read: *counters.get(4)?, written: *counters.get(5)? })
 }
 
-/// Points of a time series in a partial sample: enough to know what a client did in a part of its time.
-const POINTS: usize = 20;
+/// The largest number of points of a time series in a partial sample. It suffices to count the operations of a client in a
+/// part of its time.
+const MAX_POINTS: usize = 20;
 
-/// Reduces a sample to what rank 0 merges: a shorter time series without latencies.
+/// Reduces a sample for rank 0: joins the points of its time series until there are few, and removes their latencies.
 pub fn partial_sample(mut sample: Sample) -> Sample {
-    let size = sample.series.len().div_ceil(POINTS).max(1);
+    let size = sample.series.len().div_ceil(MAX_POINTS).max(1);
     sample.series = sample.series.chunks(size).map(join_points).collect();
     sample
 }
 
-/// Joins consecutive points of a series into one, without latencies.
+/// Joins consecutive points of a time series into one, without latencies.
 fn join_points(points: &[Point]) -> Point {
     Point {
         start_s: points[0].start_s,
@@ -157,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_joined_and_nothing_is_lost() {
+    fn joined_points_keep_all_operations_and_all_time() {
         let point = |at: u32| Point {
             start_s: f64::from(at) * 0.5,
             length_s: 0.5,

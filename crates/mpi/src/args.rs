@@ -1,4 +1,4 @@
-//! The command line, and the run that it asks for.
+//! The command line of `fsarena-mpi`, and the run that it requests.
 
 use clap::{Parser, Subcommand};
 use fsarena_core::names::{self, unknown};
@@ -12,8 +12,8 @@ use fsarena_sys::input;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// The study that runs where none is named.
-const DEFAULT: &str = "shared";
+/// The default study.
+const DEFAULT_STUDY: &str = "shared";
 
 /// One load from many clients: mpirun -n 64 fsarena-mpi run PLAN --on dir:/mnt/shared
 ///
@@ -37,10 +37,10 @@ pub enum Command {
 #[derive(Debug, clap::Args)]
 pub struct Run {
     /// Study or plan file
-    #[arg(default_value = DEFAULT)]
+    #[arg(default_value = DEFAULT_STUDY)]
     plan: String,
     /// Shared directory, the same on all machines; repeat it to compare filesystems
-    #[arg(long, value_name = "dir:PATH", value_parser = directory, required_unless_present = "resume")]
+    #[arg(long, value_name = "dir:PATH", value_parser = parse_directory, required_unless_present = "resume")]
     on: Vec<PathBuf>,
     /// Shared directory for inputs [default: the first of --on]
     #[arg(long, value_name = "DIR")]
@@ -55,7 +55,7 @@ pub struct Run {
     #[arg(long, value_name = "NAME")]
     workload: Option<String>,
     /// Setting of the workload; repeatable
-    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
     set: Vec<(String, String)>,
     /// Claim to judge, such as `write-own.bandwidth: a > b by 5%`; repeatable
     #[arg(long, value_name = "CLAIM")]
@@ -77,36 +77,40 @@ pub struct Run {
     user: Option<String>,
 }
 
-fn directory(text: &str) -> Result<PathBuf, String> {
+fn parse_directory(text: &str) -> Result<PathBuf, String> {
     let path = text.strip_prefix("dir:").ok_or("use dir:PATH; ranks share a directory")?;
     std::path::absolute(path).map_err(|error| error.to_string())
 }
 
-fn setting(text: &str) -> Result<(String, String), String> {
+fn parse_setting(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("use NAME=VALUE")?;
     Ok((name.into(), value.into()))
 }
 
 impl Run {
-    /// The run that these arguments ask for.
+    /// Returns the new or resumed run that these arguments request.
+    ///
+    /// # Errors
+    /// If the plan is invalid, or the run cannot be resumed by this number of ranks.
     pub fn request(&self, ranks: &Ranks) -> Result<Request, RunError> {
         let mut request = match &self.resume {
-            Some(name) => resumed(&self.runs, name, ranks)?,
+            Some(name) => resume_request(&self.runs, name, ranks)?,
             None => Request::new(self.plan()?, Keep::New(self.runs.clone())),
         };
         request.user = self.user.clone();
         Ok(request)
     }
 
+    /// The plan of the study or file, with the arguments applied.
     fn plan(&self) -> Result<Plan, RunError> {
         let (origin, bytes) = match study::find(&self.plan) {
             Some(study) => (format!("study {}", study.name), study.plan.as_bytes().to_vec()),
-            None => (self.plan.clone(), read(&self.plan)?),
+            None => (self.plan.clone(), read_plan(&self.plan)?),
         };
-        let mut written = PlanFile::parse(&origin, &bytes)?;
+        let mut parsed = PlanFile::parse(&origin, &bytes)?;
         let dirs = self.on.iter().map(|dir| dir.display().to_string()).collect();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
-        let over = Overrides {
+        let overrides = Overrides {
             scale: self.scale,
             seed: self.seed,
             rounds: self.rounds,
@@ -119,20 +123,21 @@ impl Run {
             fresh_seed: mix(now as u64, u64::from(std::process::id())),
             ..Overrides::default()
         };
-        written.file.stages.clear();
-        registry::resolve(&written, &over)
+        parsed.file.stages.clear();
+        registry::resolve(&parsed, &overrides)
     }
 }
 
-fn read(name: &str) -> Result<Vec<u8>, RunError> {
+/// Reads a plan file. If that fails, the error also suggests studies with a similar name.
+fn read_plan(name: &str) -> Result<Vec<u8>, RunError> {
     input::read(Path::new(name), file::MAX_BYTES as u64).map_err(|error| {
-        let known = study::STUDIES.iter().map(|study| study.name);
-        RunError::Plan(format!("{} ({error})", unknown("study or plan file", name, known)))
+        let studies = study::STUDIES.iter().map(|study| study.name);
+        RunError::Plan(format!("{} ({error})", unknown("study or plan file", name, studies)))
     })
 }
 
-/// The rest of a run of as many clients.
-fn resumed(runs: &Path, name: &str, ranks: &Ranks) -> Result<Request, RunError> {
+/// The request to resume a run, which must have the same number of clients.
+fn resume_request(runs: &Path, name: &str, ranks: &Ranks) -> Result<Request, RunError> {
     let run = RunDir::find(runs, name)?;
     let record = fsarena_store::read(&run)?;
     let before = record.hosts.first().and_then(|host| host.facts.get("clients"));

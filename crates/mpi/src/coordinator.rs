@@ -1,6 +1,6 @@
-//! The coordinator, rank 0: checks that all ranks can work, and runs every cell on all of them together.
+//! The coordinator, rank 0: checks that all ranks see the same directories, and runs each cell on all ranks together.
 //!
-//! All ranks begin each task together, and their samples become one.
+//! All ranks start each task together, and the coordinator merges their samples into one.
 
 use crate::merge::{ClientSample, merge};
 use crate::wire::{self, FromRank, ToRank};
@@ -55,7 +55,10 @@ impl Clients for Ranks {
     }
 }
 
-/// Refuses a variant with a factor that would change the machine of rank 0 only.
+/// Checks that a variant has no factor that would change only the machine of rank 0.
+///
+/// # Errors
+/// If it has one.
 fn refuse_machine_factors(variant: &Variant) -> Result<(), RunError> {
     for id in AXES.iter().map(|axis| axis.def.id) {
         if ![factor::CLIENTS, factor::FURTHER_IDLE].contains(&id) && !variant.level(id).is_empty() {
@@ -68,67 +71,72 @@ fn refuse_machine_factors(variant: &Variant) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Checks that these directories are the same on all machines: each rank has to see a file that rank 0 makes.
+/// Checks that all machines share these directories: rank 0 creates a file in each, which every rank must see.
+///
+/// # Errors
+/// If a file cannot be created, or a rank does not see it.
 fn check_dirs_are_shared(ranks: &Ranks, dirs: impl Iterator<Item = PathBuf>) -> Result<(), RunError> {
-    let (mut marks, mut made) = (vec![], Ok(()));
+    let (mut marks, mut created) = (vec![], Ok(()));
     for mark in dirs.map(|dir| dir.join(format!("fsarena-mark-{}", std::process::id()))) {
         if marks.contains(&mark) {
             continue;
         }
-        // Anybody may write to a shared directory, so an existing file or link is not followed.
+        // Anybody may write to a shared directory, so this must not follow an existing file or link.
         if let Err(error) = File::create_new(&mark).map_err(Error::io("making", &mark)) {
-            made = Err(error);
+            created = Err(error);
             break;
         }
         marks.push(mark);
     }
     ranks.send_all(ranks.others(), &ToRank::Look(marks.clone()));
-    let looked = ranks.await_all(|from, message| match message {
+    let seen = ranks.receive_from_all(|from, message| match message {
         FromRank::Looked(Some(fault)) => Err(RunError::Plan(format!(
             "{} does not see what rank 0 made, {fault}; name a directory of a filesystem that all machines share",
             ranks.name(from)
         ))),
         _ => Ok(()),
     });
-    marks.iter().for_each(|mark| drop(std::fs::remove_file(mark)));
-    made.map_err(RunError::from).and(looked)
+    for mark in &marks {
+        drop(std::fs::remove_file(mark));
+    }
+    created.map_err(RunError::from).and(seen)
 }
 
-/// Time limit for ranks to end their agents after a signal: mpirun kills them soon.
+/// Time limit for ranks to end their agents after a signal. It is short because mpirun soon kills the ranks.
 const SIGNAL_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What a rank does in a cell.
+/// The state of a rank in a cell.
 #[derive(Debug, Clone, PartialEq)]
 enum RankState {
-    /// It works.
+    /// Its agent works.
     Working,
-    /// It waits for the others.
+    /// Its agent has sent this request and waits until all ranks have sent it.
     Ready(PrivilegedRequest),
-    /// Its machine is idle.
+    /// It has waited until its machine was idle.
     Idle,
-    /// It has ended.
+    /// It has ended the cell.
     Ended,
 }
 
-/// One cell of all ranks. It is the parent of rank 0's agent.
+/// A cell that all ranks run together. It is the parent of rank 0's agent.
 struct CoordinatorCell<'a> {
     ranks: &'a mut Ranks,
     agent: Agent,
     variant: String,
     emit: &'a mut dyn FnMut(CellEvent),
     states: Vec<RankState>,
-    /// By task, the samples of each client until all have ended the task.
+    /// The samples of each unfinished task, by the rank of the client.
     parts: BTreeMap<String, Vec<Option<Sample>>>,
-    /// Metrics that the commands of all ranks have printed so far.
+    /// Metrics that commands of any rank have printed so far.
     declared: Declared,
     /// The first rank that failed.
     failed: Option<(u32, Outcome)>,
 }
 
-/// Runs rank 0's part of a cell that has been sent to all others, and merges the samples of all ranks.
+/// Runs rank 0's part of a cell, which all other ranks have received, and merges the samples of all ranks.
 ///
 /// # Errors
-/// If a rank does not answer, or rank 0 cannot work.
+/// If a rank does not answer, or rank 0 cannot start its agent.
 fn run_cell(
     ranks: &mut Ranks,
     journal: &Journal,
@@ -162,25 +170,26 @@ impl CoordinatorCell<'_> {
                 FromRank::Idle(note) => {
                     self.states[from as usize] = RankState::Idle;
                     if let Some(note) = note {
-                        self.note(from, note);
+                        self.emit_note(from, note);
                     }
                 }
-                FromRank::Reading(metric) => self.reading(from, metric),
-                FromRank::Sample(sample) => self.sample(from, *sample),
-                FromRank::Note(note) => self.note(from, note),
-                FromRank::Ended(outcome) => self.ended(from, outcome),
+                FromRank::Reading(metric) => self.declare_metric(from, metric),
+                FromRank::Sample(sample) => self.add_sample(from, *sample),
+                FromRank::Note(note) => self.emit_note(from, note),
+                FromRank::Ended(outcome) => self.mark_ended(from, outcome),
                 _ => {}
             }
         }
     }
 
-    fn note(&mut self, from: u32, note: Note) {
+    /// Emits a note of a rank, with the name of its machine.
+    fn emit_note(&mut self, from: u32, note: Note) {
         let text = format!("{}: {}", self.ranks.machines[from as usize].host, note.text);
         (self.emit)(CellEvent::Note(Note { text, ..note }));
     }
 
-    /// Declares a metric that a command of a rank printed. If it contradicts that of another rank, the cell fails.
-    fn reading(&mut self, from: u32, metric: MetricSpec) {
+    /// Declares a metric that a command of a rank printed. If it contradicts the declaration of another rank, the cell fails.
+    fn declare_metric(&mut self, from: u32, metric: MetricSpec) {
         match self.declared.declare_printed(&metric, &self.ranks.name(from)) {
             Ok(true) => {
                 self.ranks.specs.insert(metric.id.clone(), metric.clone());
@@ -194,15 +203,16 @@ impl CoordinatorCell<'_> {
         }
     }
 
-    fn ended(&mut self, rank: u32, outcome: Outcome) {
+    /// Marks a rank as ended, and keeps the first failure.
+    fn mark_ended(&mut self, rank: u32, outcome: Outcome) {
         self.states[rank as usize] = RankState::Ended;
         if outcome != Outcome::Done && self.failed.is_none() {
             self.failed = Some((rank, outcome));
         }
     }
 
-    /// Keeps a client's sample of a task. The last client's makes the merged sample.
-    fn sample(&mut self, from: u32, sample: Sample) {
+    /// Keeps a client's sample of a task. With the sample of the last client, it emits the merged sample.
+    fn add_sample(&mut self, from: u32, sample: Sample) {
         let id = sample.task.id.to_string();
         let parts = self.parts.entry(id.clone()).or_insert_with(|| vec![None; self.states.len()]);
         parts[from as usize] = Some(sample);
@@ -219,10 +229,14 @@ impl CoordinatorCell<'_> {
         self.parts.remove(&id);
     }
 
-    /// Waits for other ranks. Returns the outcome of a cell that has to end early.
+    /// Waits until the states of the ranks satisfy `done`. Returns an outcome if the cell has to end early: after a signal or
+    /// the failure of a rank.
+    ///
+    /// # Errors
+    /// If a rank works longer than its time limit without a message.
     fn wait(&mut self, done: impl Fn(&[RankState]) -> bool) -> Result<Option<Outcome>, RunError> {
         let begun = Instant::now();
-        // Longer than a rank waits for its own agent.
+        // A rank reports an agent that exceeds its time limit, so this time limit is longer.
         let timeout = self.ranks.timeout + self.ranks.answer_timeout();
         loop {
             self.handle_messages();
@@ -242,14 +256,18 @@ impl CoordinatorCell<'_> {
         }
     }
 
-    /// The error of the first silent rank in a state.
-    fn silent_rank_error(&self, is: impl Fn(&RankState) -> bool, timeout: Duration) -> RunError {
-        self.ranks.silent_rank_error(self.states.iter().position(is).unwrap_or(0) as u32, timeout)
+    /// The error that the first rank whose state passes the filter did not answer.
+    fn silent_rank_error(&self, filter: impl Fn(&RankState) -> bool, timeout: Duration) -> RunError {
+        self.ranks.silent_rank_error(self.states.iter().position(filter).unwrap_or(0) as u32, timeout)
     }
 
-    /// Returns the outcome of the cell once all ranks have ended it.
+    /// Waits until all ranks have ended the cell and returns its outcome. `own` is the outcome of rank 0's agent. After a
+    /// failure or a signal it makes all ranks end.
+    ///
+    /// # Errors
+    /// If a rank does not end in time.
     fn end(mut self, own: Outcome) -> Result<Outcome, RunError> {
-        self.ended(0, own);
+        self.mark_ended(0, own);
         let all_ended = |states: &[RankState]| states.iter().all(|state| *state == RankState::Ended);
         let Some(stopped) = self.wait(all_ended)? else { return Ok(Outcome::Done) };
         let (rank, outcome) = self.failed.take().unwrap_or((0, stopped));
@@ -268,25 +286,26 @@ impl CoordinatorCell<'_> {
         }
         let rank = self.ranks.name(rank);
         let failed = match outcome {
-            Outcome::Failed { why, cause } => CellError::new(cause, why).of(&rank),
+            Outcome::Failed { why, cause } => CellError::new(cause, why).with_part(&rank),
             outcome => CellError::new(Cause::Work, format!("{rank} ended: {outcome:?}")),
         };
         Ok(failed.into())
     }
 
-    /// Makes all ranks end their agents.
+    /// Tells all ranks that have not ended to end their agents.
     fn abandon(&self) {
         let working = self.ranks.others().filter(|rank| self.states[*rank as usize] != RankState::Ended);
         self.ranks.send_all(working, &ToRank::Abandon);
     }
 
-    /// Sends a message with which all ranks continue.
+    /// Sends a message to all other ranks on which they continue to work.
     fn resume_all(&mut self, message: &ToRank) {
         self.ranks.send_all(self.ranks.others(), message);
         self.states.fill(RankState::Working);
     }
 
-    /// Waits until all ranks have reached the same point. Returns another outcome than done if the cell has to end.
+    /// Waits until the agents of all ranks have sent the same request. Returns `Outcome::Done` then, or another outcome if
+    /// the cell has to end.
     fn wait_for_all_ready(&mut self, ask: &PrivilegedRequest) -> Result<Outcome, RunError> {
         if let Some(outcome) = self.wait(|states| states.iter().all(|state| *state != RankState::Working))? {
             return Ok(outcome);
@@ -303,13 +322,13 @@ impl CoordinatorCell<'_> {
 }
 
 impl Parent for CoordinatorCell<'_> {
-    fn hear(&mut self, event: CellEvent) {
+    fn receive(&mut self, event: CellEvent) {
         match event {
             CellEvent::Sample(sample) => {
                 let sample = self.agent.finish_task(sample);
-                self.sample(0, sample);
+                self.add_sample(0, sample);
             }
-            CellEvent::Reading(metric) => self.reading(0, metric),
+            CellEvent::Reading(metric) => self.declare_metric(0, metric),
             event => (self.emit)(event),
         }
     }
@@ -317,9 +336,9 @@ impl Parent for CoordinatorCell<'_> {
     fn answer(&mut self, ask: PrivilegedRequest) -> Result<Outcome, RunError> {
         self.agent.pause_timeout();
         self.states[0] = RankState::Ready(ask.clone());
-        match self.wait_for_all_ready(&ask)? {
-            Outcome::Done => {}
-            outcome => return Ok(outcome),
+        let ready = self.wait_for_all_ready(&ask)?;
+        if ready != Outcome::Done {
+            return Ok(ready);
         }
         let PrivilegedRequest::WaitUntilIdle(task) = ask else {
             self.resume_all(&ToRank::Met);
@@ -336,11 +355,11 @@ impl Parent for CoordinatorCell<'_> {
             return Ok(outcome);
         }
         self.resume_all(&ToRank::Begin);
-        Ok(self.agent.begin(&*self.ranks.wire))
+        Ok(self.agent.start_task(&*self.ranks.wire))
     }
 
-    fn look(&mut self) -> Option<Outcome> {
+    fn poll(&mut self) -> Option<Outcome> {
         self.handle_messages();
-        self.failed.as_ref().map(|(_, outcome)| outcome.clone()).or_else(|| self.agent.overdue())
+        self.failed.as_ref().map(|(_, outcome)| outcome.clone()).or_else(|| self.agent.timeout_failure())
     }
 }

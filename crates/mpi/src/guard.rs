@@ -1,15 +1,15 @@
-//! A process on each machine that cleans up where mpirun kills the ranks.
+//! The guard: a process on each machine that cleans up if mpirun kills the ranks.
 //!
-//! Open MPI 4.1 sends SIGKILL 50 ms after SIGTERM: too early to end all work and to remove its files. The guard is in a
-//! separate process group, where this does not reach it. It holds a pipe of its rank, and when that is gone, it undoes
-//! what the journals of dead processes name.
+//! Open MPI 4.1 sends SIGKILL 50 ms after SIGTERM: too early to end all work and to remove its files. The signals do not
+//! reach the guard, because it is in a separate process group. It reads from a pipe that its rank holds open; when the rank
+//! dies, the pipe closes, and the guard undoes the changes that the journals of dead processes list.
 
 use fsarena_run::RunError;
 use fsarena_sys::{kernel::SysRoot, undo};
 use std::process::{ChildStdin, Command, Stdio};
 use std::{ffi::OsStr, io::Read, os::unix::process::CommandExt, time::Duration};
 
-/// The argument that makes a process the guard.
+/// The only argument of the guard's process.
 const ARGUMENT: &str = "guard";
 /// How long the guard waits for the other ranks of its machine to die.
 const EXIT_DELAY: Duration = Duration::from_millis(200);
@@ -22,13 +22,14 @@ pub fn start() -> Result<ChildStdin, RunError> {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("fsarena-mpi").arg(ARGUMENT).process_group(0);
     let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let pipe = child.and_then(|mut child| child.stdin.take().ok_or_else(|| std::io::Error::other("no pipe")));
-    pipe.map_err(|error| {
+    let failed = |error: std::io::Error| {
         RunError::Missing(format!("the process that cleans up after a kill cannot be started: {error}"))
-    })
+    };
+    let pipe = child.map_err(failed)?.stdin.take();
+    pipe.ok_or_else(|| failed(std::io::Error::other("no pipe")))
 }
 
-/// Runs the guard and exits if this process was started as one; returns otherwise.
+/// If this process was started as a guard, runs the guard and exits; else returns at once.
 pub fn run_if_guard() {
     let mut args = std::env::args_os().skip(1);
     if args.next().as_deref() != Some(OsStr::new(ARGUMENT)) || args.next().is_some() {

@@ -1,10 +1,10 @@
 //! One load from many clients: the ranks of an MPI job run the cells of a plan together.
 //!
-//! Each rank only passes messages; an agent process that it starts does the work, as everywhere in fsarena. So work that
-//! crashes or hangs ends its cell and never the MPI job. Rank 0, the coordinator, has the plan, the rounds and the store,
-//! sends each cell to the other ranks, the workers, and merges what all agents measured.
+//! Each rank only passes messages; it starts an agent process that does the work, as in all runs of fsarena. So work that
+//! crashes or hangs ends its cell and never the MPI job. Rank 0, the coordinator, has the plan and the store. It sends each
+//! cell (the measurement of one variant in one round) to the other ranks, the workers, and merges the samples of all agents.
 //!
-//! Only the module `rsmpi`, which the feature `mpi` brings, needs an MPI library.
+//! Only the module `rsmpi`, behind the feature `mpi`, requires an MPI library.
 
 mod agent;
 mod coordinator;

@@ -1,4 +1,5 @@
-//! `fsarena-mpi`: arguments and wiring.
+//! The program `fsarena-mpi`, which mpirun starts once for each rank: parses the arguments, and runs the coordinator or a
+//! worker.
 
 mod args;
 
@@ -9,7 +10,7 @@ use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::{plan::error::PlanError, state::RunState};
 use fsarena_mpi::{guard, measure, ranks::Ranks, rsmpi::Mpi, wire::Wire, worker};
 use fsarena_report::exporters;
-use fsarena_report::report::{self, Asked};
+use fsarena_report::report::{self, ReportOptions};
 use fsarena_run::{Beginning, Consumer, RunError, config::Config, execute_by, work};
 use fsarena_store::RunDir;
 use fsarena_sys::cancel;
@@ -22,23 +23,28 @@ fn main() {
     });
     fsarena_run::run_as_agent_if_requested();
     guard::run_if_guard();
-    // A failure before this has no other rank to inform.
-    let signals = cancel::install().map_err(|error| format!("signals cannot be handled: {error}"));
-    let joined = signals.and_then(|()| Mpi::join().ok_or_else(|| "MPI was initialised before".into()));
-    let mpi = Rc::new(joined.unwrap_or_else(|why| {
+    let mpi = Rc::new(join_job().unwrap_or_else(|why| {
+        // This rank is not part of the job yet, so it cannot inform others.
         eprintln!("fsarena-mpi: cannot join the job: {why}");
         std::process::exit(i32::from(ExitCode::Internal.code()));
     }));
     if mpi.rank() == 0 { run_coordinator(mpi) } else { run_worker(&mpi) }
 }
 
-/// Runs rank 0: parses the arguments, coordinates the run and prints the answer.
+fn join_job() -> Result<Mpi, String> {
+    cancel::install().map_err(|error| format!("signals cannot be handled: {error}"))?;
+    Mpi::join().ok_or_else(|| "MPI was initialised before".into())
+}
+
+/// Runs rank 0: parses the arguments, coordinates the run and prints the answer. Exits the process.
 fn run_coordinator(mpi: Rc<Mpi>) {
     let code = match parse_args() {
         Ok(Ok(args)) => exit_code_of(match args.command {
             Command::Run(run) => coordinate(&run, Rc::clone(&mpi)),
             Command::Measure => {
-                measure::report(&*mpi).iter().for_each(|line| println!("{line}"));
+                for line in measure::report(&*mpi) {
+                    println!("{line}");
+                }
                 Ok(ExitCode::Done)
             }
         }),
@@ -74,22 +80,23 @@ fn exit_code_of(result: Result<ExitCode, Failure>) -> u8 {
     code.code()
 }
 
+/// Runs a plan on all ranks and prints the answer, also after an interruption or a failure.
 fn coordinate(run: &Run, mpi: Rc<Mpi>) -> Result<ExitCode, Failure> {
     let wire: Rc<dyn Wire> = mpi;
-    let ranks = Ranks::meet(wire, run.timeout)?;
+    let ranks = Ranks::connect(wire, run.timeout)?;
     let request = run.request(&ranks)?;
     let mut progress = Progress::default();
     let ended = execute_by(Box::new(ranks), request, &mut [&mut progress]);
-    let kept = match &ended {
+    let stored_run = match &ended {
         Ok(outcome) => outcome.run.clone(),
         Err(_) => progress.run.clone(),
     };
-    let answered = kept.map(|run| print_answer(&run));
+    let answer = stored_run.map(|run| print_answer(&run));
     if ended.as_ref().is_ok_and(|outcome| outcome.interrupted) {
         eprintln!("what was measured is kept; resume with: fsarena-mpi run --resume latest");
     }
     ended?;
-    answered.unwrap_or(Ok(ExitCode::Done))
+    answer.unwrap_or(Ok(ExitCode::Done))
 }
 
 /// Runs any other rank until the coordinator ends the job.
@@ -105,7 +112,7 @@ fn run_worker(mpi: &Mpi) {
     }
 }
 
-/// Prints a line for each round and each failure.
+/// Prints a line to stderr for each round and each failure.
 #[derive(Debug, Default)]
 struct Progress {
     rounds: u32,
@@ -114,7 +121,7 @@ struct Progress {
 }
 
 impl Consumer for Progress {
-    fn say(&mut self, line: &str) {
+    fn show_message(&mut self, line: &str) {
         eprintln!("{line}");
     }
 
@@ -137,14 +144,14 @@ impl Consumer for Progress {
     }
 }
 
-/// Writes the reports into the directory of a run and prints the answer.
+/// Writes the reports into the directory of a run and prints the answer. Returns the exit code of the report.
 fn print_answer(run: &RunDir) -> Result<ExitCode, Failure> {
     let record = fsarena_store::read(run).map_err(RunError::from)?;
     if record.samples.is_empty() {
         return Ok(ExitCode::Done);
     }
-    let asked = Asked { metrics: work::answering(&record), ..Asked::default() };
-    let report = report::of(record, asked).map_err(Failure::from_error)?;
+    let options = ReportOptions { metrics: work::answering(&record), ..ReportOptions::default() };
+    let report = report::analyse_run(record, options).map_err(Failure::from_error)?;
     let print_error = |error| eprintln!("fsarena-mpi: {error}");
     for exporter in exporters::EXPORTERS {
         if let Some(name) = (exporter.kept_as)(&report) {
@@ -156,10 +163,10 @@ fn print_answer(run: &RunDir) -> Result<ExitCode, Failure> {
     Ok(report.exit_code())
 }
 
-/// The reason for which the program fails.
+/// An error that ends the program.
 #[derive(Debug)]
 struct Failure {
-    /// The message for people.
+    /// The message to print.
     message: String,
     /// The exit code of the program.
     code: ExitCode,

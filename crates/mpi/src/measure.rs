@@ -1,5 +1,5 @@
-//! Measures the cost of messages, clocks, barriers and merging on these machines. The guide computes from these constants
-//! what 10,000 ranks would take.
+//! Measures the cost of messages, clocks, barriers and merging on these machines. From these constants, the guide estimates
+//! the cost of a job of 10,000 ranks.
 
 use crate::agent;
 use crate::merge::{ClientSample, merge, specs};
@@ -11,18 +11,18 @@ use fsarena_run::registry;
 use fsarena_sys::{cpu::Cpu, kernel::SysRoot};
 use std::time::{Duration, Instant};
 
-/// Readings, points and different latencies of a sample of the load engine.
+/// The numbers of readings, points and different latencies in a typical sample of the load engine.
 const READINGS: usize = 60;
 const POINTS: u32 = 60;
 const LATENCIES: u64 = 300;
-/// How long the other ranks wait in the barrier for rank 0.
+/// The time that the other ranks wait in the barrier for rank 0.
 const BARRIER_WAIT: Duration = Duration::from_secs(3);
 /// Time limit for the answers of all ranks.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
-/// Number of samples that are merged, as in a job of this many ranks.
+/// The number of samples that [`merge_costs`] merges, as rank 0 does in a job of this many ranks.
 const MANY: usize = 10_000;
 
-/// Waits in the barrier and reports the CPU time that it took and the memory of this process.
+/// Waits in the barrier, asleep or polling, and returns the CPU time of the wait and the memory of this process.
 pub fn barrier(wire: &dyn Wire, asleep: bool) -> FromRank {
     let before = cpu_s();
     if asleep {
@@ -37,13 +37,8 @@ pub fn barrier(wire: &dyn Wire, asleep: bool) -> FromRank {
 pub fn report(wire: &dyn Wire) -> Vec<String> {
     let ranks = wire.size();
     let mut lines = vec![format!("ranks: {ranks}")];
-    let mut met = 1;
-    wire::poll_until(WAIT_TIMEOUT, || {
-        while wire::receive_from_worker(wire).is_some() {
-            met += 1;
-        }
-        (met == ranks).then_some(())
-    });
+    // The first message of each rank shows that it is ready.
+    receive_answers(wire, |_| ());
     if ranks > 1 {
         lines.push(clock_offsets(wire));
         lines.push(round_trips(wire));
@@ -56,21 +51,21 @@ pub fn report(wire: &dyn Wire) -> Vec<String> {
     lines
 }
 
-/// Time to measure the clock offset of a rank, and the largest offset.
+/// Measures the time to find the clock offset of a rank, and the largest offset.
 fn clock_offsets(wire: &dyn Wire) -> String {
     let begun = Instant::now();
     let all: Vec<ClockOffset> = (1..wire.size()).map(|rank| wire::measure_clock_offset(wire, rank)).collect();
     let each_ms = begun.elapsed().as_secs_f64() * 1e3 / all.len() as f64;
-    let largest = |of: fn(&ClockOffset) -> f64| 1e6 * all.iter().map(of).fold(0.0, f64::max);
+    let offset_us = 1e6 * all.iter().map(|offset| offset.ahead_s.abs()).fold(0.0, f64::max);
+    let error_us = 1e6 * all.iter().map(|offset| offset.error_s).fold(0.0, f64::max);
     let outside = all.iter().filter(|offset| offset.ahead_s.abs() > offset.error_s + 1e-6).count();
     format!(
-        "clock: {each_ms:.2} ms a rank; largest offset {:.1} us, largest error {:.1} us, {outside} offsets beyond their error",
-        largest(|offset| offset.ahead_s.abs()),
-        largest(|offset| offset.error_s)
+        "clock: {each_ms:.2} ms a rank; largest offset {offset_us:.1} us, largest error {error_us:.1} us, {outside} offsets \
+         beyond their error"
     )
 }
 
-/// Time to send a message to all ranks and to receive all answers.
+/// Measures the time to send a message to all ranks and to receive all answers.
 fn round_trips(wire: &dyn Wire) -> String {
     const TIMES: u32 = 20;
     let begun = Instant::now();
@@ -96,7 +91,7 @@ fn receive_answers(wire: &dyn Wire, mut take: impl FnMut(FromRank)) {
     });
 }
 
-/// CPU time and memory of a rank that waits in the barrier for the last one.
+/// Measures the CPU time and memory of a rank that waits in the barrier for rank 0.
 fn barrier_costs(wire: &dyn Wire, asleep: bool) -> String {
     for rank in 1..wire.size() {
         wire::send_to_worker(wire, rank, &ToRank::Barrier(asleep));
@@ -116,7 +111,7 @@ fn barrier_costs(wire: &dyn Wire, asleep: bool) -> String {
     format!("barrier, {how}: {cpu:.3} s of CPU a rank in {BARRIER_WAIT:?}; memory of a rank {memory:.1} MiB")
 }
 
-/// Time and memory to parse and merge the samples of [`MANY`] clients.
+/// Measures the time and memory to parse and merge the samples of [`MANY`] clients.
 fn merge_costs(sample: &Sample, bytes: usize) -> String {
     let (machine, specs) = (Machine::here(), specs());
     let text = serde_json::to_vec(sample).unwrap_or_default();
@@ -137,7 +132,7 @@ fn merge_costs(sample: &Sample, bytes: usize) -> String {
     )
 }
 
-/// A partial sample as the load engine makes it.
+/// A partial sample of the size of those of the load engine.
 fn typical_sample() -> Sample {
     let mut readings = Readings::default();
     let value = |at: usize| 1e9 / (at as f64 + 7.0);

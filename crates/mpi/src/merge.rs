@@ -1,8 +1,8 @@
-//! Merges the samples of a task from all clients into one.
+//! Merges the samples of all clients for a task into one sample.
 //!
-//! Times are from the first start to the last end, and rates are the amounts of all clients divided by that time, as IOR
-//! defines them, so a late client lowers the rate. The merged sample also has the rates of the time in which all clients
-//! worked: from the last start to the first end.
+//! Times reach from the first start to the last end. Rates are the amounts of all clients divided by that time, as IOR
+//! defines them, so a late client lowers the rate. The merged sample also has the rates in the common time, in which all
+//! clients worked: from the last start to the first end.
 
 use crate::wire::{ClockOffset, Machine};
 use fsarena_core::event::{Note, NoteKind};
@@ -25,9 +25,9 @@ pub fn specs() -> Specs {
 pub struct ClientSample<'a> {
     /// The machine of the client.
     pub machine: &'a Machine,
-    /// How far the clock of the client is ahead of that of rank 0.
+    /// The offset of the client's clock from the clock of rank 0.
     pub clock: ClockOffset,
-    /// What it measured.
+    /// The sample.
     pub sample: &'a Sample,
 }
 
@@ -49,7 +49,7 @@ impl Window {
         Window { start, end: all.iter().map(|one| one.end).fold(f64::NEG_INFINITY, f64::max) }
     }
 
-    /// The window from the last start to the first end; empty if one client ended before another began.
+    /// The window from the last start to the first end; of length 0 if one client ended before another began.
     fn common(all: &[Window]) -> Window {
         let start = all.iter().map(|one| one.start).fold(f64::NEG_INFINITY, f64::max);
         let end = all.iter().map(|one| one.end).fold(f64::INFINITY, f64::min);
@@ -64,79 +64,78 @@ impl Window {
 }
 
 impl ClientSample<'_> {
-    /// A reading of the sample.
+    /// The value of a reading, if the sample has it.
     fn get(&self, id: &str) -> Option<f64> {
         self.sample.readings.get(id)
     }
 
-    /// The window that begins with the task and is as long as the reading `id`, a time in nanoseconds.
+    /// The window that starts with the task and is as long as the reading `id`, a time in nanoseconds.
     fn window_until(&self, id: &str) -> Window {
         let start = self.sample.started_at - self.clock.ahead_s;
         Window { start, end: start + self.get(id).unwrap_or(0.0) / 1e9 }
     }
 
-    /// The window that the rates of the client refer to. For a load that is without the warm-up and the final syncs.
-    fn measured(&self) -> Window {
-        let whole = self.window_until(reading::ELAPSED);
-        match self.get(reading::LOAD_ELAPSED) {
-            None => whole,
-            Some(ns) => {
-                let end = whole.end - self.get("final_sync_ns").unwrap_or(0.0) / 1e9;
-                Window { start: end - ns / 1e9, end }
-            }
-        }
+    /// The window to which the rates of the client refer: the task, for a load without the warm-up and the final syncs.
+    fn measured_window(&self) -> Window {
+        let task = self.window_until(reading::ELAPSED);
+        let Some(load_ns) = self.get(reading::LOAD_ELAPSED) else { return task };
+        let end = task.end - self.get("final_sync_ns").unwrap_or(0.0) / 1e9;
+        Window { start: end - load_ns / 1e9, end }
     }
 
-    /// The operations and the bytes of the client per second; None where it has no such rate.
+    /// The operations and the bytes of the client per second; `None` for a rate that the sample lacks.
     fn rates(&self) -> (Option<f64>, Option<f64>) {
         let sum = |a: &str, b: &str| {
-            [self.get(a), self.get(b)].into_iter().flatten().reduce(|a, b| a + b).filter(|sum| *sum > 0.0)
+            let sum = self.get(a).unwrap_or(0.0) + self.get(b).unwrap_or(0.0);
+            (sum > 0.0).then_some(sum)
         };
         let operations = sum(reading::READ_RATE, reading::WRITE_RATE).or(self.get("all_iops_per_s"));
         let bytes = sum(reading::READ_BANDWIDTH, reading::WRITE_BANDWIDTH).or(self.get(reading::THROUGHPUT));
         (operations, bytes.filter(|rate| *rate > 0.0))
     }
 
-    /// The rate by which clients are compared: bytes per second, else operations, else tasks.
+    /// The rate by which clients are compared: bytes per second, else operations per second, else tasks per second.
     pub fn rate(&self) -> f64 {
         let (operations, bytes) = self.rates();
         bytes.or(operations).unwrap_or_else(|| 1e9 / self.get(reading::ELAPSED).unwrap_or(f64::INFINITY))
     }
 
     /// The operations and bytes of the client in a window: from its time series, else from its mean rates.
-    fn within(&self, window: Window) -> (f64, f64) {
-        let own = self.measured();
-        let (operations, bytes) = self.rates();
+    fn amounts_in(&self, window: Window) -> (f64, f64) {
+        let own = self.measured_window();
         let Some(first) = self.sample.series.iter().find(|point| !point.warm_up) else {
+            let (operations, bytes) = self.rates();
             let time = own.length() * own.share_in(window);
             return (operations.unwrap_or(0.0) * time, bytes.unwrap_or(0.0) * time);
         };
-        let points = self.sample.series.iter().filter(|point| !point.warm_up);
-        points.fold((0.0, 0.0), |(operations, bytes), point| {
+        let (mut operations, mut bytes) = (0.0, 0.0);
+        for point in self.sample.series.iter().filter(|point| !point.warm_up) {
             let start = own.start + point.start_s - first.start_s;
             let share = Window { start, end: start + point.length_s }.share_in(window);
-            (operations + share * point.operations as f64, bytes + share * point.bytes as f64)
-        })
+            operations += share * point.operations as f64;
+            bytes += share * point.bytes as f64;
+        }
+        (operations, bytes)
     }
 
-    /// The fraction of the bytes read that came from the device or the network instead of a cache; None below 64 KiB read.
-    pub fn fetched(&self) -> Option<f64> {
+    /// The fraction of the bytes read that came from the device or the network instead of a cache; `None` below 64 KiB read.
+    pub fn fetched_share(&self) -> Option<f64> {
         const MIN_BYTES: f64 = 65_536.0;
         let read = self.get(reading::READ).filter(|read| *read >= MIN_BYTES)?;
         Some(self.get(reading::FETCHED)? / read)
     }
 }
 
-/// Merges the samples of all clients of a task.
+/// Merges the samples of all clients for a task. `parts` must not be empty.
 pub fn merge(parts: &[ClientSample], specs: &Specs) -> Sample {
-    let measured: Vec<Window> = parts.iter().map(ClientSample::measured).collect();
+    let measured: Vec<Window> = parts.iter().map(ClientSample::measured_window).collect();
     let common = Window::common(&measured);
     let clients: Vec<Client> = parts.iter().zip(measured).collect();
     let mut readings = Readings::default();
     for id in parts.iter().flat_map(|part| part.sample.readings.0.keys()) {
         if readings.get(id).is_none()
             && let Some(spec) = specs.get(id)
-            && let Some(value) = merged(&clients, specs, spec)
+            && let Some(value) = merge_reading(&clients, specs, spec)
         {
             readings.set(id, value);
         }
@@ -150,7 +149,9 @@ pub fn merge(parts: &[ClientSample], specs: &Specs) -> Sample {
     }
     set_common_readings(parts, common, &mut readings);
     let mut latencies = Latencies::default();
-    parts.iter().for_each(|part| latencies.add(&part.sample.latencies));
+    for part in parts {
+        latencies.add(&part.sample.latencies);
+    }
     Sample {
         task: parts[0].sample.task.clone(),
         started_at: whole.start,
@@ -160,13 +161,17 @@ pub fn merge(parts: &[ClientSample], specs: &Specs) -> Sample {
     }
 }
 
-/// Sets the readings that only a group of clients has: their number, fairness, and rates in the common window.
+/// Sets the readings that only several clients together have: their number, fairness, and rates in the common window.
 fn set_common_readings(parts: &[ClientSample], common: Window, readings: &mut Readings) {
     readings.set(reading::CLIENTS, parts.len() as f64);
     readings.set(reading::COMMON_TIME, common.length() * 1e9);
     if common.length() > 0.0 {
-        let all = parts.iter().map(|part| part.within(common));
-        let (operations, bytes) = all.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let (mut operations, mut bytes) = (0.0, 0.0);
+        for part in parts {
+            let (own_operations, own_bytes) = part.amounts_in(common);
+            operations += own_operations;
+            bytes += own_bytes;
+        }
         for (id, amount) in [(reading::COMMON_RATE, operations), (reading::COMMON_BANDWIDTH, bytes)] {
             if amount > 0.0 {
                 readings.set(id, amount / common.length());
@@ -186,55 +191,62 @@ fn set_common_readings(parts: &[ClientSample], common: Window, readings: &mut Re
         readings.set(reading::CLIENT_FAIRNESS, sum * sum / (rates.len() as f64 * squares));
         readings.set(reading::SLOWEST_CLIENT, least / most);
     }
-    let reached: Vec<DataPath> = parts.iter().filter_map(ClientSample::fetched).map(DataPath::of).collect();
-    if !reached.is_empty() {
-        let cached = reached.iter().filter(|reach| **reach == DataPath::Cache).count();
+    let paths: Vec<DataPath> =
+        parts.iter().filter_map(ClientSample::fetched_share).map(DataPath::of).collect();
+    if !paths.is_empty() {
+        let cached = paths.iter().filter(|path| **path == DataPath::Cache).count();
         readings.set(reading::CACHED_CLIENTS, cached as f64);
     }
 }
 
-/// A client, and the window that its rates refer to.
+/// A client, and the window to which its rates refer.
 type Client<'a> = (&'a ClientSample<'a>, Window);
 
-/// The value of a reading for all clients. A quotient is the combined numerator divided by the combined denominator.
-fn merged(clients: &[Client], specs: &Specs, spec: &MetricSpec) -> Option<f64> {
-    let Some(parts) = &spec.of else { return combined(clients, spec) };
+/// The value of a reading for all clients together. A quotient is the combined numerator divided by the combined denominator.
+fn merge_reading(clients: &[Client], specs: &Specs, spec: &MetricSpec) -> Option<f64> {
+    let Some(parts) = &spec.of else { return combine_clients(clients, spec) };
     let part = |id: &String| {
         let part = specs.get(id)?;
-        Some((combined(clients, part)?, part.unit))
+        Some((combine_clients(clients, part)?, part.unit))
     };
     let [above, below] = parts.each_ref().map(part);
     spec.quotient([above?, below?])
 }
 
-/// Combines the values of all clients: first those of each machine, if machines combine differently from clients.
-fn combined(clients: &[Client], spec: &MetricSpec) -> Option<f64> {
-    let values = |clients: &[Client]| -> Vec<(f64, Window)> {
-        clients.iter().filter_map(|(part, window)| Some((part.get(&spec.id)?, *window))).collect()
-    };
-    let around =
-        |clients: &[Client]| Window::around(&clients.iter().map(|(_, window)| *window).collect::<Vec<_>>());
+/// Combines the values of a reading of all clients. If the reading combines differently over machines than over clients, it
+/// first combines the clients of each machine.
+fn combine_clients(clients: &[Client], spec: &MetricSpec) -> Option<f64> {
     let Over { ranks, hosts, .. } = spec.over;
+    let whole = window_around(clients);
     if ranks == hosts {
-        return folded(ranks, values(clients), around(clients));
+        return fold_values(ranks, client_values(clients, spec), whole);
     }
     let mut machines: BTreeMap<&Machine, Vec<Client>> = BTreeMap::new();
     for client in clients {
         machines.entry(client.0.machine).or_default().push(*client);
     }
-    let mut of_machines = vec![];
+    let mut machine_values = vec![];
     for clients in machines.values() {
-        let window = around(clients);
-        if let Some(value) = folded(ranks, values(clients), window) {
-            of_machines.push((value, window));
+        let window = window_around(clients);
+        if let Some(value) = fold_values(ranks, client_values(clients, spec), window) {
+            machine_values.push((value, window));
         }
     }
-    folded(hosts, of_machines, around(clients))
+    fold_values(hosts, machine_values, whole)
+}
+
+/// The values of a reading, each with the window of its client. Clients without the reading are left out.
+fn client_values(clients: &[Client], spec: &MetricSpec) -> Vec<(f64, Window)> {
+    clients.iter().filter_map(|(part, window)| Some((part.get(&spec.id)?, *window))).collect()
+}
+
+fn window_around(clients: &[Client]) -> Window {
+    Window::around(&clients.iter().map(|(_, window)| *window).collect::<Vec<_>>())
 }
 
 /// Combines values, each with its window. A rate is the sum of the amounts divided by the length of `around`, the window
 /// around all clients. For [`Fold::None`] a single value is the result.
-fn folded(by: Fold, values: Vec<(f64, Window)>, around: Window) -> Option<f64> {
+fn fold_values(by: Fold, values: Vec<(f64, Window)>, around: Window) -> Option<f64> {
     match (by, &values[..]) {
         (Fold::Rate, [_, ..]) if around.length() > 0.0 => {
             let amounts = values.iter().map(|(value, window)| value * window.length());
@@ -245,27 +257,30 @@ fn folded(by: Fold, values: Vec<(f64, Window)>, around: Window) -> Option<f64> {
     }
 }
 
-/// A client is a straggler below this share of the median rate.
-const STRAGGLES: f64 = 2.0 / 3.0;
+/// A client straggles if its rate is below this share of the median rate.
+const STRAGGLER_SHARE: f64 = 2.0 / 3.0;
 
-/// Observations of single clients over all rounds: who was slow, and whose reads a cache answered.
+/// Observations of single clients over all rounds: which straggled, and which read from a cache.
 #[derive(Debug, Default)]
 pub struct ClientObservations {
+    /// By task and variant.
     tasks: BTreeMap<(String, String), TaskObservations>,
 }
 
+/// The observations of the clients for one task of one variant.
 #[derive(Debug, Default)]
 struct TaskObservations {
     rounds: u32,
-    /// By rank and host: rounds in which it straggled, and its smallest share of the median rate.
+    /// By rank and host: the number of rounds in which the client straggled, and its smallest share of the median rate.
     stragglers: BTreeMap<(usize, String), (u32, f64)>,
-    /// Clients that read, over all rounds, and those that a cache answered, by host.
+    /// The number of clients that read, added up over all rounds.
     readers: u32,
+    /// The number of readers whose data came from a cache, by host.
     cached: BTreeMap<String, u32>,
 }
 
 impl ClientObservations {
-    /// Notes what the clients of one round did; the parts by rank.
+    /// Records the samples of one round, in the order of the ranks.
     pub fn record(&mut self, variant: &str, parts: &[ClientSample]) {
         let task = parts[0].sample.task.id.to_string();
         let observations = self.tasks.entry((task, variant.to_string())).or_default();
@@ -275,12 +290,13 @@ impl ClientObservations {
         let median = rates[rates.len() / 2];
         for (rank, part) in parts.iter().enumerate() {
             let share = part.rate() / median;
-            if share < STRAGGLES {
-                let straggler =
-                    observations.stragglers.entry((rank, part.machine.host.clone())).or_insert((0, share));
-                *straggler = (straggler.0 + 1, straggler.1.min(share));
+            if share < STRAGGLER_SHARE {
+                let key = (rank, part.machine.host.clone());
+                let (rounds, smallest) = observations.stragglers.entry(key).or_insert((0, share));
+                *rounds += 1;
+                *smallest = smallest.min(share);
             }
-            if let Some(fetched) = part.fetched() {
+            if let Some(fetched) = part.fetched_share() {
                 observations.readers += 1;
                 if DataPath::of(fetched) == DataPath::Cache {
                     *observations.cached.entry(part.machine.host.clone()).or_default() += 1;
@@ -289,37 +305,39 @@ impl ClientObservations {
         }
     }
 
-    /// The notes of the report.
+    /// Notes for the report about stragglers and cached reads.
     pub fn remarks(&self) -> Vec<Note> {
-        self.tasks
-            .iter()
-            .flat_map(|((task, variant), observations)| observations.remarks(task, variant))
-            .collect()
+        let mut notes = vec![];
+        for ((task, variant), observations) in &self.tasks {
+            notes.extend(observations.remarks().into_iter().map(|note| note.task(task).variant(variant)));
+        }
+        notes
     }
 }
 
 impl TaskObservations {
-    fn remarks(&self, task: &str, variant: &str) -> Vec<Note> {
-        let stragglers = self.stragglers.iter().map(|((rank, host), (rounds, share))| {
+    fn remarks(&self) -> Vec<Note> {
+        let mut notes = vec![];
+        for ((rank, host), (rounds, share)) in &self.stragglers {
             let text = format!(
                 "rank {rank} on {host} straggled in {rounds} of {} rounds: at least {:.0}% of the median client's rate",
                 self.rounds,
                 100.0 * share
             );
-            Note::new(NoteKind::Remark, text)
-        });
-        let hosts: Vec<&str> = self.cached.keys().map(String::as_str).collect();
-        let cached = (!hosts.is_empty()).then(|| {
+            notes.push(Note::new(NoteKind::Remark, text));
+        }
+        if !self.cached.is_empty() {
+            let hosts: Vec<&str> = self.cached.keys().map(String::as_str).collect();
             let text = format!(
                 "a cache of {} answered {} of {} clients: their bytes did not come from the device or the server",
                 hosts.join(", "),
                 self.cached.values().sum::<u32>(),
                 self.readers
             );
-            Note::new(NoteKind::Fairness, text)
-                .fix("run ranks on more machines, or read past the page cache (--set direct=true)")
-        });
-        stragglers.chain(cached).map(|note| note.task(task).variant(variant)).collect()
+            let fix = "run ranks on more machines, or read past the page cache (--set direct=true)";
+            notes.push(Note::new(NoteKind::Fairness, text).fix(fix));
+        }
+        notes
     }
 }
 
@@ -336,7 +354,9 @@ pub mod tests {
         let mut all = Readings::default();
         all.set(reading::ELAPSED, elapsed_s * 1e9);
         all.set(reading::SYNCED, (elapsed_s + 0.5) * 1e9);
-        readings.iter().for_each(|(id, value)| all.set(id, *value));
+        for (id, value) in readings {
+            all.set(id, *value);
+        }
         Sample {
             task,
             started_at: 100.0 + start_s,
@@ -392,8 +412,8 @@ pub mod tests {
     }
 
     #[test]
-    fn the_common_time_is_counted_by_the_series() {
-        // All of it in the first second, which the other client misses.
+    fn amounts_in_the_common_time_come_from_the_time_series() {
+        // The first client writes everything in its first second, before the other client starts.
         let point = |start_s, bytes| Point {
             start_s,
             length_s: 1.0,
@@ -412,7 +432,7 @@ pub mod tests {
     }
 
     #[test]
-    fn counters_of_a_machine_count_once() {
+    fn counters_of_a_machine_count_once_however_many_clients_it_has() {
         let of = |device: f64, own: f64| {
             sample(
                 0.0,
@@ -429,8 +449,7 @@ pub mod tests {
     }
 
     #[test]
-    fn values_combine_as_their_definitions_say() {
-        // As the rules by parts of names did not: device_ops once a machine, the memory of all, no cost per operation.
+    fn readings_combine_by_their_definitions_and_not_by_their_names() {
         let of = |value: f64| {
             let ids =
                 ["device_reads", "peak_memory_bytes", "cpu_per_operation_ns", "generator_ns", "steady_ratio"];
@@ -443,7 +462,7 @@ pub mod tests {
     }
 
     #[test]
-    fn printed_metrics_combine_as_they_declare_and_one_of_a_single_rank_is_kept() {
+    fn printed_metrics_combine_as_declared_and_a_metric_of_a_single_rank_is_kept() {
         let spec = |id: &str, unit, over, of: Option<[&str; 2]>| {
             let of = of.map(|parts| parts.map(String::from));
             (
@@ -482,7 +501,7 @@ pub mod tests {
     }
 
     #[test]
-    fn clients_that_a_cache_answered_are_counted() {
+    fn clients_that_read_from_a_cache_are_counted() {
         let of = |fetched: f64| sample(0.0, 1.0, &[(reading::READ, 1e6), (reading::FETCHED, fetched)]);
         let readings = merged(&[("a", 0.0, of(1e6)), ("a", 0.0, of(0.0)), ("b", 0.0, of(5e5))]);
         assert_eq!(readings.get(reading::CACHED_CLIENTS), Some(1.0));

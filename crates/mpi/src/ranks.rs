@@ -1,7 +1,7 @@
-//! The ranks of a job as rank 0 knows them: their machines and clocks, and which client reads what another one wrote.
+//! The ranks of a job, for rank 0: their machines and clocks, and the client whose files each client reads.
 //!
-//! A machine has in its page cache what its own clients wrote. So each client reads the files of a client of another
-//! machine, as IOR does with `-C` and `-Q`, but by the machines that the ranks are really on.
+//! The page cache of a machine contains the files that its own clients wrote. So each client reads the files of a client on
+//! another machine, as with IOR's options `-C` and `-Q`, but by the actual machines of the ranks.
 
 use crate::guard;
 use crate::merge::{ClientObservations, Specs, specs};
@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use std::{process::ChildStdin, rc::Rc};
 
-/// Longest time limit for the answer of a rank that has no work.
+/// Longest time limit for the answer of a rank that does no work at that moment.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// The same time limit as a multiple of the time limit of a task.
+/// The time limit for such an answer is at most this multiple of the time limit of a task.
 const TIMEOUT_FACTOR: u32 = 4;
 /// Time limit for ranks to leave a job that failed. It is short because one of them may hang.
 const FAILED_LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -22,16 +22,20 @@ const FAILED_LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The ranks of a job, as the clients of a run.
 pub struct Ranks {
     pub(crate) wire: Rc<dyn Wire>,
-    /// The longest that one task may take.
+    /// The time limit of one task.
     pub(crate) timeout: Duration,
     /// The machine of each rank.
     pub(crate) machines: Vec<Machine>,
     /// The first rank of each machine.
     pub(crate) leaders: Vec<u32>,
+    /// The clock offset of each machine.
     pub(crate) clocks: BTreeMap<Machine, ClockOffset>,
+    /// The definitions of all readings, with those that commands have printed.
     pub(crate) specs: Specs,
     pub(crate) observations: ClientObservations,
+    /// The client number of each rank, and the client whose files it reads.
     clients: Vec<Client>,
+    /// The pipe to the guard of this machine.
     _guard: ChildStdin,
 }
 
@@ -40,7 +44,7 @@ impl Ranks {
     ///
     /// # Errors
     /// If a rank does not answer.
-    pub fn meet(wire: Rc<dyn Wire>, timeout: Duration) -> Result<Ranks, RunError> {
+    pub fn connect(wire: Rc<dyn Wire>, timeout: Duration) -> Result<Ranks, RunError> {
         let mut machines = vec![None; wire.size() as usize];
         machines[0] = Some(Machine::here());
         let all = wire::poll_until(ANSWER_TIMEOUT, || {
@@ -55,10 +59,17 @@ impl Ranks {
             let silent = machines.iter().position(Option::is_none).unwrap_or(0);
             return Err(RunError::Missing(format!("rank {silent} did not answer within {ANSWER_TIMEOUT:?}")));
         };
-        let (clients, leaders) = (map_clients(&machines), machine_leaders(&machines));
-        let (clocks, specs, observations, _guard) =
-            (BTreeMap::new(), specs(), ClientObservations::default(), guard::start()?);
-        let ranks = Ranks { wire, timeout, machines, leaders, clocks, specs, observations, clients, _guard };
+        let ranks = Ranks {
+            wire,
+            timeout,
+            leaders: machine_leaders(&machines),
+            clocks: BTreeMap::new(),
+            specs: specs(),
+            observations: ClientObservations::default(),
+            clients: map_clients(&machines),
+            machines,
+            _guard: guard::start()?,
+        };
         ranks.send_all(ranks.other_leaders(), &ToRank::Guard);
         Ok(ranks)
     }
@@ -73,7 +84,7 @@ impl Ranks {
         self.leaders.iter().copied().filter(|leader| *leader != 0)
     }
 
-    /// `rank 3 on node7`.
+    /// The name of a rank in messages: `rank 3 on node7`.
     pub(crate) fn name(&self, rank: u32) -> String {
         format!("rank {rank} on {}", self.machines[rank as usize].host)
     }
@@ -83,12 +94,18 @@ impl Ranks {
         Request { client: Some(self.clients[rank as usize]), ..request.clone() }
     }
 
+    /// Sends a message to each of these ranks.
     pub(crate) fn send_all(&self, ranks: impl Iterator<Item = u32>, message: &ToRank) {
-        ranks.for_each(|rank| wire::send_to_worker(&*self.wire, rank, message));
+        for rank in ranks {
+            wire::send_to_worker(&*self.wire, rank, message);
+        }
     }
 
-    /// Waits for one message of every other rank, and hands each to `take`.
-    pub(crate) fn await_all(
+    /// Receives one message of every other rank and passes it to `take`, with the rank.
+    ///
+    /// # Errors
+    /// If a rank does not answer in time, or the first error of `take`.
+    pub(crate) fn receive_from_all(
         &self,
         mut take: impl FnMut(u32, FromRank) -> Result<(), RunError>,
     ) -> Result<(), RunError> {
@@ -109,7 +126,7 @@ impl Ranks {
         Ok(())
     }
 
-    /// Time limit for the answer of a rank that has no work.
+    /// Time limit for the answer of a rank that does no work at that moment.
     pub(crate) fn answer_timeout(&self) -> Duration {
         ANSWER_TIMEOUT.min(TIMEOUT_FACTOR * self.timeout)
     }
@@ -122,32 +139,36 @@ impl Ranks {
         ))
     }
 
-    /// Measures the clock offsets of all other machines.
+    /// Measures the clock offsets of all machines from the clock of rank 0.
     pub(crate) fn set_clocks(&mut self) {
-        let own = (self.machines[0].clone(), ClockOffset::default());
-        let others = self.other_leaders().map(|leader| {
-            (self.machines[leader as usize].clone(), wire::measure_clock_offset(&*self.wire, leader))
-        });
-        self.clocks = others.chain([own]).collect();
+        let mut clocks = BTreeMap::from([(self.machines[0].clone(), ClockOffset::default())]);
+        for leader in self.other_leaders() {
+            let offset = wire::measure_clock_offset(&*self.wire, leader);
+            clocks.insert(self.machines[leader as usize].clone(), offset);
+        }
+        self.clocks = clocks;
     }
 
-    /// Ends the job for all ranks. Returns false if some did not leave it in time.
+    /// Ends the job: tells all ranks to leave, and waits for them. Returns false if a rank did not leave in time. After a
+    /// failure (`failed`) the time limit is shorter.
     #[must_use]
     pub fn leave(wire: &dyn Wire, failed: bool) -> bool {
-        (1..wire.size()).for_each(|rank| wire::send_to_worker(wire, rank, &ToRank::End));
+        for rank in 1..wire.size() {
+            wire::send_to_worker(wire, rank, &ToRank::End);
+        }
         wire.barrier(if failed { FAILED_LEAVE_TIMEOUT } else { LEAVE_TIMEOUT })
     }
 }
 
-/// Gives each rank a client number and the client whose files it reads, by the machines of the ranks.
+/// Assigns each rank a client number and the client whose files it reads, by the machines of the ranks.
 ///
-/// The ranks are sorted by machine and shifted by the largest number on one machine: then all ranks move to another
-/// machine, unless one machine has more than half of them.
+/// In the list of ranks sorted by machine, each reads from the rank that stands further by the largest number of ranks on one
+/// machine. That rank is on another machine, unless one machine has more than half of all ranks.
 fn map_clients<M: Ord>(machines: &[M]) -> Vec<Client> {
     let mut sorted: Vec<usize> = (0..machines.len()).collect();
     sorted.sort_by_key(|rank| &machines[*rank]);
     let largest = sorted.chunk_by(|a, b| machines[*a] == machines[*b]).map(<[usize]>::len).max().unwrap_or(0);
-    // On one machine only the reader can be another one.
+    // With only one machine, each rank at least reads the files of another rank.
     let shift = if largest == machines.len() { 1 } else { largest };
     let mut clients = vec![Client::ALONE; machines.len()];
     for (at, rank) in sorted.iter().enumerate() {
@@ -174,7 +195,7 @@ mod tests {
     #[test]
     fn every_client_reads_what_another_machine_wrote() {
         assert_eq!(reads(&["a", "a", "b", "b"]), [2, 3, 0, 1]);
-        // Ranks by turns over the machines, which a shift by one process a machine would not notice.
+        // The ranks alternate between the machines.
         assert_eq!(reads(&["a", "b", "a", "b"]), [1, 0, 3, 2]);
         for machines in
             [&["a", "a", "b", "c", "c"][..], &["a", "b", "c"], &["b", "a", "a", "b", "c", "c", "c"]]
@@ -187,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn on_one_machine_the_next_client_is_read() {
+    fn on_one_machine_each_client_reads_the_files_of_the_next() {
         assert_eq!(reads(&["a", "a", "a"]), [1, 2, 0]);
         assert_eq!(reads(&["a"]), [0]);
     }

@@ -1,4 +1,4 @@
-//! The implementation of [`Wire`] by an MPI library.
+//! The implementation of [`Wire`] on an MPI library, through the crate `mpi` (rsmpi).
 
 use crate::wire::{self, Wire};
 use mpi::request::{Request, Scope, scope};
@@ -6,33 +6,33 @@ use mpi::traits::{Communicator, CommunicatorCollectives, Destination, MatchedRec
 use mpi::{environment::Universe, topology::SimpleCommunicator};
 use std::time::Duration;
 
-/// Messages of the protocol.
+/// The MPI tag of messages.
 const MESSAGE: i32 = 1;
-/// Times of clocks.
+/// The MPI tag of clock times.
 const TIME: i32 = 2;
 
-/// The ranks of this job.
+/// The membership of this process in an MPI job.
 pub struct Mpi {
     world: SimpleCommunicator,
-    /// Ends MPI when it is dropped.
+    /// Dropping it finalises MPI.
     _universe: Universe,
 }
 
 impl Mpi {
-    /// Joins the job that this process was started for. Returns none if the process has joined it before.
+    /// Initialises MPI and joins the job of this process. Returns `None` if MPI was initialised before.
     pub fn join() -> Option<Mpi> {
         let universe = mpi::initialize()?;
         Some(Mpi { world: universe.world(), _universe: universe })
     }
 
-    /// Ends all ranks at once.
+    /// Kills all ranks of the job. `code` is the exit code of the job.
     pub fn abort(&self, code: u8) -> ! {
         self.world.abort(i32::from(code))
     }
 }
 
-/// Sleeps until an operation completes. Returns false on timeout.
-fn complete<'a, D: ?Sized, S: Scope<'a>>(
+/// Polls an operation, with sleeps of at most `longest_pause`, until it completes. Returns false on timeout.
+fn wait_for_completion<'a, D: ?Sized, S: Scope<'a>>(
     request: Request<'a, D, S>,
     longest_pause: Duration,
     timeout: Duration,
@@ -42,7 +42,7 @@ fn complete<'a, D: ?Sized, S: Scope<'a>>(
         request = request.take()?.test().err();
         request.is_none().then_some(())
     });
-    // The job is ended by force, and MPI keeps what it still needs.
+    // Dropping an incomplete request panics. After a timeout the job is killed, so the request may leak.
     std::mem::forget(request);
     done.is_some()
 }
@@ -59,7 +59,11 @@ impl Wire for Mpi {
     fn send(&self, to: u32, message: &[u8]) {
         let to = self.world.process_at_rank(to as i32);
         scope(|scope| {
-            complete(to.immediate_send_with_tag(scope, message, MESSAGE), wire::PRECISE_PAUSE, Duration::MAX)
+            wait_for_completion(
+                to.immediate_send_with_tag(scope, message, MESSAGE),
+                wire::PRECISE_PAUSE,
+                Duration::MAX,
+            )
         });
     }
 
@@ -70,10 +74,10 @@ impl Wire for Mpi {
     }
 
     fn barrier(&self, timeout: Duration) -> bool {
-        // The first barrier may take long if a rank is late, so it polls seldom. All ranks reach the second within one
-        // pause of the first, so that one can poll often.
-        complete(self.world.immediate_barrier(), wire::MAX_PAUSE, timeout)
-            && complete(self.world.immediate_barrier(), wire::PRECISE_PAUSE, timeout)
+        // The first barrier polls rarely, because it takes long if a rank is late. All ranks reach the second barrier within
+        // one pause, so it can poll often, and all ranks leave it nearly at once.
+        wait_for_completion(self.world.immediate_barrier(), wire::MAX_PAUSE, timeout)
+            && wait_for_completion(self.world.immediate_barrier(), wire::PRECISE_PAUSE, timeout)
     }
 
     fn barrier_awake(&self) {

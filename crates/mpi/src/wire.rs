@@ -2,9 +2,9 @@
 //!
 //! Messages are JSON, because a cluster can mix machines.
 //!
-//! A clock offset comes from messages there and back. The answer was stamped at some moment between question and answer,
-//! so the middle of the two is at most half a round trip away from it, and the shortest round trip bounds the offset most
-//! tightly (Cristian 1989).
+//! To measure a clock offset, rank 0 sends a message and the other rank answers with the time of its clock. It read its clock
+//! at some moment between sending and receiving, so the middle of these two times is wrong by at most half a round trip. The
+//! shortest of several round trips gives the smallest error (Cristian 1989).
 
 use fsarena_core::event::{Note, Outcome};
 use fsarena_core::sample::{MetricSpec, Sample};
@@ -18,23 +18,23 @@ use std::time::{Duration, Instant, SystemTime};
 const FIRST_PAUSE: Duration = Duration::from_micros(100);
 /// Longest pause between two polls for a message, or for the other ranks at the barrier.
 pub const MAX_PAUSE: Duration = Duration::from_millis(10);
-/// Longest pause once all ranks are at the barrier: clients start at most this far apart.
+/// Longest pause between two polls once all ranks are at the barrier: clients start a task at most this far apart.
 pub const PRECISE_PAUSE: Duration = Duration::from_micros(200);
 
-/// How long a rank polls for messages before it checks for signals.
+/// The time for which a rank polls for messages before it checks for signals.
 pub const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Time limit of the barrier at the end of the job.
 pub const LEAVE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Messages between the ranks of a job.
+/// The connection of this process to the other ranks of a job.
 pub trait Wire {
     /// The rank of this process.
     fn rank(&self) -> u32;
 
-    /// Number of ranks.
+    /// The number of ranks in the job.
     fn size(&self) -> u32;
 
-    /// Sends a message and sleeps until the library has taken it.
+    /// Sends a message, and sleeps until the MPI library has accepted it.
     fn send(&self, to: u32, message: &[u8]);
 
     /// Receives the next message and the rank that sent it, if one has arrived.
@@ -44,13 +44,13 @@ pub trait Wire {
     #[must_use]
     fn barrier(&self, timeout: Duration) -> bool;
 
-    /// Waits in the barrier of the MPI library, which polls without sleep. Only used to measure what that costs.
+    /// Waits in the barrier of the MPI library, which polls without sleep. Only [`measure`](crate::measure) uses it.
     fn barrier_awake(&self);
 
-    /// Sends a clock's time, in seconds, without sleeping.
+    /// Sends a clock time in seconds, without sleep.
     fn send_time(&self, to: u32, seconds: f64);
 
-    /// Receives another clock's time, polling without sleep.
+    /// Receives a clock time in seconds, polling without sleep.
     fn receive_time(&self, from: u32) -> f64;
 }
 
@@ -59,17 +59,17 @@ pub fn send_to_coordinator(wire: &dyn Wire, message: &FromRank) {
     wire.send(0, &serde_json::to_vec(message).expect("messages are plain data"));
 }
 
-/// Sends a message of rank 0 to another rank.
+/// Sends a message from rank 0 to another rank.
 pub fn send_to_worker(wire: &dyn Wire, to: u32, message: &ToRank) {
     wire.send(to, &serde_json::to_vec(message).expect("messages are plain data"));
 }
 
-/// Receives the next message to rank 0 and the rank that sent it, if one has arrived.
+/// Receives the next message to rank 0, with its sender, if one has arrived.
 pub fn receive_from_worker(wire: &dyn Wire) -> Option<(u32, FromRank)> {
     wire.receive().map(|(from, text)| (from, decode(&text)))
 }
 
-/// Receives the next message of rank 0, if one has arrived.
+/// Receives the next message from rank 0, if one has arrived.
 pub fn receive_from_coordinator(wire: &dyn Wire) -> Option<ToRank> {
     wire.receive().map(|(_, text)| decode(&text))
 }
@@ -78,12 +78,12 @@ fn decode<T: serde::de::DeserializeOwned>(text: &[u8]) -> T {
     serde_json::from_slice(text).expect("all ranks are of the same build")
 }
 
-/// Polls until there is a value, with a pause between two polls. Returns none on timeout.
+/// Calls `poll` until it returns a value, with pauses of at most [`MAX_PAUSE`]. Returns `None` on timeout.
 pub fn poll_until<T>(timeout: Duration, poll: impl FnMut() -> Option<T>) -> Option<T> {
     poll_with_pause(MAX_PAUSE, timeout, poll)
 }
 
-/// [`poll_until`] with another longest pause.
+/// Calls `poll` until it returns a value, with pauses that grow up to `longest`. Returns `None` on timeout.
 pub fn poll_with_pause<T>(
     longest: Duration,
     timeout: Duration,
@@ -103,45 +103,45 @@ pub fn poll_with_pause<T>(
     }
 }
 
-/// A message of rank 0 to another rank.
+/// A message from rank 0 to another rank.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToRank {
-    /// Start the guard of its machine.
+    /// Start the guard of the rank's machine.
     Guard,
     /// Report whether these files are visible.
     Look(Vec<PathBuf>),
-    /// Answer with the time of its clock, this many times.
+    /// Answer with the time of the rank's clock, this many times.
     Clock(u32),
-    /// Run a cell; end it if nothing happens for this long.
+    /// Run a cell with this time limit for each task.
     Cell(Box<Request>, Duration),
-    /// Wait until its machine is idle.
+    /// Wait until the rank's machine is idle, before this task.
     WaitUntilIdle(String),
     /// All ranks have reached the same point: continue.
     Met,
-    /// Begin the next task after the barrier.
+    /// Start the next task after the barrier.
     Begin,
-    /// Give the cell up.
+    /// End the cell early.
     Abandon,
     /// Answer at once.
     Echo(Vec<u8>),
-    /// Wait in the barrier, asleep or awake, and report the CPU time that it took.
+    /// Wait in the barrier, asleep (true) or polling, and report the cost.
     Barrier(bool),
     /// The run is over.
     End,
 }
 
-/// A message of a rank to rank 0.
+/// A message from a rank to rank 0.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromRank {
-    /// Its machine.
+    /// The first message: the machine of the rank.
     Hello(Machine),
-    /// The first file that is not visible, and why.
+    /// The answer to [`ToRank::Look`]: the first file that is not visible, with the error.
     Looked(Option<String>),
-    /// The rank waits for the others.
+    /// The agent has sent this request, and the rank waits for the others.
     Ready(PrivilegedRequest),
-    /// Its machine is idle, or busy all the same.
+    /// The answer to [`ToRank::WaitUntilIdle`], with a note if the machine is still busy.
     Idle(Option<Note>),
     /// A command of the rank printed a metric that is new to the run.
     Reading(MetricSpec),
@@ -151,38 +151,38 @@ pub enum FromRank {
     Note(Note),
     /// The cell of the rank ended.
     Ended(Outcome),
-    /// The answer to an echo.
+    /// The answer to [`ToRank::Echo`].
     Echo(Vec<u8>),
-    /// CPU time that the barrier took, in seconds, and memory of the process, in bytes.
+    /// The answer to [`ToRank::Barrier`]: CPU time of the wait in seconds, and memory of the process in bytes.
     Barrier(f64, u64),
 }
 
 /// The machine that a rank runs on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Machine {
-    /// Its name.
+    /// The host name.
     pub host: String,
-    /// The id of its boot: machines can have the same name, and containers of one machine different ones.
+    /// The boot id of the kernel. It distinguishes machines with the same name. Containers of one machine share it.
     pub boot: String,
 }
 
 impl Machine {
-    /// This one.
+    /// The machine of this process.
     pub fn here() -> Machine {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         Machine { host, boot: process::boot_id(&SysRoot::host()).unwrap_or_default() }
     }
 }
 
-/// Round trips that measure an offset.
+/// The number of round trips to measure an offset.
 const TRIPS: u32 = 20;
 
 /// The offset of a rank's clock from that of rank 0.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ClockOffset {
-    /// Seconds that it is ahead.
+    /// Seconds by which the rank's clock is ahead.
     pub ahead_s: f64,
-    /// The most that this can be wrong by, in seconds.
+    /// The largest possible error of `ahead_s`, in seconds.
     pub error_s: f64,
 }
 
@@ -191,14 +191,14 @@ pub fn wall_clock_s() -> f64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
 }
 
-/// Measures the offset of a rank's clock; for rank 0.
+/// Measures the offset of a rank's clock. Only rank 0 calls it.
 pub fn measure_clock_offset(wire: &dyn Wire, rank: u32) -> ClockOffset {
     send_to_worker(wire, rank, &ToRank::Clock(TRIPS));
     let trips = (0..TRIPS).map(|_| {
-        let asked = wall_clock_s();
-        wire.send_time(rank, asked);
+        let sent = wall_clock_s();
+        wire.send_time(rank, sent);
         let stamp = wire.receive_time(rank);
-        (asked, stamp, wall_clock_s())
+        (sent, stamp, wall_clock_s())
     });
     offset_by_shortest_trip(trips)
 }
@@ -211,13 +211,11 @@ pub fn answer_clock(wire: &dyn Wire, trips: u32) {
     }
 }
 
-/// The offset from the shortest round trip. Each trip has the send time, the other clock's stamp and the receive time.
+/// The offset by the shortest round trip. A trip is the send time, the time of the other clock, and the receive time.
 fn offset_by_shortest_trip(trips: impl Iterator<Item = (f64, f64, f64)>) -> ClockOffset {
     let shortest = trips.min_by(|a, b| (a.2 - a.0).total_cmp(&(b.2 - b.0)));
-    shortest.map_or(ClockOffset::default(), |(asked, stamp, answered)| ClockOffset {
-        ahead_s: stamp - (asked + answered) / 2.0,
-        error_s: (answered - asked) / 2.0,
-    })
+    let Some((sent, stamp, received)) = shortest else { return ClockOffset::default() };
+    ClockOffset { ahead_s: stamp - (sent + received) / 2.0, error_s: (received - sent) / 2.0 }
 }
 
 #[cfg(test)]
@@ -226,17 +224,17 @@ mod tests {
 
     #[test]
     fn polling_ends_with_a_value_or_at_the_timeout() {
-        let mut looks = 0;
+        let mut polls = 0;
         let found = poll_until(Duration::from_secs(60), || {
-            looks += 1;
-            (looks == 3).then_some(looks)
+            polls += 1;
+            (polls == 3).then_some(polls)
         });
         assert_eq!(found, Some(3));
         assert_eq!(poll_until(Duration::ZERO, || None::<u8>), None);
     }
 
     #[test]
-    fn the_shortest_round_trip_tells_most() {
+    fn the_offset_comes_from_the_shortest_round_trip() {
         let trips = [(10.0, 15.0, 14.0), (20.0, 23.5, 21.0), (30.0, 35.0, 32.0)];
         let offset = offset_by_shortest_trip(trips.into_iter());
         assert_eq!(offset, ClockOffset { ahead_s: 3.0, error_s: 0.5 });

@@ -1,4 +1,4 @@
-//! The workers: every rank except rank 0.
+//! The workers, all ranks except rank 0: they run the cells that rank 0 sends.
 
 use crate::wire::{self, FromRank, LEAVE_TIMEOUT, Machine, SIGNAL_CHECK_INTERVAL, ToRank, Wire};
 use crate::{agent::Agent, guard, measure};
@@ -19,11 +19,11 @@ pub fn run(wire: &dyn Wire) -> Result<(), RunError> {
     let mut _guard = None;
     wire::send_to_coordinator(wire, &FromRank::Hello(Machine::here()));
     while cancel::requested().is_none() {
-        let Some(asked) = wire::poll_until(SIGNAL_CHECK_INTERVAL, || wire::receive_from_coordinator(wire))
+        let Some(message) = wire::poll_until(SIGNAL_CHECK_INTERVAL, || wire::receive_from_coordinator(wire))
         else {
             continue;
         };
-        match asked {
+        match message {
             ToRank::Guard => _guard = Some(guard::start()?),
             ToRank::Look(paths) => wire::send_to_coordinator(wire, &FromRank::Looked(first_missing(&paths))),
             ToRank::Clock(trips) => wire::answer_clock(wire, trips),
@@ -39,11 +39,11 @@ pub fn run(wire: &dyn Wire) -> Result<(), RunError> {
             ToRank::Echo(bytes) => wire::send_to_coordinator(wire, &FromRank::Echo(bytes)),
             ToRank::Barrier(asleep) => wire::send_to_coordinator(wire, &measure::barrier(wire, asleep)),
             ToRank::End => {
-                // MPI can only be left together.
+                // All ranks must leave MPI together.
                 let _ = wire.barrier(LEAVE_TIMEOUT);
                 return Ok(());
             }
-            // They belong to a cell that this rank has ended already.
+            // These messages belong to a cell that this rank has already ended.
             ToRank::Met | ToRank::WaitUntilIdle(_) | ToRank::Begin | ToRank::Abandon => {}
         }
     }
@@ -62,7 +62,7 @@ struct WorkerCell<'a> {
 }
 
 impl Parent for WorkerCell<'_> {
-    fn hear(&mut self, event: CellEvent) {
+    fn receive(&mut self, event: CellEvent) {
         match event {
             CellEvent::Sample(sample) => {
                 wire::send_to_coordinator(
@@ -72,7 +72,7 @@ impl Parent for WorkerCell<'_> {
             }
             CellEvent::Reading(metric) => wire::send_to_coordinator(self.wire, &FromRank::Reading(metric)),
             CellEvent::Note(note) => wire::send_to_coordinator(self.wire, &FromRank::Note(note)),
-            // The log of rank 0 has what all ranks do.
+            // All ranks run the same commands, so the log of rank 0 suffices.
             _ => {}
         }
     }
@@ -89,17 +89,17 @@ impl Parent for WorkerCell<'_> {
                     wire::send_to_coordinator(self.wire, &FromRank::Idle(self.agent.wait_until_idle(&task)));
                 }
                 Some(ToRank::Met) => return Ok(self.agent.restart_timeout()),
-                Some(ToRank::Begin) => return Ok(self.agent.begin(self.wire)),
+                Some(ToRank::Begin) => return Ok(self.agent.start_task(self.wire)),
                 Some(ToRank::Abandon) => return Ok(Outcome::Interrupted),
                 _ => {}
             }
         }
     }
 
-    fn look(&mut self) -> Option<Outcome> {
+    fn poll(&mut self) -> Option<Outcome> {
         match wire::receive_from_coordinator(self.wire) {
             Some(ToRank::Abandon) => Some(Outcome::Interrupted),
-            _ => self.agent.overdue(),
+            _ => self.agent.timeout_failure(),
         }
     }
 }

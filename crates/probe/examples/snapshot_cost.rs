@@ -1,4 +1,4 @@
-//! Prints what the probes cost on this machine: `cargo run --release -p fsarena-probe --example snapshot_cost`.
+//! Prints the time that it takes to read the probes on this machine: `cargo run --release -p fsarena-probe --example snapshot_cost`.
 
 use fsarena_probe::{Scene, Session};
 use fsarena_sys::kernel::SysRoot;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 const TIMES: u32 = 1_000;
 
 fn main() {
-    // Any device will do: it is only read.
+    // Uses any device, because it only reads the counters.
     let device = std::fs::read_dir("/sys/dev/block").ok().and_then(|mut entries| {
         let name = entries.next()?.ok()?.file_name();
         let (major, minor) = name.to_str()?.split_once(':')?;

@@ -1,22 +1,20 @@
-//! What every probe defines.
-//!
-//! A probe reads a [`Gauge`]: usually a kernel file that stays open.
+//! The definition of a probe, and the gauge that it reads: usually a kernel file that stays open.
 
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::ReadingDef;
 use fsarena_sys::kernel::SysRoot;
 use std::{fs::File, io, os::unix::fs::FileExt, path::PathBuf};
 
-/// Something that can be read around a task.
+/// A source of readings around a task.
 #[derive(Debug, Clone, Copy)]
 pub struct Probe {
-    /// Its name, which is that of its file.
+    /// Its name, which is also the name of its source file.
     pub id: &'static str,
-    /// One line for people.
+    /// A description of one line.
     pub help: &'static str,
-    /// The readings of its gauge, in that order.
+    /// Its readings, in the order of the values of its gauge.
     pub readings: &'static [ProbeReading],
-    /// Opens the gauge, once for all tasks of a cell. An error says why this machine cannot tell.
+    /// Opens the gauge, once for all tasks of a cell. The error is the reason why it is unavailable on this machine.
     pub open: fn(&Scene) -> Result<Opened, Unavailable>,
 }
 
@@ -25,11 +23,11 @@ pub struct Probe {
 pub struct ProbeReading {
     /// Its definition.
     pub def: ReadingDef,
-    /// Which values of the gauge it uses.
+    /// The values of the gauge from which it is computed.
     pub takes: Takes,
 }
 
-/// Which of the gauge's values make a reading.
+/// The values of a gauge from which a reading is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
     /// The growth from before the task until its work had returned.
@@ -41,7 +39,7 @@ pub enum Takes {
 }
 
 impl Takes {
-    /// A reading that is computed so.
+    /// A reading with this definition, computed from these values.
     pub const fn of(self, def: ReadingDef) -> ProbeReading {
         ProbeReading { def, takes: self }
     }
@@ -50,9 +48,9 @@ impl Takes {
 /// The kernel and device that the probes read.
 #[derive(Debug, Clone)]
 pub struct Scene {
-    /// The kernel's files.
+    /// The root of `/proc` and `/sys`.
     pub kernel: SysRoot,
-    /// Major and minor number of the device under test, where there is one.
+    /// Major and minor number of the device under test; None if it is unknown.
     pub device: Option<(u32, u32)>,
 }
 
@@ -60,12 +58,12 @@ pub struct Scene {
 pub struct Opened {
     /// The source of its values.
     pub gauge: Box<dyn Gauge>,
-    /// What a reader of the readings should know.
+    /// Notes on the source of its readings, for reports.
     pub notes: Vec<Note>,
 }
 
 impl Opened {
-    /// A gauge that needs no explanation.
+    /// A gauge without notes.
     pub fn new(gauge: impl Gauge + 'static) -> Opened {
         Opened { gauge: Box::new(gauge), notes: vec![] }
     }
@@ -76,7 +74,7 @@ pub trait Gauge: Send {
     /// Writes the present values to `out`, one for each reading of the probe; NaN marks an unavailable value.
     ///
     /// # Errors
-    /// Where the kernel does not answer, or not in a form that is known.
+    /// The kernel file cannot be read, or has an unknown format.
     fn read(&mut self, out: &mut [f64]) -> io::Result<()>;
 
     /// Resets peaks. Called before each task.
@@ -106,7 +104,7 @@ impl KernelFile {
     /// The present content of the file.
     ///
     /// # Errors
-    /// Where it cannot be read or is not text.
+    /// The file cannot be read or is not text.
     pub fn text(&mut self) -> io::Result<&str> {
         let mut length = 0;
         loop {
@@ -123,20 +121,20 @@ impl KernelFile {
         std::str::from_utf8(&self.buffer[..length]).map_err(|_| self.unknown_form())
     }
 
-    /// The error of a file that says something unknown.
+    /// The error for a file with an unknown format.
     pub fn unknown_form(&self) -> io::Error {
         let what = format!("{} has a form that is not known", self.path.display());
         io::Error::new(io::ErrorKind::InvalidData, what)
     }
 }
 
-/// One kernel file and the function that understands it.
+/// A gauge that reads one kernel file and parses it with a function.
 pub struct TextGauge {
     file: KernelFile,
     parse: Parse,
 }
 
-/// Finds the numbers of a probe in a text; None where it is not of the form expected.
+/// Writes the values of a probe from the text of a file to a slice; None if the text has another format.
 pub type Parse = fn(&str, &mut [f64]) -> Option<()>;
 
 impl TextGauge {
@@ -161,7 +159,7 @@ impl Gauge for TextGauge {
 pub struct Unavailable {
     /// The missing feature.
     pub why: String,
-    /// What to do about it.
+    /// The remedy, if any.
     pub fix: Option<String>,
 }
 
@@ -190,12 +188,12 @@ pub(crate) fn field(text: &str, name: &str) -> Option<f64> {
     number(line.split_ascii_whitespace().next()?)
 }
 
-/// A counter of the kernel. Above 2^53 the last digits are rounded, which no difference of them notices.
+/// Parses a counter of the kernel. Above 2^53 the last digits are rounded, which does not matter for differences.
 pub(crate) fn number(word: &str) -> Option<f64> {
     word.parse::<u64>().ok().map(|value| value as f64)
 }
 
-/// The first times in the first line of `/proc/stat`, that of all CPUs, in nanoseconds.
+/// The first `N` times in the first line of `/proc/stat` (the sum of all CPUs), in nanoseconds.
 pub(crate) fn stat<const N: usize>(text: &str) -> Option<[f64; N]> {
     let mut words = text.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
     let mut times = [0.0; N];
@@ -205,7 +203,7 @@ pub(crate) fn stat<const N: usize>(text: &str) -> Option<[f64; N]> {
     Some(times)
 }
 
-/// Nanoseconds of one unit of `/proc/stat`: 1/USER_HZ, whatever the kernel's own tick is.
+/// The unit of `/proc/stat` in nanoseconds: 1/USER_HZ, which does not depend on the kernel's own tick.
 pub(crate) fn tick_ns() -> f64 {
     1e9 / rustix::param::clock_ticks_per_second() as f64
 }
@@ -215,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_anew_and_whole_each_time() {
+    fn a_kernel_file_is_reread_completely_each_time() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("long");
         std::fs::write(&path, "x".repeat(10_000)).unwrap();

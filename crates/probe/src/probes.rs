@@ -1,4 +1,4 @@
-//! Every probe, one file each.
+//! The registry of probes, each in a separate file.
 
 mod device;
 mod io;
@@ -12,8 +12,7 @@ mod process;
 use crate::probe::Probe;
 use fsarena_core::sample::ReadingDef;
 
-/// Every probe fsarena knows. After a task they are read in this order, so those come first that the
-/// reading of others would disturb.
+/// All probes. After a task they are read in this order: first the probes that reading the others would disturb.
 pub const PROBES: &[Probe] = &[
     process::PROBE,
     io::PROBE,
@@ -25,7 +24,7 @@ pub const PROBES: &[Probe] = &[
     iowait::PROBE,
 ];
 
-/// The definitions of all readings that probes may take.
+/// The definitions of the readings of all probes.
 pub fn readings() -> Vec<ReadingDef> {
     PROBES.iter().flat_map(|probe| probe.readings).map(|reading| reading.def).collect()
 }

@@ -1,4 +1,4 @@
-//! All probes of a cell.
+//! Reads all probes around each task of a cell.
 
 use crate::probe::{Gauge, Unavailable};
 use crate::probe::{Probe, Scene, Takes};
@@ -7,7 +7,7 @@ use fsarena_core::{event::Note, sample::Readings};
 use fsarena_sys::{device, kernel::SysRoot};
 use std::{ops::Range, path::Path};
 
-/// The probes that this machine can answer, opened once for all tasks of a cell.
+/// The available probes of this machine, opened once for all tasks of a cell.
 pub struct Session {
     probes: Vec<OpenProbe>,
     notes: Vec<Note>,
@@ -16,7 +16,7 @@ pub struct Session {
 struct OpenProbe {
     probe: &'static Probe,
     gauge: Box<dyn Gauge>,
-    /// Where its values are in a snapshot.
+    /// The positions of its values in a snapshot.
     place: Range<usize>,
     failed: bool,
 }
@@ -26,7 +26,7 @@ struct OpenProbe {
 pub struct Snapshot(Vec<f64>);
 
 impl Session {
-    /// Opens every probe. The notes say which are not available and why, and where figures come from.
+    /// Opens every probe. The notes name the unavailable probes with the reason, and the sources of some readings.
     pub fn open(scene: &Scene) -> (Session, Vec<Note>) {
         let mut session = Session { probes: vec![], notes: vec![] };
         let mut notes = Vec::new();
@@ -39,7 +39,7 @@ impl Session {
             match opened {
                 Ok(opened) => {
                     notes.extend(opened.notes);
-                    let start = session.nothing().0.len();
+                    let start = session.empty_snapshot().0.len();
                     session.probes.push(OpenProbe {
                         probe,
                         gauge: opened.gauge,
@@ -53,30 +53,30 @@ impl Session {
         (session, notes)
     }
 
-    /// Forgets peaks and reads all gauges: the last thing to do before a task.
+    /// Resets peaks and reads all gauges. Call it directly before a task.
     pub fn before(&mut self) -> Snapshot {
         for probe in &mut self.probes {
             probe.gauge.reset();
         }
-        let mut snapshot = self.nothing();
+        let mut snapshot = self.empty_snapshot();
         for probe in self.probes.iter_mut().rev() {
             self.notes.extend(probe.read(&mut snapshot));
         }
         snapshot
     }
 
-    /// Reads the probes that use the moment when the work has returned.
+    /// Reads the probes that use the values when the work has returned.
     pub fn at_return(&mut self) -> Snapshot {
-        self.after(|takes| takes != Takes::DeltaToSynced)
+        self.read_probes(|takes| takes != Takes::DeltaToSynced)
     }
 
-    /// Reads the probes that use the moment when the data is on the device.
+    /// Reads the probes that use the values when the data is on the device.
     pub fn at_synced(&mut self) -> Snapshot {
-        self.after(|takes| takes == Takes::DeltaToSynced)
+        self.read_probes(|takes| takes == Takes::DeltaToSynced)
     }
 
-    /// The readings of a task. What could not be told is not among them: neither a gauge that failed, nor a
-    /// counter that went back (`iowait` may, see proc_stat(5); so does that of a device that was replaced).
+    /// Computes the readings of a task from its three snapshots. Readings of a failed gauge and of a counter that decreased are
+    /// left out (`iowait` may decrease, see proc_stat(5), and so do the counters of a replaced device).
     pub fn finish(&self, before: &Snapshot, at_return: &Snapshot, at_synced: &Snapshot) -> Readings {
         let mut readings = Readings::default();
         let all = self.probes.iter().flat_map(|open| open.probe.readings);
@@ -93,19 +93,21 @@ impl Session {
         readings
     }
 
-    /// Takes the notes on gauges that failed since the last call. Names each gauge once per cell.
+    /// Returns the notes on gauges that failed since the last call. Each gauge is reported once per cell.
     pub fn take_notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.notes)
     }
 
-    fn nothing(&self) -> Snapshot {
+    /// A snapshot in which all values are NaN.
+    fn empty_snapshot(&self) -> Snapshot {
         Snapshot(vec![f64::NAN; self.probes.last().map_or(0, |probe| probe.place.end)])
     }
 
-    fn after(&mut self, wanted: impl Fn(Takes) -> bool) -> Snapshot {
-        let mut snapshot = self.nothing();
+    /// Reads the probes with a reading for which `uses` returns true.
+    fn read_probes(&mut self, uses: impl Fn(Takes) -> bool) -> Snapshot {
+        let mut snapshot = self.empty_snapshot();
         for probe in &mut self.probes {
-            if probe.probe.readings.iter().any(|reading| wanted(reading.takes)) {
+            if probe.probe.readings.iter().any(|reading| uses(reading.takes)) {
                 self.notes.extend(probe.read(&mut snapshot));
             }
         }
@@ -113,10 +115,11 @@ impl Session {
     }
 }
 
-/// Reads the probes around a work in a directory. Returns what the work returns, the readings, and notes on what could
-/// not be read.
-pub fn around<T>(kernel: &SysRoot, dir: &Path, work: impl FnOnce() -> T) -> (T, Readings, Vec<Note>) {
-    let device = device::behind(kernel, dir).ok().flatten().map(|device| (device.major, device.minor));
+/// Calls `work` and reads all probes before and after it, for the device of a directory. Returns the result of `work`, the
+/// readings, and notes on probes that could not be read.
+pub fn measure_around<T>(kernel: &SysRoot, dir: &Path, work: impl FnOnce() -> T) -> (T, Readings, Vec<Note>) {
+    let device =
+        device::device_of_path(kernel, dir).ok().flatten().map(|device| (device.major, device.minor));
     let (mut session, mut notes) = Session::open(&Scene { kernel: kernel.clone(), device });
     let before = session.before();
     let done = work();
@@ -127,13 +130,13 @@ pub fn around<T>(kernel: &SysRoot, dir: &Path, work: impl FnOnce() -> T) -> (T, 
 }
 
 impl OpenProbe {
-    /// Reads the gauge into its place; the note is of its first failure.
+    /// Reads the gauge into its place in the snapshot. Returns a note on its first failure.
     fn read(&mut self, snapshot: &mut Snapshot) -> Option<Note> {
         let out = &mut snapshot.0[self.place.clone()];
         let error = self.gauge.read(out).err()?;
         out.fill(f64::NAN);
-        let known = std::mem::replace(&mut self.failed, true);
-        (!known).then(|| Unavailable::new(error.to_string()).note(self.probe.id))
+        let failed_before = std::mem::replace(&mut self.failed, true);
+        (!failed_before).then(|| Unavailable::new(error.to_string()).note(self.probe.id))
     }
 }
 
@@ -182,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn readings_come_from_the_moments_that_they_name() {
+    fn each_reading_uses_the_snapshots_that_it_names() {
         let (_dir, scene) = fake(10);
         let (mut session, notes) = Session::open(&scene);
         assert!(notes.iter().all(|note| note.kind == NoteKind::Remark), "{notes:?}");
@@ -215,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_went_back_gives_no_reading() {
+    fn a_counter_that_decreased_gives_no_reading() {
         let (_dir, scene) = fake(10);
         let (mut session, _) = Session::open(&scene);
         let before = session.before();
@@ -227,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_noted_and_the_rest_is_read() {
+    fn unavailable_probes_get_a_note_and_the_others_are_read() {
         let (_dir, mut scene) = fake(10);
         scene.device = None;
         std::fs::remove_file(scene.kernel.path("proc/pressure/io")).unwrap();
@@ -242,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gauge_that_fails_later_is_noted_once() {
+    fn a_gauge_that_fails_later_gets_one_note() {
         let (_dir, scene) = fake(10);
         let (mut session, _) = Session::open(&scene);
         let before = session.before();
@@ -255,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn without_any_kernel_file_only_getrusage_answers() {
+    fn without_kernel_files_only_getrusage_has_readings() {
         let scene = Scene { kernel: SysRoot::at("/nowhere"), device: None };
         let (mut session, notes) = Session::open(&scene);
         let now = session.before();
@@ -266,7 +269,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Whatever kernel files say, a probe answers with finite numbers or not at all.
+        /// Whatever a kernel file contains, a probe returns finite numbers or none.
         #[test]
         fn garbage_never_panics(words in proptest::collection::vec(word(), 0..60), which in 0usize..10) {
             let (_dir, scene) = fake(10);

@@ -1,9 +1,8 @@
-//! Names the hot lock: which kernel lock a workload waits for, and which function took it.
+//! Traces contention of kernel locks: which lock a workload waits for, and which function takes it.
 //!
-//! The tracepoints `lock:contention_begin` and `lock:contention_end` are opened with
-//! perf_event_open(2), with call chains: no kprobes, no BPF, no external program. Each wait is the time
-//! between the two in one task; the frames of the kernel's locking layer are skipped, so that what
-//! stands in front is the function that wanted the lock: `down_read ← ext4_file_write_iter`.
+//! The tracer opens the tracepoints `lock:contention_begin` and `lock:contention_end` with perf_event_open(2), without kprobes,
+//! BPF or an external program. A wait is the time between both events in one task. The profile skips the frames of the kernel's
+//! locking layer in the call chain, so it names the function that requested the lock: `down_read ← ext4_file_write_iter`.
 //!
 //! ```no_run
 //! use fsarena_probe::trace::{Options, Target, Tracer};
@@ -17,6 +16,8 @@
 
 mod decode;
 mod error;
+mod lock_kind;
+mod options;
 mod profile;
 mod render;
 mod rings;
@@ -25,5 +26,7 @@ mod tally;
 mod tracer;
 
 pub use error::Unavailable;
-pub use profile::{CpuSite, LockKind, LockSite, Profile, Stack};
-pub use tracer::{Options, Target, Tracer};
+pub use lock_kind::LockKind;
+pub use options::{Options, Target};
+pub use profile::{CpuSite, LockSite, Profile, Stack};
+pub use tracer::Tracer;

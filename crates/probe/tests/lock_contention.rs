@@ -1,6 +1,6 @@
-//! Real contention on this kernel: what stands in front must be the lock that was fought for.
+//! Tests with real contention on this kernel: the first lock of the profile must be the contended one.
 //!
-//! Needs root and the lock tracepoints; elsewhere the tests say so and pass.
+//! They require root and the lock tracepoints; elsewhere they are skipped.
 
 use fsarena_probe::trace::{LockKind, Options, Profile, Target, Tracer, Unavailable};
 use fsarena_sys::loopdev::{self, LoopOptions};
@@ -17,8 +17,8 @@ const BLOCK: usize = 512;
 const BLOCKS: u64 = 64 << 10;
 const LONG_ENOUGH: Duration = Duration::from_secs(1);
 
-/// The tests look at their own process: one at a time.
-fn alone() -> MutexGuard<'static, ()> {
+/// Waits until no other test is running, because the tests trace their own process.
+fn run_alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -27,7 +27,7 @@ fn this_process() -> Options {
     Options::locks(Target::Pids(vec![std::process::id()]), 997)
 }
 
-/// Runs the work under a trace; none, with a word, where this machine cannot.
+/// Runs `work` under a trace. None, with a message, if this machine cannot trace.
 fn traced(options: &Options, work: impl FnOnce()) -> Option<Profile> {
     let tracer = match Tracer::start(options) {
         Ok(tracer) => tracer,
@@ -49,8 +49,8 @@ fn traced(options: &Options, work: impl FnOnce()) -> Option<Profile> {
 #[repr(align(4096))]
 struct Aligned([u8; BLOCK]);
 
-/// Sixteen threads write the next block of one file in turn, past the page cache. Blocks that were never
-/// written need the inode's lock for themselves; the others only share it.
+/// Writes one file from sixteen threads with O_DIRECT, each thread the next block. A write to a new block takes the lock of the
+/// inode exclusively; other writes share it.
 fn write_one_file(path: &Path) {
     let file = File::options().write(true).create(true).custom_flags(libc::O_DIRECT).open(path).unwrap();
     file.set_len(BLOCKS * BLOCK as u64).unwrap();
@@ -68,7 +68,7 @@ fn write_one_file(path: &Path) {
     });
 }
 
-/// Gives the work a file on a fresh ext4 on a loop image, and takes everything away again.
+/// Calls `work` with the path of a file on a new ext4 on a loop device, and removes everything afterwards.
 fn on_ext4(work: impl FnOnce(&Path)) {
     let dir = tempfile::tempdir().unwrap();
     let log = &mut |_| {};
@@ -87,8 +87,8 @@ fn on_ext4(work: impl FnOnce(&Path)) {
 }
 
 #[test]
-fn direct_writes_to_one_ext4_file_wait_for_its_inode() {
-    let _alone = alone();
+fn direct_writes_to_one_ext4_file_wait_for_the_inode_lock() {
+    let _alone = run_alone();
     if !rustix::process::geteuid().is_root() {
         fsarena_testkit::skipped("root");
         return;
@@ -102,11 +102,11 @@ fn direct_writes_to_one_ext4_file_wait_for_its_inode() {
     assert!([LockKind::RwsemRead, LockKind::RwsemWrite].contains(&first.kind), "{first:?}");
     assert_eq!(first.taker(), "ext4_file_write_iter", "{first:?}");
     assert!(first.callers.iter().any(|name| name == "vfs_write" || name.contains("pwrite64")), "{first:?}");
-    consistent(&profile);
+    assert_consistent(&profile);
     assert!(profile.cpu_samples > 0, "sixteen busy threads are seen on the CPU");
 }
 
-/// Programs in processes of their own write one file.
+/// Writes one file from sixteen dd processes.
 fn dd_into_one_file(path: &Path) {
     let mut children: Vec<_> = (0..THREADS)
         .map(|_| {
@@ -125,8 +125,8 @@ fn dd_into_one_file(path: &Path) {
 }
 
 #[test]
-fn programs_started_under_the_trace_are_followed() {
-    let _alone = alone();
+fn processes_started_during_the_trace_are_traced() {
+    let _alone = run_alone();
     if !rustix::process::geteuid().is_root() {
         fsarena_testkit::skipped("root");
         return;
@@ -135,13 +135,12 @@ fn programs_started_under_the_trace_are_followed() {
     on_ext4(|path| profile = traced(&this_process(), || dd_into_one_file(path)));
     let Some(profile) = profile else { return };
     println!("{}", profile.text(10, 4));
-    consistent(&profile);
+    assert_consistent(&profile);
     assert_eq!(profile.locks[0].taker(), "ext4_file_write_iter", "{:?}", profile.locks[0]);
 }
 
-/// Threads that fight for a lock of the program, which is futex(2) to the kernel, and for the list of what
-/// the program has mapped, which is a lock of the kernel.
-fn fight_for_memory() {
+/// Contends for a mutex of the program (futex(2) for the kernel) and for the kernel's lock of the memory mappings.
+fn contend_for_mappings() {
     let (lock, begun) = (Mutex::new(0_u64), Instant::now());
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -166,29 +165,29 @@ fn map_and_unmap() {
 }
 
 #[test]
-fn a_program_that_fights_for_memory_blames_no_filesystem() {
-    let _alone = alone();
+fn contention_for_mappings_is_not_attributed_to_a_filesystem() {
+    let _alone = run_alone();
     let options = Options { user_chains: true, ..this_process() };
-    let Some(profile) = traced(&options, fight_for_memory) else { return };
+    let Some(profile) = traced(&options, contend_for_mappings) else { return };
     println!("{}", profile.text(10, 4));
-    consistent(&profile);
+    assert_consistent(&profile);
     let first = &profile.locks[0];
     assert_eq!(first.kind, LockKind::RwsemWrite, "{first:?}");
     assert!(first.function.starts_with("down_write") && first.taker().contains("map"), "{first:?}");
-    assert!(!first.program.is_empty(), "the program's part of the chain was asked for: {first:?}");
-    no_filesystem(&profile);
+    assert!(!first.program.is_empty(), "the options request the program's part of the chain: {first:?}");
+    assert_no_filesystem(&profile);
 }
 
-/// No lock is laid to the code that runs files.
-fn no_filesystem(profile: &Profile) {
+/// Asserts that no lock is attributed to a filesystem.
+fn assert_no_filesystem(profile: &Profile) {
     for site in &profile.locks {
         let blamed = ["ext4_", "xfs_", "btrfs_", "jbd2_"].iter().any(|fs| site.taker().starts_with(fs));
         assert!(!blamed, "{site:?}");
     }
 }
 
-/// What must hold for any profile.
-fn consistent(profile: &Profile) {
+/// Asserts what must hold for every profile.
+fn assert_consistent(profile: &Profile) {
     let sum: u64 = profile.locks.iter().map(|site| site.total_ns).sum();
     assert_eq!(sum, profile.total_wait_ns);
     if sum > 0 {

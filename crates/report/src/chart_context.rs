@@ -1,33 +1,33 @@
-//! A report as charts see it, and the marks that they share.
+//! The data of a report that charts use, and marks that several charts share.
 
 use crate::drawing::{Axis, Colour, Dash, Key, Look, Mark, Panel, Shape, Sign};
 use crate::number::{plural, with_unit};
 use crate::{report::Report, words::not_drawn};
 use fsarena_core::{record::RunRecord, sample::Unit, schedule::mix};
 
-/// The most tasks that one chart holds; of more, only all together.
+/// Charts show the tasks one by one up to this number; of more tasks, they show only all tasks together.
 pub const MAX_TASKS: usize = 40;
-/// An interval longer than this many times the longest bar ends there with an arrow: more would make the bars short.
+/// The chart cuts an interval at this multiple of the longest bar, with an arrow, so that bars do not become too short.
 pub const MAX_REACH: f64 = 2.0;
 
-/// How far the dot of a round lies beside its row, from −½ to ½: by chance, but the same every time.
+/// A pseudo-random offset of a round's dot from the middle of its row, from −½ to ½. It is the same in every rendering.
 pub fn jitter(round: usize, row: usize) -> f64 {
     (mix(round as u64, row as u64) % 1000) as f64 / 1000.0 - 0.5
 }
 
-/// A bar: its variant, its value and its whisker.
+/// A bar: the index of its variant, its value, and both ends of its whisker.
 pub type BarRow = (usize, Option<f64>, Option<(f64, f64)>);
 
-/// A report as charts see it.
+/// A report, and the looks of its variants.
 pub struct ChartContext<'a> {
     /// The report.
     pub report: &'a Report,
-    /// How each variant is drawn.
+    /// The look of each variant, by its index.
     pub looks: Vec<Look>,
 }
 
 impl<'a> ChartContext<'a> {
-    /// A report and the looks of its variants.
+    /// Chooses the looks of the report's variants.
     pub fn new(report: &'a Report) -> ChartContext<'a> {
         ChartContext { report, looks: Look::of_variants(&report.record.variants) }
     }
@@ -42,25 +42,26 @@ impl<'a> ChartContext<'a> {
         self.record().name(variant)
     }
 
-    /// The look of a variant's further series, in a shade of its colour: the variant's own where none is `before` it.
+    /// The look of one of several series of a variant, in a shade of its colour. `before` is the number of the variant's
+    /// earlier series; with 0 it is the look of the variant.
     pub fn shade(&self, variant: usize, before: usize) -> Look {
         let look = self.looks[variant];
         let dash = if before == 0 { look.dash } else { Dash::of_shade(before) };
         Look { colour: look.colour.shade(before), shape: Shape::of_series(variant + before), dash }
     }
 
-    /// The variants of which something is so.
-    pub fn variants(&self, is: impl Fn(usize) -> bool) -> Vec<usize> {
-        (0..self.record().variants.len()).filter(|variant| is(*variant)).collect()
+    /// The indexes of the variants that pass a filter.
+    pub fn variants(&self, filter: impl Fn(usize) -> bool) -> Vec<usize> {
+        (0..self.record().variants.len()).filter(|variant| filter(*variant)).collect()
     }
 
-    /// A sentence, with a space before it, on the variants other than those drawn; empty if there is none.
+    /// A sentence, with a space before it, that names the variants not in `drawn` and the reason; empty if all are drawn.
     pub fn not_drawn(&self, drawn: &[usize], why: &str) -> String {
         let others = self.variants(|variant| !drawn.contains(&variant)).into_iter();
         not_drawn(&others.map(|variant| self.name(variant).to_string()).collect::<Vec<_>>(), why)
     }
 
-    /// The legend of some variants, with their lines and the shapes of their points where they have some.
+    /// The legend of these variants. With `shapes` the keys are lines with points, else areas.
     pub fn legend(&self, variants: &[usize], shapes: bool) -> Vec<Key> {
         let key = |variant: &usize| {
             let (name, look) = (self.name(*variant), self.looks[*variant]);
@@ -69,8 +70,8 @@ impl<'a> ChartContext<'a> {
         variants.iter().map(key).collect()
     }
 
-    /// A panel of bars from zero, one a variant with its value and its whisker. The panel ends where the longest bar reaches
-    /// [`MAX_REACH`] times.
+    /// A panel of bars from zero, one for each row, with their values and whiskers. It cuts whiskers at [`MAX_REACH`] times
+    /// the longest bar. `height` is that of the whole panel without rows, and of each row.
     pub fn bars(
         &self,
         (title, label): (&str, &str),
@@ -81,7 +82,7 @@ impl<'a> ChartContext<'a> {
         let longest = rows.iter().filter_map(|(_, value, _)| *value).fold(0.0, f64::max);
         let furthest =
             rows.iter().filter_map(|(.., whisker)| Some(whisker.as_ref()?.1)).fold(longest, f64::max);
-        // Of bars of zero only the intervals are seen.
+        // Without any bar above zero, the intervals determine the axis.
         let limit = if longest > 0.0 { furthest.min(longest * MAX_REACH) } else { furthest };
         let mut marks = vec![];
         for (row, (variant, value, whisker)) in rows.iter().enumerate() {
@@ -97,19 +98,24 @@ impl<'a> ChartContext<'a> {
     }
 }
 
-/// The whisker of a bar, which ends with an arrow where it goes on beyond the limit, and its end in words then.
+/// The whisker of a bar, and the text behind the bar's figure. If the whisker ends beyond the limit, its mark ends in an
+/// arrow and the text has its end, formatted by `format_end`; else the text is empty.
 pub fn clipped_whisker(
     limit: f64,
-    x: Option<(f64, f64)>,
+    interval: Option<(f64, f64)>,
     y: f64,
-    say: impl Fn(f64) -> String,
+    format_end: impl Fn(f64) -> String,
 ) -> (Option<Mark>, String) {
-    let beyond = x.filter(|(_, high)| *high > limit);
-    let mark = x.map(|x| Mark::Across { x, y, beyond: beyond.map(|_| String::new()) });
-    (mark, beyond.map_or(String::new(), |(_, high)| format!(" →{}", say(high))))
+    let Some((low, high)) = interval else { return (None, String::new()) };
+    let (beyond, text) = if high > limit {
+        (Some(String::new()), format!(" →{}", format_end(high)))
+    } else {
+        (None, String::new())
+    };
+    (Some(Mark::HorizontalInterval { x: (low, high), y, beyond }), text)
 }
 
-/// The parts of a bar in the `row`-th slot of names one after the other, and where they end.
+/// The marks of a stacked bar in row `row`, and its total length. The parts are lengths and colours.
 pub fn stacked_bar(row: usize, parts: impl IntoIterator<Item = (f64, Colour)>) -> (Vec<Mark>, f64) {
     let y = (Axis::slot(row) - 0.35, Axis::slot(row) + 0.35);
     let (mut marks, mut from) = (vec![], 0.0);
@@ -120,13 +126,15 @@ pub fn stacked_bar(row: usize, parts: impl IntoIterator<Item = (f64, Colour)>) -
     (marks, from)
 }
 
-/// The least and the most of some values, beyond those to begin with.
-pub fn widen_range(begin: (f64, f64), values: impl IntoIterator<Item = f64>) -> (f64, f64) {
-    values.into_iter().fold(begin, |(low, high), value| (low.min(value), high.max(value)))
+/// Widens a range until it contains all values.
+pub fn widen_range(range: (f64, f64), values: impl IntoIterator<Item = f64>) -> (f64, f64) {
+    values.into_iter().fold(range, |(low, high), value| (low.min(value), high.max(value)))
 }
 
-/// Says that there are too many tasks to draw each, with a leading space; empty for few tasks.
+/// A sentence, with a space before it, that tasks are not drawn one by one; empty up to [`MAX_TASKS`].
 pub fn too_many_tasks_note(tasks: usize) -> String {
-    let words = format!(" Of {}, all together are drawn and none alone.", plural(tasks, "task"));
-    if tasks > MAX_TASKS { words } else { String::new() }
+    if tasks <= MAX_TASKS {
+        return String::new();
+    }
+    format!(" Of {}, all together are drawn and none alone.", plural(tasks, "task"))
 }

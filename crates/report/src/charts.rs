@@ -1,5 +1,5 @@
-//! Charts: from an analysed run to plain data for the renderer. A kind of chart draws nothing that the run does not carry: where it
-//! has no data it makes no chart.
+//! Builds the charts of an analysed run as plain data for the renderer. A kind of chart for which the run has no data returns
+//! no chart.
 
 mod bars;
 mod clients;
@@ -14,11 +14,11 @@ mod timeline;
 
 use crate::{chart_context::ChartContext, drawing::Chart, report::Report};
 
-/// A kind of chart: the charts of it that a run has data for. One without a panel is none.
-type Kind = fn(&ChartContext) -> Vec<Chart>;
+/// Builds the charts of one kind. Charts without a panel are left out of the report.
+type ChartKind = fn(&ChartContext) -> Vec<Chart>;
 
-/// Every kind, in the order of a report. A new kind is a file in `charts/` and a line here.
-const KINDS: &[Kind] = &[
+/// All kinds of charts, in the order of a report. A new kind is a file in `charts/` and a line here.
+const KINDS: &[ChartKind] = &[
     standing::charts,
     bars::ratio_charts,
     bars::raw_charts,
@@ -38,7 +38,7 @@ const KINDS: &[Kind] = &[
     cpu::time_spent_charts,
 ];
 
-/// Every chart of a report.
+/// All charts of a report.
 pub fn all(report: &Report) -> Vec<Chart> {
     let context = ChartContext::new(report);
     let all = KINDS.iter().flat_map(|charts| charts(&context));

@@ -1,90 +1,97 @@
-//! The commands of a run, as a report holds them: by cell, texts that repeat only once, and no more than a page can
-//! carry.
+//! The commands of a run for the pages of a report: by cell, with each text stored once, and up to a limit of bytes.
 
 use fsarena_core::record::{LogLine, RunRecord};
 use fsarena_core::{event::CommandRecord, metric::reading, safe};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 
-/// Bytes that the commands of a report may take.
-const BUDGET: usize = 250_000;
-/// Bytes of one entry beside its texts, about.
-const ENTRY: usize = 18;
+/// Commands of further cells are left out once the commands of a report take this many bytes.
+const MAX_BYTES: usize = 250_000;
+/// Approximate bytes of one entry without its texts.
+const ENTRY_BYTES: usize = 18;
 
 /// The commands of a run by cell.
 #[derive(Debug, Clone, Default)]
 pub struct Commands {
-    /// The texts that entries name by number.
+    /// The texts of commands and of their results. Entries refer to them by index.
     pub(crate) texts: Vec<String>,
-    known: HashMap<String, usize>,
+    /// The index of each text.
+    indexes: HashMap<String, usize>,
     cells: BTreeMap<String, Vec<Entry>>,
     bytes: usize,
     /// The number of commands that did not fit.
     pub(crate) left_out: u64,
 }
 
-/// One command.
+/// One logged command.
 #[derive(Debug, Clone)]
 struct Entry {
-    /// Indices into the texts.
+    /// The index of the text of the command.
     argv: usize,
+    /// The index of the text that states how the command ended.
     ended: usize,
     ms: u64,
-    /// When it began, in seconds since 1970; `None` if the log does not say.
+    /// The time of its start, in seconds since 1970; `None` if the log has no valid time.
     began: Option<f64>,
 }
 
 impl Commands {
-    /// Takes one line of the log. Cells come one after the other; a cell is kept whole or, once the room is used up,
-    /// not at all.
+    /// Adds one line of the log. Lines outside cells are ignored. Each cell is kept completely, or counted as left out once
+    /// the limit of bytes is reached.
     pub fn push(&mut self, line: &LogLine) {
         let Some(cell) = &line.cell else { return };
-        if self.bytes > BUDGET && !self.cells.contains_key(cell) {
+        if self.bytes > MAX_BYTES && !self.cells.contains_key(cell) {
             self.left_out += 1;
             return;
         }
-        let argv = self.text(words(&line.command));
+        let argv = self.text(command_words(&line.command));
         let ended = self.text(line.command.ended.clone());
         let ended_at = line.at.parse::<jiff::Timestamp>().ok().map(|at| at.as_millisecond() as f64 / 1e3);
         let began = ended_at.map(|at| at - line.command.ms as f64 / 1e3);
-        self.bytes += ENTRY;
+        self.bytes += ENTRY_BYTES;
         self.cells.entry(cell.clone()).or_default().push(Entry { argv, ended, ms: line.command.ms, began });
     }
 
+    /// The index of a text, which is added if it is new.
     fn text(&mut self, text: String) -> usize {
-        if let Some(known) = self.known.get(&text) {
-            return *known;
+        if let Some(index) = self.indexes.get(&text) {
+            return *index;
         }
         self.bytes += text.len() + 3;
-        self.known.insert(text.clone(), self.texts.len());
+        self.indexes.insert(text.clone(), self.texts.len());
         self.texts.push(text);
         self.texts.len() - 1
     }
 
-    /// For each cell that has some, by index: text, how it ended, milliseconds, and the task that it belongs to.
+    /// The commands of each cell that has some, by the index of the cell. A command is an array: the indexes of its two
+    /// texts, its milliseconds, and the index of its task or null.
     pub(crate) fn by_cell(&self, record: &RunRecord) -> BTreeMap<usize, Vec<Value>> {
         let cells = record.cells.iter().enumerate();
         let logged: BTreeMap<usize, &Vec<Entry>> =
             cells.filter_map(|(at, cell)| Some((at, self.cells.get(&cell.id)?))).collect();
-        let timed = timed(record, logged.keys().copied());
-        let line = |at: usize, entry: &Entry| {
-            let task = entry.began.and_then(|began| task_at(&timed[&at], began));
-            json!([entry.argv, entry.ended, entry.ms, task])
-        };
-        logged.into_iter().map(|(at, log)| (at, log.iter().map(|entry| line(at, entry)).collect())).collect()
+        let times = task_times(record, logged.keys().copied());
+        let mut commands = BTreeMap::new();
+        for (at, entries) in logged {
+            let command = |entry: &Entry| {
+                let task = entry.began.and_then(|began| task_at(&times[&at], began));
+                json!([entry.argv, entry.ended, entry.ms, task])
+            };
+            commands.insert(at, entries.iter().map(command).collect());
+        }
+        commands
     }
 }
 
-/// From, until, task.
-type Timed = (f64, f64, u32);
+/// The start and the end of a timed task in seconds since 1970, and the index of the task.
+type TaskTime = (f64, f64, u32);
 
-/// Clocks of the log and of samples agree to this, in seconds: the log rounds to milliseconds.
-const CLOCKS: f64 = 0.002;
+/// The clocks of the log and of the samples agree within this many seconds: the log rounds to milliseconds.
+const CLOCK_TOLERANCE: f64 = 0.002;
 
-/// When the tasks of these cells were timed.
-fn timed(record: &RunRecord, cells: impl Iterator<Item = usize>) -> BTreeMap<usize, Vec<Timed>> {
+/// The times of the tasks of these cells.
+fn task_times(record: &RunRecord, cells: impl Iterator<Item = usize>) -> BTreeMap<usize, Vec<TaskTime>> {
     let synced = record.reading(reading::SYNCED).or(record.reading(reading::ELAPSED));
-    let mut cells: BTreeMap<usize, Vec<Timed>> = cells.map(|cell| (cell, vec![])).collect();
+    let mut cells: BTreeMap<usize, Vec<TaskTime>> = cells.map(|cell| (cell, vec![])).collect();
     for row in 0..record.samples.len() {
         let Some(tasks) = cells.get_mut(&(record.samples.cell[row] as usize)) else { continue };
         let ns = synced.map(|column| record.samples.values[column][row]).filter(|ns| !ns.is_nan());
@@ -94,29 +101,37 @@ fn timed(record: &RunRecord, cells: impl Iterator<Item = usize>) -> BTreeMap<usi
     cells
 }
 
-/// The task that a command of its cell belongs to.
-fn task_at(tasks: &[Timed], began: f64) -> Option<u32> {
-    let within = |(from, until, _): &&Timed| (from - CLOCKS..=until + CLOCKS).contains(&began);
-    // Of two that touch, the later one: the other had ended.
+/// The task during which a command of its cell began.
+fn task_at(tasks: &[TaskTime], began: f64) -> Option<u32> {
+    let within =
+        |(from, until, _): &&TaskTime| (from - CLOCK_TOLERANCE..=until + CLOCK_TOLERANCE).contains(&began);
+    // At the boundary of two tasks, the earlier one has ended.
     tasks.iter().filter(within).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, _, task)| *task)
 }
 
-/// A line of the command log, for people: how long the command took, how it ended, and its words.
+/// Formats a command for the printed log: its duration, how it ended, and its words.
 pub fn logged(command: &CommandRecord) -> String {
-    format!("{:>8} ms  {:<8}  {}", command.ms, safe::line(&command.ended), safe::line(&words(command)))
+    format!(
+        "{:>8} ms  {:<8}  {}",
+        command.ms,
+        safe::line(&command.ended),
+        safe::line(&command_words(command))
+    )
 }
 
-/// A command in words: `mkfs.ext4 -q /dev/loop0`, with how often where it ran more than once.
-fn words(command: &CommandRecord) -> String {
-    let shown = |argv: &[String]| argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
-    let last = command.last.as_ref().map_or(String::new(), |last| format!(" … {}", shown(last)));
+/// The words of a command, as a shell accepts them: `mkfs.ext4 -q /dev/loop0`. Equal commands that ran several times are one
+/// entry, with their number and the last of them.
+fn command_words(command: &CommandRecord) -> String {
+    let shell_words =
+        |argv: &[String]| argv.iter().map(|word| shell_quoted(word)).collect::<Vec<_>>().join(" ");
+    let last = command.last.as_ref().map_or(String::new(), |last| format!(" … {}", shell_words(last)));
     let times = if command.times > 1 { format!(" ({} times)", command.times) } else { String::new() };
     let cwd = command.cwd.as_ref().map_or(String::new(), |cwd| format!(" (in {cwd})"));
-    format!("{}{last}{times}{cwd}", shown(&command.argv))
+    format!("{}{last}{times}{cwd}", shell_words(&command.argv))
 }
 
-/// A word as a shell would take it.
-fn quoted(word: &str) -> String {
+/// Quotes a word for a shell if necessary, and cuts it at 2000 characters.
+fn shell_quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+^".contains(c);
     let word: String = word.chars().take(2_000).collect();
     if !word.is_empty() && word.chars().all(plain) {
@@ -144,8 +159,8 @@ mod tests {
     }
 
     #[test]
-    fn words_are_as_a_shell_would_take_them() {
-        assert_eq!(words(&line("c", &["cp", "-r", "a b", "it's"]).command), "cp -r 'a b' 'it'\\''s'");
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(command_words(&line("c", &["cp", "-r", "a b", "it's"]).command), "cp -r 'a b' 'it'\\''s'");
     }
 
     #[test]
@@ -155,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_kept_once_and_cells_whole() {
+    fn texts_are_stored_once_and_cells_completely_or_not_at_all() {
         let mut commands = Commands::default();
         for _ in 0..3 {
             commands.push(&line("c", &["mkfs.ext4"]));
@@ -166,7 +181,7 @@ mod tests {
             let name = format!("{long}{at}");
             commands.push(&line(&format!("cell{}", at / 2), &[&name]));
         }
-        assert!(commands.left_out > 0 && commands.bytes < BUDGET + 5_000, "{}", commands.bytes);
+        assert!(commands.left_out > 0 && commands.bytes < MAX_BYTES + 5_000, "{}", commands.bytes);
         assert!(commands.cells.values().all(|entries| entries.len() >= 2));
     }
 }

@@ -1,5 +1,5 @@
-//! A run beside another run, or beside published figures; samples of other tools beside each other; what
-//! requests cost on several services.
+//! Comparisons: of runs with each other or with published figures, of published figures, of samples of other tools, and of
+//! the cost of a request on several services.
 
 mod answer;
 mod comparison_report;
@@ -20,12 +20,12 @@ pub use proxies::compare_services;
 pub use published::{compare_published, compare_sets};
 pub use samples::compare_samples;
 
-/// Compares runs: of watches what a request costs on each, of others each with the first. One run is compared with
-/// nothing.
+/// Compares each run with the first by a metric; watches it compares by the cost of a request, every two of them. The report
+/// on a single run that is not a watch is empty.
 ///
 /// # Errors
-/// Where a run does not know the metric, or has no variant or no task in common with the first; where the first is a watch
-/// and another is none.
+/// If the first run lacks the metric, or no other run can be compared with it; if the first run is a watch and another is
+/// not, or a watch has too few windows.
 pub fn compare_all(records: &[RunRecord], metric: &str) -> Result<ComparisonReport, Error> {
     if records.first().is_some_and(cost::is_watch) {
         cost::compare_watches(records)

@@ -1,4 +1,4 @@
-//! What the interval of a ratio says about a margin.
+//! The verdict on a ratio by its confidence interval and the smallest difference that matters, the margin.
 
 use crate::document::Cell;
 use crate::number::{self, percent};
@@ -6,38 +6,38 @@ use fsarena_core::sample::Direction;
 use fsarena_stats::{cost::Estimate, ratio::Ratio};
 use serde::Serialize;
 
-/// The finding about a ratio, by its interval and the margin.
+/// The verdict on a ratio by its interval and the margin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Finding {
-    /// The 95% interval leaves out 1.
+    /// Significantly different: the 95% interval excludes 1.
     Different,
-    /// It leaves out 1, and the 90% interval lies within the margin: real, and smaller than what matters.
+    /// Significant but too small to matter: the 95% interval excludes 1, and the 90% interval is within the margin.
     Negligible,
-    /// The 90% interval lies within the margin: two one-sided tests at 5%.
+    /// No significant difference, and the 90% interval is within the margin: two one-sided tests at 5%.
     Equivalent,
-    /// Neither.
+    /// No significant difference, and the interval reaches beyond the margin.
     Inconclusive,
-    /// Under 8 rounds no interval is exact.
+    /// Too few values: under 8 rounds no interval is exact.
     Provisional,
 }
 
 impl Finding {
-    /// Judges a ratio by its own 95% interval and by its 90% interval as logarithms. `margin` is what
-    /// matters, as a fraction.
+    /// Judges a ratio by its 95% interval and by `narrow`, the logarithms of its 90% interval. `margin` is the smallest
+    /// difference that matters, as a fraction.
     pub fn of(ratio: Option<Ratio>, narrow: Option<(f64, f64)>, margin: f64) -> Finding {
         let (Some(ratio), Some((low, high))) = (ratio, narrow) else { return Finding::Provisional };
         let edge = margin.ln_1p();
         Finding::judged(ratio.provisional, ratio.separated(), -edge < low && high < edge)
     }
 
-    /// Judges a ratio of two independent samples, where the 95% interval stands in for the 90% one: stricter, never
-    /// laxer.
+    /// Judges a ratio of two independent samples. It uses the 95% interval also instead of the 90% interval, which makes
+    /// the test of equivalence stricter.
     pub fn of_independent(ratio: Option<Ratio>, margin: f64) -> Finding {
         Finding::of(ratio, ratio.map(|ratio| (ratio.low.ln(), ratio.high.ln())), margin)
     }
 
-    /// Judges by whether the interval leaves out 1, and whether it lies within the margin.
+    /// Judges by whether the 95% interval excludes 1, `separated`, and whether the 90% interval is within the margin.
     pub fn judged(provisional: bool, separated: bool, within: bool) -> Finding {
         match (provisional, separated, within) {
             (true, ..) => Finding::Provisional,
@@ -48,7 +48,7 @@ impl Finding {
         }
     }
 
-    /// For people: of the ratio b/a, where one of these is better by the direction.
+    /// The verdict in words, with the better side if the two differ. The ratio is B/A.
     pub fn words(self, ratio: Option<Ratio>, direction: Direction, margin: f64) -> String {
         let percent = percent(margin);
         match self {
@@ -61,12 +61,13 @@ impl Finding {
     }
 }
 
-/// A ratio over its interval, with a mark behind it.
+/// A cell with a ratio and a mark behind it, and the interval in its second line.
 pub fn ratio_cell(ratio: impl Into<Estimate>, mark: &str) -> Cell {
     let Estimate { value, low, high } = ratio.into();
-    Cell::two(format!("{}{mark}", number::beside(value, &[1.0])), number::interval(low, high))
+    Cell::two_lines(format!("{}{mark}", number::beside(value, &[1.0])), number::interval(low, high))
 }
 
+/// Names the better side, or the side with more if no direction is better.
 fn better(ratio: Option<Ratio>, direction: Direction) -> &'static str {
     let up = ratio.is_some_and(|ratio| ratio.value > 1.0);
     match direction {
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn each_finding() {
+    fn the_finding_follows_from_the_interval_the_margin_and_the_rounds() {
         assert_eq!(finding(1.02, 1.04, 8), Finding::Different);
         assert_eq!(finding(1.002, 1.004, 8), Finding::Negligible);
         assert_eq!(finding(0.995, 1.005, 8), Finding::Equivalent);

@@ -1,12 +1,14 @@
-//! A report as parts that every format for people can show, and the Markdown of it.
+//! The document model of reports (headings, tables, charts …), which every format for people renders, and the Markdown
+//! renderer.
 
 pub mod terminal;
 
 use crate::{drawing::Chart, safe};
+use fsarena_core::names::distinct;
 use std::io::{self, Write};
 use std::ops::Range;
 
-/// A row of cells.
+/// Makes a table row of values that convert into cells.
 macro_rules! row {
     ($($cell:expr),* $(,)?) => { vec![$($crate::document::Cell::from($cell)),*] };
 }
@@ -19,55 +21,55 @@ pub struct Document {
     pub parts: Vec<Part>,
 }
 
-/// One part. Text may hold anything; the formats make it harmless.
+/// One part of a document. Texts may contain control characters and markup: each renderer escapes them.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Part {
-    /// A heading, and its level: 1 for the title, 3 and more inside a chapter.
+    /// A heading with its level: 1 is the title, 3 and higher are inside a chapter.
     Heading(u8, String),
-    /// The beginning of a chapter, a heading of level 2.
+    /// Starts a chapter, with a heading of level 2.
     Chapter(Chapter),
     /// Short facts about the whole document.
     Facts(Vec<String>),
     /// A paragraph.
     Text(String),
     /// A warning: a paragraph that stands out.
-    Loud(String),
+    Warning(String),
     /// A list.
     List(Vec<String>),
     /// A table.
     Table(Table),
-    /// Text kept as it is, and its language. A page folds it.
+    /// Preformatted text with its language. HTML pages show it folded.
     Code(&'static str, String),
-    /// A chart. Pages draw it, Markdown links to its file, and the terminal leaves it out.
+    /// A chart. HTML pages draw it, Markdown links to its file, and the terminal leaves it out.
     Chart(Box<Chart>),
-    /// The table of all samples on a page, and what other formats say instead.
+    /// The place of the table of all samples in an HTML page; other formats print the text instead.
     Samples(String),
 }
 
 /// The chapters that documents are divided into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chapter {
-    /// The result, how large it is and how sure.
+    /// The result, its size and its certainty.
     Answer,
-    /// Claims, and what became of them.
+    /// Claims and their verdicts.
     Claims,
     /// The charts.
     Charts,
-    /// What the author of the study concluded.
+    /// The conclusions of the study's author.
     Conclusions,
     /// The tables.
     Data,
-    /// How the figures were measured, and what disturbed them.
+    /// How fsarena measured the figures, and what disturbed the measurement.
     Method,
 }
 
 impl Chapter {
-    /// The name of its element on a page.
+    /// The id of the chapter's element in an HTML page.
     pub fn id(self) -> &'static str {
         self.names().0
     }
 
-    /// Its heading.
+    /// The heading of the chapter.
     pub fn title(self) -> &'static str {
         self.names().1
     }
@@ -89,49 +91,44 @@ impl Chapter {
 pub struct Table {
     /// The names of the columns.
     pub header: Vec<String>,
-    /// The rows, as long as the header.
+    /// The rows; each has as many cells as the header.
     pub rows: Vec<Vec<Cell>>,
-    /// Whether the columns hold words, and not figures.
+    /// Whether the columns hold words, aligned left, instead of figures, aligned right.
     pub words: bool,
 }
 
-/// A cell.
+/// A cell of a table.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Cell {
     /// Its lines.
     pub lines: Vec<String>,
-    /// Whether it stands out: the best of its row.
+    /// Whether the cell is highlighted, as the best of its row.
     pub strong: bool,
     /// The samples of the run behind the figure; `None` for text and for figures from elsewhere.
     pub source: Option<Source>,
-    /// The marks that its first line ends with, which are not part of its number: `≈`.
+    /// The mark that ends the first line and is not part of its number: `≈`.
     pub mark: String,
-    /// Where a click on it leads, on a page that has such an address.
+    /// The address that the cell links to in an HTML page.
     pub address: Option<String>,
 }
 
-/// The samples and commands behind a figure, which a page shows at a click.
+/// Identifies the samples and commands behind a figure, which an HTML page shows when a reader clicks the figure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// The task, by its number in the run; `None` if it is all of them.
+    /// The task's index in the run; `None` for all tasks.
     pub task: Option<usize>,
-    /// The variants, by their numbers in the run: that of the figure, and of a ratio then the one it is compared with.
+    /// The variants' indexes in the run: first the variant of the figure, then, for a ratio, the variant of its denominator.
     pub variants: Vec<usize>,
 }
 
 impl Source {
-    /// Each of these variants once; `None` without a variant.
+    /// The source of a figure of these variants, without duplicates; `None` without a variant.
     pub fn of(task: Option<usize>, variants: impl IntoIterator<Item = usize>) -> Option<Source> {
-        let mut once: Vec<usize> = vec![];
-        for variant in variants {
-            if !once.contains(&variant) {
-                once.push(variant);
-            }
-        }
-        (!once.is_empty()).then_some(Source { task, variants: once })
+        let variants = distinct(variants);
+        (!variants.is_empty()).then_some(Source { task, variants })
     }
 
-    /// The variants as an attribute of an element holds them: `2 0`.
+    /// The variants as the value of an HTML attribute: `2 0`.
     pub fn variants(&self) -> String {
         self.variants.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")
     }
@@ -139,14 +136,14 @@ impl Source {
 
 impl Cell {
     /// A cell of two lines; the second may be empty.
-    pub fn two(first: impl Into<String>, second: impl Into<String>) -> Cell {
+    pub fn two_lines(first: impl Into<String>, second: impl Into<String>) -> Cell {
         let mut lines = vec![first.into(), second.into()];
         lines.retain(|line| !line.is_empty());
         Cell { lines, ..Cell::default() }
     }
 
-    /// Returns the cell with these samples as its source.
-    pub fn made_of(self, source: Option<Source>) -> Cell {
+    /// Returns the cell with this source.
+    pub fn with_source(self, source: Option<Source>) -> Cell {
         Cell { source, ..self }
     }
 
@@ -171,19 +168,22 @@ impl Cell {
 
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Cell {
-        Cell::two(text, "")
+        Cell::two_lines(text, "")
     }
 }
 
-/// A row of a table: its label, and its cells.
-pub fn labelled(label: impl Into<Cell>, cells: impl IntoIterator<Item = Cell>) -> Vec<Cell> {
+/// A row of a table: a label, then its cells.
+pub fn labelled_row(label: impl Into<Cell>, cells: impl IntoIterator<Item = Cell>) -> Vec<Cell> {
     std::iter::once(label.into()).chain(cells).collect()
 }
 
-/// A row whose figures, all cells but the label, are made of the same.
-pub fn made_of(source: Option<Source>, cells: Vec<Cell>) -> Vec<Cell> {
-    let figure = |(at, cell): (usize, Cell)| if at == 0 { cell } else { cell.made_of(source.clone()) };
-    cells.into_iter().enumerate().map(figure).collect()
+/// Returns the row with this source in every cell except the first, the label.
+pub fn row_with_source(source: Option<Source>, cells: Vec<Cell>) -> Vec<Cell> {
+    let mut row = cells;
+    for cell in row.iter_mut().skip(1) {
+        cell.source = source.clone();
+    }
+    row
 }
 
 impl Document {
@@ -192,12 +192,12 @@ impl Document {
         self.parts.push(Part::Heading(level, text.into()));
     }
 
-    /// Begins a chapter.
+    /// Starts a chapter.
     pub fn chapter(&mut self, chapter: Chapter) {
         self.parts.push(Part::Chapter(chapter));
     }
 
-    /// Adds a paragraph, where there is something to say.
+    /// Adds a paragraph, unless the text is empty.
     pub fn text(&mut self, text: impl Into<String>) {
         let text = text.into();
         if !text.is_empty() {
@@ -206,8 +206,8 @@ impl Document {
     }
 
     /// Adds a warning.
-    pub fn loud(&mut self, text: impl Into<String>) {
-        self.parts.push(Part::Loud(text.into()));
+    pub fn warning(&mut self, text: impl Into<String>) {
+        self.parts.push(Part::Warning(text.into()));
     }
 
     /// Adds charts.
@@ -215,14 +215,14 @@ impl Document {
         self.parts.extend(charts.into_iter().map(|chart| Part::Chart(Box::new(chart))));
     }
 
-    /// Adds a list, where there is something in it.
+    /// Adds a list, unless it is empty.
     pub fn list(&mut self, items: Vec<String>) {
         if !items.is_empty() {
             self.parts.push(Part::List(items));
         }
     }
 
-    /// Adds a list below a heading, where there is something in it.
+    /// Adds a heading of level 3 and a list, unless the list is empty.
     pub fn titled_list(&mut self, title: &str, items: Vec<String>) {
         if !items.is_empty() {
             self.heading(3, title);
@@ -230,25 +230,29 @@ impl Document {
         }
     }
 
-    /// Adds a table, where there is a row in it.
+    /// Adds a table, unless it has no rows.
     pub fn table(&mut self, table: Table) {
         if !table.rows.is_empty() {
             self.parts.push(Part::Table(table));
         }
     }
 
-    /// A copy without charts, and without headings that would have nothing below them.
+    /// Returns a copy without charts, and without headings that then have nothing below them.
     pub fn without_charts(&self) -> Document {
         let level = |part: &Part| match part {
             Part::Heading(level, _) => Some(*level),
             Part::Chapter(_) => Some(2),
             _ => None,
         };
+        // From the end, so that the part below a heading is known to stay.
         let mut kept: Vec<&Part> = vec![];
         for part in self.parts.iter().rev().filter(|part| !matches!(part, Part::Chart(_))) {
-            let next = kept.last().map_or(Some(0), |next| level(next));
-            let empty = level(part).is_some_and(|level| level > 1 && next.is_some_and(|next| next <= level));
-            if !empty {
+            let level_below = kept.last().map_or(Some(0), |below| level(below));
+            let is_empty_heading = match (level(part), level_below) {
+                (Some(level), Some(below)) => level > 1 && below <= level,
+                _ => false,
+            };
+            if !is_empty_heading {
                 kept.push(part);
             }
         }
@@ -278,31 +282,31 @@ impl Table {
         Table::words(header).with(rows.into_iter().map(|(key, value)| vec![key.into(), value.into()]))
     }
 
-    /// Spreads columns `1..` evenly over as few tables as hold at most `most` of them each.
+    /// Splits the table into as few tables as possible, with at most `most` columns beside the labels. Each repeats the
+    /// labels, and the columns are spread evenly.
     pub fn split(&self, most: usize) -> Vec<Table> {
         let columns = self.header.len().saturating_sub(1);
         let tables = columns.div_ceil(most.max(1)).max(1);
         let each = columns.div_ceil(tables).max(1);
-        fn pick<T: Clone>(all: &[T], columns: Range<usize>) -> Vec<T> {
-            all.iter()
-                .take(1)
-                .chain(all.iter().skip(1 + columns.start).take(columns.len()))
-                .cloned()
-                .collect()
-        }
         let part = |from: usize| Table {
             words: self.words,
-            header: pick(&self.header, from..from + each),
-            rows: self.rows.iter().map(|row| pick(row, from..from + each)).collect(),
+            header: label_and_columns(&self.header, from..from + each),
+            rows: self.rows.iter().map(|row| label_and_columns(row, from..from + each)).collect(),
         };
         (0..columns.max(1)).step_by(each).map(part).collect()
     }
 }
 
-/// Writes the document, with links to files of its charts in the folder `charts`.
+/// The first item of a row, its label, and a range of the others, counted from 0 behind the label.
+fn label_and_columns<T: Clone>(row: &[T], columns: Range<usize>) -> Vec<T> {
+    row.iter().take(1).chain(row.iter().skip(1 + columns.start).take(columns.len())).cloned().collect()
+}
+
+/// Writes the document as Markdown, with links to the SVG files of its charts in the folder `charts`; `None` leaves the
+/// charts out.
 ///
 /// # Errors
-/// Where `out` fails.
+/// If writing to `out` fails.
 pub fn write_markdown(document: &Document, charts: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
     let document = if charts.is_some() { document } else { &document.without_charts() };
     for (at, part) in document.parts.iter().enumerate() {
@@ -315,7 +319,7 @@ pub fn write_markdown(document: &Document, charts: Option<&str>, out: &mut dyn W
             }
             Part::Chapter(chapter) => writeln!(out, "## {}", chapter.title())?,
             Part::Text(text) | Part::Samples(text) => writeln!(out, "{}", safe::markdown(text))?,
-            Part::Loud(text) => writeln!(out, "**{}**", safe::markdown(text))?,
+            Part::Warning(text) => writeln!(out, "**{}**", safe::markdown(text))?,
             Part::List(items) | Part::Facts(items) => {
                 items.iter().try_for_each(|item| writeln!(out, "- {}", safe::markdown(item)))?
             }
@@ -348,7 +352,7 @@ fn markdown_cell(cell: &Cell) -> String {
     lines.join("<br>")
 }
 
-/// The fence is longer than any run of backticks inside.
+/// Writes a fenced code block. The fence is longer than any sequence of backticks in the text.
 fn write_code(language: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
@@ -357,41 +361,42 @@ fn write_code(language: &str, text: &str, out: &mut dyn Write) -> io::Result<()>
     writeln!(out, "{fence}")
 }
 
-/// The blank at which neither a terminal's layout nor a browser breaks a line.
-const NO_BREAK: char = '\u{a0}';
-/// Keeps a browser from breaking a line beside it.
-const JOINER: char = '\u{2060}';
+/// The no-break space: neither the terminal's layout nor a browser breaks a line there.
+const NO_BREAK_SPACE: char = '\u{a0}';
+/// The word joiner, which has no width: a browser breaks no line beside it.
+const WORD_JOINER: char = '\u{2060}';
 
-/// Units that follow a number after a blank.
+/// Units that stand behind a number and a space.
 const UNITS: [&str; 16] =
     ["s", "ms", "µs", "ns", "min", "h", "B", "KiB", "MiB", "GiB", "TiB", "kB", "MB", "GB", "MB/s", "GB/s"];
 
-/// The text with such blanks: `xfs 1.05 [0.606, 1.27] in 0.145 s` breaks only around `xfs` and `in`.
+/// Keeps each figure on one line: replaces the spaces inside a figure, its interval and its unit by no-break spaces. A line
+/// of `xfs 1.05 [0.606, 1.27] in 0.145 s` can then break only beside `xfs` and `in`.
 pub fn join_figures(text: &str) -> String {
-    let mut interval = false;
-    let mut glued = String::with_capacity(text.len());
+    let mut in_interval = false;
+    let mut joined = String::with_capacity(text.len());
     for (at, letter) in text.char_indices() {
         let (before, after) = (&text[..at], &text[at + letter.len_utf8()..]);
         match letter {
-            '[' => interval = starts_number(after),
-            ']' => interval = false,
+            '[' => in_interval = starts_number(after),
+            ']' => in_interval = false,
             _ => {}
         }
         match letter {
-            ' ' if interval || belongs_to_figure(before, after) => glued.push(NO_BREAK),
-            '–' if interval => glued.extend([JOINER, letter, JOINER]),
-            _ => glued.push(letter),
+            ' ' if in_interval || belongs_to_figure(before, after) => joined.push(NO_BREAK_SPACE),
+            '–' if in_interval => joined.extend([WORD_JOINER, letter, WORD_JOINER]),
+            _ => joined.push(letter),
         }
     }
-    glued
+    joined
 }
 
-/// The text as it was before.
+/// Undoes [`join_figures`].
 pub fn split_figures(text: &str) -> String {
-    text.replace(NO_BREAK, " ").replace(JOINER, "")
+    text.replace(NO_BREAK_SPACE, " ").replace(WORD_JOINER, "")
 }
 
-/// Whether what follows a blank belongs to what is before it.
+/// Whether the text after a space belongs to the figure before it: an interval, a mark or a unit.
 fn belongs_to_figure(before: &str, after: &str) -> bool {
     let number = before.ends_with(|c: char| c.is_ascii_digit() || ['%', '×'].contains(&c));
     let figure = number || before.ends_with(['≈', '?', '*']);
@@ -409,27 +414,12 @@ fn starts_number(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn chart() -> Chart {
-        let (id, title, about) = ("c".into(), "C".into(), "c".into());
-        let (panels, legend) = (vec![], vec![]);
-        Chart {
-            id,
-            title,
-            about,
-            form: crate::drawing::Form::Only,
-            panels,
-            columns: 1,
-            legend,
-            width: crate::drawing::WIDE,
-        }
-    }
-
     #[test]
-    fn without_its_chart_a_chapter_has_no_heading() {
+    fn headings_with_nothing_below_them_go_with_the_charts() {
         let mut document = Document::default();
         document.heading(1, "title");
         document.chapter(Chapter::Charts);
-        document.parts.push(Part::Chart(Box::new(chart())));
+        document.charts([Chart::new("c", "C", "c")]);
         document.chapter(Chapter::Data);
         document.heading(3, "nothing below");
         document.heading(3, "figures");
@@ -455,20 +445,20 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_compared_with_itself_is_one() {
+    fn a_source_lists_each_variant_once() {
         assert_eq!(Source::of(None, [2, 0, 2]).unwrap().variants(), "2 0");
         assert_eq!(Source::of(Some(1), []), None);
     }
 
     #[test]
-    fn the_label_of_a_row_is_made_of_nothing() {
-        let made = made_of(Source::of(Some(3), [1]), vec!["untar".into(), "1.00".into()]);
-        assert_eq!(made[0].source, None);
-        assert_eq!(made[1].source, Source::of(Some(3), [1]));
+    fn the_label_of_a_row_has_no_source() {
+        let row = row_with_source(Source::of(Some(3), [1]), vec!["untar".into(), "1.00".into()]);
+        assert_eq!(row[0].source, None);
+        assert_eq!(row[1].source, Source::of(Some(3), [1]));
     }
 
     #[test]
-    fn a_figure_and_what_belongs_to_it_are_one_word() {
+    fn a_figure_its_interval_and_its_unit_stay_on_one_line() {
         let words = |text: &str| join_figures(text).split(' ').map(String::from).collect::<Vec<_>>();
         assert_eq!(words("xfs 1.05 ≈ [0.6, 1.2] or"), ["xfs", "1.05\u{a0}≈\u{a0}[0.6,\u{a0}1.2]", "or"]);
         assert_eq!(words("1.00 (0.145 s) by"), ["1.00\u{a0}(0.145\u{a0}s)", "by"]);

@@ -1,7 +1,7 @@
 //! Charts: panels of marks between two axes, as plain data, drawn as SVG.
 //!
-//! A [`Chart`] says what is to be seen. [`svg`] draws every chart. Nothing here knows of runs or reports: a new kind of
-//! chart is made where its data is, of panels and marks.
+//! A [`Chart`] describes the picture, and [`svg`] draws it. Nothing here depends on runs or reports: the code that has the
+//! data builds a new kind of chart from panels and marks.
 
 pub mod axis;
 pub mod colour;
@@ -9,50 +9,50 @@ pub mod svg;
 
 pub use axis::Axis;
 pub use colour::{Colour, theme};
-use colour::{of_names, shade_number};
+use colour::{filesystem_colours, shade_number};
 use fsarena_core::{cell::Variant, factor::FS};
 
 /// A chart: panels with a title and a legend.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// Its name as a file: letters, digits and `-`.
+    /// The file name without extension: letters, digits and `-`.
     pub id: String,
-    /// The title above it.
+    /// The title above the panels.
     pub title: String,
-    /// A description: the caption, and the text for readers who cannot see it.
+    /// The caption, which also describes the chart to readers who cannot see it.
     pub about: String,
-    /// Whether another chart shows the same in another form.
+    /// Whether another chart shows the same values in another form.
     pub form: Form,
-    /// Its panels, row by row.
+    /// The panels, row by row.
     pub panels: Vec<Panel>,
-    /// How many of them stand side by side.
+    /// Number of panels in a row.
     pub columns: usize,
-    /// The keys of its colours and shapes.
+    /// The keys of the colours and shapes.
     pub legend: Vec<Key>,
-    /// Its width, in CSS pixels.
+    /// Width in CSS pixels.
     pub width: u32,
 }
 
-/// Width of most charts, and of those that a telephone shows whole, in CSS pixels.
+/// Width of most charts, in CSS pixels.
 pub const WIDE: u32 = 920;
-/// See [`WIDE`].
+/// Width of charts that fit on the screen of a telephone, in CSS pixels.
 pub const NARROW: u32 = 350;
 
-/// Whether a chart has a sibling that shows the same by another measure.
+/// Whether a chart has a twin that shows the same values on another scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// No other chart shows the same.
+    /// No other chart shows the same values.
     Only,
-    /// In per cent of the best.
+    /// Values in per cent of the best.
     Normalised,
-    /// In the unit of the metric.
+    /// Values in the unit of the metric.
     Raw,
 }
 
-/// One panel: two axes and what is between them.
+/// One panel: two axes and the marks between them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
-    /// The title above it; may be empty.
+    /// The title above the plot; may be empty.
     pub title: String,
     /// The horizontal axis.
     pub x: Axis,
@@ -60,118 +60,118 @@ pub struct Panel {
     pub y: Axis,
     /// The marks, from back to front.
     pub marks: Vec<Mark>,
-    /// Height of all of it, in CSS pixels.
+    /// Height of the panel with its axes, in CSS pixels.
     pub height: u32,
 }
 
-/// One thing drawn, in the coordinates of the axes.
+/// One shape or text in a panel, in the coordinates of the axes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Mark {
     /// A filled rectangle.
     Box {
-        /// From and to.
+        /// Left and right edge.
         x: (f64, f64),
-        /// From and to.
+        /// Lower and upper edge.
         y: (f64, f64),
-        /// Its colour.
+        /// The fill colour.
         colour: Colour,
-        /// How much of what is behind is covered: 1 for all.
+        /// Opacity, from 0 to 1.
         opacity: f64,
     },
     /// The outline of a rectangle.
     Frame {
-        /// From and to.
+        /// Left and right edge.
         x: (f64, f64),
-        /// From and to.
+        /// Lower and upper edge.
         y: (f64, f64),
-        /// Its colour.
+        /// The colour of the outline.
         colour: Colour,
     },
     /// A line through points.
     Line {
-        /// The points.
+        /// The points, in order.
         points: Vec<(f64, f64)>,
-        /// Its colour.
+        /// The colour.
         colour: Colour,
-        /// Its width in CSS pixels.
+        /// The width in CSS pixels.
         width: f64,
-        /// Whether it is broken, and how.
+        /// The dash pattern.
         dash: Dash,
     },
-    /// The area between two lines: (x, low, high).
+    /// The translucent area between two lines.
     Band {
-        /// The points.
+        /// The points of both lines: (x, low, high).
         points: Vec<(f64, f64, f64)>,
-        /// Its colour; it is drawn translucent.
+        /// The colour, drawn translucent.
         colour: Colour,
     },
     /// A point.
     Dot {
-        /// Where.
+        /// The coordinates (x, y).
         at: (f64, f64),
-        /// Its colour.
+        /// The colour.
         colour: Colour,
-        /// Its shape.
+        /// The shape.
         shape: Shape,
     },
     /// An interval along the horizontal axis.
-    Across {
-        /// From and to.
+    HorizontalInterval {
+        /// The lower and the upper end.
         x: (f64, f64),
-        /// Where.
+        /// The vertical coordinate.
         y: f64,
-        /// The end as text if it lies beyond the plot; the axis then ends in an arrow.
+        /// The upper end as text if it lies beyond the plot: the interval then ends in an arrow at the edge.
         beyond: Option<String>,
     },
-    /// The figure of a horizontal bar. Figures stand in a column right of the plot, where no bar or interval meets them.
+    /// The figure of a horizontal bar. Figures stand in a column right of the plot, where they overlap no bar or interval.
     Figure {
-        /// The middle of the bar.
+        /// The vertical coordinate of the middle of the bar.
         y: f64,
         /// The figure.
         text: String,
-        /// Its colour.
+        /// The colour of the text.
         colour: Colour,
-        /// Whether it is heavy.
+        /// Whether the text is bold.
         strong: bool,
     },
     /// An interval along the vertical axis.
-    Up {
-        /// Where.
+    VerticalInterval {
+        /// The horizontal coordinate.
         x: f64,
-        /// From and to.
+        /// The lower and the upper end.
         y: (f64, f64),
-        /// Its colour.
+        /// The colour.
         colour: Colour,
     },
-    /// Words.
+    /// A text inside the plot.
     Words {
-        /// Where.
+        /// The coordinates (x, y) of the point beside the text.
         at: (f64, f64),
-        /// An offset in CSS pixels: right and down.
+        /// An offset from the point in CSS pixels: right and down.
         shift: (i32, i32),
-        /// The words.
+        /// The text.
         text: String,
-        /// Their colour.
+        /// The colour of the text.
         colour: Colour,
-        /// Where they stand.
+        /// The side of the point where the text stands.
         anchor: Anchor,
-        /// Whether they are heavy.
+        /// Whether the text is bold.
         strong: bool,
     },
 }
 
-/// Where words stand relative to their point.
+/// Where a text stands relative to its point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
-    /// To the right of it.
+    /// The text starts at the point.
     Start,
-    /// Around it.
+    /// The middle of the text is at the point.
     Middle,
-    /// To the left of it.
+    /// The text ends at the point.
     End,
 }
 
-/// The shape of a point. Shapes tell apart what colours may not.
+/// The shape of a point. Shapes distinguish series for readers who cannot distinguish the colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// A disc.
@@ -192,7 +192,7 @@ pub enum Shape {
     Diamond,
 }
 
-/// How a line is broken. Dashes tell apart what colours and shapes may not: the variants of one filesystem.
+/// The dash pattern of a line. It distinguishes the variants of one filesystem, whose colours are similar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dash {
     /// An unbroken line.
@@ -206,14 +206,14 @@ pub enum Dash {
 }
 
 impl Dash {
-    /// The line of the `at`-th of several variants of one filesystem.
+    /// The dash pattern of the `at`-th variant of one filesystem, counted from 0; it repeats after four.
     pub fn of_shade(at: usize) -> Dash {
         [Dash::Solid, Dash::Long, Dash::Dots, Dash::Mixed][at % 4]
     }
 }
 
 impl Shape {
-    /// The shape of the `at`-th of several series.
+    /// The shape of the `at`-th series of a chart, counted from 0; it repeats after seven.
     pub fn of_series(at: usize) -> Shape {
         use Shape::{Cross, Disc, Hollow, Ring, Square, Tip, Triangle};
         [Disc, Square, Triangle, Ring, Cross, Tip, Hollow][at % 7]
@@ -223,18 +223,18 @@ impl Shape {
 /// An entry of a legend.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Key {
-    /// In words.
+    /// The text of the entry.
     pub label: String,
-    /// The colour.
+    /// The colour of the sign.
     pub colour: Colour,
-    /// The sign beside the label.
+    /// The sign left of the label.
     pub sign: Sign,
 }
 
 /// The sign of a legend entry.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sign {
-    /// An area, and how much of what is behind it covers: 1 for all.
+    /// An area with its opacity, from 0 to 1.
     Area(f64),
     /// A line.
     Line(Dash),
@@ -248,50 +248,53 @@ pub enum Sign {
     Series(Shape, Dash),
 }
 
-/// How a series is drawn.
+/// The colour, shape and dash pattern of a series in charts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// Its colour.
+    /// The colour of points and lines.
     pub colour: Colour,
-    /// The shape of its points.
+    /// The shape of the points.
     pub shape: Shape,
-    /// Its line.
+    /// The dash pattern of the lines.
     pub dash: Dash,
 }
 
 impl Look {
-    /// How each variant is drawn: in the colour of its filesystem, in shades and with other lines where several variants
-    /// share it.
+    /// The look of each variant: the colour of its filesystem, and another shade and dash pattern for each further variant of
+    /// the same filesystem.
     pub fn of_variants(variants: &[Variant]) -> Vec<Look> {
         let names: Vec<&str> = variants.iter().map(|variant| variant.level(FS)).collect();
-        let dash = |at: usize| Dash::of_shade(shade_number(&names, at));
-        let look = |(at, colour)| Look { colour, shape: Shape::of_series(at), dash: dash(at) };
-        of_names(&names).into_iter().enumerate().map(look).collect()
+        let look = |(at, colour)| Look {
+            colour,
+            shape: Shape::of_series(at),
+            dash: Dash::of_shade(shade_number(&names, at)),
+        };
+        filesystem_colours(&names).into_iter().enumerate().map(look).collect()
     }
 
-    /// A line of this width.
+    /// A line through points, `width` CSS pixels wide.
     pub fn line(self, points: &[(f64, f64)], width: f64) -> Mark {
         Mark::Line { points: points.to_vec(), colour: self.colour, width, dash: self.dash }
     }
 
-    /// Points.
+    /// A mark for each point.
     pub fn dots(self, points: impl IntoIterator<Item = (f64, f64)>) -> impl Iterator<Item = Mark> {
         points.into_iter().map(move |at| Mark::Dot { at, colour: self.colour, shape: self.shape })
     }
 
     /// An interval along the vertical axis.
-    pub fn up(self, x: f64, y: (f64, f64)) -> Mark {
-        Mark::Up { x, y, colour: self.colour }
+    pub fn interval(self, x: f64, y: (f64, f64)) -> Mark {
+        Mark::VerticalInterval { x, y, colour: self.colour }
     }
 
-    /// Its key: a line with points.
+    /// The legend key of the series: a line with points.
     pub fn key(self, label: impl Into<String>) -> Key {
         Key::new(label, self.colour, Sign::Series(self.shape, self.dash))
     }
 }
 
 impl Key {
-    /// A key of these words.
+    /// A legend key.
     pub fn new(label: impl Into<String>, colour: Colour, sign: Sign) -> Key {
         Key { label: label.into(), colour, sign }
     }
@@ -303,7 +306,7 @@ impl Mark {
         Mark::Line { points: points.into(), colour, width, dash: Dash::Solid }
     }
 
-    /// Words that are not heavy.
+    /// A text that is not bold. See [`Mark::Words`] for the arguments.
     pub fn words(
         at: (f64, f64),
         shift: (i32, i32),
@@ -314,12 +317,12 @@ impl Mark {
         Mark::Words { at, shift, text: text.into(), colour, anchor, strong: false }
     }
 
-    /// The figure of a bar that does not stand out.
+    /// The figure of a bar, not highlighted.
     pub fn figure(y: f64, text: String) -> Mark {
         Mark::Figure { y, text, colour: colour::theme::SOFT, strong: false }
     }
 
-    /// A rectangle with an edge that is seen even where its colour is that of the page.
+    /// A rectangle with an edge, which is visible even if the rectangle has the colour of the page.
     pub fn edged(x: (f64, f64), y: (f64, f64), colour: Colour) -> [Mark; 2] {
         let points = vec![(x.0, y.0), (x.1, y.0), (x.1, y.1), (x.0, y.1), (x.0, y.0)];
         [Mark::Box { x, y, colour, opacity: 1.0 }, Mark::line(points, colour::theme::SOFT, 0.75)]
@@ -327,12 +330,12 @@ impl Mark {
 }
 
 impl Panel {
-    /// A panel of these marks.
+    /// A panel with these marks, `height` CSS pixels high.
     pub fn new(title: impl Into<String>, x: Axis, y: Axis, height: u32, marks: Vec<Mark>) -> Panel {
         Panel { title: title.into(), x, y, marks, height }
     }
 
-    /// A panel with a row for each name: `each` CSS pixels for a row, and `rest` for all of them.
+    /// A panel with a row for each name, `each` CSS pixels high, and `rest` CSS pixels for the title and the axis.
     pub fn rows(
         title: impl Into<String>,
         x: Axis,
@@ -347,7 +350,7 @@ impl Panel {
 }
 
 impl Chart {
-    /// A chart of one column without panels and legend yet.
+    /// A chart of one column, still without panels and legend. `id` becomes a file name: other characters become `-`.
     pub fn new(id: impl Into<String>, title: impl Into<String>, about: impl Into<String>) -> Chart {
         Chart {
             id: file_name(&id.into()),
@@ -361,13 +364,13 @@ impl Chart {
         }
     }
 
-    /// Returns the chart with these panels, side by side in pairs.
+    /// Returns the chart with these panels, two in a row.
     pub fn in_pairs(self, panels: Vec<Panel>) -> Chart {
         Chart { columns: panels.len().clamp(1, 2), panels, ..self }
     }
 }
 
-/// Letters, digits and single `-` only: ids become names of files.
+/// Turns an id into a file name of at most 80 lower-case letters, digits and single `-`.
 fn file_name(id: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let mut name: String = id.chars().map(plain).collect();
@@ -382,7 +385,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_names_of_files() {
+    fn ids_become_safe_file_names() {
         assert_eq!(Chart::new("../Ratios/<b> of X", "", "").id, "ratios-b-of-x");
     }
 }

@@ -1,23 +1,23 @@
-//! Why a report could not be made.
+//! The error type of this crate.
 
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::names::Unknown;
 
-/// Why a report could not be made.
+/// Why fsarena could not make or write a report.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The report could not be written.
     #[error("the report could not be written: {0}")]
     Write(#[from] std::io::Error),
-    /// A file of it could not be written.
+    /// A file or folder of the report could not be written.
     #[error("{path}: {source}")]
     File {
         /// The file or folder.
         path: String,
-        /// Why.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// A question or a format that does not fit the run: the reason, and often a remedy.
+    /// The requested report or format does not fit the run. The text has the reason and often a remedy.
     #[error("{0}")]
     Usage(String),
     /// The report could not be written as JSON.
@@ -26,10 +26,10 @@ pub enum Error {
     /// The report could not be written as XML.
     #[error("the report could not be put into XML: {0}")]
     Xml(std::io::Error),
-    /// The figures that ship with a study have a fault.
+    /// The figures that ship with a study are invalid.
     #[error(transparent)]
     Published(#[from] fsarena_core::published::Error),
-    /// The plan that ships with a study has a fault.
+    /// The plan that ships with a study is invalid.
     #[error(transparent)]
     Study(#[from] fsarena_core::plan::error::PlanError),
     /// The plan could not be put into TOML.
@@ -53,19 +53,19 @@ pub enum Error {
 }
 
 impl Error {
-    /// Two things that have no variant or no task in common.
+    /// The error for two runs or sets that have no `what` in common: no variant, no task.
     pub fn nothing_in_common(a: &str, b: &str, what: &str) -> Error {
         Error::Usage(format!("{a} and {b} cannot be compared: they have no {what} in common"))
     }
 
-    /// A file or folder that could not be written.
+    /// Returns a function that turns an I/O error into [`Error::File`] with this path.
     pub fn file(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.display().to_string();
         move |source| Error::File { path, source }
     }
 }
 
-// The system's own error is taken out of those around it: a closed pipe is known for what it is.
+// The conversions keep an I/O error as `Write`, so that callers can recognise a closed pipe.
 
 impl From<serde_json::Error> for Error {
     fn from(error: serde_json::Error) -> Error {

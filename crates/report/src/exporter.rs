@@ -1,4 +1,4 @@
-//! A format that a run can be exported to.
+//! [`Exporter`], a format to which fsarena can export a report.
 
 use crate::{error::Error, report::Report};
 use serde_json::Value;
@@ -11,13 +11,16 @@ type WriteTo = fn(&Report, &Path) -> Result<(), Error>;
 /// Writes a JSON document, indented.
 ///
 /// # Errors
-/// When `out` fails.
+/// If writing to `out` fails.
 pub(crate) fn write_json(value: &Value, out: &mut dyn Write) -> Result<(), Error> {
     serde_json::to_writer_pretty(&mut *out, value)?;
     Ok(writeln!(out)?)
 }
 
-/// Makes a file, and writes to it.
+/// Creates a file, and writes to it through a buffer.
+///
+/// # Errors
+/// If the file cannot be written, or `write` fails.
 pub(crate) fn to_file(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
@@ -27,29 +30,29 @@ pub(crate) fn to_file(
     out.flush().map_err(Error::file(path))
 }
 
-/// A format that a run can be exported to.
+/// A format to which fsarena can export a report.
 #[derive(Debug)]
 pub struct Exporter {
     /// The name on the command line.
     pub id: &'static str,
-    /// One line for people.
+    /// The help text, one line.
     pub help: &'static str,
-    /// The name of the file that the directory of every run has in this format; `None` if it has none.
+    /// The name of the file in this format that fsarena writes into the directory of every run; `None` if it writes none.
     pub kept_as: fn(&Report) -> Option<&'static str>,
-    /// Whether it shows the commands of the run. Reading them takes time that other formats need not spend.
+    /// Whether the format shows the commands of the run, so that fsarena must read the command log, which takes time.
     pub shows_commands: bool,
-    /// The link to charts that [`write`](Self::write) puts into a path, for reports that refer to charts.
+    /// The folder of charts for links in Markdown, if [`write`](Self::write) writes charts to this path.
     pub charts_link: fn(&Path) -> Option<String>,
-    /// The part of the run that this format leaves out because it is too large, in words.
+    /// The part of the run that the format leaves out because it is too large, in words.
     pub lacks: fn(&Report) -> Option<String>,
-    /// Prints the report; `None` if the format requires a folder.
+    /// Prints the report to a stream; `None` if the format is a folder of files.
     pub(crate) export: Option<Export>,
-    /// Writes the report where more than one file is written.
+    /// Writes the report to a path, for a format of more than one file; `None` to write what `export` prints.
     pub(crate) write: Option<WriteTo>,
 }
 
 impl Exporter {
-    /// A format of standard output, or of one file.
+    /// A format of one file, which can also go to standard output.
     pub const fn new(id: &'static str, help: &'static str, export: Export) -> Exporter {
         Exporter {
             id,
@@ -63,32 +66,34 @@ impl Exporter {
         }
     }
 
-    /// A format of a folder of files, which `write` makes if it is missing.
+    /// A format of a folder of files. `write` must create the folder if it is missing.
     pub const fn folder(id: &'static str, help: &'static str, write: WriteTo) -> Exporter {
         Exporter { export: None, write: Some(write), ..Exporter::new(id, help, |_, _| Ok(())) }
     }
 
-    /// Whether it writes a folder of files.
+    /// Whether the format is a folder of files.
     pub fn needs_folder(&self) -> bool {
         self.export.is_none()
     }
 
-    /// Prints the report.
+    /// Prints the report to `out`.
     ///
     /// # Errors
-    /// When `out` fails, or when the format requires a folder.
+    /// If writing fails, or the format is a folder of files.
     pub fn export(&self, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-        let id = self.id;
-        let folder = || {
-            Error::Usage(format!("`{id}` writes a folder of files. Name the folder: --export {id}=FOLDER"))
+        let Some(export) = self.export else {
+            let id = self.id;
+            return Err(Error::Usage(format!(
+                "`{id}` writes a folder of files. Name the folder: --export {id}=FOLDER"
+            )));
         };
-        self.export.ok_or_else(folder)?(report, out)
+        export(report, out)
     }
 
-    /// Writes the report to a file, or to a folder that is made if it is missing.
+    /// Writes the report to a file, or to a folder, which it creates if it is missing.
     ///
     /// # Errors
-    /// When the file or folder cannot be written.
+    /// If the file or folder cannot be written.
     pub fn write(&self, report: &Report, path: &Path) -> Result<(), Error> {
         if let Some(write) = self.write {
             return write(report, path);

@@ -1,4 +1,5 @@
-//! The formats that a report can be exported to. A new one is one file in `exporters/` and one line in [`EXPORTERS`].
+//! The formats to which fsarena can export a report. A new format is a constant in a file of `exporters/` and a line in
+//! [`EXPORTERS`].
 
 mod benchmarks;
 mod ci;
@@ -10,10 +11,10 @@ use crate::{error::Error, exporter::Exporter};
 use fsarena_core::{names, row::Row};
 use serde::Serialize;
 
-/// The default format of what a command prints.
+/// The default format of reports that commands print.
 pub const DEFAULT: &str = "term";
 
-/// Every format that fsarena exports to. The first that is kept in the directory of a run is its main report.
+/// All formats. The first one with [`kept_as`](Exporter::kept_as) is the main report in the directory of a run.
 pub const EXPORTERS: &[&Exporter] = &[
     &pages::TERM,
     &pages::HTML,
@@ -31,7 +32,7 @@ pub const EXPORTERS: &[&Exporter] = &[
     &pages::SVG,
 ];
 
-/// A format in a listing.
+/// A row of the list of formats.
 #[derive(Debug, Serialize)]
 pub struct ExporterRow {
     name: &'static str,
@@ -50,7 +51,7 @@ pub fn rows() -> Vec<ExporterRow> {
 /// Finds an exporter by its name.
 ///
 /// # Errors
-/// When the format is unknown; the error lists the available ones.
+/// If the format is unknown; the error lists the available ones.
 pub fn find(id: &str) -> Result<&'static Exporter, Error> {
     Ok(names::find("format", id, EXPORTERS.iter().copied(), |exporter| exporter.id)?)
 }

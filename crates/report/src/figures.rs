@@ -1,7 +1,7 @@
-//! Figures that sections share: the typical value of a variant, and its ratio of mean cost, which stands beside the ratio in a
-//! typical round because rare stalls hardly change that.
+//! Figures that several sections show: the typical value of a variant, and its ratio of mean cost. Rare stalls hardly change
+//! the ratio in a typical round, so reports show the ratio of mean cost beside it.
 
-use crate::document::{Cell, Source, labelled};
+use crate::document::{Cell, Source, labelled_row};
 use crate::number::{self, beside, effect_lines, ends, with_unit};
 use fsarena_core::sample::Unit;
 use fsarena_stats::analyse::{Analysis, CombinedTasks};
@@ -12,28 +12,34 @@ use fsarena_stats::ratio::Ratio;
 use fsarena_stats::table::FIRST_LOOK;
 use serde_json::{Value, json};
 
-/// The median of the rounds above the interval of the typical value. Zero values and single rounds have no interval.
+/// A cell with the median of the rounds, and the interval of the typical value in its second line. Without an interval if
+/// there is only one round or a value is zero.
 pub fn typical_cell(values: &[f64], unit: Unit) -> Cell {
-    let typical = Ratio::typical(values).filter(|_| !values.iter().any(|value| *value <= 0.0));
-    let ends = |typical: Ratio| ends(typical.low, typical.high, unit);
-    // Omit the interval if all rounds have the same value.
-    let ends = typical.map(ends).filter(|(low, high)| low != high);
-    let interval = ends.map_or(String::new(), |(low, high)| format!("{low}–{high}"));
-    Cell::two(value_or_dash(median(values), unit), interval)
+    let mut interval = String::new();
+    if let Some(typical) = Ratio::typical(values)
+        && !values.iter().any(|value| *value <= 0.0)
+    {
+        let (low, high) = ends(typical.low, typical.high, unit);
+        // The ends are equal if all rounds have the same value.
+        if low != high {
+            interval = format!("{low}–{high}");
+        }
+    }
+    Cell::two_lines(value_or_dash(median(values), unit), interval)
 }
 
-/// The typical value of each variant, from `values[variant][round]`, with the samples of the task as source.
+/// A cell with the typical value of each variant, whose source is this task. `values` are by variant and round.
 pub fn typical_cells(values: &[Vec<f64>], unit: Unit, task: Option<usize>) -> impl Iterator<Item = Cell> {
     let figures = values.iter().enumerate();
-    figures.map(move |(variant, rounds)| typical_cell(rounds, unit).made_of(Source::of(task, [variant])))
+    figures.map(move |(variant, rounds)| typical_cell(rounds, unit).with_source(Source::of(task, [variant])))
 }
 
-/// A value that may not be there.
+/// Formats a value with its unit; `–` for `None`.
 pub fn value_or_dash(value: Option<f64>, unit: Unit) -> String {
     value.map_or("–".to_string(), |value| with_unit(value, unit))
 }
 
-/// Explains the ranges below the medians.
+/// Explains the ranges below medians in tables.
 pub fn medians_legend(analyses: &[Analysis]) -> String {
     let most = analyses.iter().map(|analysis| analysis.grid.rounds.len()).max().unwrap_or(0);
     if most < FIRST_LOOK {
@@ -54,19 +60,21 @@ pub fn describe_mean_ratio(ratio: &MeanRatio) -> String {
     }
 }
 
-/// The difference of B over A above its interval.
+/// A cell with the difference of B over A, and its interval in the second line.
 pub fn mean_ratio_cell(ratio: &MeanRatio) -> Cell {
     let (value, interval) = mean_ratio_lines(ratio);
-    Cell::two(value, interval)
+    Cell::two_lines(value, interval)
 }
 
+/// The difference in per cent, and its interval or why it has none.
 fn mean_ratio_lines(ratio: &MeanRatio) -> (String, String) {
     let (low, high) = ratio.interval.unwrap_or((ratio.value, ratio.value));
     let (value, interval) = effect_lines(ratio.value - 1.0, (low - 1.0, high - 1.0), &[]);
     (value, if ratio.interval.is_ok() { interval } else { mean_interval_line(ratio) })
 }
 
-/// The stalls that so few rounds may miss: `stalls rarer than about one in 8 rounds (3/24) are not excluded`.
+/// States which stalls this number of rounds may miss, by the rule of three: `stalls rarer than about one in 8 rounds (3/24)
+/// are not excluded`.
 pub fn unseen_stalls(rounds: usize) -> String {
     let one_in = (rounds as f64 / 3.0).round().max(1.0);
     format!("stalls rarer than about one in {one_in} rounds (3/{rounds}) are not excluded")
@@ -77,32 +85,32 @@ pub fn mean_cost_caveat(rounds: usize) -> String {
     format!("Mean cost counts the slow rounds that were seen: {}.", unseen_stalls(rounds))
 }
 
-/// Whether any variant has the rounds that an interval takes.
+/// Whether any variant has enough rounds for an interval of its mean cost.
 pub fn has_mean_interval(comparison: &Comparison) -> bool {
     comparison.variants.iter().filter_map(|one| one.mean_ratio).any(|ratio| ratio.rounds >= FIRST_ROUND)
 }
 
-/// The fewest rounds of any ratio.
+/// The smallest number of rounds of any ratio of mean cost; `None` if no variant has one.
 pub fn fewest_rounds(comparison: &Comparison) -> Option<usize> {
     comparison.variants.iter().filter_map(|variant| Some(variant.mean_ratio?.rounds)).min()
 }
 
-/// A row of the ratios of mean cost to the best variant, which shows its own mean.
+/// A table row with each variant's ratio of mean cost to the best variant. The best variant's cell shows its mean.
 pub fn mean_cost_row(title: String, all: &CombinedTasks, unit: Unit) -> Vec<Cell> {
     let best = all.comparison.best();
     let cell = |(variant, rounds): (usize, &Vec<f64>)| {
         let own = mean(rounds.iter().filter(|value| !value.is_nan()));
         let cell = match all.comparison.variants[variant].mean_ratio {
-            Some(ratio) => Cell::two(beside(ratio.value, &[1.0]), mean_interval_line(&ratio)),
-            None if best == Some(variant) => Cell::two("1.00", value_or_dash(Some(own), unit)).strong(),
+            Some(ratio) => Cell::two_lines(beside(ratio.value, &[1.0]), mean_interval_line(&ratio)),
+            None if best == Some(variant) => Cell::two_lines("1.00", value_or_dash(Some(own), unit)).strong(),
             None => value_or_dash(Some(own).filter(|own| !own.is_nan()), unit).into(),
         };
-        cell.made_of(Source::of(None, std::iter::once(variant).chain(best)))
+        cell.with_source(Source::of(None, std::iter::once(variant).chain(best)))
     };
-    labelled(title, all.values.iter().enumerate().map(cell))
+    labelled_row(title, all.values.iter().enumerate().map(cell))
 }
 
-/// The interval below a ratio, or in few words why there is none.
+/// The interval of a ratio, or a few words why it has none.
 fn mean_interval_line(ratio: &MeanRatio) -> String {
     match ratio.interval {
         Ok((low, high)) => number::interval(low, high),
@@ -130,9 +138,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_comes_with_its_interval() {
+    fn a_cell_shows_the_median_and_an_interval_if_there_is_one() {
         let values: Vec<f64> = (1..=9).map(f64::from).chain([f64::NAN]).collect();
-        // c = 0 at nine rounds: the whole range.
+        // With nine rounds, the exact interval is the whole range.
         assert_eq!(typical_cell(&values, Unit::Seconds).lines, ["5.00 s", "1.00 s–9.00 s"]);
         assert_eq!(typical_cell(&[3.0], Unit::Seconds).lines, ["3.00 s"]);
         assert_eq!(typical_cell(&[0.0, 3.0, 4.0], Unit::Seconds).lines, ["3.00 s"]);
@@ -140,11 +148,11 @@ mod tests {
     }
 
     #[test]
-    fn words_name_what_is_not_known() {
-        let told = |interval| describe_mean_ratio(&MeanRatio { value: 1.075, rounds: 24, interval });
-        assert_eq!(told(Ok((0.98, 1.22))), "+7.5% [−2% to +22%]");
+    fn a_ratio_without_an_interval_states_the_reason() {
+        let words = |interval| describe_mean_ratio(&MeanRatio { value: 1.075, rounds: 24, interval });
+        assert_eq!(words(Ok((0.98, 1.22))), "+7.5% [−2% to +22%]");
         assert_eq!(
-            told(Err(Withheld::OneRound)),
+            words(Err(Withheld::OneRound)),
             "+7.5% (no interval: one round makes up most of the spread)"
         );
         assert_eq!(unseen_stalls(24), "stalls rarer than about one in 8 rounds (3/24) are not excluded");

@@ -1,10 +1,10 @@
-//! Anomalies of a block-size × threads matrix, for people and for programs: the cells searched, the findings in them, the
-//! evidence they stand on, and the figures.
+//! The report on anomalies of a matrix of block sizes and threads, as text and as JSON: the searched cells, the findings,
+//! their evidence, and the figures.
 
 mod words;
 
-use crate::document::{Cell, Document, Table, labelled};
-use crate::findings::words::Speaker;
+use crate::document::{Cell, Document, Table, labelled_row};
+use crate::findings::words::MatrixWriter;
 use crate::matrix::{bandwidth_words, iops_words, size_words, thread_words};
 use crate::number::{percent, plural};
 use crate::page::Page;
@@ -17,18 +17,18 @@ use fsarena_stats::table::FIRST_LOOK;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The findings of a run or of a published set (`source`: `run X`, `published:Y`). With `tables` the document
-/// shows the figures too; the JSON always has them.
+/// Makes the page of the findings in a run or in published figures. `source` names these: `run X`, `published:Y`. With
+/// `tables` the document also shows the figures; the JSON always has them.
 pub fn page(source: &str, matrix: &Matrix, analysis: &Analysis, tables: bool) -> Page {
     let mut document = Document::default();
     document.heading(1, format!("Anomalies in {source}"));
     document.text(summary(matrix, analysis));
     document.text(grounds(analysis));
     if analysis.findings.iter().any(|finding| finding.standing == Standing::Provisional) {
-        document.loud("PROVISIONAL: fewer than 8 rounds give no exact interval.");
+        document.warning("PROVISIONAL: fewer than 8 rounds give no exact interval.");
     }
-    let speaker = Speaker { matrix };
-    document.text(speaker.client_bound());
+    let writer = MatrixWriter { matrix };
+    document.text(writer.client_bound());
     for (number, (title, sentences)) in titled_sentences(matrix, analysis).into_iter().enumerate() {
         document.heading(2, format!("{}. {title}", number + 1));
         document.list(sentences);
@@ -39,30 +39,30 @@ pub fn page(source: &str, matrix: &Matrix, analysis: &Analysis, tables: bool) ->
     Page { document, json: page_json(source, matrix, analysis) }
 }
 
-/// The whole document. Rows of the matrices are block sizes, columns are thread counts; null is a hole.
+/// The page as JSON. In its matrices, rows are block sizes, columns are thread counts, and null is a missing cell.
 fn page_json(source: &str, matrix: &Matrix, analysis: &Analysis) -> Value {
-    let speaker = Speaker { matrix };
+    let writer = MatrixWriter { matrix };
     json!({
         "format": 1,
         "source": source,
         "rounds": analysis.rounds,
         "comparisons": analysis.trials,
         "selected_by_e_bh": analysis.selected,
-        "findings": analysis.findings.iter().map(|f| finding_json(&speaker, f)).collect::<Vec<_>>(),
-        "client_bound": matrix.all_client_bound().iter().map(|at| place_json(matrix, *at)).collect::<Vec<_>>(),
+        "findings": analysis.findings.iter().map(|f| finding_json(&writer, f)).collect::<Vec<_>>(),
+        "client_bound": matrix.all_client_bound().iter().map(|at| cell_json(matrix, *at)).collect::<Vec<_>>(),
         "block_size_bytes": matrix.sizes,
         "threads": matrix.threads,
         "matrices": matrices_json(matrix),
     })
 }
 
-fn finding_json(speaker: &Speaker, finding: &Finding) -> Value {
-    let matrix = speaker.matrix;
+fn finding_json(writer: &MatrixWriter, finding: &Finding) -> Value {
+    let matrix = writer.matrix;
     json!({
         "variant": matrix.variants[finding.variant].name,
         "mode": matrix.modes[finding.mode].name,
-        "title": speaker.title(finding),
-        "sentences": speaker.sentences(finding),
+        "title": writer.title(finding),
+        "sentences": writer.sentences(finding),
         "standing": finding.standing,
         "selected_by_e_bh": finding.selected,
         "weight": finding.weight(),
@@ -82,15 +82,15 @@ fn part_json(matrix: &Matrix, part: &Part) -> Value {
 fn flag_json(matrix: &Matrix, flag: &Flag) -> Value {
     let interval = (flag.ratio.rounds > 1).then_some([flag.ratio.low, flag.ratio.high]);
     json!({
-        "cell": place_json(matrix, flag.at),
-        "against": flag.against.map(|at| place_json(matrix, at)),
+        "cell": cell_json(matrix, flag.at),
+        "against": flag.against.map(|at| cell_json(matrix, at)),
         "ratio": flag.ratio.value,
         "interval": interval,
         "rounds": flag.ratio.rounds,
     })
 }
 
-fn place_json(matrix: &Matrix, at: At) -> Value {
+fn cell_json(matrix: &Matrix, at: At) -> Value {
     json!({
         "variant": matrix.variants[at.variant].name,
         "mode": matrix.modes[at.mode].name,
@@ -101,45 +101,51 @@ fn place_json(matrix: &Matrix, at: At) -> Value {
 }
 
 fn matrices_json(matrix: &Matrix) -> Vec<Value> {
-    let rows = |variant: usize, mode: usize, figure: &dyn Fn(At) -> Option<f64>| -> Vec<Vec<Option<f64>>> {
-        let row = |size| {
-            (0..matrix.threads.len()).map(|threads| figure(At { variant, mode, size, threads })).collect()
-        };
-        (0..matrix.sizes.len()).map(row).collect()
-    };
-    let one = |(mode, variant): (usize, usize)| {
-        json!({
-            "variant": matrix.variants[variant].name,
-            "raw_device": matrix.variants[variant].raw,
-            "mode": matrix.modes[mode].name,
-            "iops": rows(variant, mode, &|at| matrix.iops(at)),
-            "mb_per_s": rows(variant, mode, &|at| matrix.bandwidth(at).map(|moved| moved / 1e6)),
-        })
-    };
-    let modes = 0..matrix.modes.len();
-    modes.flat_map(|mode| (0..matrix.variants.len()).map(move |variant| (mode, variant))).map(one).collect()
+    let mut matrices = vec![];
+    for (mode, info) in matrix.modes.iter().enumerate() {
+        for (variant, subject) in matrix.variants.iter().enumerate() {
+            let bandwidth_mb = |at| matrix.bandwidth(at).map(|bytes| bytes / 1e6);
+            matrices.push(json!({
+                "variant": subject.name,
+                "raw_device": subject.raw,
+                "mode": info.name,
+                "iops": matrix_rows(matrix, variant, mode, |at| matrix.iops(at)),
+                "mb_per_s": matrix_rows(matrix, variant, mode, bandwidth_mb),
+            }));
+        }
+    }
+    matrices
 }
 
-/// Each finding: what and where, and its sentences.
+/// A figure of all cells of a variant in a mode: a row for each block size, a column for each thread count.
+fn matrix_rows(
+    matrix: &Matrix,
+    variant: usize,
+    mode: usize,
+    figure: impl Fn(At) -> Option<f64>,
+) -> Vec<Vec<Option<f64>>> {
+    let row = |size: usize| {
+        (0..matrix.threads.len()).map(|threads| figure(At { variant, mode, size, threads })).collect()
+    };
+    (0..matrix.sizes.len()).map(row).collect()
+}
+
+/// The title and the sentences of each finding.
 pub fn titled_sentences(matrix: &Matrix, analysis: &Analysis) -> Vec<(String, Vec<String>)> {
-    let speaker = Speaker { matrix };
-    let title = |finding: &Finding| format!("{}{}", speaker.title(finding), standing_tag(finding));
-    analysis.findings.iter().map(|finding| (title(finding), speaker.sentences(finding))).collect()
+    let writer = MatrixWriter { matrix };
+    let title = |finding: &Finding| format!("{}{}", writer.title(finding), standing_tag(finding));
+    analysis.findings.iter().map(|finding| (title(finding), writer.sentences(finding))).collect()
 }
 
-/// How many findings there are, in how many cells.
+/// States the number of findings and the searched cells.
 pub fn summary(matrix: &Matrix, analysis: &Analysis) -> String {
     let cells = matrix.places().filter(|at| !matrix.variants[at.variant].raw).count();
+    let filesystems = matrix.variants.iter().filter(|variant| !variant.raw);
+    let names: Vec<&str> = filesystems.map(|variant| variant.name.as_str()).collect();
     let searched = format!(
         "{} of {}: {}, {}, {}",
         plural(cells, "cell"),
-        matrix
-            .variants
-            .iter()
-            .filter(|variant| !variant.raw)
-            .map(|variant| variant.name.as_str())
-            .collect::<Vec<_>>()
-            .join(", "),
+        names.join(", "),
         plural(matrix.modes.len(), "mode"),
         plural(matrix.sizes.len(), "block size"),
         plural(matrix.threads.len(), "thread count"),
@@ -153,7 +159,7 @@ pub fn summary(matrix: &Matrix, analysis: &Analysis) -> String {
     }
 }
 
-/// Explains the evidence behind the findings.
+/// Explains the evidence for the findings, which depends on the number of rounds.
 pub fn grounds(analysis: &Analysis) -> String {
     match analysis.rounds {
         0 | 1 => "There is one value a cell, so nothing is known of chance: values are held against fixed \
@@ -174,6 +180,7 @@ pub fn grounds(analysis: &Analysis) -> String {
     }
 }
 
+/// Whether fresh rounds confirmed a finding, as a suffix of its title.
 fn standing_tag(finding: &Finding) -> &'static str {
     match finding.standing {
         Standing::Table => "",
@@ -184,8 +191,8 @@ fn standing_tag(finding: &Finding) -> &'static str {
     }
 }
 
-/// Adds the tables. A cell shows operations and megabytes a second, and in brackets the findings it is in.
-pub fn add_tables(document: &mut Document, matrix: &Matrix, findings: &[Finding]) {
+/// Adds the tables of figures. A cell shows operations and megabytes a second, and in brackets the numbers of its findings.
+fn add_tables(document: &mut Document, matrix: &Matrix, findings: &[Finding]) {
     let mut marks: BTreeMap<At, Vec<String>> = BTreeMap::new();
     for (number, finding) in findings.iter().enumerate() {
         for at in finding.cells() {
@@ -198,7 +205,7 @@ pub fn add_tables(document: &mut Document, matrix: &Matrix, findings: &[Finding]
         };
         let mark = marks.get(&at).map_or(String::new(), |numbers| format!(" [{}]", numbers.join(",")));
         let client = if matrix.client_bound(at) { " !" } else { "" };
-        Cell::two(format!("{}{client}{mark}", iops_words(operations)), bandwidth_words(moved))
+        Cell::two_lines(format!("{}{client}{mark}", iops_words(operations)), bandwidth_words(moved))
     };
     document.heading(2, "The figures");
     document
@@ -212,7 +219,7 @@ pub fn add_tables(document: &mut Document, matrix: &Matrix, findings: &[Finding]
                 let place = |threads| At { variant, mode, size: at, threads };
                 let shown: Vec<Cell> = (0..matrix.threads.len()).map(place).map(&cell).collect();
                 if shown.iter().any(|cell| !cell.lines.is_empty()) {
-                    table.rows.push(labelled(size_words(*bytes), shown));
+                    table.rows.push(labelled_row(size_words(*bytes), shown));
                 }
             }
             document.table(table);

@@ -1,7 +1,7 @@
-//! Where instructions went: the functions of the kernel in which samples found each variant, how the variants differ, and
-//! flame graphs.
+//! Where kernel instructions go: the instructions of each kernel function by variant, estimated from stack samples, their
+//! differences between two variants, and flame graphs.
 
-use crate::document::{Document, Table, labelled};
+use crate::document::{Document, Table, labelled_row};
 use crate::{error::Error, page::Page};
 use fsarena_core::{cell::TaskId, metric::reading, record::RunRecord};
 use inferno::flamegraph::{self, Options};
@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 use std::{collections::BTreeMap, path::Path};
 
-/// Functions that are printed.
+/// The table shows this many functions.
 const TOP: usize = 20;
 /// A normal deviate is within this many standard deviations in 95% of cases.
 const Z95: f64 = 1.96;
@@ -19,25 +19,25 @@ const Z95: f64 = 1.96;
 pub struct FunctionSamples {
     /// The variant.
     pub variant: String,
-    /// Instructions of the kernel in the task, counted without sampling.
+    /// Kernel instructions of the task, counted without sampling.
     pub instructions: f64,
-    /// Chains of functions, outermost first, with their samples.
+    /// Call chains, outermost function first, each with its number of samples.
     pub stacks: Vec<(Vec<String>, u64)>,
 }
 
-/// A function, by variant.
+/// The instructions of one function in each variant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Function {
     /// Its name.
     pub function: String,
-    /// Samples that found it running itself, not what it calls; one number a variant.
+    /// Samples by variant in the function itself, without the functions that it calls.
     pub samples: Vec<u64>,
-    /// Its part of the counted instructions, one number a variant.
+    /// Instructions by variant: the share of the samples times the counted instructions.
     pub instructions: Vec<f64>,
-    /// The second variant less the first; `None` unless there are two variants.
+    /// Instructions of the second variant minus those of the first; `None` unless there are two variants.
     pub difference: Option<f64>,
-    /// The 95% margin of error of that difference: samples are counts, so their variance is their
-    /// number.
+    /// The 95% margin of error of the difference. The number of samples is a Poisson count, so its variance is the count
+    /// itself.
     pub margin: Option<f64>,
 }
 
@@ -46,7 +46,7 @@ impl FunctionSamples {
         self.stacks.iter().map(|(_, samples)| samples).sum()
     }
 
-    /// Instructions that one sample stands for.
+    /// Instructions for each sample; 0 without samples.
     fn weight(&self) -> f64 {
         match self.samples() {
             0 => 0.0,
@@ -55,11 +55,11 @@ impl FunctionSamples {
     }
 }
 
-/// The task of a name, or without one that which took most; and its instructions of the kernel by variant, one number a
-/// round.
+/// Returns the task of this name, and its kernel instructions by variant, a value for each round. With an empty name it
+/// returns the task with the largest count.
 ///
 /// # Errors
-/// Where the run has counted nothing, or has no such task.
+/// If the run has counted no instructions, or has no task of this name.
 pub fn counted_instructions(
     record: &RunRecord,
     name: &str,
@@ -81,23 +81,25 @@ pub fn counted_instructions(
     named.max_by(|a, b| most(&a.1).total_cmp(&most(&b.1))).ok_or_else(|| record.no_task(name).into())
 }
 
-/// Every function of every variant: of two variants the largest difference first, else the largest of the first variant.
-pub fn functions(variants: &[FunctionSamples]) -> Vec<Function> {
-    let mut found: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+/// All functions of all variants. With two variants the largest difference comes first, else the function with the most
+/// instructions in the first variant.
+fn functions(variants: &[FunctionSamples]) -> Vec<Function> {
+    let mut samples_by_function: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for (at, variant) in variants.iter().enumerate() {
         for (frames, samples) in &variant.stacks {
             let name = frames.last().map_or("(unknown)", String::as_str);
-            found.entry(name).or_insert_with(|| vec![0; variants.len()])[at] += samples;
+            samples_by_function.entry(name).or_insert_with(|| vec![0; variants.len()])[at] += samples;
         }
     }
     let weights: Vec<f64> = variants.iter().map(FunctionSamples::weight).collect();
     let mut functions: Vec<Function> =
-        found.into_iter().map(|(name, samples)| function(name, samples, &weights)).collect();
+        samples_by_function.into_iter().map(|(name, samples)| function(name, samples, &weights)).collect();
     let size = |function: &Function| function.difference.unwrap_or(function.instructions[0]).abs();
     functions.sort_by(|a, b| size(b).total_cmp(&size(a)));
     functions
 }
 
+/// The instructions of a function: its samples by variant, times the instructions of a sample (`weights`).
 fn function(name: &str, samples: Vec<u64>, weights: &[f64]) -> Function {
     let instructions: Vec<f64> = samples.iter().zip(weights).map(|(n, weight)| *n as f64 * weight).collect();
     let variance: f64 = samples.iter().zip(weights).map(|(n, weight)| *n as f64 * weight * weight).sum();
@@ -111,7 +113,7 @@ fn function(name: &str, samples: Vec<u64>, weights: &[f64]) -> Function {
     }
 }
 
-/// A page of one task: `pictures` names the flame graphs that were written, with what they show.
+/// Makes the page of one task. `pictures` has a title and a path for each flame graph.
 pub fn page(run: &str, task: &str, variants: &[FunctionSamples], pictures: &[(String, String)]) -> Page {
     let functions = functions(variants);
     let mut document = Document::default();
@@ -120,21 +122,23 @@ pub fn page(run: &str, task: &str, variants: &[FunctionSamples], pictures: &[(St
     document.table(table(variants, &functions));
     document.list(pictures.iter().map(|(about, path)| format!("{about}: {path}")).collect());
     document.text(
-        "FunctionSamples in boots of their own, by a timer of the guest's clock, and scaled to the counted instructions. Where the \
-         kernel has interrupts off, the sample falls on the function that allows them again.",
+        "The samples come from separate boots, taken by a timer of the guest's clock, and are scaled to the counted \
+         instructions. While the kernel has interrupts disabled there are no samples: their time counts for the function \
+         that enables them again.",
     );
-    let counted = |variant: &FunctionSamples| json!({"variant": variant.variant, "instructions": variant.instructions, "samples": variant.samples()});
+    let variant_json = |one: &FunctionSamples| json!({"variant": one.variant, "instructions": one.instructions, "samples": one.samples()});
     let json = json!({
         "format": 1,
         "run": run,
         "task": task,
-        "variants": variants.iter().map(counted).collect::<Vec<_>>(),
+        "variants": variants.iter().map(variant_json).collect::<Vec<_>>(),
         "functions": functions,
     });
     Page { document, json }
 }
 
-/// Summarises the table in one sentence.
+/// States the difference of two variants and the function with the largest part of it; for another number of variants, the
+/// total of each.
 fn answer(variants: &[FunctionSamples], functions: &[Function]) -> String {
     let (Some(first), [a, b]) = (functions.first(), variants) else {
         let total = |one: &FunctionSamples| format!("{} {} M", one.variant, millions(one.instructions));
@@ -167,7 +171,7 @@ fn table(variants: &[FunctionSamples], functions: &[Function]) -> Table {
     let pair = ["difference (M)", "±"].map(String::from).into_iter().filter(|_| variants.len() == 2);
     let row = |one: &Function| {
         let figures = one.instructions.iter().copied().chain(one.difference).chain(one.margin);
-        labelled(one.function.as_str(), figures.map(|figure| millions(figure).into()))
+        labelled_row(one.function.as_str(), figures.map(|figure| millions(figure).into()))
     };
     let header = std::iter::once("function".into()).chain(names).chain(pair);
     Table::figures(header).with(functions.iter().take(TOP).map(row))
@@ -177,25 +181,23 @@ fn millions(instructions: f64) -> String {
     format!("{:.2}", instructions / 1e6)
 }
 
-/// The flame graph of one variant: every call chain with its thousands of instructions.
+/// Draws the flame graph of one variant as SVG: every call chain, in thousands of instructions.
 ///
 /// # Errors
-/// Fails without samples.
-pub fn flame_graph(title: &str, variant: &FunctionSamples) -> Result<Vec<u8>, Error> {
+/// If there are no samples.
+fn flame_graph(title: &str, variant: &FunctionSamples) -> Result<Vec<u8>, Error> {
     let lines = variant.stacks.iter().map(|(frames, samples)| {
         format!("{} {}", frames.join(";"), thousand_instructions(variant, *samples))
     });
     draw_flame_graph(title, lines.collect())
 }
 
-/// The differential flame graph of two variants. Widths are those of the second; red is more than the first, blue less.
+/// Draws the differential flame graph of two variants as SVG. The widths show the second variant; red functions take more
+/// instructions than in the first, blue ones fewer.
 ///
 /// # Errors
-/// Fails without samples.
-pub fn differential_flame_graph(
-    title: &str,
-    [first, second]: [&FunctionSamples; 2],
-) -> Result<Vec<u8>, Error> {
+/// If there are no samples.
+fn differential_flame_graph(title: &str, [first, second]: [&FunctionSamples; 2]) -> Result<Vec<u8>, Error> {
     let mut chains: BTreeMap<String, [u64; 2]> = BTreeMap::new();
     for (at, variant) in [first, second].into_iter().enumerate() {
         for (frames, samples) in &variant.stacks {
@@ -213,7 +215,7 @@ fn draw_flame_graph(title: &str, lines: Vec<String>) -> Result<Vec<u8>, Error> {
     let mut options = Options::default();
     options.title = title.into();
     options.count_name = "thousand instructions".into();
-    // The same samples give the same picture.
+    // Colours depend on the names of functions, so that the same samples always give the same file.
     options.hash = true;
     let mut svg = Vec::new();
     flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut svg)
@@ -221,10 +223,10 @@ fn draw_flame_graph(title: &str, lines: Vec<String>) -> Result<Vec<u8>, Error> {
     Ok(svg)
 }
 
-/// Writes the flame graphs of one task into a directory, and says which file shows what.
+/// Writes the flame graphs of one task into a directory, which it creates. Returns a title and a path for each.
 ///
 /// # Errors
-/// Fails without samples, or where a file cannot be written.
+/// If there are no samples, or a file cannot be written.
 pub fn write_flame_graphs(
     dir: &Path,
     task: &str,
@@ -232,44 +234,38 @@ pub fn write_flame_graphs(
 ) -> Result<Vec<(String, String)>, Error> {
     std::fs::create_dir_all(dir).map_err(Error::file(dir))?;
     let mut pictures = vec![];
-    let mut keep = |about: String, name: String, svg: Vec<u8>| {
-        let path = dir.join(name);
-        std::fs::write(&path, svg).map_err(Error::file(&path))?;
-        pictures.push((about, path.display().to_string()));
-        Ok::<(), Error>(())
-    };
     for (at, variant) in variants.iter().enumerate() {
-        let about = format!("{} {task}", variant.variant);
-        keep(about.clone(), format!("{}-{at}.svg", file_name(task)), flame_graph(&about, variant)?)?;
+        let title = format!("{} {task}", variant.variant);
+        let path = dir.join(format!("{}-{at}.svg", file_name(task)));
+        std::fs::write(&path, flame_graph(&title, variant)?).map_err(Error::file(&path))?;
+        pictures.push((title, path.display().to_string()));
     }
     if let [a, b] = variants {
-        let about = format!("{task}: {} against {}", b.variant, a.variant);
-        keep(
-            about.clone(),
-            format!("{}-difference.svg", file_name(task)),
-            differential_flame_graph(&about, [a, b])?,
-        )?;
+        let title = format!("{task}: {} against {}", b.variant, a.variant);
+        let path = dir.join(format!("{}-difference.svg", file_name(task)));
+        std::fs::write(&path, differential_flame_graph(&title, [a, b])?).map_err(Error::file(&path))?;
+        pictures.push((title, path.display().to_string()));
     }
     Ok(pictures)
 }
 
-/// A name that any filesystem takes.
+/// Replaces the characters of a task's name that are not letters or digits by `-`.
 fn file_name(task: &str) -> String {
     task.chars().map(|letter| if letter.is_alphanumeric() { letter } else { '-' }).collect()
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
 
-    pub(crate) fn variant(name: &str, instructions: f64, stacks: &[(&[&str], u64)]) -> FunctionSamples {
+    fn variant(name: &str, instructions: f64, stacks: &[(&[&str], u64)]) -> FunctionSamples {
         let own = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
         let stacks = stacks.iter().map(|(names, samples)| (own(names), *samples)).collect();
         FunctionSamples { variant: name.into(), instructions, stacks }
     }
 
     #[test]
-    fn samples_are_scaled_to_what_was_counted() {
+    fn samples_are_scaled_to_the_counted_instructions() {
         let variants = [
             variant("a", 1000.0, &[(&["vfs", "find"], 60), (&["find"], 20), (&["vfs"], 20)]),
             variant("b", 3000.0, &[(&["vfs", "find"], 100), (&["vfs"], 50)]),
@@ -286,7 +282,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn one_variant_has_no_difference() {
+    fn functions_of_one_variant_are_sorted_by_instructions() {
         let found = functions(&[variant("a", 10.0, &[(&["x"], 1), (&["y"], 4)])]);
         assert_eq!((found[0].function.as_str(), found[0].difference), ("y", None));
         let page = page("r", "cp", &[variant("a", 10.0, &[])], &[]);
@@ -294,7 +290,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn pictures_name_functions_and_are_always_the_same() {
+    fn flame_graphs_name_functions_and_are_reproducible() {
         let a = variant("a", 1e6, &[(&["vfs_write", "ext4_write"], 5), (&["vfs_write"], 5)]);
         let b = variant("b", 2e6, &[(&["vfs_write", "ext4_write"], 15), (&["vfs_write"], 5)]);
         let one = String::from_utf8(flame_graph("cp", &a).unwrap()).unwrap();

@@ -1,13 +1,15 @@
-//! The history of a metric over runs: its level in each, where it changed, and whether later runs confirm that.
+//! The history of a metric over runs: its level in each run, where the level changed, and whether later runs confirm the
+//! change.
 //!
-//! Machines drift from run to run, so a variant is followed by its ratio to another variant of the same rounds, the
-//! reference; where there is none, by its own values. Changes are those of [`fsarena_stats::change_point`].
+//! Machines drift from run to run. So the history follows the ratio of a variant to a reference, another variant measured
+//! in the same rounds. Without a reference it follows the values of the variant. [`fsarena_stats::change_point`] finds the
+//! changes.
 
 use crate::document::{Document, Table, row};
 use crate::drawing::{Anchor, Axis, Chart, Dash, Key, Look, Mark, Panel, Sign};
 use crate::number::{self, plural, three, with_unit};
 use crate::page::Page;
-use crate::words::{begun, machines};
+use crate::words::{format_start, machines};
 use crate::{chart_context::widen_range, difference::ratio_cell, drawing::colour::theme, error::Error};
 use fsarena_core::observations::combine_tasks;
 use fsarena_core::record::{MetricSpec, RunRecord};
@@ -18,20 +20,22 @@ use fsarena_stats::ratio::{Ratio, log_ratios};
 use serde_json::{Value, json};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The most runs that are followed: the last.
+/// Only the newest 200 runs are part of a history.
 pub const MAX_RUNS: usize = 200;
 
-/// The variant that others are best compared with: the first of those that most runs have beside them.
+/// Chooses the reference for a variant: the other variant that the most runs measured together with it. Of several with
+/// the same count it is the first. `None` if the variant is in no run, or never beside another.
 pub fn reference<'a>(variant: &str, variants_of_runs: impl Iterator<Item = &'a [String]>) -> Option<String> {
     let runs: Vec<&[String]> =
         variants_of_runs.filter(|variants| variants.iter().any(|name| name == variant)).collect();
     let others = runs.iter().flat_map(|variants| variants.iter()).filter(|name| *name != variant);
-    // Of several maxima the last is taken, which is the first from behind.
+    // `max_by_key` returns the last of several maxima; in reverse order that is the first.
     others.rev().max_by_key(|name| runs.iter().filter(|variants| variants.contains(name)).count()).cloned()
 }
 
-/// Puts the points of runs together, whatever their order. Runs of other work than the last are left out and counted.
-pub fn history(asked: &HistoryQuery, mut points: Vec<Point>) -> Page {
+/// Makes the page of a history from the points of its runs, in any order. Runs whose work differs from the newest run's are
+/// left out; the page has their number.
+pub fn history(query: &HistoryQuery, mut points: Vec<Point>) -> Page {
     points.sort_by(|a, b| a.started.cmp(&b.started).then(a.run.cmp(&b.run)));
     let all = points.len();
     let last = points.last().map(|point| point.work);
@@ -46,36 +50,32 @@ pub fn history(asked: &HistoryQuery, mut points: Vec<Point>) -> Page {
     let changes = changes(&levels);
 
     let mut document = Document::default();
-    document.heading(1, heading(asked, paired));
-    document.list(change_sentences(asked, &points, &changes, paired));
+    document.heading(1, heading(query, paired));
+    document.list(change_sentences(query, &points, &changes, paired));
     document.text(left_out_note(other_work, unpaired));
-    document.charts((points.len() > 1).then(|| history_chart(asked, &points, &changes, paired)));
+    document.charts((points.len() > 1).then(|| history_chart(query, &points, &changes, paired)));
     document.heading(2, "Runs, newest first");
-    document.table(table(asked, &points, &changes, paired));
+    document.table(runs_table(query, &points, &changes, paired));
     document.text(METHOD);
-    let json = as_json(asked, &points, &changes, paired);
+    let json = history_json(query, &points, &changes, paired);
     Page { document, json }
 }
 
-fn table(asked: &HistoryQuery, points: &[Point], changes: &[Change], paired: bool) -> Table {
-    let what = match &asked.reference {
-        Some(reference) if paired => format!("{} over {reference}", asked.variant),
-        _ => String::new(),
-    };
+fn runs_table(query: &HistoryQuery, points: &[Point], changes: &[Change], paired: bool) -> Table {
     let mut header =
-        vec!["run".to_string(), "begun".into(), format!("{} of {}", asked.metric, asked.variant)];
-    header.extend(paired.then_some(what));
+        vec!["run".to_string(), "begun".into(), format!("{} of {}", query.metric, query.variant)];
+    if paired {
+        let reference = query.reference.as_deref().unwrap_or_default();
+        header.push(format!("{} over {reference}", query.variant));
+    }
     header.extend(["rounds", "machine", "level"].map(String::from));
     let mut table = Table::words(header);
     for (at, point) in points.iter().enumerate().rev() {
         let mut row =
-            row![point.run.as_str(), begun(&point.started), with_unit(point.median, point.info.unit)];
-        row.extend(
-            point
-                .ratio
-                .filter(|_| paired)
-                .map(|ratio| ratio_cell(ratio, if ratio.provisional { " ?" } else { "" })),
-        );
+            row![point.run.as_str(), format_start(&point.started), with_unit(point.median, point.info.unit)];
+        if let Some(ratio) = point.ratio {
+            row.push(ratio_cell(ratio, if ratio.provisional { " ?" } else { "" }));
+        }
         let change = changes.iter().find(|change| change.at == at);
         let standing = change.map_or(String::new(), standing_words);
         row.extend(row![point.rounds.to_string(), point.machine.as_str(), standing]);
@@ -84,7 +84,7 @@ fn table(asked: &HistoryQuery, points: &[Point], changes: &[Change], paired: boo
     table
 }
 
-fn as_json(asked: &HistoryQuery, points: &[Point], changes: &[Change], paired: bool) -> Value {
+fn history_json(query: &HistoryQuery, points: &[Point], changes: &[Change], paired: bool) -> Value {
     let point = |point: &Point| {
         json!({
             "run": point.run, "started": point.started, "machine": point.machine, "rounds": point.rounds,
@@ -100,7 +100,7 @@ fn as_json(asked: &HistoryQuery, points: &[Point], changes: &[Change], paired: b
         })
     };
     json!({
-        "study": asked.study, "variant": asked.variant, "reference": asked.reference.as_ref().filter(|_| paired),
+        "study": query.study, "variant": query.variant, "reference": query.reference.as_ref().filter(|_| paired),
         "metric": points.last().map(|point| &point.info),
         "runs": points.iter().map(point).collect::<Vec<_>>(),
         "changes": changes.iter().map(change).collect::<Vec<_>>(),
@@ -116,7 +116,7 @@ pub struct HistoryQuery {
     pub metric: String,
     /// The variant.
     pub variant: String,
-    /// The variant that it is compared with in every round; `None` for the values of the variant themselves.
+    /// The variant to compare with in every round; `None` follows the variant's own values.
     pub reference: Option<String>,
 }
 
@@ -133,35 +133,36 @@ pub struct Point {
     pub info: MetricSpec,
     /// A hash of the work: runs with other work are not compared.
     work: u64,
-    /// The variant over the reference, within rounds.
+    /// The ratio of the variant to the reference, paired by round; `None` without a reference in the run.
     pub ratio: Option<Ratio>,
-    /// The median over rounds of all tasks together.
+    /// The median over the rounds of the metric combined over all tasks, in the metric's unit.
     pub median: f64,
-    /// The typical value of these rounds, with its interval; `None` for one round.
+    /// The typical value of a round with its 95% interval, in the metric's unit; `None` for one round.
     pub typical: Option<Ratio>,
-    /// How the run's report draws the variant.
+    /// Colour and shape of the variant in the run's own report.
     pub look: Look,
-    /// Rounds that have a value.
+    /// Number of rounds with a value.
     pub rounds: usize,
 }
 
 impl Point {
-    /// The value that is followed: a logarithm.
+    /// The natural logarithm of the value that the history follows: of the ratio if `paired` (NaN without a ratio), else of
+    /// the median.
     fn level(&self, paired: bool) -> f64 {
         if paired { self.ratio.map_or(f64::NAN, |ratio| ratio.value.ln()) } else { self.median.ln() }
     }
 }
 
-/// The point of a run; `None` if it lacks the variant or has no value of it.
+/// Computes the point of a run; `None` if the run has no variant of that name, or no positive value of the metric for it.
 ///
 /// # Errors
-/// Where nothing is called by the name of the metric.
-pub fn point(record: &RunRecord, asked: &HistoryQuery) -> Result<Option<Point>, Error> {
-    let Some(at) = record.variant(&asked.variant) else { return Ok(None) };
-    let (info, values) = combine_tasks(record, &asked.metric)?;
+/// If the metric is unknown.
+pub fn point(record: &RunRecord, query: &HistoryQuery) -> Result<Option<Point>, Error> {
+    let Some(at) = record.variant(&query.variant) else { return Ok(None) };
+    let (info, values) = combine_tasks(record, &query.metric)?;
     let Some(own) = values.get(at) else { return Ok(None) };
     let Some(median) = median(own).filter(|median| *median > 0.0) else { return Ok(None) };
-    let reference = asked.reference.as_deref().and_then(|name| record.variant(name));
+    let reference = query.reference.as_deref().and_then(|name| record.variant(name));
     let ratio = reference.and_then(|other| Ratio::of(log_ratios(&values[other], own).d));
     Ok(Some(Point {
         run: record.id.clone(),
@@ -177,7 +178,7 @@ pub fn point(record: &RunRecord, asked: &HistoryQuery) -> Result<Option<Point>, 
     }))
 }
 
-/// The scale, the workloads and what carries the filesystems, in a number.
+/// A hash of the scale, the workloads and the kind of backing device.
 fn work_hash(record: &RunRecord) -> u64 {
     let mut hasher = DefaultHasher::new();
     let plan = &record.plan;
@@ -185,29 +186,24 @@ fn work_hash(record: &RunRecord) -> u64 {
     hasher.finish()
 }
 
-/// How changes are found and confirmed.
-pub const METHOD: &str = "Changes are found by E-divisive over one value a run (the Hodges–Lehmann estimate over its \
+/// The note below the table: how fsarena finds and confirms changes.
+const METHOD: &str = "Changes are found by E-divisive over one value a run (the Hodges–Lehmann estimate over its \
     rounds), at 5%. A change is confirmed when the next three runs after it was first seen lie on the new level \
     (Mann–Whitney, one-sided, 5%); until then it is suspected.";
 
-/// The heading.
-pub fn heading(asked: &HistoryQuery, paired: bool) -> String {
-    let against = match &asked.reference {
+/// The title of the history: `study: metric of variant over reference, within rounds`.
+fn heading(query: &HistoryQuery, paired: bool) -> String {
+    let against = match &query.reference {
         Some(reference) if paired => format!(" over {reference}, within rounds"),
         _ => String::new(),
     };
-    format!("{}: {} of {}{against}", asked.study, asked.metric, asked.variant)
+    format!("{}: {} of {}{against}", query.study, query.metric, query.variant)
 }
 
-/// A sentence for each change, or one that there is none.
-pub fn change_sentences(
-    asked: &HistoryQuery,
-    points: &[Point],
-    changes: &[Change],
-    paired: bool,
-) -> Vec<String> {
+/// A sentence for each change, or one sentence that no run or no change was found.
+fn change_sentences(query: &HistoryQuery, points: &[Point], changes: &[Change], paired: bool) -> Vec<String> {
     match (points, changes) {
-        ([], _) => vec![format!("No run of {} has {} of {}.", asked.study, asked.metric, asked.variant)],
+        ([], _) => vec![format!("No run of {} has {} of {}.", query.study, query.metric, query.variant)],
         (points, []) => vec![format!("No change was found over {}.", plural(points.len(), "run"))],
         (points, changes) => changes.iter().map(|change| change_sentence(points, change, paired)).collect(),
     }
@@ -232,15 +228,15 @@ fn change_sentence(points: &[Point], change: &Change, paired: bool) -> String {
         "{} Since run {} ({}): {} → {} ({}{better}).{machine}",
         standing_words(change),
         point.run,
-        begun(&point.started),
+        format_start(&point.started),
         level(change.before),
         level(change.after),
         number::change(factor),
     )
 }
 
-/// How a change stands.
-pub fn standing_words(change: &Change) -> String {
+/// Whether later runs confirmed a change, in words.
+fn standing_words(change: &Change) -> String {
     match change.standing {
         Standing::Confirmed { p } => format!("Confirmed by later runs (p = {}).", three(p)),
         Standing::Suspected { wanting: 0 } => "Suspected: later runs did not confirm it.".into(),
@@ -248,8 +244,8 @@ pub fn standing_words(change: &Change) -> String {
     }
 }
 
-/// The runs left out of the history, and why.
-pub fn left_out_note(other_work: usize, unpaired: usize) -> String {
+/// States how many runs the history leaves out, and why; empty if none.
+fn left_out_note(other_work: usize, unpaired: usize) -> String {
     let mut words = vec![];
     if other_work > 0 {
         words.push(format!(
@@ -265,20 +261,20 @@ pub fn left_out_note(other_work: usize, unpaired: usize) -> String {
 
 /// Height of a panel in CSS pixels.
 const HEIGHT: u32 = 280;
-/// The share of it that is kept free above all intervals, for what is written there.
-const FREE: f64 = 0.12;
+/// Share of the axis added above all intervals, for the labels of the changes.
+const HEADROOM: f64 = 0.12;
 
 /// The chart of at least two runs.
-pub fn history_chart(asked: &HistoryQuery, points: &[Point], changes: &[Change], paired: bool) -> Chart {
+fn history_chart(query: &HistoryQuery, points: &[Point], changes: &[Change], paired: bool) -> Chart {
     let about = "One point a run, oldest first, with its 95% interval (under 8 rounds the extremes seen, of one round \
                  none); that of a median is of the typical value. The level lines are between changes. A solid upright \
                  is a change that later runs confirmed, a broken one a change that is suspected.";
     let mut panels = vec![];
     if paired {
-        panels.push(ratio_panel(asked, points, changes));
+        panels.push(ratio_panel(query, points, changes));
     }
-    panels.push(median_panel(asked, points, if paired { &[] } else { changes }));
-    // Variants have their colour and shape from the last run: the next may have others beside them.
+    panels.push(median_panel(query, points, if paired { &[] } else { changes }));
+    // The newest run gives the variant its colour and shape: in each run these depend on the other variants.
     let look = points[points.len() - 1].look;
     let legend = vec![
         Key::new("a run", look.colour, Sign::Point(look.shape)),
@@ -286,74 +282,78 @@ pub fn history_chart(asked: &HistoryQuery, points: &[Point], changes: &[Change],
         Key::new("confirmed change", theme::INK, Sign::Upright(Dash::Solid)),
         Key::new("suspected change", theme::INK, Sign::Upright(Dash::Long)),
     ];
-    Chart { panels, legend, ..Chart::new("history", heading(asked, paired), about) }
+    Chart { panels, legend, ..Chart::new("history", heading(query, paired), about) }
 }
 
-/// The variant over the reference, on the logarithm.
-fn ratio_panel(asked: &HistoryQuery, points: &[Point], changes: &[Change]) -> Panel {
+/// The panel of ratios to the reference. Its vertical axis has natural logarithms as coordinates.
+fn ratio_panel(query: &HistoryQuery, points: &[Point], changes: &[Change]) -> Panel {
     let reached = points.iter().filter_map(|point| point.ratio).flat_map(|ratio| [ratio.low, ratio.high]);
     let (low, high) = widen_range((0.0, 0.0), reached.map(f64::ln));
-    let reference = asked.reference.as_deref().unwrap_or_default();
-    let y = with_room(Axis::changes(format!("{} over {reference}", asked.variant), low, high));
+    let reference = query.reference.as_deref().unwrap_or_default();
+    let y = with_headroom(Axis::changes(format!("{} over {reference}", query.variant), low, high));
     let marks = point_marks(&y, points, changes, |point| Some((point.ratio?.value, point.ratio)));
     Panel::new("", date_axis(points), y, HEIGHT, marks)
 }
 
-/// The variant's own values, and a line through them.
-fn median_panel(asked: &HistoryQuery, points: &[Point], changes: &[Change]) -> Panel {
+/// The panel of the variant's medians, with a line through them.
+fn median_panel(query: &HistoryQuery, points: &[Point], changes: &[Change]) -> Panel {
     let medians = || points.iter().map(|point| point.median);
     let reached =
         points.iter().filter_map(|point| point.typical).flat_map(|typical| [typical.low, typical.high]);
-    // Zero has no place on the axis: an interval from there begins at its end.
+    // A logarithmic axis has no zero: an interval that starts at 0 is drawn from the end of the axis.
     let (low, high) = widen_range((f64::INFINITY, 0.0), medians().chain(reached.filter(|end| *end > 0.0)));
-    let label = format!("{} of {}", asked.metric, asked.variant);
-    let y = with_room(Axis::log_in(label, low / 1.05, high * 1.05, points[0].info.unit));
+    let label = format!("{} of {}", query.metric, query.variant);
+    let y = with_headroom(Axis::log_in(label, low / 1.05, high * 1.05, points[0].info.unit));
     let line: Vec<_> = medians().enumerate().map(|(at, median)| (at as f64, median)).collect();
     let mut all = vec![Mark::line(line, theme::SHADE, 1.0)];
     all.extend(point_marks(&y, points, changes, |point| Some((point.median, point.typical))));
     Panel::new("Median over rounds", date_axis(points), y, HEIGHT - 60, all)
 }
 
-/// The value of each run with its interval, the changes, and the levels between them.
+/// Marks for each run's value and interval, for the changes, and for the levels between them. `value_of` returns the value
+/// and the interval of a point.
 fn point_marks(
     y: &Axis,
     points: &[Point],
     changes: &[Change],
-    of: impl Fn(&Point) -> Option<(f64, Option<Ratio>)>,
+    value_of: impl Fn(&Point) -> Option<(f64, Option<Ratio>)>,
 ) -> Vec<Mark> {
     let look = points[points.len() - 1].look;
-    // An axis that is not logarithmic itself has logarithms as its coordinates.
-    let place = |value: f64| if y.log { value } else { value.ln() };
+    // The axis of ratios is linear, with logarithms as its coordinates.
+    let coordinate = |value: f64| if y.log { value } else { value.ln() };
     let mut marks = change_marks(y, changes);
     for (at, point) in (0..).map(f64::from).zip(points) {
-        let Some((value, interval)) = of(point) else { continue };
-        let interval = interval.filter(|interval| interval.rounds > 1);
-        marks.extend(interval.map(|interval| look.up(at, (place(interval.low), place(interval.high)))));
-        marks.extend(look.dots([(at, place(value))]));
+        let Some((value, interval)) = value_of(point) else { continue };
+        if let Some(interval) = interval.filter(|interval| interval.rounds > 1) {
+            marks.push(look.interval(at, (coordinate(interval.low), coordinate(interval.high))));
+        }
+        marks.extend(look.dots([(at, coordinate(value))]));
     }
-    marks.extend(level_lines(points.len(), changes, |log| place(log.exp())));
+    marks.extend(level_lines(points.len(), changes, |log| coordinate(log.exp())));
     marks
 }
 
-/// An axis that goes on above all there is, for words.
-fn with_room(mut y: Axis) -> Axis {
+/// Extends an axis upwards, to leave room for labels above all marks.
+fn with_headroom(mut y: Axis) -> Axis {
     let (low, high) = y.range;
-    y.range.1 = if y.log { high * (high / low).powf(FREE) } else { high + FREE * (high - low) };
+    y.range.1 = if y.log { high * (high / low).powf(HEADROOM) } else { high + HEADROOM * (high - low) };
     y
 }
 
-/// The runs by their dates; where some are of one day, `11-22 10:14`.
+/// The horizontal axis: one run a unit, labelled_row with its date, or with date and time (`11-22 10:14`) if two runs have the
+/// same date.
 fn date_axis(points: &[Point]) -> Axis {
     let day = |point: &Point| point.started.chars().take(10).collect::<String>();
     let days_repeat = points.windows(2).any(|two| day(&two[0]) == day(&two[1]));
     let date = |at: f64| match points.get(at as usize).filter(|_| at >= 0.0 && at.fract() == 0.0) {
-        Some(point) if days_repeat => begun(&point.started).chars().skip(5).collect(),
+        Some(point) if days_repeat => format_start(&point.started).chars().skip(5).collect(),
         Some(point) => day(point),
         None => String::new(),
     };
     Axis { grid: false, ..Axis::linear("runs, oldest first", -0.5, points.len() as f64 - 0.5, date) }
 }
 
+/// An upright line and a word for each change, half way between the run before it and the run where it appeared.
 fn change_marks(y: &Axis, changes: &[Change]) -> Vec<Mark> {
     let mut marks = vec![];
     for change in changes {
@@ -369,27 +369,30 @@ fn change_marks(y: &Axis, changes: &[Change]) -> Vec<Mark> {
     marks
 }
 
-/// The level before, between and after changes. Without a change there is none to show.
-fn level_lines(runs: usize, changes: &[Change], place: impl Fn(f64) -> f64) -> Vec<Mark> {
+/// Horizontal lines at the levels before, between and after the changes; none without a change. `coordinate` turns the
+/// logarithm of a level into its place on the vertical axis.
+fn level_lines(runs: usize, changes: &[Change], coordinate: impl Fn(f64) -> f64) -> Vec<Mark> {
     let Some(first) = changes.first() else { return vec![] };
-    let until = || changes.iter().map(|change| change.at).chain([runs]);
-    let starts = std::iter::once(0).chain(until());
-    let heights = std::iter::once(first.before).chain(changes.iter().map(|change| change.after));
-    let level = |((from, to), log): ((usize, usize), f64)| {
-        let y = place(log);
+    let line = |from: usize, to: usize, log: f64| {
+        let y = coordinate(log);
         Mark::line([(from as f64 - 0.5, y), (to as f64 - 0.5, y)], theme::INK, 1.5)
     };
-    starts.zip(until()).zip(heights).map(level).collect()
+    let mut lines = vec![line(0, first.at, first.before)];
+    for (number, change) in changes.iter().enumerate() {
+        let end = changes.get(number + 1).map_or(runs, |next| next.at);
+        lines.push(line(change.at, end, change.after));
+    }
+    lines
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::drawing::{Shape, svg};
     use crate::{document::Part, document::terminal::Screen, drawing::colour::VERMILLION};
     use fsarena_core::sample::Unit;
 
-    pub(crate) fn asked(reference: Option<&str>) -> HistoryQuery {
+    fn query(reference: Option<&str>) -> HistoryQuery {
         HistoryQuery {
             study: "piszcz".into(),
             metric: "elapsed".into(),
@@ -398,7 +401,7 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn points(ratios: &[f64]) -> Vec<Point> {
+    fn points(ratios: &[f64]) -> Vec<Point> {
         let info = MetricSpec::new("elapsed".into(), Unit::Seconds, Direction::Lower, String::new());
         let point = |(at, value): (usize, &f64)| Point {
             run: format!("run-{at:02}"),
@@ -422,7 +425,7 @@ pub(crate) mod tests {
     }
 
     /// Eight runs at one level, seven at another.
-    pub(crate) const STEP: [f64; 15] =
+    const STEP: [f64; 15] =
         [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.015, 1.3, 1.31, 1.29, 1.32, 1.28, 1.3, 1.31];
 
     fn md(page: &Page) -> String {
@@ -431,13 +434,13 @@ pub(crate) mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    fn drawn(page: &Page) -> bool {
+    fn has_chart(page: &Page) -> bool {
         page.document.parts.iter().any(|part| matches!(part, Part::Chart(_)))
     }
 
     #[test]
-    fn a_change_is_told_with_its_run_its_kernel_and_its_confirmation() {
-        let page = history(&asked(Some("ext4")), points(&STEP));
+    fn the_page_names_the_run_the_kernels_and_the_confirmation_of_a_change() {
+        let page = history(&query(Some("ext4")), points(&STEP));
         let json = &page.json;
         assert_eq!(
             (&json["changes"][0]["run"], &json["changes"][0]["confirmed"]),
@@ -446,28 +449,28 @@ pub(crate) mod tests {
         let text = md(&page);
         assert!(text.contains("Confirmed") && text.contains("run-08") && text.contains("6.17 → "), "{text}");
         assert!(text.contains("worse"), "{text}");
-        assert!(drawn(&page));
+        assert!(has_chart(&page));
     }
 
     #[test]
-    fn other_work_is_left_out_and_counted_and_order_does_not_matter() {
+    fn runs_of_other_work_are_left_out_and_the_order_of_points_does_not_matter() {
         let mut all = points(&STEP);
         all[3].work = 9;
         all[4].ratio = None;
         let mut turned = all.clone();
         turned.reverse();
-        let one = history(&asked(Some("ext4")), all);
-        assert_eq!(one, history(&asked(Some("ext4")), turned));
+        let one = history(&query(Some("ext4")), all);
+        assert_eq!(one, history(&query(Some("ext4")), turned));
         assert_eq!(one.json["runs"].as_array().unwrap().len(), 13);
         assert!(md(&one).contains("left out"));
     }
 
     #[test]
-    fn nothing_and_one_run_are_a_history_too() {
-        assert!(!drawn(&history(&asked(None), vec![])));
-        let one = history(&asked(None), points(&[1.0]));
+    fn a_history_of_no_run_or_one_run_has_no_chart() {
+        assert!(!has_chart(&history(&query(None), vec![])));
+        let one = history(&query(None), points(&[1.0]));
         assert_eq!(one.json["runs"][0]["median"], 2.0);
-        assert!(!drawn(&one));
+        assert!(!has_chart(&one));
     }
 
     #[test]
@@ -488,8 +491,8 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn it_is_drawn_with_its_changes_and_any_text() {
-        let hostile = HistoryQuery { variant: "<script>".into(), ..asked(Some("ext4")) };
+    fn the_chart_marks_changes_and_escapes_hostile_names() {
+        let hostile = HistoryQuery { variant: "<script>".into(), ..query(Some("ext4")) };
         let chart = chart_of(history(&hostile, points(&STEP)));
         assert_eq!(chart.panels.len(), 2);
         let svg = svg::inline(&chart);
@@ -497,12 +500,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_variant_keeps_its_look_and_every_point_its_interval() {
-        let chart = chart_of(history(&asked(Some("ext4")), points(&STEP)));
+    fn every_point_has_its_interval_and_the_variant_one_colour_and_shape() {
+        let chart = chart_of(history(&query(Some("ext4")), points(&STEP)));
         let (mut ups, mut dots) = (0, 0);
         for panel in &chart.panels {
             let top = |mark: &Mark| match mark {
-                Mark::Up { y, .. } => y.1,
+                Mark::VerticalInterval { y, .. } => y.1,
                 _ => f64::NEG_INFINITY,
             };
             let highest = panel.marks.iter().map(top).fold(f64::NEG_INFINITY, f64::max);
@@ -512,7 +515,7 @@ pub(crate) mod tests {
             );
             for mark in &panel.marks {
                 match mark {
-                    Mark::Up { colour, .. } => {
+                    Mark::VerticalInterval { colour, .. } => {
                         assert_eq!(*colour, VERMILLION);
                         ups += 1;
                     }
@@ -529,7 +532,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn without_a_reference_the_values_are_followed() {
+    fn without_a_reference_the_history_follows_the_medians() {
         let values: Vec<_> = points(&STEP)
             .into_iter()
             .map(|mut point| {
@@ -537,7 +540,7 @@ pub(crate) mod tests {
                 point
             })
             .collect();
-        let history = history(&asked(None), values);
+        let history = history(&query(None), values);
         assert_eq!(history.json["changes"][0]["run"], "run-08");
         let chart = chart_of(history);
         assert_eq!(chart.panels.len(), 1);

@@ -1,8 +1,8 @@
-//! A document as one HTML file: nothing is fetched, and nothing that data holds can become markup or script.
+//! Renders a document as one HTML file, which loads nothing else, and in which no data can become markup or script.
 //!
-//! Text goes through the template engine, which escapes it; charts through their renderer, which escapes it; samples and
-//! commands through a block of JSON (`data`) that the page's one script reads as data. A Content-Security-Policy
-//! allows that script and that style sheet by their hashes, and nothing else.
+//! The template engine escapes all text, and the SVG renderer the text of charts. Samples and commands stand in a block of
+//! JSON (`data`), which the only script of the page reads as data. A Content-Security-Policy allows only this script and
+//! the style sheet, by their hashes.
 
 pub mod report;
 
@@ -16,7 +16,8 @@ use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 
 const STYLE: &str = include_str!("../assets/report.css");
-/// The script of a report, for servers of pages. It reads [`NO_SAMPLES`], or a report's data, from `#run`.
+/// The script of every page, for servers that deliver it separately. It reads the data of a report, or [`NO_SAMPLES`], from
+/// the element `#run`.
 pub const SCRIPT: &str = include_str!("../assets/report.js");
 
 /// The data that the script reads on pages without samples.
@@ -28,52 +29,52 @@ pub fn style() -> String {
     format!("{STYLE}{}", dark())
 }
 
-/// The Content-Security-Policy of a page, which is in its head too: run its one script, use its one style sheet, and
-/// nothing else.
+/// The Content-Security-Policy of a page, as a header and in the head of the page: it allows only the page's script and
+/// style sheet.
 pub fn policy() -> String {
-    // The hash of what is between the tags, as a policy names it.
-    let [style, script] = [&style(), SCRIPT].map(hash);
+    let (style, script) = (csp_hash(&style()), csp_hash(SCRIPT));
     format!(
         "default-src 'none'; style-src {style}; script-src {script}; img-src data:; base-uri 'none'; form-action 'none'"
     )
 }
 
-fn hash(text: &str) -> String {
+/// The hash of the text between two tags, as a Content-Security-Policy states it.
+fn csp_hash(text: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
 }
 
-/// The rules of charts for dark pages, by the page's own choice or the system's.
+/// The CSS rules of charts on dark pages: if the system prefers dark colours, or if the reader chose them on the page.
 fn dark() -> String {
-    let of = |root: &str| format!("{root}{{.picture{{{}}}}}", svg::dark());
+    let rules_below = |root: &str| format!("{root}{{.picture{{{}}}}}", svg::dark());
     format!(
         "@media screen and (prefers-color-scheme:dark){{{}}}@media screen{{{}}}",
-        of(":root:not([data-theme=light])"),
-        of(":root[data-theme=dark]")
+        rules_below(":root:not([data-theme=light])"),
+        rules_below(":root[data-theme=dark]")
     )
 }
 
-/// The page of any other document.
+/// Renders a document without samples as a page.
 ///
 /// # Errors
-/// When a chart cannot be drawn.
-pub fn of_document(document: &Document) -> Result<String, Error> {
+/// If a template fails.
+pub fn page_of_document(document: &Document) -> Result<String, Error> {
     let from = format!("fsarena {}", env!("CARGO_PKG_VERSION"));
     render(document, Extras { from, plan: None, data: NO_SAMPLES.into() }, "")
 }
 
 /// The parts of a page besides its document.
 struct Extras {
-    /// The program that made it.
+    /// The name and version of the program that made the page.
     from: String,
-    /// The plan to save, in base64.
+    /// The plan that a reader can save, in base64.
     plan: Option<String>,
-    /// The data that the script reads.
+    /// The JSON that the script reads.
     data: Cow<'static, str>,
 }
 
-/// A page; `samples` says what its table of samples holds.
+/// Renders a page. `samples` is the caption of its table of samples.
 fn render(document: &Document, extras: Extras, samples: &str) -> Result<String, Error> {
-    let (title, lead, sections) = divided(document);
+    let (title, lead, sections) = split_into_sections(document);
     let lead = Body { sections: vec![lead], samples }.render()?;
     let titles = sections.iter().filter(|section| !section.id.is_empty());
     let nav = titles.map(|section| (section.id, section.title)).collect();
@@ -81,25 +82,25 @@ fn render(document: &Document, extras: Extras, samples: &str) -> Result<String, 
     Ok(Page { title, lead, nav, body, extras }.render()?)
 }
 
-/// A document as parts of another page with the style sheet of [`style`].
+/// A rendered document for a page of another program, which must use the style sheet of [`style`].
 pub struct Fragment {
-    /// Its title, as text.
+    /// The title of the document as plain text, not escaped.
     pub title: String,
-    /// The rest as HTML. All its text is escaped.
+    /// The rest of the document as HTML, with all text escaped.
     pub html: String,
 }
 
-/// A document for the `main` element of another page.
+/// Renders a document for the `main` element of another page.
 ///
 /// # Errors
-/// When a chart cannot be drawn.
+/// If a template fails.
 pub fn body(document: &Document) -> Result<Fragment, Error> {
-    let (title, lead, mut sections) = divided(document);
+    let (title, lead, mut sections) = split_into_sections(document);
     sections.insert(0, lead);
     Ok(Fragment { title, html: Body { sections, samples: "" }.render()? })
 }
 
-/// The whole page.
+/// The template of a whole page.
 #[derive(Template)]
 #[template(path = "page.html")]
 struct Page {
@@ -110,7 +111,7 @@ struct Page {
     extras: Extras,
 }
 
-/// Its sections.
+/// The template of the sections of a page.
 #[derive(Template)]
 #[template(path = "body.html")]
 struct Body<'a> {
@@ -118,37 +119,36 @@ struct Body<'a> {
     samples: &'a str,
 }
 
-/// A chapter, with its place in the navigation; parts outside chapters have no id.
+/// A section of a page: a chapter, or parts outside chapters, which have no id and are not in the navigation.
 #[derive(Default)]
 struct Section<'a> {
     id: &'static str,
     title: &'static str,
-    parts: Vec<Shown<'a>>,
-    /// Whether it has charts both in per cent and in units.
+    parts: Vec<NamedPart<'a>>,
+    /// Whether the section has charts both in per cent and in units, between which a reader can switch.
     both: bool,
 }
 
-/// A part of a document.
-struct Shown<'a> {
+/// A part of a document, with the heading above it as the name of a table.
+struct NamedPart<'a> {
     part: &'a Part,
-    /// The name of a table: the heading above it.
     name: &'a str,
 }
 
-/// The title of a document, the parts that stand below the title, and all others by chapter.
-fn divided(document: &Document) -> (String, Section<'_>, Vec<Section<'_>>) {
+/// Splits a document into its title, the introductory parts below the title, and sections with all other parts.
+fn split_into_sections(document: &Document) -> (String, Section<'_>, Vec<Section<'_>>) {
     let mut parts = document.parts.iter().peekable();
     let title = match parts.next_if(|part| matches!(part, Part::Heading(1, _))) {
         Some(Part::Heading(_, title)) => title.clone(),
         _ => String::new(),
     };
-    // A page that has an answer begins with it: the facts about it come last.
-    let answers = document.parts.contains(&Part::Chapter(Chapter::Answer));
+    // A page with an answer starts with it, so the facts move to the end.
+    let has_answer = document.parts.contains(&Part::Chapter(Chapter::Answer));
     let (mut lead, mut last) = (Section::default(), Section::default());
-    let leads = |part: &&Part| matches!(part, Part::Text(_) | Part::Loud(_) | Part::Facts(_));
-    while let Some(part) = parts.next_if(leads) {
-        let section = if answers && matches!(part, Part::Facts(_)) { &mut last } else { &mut lead };
-        section.parts.push(Shown { part, name: "" });
+    let is_introduction = |part: &&Part| matches!(part, Part::Text(_) | Part::Warning(_) | Part::Facts(_));
+    while let Some(part) = parts.next_if(is_introduction) {
+        let section = if has_answer && matches!(part, Part::Facts(_)) { &mut last } else { &mut lead };
+        section.parts.push(NamedPart { part, name: "" });
     }
     let mut sections = vec![Section::default()];
     let mut name = "";
@@ -162,40 +162,43 @@ fn divided(document: &Document) -> (String, Section<'_>, Vec<Section<'_>>) {
             Part::Heading(_, text) => name = text,
             _ => {}
         }
-        let section = sections.last_mut().expect("there is one from the start");
+        let section = sections.last_mut().expect("the list starts with one section");
         section.both |= matches!(part, Part::Chart(chart) if chart.form == Form::Raw);
-        section.parts.push(Shown { part, name });
+        section.parts.push(NamedPart { part, name });
     }
     sections.push(last);
     sections.retain(|section| !section.parts.is_empty());
     (title, lead, sections)
 }
 
-/// How the templates print text.
-trait Escaped {
-    /// One line without control characters, whose figures do not break. The engine escapes it.
+/// Functions that the templates call to print text and charts.
+trait TemplateFunctions {
+    /// The text in one line, without control characters and without line breaks inside figures. The template engine escapes
+    /// it.
     fn line(&self, text: &str) -> String {
         join_figures(&safe::line(text))
     }
 
-    /// Several lines without control characters.
+    /// The lines of the text without control characters.
     fn lines(&self, text: &str) -> String {
         safe::lines(text).collect::<Vec<_>>().join("\n")
     }
 
-    /// A chart, drawn.
+    /// The chart as an `<svg>` element.
     fn svg(&self, chart: &Chart) -> String {
         svg::inline(chart)
     }
 
-    /// The chart for narrow pages, if it has bars with labels; else `None`.
+    /// A second version of the chart for narrow pages; `None` except for bars in per cent of the best.
     fn narrow(&self, chart: &Chart) -> Option<String> {
+        if chart.form != Form::Normalised {
+            return None;
+        }
         let id = format!("{}-narrow", chart.id);
-        let narrow = || svg::inline(&Chart { id, width: NARROW, columns: 1, ..chart.clone() });
-        (chart.form == Form::Normalised).then(narrow)
+        Some(svg::inline(&Chart { id, width: NARROW, columns: 1, ..chart.clone() }))
     }
 
-    /// How the script tells charts of one measure from those of another.
+    /// The attribute by which the script shows the charts of one scale and hides those of the other.
     fn form(&self, form: &Form) -> &'static str {
         match form {
             Form::Only => "only",
@@ -204,18 +207,21 @@ trait Escaped {
         }
     }
 
-    /// The outcome that a cell of words begins with, and what follows it.
+    /// Splits a cell of words that starts with the name of an outcome, which the page shows as a badge, from the text behind
+    /// it; `None` for other cells.
     fn outcome<'t>(&self, table: &Table, text: &'t str) -> Option<(&'static str, &'t str)> {
-        let begins = |name: &'static str| Some((name, text.strip_prefix(name)?));
-        let found = Outcome::ALL.into_iter().map(Outcome::name).find_map(begins).filter(|_| table.words);
-        let found = found.filter(|(_, rest)| rest.is_empty() || rest.starts_with([',', ' ']));
-        // The badge parts them already.
-        found.map(|(name, rest)| (name, rest.trim_start_matches([',', ' '])))
+        if !table.words {
+            return None;
+        }
+        let strip = |name: &'static str| Some((name, text.strip_prefix(name)?));
+        let (name, rest) = Outcome::ALL.into_iter().map(Outcome::name).find_map(strip)?;
+        let is_whole_word = rest.is_empty() || rest.starts_with([',', ' ']);
+        is_whole_word.then(|| (name, rest.trim_start_matches([',', ' '])))
     }
 }
 
-impl Escaped for Page {}
-impl Escaped for Body<'_> {}
+impl TemplateFunctions for Page {}
+impl TemplateFunctions for Body<'_> {}
 
 #[cfg(test)]
 mod tests {
@@ -224,7 +230,7 @@ mod tests {
 
     /// A colour of the style sheet, on a light page and on a dark one.
     fn colours(name: &str) -> [Colour; 2] {
-        let after = STYLE.split_once(&format!("--{name}: light-dark(")).expect("it is in the sheet").1;
+        let after = STYLE.split_once(&format!("--{name}: light-dark(")).expect("a colour of the sheet").1;
         let (both, _) = after.split_once(')').unwrap();
         let part = |hex: &str, at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
         let colour = |hex: &str| Colour(part(hex, 1), part(hex, 3), part(hex, 5));
@@ -233,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn words_and_edges_stand_out_from_what_they_are_on() {
+    fn text_and_edges_contrast_with_their_background() {
         let words = [
             ("ink", "paper"),
             ("ink", "raised"),
@@ -260,13 +266,13 @@ mod tests {
     }
 
     #[test]
-    fn hashes_are_those_that_browsers_compute() {
+    fn policy_hashes_equal_those_of_browsers() {
         // printf 'alert(1)' | openssl dgst -sha256 -binary | base64
-        assert_eq!(hash("alert(1)"), "'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI='");
+        assert_eq!(csp_hash("alert(1)"), "'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI='");
     }
 
     #[test]
-    fn text_is_never_markup() {
+    fn hostile_text_is_escaped() {
         let mut document = Document::default();
         let hostile = "<script>alert(1)</script>\u{1b}[2J\u{202e}";
         document.heading(3, hostile);

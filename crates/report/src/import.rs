@@ -20,15 +20,15 @@ use series::Collector;
 
 pub use importer::{Fault, ImportError, Importer};
 pub use series::{Conditions, Distinctions, LeftOut, Samples, Series};
-pub(crate) use sheet::{CLIENTS, OutcomeColumn, Sheet, is_absent, is_clients, is_setting};
+pub(crate) use sheet::{CLIENT_COLUMNS, OutcomeColumn, Sheet, is_absent, is_clients, is_setting};
 pub(crate) use text::decode;
 
-/// The largest file, in bytes. Files of measurements are far smaller.
+/// The largest size in bytes of a file to import. Files of measurements are far smaller.
 pub const MAX_BYTES: u64 = 256 << 20;
-/// The most series of a file: a page with more is unreadable.
+/// The largest number of series in a file: a page with more would be unreadable.
 pub const MAX_SERIES: usize = 10_000;
 
-/// All formats, in the order in which they are tried. CSV is the last, because almost any text is valid CSV.
+/// All formats, in the order in which `parse` tries them. CSV is the last, because almost any text is valid CSV.
 pub const IMPORTERS: &[&Importer] = &[
     &hyperfine::HYPERFINE,
     &fio::FIO,
@@ -40,11 +40,11 @@ pub const IMPORTERS: &[&Importer] = &[
     &csv::CSV,
 ];
 
-/// Reads samples from the bytes of a file, in the format `format`, or by default in the format that it recognises. `origin`
-/// names the file in errors.
+/// Parses the samples in the bytes of a file. `format` is the id of an importer; by default, `parse` recognises the format.
+/// `origin` names the file in errors.
 ///
 /// # Errors
-/// If the format is unknown, the file has a fault, or it has no samples.
+/// If the format is unknown, the file is invalid, has no samples, or has more than [`MAX_SERIES`] series.
 pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples, ImportError> {
     let failed = |fault| ImportError::fault(origin, fault);
     let text = decode(bytes).map_err(failed)?;
@@ -54,8 +54,8 @@ pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples
     let importer = find_importer(&text, format).map_err(failed)?;
     let mut collector = Collector::default();
     (importer.read)(&text, &mut collector).map_err(failed)?;
-    // A file can have the output of two tools; the user learns which one was not read.
-    for other in of_tools() {
+    // A file can contain the output of two tools; the list of what is left out names the other.
+    for other in tool_importers() {
         let was_guessed = format.is_none() && importer.id != csv::CSV.id;
         if was_guessed && other.id != importer.id && (other.recognises)(&text) {
             collector.leave_out(
@@ -65,7 +65,7 @@ pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples
             );
         }
     }
-    let samples = collector.into_samples(origin, importer.id, importer.leads);
+    let samples = collector.into_samples(origin, importer.id, importer.lead_metrics);
     let fault = match samples.series.len() {
         0 => {
             let left_out = LeftOut::list(&samples.left_out).map(|list| format!("; left out: {list}"));
@@ -79,25 +79,27 @@ pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples
     Err(failed(Fault::whole(fault)))
 }
 
-/// The formats of particular tools: all but CSV.
-fn of_tools() -> impl Iterator<Item = &'static Importer> {
+/// The importers of particular tools: all except CSV.
+fn tool_importers() -> impl Iterator<Item = &'static Importer> {
     IMPORTERS.iter().copied().filter(|importer| importer.id != csv::CSV.id)
 }
 
-/// The importer that the user names, else the first that recognises the text.
+/// The importer with this id, or by default the first that recognises the text.
 fn find_importer(text: &str, format: Option<&str>) -> Result<&'static Importer, Fault> {
-    let found = match format {
+    let importer = match format {
         Some(id) => IMPORTERS.iter().copied().find(|importer| importer.id == id),
-        None => of_tools().find(|importer| (importer.recognises)(text)),
+        None => tool_importers().find(|importer| (importer.recognises)(text)),
     };
-    if let Some(importer) = found {
+    if let Some(importer) = importer {
         return Ok(importer);
     }
-    let unknown = || format!("in no format that fsarena reads ({}); name it with --from", format_names());
-    match foreign::refusal(text) {
-        None if (csv::CSV.recognises)(text) => Ok(&csv::CSV),
-        refusal => Err(Fault::whole(refusal.unwrap_or_else(unknown))),
+    if let Some(refusal) = foreign::refusal(text) {
+        return Err(Fault::whole(refusal));
     }
+    if (csv::CSV.recognises)(text) {
+        return Ok(&csv::CSV);
+    }
+    Err(Fault::whole(format!("in no format that fsarena reads ({}); name it with --from", format_names())))
 }
 
 /// The names of all formats, separated by commas.
@@ -117,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_of_two_tools_in_one_file_are_not_dropped_in_silence() {
+    fn the_output_of_a_second_tool_in_a_file_is_listed_as_left_out() {
         let text = "Throughput 3.5 MB/sec 2 clients\nmdtest-1.9 was launched with 2 total task(s) on 1 node(s)\n\
                     SUMMARY: (of 1 iterations)\n   File stat 5.5 3.5 4.5 1.0\n";
         let samples = parse("a", text.as_bytes(), None).unwrap();
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_name_file_and_line() {
+    fn errors_name_file_and_line() {
         let error = |bytes: &[u8]| parse("a.csv", bytes, None).unwrap_err().to_string();
         assert_eq!(error(b"x\n1\n\xff\n"), "a.csv, line 3: this is not UTF-8 text");
         assert!(error(b"").starts_with("a.csv: "), "{}", error(b""));

@@ -1,19 +1,19 @@
 //! Reports of stored runs: analysis, comparisons, charts, imports of other tools' results, and exporters.
 //!
-//! [`report::of`] analyses a run, and every [exporter](exporters) writes the result. A report for people is a
+//! [`report::analyse_run`] analyses a run, and every [exporter](exporters) writes the result. A report for people is a
 //! [`document::Document`] made of sections; the terminal, Markdown and web pages show the same one.
 //!
 //! # Examples
 //! Print the text report of a stored run:
 //! ```no_run
 //! use fsarena_report::exporters;
-//! use fsarena_report::report::{self, Asked};
+//! use fsarena_report::report::{self, ReportOptions};
 //! use fsarena_store::RunDir;
 //! use std::path::Path;
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let record = fsarena_store::read(&RunDir::open(Path::new("runs/latest"))?)?;
-//!     let report = report::of(record, Asked::default())?;
+//!     let report = report::analyse_run(record, ReportOptions::default())?;
 //!     exporters::find("term")?.export(&report, &mut std::io::stdout())?;
 //!     Ok(())
 //! }
@@ -51,18 +51,19 @@ mod words;
 
 pub use fsarena_core::{number, safe};
 pub use sections::decision::Decision;
-pub use words::begun;
+pub use words::format_start;
 
 /// Tests of the registries: no format, section or chart is forgotten.
 #[cfg(test)]
 mod registry {
-    /// The name in `pub const NAME: KIND = …`.
+    /// The constant's name in a line `pub const NAME: KIND = …`; `None` for other lines.
     pub fn constant(line: &str, kind: &str) -> Option<String> {
         let (name, rest) = line.strip_prefix("pub const ")?.split_once(": ")?;
         rest.starts_with(&format!("{kind} ")).then(|| name.into())
     }
 
-    /// Asserts that a registry, given by its source, has `FILE::NAME` of every entry in the files of a folder.
+    /// Asserts that the source text of a registry has a line `FILE::NAME,` for every entry that the files of a folder define.
+    /// `entry` returns the name in a line that defines one.
     pub fn assert_complete(folder: &str, registry: &str, entry: impl Fn(&str) -> Option<String>) {
         let folder = format!("{}/src/{folder}", env!("CARGO_MANIFEST_DIR"));
         let mut entries = 0;

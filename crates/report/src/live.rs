@@ -1,5 +1,5 @@
-//! What people see of a run in progress: how its variants compare, how its claims stand and what a reader should know. The
-//! terminal draws this view and the live page shows it.
+//! The view of a run in progress: how its variants compare, the status of its claims, and notices to the user. The terminal
+//! draws this view, and the live web page gets it as JSON.
 
 use crate::number::plural;
 use fsarena_core::event::{ClaimStatus, Event, Note, NoteKind};
@@ -12,49 +12,49 @@ use fsarena_stats::ratio::Ratio;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
-/// A run in progress: times in seconds, intervals as ratios to the best variant.
+/// The state of a run in progress, as it is displayed. Times are in seconds, intervals are ratios to the best variant.
 #[derive(Debug, Serialize)]
 pub struct RunView<'a> {
-    /// Rounds planned, where anybody knows how many there will be.
+    /// The number of rounds planned; `None` if claims or the clock decide when the run ends.
     pub planned: Option<u32>,
-    /// The first rounds, which only warm up.
+    /// The number of warm-up rounds at the beginning.
     pub warmup: u32,
-    /// Rounds done.
+    /// The number of rounds done.
     pub done: u32,
     /// The round in progress, from 0.
     pub round: Option<u32>,
-    /// The order of its variants.
+    /// The names of the variants, in the order of the round in progress.
     pub order: &'a [String],
-    /// Tasks measured in it.
+    /// The number of tasks measured in the round in progress.
     pub tasks: u32,
-    /// Tasks that it has.
+    /// The total number of tasks in the round in progress.
     pub tasks_of_round: u32,
-    /// The variant whose cell runs; empty where none does.
+    /// The variant that runs now; empty if none does.
     pub variant: &'a str,
-    /// What happens in that cell.
+    /// The phase of that variant, such as a task; empty if no variant runs.
     pub phase: &'a str,
-    /// When this part of the run began.
+    /// The time at which the run began or was resumed.
     pub begun_at_s: Option<f64>,
-    /// When the last event happened.
+    /// The time of the last event.
     pub told_at_s: f64,
-    /// The time left, where the rounds so far tell.
+    /// The estimated time left; `None` if fsarena cannot estimate it yet.
     pub left_s: Option<f64>,
-    /// Whether claims or the clock may end the run before that.
+    /// Whether the run may end earlier than `left_s`, because claims are decided or the budget is used up.
     pub at_most: bool,
     /// How the variants compare, the best first.
     pub variants: &'a [VariantRow],
-    /// How the claims stand.
+    /// The claims and their status.
     pub claims: Vec<ClaimView<'a>>,
-    /// What a reader should know.
+    /// Notices to the user: failures, unfair comparisons, the forecast.
     pub words: Notices,
-    /// Tasks that began on a busy machine.
+    /// The number of tasks that began while the machine was still busy.
     pub timeouts: usize,
-    /// How it ended.
+    /// The status with which the run ended; `None` while it runs.
     pub ended: Option<&'a RunStatus>,
 }
 
 impl<'a> RunView<'a> {
-    /// The view of a run, with its intervals.
+    /// The view of a run, from its state and the intervals of its variants.
     pub fn of(state: &'a RunState, intervals: &'a Intervals) -> RunView<'a> {
         let words = Notices::of(state);
         let cell = state.cell.as_ref().filter(|_| state.ended.is_none());
@@ -71,7 +71,7 @@ impl<'a> RunView<'a> {
             begun_at_s: state.begun_at,
             told_at_s: state.last_event_at,
             left_s: state.left().map(|left| left.as_secs_f64()),
-            // Before a round is done only the budget tells.
+            // Before the first round is done, `left` is the whole budget.
             at_most: state.open_ended() || state.done == 0,
             variants: intervals.rows(),
             claims: state.claims.iter().map(ClaimView::of).collect(),
@@ -85,17 +85,17 @@ impl<'a> RunView<'a> {
 /// One claim of a run in progress.
 #[derive(Debug, Serialize)]
 pub struct ClaimView<'a> {
-    /// The claim and what is known of it.
+    /// The claim and its status so far.
     #[serde(flatten)]
     pub standing: &'a ClaimStatus,
-    /// Its effect and interval in words: `−1.2% [−2.9%, +0.4%]`.
+    /// The effect and its interval in words: `−1.2% [−2.9%, +0.4%]`.
     pub known: String,
-    /// How the interval narrowed, as bars.
+    /// A sparkline of the interval's width after each round.
     pub narrowing: String,
 }
 
 impl ClaimView<'_> {
-    /// The claim as people see it.
+    /// The view of a claim, from its state.
     pub fn of(claim: &ClaimState) -> ClaimView<'_> {
         let known = match claim.standing.effect {
             None => "nothing known yet".to_string(),
@@ -108,7 +108,7 @@ impl ClaimView<'_> {
     }
 }
 
-/// Per cent; from twice as much on the ratio itself.
+/// A relative change in words: `−1.25%`, `+12.3%`; the ratio if the value at least doubled: `2.5×`.
 fn change(fraction: f64) -> String {
     if fraction >= 1.0 {
         return format!("{:.1}×", 1.0 + fraction);
@@ -118,47 +118,48 @@ fn change(fraction: f64) -> String {
     format!("{percent:+.digits$}%").replace('-', "−")
 }
 
-/// The most rounds that one sparkline shows.
+/// The largest number of rounds in a sparkline.
 const SPARKS: usize = 20;
 
-/// How the variants compare by the total over tasks, or by the geometric mean of what does not add up.
+/// Compares the variants after each round by one metric: by its total over all tasks, or by its geometric mean if the metric
+/// has no total.
 #[derive(Debug, Default)]
 pub struct Intervals {
     metric: String,
-    /// The comparison of the first `n` rounds by `n`, for the latest values of `n`. It caches them, because they no
-    /// longer change and comparing them again after every round would take far longer.
+    /// The comparison of the first `n` rounds, by `n`, for the last [`SPARKS`] values of `n`. A cache: computing all of them
+    /// again after each round would take far longer.
     after: BTreeMap<usize, Comparison>,
     rows: Vec<VariantRow>,
 }
 
-/// How a variant compares with the best so far.
+/// How a variant compares with the best variant so far.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VariantRow {
-    /// Its name.
+    /// The name of the variant.
     pub variant: String,
-    /// Its ratio to the best; `None` of the best itself.
-    #[serde(rename = "ratio_to_best", serialize_with = "ratio")]
+    /// The ratio of the variant to the best one; `None` for the best one itself.
+    #[serde(rename = "ratio_to_best", serialize_with = "serialize_ratio")]
     pub ratio: Option<Ratio>,
     /// The ratio and its interval in words: `1.50 [1.48–1.52]`.
     pub known: String,
-    /// How the interval narrowed, as bars.
+    /// A sparkline of the interval's width after each round.
     pub narrowing: String,
 }
 
 impl Intervals {
-    /// Intervals of this metric; there are none of one that the run does not have.
+    /// Intervals of this metric, before any round. They stay empty if the run does not have the metric.
     pub fn of(metric: &str) -> Intervals {
         Intervals { metric: metric.into(), ..Intervals::default() }
     }
 
-    /// Compares again where a round ended with this event.
-    pub fn see(&mut self, event: &Event, state: &RunState) {
+    /// Compares the variants again if `event` is the end of a round.
+    pub fn update(&mut self, event: &Event, state: &RunState) {
         if matches!(event, Event::RoundFinished { .. }) {
             self.compare(&state.record);
         }
     }
 
-    /// A row for each variant, the best first. Nothing before there are two variants and two rounds.
+    /// A row for each variant, the best first. Empty unless there are at least two variants and two rounds.
     pub fn rows(&self) -> &[VariantRow] {
         &self.rows
     }
@@ -167,35 +168,41 @@ impl Intervals {
         self.rows.clear();
         let Ok((info, values)) = combine_tasks(record, &self.metric) else { return };
         let rounds = values.iter().map(Vec::len).max().unwrap_or(0);
-        // A round that was dropped moves those behind it.
-        let moved = self.after.last_key_value().is_some_and(|(last, _)| *last > rounds);
+        // fsarena dropped a round, so later rounds changed their places and the cache is invalid.
+        if self.after.last_key_value().is_some_and(|(last, _)| *last > rounds) {
+            self.after.clear();
+        }
         let first = (rounds + 1).saturating_sub(SPARKS).max(2);
-        self.after.retain(|after, _| !moved && (first..rounds).contains(after));
+        self.after.retain(|after, _| (first..rounds).contains(after));
         for after in first..=rounds {
             self.after.entry(after).or_insert_with(|| {
                 let until: Vec<Vec<f64>> = values.iter().map(|values| values[..after].to_vec()).collect();
                 compare_with(&until, &references(record), info.direction)
             });
         }
-        let Some((_, now)) = self.after.last_key_value().filter(|(_, now)| now.order.len() >= 2) else {
+        let Some((_, latest)) = self.after.last_key_value().filter(|(_, latest)| latest.order.len() >= 2)
+        else {
             return;
         };
-        let row = |&variant: &usize| {
+        for &variant in &latest.order {
             let ratios = self.after.values().filter_map(|comparison| comparison.variants[variant].ratio);
             let widths: Vec<f64> = ratios.map(|ratio| (ratio.high / ratio.low).ln()).collect();
-            let ratio = now.variants[variant].ratio;
-            let known = ratio.map_or("best so far".to_string(), |ratio| {
-                let few = if ratio.provisional { "?" } else { " " };
-                format!("{:.2}{few}[{:.2}–{:.2}]", ratio.value, ratio.low, ratio.high)
-            });
+            let ratio = latest.variants[variant].ratio;
+            let known = match ratio {
+                None => "best so far".to_string(),
+                Some(ratio) => {
+                    let mark = if ratio.provisional { "?" } else { " " };
+                    format!("{:.2}{mark}[{:.2}–{:.2}]", ratio.value, ratio.low, ratio.high)
+                }
+            };
             let variant = record.variants[variant].name.clone();
-            VariantRow { variant, ratio, known, narrowing: sparkline(&widths) }
-        };
-        self.rows = now.order.iter().map(row).collect();
+            self.rows.push(VariantRow { variant, ratio, known, narrowing: sparkline(&widths) });
+        }
     }
 }
 
-fn ratio<S: serde::Serializer>(ratio: &Option<Ratio>, serializer: S) -> Result<S::Ok, S::Error> {
+/// Serializes a ratio with its interval, and whether it is provisional.
+fn serialize_ratio<S: serde::Serializer>(ratio: &Option<Ratio>, serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Numbers {
         #[serde(flatten)]
@@ -206,42 +213,42 @@ fn ratio<S: serde::Serializer>(ratio: &Option<Ratio>, serializer: S) -> Result<S
     ratio.map(numbers).serialize(serializer)
 }
 
-/// The last of some widths as bars, the widest of them as the highest.
+/// The last [`SPARKS`] widths as a sparkline; the largest width has the highest bar.
 pub(super) fn sparkline(widths: &[f64]) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let shown = &widths[widths.len().saturating_sub(SPARKS)..];
     let most = shown.iter().copied().filter(|width| width.is_finite()).fold(0.0, f64::max);
-    let bar = |width: &f64| match width / most {
-        share if share.is_nan() => BARS[0],
-        share => BARS[((share * 8.0).ceil() as usize).clamp(1, 8) - 1],
+    let bar = |width: &f64| {
+        let share = width / most;
+        if share.is_nan() { BARS[0] } else { BARS[((share * 8.0).ceil() as usize).clamp(1, 8) - 1] }
     };
     shown.iter().map(bar).collect()
 }
 
-/// Sentences by what they are about.
+/// Notices to the user about a run in progress, by topic.
 #[derive(Debug, Default)]
 pub struct Notices {
-    /// The variants that left the run.
+    /// The variants that failed and left the run, and why.
     pub failures: Vec<String>,
-    /// What makes the comparison unfair, the rounds that were dropped, and what the user should do.
+    /// Reasons why the comparison may be unfair, dropped rounds, and remarks that ask the user to act.
     pub fairness: Vec<String>,
-    /// What the budget can resolve.
+    /// The smallest difference that the run can detect within its budget.
     pub forecast: Option<String>,
-    /// Tasks that began on a busy machine.
+    /// The number of tasks that began while the machine was still busy.
     pub timeouts: usize,
 }
 
 impl Notices {
-    /// The sentences so far.
+    /// The notices of a run so far.
     pub fn of(state: &RunState) -> Notices {
-        let mut words = Notices { forecast: state.forecast.clone(), ..Notices::default() };
+        let mut notices = Notices { forecast: state.forecast.clone(), ..Notices::default() };
         let mut fairness: Vec<(&str, Vec<&str>)> = vec![];
         for note @ Note { kind, variant, text, .. } in state.notes() {
             match kind {
-                NoteKind::IdleTimeout => words.timeouts += 1,
+                NoteKind::IdleTimeout => notices.timeouts += 1,
                 NoteKind::VariantFailed => {
                     let failure = format!("{} {text}", variant.as_deref().unwrap_or_default());
-                    words.failures.push(failure.trim_start().into());
+                    notices.failures.push(failure.trim_start().into());
                 }
                 NoteKind::Fairness | NoteKind::Dropped | NoteKind::NotCompared => {
                     add_note(&mut fairness, note)
@@ -250,19 +257,19 @@ impl Notices {
                 NoteKind::Options | NoteKind::Weaker | NoteKind::Unavailable | NoteKind::Remark => {}
             }
         }
-        words.fairness =
+        notices.fairness =
             fairness.into_iter().map(|(text, variants)| variants_sentence(text, variants)).collect();
-        words
+        notices
     }
 
-    /// How many tasks began on a busy machine, where any did.
+    /// A sentence with the number of tasks that began while the machine was still busy; `None` if no task did.
     pub fn busy(&self) -> Option<String> {
         let tasks = plural(self.timeouts, "task");
         (self.timeouts > 0).then(|| format!("{tasks} began while the machine was still busy"))
     }
 }
 
-/// Adds a note's variant to those of the same text.
+/// Adds the variant of a note to the variants of the notes with the same text.
 fn add_note<'a>(sentences: &mut Vec<(&'a str, Vec<&'a str>)>, note: &'a Note) {
     let variant = note.variant.as_deref();
     match sentences.iter_mut().find(|(known, _)| *known == note.text) {
@@ -271,7 +278,7 @@ fn add_note<'a>(sentences: &mut Vec<(&'a str, Vec<&'a str>)>, note: &'a Note) {
     }
 }
 
-/// One sentence for all variants that share `text`: it names the first and counts the others.
+/// One sentence for all variants with the same note. It names the first variant and counts the others.
 fn variants_sentence(text: &str, mut variants: Vec<&str>) -> String {
     variants.dedup();
     match variants.as_slice() {
@@ -283,8 +290,8 @@ fn variants_sentence(text: &str, mut variants: Vec<&str>) -> String {
 
 impl Serialize for Notices {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let said = self.failures.iter().chain(&self.fairness).chain(&self.forecast);
-        serializer.collect_seq(said.chain(&self.busy()))
+        let sentences = self.failures.iter().chain(&self.fairness).chain(&self.forecast);
+        serializer.collect_seq(sentences.chain(&self.busy()))
     }
 }
 
@@ -293,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn narrowing_bars() {
+    fn the_largest_width_has_the_highest_bar() {
         assert_eq!(sparkline(&[0.8, 0.4, 0.2, 0.1]), "█▄▂▁");
         assert_eq!(sparkline(&[0.0, 0.0]), "▁▁");
         assert_eq!(sparkline(&[f64::INFINITY, 1.0]), "██");

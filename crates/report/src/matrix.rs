@@ -1,8 +1,8 @@
-//! Tasks that differ in block size and threads. One row a task would be some hundred of them, so they become tables: one for
-//! each mode, a row for each block size and variant, a column for each number of threads. And the same as a matrix to search
-//! for anomalies.
+//! Tables of tasks that differ in block size and number of threads, instead of some hundred rows: one table for each mode, with
+//! a row for each block size and variant and a column for each number of threads. Also reads the same figures as a [`Matrix`],
+//! in which fsarena searches for anomalies.
 
-use crate::document::{Cell, Document, Source, Table, labelled};
+use crate::document::{Cell, Document, Source, Table, labelled_row};
 use crate::error::Error;
 use crate::number::{percent, plural, signed, three, with_unit};
 use fsarena_core::metric::{CLIENT_BOUND, DataPath, reading};
@@ -19,12 +19,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The mark of variants that do not differ significantly from the best.
 pub const ALIKE: &str = "≈";
 
-/// The parameters of a task that has a place in the tables.
+/// The name of the task parameter with the block size in bytes.
 pub const SIZE: &str = "bs";
-/// See [`SIZE`].
+/// The name of the task parameter with the number of threads.
 pub const THREADS: &str = "threads";
 
-/// The place of a task in the tables: block size in bytes, and threads.
+/// The place of a task in the tables: block size in bytes, and number of threads. `None` if the task lacks either parameter.
 pub fn matrix_place(task: &TaskId) -> Option<(u64, u32)> {
     Some((task.params.get(SIZE)?.parse().ok()?, task.params.get(THREADS)?.parse().ok()?))
 }
@@ -32,26 +32,26 @@ pub fn matrix_place(task: &TaskId) -> Option<(u64, u32)> {
 /// One figure of the tables.
 #[derive(Debug, Clone)]
 pub struct MatrixFigure {
-    /// The mode.
+    /// The mode, such as `seqwr`.
     pub mode: String,
-    /// Block size in bytes, and threads.
+    /// Block size in bytes, and number of threads.
     pub at: (u64, u32),
-    /// Which variant.
+    /// The index of the variant.
     pub variant: usize,
-    /// Its value.
+    /// The value.
     pub value: f64,
     /// A mark printed after the value.
     pub mark: String,
-    /// Whether it is of the bare device, which is never the best.
+    /// Whether the variant is the bare device, which never counts as the best.
     pub bare: bool,
-    /// The task of the run whose samples it sums up, by its number.
+    /// The index of the task in the run; `None` if the figure is not from a run.
     pub task: Option<usize>,
 }
 
-/// The unit of figures, and which way is better.
+/// The unit of figures, and whether a higher or a lower figure is better.
 pub type Scale = (Unit, Direction);
 
-/// Adds the tables. The best of each block size and number of threads is strong.
+/// Adds a table for each mode. The best variant for each block size and number of threads is highlighted.
 pub fn add_tables(document: &mut Document, variants: &[&str], figures: &[MatrixFigure], scale: Scale) {
     let modes: BTreeSet<&str> = figures.iter().map(|figure| figure.mode.as_str()).collect();
     for mode in modes {
@@ -61,6 +61,7 @@ pub fn add_tables(document: &mut Document, variants: &[&str], figures: &[MatrixF
     }
 }
 
+/// The table of one mode: a row for each block size and variant, a column for each number of threads.
 fn mode_table(variants: &[&str], figures: &[&MatrixFigure], scale: Scale) -> Table {
     let sizes: BTreeSet<u64> = figures.iter().map(|figure| figure.at.0).collect();
     let counts: BTreeSet<u32> = figures.iter().map(|figure| figure.at.1).collect();
@@ -71,19 +72,21 @@ fn mode_table(variants: &[&str], figures: &[&MatrixFigure], scale: Scale) -> Tab
             let cell = |count: &u32| figure_cell(figures, (bytes, *count), variant, scale);
             let cells: Vec<Cell> = counts.iter().map(cell).collect();
             if cells.iter().any(|cell| !cell.lines.is_empty()) {
-                table.rows.push(labelled(format!("{} {name}", size_words(bytes)), cells));
+                table.rows.push(labelled_row(format!("{} {name}", size_words(bytes)), cells));
             }
         }
     }
     table
 }
 
+/// The cell of a variant at one block size and number of threads; empty if it has no figure there.
 fn figure_cell(figures: &[&MatrixFigure], at: (u64, u32), variant: usize, (unit, direction): Scale) -> Cell {
     let here = || figures.iter().filter(|figure| figure.at == at);
     let Some(own) = here().find(|figure| figure.variant == variant) else { return Cell::default() };
-    let better = |a: f64, b: f64| match direction {
+    let is_better = |a: f64, b: f64| match direction {
         Direction::Higher => a > b,
         Direction::Lower => a < b,
+        // Without a direction no variant is the best.
         Direction::Neutral => true,
     };
     let shown = match unit {
@@ -93,25 +96,25 @@ fn figure_cell(figures: &[&MatrixFigure], at: (u64, u32), variant: usize, (unit,
     let source = own.task.and_then(|task| Source::of(Some(task), [variant]));
     let cell = Cell { source, ..Cell::from(shown).mark(&own.mark) };
     let rivals = || here().filter(|other| other.variant != variant && !other.bare);
-    let best = rivals().next().is_some() && !rivals().any(|other| better(other.value, own.value));
+    let best = rivals().next().is_some() && !rivals().any(|other| is_better(other.value, own.value));
     cell.strong_if(best && !own.bare)
 }
 
-/// Whether every task of an analysis has its place in the tables.
+/// Whether an analysis has tasks, and all of them have a block size and a number of threads.
 pub fn is_matrix(analysis: &Analysis) -> bool {
     analysis.tasks().next().is_some() && analysis.tasks().all(|task| matrix_place(&task.task.id).is_some())
 }
 
-/// The medians of an analysis, with what a reader must know of single cells.
+/// Adds the tables of an analysis with the median of each task, and explains the marks after the figures.
 pub fn add_medians(document: &mut Document, record: &RunRecord, analysis: &Analysis) {
-    let marks = signs_of(record);
+    let medians = SignMedians::of(record);
     let mut figures = vec![];
     for task in analysis.tasks() {
         let Some(at) = matrix_place(&task.task.id) else { continue };
         for (variant, result) in task.comparison.variants.iter().enumerate() {
             let Some(value) = result.median else { continue };
             let alike = !task.comparison.provisional() && task.comparison.tied().contains(&variant);
-            let mark = format!("{}{}", if alike { ALIKE } else { "" }, marks(&task.task.id, variant));
+            let mark = format!("{}{}", if alike { ALIKE } else { "" }, medians.signs(&task.task.id, variant));
             let index = record.task(&task.task.id);
             let bare = analysis.grid.references.contains(&variant);
             let mode = task.task.id.name.clone();
@@ -140,65 +143,86 @@ pub fn add_medians(document: &mut Document, record: &RunRecord, analysis: &Analy
     document.text(text);
 }
 
-/// Adds to each rate its share of what the bare device reached; whether there was one.
+/// Adds to the mark of each rate its share of the bare device's rate. Returns whether there are rates of the bare device.
 fn add_shares(figures: &mut [MatrixFigure], unit: Unit) -> bool {
+    if !matches!(unit, Unit::PerSecond | Unit::BytesPerSecond) {
+        return false;
+    }
     let bare: Vec<MatrixFigure> = figures.iter().filter(|figure| figure.bare).cloned().collect();
-    let rate = matches!(unit, Unit::PerSecond | Unit::BytesPerSecond);
-    for figure in figures.iter_mut().filter(|figure| !figure.bare && rate) {
+    for figure in figures.iter_mut().filter(|figure| !figure.bare) {
         let ceiling = bare.iter().find(|bare| bare.mode == figure.mode && bare.at == figure.at);
         if let Some(ceiling) = ceiling.filter(|bare| bare.value > 0.0) {
             figure.mark = format!("{} {}", figure.mark, percent(figure.value / ceiling.value));
         }
     }
-    rate && !bare.is_empty()
+    !bare.is_empty()
 }
 
-const CACHE: char = '°';
+const PAGE_CACHE: char = '°';
 const MIXED: char = '~';
 const UNSTEADY: char = '±';
-const CLIENT: char = '!';
+const CLIENT_BOUND_SIGN: char = '!';
 
-/// The signs behind figures and their meanings.
+/// The signs after figures, and their meanings.
 const SIGNS: [(char, &str); 4] = [
-    (CACHE, "data path page cache, under a tenth of the bytes reached the device"),
+    (PAGE_CACHE, "data path page cache, under a tenth of the bytes reached the device"),
     (MIXED, "data path mixed, under nine tenths of the bytes reached the device"),
     (UNSTEADY, "the load did not become steady in time"),
-    (CLIENT, "client-bound, the generator itself takes more than a tenth of an operation"),
+    (CLIENT_BOUND_SIGN, "client-bound, the generator itself takes more than a tenth of an operation"),
 ];
 
-/// The signs behind a figure, by task and variant, from the medians of a run; empty if nothing measured them.
-fn signs_of(record: &RunRecord) -> impl Fn(&TaskId, usize) -> String {
-    let of = |metric| Grid::of(record, metric).map_or(vec![], |grid| medians(&grid));
-    let (share, steady, client) = (of("device_share"), of(reading::STEADY), of(reading::CLIENT));
-    move |task, variant| {
+/// The medians of the readings from which the signs after figures follow. A list is empty if the run did not measure it.
+struct SignMedians {
+    device_share: Vec<TaskMedians>,
+    steady: Vec<TaskMedians>,
+    client: Vec<TaskMedians>,
+}
+
+impl SignMedians {
+    fn of(record: &RunRecord) -> SignMedians {
+        let medians_of = |metric| Grid::of(record, metric).map_or(vec![], |grid| medians(&grid));
+        SignMedians {
+            device_share: medians_of("device_share"),
+            steady: medians_of(reading::STEADY),
+            client: medians_of(reading::CLIENT),
+        }
+    }
+
+    /// The signs of [`SIGNS`] that apply to a task and a variant.
+    fn signs(&self, task: &TaskId, variant: usize) -> String {
         let median = |medians: &[TaskMedians]| {
             let found = medians.iter().find(|found| found.task.id == *task)?;
             *found.variants.get(variant)?
         };
-        let reach = match median(&share).map(DataPath::of) {
-            Some(DataPath::Cache) => Some(CACHE),
-            Some(DataPath::Mixed) => Some(MIXED),
-            _ => None,
-        };
-        let unsteady = median(&steady).filter(|steady| *steady < 0.5).map(|_| UNSTEADY);
-        let client = median(&client).filter(|share| *share > CLIENT_BOUND).map(|_| CLIENT);
-        [reach, unsteady, client].into_iter().flatten().collect()
+        let mut signs = String::new();
+        match median(&self.device_share).map(DataPath::of) {
+            Some(DataPath::Cache) => signs.push(PAGE_CACHE),
+            Some(DataPath::Mixed) => signs.push(MIXED),
+            _ => {}
+        }
+        if median(&self.steady).is_some_and(|steady| steady < 0.5) {
+            signs.push(UNSTEADY);
+        }
+        if median(&self.client).is_some_and(|share| share > CLIENT_BOUND) {
+            signs.push(CLIENT_BOUND_SIGN);
+        }
+        signs
     }
 }
 
-/// The metric that is compared.
+/// The metric of the matrix.
 const METRIC: &str = "iops";
 
-/// The name of a cell's task.
+/// The name of the task for a mode, a block size in bytes and a number of threads.
 pub fn matrix_task_id(mode: &str, block_size: u64, threads: u32) -> String {
     let params = [(SIZE, block_size.to_string()), (THREADS, threads.to_string())];
     TaskId { name: mode.into(), params: params.map(|(name, value)| (name.into(), value)).into() }.to_string()
 }
 
-/// The matrix that a run measured.
+/// The matrix of IOPS that a run measured.
 ///
 /// # Errors
-/// Where it measured none.
+/// The run has no tasks with block size and threads.
 pub fn matrix_of_run(record: &RunRecord) -> Result<Matrix, Error> {
     let rows = run_rows(record);
     if rows.is_empty() {
@@ -207,6 +231,7 @@ pub fn matrix_of_run(record: &RunRecord) -> Result<Matrix, Error> {
     Ok(Matrix::new(&rows)?)
 }
 
+/// A row for each block size, number of threads, mode and variant of a run, with the IOPS of each round.
 fn run_rows(record: &RunRecord) -> Vec<Row> {
     let Some((_, values)) = record.metric(METRIC) else { return vec![] };
     let left_out = observations::left_out(record);
@@ -223,9 +248,8 @@ fn run_rows(record: &RunRecord) -> Vec<Row> {
             continue;
         }
         let variant = &record.variants[cell.variant];
-        // If several tools measured the same cells, each is a separate variant.
-        let several = tools.len() > 1;
-        let by = if several { format!(" by {}", cell.workload) } else { String::new() };
+        // If several workloads measured the same tasks, each workload is a separate variant.
+        let by = if tools.len() > 1 { format!(" by {}", cell.workload) } else { String::new() };
         let row = Row {
             variant: format!("{}{by}", variant.name),
             raw: variant.is_bare_device(),
@@ -236,13 +260,13 @@ fn run_rows(record: &RunRecord) -> Vec<Row> {
             client_bound: false,
         };
         let key = |row: &Row| (row.block_size, row.threads, row.mode.clone(), row.variant.clone());
-        let found = *known.entry(key(&row)).or_insert_with(|| {
+        let index = *known.entry(key(&row)).or_insert_with(|| {
             rows.push(row);
             shares.push(vec![]);
             rows.len() - 1
         });
-        rows[found].iops[cell.round as usize] = Some(*value);
-        shares[found].extend(client.as_ref().map(|shares| shares[sample]).filter(|share| !share.is_nan()));
+        rows[index].iops[cell.round as usize] = Some(*value);
+        shares[index].extend(client.as_ref().map(|shares| shares[sample]).filter(|share| !share.is_nan()));
     }
     for (row, shares) in rows.iter_mut().zip(&shares) {
         row.client_bound = median(shares).is_some_and(|share| share > CLIENT_BOUND);
@@ -250,10 +274,10 @@ fn run_rows(record: &RunRecord) -> Vec<Row> {
     rows
 }
 
-/// The rows of a published matrix: one value a cell.
+/// The rows of a published matrix, with one value each.
 ///
 /// # Errors
-/// Where it is none.
+/// The published figures have no block sizes and threads.
 pub fn published_rows(published: &Published) -> Result<Vec<Row>, Error> {
     let figures = published.rows.iter().filter(|figure| figure.metric == METRIC);
     let row = |figure: &Figure| {
@@ -262,12 +286,14 @@ pub fn published_rows(published: &Published) -> Result<Vec<Row>, Error> {
         let (raw, iops) = (variant == factor::RAW, vec![Some(figure.value)]);
         Some(Row { variant, raw, mode, block_size, threads, iops, client_bound: false })
     };
-    match figures.filter_map(row).collect::<Vec<_>>() {
-        rows if rows.is_empty() => Err(no_matrix(format!("published:{}", published.name()))),
-        rows => Ok(rows),
+    let rows: Vec<Row> = figures.filter_map(row).collect();
+    if rows.is_empty() {
+        return Err(no_matrix(format!("published:{}", published.name())));
     }
+    Ok(rows)
 }
 
+/// The error for a run or published figures without block sizes and threads.
 fn no_matrix(source: String) -> Error {
     Error::Usage(format!(
         "{source} holds no matrix of block sizes and threads; a run of study engel does, or of any plan with the \
@@ -275,7 +301,7 @@ fn no_matrix(source: String) -> Error {
     ))
 }
 
-/// `512 B`, `4 KiB`, `1.5 KiB`.
+/// A size in words: `512 B`, `4 KiB`, `1.5 KiB`.
 pub fn size_words(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match UNITS.into_iter().find(|(unit, _)| bytes >= *unit) {
@@ -284,12 +310,12 @@ pub fn size_words(bytes: u64) -> String {
     }
 }
 
-/// `1 thread`, `16 threads`.
+/// A number of threads in words: `1 thread`, `16 threads`.
 pub fn thread_words(count: u32) -> String {
-    crate::number::plural(count as usize, "thread")
+    plural(count as usize, "thread")
 }
 
-/// Operations a second with groups of three digits: `31,000`; small ones with three significant digits.
+/// Operations per second in words, with groups of three digits: `31,000`. Values under 100 have three significant digits.
 pub fn iops_words(value: f64) -> String {
     if value < 100.0 {
         return three(value);
@@ -304,17 +330,17 @@ pub fn iops_words(value: f64) -> String {
     grouped
 }
 
-/// Bytes a second in millions, as the tables of the field have it.
+/// A bandwidth in bytes per second as MB/s: `118 MB/s`.
 pub fn bandwidth_words(value: f64) -> String {
     format!("{} MB/s", three(value / 1e6))
 }
 
-/// The share that is missing to the whole: `40%`, `99.2%`.
+/// How much less than the whole a share is: `40%` for 0.6.
 pub fn percent_less(share: f64) -> String {
     percent(1.0 - share)
 }
 
-/// How much more than the whole: `20%`, `23 times as much`.
+/// How much more than the whole a ratio is: `20% more`, `23 times as much`.
 pub fn how_much_more(ratio: f64) -> String {
     if ratio < 2.0 {
         format!("{} more", percent(ratio - 1.0))
@@ -323,22 +349,22 @@ pub fn how_much_more(ratio: f64) -> String {
     }
 }
 
-/// `a` or `a to b`.
+/// A range in words: `a to b`, or only `a` if both are equal.
 pub fn value_range(low: String, high: String) -> String {
     if low == high { low } else { format!("{low} to {high}") }
 }
 
-/// The interval of a ratio that has one: ` (−42% to −38% over 8 rounds)`.
+/// The interval of a ratio as a change: ` (−42% to −38% over 8 rounds)`. Empty for a single round, which has no interval.
 pub fn change_interval(ratio: &Ratio) -> String {
-    let change = |ratio: f64| signed(ratio - 1.0, &[0.0]);
-    match ratio.rounds {
-        1 => String::new(),
-        rounds => format!(" ({} over {rounds} rounds)", value_range(change(ratio.low), change(ratio.high))),
+    if ratio.rounds == 1 {
+        return String::new();
     }
+    let change = |ratio: f64| signed(ratio - 1.0, &[0.0]);
+    format!(" ({} over {} rounds)", value_range(change(ratio.low), change(ratio.high)), ratio.rounds)
 }
 
-/// The places of cells, as (bytes, threads): `512 B to 4 KiB with 1 to 128 threads`, and how many cells where
-/// they do not fill that.
+/// The extent of cells, given as (bytes, threads), in words: `512 B to 4 KiB with 1 to 128 threads`. If the cells do not fill
+/// that rectangle, their number follows.
 pub fn cell_extent(cells: &BTreeSet<(u64, u32)>) -> String {
     let sizes: BTreeSet<u64> = cells.iter().map(|(bytes, _)| *bytes).collect();
     let counts: BTreeSet<u32> = cells.iter().map(|(_, threads)| *threads).collect();
@@ -358,7 +384,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_of_three() {
+    fn digits_of_iops_are_grouped_by_three() {
         assert_eq!(
             [99.94, 100.0, 999.6, 31_000.0, 1_227_643.0].map(iops_words),
             ["99.9", "100", "1,000", "31,000", "1,227,643"]
@@ -366,14 +392,14 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_shares() {
+    fn sizes_and_ratios_in_words() {
         assert_eq!([512, 1536, 4096, 1 << 20].map(size_words), ["512 B", "1.5 KiB", "4 KiB", "1 MiB"]);
         assert_eq!([percent_less(0.6), percent_less(0.008)], ["40%", "99.2%"]);
         assert_eq!([how_much_more(1.07), how_much_more(23.45)], ["7% more", "23.4 times as much"]);
     }
 
     #[test]
-    fn regions() {
+    fn the_extent_of_cells_in_words() {
         let grid = |cells: &[(u64, u32)]| cell_extent(&cells.iter().copied().collect());
         assert_eq!(grid(&[(512, 1)]), "512 B with 1 thread");
         assert_eq!(grid(&[(512, 1), (512, 2), (1024, 1), (1024, 2)]), "512 B to 1 KiB with 1 to 2 threads");
@@ -384,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_only_with_replicates() {
+    fn a_single_round_has_no_interval() {
         let ratio = Ratio { value: 0.6, low: 0.58, high: 0.62, rounds: 8, provisional: false };
         assert_eq!(change_interval(&ratio), " (−42% to −38% over 8 rounds)");
         assert_eq!(change_interval(&Ratio { rounds: 1, ..ratio }), "");

@@ -1,4 +1,4 @@
-//! A result that is not the report of one run: comparisons, published figures, findings, histories.
+//! Pages: results other than the report of one run, such as comparisons, published figures, findings and histories.
 
 use crate::document::terminal::{self, Screen};
 use crate::document::{Document, write_markdown};
@@ -7,12 +7,12 @@ use fsarena_core::names::unknown;
 use serde_json::Value;
 use std::io::Write;
 
-/// A result for people and for programs.
+/// A result as a document for people and as JSON for programs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
-    /// For people.
+    /// The document, for people.
     pub document: Document,
-    /// For programs, with units in names.
+    /// The same result as JSON, for programs. The names of figures contain their units: `elapsed_s`.
     pub json: Value,
 }
 
@@ -23,12 +23,12 @@ impl Page {
     /// Writes the page in one of [`FORMATS`].
     ///
     /// # Errors
-    /// When the format is none of these, a chart cannot be drawn, or `out` fails.
+    /// The format is unknown, a chart cannot be drawn, or writing to `out` fails.
     pub fn write(&self, format: &str, screen: Screen, out: &mut dyn Write) -> Result<(), Error> {
         match format {
             "term" => terminal::write(&self.document, screen, out)?,
             "md" => write_markdown(&self.document, None, out)?,
-            "html" => out.write_all(html::of_document(&self.document)?.as_bytes())?,
+            "html" => out.write_all(html::page_of_document(&self.document)?.as_bytes())?,
             "json" => write_json(&self.json, out)?,
             other => return Err(unknown("format", other, FORMATS).into()),
         }

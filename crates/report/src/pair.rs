@@ -1,4 +1,5 @@
-//! Two variants, B against A: the difference by each metric, of all tasks together and of few one by one.
+//! The comparison of two variants, B against A: the difference in each metric, for all tasks together and, if there are only a
+//! few, for each task.
 
 use crate::{difference::Finding, number::plural};
 use fsarena_core::names::distinct;
@@ -11,65 +12,77 @@ use fsarena_stats::{comparison::median, mean_ratio::MeanRatio, sequential::Centr
 
 /// Metrics compared besides the requested ones. CPU time often varies least.
 const COST_METRICS: [&str; 2] = ["system", "total_cpu"];
-/// Tasks that are listed one by one; of more, only all together.
+/// The largest number of tasks that get a row each. Runs with more tasks only get the row of all tasks.
 const MAX_TASKS_LISTED: usize = 4;
 
-/// One metric of one task, or of all.
+/// The comparison of B with A in one metric, for one task or for all tasks together.
 #[derive(Debug)]
 pub struct PairRow {
-    /// The task, or how many all are.
+    /// The name of the task, or `ALL 21 tasks`.
     pub task: String,
-    /// Whether that is all the work.
+    /// Whether the row covers all tasks of the run.
     pub whole: bool,
     /// The metric.
     pub metric: MetricSpec,
-    /// B over A in a typical round.
+    /// The ratio B / A in a typical round, with its interval.
     pub ratio: Ratio,
-    /// The mean of B over that of A; `None` if the tasks have no total.
+    /// The mean of B divided by the mean of A; `None` if the tasks have no total.
     pub mean_ratio: Option<MeanRatio>,
-    /// What that says.
+    /// The conclusion from the ratio and the margin.
     pub finding: Finding,
-    /// The spread of d. `None` under three rounds.
+    /// The standard deviation of the log ratio of a round. `None` for less than three rounds, or if B and A are equal in most
+    /// rounds.
     pub sigma: Option<f64>,
-    /// Rounds that find the margin in four of five runs. `None` if 400 do not.
+    /// The number of rounds with which a difference as large as the margin is detected with a probability of 80%. `None` if it
+    /// is more than 400.
     pub rounds: Option<usize>,
-    /// Rounds without a ratio, because a value is zero.
+    /// The number of rounds without a ratio, because a value is zero.
     pub excluded: usize,
 }
 
 impl PairRow {
-    /// `; 2 of 10 rounds left out: a value is zero`.
+    /// The number of excluded rounds in words: `; 2 of 10 rounds left out: a value is zero`. Empty if there are none.
     pub fn left_out(&self) -> String {
-        match self.excluded {
-            0 => String::new(),
-            some => {
-                let all = plural(some + self.ratio.rounds, "round");
-                format!("; {some} of {all} left out: a value is zero")
-            }
+        if self.excluded == 0 {
+            return String::new();
         }
+        let all = plural(self.excluded + self.ratio.rounds, "round");
+        format!("; {} of {all} left out: a value is zero", self.excluded)
     }
 }
 
-/// The comparison of the two variants by each of these metrics and by [`COST_METRICS`]. Empty unless the run has exactly two.
-pub fn pair_rows<'a>(record: &RunRecord, asked: impl Iterator<Item = &'a str>, margin: f64) -> Vec<PairRow> {
+/// The comparison of the two variants of a run, by each of these metrics and by [`COST_METRICS`]. Empty unless the run has
+/// exactly two variants. The rows are ordered by task, then by metric.
+pub fn pair_rows<'a>(
+    record: &RunRecord,
+    metrics: impl Iterator<Item = &'a str>,
+    margin: f64,
+) -> Vec<PairRow> {
     if record.variants.len() != 2 {
         return vec![];
     }
-    let ids = distinct(asked.chain(COST_METRICS));
-    let mut columns: Vec<_> =
-        ids.into_iter().map(|id| rows_of_metric(record, id, margin).into_iter()).collect();
-    // Order rows by task, then by metric, because readers ask about tasks.
-    let most = columns.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
-    (0..most).flat_map(|_| columns.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()).collect()
+    let mut by_metric: Vec<_> = distinct(metrics.chain(COST_METRICS))
+        .into_iter()
+        .map(|id| rows_of_metric(record, id, margin).into_iter())
+        .collect();
+    // Interleave the rows of the metrics, because readers look for tasks.
+    let tasks = by_metric.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
+    let mut rows = vec![];
+    for _ in 0..tasks {
+        rows.extend(by_metric.iter_mut().filter_map(Iterator::next));
+    }
+    rows
 }
 
+/// The rows of one metric: first that of all tasks, then those of single tasks.
 fn rows_of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<PairRow> {
     let Some(grid) = Grid::of(record, id) else { return vec![] };
     let metric = &grid.metric;
-    let has_all = |values: &[Vec<f64>]| values.iter().all(|variant| variant.iter().any(|v| !v.is_nan()));
+    let both_measured =
+        |values: &[Vec<f64>]| values.iter().all(|variant| variant.iter().any(|v| !v.is_nan()));
     let mut tasks = grid.comparable_tasks();
-    tasks.retain(|task| has_all(&grid.values[*task]));
-    let one = |task: String, pairs: LogRatios, whole: bool, values: Option<&[Vec<f64>]>| {
+    tasks.retain(|task| both_measured(&grid.values[*task]));
+    let row = |task: String, pairs: LogRatios, whole: bool, values: Option<&[Vec<f64>]>| {
         let mean_ratio = values.and_then(|values| MeanRatio::of(&values[0], &values[1]));
         Some(PairRow { mean_ratio, ..pair_row((task, whole), metric, pairs, margin)? })
     };
@@ -77,20 +90,18 @@ fn rows_of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<PairRow> {
     if tasks.len() > 1 {
         let totals = grid.totals(&tasks);
         let pairs = log_ratios_of_tasks(&grid, &tasks, totals.as_ref());
-        rows.extend(one(format!("ALL {} tasks", tasks.len()), pairs, true, totals.as_deref()));
+        rows.extend(row(format!("ALL {} tasks", tasks.len()), pairs, true, totals.as_deref()));
     }
     if tasks.len() <= MAX_TASKS_LISTED {
-        let alone = tasks.len() == 1;
-        let of_task = tasks.iter().filter_map(|task| {
-            let (task, values) = (&grid.tasks[*task], &grid.values[*task]);
-            one(task.id.to_string(), log_ratios(&values[0], &values[1]), alone, Some(values))
-        });
-        rows.extend(of_task);
+        for &task in &tasks {
+            let (name, values) = (grid.tasks[task].id.to_string(), &grid.values[task]);
+            rows.extend(row(name, log_ratios(&values[0], &values[1]), tasks.len() == 1, Some(values)));
+        }
     }
     rows
 }
 
-/// One row, without the ratio of the means; `None` without a round that has both.
+/// The row for these log ratios of B to A, without the ratio of the means. `None` if no round has both values.
 pub fn pair_row(
     (task, whole): (String, bool),
     metric: &MetricSpec,
@@ -99,8 +110,9 @@ pub fn pair_row(
 ) -> Option<PairRow> {
     let LogRatios { d, excluded } = pairs;
     let narrow = Centre::of(&d)?.narrow;
-    // A clock that mostly sees no difference at all has no spread to plan with.
-    let sigma = spread(&d).filter(|_| median(&d.iter().map(|d| d.abs()).collect::<Vec<_>>()) != Some(0.0));
+    // If most differences are exactly 0, the clock is too coarse, and the spread is no basis for planning rounds.
+    let median_difference = median(&d.iter().map(|d| d.abs()).collect::<Vec<_>>());
+    let sigma = if median_difference == Some(0.0) { None } else { spread(&d) };
     let ratio = Ratio::of(d)?;
     let finding = Finding::of(Some(ratio), Some(narrow), margin);
     let rounds = sigma.and_then(|sigma| rounds_for(sigma, margin));

@@ -1,7 +1,7 @@
-//! Published figures as tables, as their author printed them; what the author concluded from them, and whether figures follow
-//! from the columns that they were worked out of.
+//! Pages of published figures: tables as the author printed them, the author's conclusions, and a check whether computed
+//! columns follow from the columns that they were computed from.
 
-use crate::document::{Cell, Document, Table, labelled};
+use crate::document::{Cell, Document, Table, labelled_row};
 use crate::page::Page;
 use crate::sections::claims::{add_published_conclusions, published_conclusions_json};
 use crate::{error::Error, matrix, number::plural};
@@ -13,10 +13,10 @@ use fsarena_stats::conclusion::{Answer, check_published};
 use fsarena_stats::conclusion::{Misfit, Recomputed, recompute};
 use serde_json::{Map, Value, json};
 
-/// The set of this name: `piszcz-I`.
+/// Finds a set of published figures by its name, such as `piszcz-I`.
 ///
 /// # Errors
-/// A name that no set has, or a fault in the figures that ship with a study.
+/// The name is unknown, or the figures that ship with a study are invalid.
 pub fn find_published(name: &str) -> Result<Published, Error> {
     let sets = study::STUDIES.iter().map(Study::published).collect::<Result<Vec<_>, _>>()?.concat();
     let names: Vec<String> = sets.iter().map(|set| format!("published:{}", set.name())).collect();
@@ -24,10 +24,11 @@ pub fn find_published(name: &str) -> Result<Published, Error> {
     Ok(names::find("published figures", &format!("published:{name}"), named, |(name, _)| name)?.1.clone())
 }
 
-/// The tables of one set: each metric, task by variant. Then what the author concluded, held against them.
+/// The page of one set: for each metric a table of tasks by variants, then the author's conclusions, checked against these
+/// figures.
 ///
 /// # Errors
-/// A fault in the figures or the plan that ship with the study.
+/// The figures or the plan that ship with the study are invalid.
 pub fn published_page(published: &Published) -> Result<Page, Error> {
     let mut document = Document::default();
     document.heading(1, format!("published:{}", published.name()));
@@ -53,7 +54,7 @@ pub fn published_page(published: &Published) -> Result<Page, Error> {
     Ok(Page { document, json })
 }
 
-/// Whether the figures that the author worked out follow from the others.
+/// The page that checks whether the figures that the author computed follow from the other columns.
 pub fn consistency_page(published: &Published) -> Page {
     let mut document = Document::default();
     document.heading(1, format!("published:{}", published.name()));
@@ -62,12 +63,12 @@ pub fn consistency_page(published: &Published) -> Page {
     Page { document, json: json!({ "name": published.name(), "recomputed": recomputed_json(&recomputed) }) }
 }
 
-/// All that the author of the study concluded; `None` of a set without a study.
+/// The conclusions of the author of the study; `None` if the set has no study.
 pub(crate) fn study_conclusions(published: &Published) -> Result<Option<Conclusions>, Error> {
     Ok(study::find(&published.study).map(conclusion::of).transpose()?)
 }
 
-/// The author's conclusions from this set, and what its figures say of them.
+/// The author's conclusions from this set, each with the answer of the published figures.
 pub(crate) fn conclusions_then(published: &Published) -> Result<Vec<(Conclusion, Answer)>, Error> {
     let Some(study) = study::find(&published.study) else { return Ok(vec![]) };
     let conclusions = conclusion::of(study)?;
@@ -76,7 +77,7 @@ pub(crate) fn conclusions_then(published: &Published) -> Result<Vec<(Conclusion,
     Ok(all.filter(|(conclusion, _)| conclusion.set == published.set).collect())
 }
 
-/// The author's machine; empty where he says nothing of it.
+/// The machine as the author describes it; empty without a description.
 pub(crate) fn stated_machine(published: &Published) -> Result<Machine, Error> {
     let conclusions = study_conclusions(published)?;
     Ok(conclusions.and_then(|mut of| of.machine.remove(&published.set)).unwrap_or_default())
@@ -92,16 +93,17 @@ fn add_task_tables(document: &mut Document, published: &Published) {
             document.table(task_table(published, metric))
         }
     }
-    document.text(match is_matrix {
-        true => "Figures as the author printed them. The highest of each block size and number of threads stands out.",
-        false if published.rows.iter().any(|row| row.kind == Kind::Fit) => {
-            "Figures as the author stated them. Values marked (fit) are of a curve that he fitted, within its range."
-        }
-        false => "Figures as the author printed them; totals are their sums.",
+    let has_fits = published.rows.iter().any(|row| row.kind == Kind::Fit);
+    document.text(if is_matrix {
+        "Figures as the author printed them. The highest of each block size and number of threads stands out."
+    } else if has_fits {
+        "Figures as the author stated them. Values marked (fit) are of a curve that he fitted, within its range."
+    } else {
+        "Figures as the author printed them; totals are their sums."
     });
 }
 
-/// For each mode a table of block sizes by threads.
+/// Adds a table of block sizes by threads for each mode.
 fn add_matrices(document: &mut Document, published: &Published, metric: &str) {
     let variants = published.variants();
     let figure = |row: &Figure| {
@@ -130,12 +132,12 @@ fn task_table(published: &Published, metric: &str) -> Table {
     let (unit, whole) = (spec.unit, spec.over.tasks.name());
     for task in published.tasks() {
         let params: Vec<String> = task.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let told = if params.is_empty() { String::new() } else { format!(" ({})", params.join(", ")) };
+        let params = if params.is_empty() { String::new() } else { format!(" ({})", params.join(", ")) };
         let figure = |variant: &&str| {
             let figure = published.figure(&task.task_id(), variant, metric)?;
             Some((as_printed(figure.value, figure.unit) + &kind_suffix(figure.kind), figure.value))
         };
-        let head = format!("{} {}{told}", task.number, task.title);
+        let head = format!("{} {}{params}", task.number, task.title);
         table.rows.push(figure_row(head, variants.iter().map(figure).collect(), whole.is_some()));
     }
     if let Some(whole) = whole {
@@ -146,7 +148,7 @@ fn task_table(published: &Published, metric: &str) -> Table {
     table
 }
 
-/// Figures behind what they are of; the least stands out where that ranks.
+/// A table row with a head and figures. If `ranks`, the smallest figure is highlighted.
 fn figure_row(head: String, figures: Vec<Option<(String, f64)>>, ranks: bool) -> Vec<Cell> {
     let least = figures.iter().flatten().map(|(_, value)| *value).fold(f64::INFINITY, f64::min);
     let cell = |figure: Option<(String, f64)>| match figure {
@@ -154,10 +156,10 @@ fn figure_row(head: String, figures: Vec<Option<(String, f64)>>, ranks: bool) ->
         Some((text, _)) => text.into(),
         None => "–".into(),
     };
-    labelled(head, figures.into_iter().map(cell))
+    labelled_row(head, figures.into_iter().map(cell))
 }
 
-/// As the author printed it: other people's figures are not rounded again.
+/// A figure with its unit, not rounded further than the author did.
 fn as_printed(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Seconds => format!("{value:.2} s"),
@@ -166,11 +168,12 @@ fn as_printed(value: f64, unit: Unit) -> String {
     }
 }
 
-/// ` (fit)`; nothing for a measured value.
+/// The kind of a figure in parentheses, ` (fit)`; empty for a measured value.
 fn kind_suffix(kind: Kind) -> String {
     if kind == Kind::Measured { String::new() } else { format!(" ({})", kind.name()) }
 }
 
+/// The figures of a set and their totals as JSON.
 fn figures_json(published: &Published) -> Value {
     let figure = |row: &Figure| {
         let mut value = json!({"number": row.number, "task": row.task, "title": row.title, "variant": row.variant, "kind": row.kind});
@@ -187,7 +190,7 @@ fn figures_json(published: &Published) -> Value {
         let spec = published.spec(metric)?;
         let of = |variant: &&str| Some((variant.to_string(), json!(published.total(variant, metric)?)));
         let totals: Map<String, Value> = published.variants().iter().filter_map(of).collect();
-        // Samples are of one thing at many times, and have no sum.
+        // Samples are the same quantity at many times, and have no sum.
         let has_total = spec.over.tasks.name().is_some() && published.samples().is_empty();
         has_total.then(|| (spec.unit.named(metric), json!(totals)))
     };
@@ -200,7 +203,7 @@ fn figures_json(published: &Published) -> Value {
     })
 }
 
-/// A table for each metric. Figures that do not follow are marked.
+/// Adds a table of samples by variants for each metric. Computed figures that do not follow from their columns are marked.
 pub fn add_sample_tables(document: &mut Document, published: &Published, recomputed: &Recomputed) {
     for metric in published.metrics() {
         document.heading(2, metric_title(published, metric));
@@ -210,21 +213,21 @@ pub fn add_sample_tables(document: &mut Document, published: &Published, recompu
     }
 }
 
-/// A table of samples by variants.
+/// A table of samples by variants, with the cells that `cell(sample, variant)` returns.
 pub fn sample_table(published: &Published, cell: impl Fn(&str, &str) -> Option<Cell>) -> Table {
     let variants = published.variants();
     let mut table = Table::figures(std::iter::once(&"sample").chain(&variants).copied());
     for sample in published.samples() {
         let cells = variants.iter().map(|variant| cell(sample, variant).unwrap_or("–".into()));
-        table.rows.push(labelled(sample, cells));
+        table.rows.push(labelled_row(sample, cells));
     }
     table
 }
 
-/// `iowait, percent`, `iowait_per_request = iowait / requests`.
+/// The heading of a metric: `iowait, percent`, or for a computed metric `iowait_per_request = iowait / requests`.
 fn metric_title(published: &Published, metric: &str) -> String {
-    if let Some(made) = published.derived.iter().find(|made| made.metric == metric) {
-        return format!("{metric} = {} / {}", made.above, made.below);
+    if let Some(derived) = published.derived.iter().find(|derived| derived.metric == metric) {
+        return format!("{metric} = {} / {}", derived.above, derived.below);
     }
     match published.rows.iter().find(|row| row.metric == metric).map(|row| row.unit) {
         None => metric.into(),
@@ -233,40 +236,43 @@ fn metric_title(published: &Published, metric: &str) -> String {
     }
 }
 
+/// The cell of a figure. If the figure does not follow from its columns, the recomputed value is below it.
 fn sample_cell(figure: &Figure, recomputed: &Recomputed) -> Cell {
     let printed = format!("{:.*}", usize::from(figure.decimals), figure.value);
-    let is_it = |misfit: &&Misfit| {
+    let is_this_figure = |misfit: &&Misfit| {
         (&misfit.sample, &misfit.variant, &misfit.made.metric)
             == (&figure.sample, &figure.variant, &figure.metric)
     };
-    match recomputed.misfits.iter().find(is_it) {
-        Some(misfit) => Cell::two(printed, format!("≠ {}", quotient_words(misfit))).strong(),
+    match recomputed.misfits.iter().find(is_this_figure) {
+        Some(misfit) => Cell::two_lines(printed, format!("≠ {}", quotient_words(misfit))).strong(),
         None => printed.into(),
     }
 }
 
+/// The recomputed quotient of two columns, with two decimals.
 fn quotient_words(misfit: &Misfit) -> String {
     format!("{:.2}", misfit.above / misfit.below)
 }
 
-/// Whether the figures that the author worked out follow from the others, where there are such.
+/// Adds a section on whether the figures that the author computed follow from their columns. Adds nothing without such figures.
 pub fn add_consistency(document: &mut Document, recomputed: &Recomputed) {
     if recomputed.figures == 0 {
         return;
     }
     document.heading(2, "Does it follow from its own columns?");
-    let worked_out = plural(recomputed.figures, "figure");
-    let grace = "whatever was rounded off before printing";
+    let figures = plural(recomputed.figures, "figure");
+    let rounding = "whatever was rounded off before printing";
     document.text(match recomputed.misfits.len() {
-        0 => format!("{worked_out} were worked out from other columns, and all of them follow, {grace}."),
-        some => format!(
-            "{worked_out} were worked out from other columns. {} of them do not follow, {grace}:",
-            if some == 1 { "One".to_string() } else { some.to_string() }
+        0 => format!("{figures} were worked out from other columns, and all of them follow, {rounding}."),
+        misfits => format!(
+            "{figures} were worked out from other columns. {} of them do not follow, {rounding}:",
+            if misfits == 1 { "One".to_string() } else { misfits.to_string() }
         ),
     });
     document.list(recomputed.misfits.iter().map(misfit_sentence).collect());
 }
 
+/// A sentence about a printed figure that does not follow from its columns.
 fn misfit_sentence(misfit: &Misfit) -> String {
     let Misfit { sample, variant, made, printed, above, below, follows: (low, high) } = misfit;
     format!(
@@ -279,7 +285,7 @@ fn misfit_sentence(misfit: &Misfit) -> String {
     )
 }
 
-/// The recomputed figures and those that do not follow, as JSON.
+/// The number of recomputed figures, and the figures that do not follow from their columns, as JSON.
 pub fn recomputed_json(recomputed: &Recomputed) -> Value {
     let misfit = |misfit: &Misfit| {
         json!({

@@ -1,4 +1,4 @@
-//! By how much counts of the same work differ.
+//! The spread of kernel instruction counts between repeats of the same task.
 
 use fsarena_core::row::Row;
 use fsarena_core::{factor, number, record::RunRecord};
@@ -6,24 +6,24 @@ use fsarena_stats::comparison::median;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The most that kernel instructions may vary between repeats of a cell, in per cent: the median over the tasks.
-pub const PROMISED: f64 = 0.05;
+/// The largest spread of kernel instructions between repeats that fsarena promises, in per cent: the median over the tasks.
+pub const PROMISED_SPREAD_PERCENT: f64 = 0.05;
 
-/// The spread of a count over repeats of a task.
+/// The spread of the kernel instructions of a task over its repeats.
 #[derive(Debug, Serialize)]
 pub struct Spread {
     /// The filesystem.
     pub filesystem: String,
-    /// The workload and its task.
+    /// The names of the workload and the task.
     pub task: String,
-    /// One number a repeat.
+    /// The number of kernel instructions in each repeat.
     pub kernel_instructions: Vec<f64>,
-    /// The largest less the smallest, of the median, in per cent.
+    /// The difference of the largest and the smallest count, in per cent of the median.
     pub percent: f64,
 }
 
 impl Spread {
-    /// The spread of every task on every filesystem.
+    /// The spread of each task on each filesystem, ordered by filesystem. Empty if the run does not have the reading.
     pub fn all_of(record: &RunRecord, reading: &str) -> Vec<Spread> {
         let Some(counted) = record.reading(reading) else { return vec![] };
         let mut counts: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
@@ -38,16 +38,16 @@ impl Spread {
                     .push(*count);
             }
         }
-        counts.iter().filter_map(|(key, counts)| Spread::of(key, counts)).collect()
+        counts.iter().filter_map(|(key, counts)| Spread::from_counts(key, counts)).collect()
     }
 
-    /// The median over tasks.
+    /// The median of the spreads, in per cent; `None` if there are none.
     pub fn median(spreads: &[Spread]) -> Option<f64> {
         median(&spreads.iter().map(|one| one.percent).collect::<Vec<_>>())
     }
 
-    /// The spread of one; `None` if nothing was counted.
-    pub fn of((filesystem, task): &(String, String), counts: &[f64]) -> Option<Spread> {
+    /// The spread of these counts; `None` if there are none, or their median is 0.
+    pub fn from_counts((filesystem, task): &(String, String), counts: &[f64]) -> Option<Spread> {
         let (least, most) = counts.iter().fold((f64::MAX, f64::MIN), |(a, b), x| (a.min(*x), b.max(*x)));
         let percent = 100.0 * (most - least) / median(counts).filter(|median| *median > 0.0)?;
         let (filesystem, task) = (filesystem.clone(), task.clone());
@@ -55,9 +55,9 @@ impl Spread {
     }
 }
 
-/// The spreads of the tasks of a filesystem.
+/// A summary of the spreads of all tasks on one filesystem.
 #[derive(Serialize)]
-pub struct Line {
+pub struct FilesystemSpread {
     filesystem: String,
     tasks: usize,
     median: String,
@@ -65,33 +65,34 @@ pub struct Line {
     worst_task: String,
 }
 
-impl Row for Line {
+impl Row for FilesystemSpread {
     const COLUMNS: &'static [&'static str] =
         &["filesystem", "tasks", "median: MEDIAN SPREAD", "worst", "worst_task"];
 }
 
-/// A line for each filesystem, of spreads in the order of [`Spread::all_of`].
-pub fn by_filesystem(spreads: &[Spread]) -> Vec<Line> {
-    let line = |of: &[Spread]| {
-        let worst = of.iter().max_by(|a, b| a.percent.total_cmp(&b.percent))?;
-        Some(Line {
+/// A summary for each filesystem; `spreads` must be ordered by filesystem, as in [`Spread::all_of`].
+pub fn by_filesystem(spreads: &[Spread]) -> Vec<FilesystemSpread> {
+    let summary = |spreads: &[Spread]| {
+        let worst = spreads.iter().max_by(|a, b| a.percent.total_cmp(&b.percent))?;
+        Some(FilesystemSpread {
             filesystem: worst.filesystem.clone(),
-            tasks: of.len(),
-            median: number::percent(Spread::median(of)? / 100.0),
+            tasks: spreads.len(),
+            median: number::percent(Spread::median(spreads)? / 100.0),
             worst: number::percent(worst.percent / 100.0),
             worst_task: worst.task.clone(),
         })
     };
-    spreads.chunk_by(|a, b| a.filesystem == b.filesystem).filter_map(line).collect()
+    spreads.chunk_by(|a, b| a.filesystem == b.filesystem).filter_map(summary).collect()
 }
 
-/// Whether the median over all tasks is as promised, and how many tasks took the same number in each repeat.
+/// A sentence for people: whether the median `all` over all tasks is as small as promised, and how many tasks took the same
+/// number of instructions in each repeat.
 pub fn words(spreads: &[Spread], repeats: usize, all: Option<f64>) -> String {
     let Some(all) = all else { return "Nothing was counted.\n".into() };
     let same = spreads.iter().filter(|one| one.percent == 0.0).count();
-    let end = if all <= PROMISED { "as promised" } else { "which is MORE than promised" };
+    let end = if all <= PROMISED_SPREAD_PERCENT { "as promised" } else { "which is MORE than promised" };
     format!(
-        "\nKernel instructions of {repeats} repeats of a cell differ by {} (median over {} tasks), {end} (at most {PROMISED}%); \
+        "\nKernel instructions of {repeats} repeats of a cell differ by {} (median over {} tasks), {end} (at most {PROMISED_SPREAD_PERCENT}%); \
          {same} tasks took the very same number each time.\n",
         number::percent(all / 100.0),
         spreads.len(),
@@ -103,17 +104,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spread_is_of_the_median() {
+    fn the_spread_is_relative_to_the_median() {
         let key = ("ext4".to_string(), "cp".to_string());
-        let spread = Spread::of(&key, &[1000.0, 1001.0, 1002.0]).unwrap();
+        let spread = Spread::from_counts(&key, &[1000.0, 1001.0, 1002.0]).unwrap();
         assert!((spread.percent - 200.0 / 1001.0).abs() < 1e-12);
-        assert!(Spread::of(&key, &[]).is_none() && Spread::of(&key, &[0.0]).is_none());
+        assert!(Spread::from_counts(&key, &[]).is_none() && Spread::from_counts(&key, &[0.0]).is_none());
     }
 
     #[test]
-    fn each_filesystem_is_a_line() {
-        let of =
-            |fs: &str, task: &str, counts: &[f64]| Spread::of(&(fs.into(), task.into()), counts).unwrap();
+    fn each_filesystem_has_a_summary() {
+        let of = |fs: &str, task: &str, counts: &[f64]| {
+            Spread::from_counts(&(fs.into(), task.into()), counts).unwrap()
+        };
         let spreads =
             [of("ext4", "a", &[1.0, 1.0]), of("ext4", "b", &[1.0, 3.0]), of("xfs", "a", &[5.0, 5.0])];
         let lines = by_filesystem(&spreads);

@@ -23,27 +23,27 @@ pub struct Report {
     pub record: RunRecord,
     /// The analyses, the main one first.
     pub analyses: Vec<Analysis>,
-    /// The difference that matters, as a fraction.
+    /// The smallest difference that matters, as a fraction.
     pub margin: f64,
-    /// The variant in use today: the one that the reader names, else the filesystem that the images lay on.
+    /// The variant in use today: the one that the user names, otherwise that of the filesystem that held the images.
     pub current: Option<Current>,
-    /// How much tasks weigh in the ranking: by name or number; 1 for those not named.
+    /// The weights of tasks in the ranking, by name or number. Other tasks have the weight 1.
     pub weights: Vec<(String, f64)>,
     /// The differences that the machine's own self-test detects, in words.
     pub resolution: Option<String>,
-    /// The claims of the plan, and those added, judged.
+    /// The claims of the plan and of the options, judged.
     pub claims: Vec<Judged>,
     /// The conclusions of the study's author, checked. They do not change the exit code.
     pub conclusions: Vec<Checked>,
-    /// The commands that were run, where the report is to show them.
+    /// The commands that fsarena ran, if the report should show them; otherwise empty.
     pub commands: Commands,
-    /// The folder of its charts as SVG, as a link from where the report will lie; `None` if there are none.
+    /// The directory with the charts as SVG, as a link relative to the report file; `None` without charts.
     pub charts: Option<String>,
-    /// The abilities of the terminal.
+    /// The capabilities of the terminal.
     pub screen: Screen,
-    /// Whether the terminal shows everything, not only what fits on a screen.
+    /// Whether the terminal shows the whole report, not only its most important part.
     pub full: bool,
-    /// The plan as resolved, TOML.
+    /// The resolved plan as TOML.
     pub plan: String,
     ranking: OnceLock<Option<Ranking>>,
     pair: OnceLock<Vec<PairRow>>,
@@ -51,25 +51,25 @@ pub struct Report {
     carry_over: OnceLock<Option<Carryover>>,
 }
 
-/// The question asked of a run, besides its plan.
+/// What a report answers, in addition to the plan of the run.
 #[derive(Debug, Clone, Default)]
-pub struct Asked {
-    /// The metrics to answer for, the main one first. The caller knows those of the run's workloads; none stands for
-    /// the times of tasks.
+pub struct ReportOptions {
+    /// The metrics to report, the main one first. If empty, the report has the times of tasks.
     pub metrics: Vec<String>,
-    /// How much tasks weigh in the ranking: by name or number; 1 for those not named.
+    /// The weights of tasks in the ranking, by name or number. Other tasks have the weight 1.
     pub weights: Vec<(String, f64)>,
-    /// The difference that matters, as a fraction, if it is not the plan's.
+    /// The smallest difference that matters, as a fraction; `None` for that of the plan.
     pub margin: Option<f64>,
-    /// The variant in use today.
+    /// The name of the variant in use today.
     pub current: Option<String>,
-    /// Claims to judge besides the plan's.
+    /// Claims to judge in addition to those of the plan.
     pub claims: Vec<Claim>,
 }
 
-/// Default metrics of workloads whose tasks run to completion.
-const TASKS: [&str; 2] = ["elapsed", "synced"];
+/// The metrics of a report if the options have none.
+const DEFAULT_METRICS: [&str; 2] = ["elapsed", "synced"];
 
+/// Checks the conclusions of the study's author with the measurements of this run. Empty if the plan is not that of a study.
 fn check_conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
     let Some(study) = study::find(&record.plan.name) else { return Ok(vec![]) };
     let mut conclusions = conclusion::of(study)?;
@@ -86,9 +86,9 @@ fn check_conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
 /// The variant in use today.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Current {
-    /// Which one.
+    /// The index of the variant.
     pub variant: usize,
-    /// Whether fsarena guessed it, as the reader named none.
+    /// Whether fsarena guessed the variant, because the user named none.
     pub guessed: bool,
 }
 
@@ -97,7 +97,7 @@ pub fn images(record: &RunRecord) -> Option<Storage> {
     record.hosts.iter().find_map(|host| Storage::read(&host.facts, host::IMAGES))
 }
 
-/// The variant whose filesystem the images lay on, with the options that mkfs and mount choose themselves.
+/// Guesses the variant in use today: the filesystem that held the images, with the default options of mkfs and mount.
 fn guess_current(record: &RunRecord) -> Option<Current> {
     let fs = images(record)?.filesystem?;
     let plain = |variant: &Variant| {
@@ -108,47 +108,47 @@ fn guess_current(record: &RunRecord) -> Option<Current> {
     Some(Current { variant, guessed: true })
 }
 
-/// The variant that the reader says is in use today.
+/// The index of the variant that the user names as in use today; `None` without a name.
 ///
 /// # Errors
-/// Fails if these variants lack it.
-pub fn current(variants: &[Variant], name: Option<&str>) -> Result<Option<usize>, Error> {
+/// No variant has this name.
+pub fn find_current_variant(variants: &[Variant], name: Option<&str>) -> Result<Option<usize>, Error> {
     let Some(name) = name else { return Ok(None) };
     let mut names = variants.iter().map(|variant| variant.name.as_str());
     let at = names.clone().position(|known| known == name);
     Ok(Some(at.ok_or_else(|| unknown("variant", name, &mut names))?))
 }
 
-/// The report of a run: everything that any format shows of it.
+/// Analyses a run, and returns the report that the exporters write.
 ///
 /// # Errors
-/// Fails if the run lacks a requested metric, task or variant, or if `asked` has claims and the run's device cannot
-/// rank variants.
+/// The run lacks a requested metric, task or variant, or the options have claims and the run's device cannot rank variants.
 ///
 /// # Examples
 /// ```
 /// use fsarena_core::record::RunRecord;
 /// use fsarena_report::exporters;
-/// use fsarena_report::report::{Asked, of};
+/// use fsarena_report::report::{ReportOptions, analyse_run};
 ///
 /// fn as_markdown(record: RunRecord) -> Result<String, Box<dyn std::error::Error>> {
-///     let report = of(record, Asked { current: Some("ext4".into()), ..Asked::default() })?;
+///     let report = analyse_run(record, ReportOptions { current: Some("ext4".into()), ..ReportOptions::default() })?;
 ///     let mut text = vec![];
 ///     exporters::find("md")?.export(&report, &mut text)?;
 ///     Ok(String::from_utf8(text)?)
 /// }
 /// ```
-pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
-    check_weights(&record.tasks, &asked.weights)?;
-    let named = current(&record.variants, asked.current.as_deref())?;
+pub fn analyse_run(mut record: RunRecord, options: ReportOptions) -> Result<Report, Error> {
+    check_weights(&record.tasks, &options.weights)?;
+    let named = find_current_variant(&record.variants, options.current.as_deref())?;
     let current = named.map(|variant| Current { variant, guessed: false }).or_else(|| guess_current(&record));
-    let metrics = if asked.metrics.is_empty() { TASKS.map(String::from).to_vec() } else { asked.metrics };
+    let metrics =
+        if options.metrics.is_empty() { DEFAULT_METRICS.map(String::from).to_vec() } else { options.metrics };
     let analyses: Vec<Analysis> = metrics
         .iter()
         .map(|metric| Ok(analyse(MetricSeries::of(&record, metric)?)))
         .collect::<Result<_, Error>>()?;
     let mut claims = judge_all(claim_series(&record, &record.plan.claims));
-    let further = judge_all(claim_series(&record, &asked.claims));
+    let further = judge_all(claim_series(&record, &options.claims));
     for Judged { claim, missing, .. } in &further {
         if let Some(missing) = missing.clone() {
             return Err(Error::Usage(format!("--claim `{}`: {missing}", claim.text)));
@@ -156,14 +156,14 @@ pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
     }
     claims.extend(further);
     let conclusions = check_conclusions(&record)?;
-    record.plan.stop.margin = asked.margin.or(record.plan.stop.margin);
+    record.plan.stop.margin = options.margin.or(record.plan.stop.margin);
     Ok(Report {
         margin: record.plan.stop.margin(),
         plan: toml::to_string_pretty(&record.plan)?,
         record,
         current,
         analyses,
-        weights: asked.weights,
+        weights: options.weights,
         claims,
         conclusions,
         ..Report::default()
@@ -171,7 +171,7 @@ pub fn of(mut record: RunRecord, asked: Asked) -> Result<Report, Error> {
 }
 
 impl Report {
-    /// The variants ranked by the first metric; `None` if nothing ranks them.
+    /// The ranking of the variants by the first metric; `None` if the run cannot rank them.
     pub fn ranking(&self) -> Option<&Ranking> {
         let rank = || {
             let weight = |task: &TaskInfo| task_weight(&self.weights, task);
@@ -182,69 +182,68 @@ impl Report {
 
     /// The comparison of B with A by each metric, if the run has two variants; otherwise empty.
     pub(crate) fn pair(&self) -> &[PairRow] {
-        let asked = || self.analyses.iter().map(|analysis| analysis.metric.id.as_str());
-        self.pair.get_or_init(|| pair_rows(&self.record, asked(), self.margin))
+        let metrics = self.analyses.iter().map(|analysis| analysis.metric.id.as_str());
+        self.pair.get_or_init(|| pair_rows(&self.record, metrics, self.margin))
     }
 
     /// The variants and tasks whose values of the first metric have two modes further apart than the margin, the clearest
     /// first.
     pub fn modes(&self) -> &[Modes] {
-        let apart = |modes: &Modes| modes.clusters[1].median > modes.clusters[0].median * (1.0 + self.margin);
-        let record = &self.record;
-        let of = |Analysis { grid, .. }: &Analysis| {
+        self.modes.get_or_init(|| {
+            let Some(Analysis { grid, .. }) = self.analyses.first() else { return vec![] };
+            let record = &self.record;
             let readings = |task, variant| reading_series(record, task, variant, &grid.rounds);
-            let all = modes(grid, &orders(record, &grid.rounds), readings, record.plan.seed);
-            all.into_iter().filter(apart).collect()
-        };
-        self.modes.get_or_init(|| self.analyses.first().map_or(vec![], of))
+            let mut modes = modes(grid, &orders(record, &grid.rounds), readings, record.plan.seed);
+            modes.retain(|modes| modes.clusters[1].median > modes.clusters[0].median * (1.0 + self.margin));
+            modes
+        })
     }
 
-    /// Whether the variant before matters to the first metric, where a run has rounds enough to tell.
+    /// Whether the variant that ran before affects the first metric; `None` if the run has too few rounds for an answer.
     pub fn carry_over(&self) -> Option<Carryover> {
-        let record = &self.record;
-        let of = |Analysis { grid, .. }: &Analysis| {
-            carryover(&grid.combined(), &orders(record, &grid.rounds), record.plan.seed)
-        };
-        *self.carry_over.get_or_init(|| self.analyses.first().and_then(of))
+        *self.carry_over.get_or_init(|| {
+            let Analysis { grid, .. } = self.analyses.first()?;
+            carryover(&grid.combined(), &orders(&self.record, &grid.rounds), self.record.plan.seed)
+        })
     }
 
-    /// How the claims end a program.
+    /// The exit code of the program, from the outcomes of the claims.
     pub fn exit_code(&self) -> ExitCode {
         verdict::exit_code(&self.claims.iter().map(Judged::outcome).collect::<Vec<Outcome>>())
     }
 }
 
-/// The weight of a task: 1 where the user says nothing.
+/// The weight of a task in the ranking; 1 if the user set none. If the user set several, the last one counts.
 pub fn task_weight(weights: &[(String, f64)], task: &TaskInfo) -> f64 {
     weights.iter().rev().find(|(name, _)| names_task(name, task)).map_or(1.0, |(_, weight)| *weight)
 }
 
-/// Whether a word means this task: its name, with or without parameters, or its number.
+/// Whether a word is the name of this task, with or without parameters, or its number.
 fn names_task(word: &str, task: &TaskInfo) -> bool {
     word == task.id.name || word == task.id.to_string() || task.number.as_deref() == Some(word)
 }
 
-/// Checks the weights of tasks.
+/// Checks the weights that the user set.
 ///
 /// # Errors
-/// Fails if a weight names an unknown task or lies outside 0 to 1000000, or if every task has the weight 0.
+/// A weight is for an unknown task, or is not between 0 and 1000000; or every task has the weight 0.
 pub fn check_weights(tasks: &[TaskInfo], weights: &[(String, f64)]) -> Result<(), Error> {
     let tasks = || tasks.iter().filter(|task| task.in_totals);
-    let fault = |what: String| Err(Error::Usage(format!("--weight: {what}")));
+    let usage_error = |message: String| Err(Error::Usage(format!("--weight: {message}")));
     if !weights.is_empty() && tasks().next().is_none() {
-        return fault("the run has no task that could be weighed".into());
+        return usage_error("the run has no task that could be weighed".into());
     }
     for (name, weight) in weights {
         if !tasks().any(|task| names_task(name, task)) {
             let known: Vec<String> = tasks().map(|task| task.id.to_string()).collect();
-            return fault(unknown("task", name, known.iter().map(String::as_str)).into());
+            return usage_error(unknown("task", name, known.iter().map(String::as_str)).into());
         }
         if !(0.0..=1e6).contains(weight) {
-            return fault(format!("`{name}={weight}`: a weight is a number from 0 to 1000000"));
+            return usage_error(format!("`{name}={weight}`: a weight is a number from 0 to 1000000"));
         }
     }
     if !weights.is_empty() && tasks().all(|task| task_weight(weights, task) == 0.0) {
-        return fault("every task has the weight 0".into());
+        return usage_error("every task has the weight 0".into());
     }
     Ok(())
 }

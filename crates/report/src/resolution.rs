@@ -1,4 +1,5 @@
-//! What a machine can resolve, by a run of identical variants and variants with more work: false verdicts, noise, power.
+//! The smallest differences that a machine can detect, measured by the self-test: a run of two identical variants, and of
+//! variants with more work. It yields the false verdicts, the noise, and the power to find real differences.
 
 use fsarena_core::observations::Grid;
 use fsarena_core::{exit::ExitCode, number, plan::Backing, record::RunRecord, row::Row};
@@ -15,8 +16,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const METRICS: [&str; 4] = ["elapsed", "synced", "system", "total_cpu"];
 /// The metrics that reports quote.
 const QUOTED: [&str; 2] = ["elapsed", "system"];
-/// Below this, identical variants were called different more often than chance explains.
-const SUSPICIOUS: f64 = 0.01;
+/// A probability: if chance alone gives as many false verdicts less often than this, the machine treats identical variants
+/// differently.
+const SUSPICIOUS_CHANCE: f64 = 0.01;
 
 /// The differences that this machine can detect, measured by its self-test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,17 +27,17 @@ pub struct Resolution {
     measured_at_s: u64,
     hostname: String,
     kernel: String,
-    /// Whole rounds.
+    /// The number of complete rounds.
     rounds: usize,
-    /// Number of verdicts on identical variants, each on a separate batch of 8 rounds.
+    /// The number of verdicts on identical variants, each from a separate batch of 8 rounds.
     verdicts: usize,
-    /// How many of them said "different".
+    /// The number of these verdicts that called the identical variants different.
     false_verdicts: usize,
-    /// How often chance alone gives as many: see [`chance`].
+    /// The probability that chance alone gives at least this number of false verdicts: see [`chance_of_false_verdicts`].
     chance: f64,
-    /// For each task and metric, what identical variants leave of noise.
+    /// For each task and metric, the noise between identical variants.
     pub noise: Vec<Noise>,
-    /// For each variant with more work, whether it was found.
+    /// For each variant with more work, task and metric, whether the difference was found.
     pub power: Vec<Power>,
 }
 
@@ -44,28 +46,28 @@ pub struct Resolution {
 pub struct Noise {
     task: String,
     metric: String,
-    /// The spread of d between identical variants, in per cent.
+    /// The standard deviation of the log ratio of identical variants within rounds, in per cent.
     pub sigma_percent: f64,
-    /// The effect that 8 rounds find in four of five runs, in per cent.
+    /// The difference that 8 rounds detect with a probability of 80%, in per cent.
     pub resolves_8_percent: Option<f64>,
-    /// The rounds needed to find 1% so; `None` if 400 do not do.
+    /// The number of rounds that detect a difference of 1% with the same probability; `None` if it is more than 400.
     pub rounds_for_1_percent: Option<usize>,
 }
 
-/// A variant with more files against the base.
+/// The comparison of a variant with more files with the base variant, in one metric of one task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Power {
-    /// How many files more it has.
+    /// How many more files the variant has, in per cent of the base.
     pub more_percent: u64,
     task: String,
     metric: String,
-    /// The difference, and its 95% interval.
+    /// The measured difference.
     pub effect_percent: f64,
-    /// Its lower limit.
+    /// The lower limit of the 95% interval.
     pub low_percent: f64,
-    /// Its upper limit.
+    /// The upper limit of the 95% interval.
     pub high_percent: f64,
-    /// The first look at which the 95% interval excluded 0.
+    /// The number of rounds at the first look where the 95% interval excluded 0; `None` if it never did.
     pub found_at_rounds: Option<usize>,
 }
 
@@ -116,10 +118,11 @@ impl Row for Power {
 }
 
 impl Resolution {
-    /// Judges variants by how many per cent more files each has; the first two are identical.
-    pub fn of(record: &RunRecord, more: &[u64], seed: u64) -> Resolution {
+    /// Evaluates a run of the self-test. `more` is the number of additional files of each variant, in per cent; the first two
+    /// variants are identical.
+    pub fn evaluate(record: &RunRecord, more: &[u64], seed: u64) -> Resolution {
         let mut rounds = 0;
-        // By task and metric: for each variant the value of each round, NaN where there is none.
+        // By task and metric: for each variant the value of each round, NaN for a missing one.
         let mut measured: BTreeMap<(String, &str), Vec<Vec<f64>>> = BTreeMap::new();
         for metric in METRICS {
             let Some(grid) = Grid::of(record, metric) else { continue };
@@ -151,16 +154,18 @@ impl Resolution {
         }
     }
 
-    /// Refuted where chance does not explain the false verdicts, inconclusive where there are none at all.
+    /// The exit code: refuted if chance does not explain the false verdicts, inconclusive without any verdict.
     pub fn exit_code(&self) -> ExitCode {
-        match self.verdicts {
-            0 => ExitCode::Inconclusive,
-            _ if self.chance < SUSPICIOUS => ExitCode::Refuted,
-            _ => ExitCode::Done,
+        if self.verdicts == 0 {
+            ExitCode::Inconclusive
+        } else if self.chance < SUSPICIOUS_CHANCE {
+            ExitCode::Refuted
+        } else {
+            ExitCode::Done
         }
     }
 
-    /// The result in a sentence.
+    /// The result in sentences for people.
     pub fn words(&self) -> String {
         let batches = self.rounds / FIRST_LOOK;
         if self.verdicts == 0 {
@@ -169,7 +174,7 @@ impl Resolution {
                 self.rounds
             );
         }
-        let judged = if self.chance < SUSPICIOUS {
+        let judged = if self.chance < SUSPICIOUS_CHANCE {
             "MORE than chance explains: something tells the two apart, so do not trust verdicts here"
         } else {
             "no more than chance explains"
@@ -184,40 +189,46 @@ impl Resolution {
         )
     }
 
-    /// What 8 rounds can resolve, `4.1% of cp elapsed, 1.2% of cp system`, and how often identical variants were called
-    /// different.
-    fn line(&self) -> Option<String> {
-        let of = |noise: &Noise| {
-            let resolves = noise.resolves_8_percent?;
-            Some(format!("{} of {} {}", number::percent(resolves / 100.0), noise.task, noise.metric))
-        };
-        let items: Vec<String> = self
-            .noise
-            .iter()
-            .filter(|noise| QUOTED.contains(&noise.metric.as_str()))
-            .filter_map(of)
-            .collect();
-        (!items.is_empty()).then(|| {
-            format!(
-                "On this machine 8 rounds can resolve {}; of {} verdicts on identical variants {} said \"different\" \
-                 (fsarena selftest --here: ext4 in memory, a small tree)",
-                items.join(", "),
-                self.verdicts,
-                self.false_verdicts
-            )
-        })
+    /// A sentence with the differences that 8 rounds detect (`4.1% of cp elapsed, 1.2% of cp system`), and the number of false
+    /// verdicts. `None` if no difference of the [`QUOTED`] metrics is known.
+    fn sentence(&self) -> Option<String> {
+        let mut items = vec![];
+        for noise in self.noise.iter().filter(|noise| QUOTED.contains(&noise.metric.as_str())) {
+            if let Some(resolves) = noise.resolves_8_percent {
+                items.push(format!(
+                    "{} of {} {}",
+                    number::percent(resolves / 100.0),
+                    noise.task,
+                    noise.metric
+                ));
+            }
+        }
+        if items.is_empty() {
+            return None;
+        }
+        Some(format!(
+            "On this machine 8 rounds can resolve {}; of {} verdicts on identical variants {} said \"different\" \
+             (fsarena selftest --here: ext4 in memory, a small tree)",
+            items.join(", "),
+            self.verdicts,
+            self.false_verdicts
+        ))
     }
 
-    /// What a report of a run on this machine quotes: nothing where the self-test was made elsewhere, under another kernel,
-    /// or never, and of a run in guests, of which it says nothing.
+    /// The sentence that the report of a run quotes from this self-test. `None` if the run was on another machine or kernel, on
+    /// several machines or in guests, or if the self-test gave no verdict.
     pub fn quoted(&self, record: &RunRecord) -> Option<String> {
         let [host] = record.hosts.as_slice() else { return None };
-        let same = host.hostname == self.hostname && host.kernel == self.kernel;
+        let same_machine = host.hostname == self.hostname && host.kernel == self.kernel;
         let in_guest = matches!(record.plan.device.backing, Backing::Guest(_));
-        self.line().filter(|_| same && !in_guest && self.verdicts > 0)
+        if !same_machine || in_guest || self.verdicts == 0 {
+            return None;
+        }
+        self.sentence()
     }
 }
 
+/// The noise of a metric, from the log ratios of identical variants; `None` with too few rounds.
 fn noise_of(task: &str, metric: &str, d: &[f64]) -> Option<Noise> {
     let sigma = spread(d)?;
     Some(Noise {
@@ -229,6 +240,7 @@ fn noise_of(task: &str, metric: &str, d: &[f64]) -> Option<Noise> {
     })
 }
 
+/// The difference of a variant with more files, from its log ratios to the base; `None` with too few rounds.
 fn power_of(task: &str, metric: &str, more: u64, d: &[f64]) -> Option<Power> {
     let centre = Centre::of(d)?;
     let per_cent = |theta: f64| 100.0 * theta.exp_m1();
@@ -248,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reports_quote_what_was_measured_on_the_same_machine_and_kernel() {
+    fn the_quoted_sentence_has_differences_and_false_verdicts() {
         let noise =
             noise_of("cp", "elapsed", &[0.01, -0.02, 0.015, -0.01, 0.02, -0.005, 0.01, -0.015]).unwrap();
         let stored = Resolution {
@@ -262,10 +274,10 @@ mod tests {
             noise: vec![noise],
             power: vec![],
         };
-        let line = stored.line().unwrap();
+        let sentence = stored.sentence().unwrap();
         assert!(
-            line.contains("of cp elapsed; of 4 verdicts on identical variants 1 said \"different\""),
-            "{line}"
+            sentence.contains("of cp elapsed; of 4 verdicts on identical variants 1 said \"different\""),
+            "{sentence}"
         );
         let back: Resolution = serde_json::from_value(serde_json::to_value(&stored).unwrap()).unwrap();
         assert_eq!(back.hostname, stored.hostname);

@@ -1,4 +1,5 @@
-//! How throughput scales with clients: the law that a curve follows, where it saturates and peaks; in sentences, a table and JSON.
+//! How throughput scales with the number of clients: the scaling law that fits, the saturation and the peak, as sentences, as a
+//! table and as JSON.
 
 pub mod curves;
 pub mod file;
@@ -11,15 +12,15 @@ use fsarena_stats::scaling::{Doubling, Scaling};
 use fsarena_stats::table::FIRST_LOOK;
 use serde_json::{Value, json};
 
-/// The findings about several series, each a curve of throughput over clients. With `tables` the document shows the
-/// figures too; the JSON always has them.
+/// The page about several curves of throughput over clients. With `tables` the document also has the figures; the JSON always
+/// has them.
 pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
     let mut document = Document::default();
     document.heading(1, format!("Scaling in {source}"));
     document.text(grounds(all.iter()));
-    let replicates = |one: &Scaling| one.series.rounds() > 1 && one.series.fewest() < FIRST_LOOK;
-    if all.iter().any(replicates) {
-        document.loud("PROVISIONAL: fewer than 8 rounds, or values per point, give no exact interval.");
+    let too_few_rounds = |one: &Scaling| one.series.rounds() > 1 && one.series.fewest() < FIRST_LOOK;
+    if all.iter().any(too_few_rounds) {
+        document.warning("PROVISIONAL: fewer than 8 rounds, or values per point, give no exact interval.");
     }
     if all.len() > 1 {
         document.table(overview(all.iter()));
@@ -37,6 +38,7 @@ pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
     Page { document, json: page_json(source, all) }
 }
 
+/// The mean throughput of a curve for each number of clients.
 fn figure_table(one: &Scaling) -> Table {
     let rows = one.series.n.iter().zip(one.series.means());
     let rows = rows.map(|(n, mean)| row![n.to_string(), three(mean.exp())]);
@@ -92,16 +94,14 @@ fn fit_json(fit: &Fit) -> Value {
     })
 }
 
-/// Explains how the intervals were computed, and from how many rounds.
-pub fn grounds<'s>(all: impl Iterator<Item = &'s Scaling> + Clone) -> String {
-    let most = |paired: bool| {
-        all.clone()
-            .filter(|one| one.series.paired == paired)
-            .map(|one| one.series.rounds())
-            .max()
-            .unwrap_or(0)
-    };
-    let (rounds, values) = (most(true), most(false));
+/// A paragraph for people that explains how the intervals were computed, and from how many rounds.
+pub fn grounds<'s>(all: impl Iterator<Item = &'s Scaling>) -> String {
+    // The largest number of rounds of a paired curve, and of values of an unpaired one.
+    let (mut rounds, mut values) = (0, 0);
+    for one in all {
+        let most = if one.series.paired { &mut rounds } else { &mut values };
+        *most = one.series.rounds().max(*most);
+    }
     if rounds.max(values) < 2 {
         return "There is only one value per point, so intervals are unknown.".into();
     }
@@ -120,7 +120,8 @@ pub fn grounds<'s>(all: impl Iterator<Item = &'s Scaling> + Clone) -> String {
     }
 }
 
-/// A row for each series: its law, where it saturates and peaks, and what is left at the end.
+/// A table with a row for each curve: its law, its saturation, its peak, and the share of the peak left at the last number of
+/// clients.
 pub fn overview<'s>(all: impl Iterator<Item = &'s Scaling>) -> Table {
     let row = |one: &Scaling| {
         row![
@@ -134,23 +135,25 @@ pub fn overview<'s>(all: impl Iterator<Item = &'s Scaling>) -> Table {
     Table::words(["series", "law", "saturates at", "peaks at", "left at the end"]).with(all.map(row))
 }
 
-/// All sentences about one series.
+/// All sentences about one curve.
 pub fn sentences(one: &Scaling) -> Vec<String> {
-    std::iter::once(law_sentence(one))
-        .chain(misfit_sentence(one))
-        .chain([saturation_sentence(one), peak_sentence(one)])
-        .collect()
+    let mut sentences = vec![law_sentence(one)];
+    sentences.extend(misfit_sentence(one));
+    sentences.push(saturation_sentence(one));
+    sentences.push(peak_sentence(one));
+    sentences
 }
 
-/// The chosen law, or those between which the points do not choose.
+/// The formula of the law that fits significantly better than the others; if no law does, the names of the candidates.
 pub fn law_words(one: &Scaling) -> String {
     let Some(choice) = &one.choice else { return "–".into() };
-    choice
-        .winner()
-        .map_or_else(|| format!("inconclusive: {}", contender_names(choice)), |fit| law_formula(&fit.law))
+    match choice.winner() {
+        Some(fit) => law_formula(&fit.law),
+        None => format!("inconclusive: {}", contender_names(choice)),
+    }
 }
 
-/// The name of the law that fits best, and whether the points choose it.
+/// The name of the law that fits best, with `inconclusive` if another law fits almost as well.
 pub fn law_name(one: &Scaling) -> String {
     let Some(choice) = &one.choice else { return "too few numbers for a law".into() };
     let sure = if choice.winner().is_some() { "" } else { ", inconclusive" };
@@ -181,7 +184,7 @@ fn contender_names(choice: &Choice) -> String {
     choice.contenders().iter().map(|fit| fit.law.name()).collect::<Vec<_>>().join(" and the ")
 }
 
-/// A law with its parameters. N is the number of clients.
+/// The formula of a law with its parameters. N is the number of clients.
 fn law_formula(law: &Law) -> String {
     match *law {
         Law::Power { a, b } => format!("{}·N^{}", three(a), three(b)),
@@ -198,7 +201,7 @@ fn law_formula(law: &Law) -> String {
     }
 }
 
-/// The sentence for a curve that no law describes.
+/// A warning that no law describes the curve; `None` if the best law fits.
 pub fn misfit_sentence(one: &Scaling) -> Option<String> {
     let best: &Fit = one.choice.as_ref()?.fits.first()?;
     let lack = best.lack.filter(|lack| lack.p < MISFIT)?;
@@ -210,7 +213,7 @@ pub fn misfit_sentence(one: &Scaling) -> Option<String> {
     ))
 }
 
-/// `4`, `2–4`, `not up to 8`.
+/// The number of clients at which throughput saturates, or its range: `4`, `2–4`, `not up to 8`.
 pub fn saturation_range(one: &Scaling) -> String {
     let Some(saturation) = &one.saturation else { return "–".into() };
     let last = saturation.doublings.last().map_or(f64::NAN, |doubling| doubling.n);
@@ -241,7 +244,7 @@ fn saturation_sentence(one: &Scaling) -> String {
     }
 }
 
-/// `8`, `6–12`.
+/// The number of clients at the peak, with its interval: `8`, `8 (6–12)`.
 pub fn peak_range(one: &Scaling) -> String {
     match one.peak.interval {
         Some((low, high)) if low < high => format!("{} ({low}–{high})", one.peak.at),
@@ -249,7 +252,7 @@ pub fn peak_range(one: &Scaling) -> String {
     }
 }
 
-/// `33%`, with its interval where there is one.
+/// The share of the peak that is left at the last number of clients: `33%`, `33% (30%–36%)`.
 pub fn left_at_end(one: &Scaling) -> String {
     match &one.peak.at_end {
         None => "all: the peak is at the end".into(),
@@ -278,15 +281,15 @@ mod tests {
     use super::*;
     use fsarena_stats::scaling::{Series, analyse};
 
-    fn said(points: &[(f64, f64)]) -> Vec<String> {
+    fn sentences_about(points: &[(f64, f64)]) -> Vec<String> {
         let rows: Vec<(f64, u32, f64)> = points.iter().map(|(n, x)| (*n, 0, *x)).collect();
         sentences(&analyse(Series::new("s", &rows).unwrap(), 1))
     }
 
     #[test]
-    fn a_few_points_say_what_they_can() {
+    fn two_points_have_a_peak_but_no_law() {
         assert_eq!(
-            said(&[(3.0, 100.0), (10.0, 33.0)]),
+            sentences_about(&[(3.0, 100.0), (10.0, 33.0)]),
             [
                 "2 numbers of clients are too few to tell laws apart.",
                 "Saturation is unknown: no number of clients was measured together with its double.",
@@ -296,13 +299,16 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_is_named_with_its_ends() {
+    fn the_sentences_name_the_law_the_saturation_and_the_peak() {
         let power: Vec<(f64, f64)> = [1.0, 2.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 40.0, 50.0]
             .map(|n: f64| (n, 0.34 * n.powf(0.29)))
             .into();
-        let said = said(&power);
-        assert!(said[0].starts_with("Throughput follows the power law: 0.340·N^0.290, R² 1.000"), "{said:?}");
-        assert_eq!(said[1], "It is not saturated up to 20 clients: twice as many bring over 5%.");
-        assert!(said[2].ends_with("that is the most that was measured."), "{said:?}");
+        let sentences = sentences_about(&power);
+        assert!(
+            sentences[0].starts_with("Throughput follows the power law: 0.340·N^0.290, R² 1.000"),
+            "{sentences:?}"
+        );
+        assert_eq!(sentences[1], "It is not saturated up to 20 clients: twice as many bring over 5%.");
+        assert!(sentences[2].ends_with("that is the most that was measured."), "{sentences:?}");
     }
 }

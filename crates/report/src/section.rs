@@ -1,40 +1,40 @@
-//! A section of a report: its chapter, the detail that shows it, and the function that adds it to a document.
+//! A section of a report: its chapter, the level of detail that shows it, and the function that adds it to a document.
 
 pub use crate::document::{Chapter, Document};
 pub use crate::report::Report;
 
-/// Adds what a section says to a document, where it has something to say.
+/// A function that adds the content of a section to a document. It adds nothing if the section has no content for this report.
 type Add = fn(&mut Document, &Report, Detail);
 
 /// A section of a report.
 pub struct Section {
-    /// The chapter that it belongs to; `None` for what stands below the title.
+    /// The chapter of the section; `None` for a section directly below the title.
     pub chapter: Option<Chapter>,
-    /// The least detail that shows it.
-    pub from: Detail,
-    /// Adds its content to a document.
+    /// The lowest level of detail that includes the section.
+    pub min_detail: Detail,
+    /// Adds the content of the section to a document.
     pub add: Add,
 }
 
 impl Section {
-    /// A section of every report.
+    /// A section that every report includes.
     pub const fn new(chapter: Chapter, add: Add) -> Section {
-        Section { chapter: Some(chapter), from: Detail::Brief, add }
+        Section { chapter: Some(chapter), min_detail: Detail::Brief, add }
     }
 
-    /// A section that needs more room than a screen has.
+    /// A section that only full reports include, because it needs more room than a screen has.
     pub const fn full(chapter: Chapter, add: Add) -> Section {
-        Section { from: Detail::Full, ..Section::new(chapter, add) }
+        Section { min_detail: Detail::Full, ..Section::new(chapter, add) }
     }
 }
 
-/// How much of a report a format shows.
+/// How much of a report a format includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
-    /// What fits on a screen.
+    /// Only the sections that fit on a screen.
     Brief,
-    /// Everything but charts.
+    /// All sections, without charts.
     Full,
-    /// Everything.
+    /// All sections, with charts.
     Charts,
 }

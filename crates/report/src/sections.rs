@@ -1,4 +1,4 @@
-//! The sections that reports for people are made of, a line each.
+//! The list of all sections of the reports for people.
 
 mod anomalies;
 pub mod answer;
@@ -55,31 +55,31 @@ const SECTIONS: &[Section] = &[
     head::CIRCUMSTANCES,
 ];
 
-/// The report as a document. Sections are made side by side, for some take long in a big run.
+/// Builds the document of a report. Builds the sections in parallel, because some take long for a large run.
 pub fn document(report: &Report, detail: Detail) -> Document {
-    let made = parallel(SECTIONS.len(), |at| {
-        let (mut made, section) = (Document::default(), &SECTIONS[at as usize]);
-        if detail >= section.from {
-            (section.add)(&mut made, report, detail);
+    let contents = parallel(SECTIONS.len(), |at| {
+        let (mut content, section) = (Document::default(), &SECTIONS[at as usize]);
+        if detail >= section.min_detail {
+            (section.add)(&mut content, report, detail);
         }
-        made
+        content
     });
     let mut document = Document::default();
     let mut chapter = None;
-    for (section, made) in SECTIONS.iter().zip(made) {
-        if section.chapter != chapter && !made.parts.is_empty() && detail > Detail::Brief {
+    for (section, content) in SECTIONS.iter().zip(contents) {
+        if section.chapter != chapter && !content.parts.is_empty() && detail > Detail::Brief {
             chapter = section.chapter;
             document.parts.extend(chapter.map(Part::Chapter));
         }
-        document.parts.extend(made.parts);
+        document.parts.extend(content.parts);
     }
     document
 }
 
-/// The charts.
+/// The section of charts.
 pub const CHARTS: Section = Section::full(Chapter::Charts, add_charts);
 
-/// Every chart but that which opens a page; where a format has room for them but no files, how to get those.
+/// Adds every chart except the one at the top of a page. Without charts in the report, adds the command that draws them.
 fn add_charts(document: &mut Document, report: &Report, detail: Detail) {
     if detail == Detail::Charts {
         document.charts(

@@ -1,4 +1,4 @@
-//! Time series of a load: how a task went on a variant, from the series of all rounds.
+//! Time series of a load: throughput and latency of a task on a variant over time, combined from the series of all rounds.
 
 use crate::number;
 use fsarena_core::observations;
@@ -8,68 +8,69 @@ use fsarena_stats::comparison::median;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// How a task went on one variant: over its rounds, stretch by stretch.
+/// The throughput and the latency of a task on one variant over time, combined over its rounds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TimeSeries {
-    /// Index into the tasks of the record.
+    /// The index of the task in the record.
     #[serde(skip)]
     pub task: usize,
-    /// Index into the variants of the record.
+    /// The index of the variant in the record.
     #[serde(skip)]
     pub variant: usize,
-    /// Rounds behind it.
+    /// The number of rounds that have a series.
     pub rounds: usize,
-    /// The stretches, in the order of time; at most one more than
-    /// [`MOST_POINTS`] where all rounds took as long, up to twice as many else.
+    /// The stretches, in the order of time: about [`MOST_POINTS`] if all rounds took the same time, at most twice that number
+    /// otherwise.
     pub stretches: Vec<Stretch>,
 }
 
-/// Says which part of the series is left out because there is too much of it; `None` if all of it is at hand.
+/// A sentence on the part of the series that fsarena did not load because the run has too many; `None` if it loaded all.
 pub fn left_out(series: &SeriesTable) -> Option<String> {
+    if series.left_out == 0 {
+        return None;
+    }
     let shown = series.points.len() as u64;
     let all = shown + series.left_out;
     let every = (all as f64 / shown.max(1) as f64).round() as u64;
-    (series.left_out > 0).then(|| {
-        format!(
-            "these are {shown} of {all} stretches, those of every {} round, of all variants alike; run.db has the others",
-            number::ordinal(every)
-        )
-    })
+    Some(format!(
+        "these are {shown} of {all} stretches, those of every {} round, of all variants alike; run.db has the others",
+        number::ordinal(every)
+    ))
 }
 
-/// One stretch of the time of a task. Figures are medians over the rounds that went on for so long.
+/// One stretch of the time of a task. Figures are medians over the rounds that lasted until this stretch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Stretch {
-    /// When it began, in seconds after the start of the load.
+    /// The start, in seconds after the start of the load.
     pub start_s: f64,
-    /// How long it is, in seconds.
+    /// The length, in seconds.
     pub length_s: f64,
-    /// Whether most rounds left it out as warm-up.
+    /// Whether the stretch is warm-up in most rounds.
     pub warm_up: bool,
-    /// Operations a second.
+    /// Operations per second.
     pub operations_per_s: f64,
-    /// The least and the most of all rounds.
+    /// The smallest and the largest operations per second of any round.
     pub operations_range_per_s: (f64, f64),
-    /// Bytes a second.
+    /// Bytes per second.
     pub bandwidth_bytes_per_s: f64,
-    /// Median latency, in nanoseconds; `None` if the load tells no latencies over time.
+    /// The median latency, in nanoseconds; `None` if the load measures no latencies over time.
     pub latency_p50_ns: Option<f64>,
-    /// 99th percentile of latency.
+    /// The 99th percentile of the latency, in nanoseconds.
     pub latency_p99_ns: Option<f64>,
-    /// 99.9th percentile of latency.
+    /// The 99.9th percentile of the latency, in nanoseconds.
     pub latency_p999_ns: Option<f64>,
 }
 
-/// The most stretches of a time series, but for one.
-const MOST: usize = 2 * MOST_POINTS;
+/// The largest number of stretches in a time series, apart from a last one that is cut off.
+const MAX_STRETCHES: usize = 2 * MOST_POINTS;
 
 /// The time series of every task on every variant that has one, by task and then by variant. Dropped rounds are left out.
-pub fn of(record: &RunRecord) -> Vec<TimeSeries> {
+pub fn time_series_of_run(record: &RunRecord) -> Vec<TimeSeries> {
     let left_out = observations::left_out(record);
     let mut rows: BTreeMap<(usize, usize), Vec<&[Point]>> = BTreeMap::new();
-    let mut seen = record.series.row.clone();
-    seen.dedup();
-    for row in seen {
+    let mut samples = record.series.row.clone();
+    samples.dedup();
+    for row in samples {
         let cell = &record.cells[record.samples.cell[row as usize] as usize];
         if !left_out.contains(&cell.round) {
             let task = record.samples.task[row as usize] as usize;
@@ -85,27 +86,31 @@ pub fn of(record: &RunRecord) -> Vec<TimeSeries> {
     rows.into_iter().map(series).collect()
 }
 
-/// Lays the series of rounds over one another, as far as at least half of them go. Stretches are as long as those of the
-/// round with the longest; a last one, which ends with its last operation, may be far longer and does not count.
+/// Combines the series of rounds, until the time that at least half of the rounds lasted.
+///
+/// The length of a stretch is the largest of the rounds' median lengths of a point. The median ignores the last point of a
+/// round: it ends with the last operation, and can be far longer than the others.
 fn stretches(rounds: &[&[Point]]) -> Vec<Stretch> {
-    let usual = |points: &&[Point]| median(&points.iter().map(|point| point.length_s).collect::<Vec<_>>());
-    let longest = rounds.iter().filter_map(usual).fold(0.0, f64::max);
+    let usual_length =
+        |points: &&[Point]| median(&points.iter().map(|point| point.length_s).collect::<Vec<_>>());
+    let longest = rounds.iter().filter_map(usual_length).fold(0.0, f64::max);
     let mut ends: Vec<f64> = rounds.iter().map(|points| points.last().map_or(0.0, Point::end_s)).collect();
     ends.sort_by(f64::total_cmp);
     let until = ends[(ends.len() - 1) / 2];
-    // Whatever a database from elsewhere says of its points.
-    let length_s = f64::max(longest, until / MOST as f64);
-    // A rest under a tenth of a stretch is a rounding error, or an operation that took a little longer.
+    // A damaged database may have points of any length. Bound the number of stretches.
+    let length_s = f64::max(longest, until / MAX_STRETCHES as f64);
+    // Ignore a rest under a tenth of a stretch: it is a rounding error, or an operation that took a little longer.
     let count = if length_s > 0.0 { (until / length_s - 0.1).ceil().max(0.0) as usize } else { 0 };
     (0..count).filter_map(|at| stretch(rounds, at as f64 * length_s, length_s)).collect()
 }
 
+/// The stretch from `start_s` on; `None` if no round has points in it.
 fn stretch(rounds: &[&[Point]], start_s: f64, length_s: f64) -> Option<Stretch> {
     let parts: Vec<Part> =
-        rounds.iter().filter_map(|points| Part::of(points, start_s, start_s + length_s)).collect();
-    let middle = |of: &dyn Fn(&Part) -> f64| median(&parts.iter().map(of).collect::<Vec<_>>());
-    let percentile = |of: fn(&Latency) -> u64| {
-        let known = parts.iter().filter_map(|part| Some(of(part.latency.as_ref()?) as f64));
+        rounds.iter().filter_map(|points| Part::between(points, start_s, start_s + length_s)).collect();
+    let median_of = |figure: fn(&Part) -> f64| median(&parts.iter().map(figure).collect::<Vec<_>>());
+    let percentile = |figure: fn(&Latency) -> u64| {
+        let known = parts.iter().filter_map(|part| Some(figure(part.latency.as_ref()?) as f64));
         median(&known.collect::<Vec<_>>())
     };
     let rates = parts.iter().map(|part| part.operations_per_s);
@@ -113,16 +118,16 @@ fn stretch(rounds: &[&[Point]], start_s: f64, length_s: f64) -> Option<Stretch> 
         start_s,
         length_s,
         warm_up: 2 * parts.iter().filter(|part| part.warm_up).count() > parts.len(),
-        operations_per_s: middle(&|part| part.operations_per_s)?,
+        operations_per_s: median_of(|part| part.operations_per_s)?,
         operations_range_per_s: (rates.clone().fold(f64::INFINITY, f64::min), rates.fold(0.0, f64::max)),
-        bandwidth_bytes_per_s: middle(&|part| part.bytes_per_s)?,
+        bandwidth_bytes_per_s: median_of(|part| part.bytes_per_s)?,
         latency_p50_ns: percentile(|one| one.p50_ns),
         latency_p99_ns: percentile(|one| one.p99_ns),
         latency_p999_ns: percentile(|one| one.p999_ns),
     })
 }
 
-/// What one round did in a stretch.
+/// The figures of one round in a stretch.
 struct Part {
     operations_per_s: f64,
     bytes_per_s: f64,
@@ -131,9 +136,10 @@ struct Part {
 }
 
 impl Part {
-    /// Rates are those of its points by how much of each lies within; percentiles, which do not add up, those of the
-    /// point that has the most of it.
-    fn of(points: &[Point], from: f64, until: f64) -> Option<Part> {
+    /// The part of a round between two times, in seconds. Rates are means over the points, weighted by the time that each point
+    /// has in the part. Percentiles, which have no mean, are those of the point with the largest such time. `None` if no point
+    /// lies in the part.
+    fn between(points: &[Point], from: f64, until: f64) -> Option<Part> {
         let within = |point: &Point| (point.end_s().min(until) - point.start_s.max(from)).max(0.0);
         let main = points.iter().max_by(|a, b| within(a).total_cmp(&within(b)))?;
         let covered: f64 = points.iter().map(within).sum();
@@ -156,13 +162,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_at_hand_is_said() {
+    fn the_sentence_counts_the_stretches_left_out() {
         let point =
             Point { start_s: 0.0, length_s: 1.0, warm_up: false, operations: 1, bytes: 1, latency: None };
         let of = |count| left_out(&SeriesTable { row: vec![0; 3], points: vec![point; 3], left_out: count });
         assert_eq!(of(0), None);
-        let said = of(6).unwrap();
-        assert!(said.contains("3 of 9 stretches, those of every 3rd round"), "{said}");
+        let sentence = of(6).unwrap();
+        assert!(sentence.contains("3 of 9 stretches, those of every 3rd round"), "{sentence}");
     }
 
     fn point(start_s: f64, length_s: f64, operations: u64) -> Point {
@@ -172,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_of_one_length_are_taken_point_by_point() {
+    fn rounds_of_equal_length_are_combined_point_by_point() {
         let rounds = [[10, 100, 110], [20, 90, 120], [30, 80, 100]].map(|of| {
             of.into_iter().enumerate().map(|(at, count)| point(at as f64, 1.0, count)).collect::<Vec<_>>()
         });
@@ -184,21 +190,21 @@ mod tests {
     }
 
     #[test]
-    fn rounds_of_other_lengths_are_laid_over_one_another() {
-        // Steady after 4 s and 2 s and 1 s, with points as long as their series is.
+    fn rounds_of_different_lengths_are_combined_while_half_of_them_last() {
+        // Three rounds of 4 s, 2 s and 1 s, with points of 2 s, 1 s and 1 s.
         let long: Vec<Point> = (0..2).map(|at| point(2.0 * f64::from(at), 2.0, 200)).collect();
         let middle: Vec<Point> = (0..2).map(|at| point(f64::from(at), 1.0, 50)).collect();
         let short = vec![point(0.0, 1.0, 70)];
         let series = stretches(&[&long, &middle, &short]);
-        // Two of three went on for 2 s, which is one stretch: 100, 50 and 70 a second.
+        // Two of three rounds lasted 2 s, which is one stretch: 100, 50 and 70 operations per second.
         assert_eq!((series.len(), series[0].length_s, series[0].operations_per_s), (1, 2.0, 70.0));
         assert!(stretches(&[&[]]).is_empty());
         let hostile = [point(0.0, 1e-12, 1), point(0.0, 1e-12, 1), point(9e8, 1e-12, 1 << 40)];
-        assert!(stretches(&[&hostile]).len() <= MOST + 1);
+        assert!(stretches(&[&hostile]).len() <= MAX_STRETCHES + 1);
     }
 
     #[test]
-    fn an_operation_that_took_long_makes_no_stretch_longer() {
+    fn a_long_last_point_does_not_change_the_length_of_stretches() {
         let mut points: Vec<Point> = (0..5).map(|at| point(f64::from(at), 1.0, 10)).collect();
         points.push(point(5.0, 4.0, 1));
         let series = stretches(&[&points]);

@@ -1,4 +1,4 @@
-//! Words that sections, charts and comparisons share: names of tasks, facts of runs, lists, and ratios with their intervals.
+//! Phrases that sections, charts and comparisons share: names of tasks, facts of runs, lists, and ratios with their intervals.
 
 use crate::number::{self, plural};
 use fsarena_core::record::{MetricSpec, RunRecord};
@@ -6,24 +6,24 @@ use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::{cell::TaskInfo, host::Host, metric::reading};
 use fsarena_stats::{analyse::Analysis, ratio::Ratio, table::LOOKS};
 
-/// A task as tables name it: `009 Untar the kernel tree`.
+/// The name of a task in tables: number, title and parameters, `009 Untar the kernel tree`.
 pub fn label(task: &TaskInfo) -> String {
     let number = task.number.as_ref().map_or(String::new(), |number| format!("{number} "));
-    // What the title says already is not said again.
-    let said = |value: &str| task.title.split(|c: char| !c.is_alphanumeric()).any(|word| word == value);
-    let params = task.id.params.iter().filter(|(_, value)| !said(value));
+    // Leave out parameters whose value is a word of the title.
+    let in_title = |value: &str| task.title.split(|c: char| !c.is_alphanumeric()).any(|word| word == value);
+    let params = task.id.params.iter().filter(|(_, value)| !in_title(value));
     let params: Vec<String> = params.map(|(key, value)| format!("{key}={value}")).collect();
     let params = if params.is_empty() { String::new() } else { format!(" ({})", params.join(", ")) };
     format!("{number}{}{params}", task.title)
 }
 
-/// `Failed: xfs, jfs.`; `None` without names.
+/// A sentence with a list: `Failed: xfs, jfs.` `None` if the list is empty.
 pub fn sentence(what: &str, names: &[impl AsRef<str>]) -> Option<String> {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     (!names.is_empty()).then(|| format!("{what}: {}.", names.join(", ")))
 }
 
-/// `a, b or c`.
+/// A list of alternatives: `a, b or c`. Empty without names.
 pub fn either(names: &[String]) -> String {
     match names {
         [] => String::new(),
@@ -32,32 +32,32 @@ pub fn either(names: &[String]) -> String {
     }
 }
 
-/// When a run began, from RFC 3339: `2026-11-22 10:00`.
-pub fn begun(started: &str) -> String {
+/// The start of a run to the minute, `2026-11-22 10:00`, from a time in RFC 3339.
+pub fn format_start(started: &str) -> String {
     started.chars().take(16).collect::<String>().replace('T', " ")
 }
 
-/// Its machines and their kernels: `alpha, Linux 6.8; beta, Linux 6.9`.
+/// The machines of a run with their kernels: `alpha, Linux 6.8; beta, Linux 6.9`.
 pub fn machines(record: &RunRecord) -> String {
     each_host(record, "; ", |host| format!("{}, Linux {}", host.hostname, host.kernel))
 }
 
-/// A fact of each machine.
-pub fn each_host(record: &RunRecord, between: &str, fact: impl Fn(&Host) -> String) -> String {
-    record.hosts.iter().map(fact).collect::<Vec<_>>().join(between)
+/// A fact of each machine of a run, joined by `separator`.
+pub fn each_host(record: &RunRecord, separator: &str, fact: impl Fn(&Host) -> String) -> String {
+    record.hosts.iter().map(fact).collect::<Vec<_>>().join(separator)
 }
 
-/// A sentence, with a space before it, on what a chart leaves out; empty if there is nothing.
+/// A sentence with a space before it that lists what a chart leaves out, and why; empty if it leaves out nothing.
 pub fn not_drawn(what: &[String], why: &str) -> String {
     if what.is_empty() { String::new() } else { format!(" Not drawn: {} ({why}).", listed(what)) }
 }
 
-/// `a`, `a and b`, `a, b, c, d, e, f and 5 others`.
+/// A list of at most six items: `a`, `a and b`, `a, b, c, d, e, f and 5 others`.
 pub fn listed(what: &[String]) -> String {
     listed_up_to(what, 6)
 }
 
-/// A list of at most `most` items: `ext4, xfs and 3 others`.
+/// A list of at most `most` items, and the number of the others: `ext4, xfs and 3 others`.
 pub fn listed_up_to(what: &[String], most: usize) -> String {
     match what {
         [] => String::new(),
@@ -67,12 +67,12 @@ pub fn listed_up_to(what: &[String], most: usize) -> String {
     }
 }
 
-/// The first of many: the tables have all.
+/// Shortens a list to six entries; the last of them is then `and 5 more`.
 pub fn few(all: Vec<String>) -> Vec<String> {
     few_of(all, 6)
 }
 
-/// At most this many of them.
+/// Shortens a list to `most` entries; the last of them is then `and 5 more`.
 pub fn few_of(mut all: Vec<String>, most: usize) -> Vec<String> {
     if all.len() > most {
         let rest = all.len() - (most - 1);
@@ -82,30 +82,32 @@ pub fn few_of(mut all: Vec<String>, most: usize) -> Vec<String> {
     all
 }
 
-/// A sentence that ends in a list, with as many of the list's items as two lines hold: `Slow: a, b and 3 more.`. No item and
-/// no other sentence is cut.
+/// Shortens a sentence that ends in a list to about two lines by leaving out items: `Slow: a, b and 3 more.`. Does not cut
+/// items, and does not shorten sentences without a list.
 pub fn clipped(text: &str) -> String {
-    const ROOM: usize = 160;
-    let whole = || text.to_string();
-    let Some((what, list)) = text.split_once(": ").filter(|_| text.chars().count() > ROOM) else {
-        return whole();
-    };
-    let items = items(list.trim_end_matches('.'));
-    let mut room = ROOM.saturating_sub(what.chars().count());
-    let fits = |item: &&&str| {
-        let left = room.checked_sub(item.chars().count() + 2);
-        room = left.unwrap_or(0);
-        left.is_some()
-    };
-    let shown = items.iter().take_while(fits).count().max(1);
+    const MAX_CHARS: usize = 160;
+    if text.chars().count() <= MAX_CHARS {
+        return text.to_string();
+    }
+    let Some((what, list)) = text.split_once(": ") else { return text.to_string() };
+    let items = split_list(list.trim_end_matches('.'));
+    let mut length = what.chars().count();
+    let mut shown = 0;
+    for item in &items {
+        length += item.chars().count() + 2;
+        if length > MAX_CHARS && shown > 0 {
+            break;
+        }
+        shown += 1;
+    }
     match items.len() - shown {
-        0 => whole(),
+        0 => text.to_string(),
         more => format!("{what}: {} and {more} more.", items[..shown].join(", ")),
     }
 }
 
-/// The items of a list; commas in brackets separate none.
-fn items(list: &str) -> Vec<&str> {
+/// Splits a list at its commas, except for commas in brackets.
+fn split_list(list: &str) -> Vec<&str> {
     let (mut items, mut from, mut depth) = (vec![], 0, 0_usize);
     for (at, letter) in list.char_indices() {
         match letter {
@@ -122,17 +124,20 @@ fn items(list: &str) -> Vec<&str> {
     items
 }
 
-/// `1.12 [1.10–1.14]`; of one round, which has no extremes, `1.12`.
+/// A ratio with its interval: `1.12 [1.10–1.14]`; without an interval if there is only one round.
 pub fn interval(Ratio { value, low, high, rounds, .. }: Ratio) -> String {
     if rounds < 2 { number::beside(value, &[1.0]) } else { number::ratio(value, low, high) }
 }
 
-/// How many rounds find a difference: `24`, `over 400`.
+/// The number of rounds needed to find a difference: `24`, or `over 400` for `None`.
 pub fn rounds_needed(rounds: Option<usize>) -> String {
-    rounds.map_or_else(|| format!("over {}", LOOKS[LOOKS.len() - 1].n), |rounds| rounds.to_string())
+    match rounds {
+        Some(rounds) => rounds.to_string(),
+        None => format!("over {}", LOOKS[LOOKS.len() - 1].n),
+    }
 }
 
-/// Whether a metric is the time of tasks: of less of it people say that it is faster.
+/// Whether a metric is the time of tasks, so that the variant with less of it is called faster.
 pub fn is_time(metric: &MetricSpec) -> bool {
     let times = ["elapsed", "synced", reading::ELAPSED, reading::SYNCED];
     metric.direction == Direction::Lower
@@ -145,7 +150,7 @@ pub fn is_synced_time(metric: &MetricSpec) -> bool {
     is_time(metric) && ["synced", reading::SYNCED].contains(&metric.id.as_str())
 }
 
-/// `total elapsed`, `geometric mean of iops`, or the one task there is: what an analysis says of all tasks.
+/// The name of the figure over all tasks: `total elapsed`, `geometric mean of iops`, or only the metric for a single task.
 pub fn over_all(analysis: &Analysis) -> String {
     let metric = &analysis.metric.id;
     match &analysis.overall {
@@ -160,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_list_keeps_whole_items_and_counts_the_others() {
+    fn long_lists_keep_whole_items_and_count_the_others() {
         let items = (0..20).map(|n| format!("ext4 at update-{n} [1.2, 3.4]"));
         let text = format!("No clear winner in 20 tasks: {}.", items.collect::<Vec<_>>().join(", "));
         let clipped = clipped(&text);
@@ -175,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_are_cut_and_say_so() {
+    fn lists_name_six_items_and_count_the_others() {
         let names: Vec<String> = (0..8).map(|n| format!("t{n}")).collect();
         assert_eq!(listed(&names[..2]), "t0 and t1");
         assert_eq!(listed(&names), "t0, t1, t2, t3, t4, t5 and 2 others");

@@ -5,7 +5,7 @@ use crate::error::CellResult;
 use crate::executor::CellSink;
 use crate::protocol::{self, Answers, Line, Power, ProcessRole, Request};
 use crate::target::{mount_task, unmount_task};
-use crate::tasks::{perform, tasks};
+use crate::tasks::{perform, run_tasks};
 use crate::{power_cut, privsep};
 use fsarena_core::{event::Outcome, factor};
 use fsarena_guest::counter::Mark;
@@ -31,47 +31,51 @@ pub fn serve(mut input: impl BufRead, mut output: impl Write, mark: fn(Mark)) ->
     let mut text = String::new();
     input.read_line(&mut text)?;
     let request: Request = serde_json::from_str(&text)?;
-    let mut unheard = Ok(());
+    let mut written = Ok(());
     let mut emit = |event| {
-        if unheard.is_ok() {
-            unheard = protocol::write(&mut output, &Line::Event(event));
+        if written.is_ok() {
+            written = protocol::write(&mut output, &Line::Event(event));
         }
     };
-    let done = cell(&request, mark, &mut input, &mut emit);
-    unheard?;
-    protocol::write(&mut output, &Line::End(done.map_or_else(Outcome::from, |()| Outcome::Done)))
+    let result = run_cell(&request, mark, &mut input, &mut emit);
+    written?;
+    let outcome = match result {
+        Ok(()) => Outcome::Done,
+        Err(error) => error.into(),
+    };
+    protocol::write(&mut output, &Line::End(outcome))
 }
 
-/// Without a parent, no process would end this one or read its events.
+/// Has the kernel kill this process when its parent ends: then no process would read its events or end it.
 fn die_with_parent() -> Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?)
 }
 
-/// Mount, every task, unmount.
-fn cell(request: &Request, mark: fn(Mark), answers: Answers, emit: CellSink) -> CellResult {
+/// Runs a cell in the role of this process: mounts the filesystem, runs every task, and unmounts it.
+fn run_cell(request: &Request, mark: fn(Mark), answers: Answers, emit: CellSink) -> CellResult {
     let kernel = &SysRoot::host();
-    // The probes first: one of them writes to a file in /proc, which becomes read-only.
+    // Open the probes first: one of them writes to a file in /proc, which becomes read-only.
     let mut bench = Bench::open(kernel, request.device, &request.idle, mark, emit);
     privsep::confine(kernel, request)?;
-    // A process whose user changes forgets it.
+    // The kernel clears the death signal when the user of a process changes, so set it again.
     die_with_parent().map_err(fsarena_sys::Error::io("following", "the parent process"))?;
     if let ProcessRole::Worker(_) = request.role {
-        return tasks(request, &mut bench, &mut |ask, _| protocol::ask(answers, ask));
+        return run_tasks(request, &mut bench, &mut |ask, _| protocol::send_privileged(answers, ask));
     }
     if request.power == Power::Restored {
         return power_cut::recover_and_check(kernel, request, &mut bench);
     }
     if let Some(mount) = &request.mount {
-        let asked = request.cell.variant.level(factor::MOUNT);
+        let level = request.cell.variant.level(factor::MOUNT);
         mount_task(kernel, mount, &lifecycle("mount", "Mount"), |_| Ok(()), &mut bench)
-            .map_err(|failed| failed.with_options(asked))?;
+            .map_err(|failed| failed.with_options(level))?;
     }
     let result = match &request.role {
         ProcessRole::Supervisor(rights) => privsep::supervise_worker(request, rights, &mut bench, answers),
-        _ => tasks(request, &mut bench, &mut |ask, bench| perform(request, ask, bench, answers)),
+        _ => run_tasks(request, &mut bench, &mut |ask, bench| perform(request, ask, bench, answers)),
     };
     match &request.mount {
-        // A full or broken filesystem is unmounted all the same, and its own failure is what is told.
+        // Unmount a full or broken filesystem too. If both fail, the failure of the tasks is reported.
         Some(mount) => result.and(unmount_task(mount, &mut bench)),
         None => result,
     }

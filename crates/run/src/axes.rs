@@ -1,7 +1,9 @@
-//! The axes of the machine: what a level of a factor changes around the filesystem, for the time of one cell.
+//! The axes of the machine: factors whose levels change the machine around the filesystem, such as the I/O scheduler or the
+//! memory limit. The levels of a variant are set up before each of its cells and undone after it.
 //!
-//! A new axis is one constant, in a file of its own here or beside similar ones, and its line in [`AXES`]: what the levels of
-//! the factor mean, whether this machine has them, and how they are set up. What it changes goes into the undo journal before it is changed.
+//! A new axis is one constant, in a file of its own here or beside similar ones, and a line in [`AXES`]. It defines the levels
+//! of its factor, checks whether this machine has them, and sets them up. It must write a change into the undo journal before
+//! it makes it.
 
 mod axis;
 mod cpu_speed;
@@ -19,7 +21,7 @@ use fsarena_core::factor::{self, BUILT_IN, FactorDef};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_sys::{device::BlockDevice, kernel::SysRoot, undo};
 
-/// Every axis, in the order in which they are brought about.
+/// Every axis, in the order in which they are set up.
 pub const AXES: &[Axis] = &[
     storage::JOURNAL,
     storage::RAID,
@@ -34,15 +36,15 @@ pub const AXES: &[Axis] = &[
     load::FURTHER_IDLE,
 ];
 
-/// Every factor of a plan, in the order in which variant names spell their levels.
+/// Every factor of a plan, in the order in which the names of variants list their levels.
 pub fn factors() -> Vec<FactorDef> {
     factor::in_order(BUILT_IN.iter().copied().chain(AXES.iter().map(|axis| axis.def)).collect(), |def| def.id)
 }
 
-/// Brings about every level of a variant. What an error leaves is undone.
+/// Sets up every level of a variant. After an error, undoes the levels that are set up already.
 ///
 /// # Errors
-/// Where the machine does not take a level.
+/// The first level that cannot be set up.
 pub fn set_up(
     kernel: &SysRoot,
     journal: &undo::Journal,
@@ -59,7 +61,7 @@ pub fn set_up(
 /// Checks every level of every variant against this machine.
 ///
 /// # Errors
-/// The first that cannot be had, with what would be possible.
+/// The first level that this machine or plan does not support, with what is possible.
 pub fn check(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<()> {
     for variant in variants {
         let dir = variant.level(factor::DIR);
@@ -72,7 +74,7 @@ pub fn check(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<()> 
             require(!of_devices || variant.level(id).is_empty(), || {
                 RunError::variant(variant, format!("a directory is taken as it is; leave out `{id}`"))
             })?;
-            // What a guest's kernel can do is for the preflight of guests to say; the work is the same everywhere.
+            // The preflight of guests checks the axes that depend on the guest kernel. The number of clients does not.
             let guest = matches!(plan.device.backing, Backing::Guest(_));
             if !guest || id == factor::CLIENTS {
                 (axis.check)(&LevelCheck { kernel, plan, variant })?;

@@ -1,12 +1,12 @@
-//! The backing devices of a run in this kernel: those under test, the source disk (a second device that tasks copy from and
-//! to), and the directories that their images are in.
+//! The backing devices of a run in this kernel: the devices under test, the source disk (a second device that tasks copy
+//! from and to), and the directories of their images.
 
 use crate::context::RunContext;
 use crate::error::{Result, RunError};
 use crate::executor::{RunSink, logged, remove};
 use crate::layout::filesystem_of;
 use crate::layout::{Carrier, DeviceSpec, Layout};
-use crate::preflight::{RAM, named, to_erase};
+use crate::preflight::{RAM, open_source_disk, open_to_erase};
 use crate::{settings::setting, work};
 use fsarena_core::event::{Event, Note, NoteKind};
 use fsarena_core::factor::device::BackingDevice as Made;
@@ -20,16 +20,16 @@ use fsarena_sys::{image, undo::MadeDir, zram};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Everything that is made once a run and that its cells share.
+/// The devices and directories that are made once per run and that all its cells share.
 pub struct BackingDevices {
-    // Dropped in this order: the mount points before the devices, since removing a mount point also ends the copies of the
-    // mount that a container has which started meanwhile; then the directories that all were in.
-    /// Where a filesystem under test is mounted.
+    // The fields are dropped in this order. Mount points come before devices: removing a mount point also ends copies of the
+    // mount in containers that started meanwhile. The directories of the images come last.
+    /// The mount point of the filesystem under test.
     pub target: MadeDir,
     /// The source disk.
     pub other: SourceDisk,
     devices: BTreeMap<DeviceSpec, ScratchDevice>,
-    /// The innermost first.
+    /// The directories of images and mount points, in the order in which they are removed.
     directories: Vec<MadeDir>,
 }
 
@@ -37,26 +37,26 @@ impl BackingDevices {
     /// Makes the devices and the inputs of all cells.
     ///
     /// # Errors
-    /// If there is not enough room, the guard refuses, or a command fails.
-    pub fn make(run: &RunContext, tell: RunSink) -> Result<BackingDevices> {
-        let places = Places(run);
+    /// If there is not enough space, the safety guard refuses a device, or a command fails.
+    pub fn make(run: &RunContext, emit: RunSink) -> Result<BackingDevices> {
+        let places = ImageDirs(run);
         let mounts = run.dir.join("mnt");
         let (target, other) = (mounts.join("test"), mounts.join("other"));
         let mut directories = vec![];
-        for dir in places.needed().into_iter().chain([mounts]) {
+        for dir in places.all().into_iter().chain([mounts]) {
             directories.insert(0, MadeDir::make(&run.journal, &dir)?);
         }
-        let other = SourceDisk::make(run, &places.of_other().unwrap_or_default(), &other, tell)?;
+        let other = SourceDisk::make(run, &places.of_source_disk().unwrap_or_default(), &other, emit)?;
         let mut devices = BTreeMap::new();
-        for wanted in &run.check.devices {
-            let device = places.device(wanted, tell)?;
-            describe_device(&device, &run.plan.device, wanted, tell)?;
-            devices.insert(*wanted, device);
+        for spec in &run.check.devices {
+            let device = places.make_device(spec, emit)?;
+            describe_device(&device, &run.plan.device, spec, emit)?;
+            devices.insert(*spec, device);
         }
         let target = MadeDir::make(&run.journal, &target)?;
-        let shared = devices.values().find_map(|device| other.shares(device));
+        let shared = devices.values().find_map(|device| other.shared_disk_note(device));
         if let Some(note) = shared.filter(|_| run.check.copies) {
-            tell(Event::Note(note))?;
+            emit(Event::Note(note))?;
         }
         Ok(BackingDevices { target, other, devices, directories })
     }
@@ -64,14 +64,17 @@ impl BackingDevices {
     /// The devices of a variant.
     ///
     /// # Errors
-    /// Where the run was begun without one of them.
+    /// If the run did not make one of them.
     pub fn devices(&self, layout: &Layout) -> Result<Devices<'_>> {
-        let missing = |wanted: &DeviceSpec| {
-            RunError::Plan(format!("the run was begun without a device for {}", wanted.image()))
-        };
-        let one = |wanted| self.devices.get(wanted).ok_or_else(|| missing(wanted));
-        let members = layout.members.iter().map(one).collect::<Result<_, _>>()?;
-        Ok(Devices { members, journal: layout.journal.as_ref().map(one).transpose()? })
+        let members = layout.members.iter().map(|spec| self.device(spec)).collect::<Result<_>>()?;
+        let journal = layout.journal.as_ref().map(|spec| self.device(spec)).transpose()?;
+        Ok(Devices { members, journal })
+    }
+
+    fn device(&self, spec: &DeviceSpec) -> Result<&ScratchDevice> {
+        self.devices
+            .get(spec)
+            .ok_or_else(|| RunError::Plan(format!("the run was begun without a device for {}", spec.image())))
     }
 
     /// The device that the user named for erasing, if any.
@@ -79,43 +82,46 @@ impl BackingDevices {
         self.devices.values().find(|device| !device.is_made())
     }
 
-    /// Takes it all down.
+    /// Unmounts, detaches and removes everything.
     ///
     /// # Errors
-    /// Where something is still in use; it stays in the undo journal.
-    pub fn finish(self, tell: RunSink) -> Result<()> {
-        // Where something fails, the rest is dropped in the same order: the reverse of these lines.
+    /// If something is still in use; it stays in the undo journal.
+    pub fn finish(self, emit: RunSink) -> Result<()> {
+        // If something fails, Rust drops the rest in the same order as the steps below, which is the reverse of the order
+        // of these variables.
         let (directories, devices) = (self.directories, self.devices);
-        remove(self.target, tell)?;
-        self.other.finish(tell)?;
+        remove(self.target, emit)?;
+        self.other.finish(emit)?;
         for device in devices.into_values() {
-            logged(tell, |log| device.release(log))??;
+            logged(emit, |log| device.release(log))??;
         }
-        directories.into_iter().try_for_each(|dir| remove(dir, tell))
+        directories.into_iter().try_for_each(|dir| remove(dir, emit))
     }
 }
 
-/// Where images lie.
-struct Places<'a>(&'a RunContext);
+/// The directories of the images of a run.
+struct ImageDirs<'a>(&'a RunContext);
 
-impl Places<'_> {
+impl ImageDirs<'_> {
+    /// The directory of this run below a directory that other runs may use too.
     fn below(&self, dir: &Path) -> PathBuf {
         dir.join(format!("fsarena-{}", self.0.id()))
     }
 
-    /// Where the source disk's image lies: where the user says, or in memory if the run as a whole does. None if it is a
-    /// device.
-    fn of_other(&self) -> Option<PathBuf> {
+    /// The directory of the source disk's image: below the directory that the user named, else with the images of the
+    /// run. None if the source disk is a device.
+    fn of_source_disk(&self) -> Option<PathBuf> {
         let device = &self.0.plan.device;
         match (&device.other_device, &device.other_dir, &device.backing) {
             (Some(_), ..) => None,
             (None, Some(dir), _) => Some(self.below(dir)),
-            (None, None, Backing::Ram | Backing::Zram) => Some(self.of(Made::Ram)),
-            (None, None, _) => Some(self.of(Made::Loop)),
+            (None, None, Backing::Ram | Backing::Zram) => Some(self.of_images(Made::Ram)),
+            (None, None, _) => Some(self.of_images(Made::Loop)),
         }
     }
 
-    fn of(&self, made: Made) -> PathBuf {
+    /// The directory of the images on disk or in memory.
+    fn of_images(&self, made: Made) -> PathBuf {
         match (made, &self.0.plan.device.backing) {
             (Made::Loop, Backing::Loop { path: Some(dir) }) => self.below(dir),
             (Made::Loop, _) => self.0.dir.join("images"),
@@ -123,55 +129,55 @@ impl Places<'_> {
         }
     }
 
-    /// Every directory that a run puts images into.
-    fn needed(&self) -> BTreeSet<PathBuf> {
-        let of_device = |wanted: &DeviceSpec| match wanted.on {
+    /// Every directory that the run puts images into.
+    fn all(&self) -> BTreeSet<PathBuf> {
+        let of_device = |spec: &DeviceSpec| match spec.on {
             Carrier::Made(Made::Zram) | Carrier::Erased => None,
-            Carrier::Made(made) => Some(self.of(made)),
+            Carrier::Made(made) => Some(self.of_images(made)),
         };
-        self.0.check.devices.iter().filter_map(of_device).chain(self.of_other()).collect()
+        self.0.check.devices.iter().filter_map(of_device).chain(self.of_source_disk()).collect()
     }
 
-    /// One device.
-    fn device(&self, wanted: &DeviceSpec, tell: RunSink) -> Result<ScratchDevice> {
+    /// Makes a device: a zram device, or an image with a loop device. Opens the erased device, which exists.
+    fn make_device(&self, spec: &DeviceSpec, emit: RunSink) -> Result<ScratchDevice> {
         let RunContext { kernel, plan, journal, .. } = self.0;
-        let made = match (wanted.on, &plan.device.backing) {
+        let made = match (spec.on, &plan.device.backing) {
             (Carrier::Made(Made::Zram), _) => {
-                return Ok(ScratchDevice::from_zram(zram::make(journal, wanted.bytes)?)?);
+                return Ok(ScratchDevice::from_zram(zram::make(journal, spec.bytes)?)?);
             }
             (Carrier::Made(made), _) => made,
             (Carrier::Erased, Backing::Erase { path, signature }) => {
-                return Ok(to_erase(kernel, path, signature.as_deref())?);
+                return Ok(open_to_erase(kernel, path, signature.as_deref())?);
             }
             (Carrier::Erased, _) => {
                 let flag = setting("erase", "/dev/disk/by-id/…");
                 return Err(RunError::Plan(format!("name the device to erase: {flag}")));
             }
         };
-        let image = image::create(journal, &self.of(made).join(wanted.image()), wanted.bytes, true)?;
+        let image = image::create(journal, &self.of_images(made).join(spec.image()), spec.bytes, true)?;
         let options = loop_options(&plan.device);
-        let device = logged(tell, |log| loopdev::attach(journal, image.path(), options, log))??;
+        let device = logged(emit, |log| loopdev::attach(journal, image.path(), options, log))??;
         if options.direct_io && !device.direct_io() {
             let text = "the loop device does not bypass the page cache below it: the filesystem that holds the image \
                         has no direct I/O, so reads and writes of the device can be answered from memory";
             let note = Note::new(NoteKind::Fairness, text)
                 .fix(format!("put the image elsewhere: {}", setting("on", "loop:DIR")));
-            tell(Event::Note(note))?;
+            emit(Event::Note(note))?;
         }
         Ok(ScratchDevice::from_loop(device, image)?)
     }
 }
 
-/// What a reader must know of the device to repeat the run.
+/// Emits a note with the properties of a device that somebody needs to repeat the run.
 fn describe_device(
     device: &ScratchDevice,
     plan: &DevicePlan,
-    wanted: &DeviceSpec,
-    tell: RunSink,
+    spec: &DeviceSpec,
+    emit: RunSink,
 ) -> Result<()> {
     let Some(block) = device.device() else { return Ok(()) };
     let DevicePlan { direct_io, discard, .. } = plan;
-    let made = match wanted.on {
+    let made = match spec.on {
         Carrier::Erased => None,
         Carrier::Made(Made::Zram) => Some("zram, compressed memory".into()),
         Carrier::Made(made) => {
@@ -190,19 +196,19 @@ fn describe_device(
         made,
     ];
     let facts: Vec<String> = facts.into_iter().flatten().collect();
-    tell(Event::Note(Note::new(NoteKind::Options, facts.join(", ")).task("device")))
+    emit(Event::Note(Note::new(NoteKind::Options, facts.join(", ")).task("device")))
 }
 
 /// A mounted second device with the inputs that all cells share.
 pub struct SourceDisk {
-    // Dropped in this order: unmounted first, the mount point removed, then detached and removed.
+    // The fields are dropped in this order: unmount, remove the mount point, detach and remove the device.
     mounted: Mounted,
-    /// Its mount point. A container that started meanwhile has a copy of the mount, which ends with this directory.
+    /// Its mount point. Removing it also ends copies of the mount in containers that started meanwhile.
     dir: MadeDir,
     device: ScratchDevice,
 }
 
-/// How the loop devices of a plan are attached.
+/// The options with which a plan attaches loop devices.
 fn loop_options(device: &DevicePlan) -> LoopOptions {
     LoopOptions { direct_io: device.direct_io, discard: device.discard }
 }
@@ -220,39 +226,42 @@ impl SourceDisk {
     /// Makes the image, the filesystem, and the inputs of every workload.
     ///
     /// # Errors
-    /// If there is not enough room, or a command fails.
-    pub fn make(run: &RunContext, images: &Path, target: &Path, tell: RunSink) -> Result<SourceDisk> {
+    /// If there is not enough space, or a command fails.
+    pub fn make(run: &RunContext, images: &Path, target: &Path, emit: RunSink) -> Result<SourceDisk> {
         let RunContext { kernel, plan, check, journal, .. } = run;
         let device = match &plan.device.other_device {
-            Some(other) => named(kernel, other)?,
+            Some(other) => open_source_disk(kernel, other)?,
             None => {
                 let image = image::create(journal, &images.join("other.img"), check.other_bytes, true)?;
                 let options = loop_options(&plan.device);
-                let device = logged(tell, |log| loopdev::attach(journal, image.path(), options, log))??;
+                let device = logged(emit, |log| loopdev::attach(journal, image.path(), options, log))??;
                 ScratchDevice::from_loop(device, image)?
             }
         };
         let (def, options) = source_filesystem(&plan.device)?;
-        logged(tell, |log| lifecycle::format(&device, def, &options, log))??;
+        logged(emit, |log| lifecycle::format(&device, def, &options, log))??;
         let dir = MadeDir::make(journal, target)?;
         let mounted =
-            logged(tell, |log| mount::mount(journal, log, device.path(), target, def.id, &options.mount))??;
+            logged(emit, |log| mount::mount(journal, log, device.path(), target, def.id, &options.mount))??;
         let other = SourceDisk { mounted, dir, device };
-        work::inputs(plan, other.root())?;
+        work::make_inputs(plan, other.root())?;
         Ok(other)
     }
 
-    /// That it lies on the same physical disk as a device under test, as far as the kernel says what is below both.
-    pub fn shares(&self, device: &ScratchDevice) -> Option<Note> {
+    /// A note that the source disk lies on the same physical disk as a device under test; None if it does not, or if the
+    /// kernel does not show the disks below both.
+    pub fn shared_disk_note(&self, device: &ScratchDevice) -> Option<Note> {
         let own = self.device.device()?.disks();
         let shared: Vec<String> = device.device()?.disks().intersection(&own).cloned().collect();
+        if shared.is_empty() {
+            return None;
+        }
         let text = format!(
             "the source disk lies on the same physical disk as the filesystems under test: {}",
             shared.join(", ")
         );
-        let note = Note::new(NoteKind::Remark, text)
-            .fix(format!("put it on another one: {}", setting("other", "DIR")));
-        (!shared.is_empty()).then_some(note)
+        let fix = format!("put it on another one: {}", setting("other", "DIR"));
+        Some(Note::new(NoteKind::Remark, text).fix(fix))
     }
 
     /// Its mount point.
@@ -263,10 +272,10 @@ impl SourceDisk {
     /// Unmounts it, detaches it and removes its image.
     ///
     /// # Errors
-    /// Where it is still in use; it stays in the undo journal.
-    pub fn finish(self, tell: RunSink) -> Result<()> {
-        logged(tell, |log| self.mounted.unmount(log))??;
-        remove(self.dir, tell)?;
-        Ok(logged(tell, |log| self.device.release(log))??)
+    /// If it is still in use; it stays in the undo journal.
+    pub fn finish(self, emit: RunSink) -> Result<()> {
+        logged(emit, |log| self.mounted.unmount(log))??;
+        remove(self.dir, emit)?;
+        Ok(logged(emit, |log| self.device.release(log))??)
     }
 }

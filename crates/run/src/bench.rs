@@ -1,4 +1,5 @@
-//! Measuring one task: wait until idle, read, do, read, sync, read.
+//! Measures one task: waits until the machine is idle, takes readings, does the work, takes readings, syncs, and takes
+//! readings again.
 
 use crate::executor::Log;
 use crate::idle::{self, wait_until_idle};
@@ -22,7 +23,7 @@ pub fn readings() -> impl Iterator<Item = ReadingDef> {
     TIMER.iter().copied().chain(probes::readings()).chain(fixed.copied())
 }
 
-/// A task that every filesystem goes through and no workload asks for.
+/// A task that every filesystem has, whatever the workload: mkfs, mount, unmount.
 pub fn lifecycle(id: &str, title: &str) -> TaskInfo {
     TaskInfo { id: TaskId::new(id), title: title.into(), number: None, in_totals: false }
 }
@@ -33,7 +34,7 @@ pub fn numbers(device: &BlockDevice) -> (u32, u32) {
 }
 
 /// A note that the device readings cover only the first device, for a filesystem on several.
-pub fn of_the_first(devices: &[&Path]) -> Option<Note> {
+pub fn first_device_note(devices: &[&Path]) -> Option<Note> {
     let (first, others) = devices.split_first().filter(|(_, others)| !others.is_empty())?;
     let others: Vec<String> = others.iter().map(|device| device.display().to_string()).collect();
     let text =
@@ -49,9 +50,10 @@ pub struct Bench<'a> {
     plan: &'a IdlePlan,
     /// How many times in a row the wait has timed out.
     timeouts: u32,
-    /// Further devices whose writes are counted, each for a reading: where commands write that should not.
-    elsewhere: Vec<(&'static str, (u32, u32))>,
-    /// Called at each moment, so that an observer outside can count.
+    /// Devices that are not under test but whose writes are counted, each with the reading that gets the count. Such writes
+    /// show that a command writes to the wrong place.
+    other_devices: Vec<(&'static str, (u32, u32))>,
+    /// Called at the begin, return and sync of each task, so that the instruction counter of a guest can separate them.
     mark: fn(Mark),
     emit: &'a mut dyn FnMut(CellEvent),
 }
@@ -67,50 +69,60 @@ impl<'a> Bench<'a> {
     ) -> Bench<'a> {
         let (session, notes) = Session::open(&Scene { kernel: kernel.clone(), device });
         notes.into_iter().for_each(|note| emit(CellEvent::Note(note)));
-        Bench { kernel: kernel.clone(), session, device, plan, timeouts: 0, elsewhere: vec![], mark, emit }
+        Bench {
+            kernel: kernel.clone(),
+            session,
+            device,
+            plan,
+            timeouts: 0,
+            other_devices: vec![],
+            mark,
+            emit,
+        }
     }
 
-    /// Counts the bytes that tasks write to the devices below these directories, for these readings. A device under
-    /// test, or one that was named before, counts for none.
-    pub fn count_elsewhere<'d>(&mut self, dirs: impl Iterator<Item = (&'static str, &'d Path)>) {
+    /// Counts the bytes that tasks write to the devices below directories other than that under test; the reading with the
+    /// given id gets the count. Skips the device under test, and a device that has a reading already.
+    pub fn count_other_devices<'d>(&mut self, dirs: impl Iterator<Item = (&'static str, &'d Path)>) {
         for (id, dir) in dirs {
-            let Ok(Some(device)) = device::behind(&self.kernel, dir) else { continue };
+            let Ok(Some(device)) = device::device_of_path(&self.kernel, dir) else { continue };
             let device = numbers(&device);
-            if self.device != Some(device) && self.elsewhere.iter().all(|(_, other)| *other != device) {
-                self.elsewhere.push((id, device));
+            if self.device != Some(device) && self.other_devices.iter().all(|(_, other)| *other != device) {
+                self.other_devices.push((id, device));
             }
         }
     }
 
-    /// Bytes written so far to each device of [`Bench::count_elsewhere`].
-    fn elsewhere(&self) -> Vec<Option<f64>> {
+    /// The bytes written so far to each device of [`Bench::count_other_devices`].
+    fn other_bytes_written(&self) -> Vec<Option<f64>> {
         let written = |(_, (major, minor)): &(&str, (u32, u32))| {
             let stat = self.kernel.read(&format!("sys/dev/block/{major}:{minor}/stat")).ok()?;
+            // The seventh field counts written sectors of 512 bytes.
             Some(512.0 * stat.split_ascii_whitespace().nth(6)?.parse::<f64>().ok()?)
         };
-        self.elsewhere.iter().map(written).collect()
+        self.other_devices.iter().map(written).collect()
     }
 
-    /// Says something.
-    pub fn say(&mut self, event: CellEvent) {
+    /// Emits an event of the cell.
+    pub fn emit(&mut self, event: CellEvent) {
         (self.emit)(event);
     }
 
-    /// Says a note.
+    /// Emits a note.
     pub fn note(&mut self, note: Note) {
-        self.say(CellEvent::Note(note));
+        self.emit(CellEvent::Note(note));
     }
 
-    /// Takes commands, and says them.
+    /// A log that emits the commands that it receives.
     pub fn log(&mut self) -> impl FnMut(CommandRecord) {
-        |record| self.say(CellEvent::Command(record))
+        |record| self.emit(CellEvent::Command(record))
     }
 
     /// Waits until the machine is idle before the task of this name; adds a note if it is still busy at the timeout.
     pub fn wait_until_idle(&mut self, task: &str) {
-        self.say(CellEvent::Phase { name: format!("wait until idle before {task}") });
-        let scene = idle::IdleTarget { kernel: &self.kernel, device: self.device, timeouts: self.timeouts };
-        let wait = wait_until_idle(scene, self.plan);
+        self.emit(CellEvent::Phase { name: format!("wait until idle before {task}") });
+        let target = idle::IdleTarget { kernel: &self.kernel, device: self.device, timeouts: self.timeouts };
+        let wait = wait_until_idle(target, self.plan);
         self.spent(SpentOn::Idle, wait.waited);
         self.timeouts = if wait.busy.is_empty() { 0 } else { self.timeouts + 1 };
         if !wait.busy.is_empty() {
@@ -136,8 +148,8 @@ impl<'a> Bench<'a> {
 
     /// Measures one piece of work and the sync after it, and emits the sample.
     ///
-    /// `work` gets a log for its commands. The log stays in memory: nothing is emitted while the clock runs.
-    /// `spent` is what its time counts as.
+    /// `work` gets a log for its commands. The log stays in memory: nothing is emitted while the clock runs. `spent` is the
+    /// category of the time.
     ///
     /// # Errors
     /// Those of the work itself; then no sample is emitted.
@@ -148,9 +160,9 @@ impl<'a> Bench<'a> {
         work: impl FnOnce(Log) -> Result<TaskOutput, E>,
         sync: impl FnOnce() -> std::io::Result<()>,
     ) -> Result<(), E> {
-        self.say(CellEvent::Phase { name: info.id.to_string() });
+        self.emit(CellEvent::Phase { name: info.id.to_string() });
         let mut commands = Vec::new();
-        let elsewhere = self.elsewhere();
+        let written_before = self.other_bytes_written();
         let before = self.session.before();
         let started_at =
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
@@ -160,7 +172,7 @@ impl<'a> Bench<'a> {
         (self.mark)(Mark::Return);
         let elapsed = begun.elapsed();
         let at_return = self.session.at_return();
-        // The time that the probes take between return and sync counts for neither.
+        // The readings between return and sync take time, which counts for neither.
         let resumed = Instant::now();
         let synced = sync();
         if done.is_ok() {
@@ -170,12 +182,15 @@ impl<'a> Bench<'a> {
         let at_synced = self.session.at_synced();
 
         self.spent(spent, until_synced);
-        commands.into_iter().for_each(|record| self.say(CellEvent::Command(record)));
+        commands.into_iter().for_each(|record| self.emit(CellEvent::Command(record)));
         let own = done?;
         let mut readings = self.session.finish(&before, &at_return, &at_synced);
         readings.set(reading::ELAPSED, elapsed.as_nanos() as f64);
-        for (((id, _), before), after) in self.elsewhere.iter().zip(elsewhere).zip(self.elsewhere()) {
-            before.zip(after).into_iter().for_each(|(before, after)| readings.set(id, after - before));
+        let written_after = self.other_bytes_written();
+        for (((id, _), before), after) in self.other_devices.iter().zip(written_before).zip(written_after) {
+            if let (Some(before), Some(after)) = (before, after) {
+                readings.set(id, after - before);
+            }
         }
         match synced {
             Ok(()) => readings.set(reading::SYNCED, until_synced.as_nanos() as f64),
@@ -185,21 +200,21 @@ impl<'a> Bench<'a> {
             }
         }
         self.session.take_notes().into_iter().for_each(|note| self.note(note));
-        own.printed.into_iter().for_each(|info| self.say(CellEvent::Reading(info)));
+        own.printed.into_iter().for_each(|info| self.emit(CellEvent::Reading(info)));
         readings.extend(own.readings);
-        // The peak of a task is that of its largest process, ours or a command's.
-        let commands = own.peak_bytes as f64;
-        if commands > readings.get(reading::PEAK_MEMORY).unwrap_or(0.0) {
-            readings.set(reading::PEAK_MEMORY, commands);
+        // The peak memory of a task is the peak of its largest process: this one or a command.
+        let command_peak = own.peak_bytes as f64;
+        if command_peak > readings.get(reading::PEAK_MEMORY).unwrap_or(0.0) {
+            readings.set(reading::PEAK_MEMORY, command_peak);
         }
         let sample =
             Sample { task: info.clone(), started_at, readings, series: own.series, latencies: own.latencies };
-        self.say(CellEvent::Sample(sample));
+        self.emit(CellEvent::Sample(sample));
         Ok(())
     }
 
-    /// Notes time that was spent.
+    /// Emits how much time was spent on a category.
     pub fn spent(&mut self, what: SpentOn, time: Duration) {
-        self.say(CellEvent::Spent { what, ns: time.as_nanos() as u64 });
+        self.emit(CellEvent::Spent { what, ns: time.as_nanos() as u64 });
     }
 }

@@ -7,7 +7,7 @@ use crate::{settings::setting, work};
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_sys::cgroup::{self, Group};
-use fsarena_sys::process_output::{lines, shown, tail};
+use fsarena_sys::process_output::{lines, or_printed_nothing, tail};
 use fsarena_sys::{argv, cancel, kernel::SysRoot, limits, process, undo};
 use rustix::process::Signal;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -16,19 +16,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-/// How often fsarena checks for a signal while an agent sends nothing.
+/// The interval at which fsarena checks for a signal while an agent sends nothing.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// How often fsarena checks whether a silent agent is stopped.
+/// The interval at which fsarena checks whether a silent agent is stopped.
 const STOPPED_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// The fault of an agent that sends [`Line::Ask`] to a parent that cannot answer it.
 pub const UNEXPECTED_REQUEST: &str = "asked for what only a worker asks for";
-/// How many bytes at the end of an agent's standard error the message of a failure quotes.
+/// The number of bytes at the end of an agent's standard error that an error message quotes.
 const LAST_BYTES: u64 = 2048;
 
 /// Whether this program can become an agent.
 static IS_AGENT_PROGRAM: AtomicBool = AtomicBool::new(false);
 
-/// Notes that this program becomes an agent when it is started as one.
+/// Records that this program calls [`crate::run_as_agent_if_requested`].
 pub(crate) fn note_agent_program() {
     IS_AGENT_PROGRAM.store(true, Ordering::Release);
 }
@@ -41,24 +41,24 @@ pub(crate) fn is_agent_program() -> bool {
 /// The receiver of an agent's events in the process that started it.
 pub trait Parent {
     /// Receives an event.
-    fn hear(&mut self, event: CellEvent);
+    fn receive(&mut self, event: CellEvent);
 
-    /// Does what an agent that is one of several clients requests and waits for.
+    /// Executes a request of the agent, which waits for the outcome. Only an agent that is one of several clients sends one.
     ///
     /// # Errors
-    /// [`RunError::Agent`] if the agent is the only client.
+    /// By default [`RunError::Agent`].
     fn answer(&mut self, _ask: PrivilegedRequest) -> Result<Outcome> {
         Err(RunError::Agent(UNEXPECTED_REQUEST.into()))
     }
 
-    /// Called about every [`POLL_INTERVAL`]. If it returns an outcome, the agent is killed with that outcome.
-    fn look(&mut self) -> Option<Outcome> {
+    /// Called about every [`POLL_INTERVAL`]. If it returns an outcome, fsarena kills the agent and the cell has that outcome.
+    fn poll(&mut self) -> Option<Outcome> {
         None
     }
 }
 
 impl<F: FnMut(CellEvent)> Parent for F {
-    fn hear(&mut self, event: CellEvent) {
+    fn receive(&mut self, event: CellEvent) {
         self(event);
     }
 }
@@ -67,7 +67,7 @@ impl<F: FnMut(CellEvent)> Parent for F {
 /// `parent`.
 ///
 /// # Errors
-/// Where the agent cannot be started or does not speak the protocol.
+/// If the agent cannot be started or breaks the protocol.
 pub fn run(
     journal: &undo::Journal,
     request: &Request,
@@ -75,7 +75,7 @@ pub fn run(
     parent: &mut dyn Parent,
 ) -> Result<Outcome> {
     let mut errors = argv::memory_file("stderr").map_err(agent_error)?;
-    // In a separate process group Ctrl-C reaches only this process, which then kills the whole group.
+    // The agent gets a separate process group, so that Ctrl-C reaches only this process, which then kills the group.
     let mut command = command(errors.try_clone().map_err(agent_error)?);
     command.env("FSARENA_VARIANT", &request.cell.variant.name);
     command.env("FSARENA_SCALE", request.cell.scale.name());
@@ -85,7 +85,7 @@ pub fn run(
     let group = journal.note(group_of(child.id() as i32))?;
     // The agent does nothing until it gets its request, so all its work is under these limits.
     let confined = confine.enter(child.id() as i32).map_err(|error| std::io::Error::other(error.to_string()));
-    let tracked = track(journal, request, confine, child.id() as i32)?;
+    let tracking_group = track(journal, request, confine, child.id() as i32)?;
     let pipes = confined.and_then(|()| send_request(&mut child, request));
     let deadline = Deadline { pgid: child.id() as i32, limit: work::time_limit(&request.cell) };
     let outcome =
@@ -99,8 +99,8 @@ pub fn run(
             process::kill_marked(&SysRoot::host(), &journal)?;
         }
     }
-    if let Some(tracked) = tracked {
-        tracked.remove()?;
+    if let Some(group) = tracking_group {
+        group.remove()?;
     }
     let status = child.wait().map_err(agent_error)?;
     let outcome = match outcome? {
@@ -118,12 +118,12 @@ fn agent_error(error: std::io::Error) -> RunError {
     }
 }
 
-/// Moves an agent into a control group, by which its processes are found later. None where that is not needed, because
-/// they run in a PID namespace or in the group of a limit, and where the kernel refuses: then they are found by the mark
-/// in their environment.
+/// Moves an agent into a control group, through which fsarena can find all its processes later. None if the agent needs no
+/// group, because its processes run in a PID namespace or in the group of a limit. Also None if the kernel refuses: then
+/// fsarena finds the processes by the mark in their environment.
 ///
 /// # Errors
-/// Where the journal cannot be written.
+/// If the journal cannot be written.
 fn track(
     journal: &undo::Journal,
     request: &Request,
@@ -134,12 +134,13 @@ fn track(
         return Ok(None);
     }
     let group = cgroup::tracking_group(&SysRoot::host(), journal)?;
-    Ok(group.filter(|group| cgroup::enter(group.path(), agent).is_ok()))
+    Ok(group.filter(|group| cgroup::add_process(group.path(), agent).is_ok()))
 }
 
-/// When fsarena gives up an agent that a signal has stopped: such an agent cannot apply the time limit of a command.
+/// The time limit for an agent that a signal has stopped, because a stopped agent cannot apply the time limits of its
+/// commands.
 struct Deadline {
-    /// The process group of the agent. A worker is in that of its supervisor.
+    /// The process group of the agent. A worker is in the group of its supervisor.
     pgid: i32,
     /// The time limit of each command; None where the work has no limit.
     limit: Option<Duration>,
@@ -179,7 +180,7 @@ pub fn exit_error(what: &str, status: ExitStatus, errors: &mut std::fs::File) ->
     if text.contains(limits::NO_THREAD) {
         return Ok(CellError::missing(format!("{what} ended: {}", limits::NO_THREADS)));
     }
-    Ok(CellError::internal(format!("{what} ended ({status}): {}", shown(&text))))
+    Ok(CellError::internal(format!("{what} ended ({status}): {}", or_printed_nothing(&text))))
 }
 
 /// Adds to a failure that the memory limit of the cell was exceeded, if the OOM killer killed a process of its group.
@@ -232,14 +233,14 @@ fn listen(
         if cancel::requested().is_some() {
             return Ok(Some(Outcome::Interrupted));
         }
-        if let Some(outcome) = parent.look() {
+        if let Some(outcome) = parent.poll() {
             return Ok(Some(outcome));
         }
         match lines.recv_timeout(POLL_INTERVAL) {
             Ok(line) => {
                 last_line_at = Instant::now();
                 match Line::read(&line).map_err(RunError::Agent)? {
-                    Line::Event(event) => parent.hear(event),
+                    Line::Event(event) => parent.receive(event),
                     Line::End(outcome) => return Ok(Some(outcome)),
                     Line::Ask(ask) => match parent.answer(ask)? {
                         // If the agent has ended meanwhile, the next read finds that.

@@ -1,4 +1,4 @@
-//! The forecast of the next round: which claims are open, and which variants the round runs to decide them.
+//! Forecasts the next round: which claims are open, and which variants the round runs to decide them.
 
 use fsarena_core::claim::{Claim, Relation};
 use fsarena_core::event::{ClaimStatus, SpentOn};
@@ -9,27 +9,27 @@ use fsarena_stats::judge::{Judged, judge_all};
 use fsarena_stats::{power, table::FIRST_LOOK, verdict::Region};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A single round of a variant counts as at most this many times the median of all variants: it may have found cold
-/// caches.
-const COLD: f64 = 3.0;
+/// Limits the time of a variant's only round to this many times the median of all variants, because the round may have
+/// run with cold caches.
+const MAX_TIMES_MEDIAN: f64 = 3.0;
 
 /// Names of variants.
 pub type Names = BTreeSet<String>;
 
-/// What a run can expect of its next round: whether it helps to answer the question, and which variants it runs.
+/// The forecast of the next round: whether it helps to answer the question of the run, and which variants it runs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ClaimForecast {
     /// Why no further round helps; None if one does.
     pub answered: Option<String>,
-    /// What stays open if the run ends now: `; one claim is left open`.
+    /// A clause for the reason to stop that counts the open claims: `; one claim is left open`.
     pub open: String,
     /// The variants that the next round runs.
     pub variants: Names,
     /// Seconds that the next round will probably take.
     pub seconds: f64,
-    /// The rounds that a first answer requires.
+    /// The rounds that a first answer requires, warm-up rounds not counted.
     pub needed: u32,
-    /// The variants that leave because they do not fit into the budget.
+    /// The variants that leave the run because the budget is too short for them.
     pub no_room: Names,
 }
 
@@ -41,12 +41,11 @@ struct OpenClaim {
     rounds: f64,
 }
 
-/// Forecasts the next round from the samples so far. `live` are the variants that have not failed; `left_s` is what is left
-/// of the budget, in seconds.
+/// Forecasts round number `rounds` (counted from 0 after the warm-up) from the samples so far. `live` are the variants that
+/// have not failed; `left_s` is the rest of the budget in seconds, None without a budget.
 ///
-/// Before the first look of the sequential test every variant runs. From then on a round runs the variants of open claims
-/// only. If the budget is too short for all of them, the claims that cost the fewest seconds to decide come first: each
-/// further claim is taken as long as all that are taken can still be decided in time.
+/// Before the first look of the sequential test every variant runs. From then on a round runs only the variants of open
+/// claims. If the budget is too short to decide all claims, the round runs those that cost the fewest seconds to decide.
 pub fn forecast_claims(record: &RunRecord, live: &Names, rounds: u32, left_s: Option<f64>) -> ClaimForecast {
     let is_before_first_look = (rounds as usize) < FIRST_LOOK;
     let (mut open, mut stuck) = (Vec::new(), 0);
@@ -56,7 +55,7 @@ pub fn forecast_claims(record: &RunRecord, live: &Names, rounds: u32, left_s: Op
         }
         let lost = judged.claim.variants().iter().any(|variant| !live.contains(*variant));
         if lost || (judged.missing.is_some() && !is_before_first_look) {
-            // A variant of the claim has left the run, or nothing is measured of it, so it stays inconclusive.
+            // A variant of the claim has left the run, or the claim has no samples, so no round can decide it.
             stuck += 1;
             continue;
         }
@@ -64,8 +63,9 @@ pub fn forecast_claims(record: &RunRecord, live: &Names, rounds: u32, left_s: Op
         let variants = names.filter(|variant| live.contains(variant)).collect();
         open.push(OpenClaim { variants, rounds: rounds_to_decide(&judged, record.plan.stop.margin()) });
     }
-    let cost = |variants: &Names| round_cost(record, variants);
-    let variants = if is_before_first_look { live.clone() } else { choose(&mut open, &cost, left_s) };
+    let cost = |variants: &Names| round_seconds(record, variants);
+    let variants =
+        if is_before_first_look { live.clone() } else { choose_variants(&mut open, &cost, left_s) };
     ClaimForecast {
         answered: match (open.len(), stuck) {
             (0, 0) => Some("every claim is decided".into()),
@@ -85,34 +85,42 @@ pub fn forecast_claims(record: &RunRecord, live: &Names, rounds: u32, left_s: Op
 }
 
 /// The seconds that a round of these variants probably takes.
-pub fn round_cost(record: &RunRecord, variants: &Names) -> f64 {
-    variants.iter().map(|variant| seconds(record, variant)).sum()
+pub fn round_seconds(record: &RunRecord, variants: &Names) -> f64 {
+    variants.iter().map(|variant| mean_round_s(record, variant)).sum()
 }
 
-/// The mean time of a variant's cells over its rounds, in seconds; 0 where it has none.
-fn seconds(record: &RunRecord, variant: &str) -> f64 {
-    let mine = || record.cells.iter().filter(|cell| record.name(cell.variant) == variant);
-    let rounds: BTreeSet<u32> = mine().map(|cell| cell.round).collect();
-    let total: u64 = mine().map(|cell| cell.spent_on(SpentOn::Total)).sum();
-    total as f64 / 1e9 / rounds.len().max(1) as f64
+/// The seconds that each round spent on a variant, by the number of the round.
+fn variant_rounds_s(record: &RunRecord, variant: &str) -> BTreeMap<u32, f64> {
+    let mut rounds: BTreeMap<u32, u64> = BTreeMap::new();
+    for cell in record.cells.iter().filter(|cell| record.name(cell.variant) == variant) {
+        *rounds.entry(cell.round).or_default() += cell.spent_on(SpentOn::Total);
+    }
+    rounds.into_iter().map(|(round, ns)| (round, ns as f64 / 1e9)).collect()
 }
 
-/// The time of a variant's fastest round, in seconds: the first one finds cold caches, and its repeat is believed. A
-/// variant that ran once counts as at most three times the median of all. None where it has not run.
-pub fn quickest(record: &RunRecord, variant: &str) -> Option<f64> {
-    let once = |name: &str| {
-        let mut rounds: BTreeMap<u32, u64> = BTreeMap::new();
-        for cell in record.cells.iter().filter(|cell| record.name(cell.variant) == name) {
-            *rounds.entry(cell.round).or_default() += cell.spent_on(SpentOn::Total);
-        }
-        Some((rounds.values().copied().min()? as f64 / 1e9, rounds.len()))
-    };
-    let (own, rounds) = once(variant)?;
-    let all: Vec<f64> = record.names().into_iter().filter_map(|name| Some(once(name)?.0)).collect();
-    Some(if rounds > 1 { own } else { own.min(COLD * median(&all).unwrap_or(own)) })
+/// The mean seconds that a round spent on a variant; 0 if the variant has not run.
+fn mean_round_s(record: &RunRecord, variant: &str) -> f64 {
+    let rounds = variant_rounds_s(record, variant);
+    rounds.values().sum::<f64>() / rounds.len().max(1) as f64
 }
 
-fn choose(open: &mut [OpenClaim], cost: &dyn Fn(&Names) -> f64, left_s: Option<f64>) -> Names {
+/// The seconds that the fastest round spent on a variant; None if the variant has not run. The fastest round counts because
+/// the first one runs with cold caches. A variant with a single round counts as at most three times the median of all.
+pub fn fastest_round_s(record: &RunRecord, variant: &str) -> Option<f64> {
+    let fastest = |rounds: &BTreeMap<u32, f64>| rounds.values().copied().reduce(f64::min);
+    let rounds = variant_rounds_s(record, variant);
+    let own = fastest(&rounds)?;
+    if rounds.len() > 1 {
+        return Some(own);
+    }
+    let names = record.names().into_iter();
+    let all: Vec<f64> = names.filter_map(|name| fastest(&variant_rounds_s(record, name))).collect();
+    Some(own.min(MAX_TIMES_MEDIAN * median(&all).unwrap_or(own)))
+}
+
+/// The variants of the claims that the next round works on: the claims that cost the fewest seconds to decide, as many as
+/// can all be decided in `left_s` seconds, but at least one. `cost` returns the seconds of a round of variants.
+fn choose_variants(open: &mut [OpenClaim], cost: &dyn Fn(&Names) -> f64, left_s: Option<f64>) -> Names {
     let price = |claim: &OpenClaim| claim.rounds * cost(&claim.variants);
     open.sort_by(|a, b| price(a).total_cmp(&price(b)));
     let (mut variants, mut rounds) = (BTreeSet::new(), 0.0f64);
@@ -128,26 +136,30 @@ fn choose(open: &mut [OpenClaim], cost: &dyn Fn(&Names) -> f64, left_s: Option<f
     variants
 }
 
-/// The further rounds that will probably decide a claim; infinite where 400 are not enough.
+/// The number of further rounds that will probably decide a claim, at least 1; infinite if the sequential test cannot
+/// decide it within its last look.
 fn rounds_to_decide(judged: &Judged, margin: f64) -> f64 {
     let Some((verdict, spread)) = judged.verdict.zip(power::spread(&judged.d)) else { return 1.0 };
     let needed = |distance: f64| power::rounds_for(spread, distance.exp_m1());
     let distances = distances(&judged.claim, verdict.effect.ln_1p(), margin);
     let least = distances.into_iter().filter_map(needed).min().map_or(f64::INFINITY, |rounds| rounds as f64);
-    // The next round comes first, whatever the pilot promised.
     (least - verdict.rounds as f64).max(1.0)
 }
 
-/// How far the estimate is from each threshold that could decide the claim, on the scale of θ.
+/// The distances from the estimate `theta` (the logarithm of a ratio) to the thresholds that could decide the claim.
 fn distances(claim: &Claim, theta: f64, margin: f64) -> Vec<f64> {
     let (region, centre) = match &claim.relation {
         Relation::Pair(pair) => (Region::of(pair, Some(margin)), pair.factor.ln()),
         Relation::Extreme(_) => (Region::around(0.0, 0.0), 0.0),
     };
     let nearest = (theta - region.low).abs().min((theta - region.high).abs());
-    // Strict claims are decided too where the variants are shown to be equivalent.
-    let inside = Some(margin.ln_1p() - (theta - centre).abs()).filter(|room| *room > 0.0);
-    [nearest].into_iter().chain(inside).collect()
+    let mut distances = vec![nearest];
+    // Proof that the variants are equivalent decides strict claims too.
+    let inside = margin.ln_1p() - (theta - centre).abs();
+    if inside > 0.0 {
+        distances.push(inside);
+    }
+    distances
 }
 
 /// The status of each claim, for displays.
@@ -214,7 +226,7 @@ mod tests {
     #[test]
     fn a_round_costs_what_its_cells_took() {
         let (record, _) = record(&THREE, &[], 2);
-        assert_eq!((seconds(&record, "ext4"), seconds(&record, "btrfs")), (2.0, 0.0));
+        assert_eq!((mean_round_s(&record, "ext4"), mean_round_s(&record, "btrfs")), (2.0, 0.0));
     }
 
     fn open_claim(variants: &[&str], rounds: f64) -> OpenClaim {
@@ -222,22 +234,22 @@ mod tests {
     }
 
     #[test]
-    fn a_short_budget_goes_to_what_costs_least() {
+    fn a_short_budget_goes_to_the_cheapest_claims() {
         // One second a variant: 2·30 s and 2·10 s; together they need 30 rounds of 4 s.
         let cost = |variants: &Names| variants.len() as f64;
         let mut open = [open_claim(&["a", "b"], 30.0), open_claim(&["c", "d"], 10.0)];
-        assert_eq!(names(&choose(&mut open, &cost, Some(119.0))), ["c", "d"]);
-        assert_eq!(names(&choose(&mut open, &cost, Some(120.0))), ["a", "b", "c", "d"]);
-        assert_eq!(names(&choose(&mut open, &cost, None)), ["a", "b", "c", "d"]);
+        assert_eq!(names(&choose_variants(&mut open, &cost, Some(119.0))), ["c", "d"]);
+        assert_eq!(names(&choose_variants(&mut open, &cost, Some(120.0))), ["a", "b", "c", "d"]);
+        assert_eq!(names(&choose_variants(&mut open, &cost, None)), ["a", "b", "c", "d"]);
         // The budget is too short for any: the nearest gets what there is.
-        assert_eq!(names(&choose(&mut open, &cost, Some(1.0))), ["c", "d"]);
+        assert_eq!(names(&choose_variants(&mut open, &cost, Some(1.0))), ["c", "d"]);
         // Claims on variants that run anyway cost nothing.
         let mut shared = [open_claim(&["c", "d"], f64::INFINITY), open_claim(&["c", "d"], 10.0)];
-        assert_eq!(names(&choose(&mut shared, &cost, Some(30.0))), ["c", "d"]);
+        assert_eq!(names(&choose_variants(&mut shared, &cost, Some(30.0))), ["c", "d"]);
     }
 
     #[test]
-    fn distances_to_what_decides_a_claim() {
+    fn distances_are_to_the_thresholds_that_decide_a_claim() {
         let distances = |text: &str, margin| super::distances(&text.parse().unwrap(), 0.1, margin);
         assert_eq!(distances("x: a < b", 0.01), [0.1]);
         assert_eq!(distances("x: best is a", 0.01), [0.1]);

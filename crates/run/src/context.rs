@@ -1,4 +1,4 @@
-//! The parts of a run that its executors share.
+//! The context of a run: the parts that every executor needs.
 
 use crate::privsep::Agents;
 use crate::protocol::{Power, Request};
@@ -13,24 +13,24 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 /// A run that has been checked and is about to begin.
 #[derive(Debug, Clone)]
 pub struct RunContext {
-    /// The machine.
+    /// The root of the kernel's files.
     pub kernel: SysRoot,
-    /// The plan, with everything that only a trial here could decide.
+    /// The plan, with the settings that a trial on this machine determined.
     pub plan: Plan,
     /// The requirements of the plan.
     pub check: Check,
-    /// Where everything is noted before it is done.
+    /// The undo journal: each change of the machine is written there before it is made.
     pub journal: Journal,
     /// The directory of the run.
     pub dir: PathBuf,
-    /// The part that its agents play.
+    /// The roles and users of its agents.
     pub agents: Agents,
-    /// The metrics that its commands have declared so far by printing them.
+    /// The metrics that commands of the run have printed so far.
     pub declared: Rc<RefCell<Declared>>,
 }
 
 impl RunContext {
-    /// The name of its directory.
+    /// The id of the run: the name of its directory.
     pub fn id(&self) -> String {
         self.dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
@@ -43,7 +43,8 @@ impl RunContext {
         Layout::of(&self.plan, variant, self.check.size_bytes)
     }
 
-    /// The request to an agent that works in `root`, where nothing is mounted and no device is known.
+    /// The request to an agent that works in the directory `root`, without a mount and without a known device. `other` is
+    /// the directory on the source disk.
     pub fn request(&self, cell: &Cell, root: &Path, other: &Path) -> Request {
         Request {
             cell: cell.clone(),
@@ -61,9 +62,9 @@ impl RunContext {
         }
     }
 
-    /// What makes the variants unequal.
-    pub fn unfair(&self, facts: &BTreeMap<String, VariantFacts>) -> Vec<Note> {
-        let clones = |asked| workload(&self.plan, asked).is_ok_and(|(work, job)| work.may_clone(&job));
+    /// Notes on differences between the variants that make their comparison unfair.
+    pub fn fairness_notes(&self, facts: &BTreeMap<String, VariantFacts>) -> Vec<Note> {
+        let clones = |planned| workload(&self.plan, planned).is_ok_and(|(work, job)| work.may_clone(&job));
         let may_clone = self.plan.workloads.iter().any(clones);
         fairness::lint(&facts.values().cloned().collect::<Vec<_>>(), may_clone)
     }

@@ -1,11 +1,11 @@
-//! Existing directories: nothing is formatted or mounted, and no root is needed. The work of a cell is done by one agent on
-//! this machine, or by one on each of many machines ([`Clients`]).
+//! Runs cells in existing directories, without formatting or mounting anything and without root. One agent on this machine
+//! does the work of a cell, or one on each of many machines ([`Clients`]).
 
 use crate::context::RunContext;
 use crate::error::{Result, RunError, require};
 use crate::executor::{CellSink, Executor, RunSink, remove};
 use crate::settings::setting;
-use crate::{axes, axes::Confine, bench::numbers, child, protocol::Request, work::inputs};
+use crate::{axes, axes::Confine, bench::numbers, child, protocol::Request, work::make_inputs};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, OF_DIRECTORY, Outcome};
 use fsarena_core::{factor, matrix, plan::Plan};
@@ -19,30 +19,30 @@ pub struct Directories {
     run: RunContext,
     other: MadeDir,
     clients: Box<dyn Clients>,
-    /// The directory made in each directory under test: it lasts as long as the run, and each cell works in it.
+    /// The directory of this run in each directory under test, by its path. Each cell works below it.
     made: BTreeMap<PathBuf, MadeDir>,
 }
 
 impl Directories {
-    /// Makes the inputs in a directory of their own, and notes what each directory lies on.
+    /// Makes the inputs in a separate directory, and notes the filesystem and mount of each directory under test.
     ///
     /// # Errors
-    /// Where a directory cannot be written.
-    pub fn start(run: RunContext, mut clients: Box<dyn Clients>, tell: RunSink) -> Result<Directories> {
+    /// If a directory cannot be written.
+    pub fn start(run: RunContext, mut clients: Box<dyn Clients>, emit: RunSink) -> Result<Directories> {
         let other = run.plan.device.other_dir.as_ref().unwrap_or(&run.dir);
         let other = other.join(format!("fsarena-{}-other", run.id()));
         check_missing(&other)?;
         let other = MadeDir::make_tree(&run.journal, &other)?;
-        inputs(&run.plan, other.path())?;
-        run.agents.role.give(other.path())?;
+        make_inputs(&run.plan, other.path())?;
+        run.agents.role.give_to_workload_user(other.path())?;
         let variants = matrix::expand(&run.plan);
         for variant in &variants {
             let dir = Path::new(variant.level(factor::DIR));
-            for note in notes(&run.kernel, dir, other.path()) {
-                tell(Event::Note(note.variant(&variant.name)))?;
+            for note in directory_notes(&run.kernel, dir, other.path()) {
+                emit(Event::Note(note.variant(&variant.name)))?;
             }
         }
-        clients.begin(&run.plan, &variants, tell)?;
+        clients.begin(&run.plan, &variants, emit)?;
         Ok(Directories { run, other, clients, made: BTreeMap::new() })
     }
 }
@@ -57,11 +57,12 @@ impl Executor for Directories {
             self.made.insert(within.clone(), MadeDir::make(journal, &within)?);
         }
         let root = MadeDir::make_tree(journal, &within.join("work"))?;
-        let device = device::behind(kernel, dir)?.as_ref().map(numbers);
+        let device = device::device_of_path(kernel, dir)?.as_ref().map(numbers);
         let request = Request { device, ..self.run.request(cell, root.path(), self.other.path()) };
         let conditions = axes::set_up(kernel, journal, &cell.variant, &[])?;
-        let notes = conditions.notes.iter().cloned();
-        notes.for_each(|note| emit(CellEvent::Note(note.variant(&cell.variant.name))));
+        for note in &conditions.notes {
+            emit(CellEvent::Note(note.clone().variant(&cell.variant.name)));
+        }
         let outcome = self.clients.work(journal, &request, &conditions.confine, emit);
         conditions.undo()?;
         root.remove()?;
@@ -77,19 +78,20 @@ impl Executor for Directories {
         self.clients.remarks().into_iter().chain([note]).collect()
     }
 
-    fn finish(self: Box<Self>, tell: RunSink) -> Result<()> {
-        self.made.into_values().chain([self.other]).try_for_each(|dir| remove(dir, tell))
+    fn finish(self: Box<Self>, emit: RunSink) -> Result<()> {
+        self.made.into_values().chain([self.other]).try_for_each(|dir| remove(dir, emit))
     }
 }
 
-/// The directory must be new: what is in it already is not fsarena's to remove.
+/// Checks that a directory does not exist yet. fsarena must not remove files that it did not make.
 fn check_missing(dir: &Path) -> Result<()> {
     let why = || format!("{dir:?} exists already; remove it if it is left from an earlier run");
     require(!dir.exists(), || RunError::Plan(why()))
 }
 
-/// What a directory lies on, as the kernel says.
-fn notes(kernel: &SysRoot, dir: &Path, other: &Path) -> Vec<Note> {
+/// Notes on a directory under test: its filesystem and mount options, how full it is, and whether it shares its filesystem
+/// with `other`, the directory that stands for the source disk.
+fn directory_notes(kernel: &SysRoot, dir: &Path, other: &Path) -> Vec<Note> {
     let mut notes = vec![];
     if let Some(mount) = kernel.mount_of(dir) {
         let text =
@@ -109,30 +111,30 @@ fn notes(kernel: &SysRoot, dir: &Path, other: &Path) -> Vec<Note> {
     notes
 }
 
-/// The clients of a directory.
+/// The clients that do the work of a cell together in a directory, each on its own machine.
 pub trait Clients {
-    /// Number of clients. Each needs the room of the work.
+    /// Number of clients. Each needs the space of the workload.
     fn count(&self) -> u32 {
         1
     }
 
-    /// What a run records of them, besides this machine.
+    /// Facts about the clients, which the run records with those of this machine: names and values.
     fn facts(&self) -> Vec<(String, String)> {
         vec![]
     }
 
-    /// Checks that all of them can work, before the first cell.
+    /// Checks before the first cell that all clients can work.
     ///
     /// # Errors
-    /// The first that cannot, with what to do.
-    fn begin(&mut self, _plan: &Plan, _variants: &[Variant], _tell: RunSink) -> Result<()> {
+    /// The first client that cannot, with what to do.
+    fn begin(&mut self, _plan: &Plan, _variants: &[Variant], _emit: RunSink) -> Result<()> {
         Ok(())
     }
 
     /// Does the work of one cell with all clients; by default with an agent on this machine.
     ///
     /// # Errors
-    /// What makes every further cell pointless.
+    /// An error that makes every further cell pointless.
     fn work(
         &mut self,
         journal: &Journal,
@@ -143,7 +145,7 @@ pub trait Clients {
         child::run(journal, request, confine, &mut |event| emit(event))
     }
 
-    /// What a reader of the comparison should know of them.
+    /// Notes on the clients for the report.
     fn remarks(&self) -> Vec<Note> {
         vec![]
     }

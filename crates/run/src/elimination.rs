@@ -1,7 +1,7 @@
 //! The search for the best variant: which variants can still be the best, and whether the choice among them is good
 //! enough.
 
-use crate::claim_forecast::{ClaimForecast, Names, quickest, round_cost};
+use crate::claim_forecast::{ClaimForecast, Names, fastest_round_s, round_seconds};
 use crate::{stopping::rounds_among, work};
 use fsarena_core::average::Average;
 use fsarena_core::observations::{combine_tasks, left_out, references, rounds};
@@ -23,11 +23,11 @@ pub fn check_search(plan: &Plan, variants: &[Variant]) -> Option<&'static str> {
 /// Decides before a round which variants stay in the run, and whether the choice among them is good enough to end it.
 ///
 /// `live` are the variants that have not failed. `max_regret` is the fraction that the choice may cost more than the best.
-/// If a budget is set, `left_s` is what is left of it in seconds: after the first rounds, variants leave that do not fit into
-/// it until a first answer, from the end of [`by_priority`], whatever their figures are.
+/// If a budget is set, `left_s` is the rest of it in seconds. If it is too short for a first answer about all variants,
+/// variants leave after the first rounds, from the end of [`by_priority`], whatever their figures are.
 ///
-/// The bounds hold together at the looks of the sequential test, so variants leave and the run ends at looks only. The
-/// rounds up to the last look decide. A resumed run has them too, so it continues with the same variants.
+/// The confidence bounds are valid at the looks of the sequential test, so variants leave and the run ends at looks only.
+/// Only the rounds up to the last look count. A resumed run has them too, so it continues with the same variants.
 pub fn eliminate(
     record: &RunRecord,
     live: &Names,
@@ -66,7 +66,7 @@ pub fn eliminate(
     ClaimForecast {
         answered,
         open: format!("; {} variants can still be the best", remaining.len()),
-        seconds: round_cost(record, &variants),
+        seconds: round_seconds(record, &variants),
         needed: search.rounds_needed(&remaining),
         no_room,
         variants,
@@ -78,11 +78,11 @@ struct Search<'a> {
     record: &'a RunRecord,
     /// Among all variants.
     regrets: Regrets,
-    /// The variants that give up no safety; all if each does.
+    /// The variants that give up no safety guarantee; all variants if each gives up one.
     safe: Vec<usize>,
     /// Among the safe variants.
     among_safe: Regrets,
-    /// The variants that have figures, also those that left the run.
+    /// The variants that have figures, including those that left the run.
     measured: Vec<usize>,
 }
 
@@ -102,7 +102,7 @@ impl<'a> Search<'a> {
         }
         let compute = if by_mean(record) { Regrets::compute_by_mean } else { Regrets::compute };
         let regrets = compute(&costs, &references(record), direction, record.plan.error_split());
-        // The bare device is the ceiling of all rounds, never a candidate.
+        // The bare device shows the highest possible speed. It is never a candidate.
         let candidates: Vec<usize> =
             (0..record.variants.len()).filter(|at| !record.variants[*at].is_bare_device()).collect();
         let safe = record.with_full_guarantees(&candidates);
@@ -116,8 +116,8 @@ impl<'a> Search<'a> {
         self.regrets.provisional || !regrets.is_dominated(variant)
     }
 
-    /// The choice among these variants in words, if it costs at most `max_regret` more than the best. A variant that gives
-    /// up safety is chosen only if no safe one is left.
+    /// Describes the choice among these variants, if it costs at most the fraction `max_regret` more than the best; else
+    /// None. Chooses a variant that gives up safety only if no safe one is left.
     fn good_choice(&self, remaining: &[usize], max_regret: f64) -> Option<String> {
         let eligible: Vec<usize> = remaining.iter().copied().filter(|at| self.safe.contains(at)).collect();
         let choice = self.among_safe.choose(&eligible)?;
@@ -130,8 +130,8 @@ impl<'a> Search<'a> {
         Some(format!("{name} costs at most {percent:.2}% more than the best{average}"))
     }
 
-    /// The rounds that a first answer about these variants requires. Variants with figures count among their rivals, also
-    /// those that left.
+    /// The rounds that a first answer about these variants requires. All variants with figures count as rivals, even if
+    /// they have left the run.
     fn rounds_needed(&self, remaining: &[usize]) -> u32 {
         let mut rivals = 0;
         for (at, variant) in self.record.variants.iter().enumerate() {
@@ -142,14 +142,14 @@ impl<'a> Search<'a> {
         rounds_among(rivals, self.record.plan.error_split())
     }
 
-    /// Those of these variants that fit into `left_s` seconds with the rounds that they still require; at least two.
+    /// The variants, at least two, whose remaining rounds to a first answer fit into `left_s` seconds.
     fn fit_into_budget(&self, variants: &[usize], round: u32, left_s: f64) -> Vec<usize> {
         let record = self.record;
         let mut kept = by_priority(&record.plan, &record.variants);
         kept.retain(|at| variants.contains(at));
         let bare_devices = record.variants.iter().filter(|variant| variant.is_bare_device());
-        let fixed: f64 = bare_devices.filter_map(|variant| quickest(record, &variant.name)).sum();
-        let cost = |at: &usize| quickest(record, record.name(*at)).unwrap_or(0.0);
+        let fixed: f64 = bare_devices.filter_map(|variant| fastest_round_s(record, &variant.name)).sum();
+        let cost = |at: &usize| fastest_round_s(record, record.name(*at)).unwrap_or(0.0);
         while kept.len() > 2 {
             let round_seconds: f64 = fixed + kept.iter().map(cost).sum::<f64>();
             let rounds = self.rounds_needed(&kept).saturating_sub(round);
@@ -168,8 +168,8 @@ fn by_mean(record: &RunRecord) -> bool {
     record.plan.stop.best_by == Average::Mean
 }
 
-/// The variants in the order in which a short budget keeps them: that of the plan if it names them one by one, else those of
-/// the usual filesystems first.
+/// The indices of the variants in the order in which a short budget keeps them: the order of the plan if it lists its
+/// variants, else common filesystems first.
 pub fn by_priority(plan: &Plan, variants: &[Variant]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..variants.len()).collect();
     if plan.variants.is_empty() {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn warm_up_rounds_have_no_say() {
+    fn warm_up_rounds_do_not_count() {
         let (mut record, live) = record(&THREE, &[], 9);
         record.plan.stop.warmup = 2;
         assert_eq!(eliminate(&record, &live, 8, 0.001, None).variants.len(), 3, "seven rounds are too few");

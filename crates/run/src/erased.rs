@@ -1,4 +1,4 @@
-//! A device that the user named for erasing: the same state before every filesystem, and its health.
+//! A device that the user named for erasing: fsarena brings it into the same state before every mkfs, and notes its health.
 
 use crate::context::RunContext;
 use crate::error::{CellResult, Result};
@@ -11,57 +11,58 @@ use fsarena_fs::{lifecycle::Devices, safety::ScratchDevice};
 use fsarena_sys::{argv::Argv, device::BlockDevice};
 use serde_json::Value;
 
-/// How the erased device of a run is treated.
+/// The erased device of a run.
 pub struct Erased {
     device: BlockDevice,
-    /// Whether it is discarded before each mkfs.
+    /// Whether fsarena discards it before each mkfs.
     discards: bool,
     health: Health,
 }
 
 impl Erased {
-    /// Brings the device into the state that the plan asks for. None where the run
-    /// erases no device.
+    /// Brings the device into the state that the plan requires: discarded or preconditioned. None if the run erases no
+    /// device.
     ///
     /// # Errors
-    /// Where it cannot be written.
-    pub fn begin(run: &RunContext, device: Option<&ScratchDevice>, tell: RunSink) -> Result<Option<Erased>> {
+    /// If it cannot be written.
+    pub fn begin(run: &RunContext, device: Option<&ScratchDevice>, emit: RunSink) -> Result<Option<Erased>> {
         let Some((scratch, device)) = device.and_then(|scratch| Some((scratch, scratch.device()?))) else {
             return Ok(None);
         };
         let path = device.path.display();
-        let (plan, begins) = (&run.plan, !run.check.resumed);
-        // A device that was brought into its steady state stays in it.
-        let keeps = plan.device.precondition && !begins;
-        let discards = !keeps && device.discards() && logged(tell, |log| scratch.discard(log))?.is_ok();
-        if plan.device.precondition && begins {
-            tell(Event::Note(precondition(scratch, discards)?))?;
-        } else if !keeps && !discards {
+        let plan = &run.plan;
+        // A discard would end the steady state into which the first part of a resumed run has brought the device.
+        let is_preconditioned = plan.device.precondition && run.check.resumed;
+        let discards =
+            !is_preconditioned && device.discards() && logged(emit, |log| scratch.discard(log))?.is_ok();
+        if plan.device.precondition && !is_preconditioned {
+            emit(Event::Note(precondition(scratch, discards)?))?;
+        } else if !is_preconditioned && !discards {
             let text = format!(
                 "{path} takes no discard: an SSD remembers what earlier variants wrote, and its speed can depend on that"
             );
-            tell(Event::Note(Note::new(NoteKind::Fairness, text).fix(setting("precondition", ""))))?;
+            emit(Event::Note(Note::new(NoteKind::Fairness, text).fix(setting("precondition", ""))))?;
         }
         let health = Health::read(device);
         let facts = health.facts();
         if !facts.is_empty() {
-            tell(Event::Note(Note::new(NoteKind::Options, facts.join(", ")).task("device")))?;
+            emit(Event::Note(Note::new(NoteKind::Options, facts.join(", ")).task("device")))?;
         }
         let discards = discards && !plan.device.precondition;
         Ok(Some(Erased { device: device.clone(), discards, health }))
     }
 
-    /// Before mkfs: whatever the variant before wrote, the device knows nothing of it any more.
+    /// Discards the erased device before mkfs, so that the writes of the variant before have no effect.
     ///
     /// # Errors
-    /// Where blkdiscard(8) fails.
+    /// If blkdiscard(8) fails.
     pub fn before_mkfs(&self, devices: &Devices, log: Log) -> CellResult {
         let mut erased = devices.all().filter(|device| self.discards && !device.is_made());
         Ok(erased.try_for_each(|device| device.discard(log))?)
     }
 
-    /// After a cell: says that the device was too hot for its full speed.
-    pub fn throttled(&mut self) -> Option<Note> {
+    /// After a cell: a note if the device was too hot for its full speed; else None.
+    pub fn throttling_note(&mut self) -> Option<Note> {
         let before = std::mem::replace(&mut self.health, Health::read(&self.device));
         let why = self.health.throttled_since(&before)?;
         let path = self.device.path.display();
@@ -70,34 +71,34 @@ impl Erased {
     }
 }
 
-/// The known facts of a disk at one moment.
+/// The health of a disk at one moment, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Health {
     firmware: Option<String>,
-    /// Degrees Celsius.
+    /// Temperature in degrees Celsius.
     temperature: Option<i64>,
-    /// Per cent of the life that its maker rates it for.
+    /// Used share of its rated life, in percent.
     worn: Option<u64>,
-    /// Minutes above the temperatures from which it slows down, in its whole life.
+    /// Minutes above its warning and critical temperatures, in its whole life. Above these it can slow down.
     hot_minutes: Option<u64>,
-    /// Whether it says that it is too hot now.
+    /// Whether it reports that it is too hot now.
     too_hot: bool,
 }
 
-/// The bit of NVMe's critical warning that says "above a temperature threshold" (NVM Express Base Specification 2.0, 5.16.1.3).
+/// The bit of NVMe's critical warning for a temperature above a threshold (NVM Express Base Specification 2.0, 5.16.1.3).
 const TEMPERATURE_BIT: u64 = 2;
 
 impl Health {
-    /// Reads it; what cannot be read is left out.
+    /// Reads the health of a device with smartctl(8). Facts that cannot be read are None.
     fn read(device: &BlockDevice) -> Health {
-        let asked = Argv::new("smartctl").args(["--json", "--all"]).arg(&device.path).run();
-        // Its exit status is a set of bits, most of them about the disk, not about the reading.
-        let smart = asked.map(|ended| serde_json::from_str(&ended.stdout).unwrap_or_default());
-        Health::of(smart.unwrap_or_default(), device.firmware())
+        let finished = Argv::new("smartctl").args(["--json", "--all"]).arg(&device.path).run();
+        // The exit status is ignored: most of its bits describe the disk, not the success of the command.
+        let smart = finished.map(|finished| serde_json::from_str(&finished.stdout).unwrap_or_default());
+        Health::from_smart(smart.unwrap_or_default(), device.firmware())
     }
 
-    /// What `smartctl --json --all` says.
-    fn of(smart: Value, firmware: Option<String>) -> Health {
+    /// Takes the facts from the output of `smartctl --json --all`. `firmware` is the version that the kernel reports.
+    fn from_smart(smart: Value, firmware: Option<String>) -> Health {
         let nvme = |name| smart["nvme_smart_health_information_log"][name].as_u64();
         let minutes = nvme("warning_temp_time").zip(nvme("critical_comp_time"));
         Health {
@@ -109,7 +110,7 @@ impl Health {
         }
     }
 
-    /// For people, one fact each.
+    /// Describes each known fact.
     fn facts(&self) -> Vec<String> {
         let facts = [
             self.firmware.as_ref().map(|version| format!("firmware {version}")),
@@ -119,7 +120,7 @@ impl Health {
         facts.into_iter().flatten().collect()
     }
 
-    /// Why the device was slower than it can be since an earlier moment, if it says that it was.
+    /// Why the device was too hot for its full speed since the reading `before`; None if it does not report that.
     fn throttled_since(&self, before: &Health) -> Option<String> {
         let minutes = self.hot_minutes?.saturating_sub(before.hot_minutes?);
         let degrees = self.temperature.map_or(String::new(), |degrees| format!("{degrees} °C, "));
@@ -131,24 +132,27 @@ impl Health {
     }
 }
 
-/// Passes over the whole device, and their blocks in bytes: the workload-independent preconditioning.
+/// Number of sequential passes over the whole device: the workload-independent preconditioning.
 const PASSES: u32 = 2;
+/// Bytes of one write of such a pass.
 const PASS_BLOCK: u32 = 128 << 10;
-/// Blocks of the random writes that follow, in bytes: the workload-dependent preconditioning.
+/// Bytes of one random write: the workload-dependent preconditioning, which follows.
 const BLOCK: u32 = 4 << 10;
-/// Seconds of one round of them, and the most rounds. A device that a pass fills sooner gets rounds of that time.
+/// Seconds of one round of random writes. If a pass over the device takes less, a round takes as long as the pass.
 const ROUND_S: f64 = 60.0;
-const MOST_ROUNDS: usize = 25;
-/// Rounds of the window that has to be steady.
+/// The largest number of rounds of random writes.
+const MAX_ROUNDS: usize = 25;
+/// Number of consecutive rounds that must have a steady speed.
 const WINDOW: usize = 5;
-/// Writers at a time.
+/// Number of threads that write.
 const THREADS: u32 = 4;
 
 /// Brings an SSD into its steady state by the Solid State Storage Performance Test Specification (SNIA, version 2.0.2): fills
-/// the device, then writes to it at random until the speed is steady. Returns the note for the report.
+/// the device, then writes to it at random until the speed is steady. `purged` is whether fsarena has discarded the device
+/// before. Returns the note for the report.
 ///
 /// # Errors
-/// Where the device cannot be written.
+/// If the device cannot be written.
 fn precondition(device: &ScratchDevice, purged: bool) -> Result<Note> {
     device.begin()?;
     let files = Files::device(device.path()).map_err(fsarena_load::task::TaskError::from)?;
@@ -173,7 +177,7 @@ fn precondition(device: &ScratchDevice, purged: bool) -> Result<Note> {
     }
     let round_s = f64::clamp(pass_s, 0.1, ROUND_S);
     let mut iops: Vec<f64> = vec![];
-    while iops.len() < MOST_ROUNDS && !is_steady(&iops) {
+    while iops.len() < MAX_ROUNDS && !is_steady(&iops) {
         let outcome = write(BLOCK, Pattern::Uniform, Bound::Seconds(round_s))?;
         let count: u64 = outcome.kinds.iter().map(|kind| kind.count).sum();
         iops.push(count as f64 / seconds(&outcome));
@@ -190,11 +194,12 @@ fn seconds(outcome: &LoadOutcome) -> f64 {
     outcome.elapsed_ns as f64 / 1e9
 }
 
+/// Whether the last [`WINDOW`] rounds have a steady speed.
 fn is_steady(iops: &[f64]) -> bool {
     iops.last_chunk::<WINDOW>().is_some_and(pts_steady)
 }
 
-/// The note on what was written to the device, and whether its speed was steady then.
+/// The note on the preconditioning: what was written to the device, and whether its speed became steady.
 fn describe_preconditioning(device: &str, purged: bool, round_s: f64, iops: &[f64]) -> Note {
     let purge = if purged { "purged by a discard" } else { "not purged, because it takes no discard" };
     let last = &iops[iops.len().saturating_sub(WINDOW)..];
@@ -217,11 +222,11 @@ mod tests {
     use super::*;
 
     fn health(json: &str) -> Health {
-        Health::of(serde_json::from_str(json).unwrap(), Some("of the kernel".into()))
+        Health::from_smart(serde_json::from_str(json).unwrap(), Some("of the kernel".into()))
     }
 
     #[test]
-    fn an_nvme_disk_tells_its_wear_and_its_heat() {
+    fn wear_and_temperature_of_an_nvme_disk_are_read_from_smartctl() {
         let at = |minutes: u64, warning: u64| {
             health(&format!(
                 r#"{{"firmware_version": "2B2QEXM7", "temperature": {{"current": 71}}, "power_on_time": {{"hours": 1}},
@@ -240,14 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn without_smart_the_kernel_knows_the_firmware() {
+    fn without_smart_the_firmware_version_comes_from_the_kernel() {
         let plain = health("{}");
         assert_eq!(plain.facts(), ["firmware of the kernel"]);
         assert_eq!(plain.throttled_since(&plain), None);
     }
 
     #[test]
-    fn five_rounds_alike_are_steady() {
+    fn five_rounds_with_equal_speed_are_steady() {
         let steady =
             describe_preconditioning("/dev/x", true, 60.0, &[900.0, 100.0, 100.0, 100.0, 100.0, 100.0]);
         assert_eq!(steady.kind, NoteKind::Remark);

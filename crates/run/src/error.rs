@@ -39,8 +39,8 @@ impl CellError {
         CellError::new(Cause::Internal, why)
     }
 
-    /// Puts the name of the part that failed before the message.
-    pub fn of(self, part: &str) -> CellError {
+    /// Prefixes the message with the name of the part that failed.
+    pub fn with_part(self, part: &str) -> CellError {
         CellError { why: format!("{part}: {}", self.why), ..self }
     }
 
@@ -70,7 +70,7 @@ impl fmt::Display for CellError {
     }
 }
 
-/// The message already contains that of the library's error, so the source is the cause of that error.
+/// The message already contains the message of the library's error, so `source` returns the cause of that error.
 impl Error for CellError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.error.as_ref()?.source()
@@ -102,28 +102,28 @@ impl From<CellError> for Outcome {
 /// which [`Consumer::begin`](crate::Consumer::begin) names.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Files, devices, mounts.
+    /// An error of files, devices or mounts.
     #[error(transparent)]
     System(#[from] fsarena_sys::Error),
-    /// The users of workloads.
+    /// The user of a workload is unknown or cannot be looked up.
     #[error(transparent)]
     User(#[from] fsarena_sys::user::UserError),
-    /// Formatting and its guard.
+    /// A filesystem could not be made, or the safety guard refused a device.
     #[error(transparent)]
     Filesystem(#[from] fsarena_fs::Error),
-    /// Guest kernels and their emulators.
+    /// An error of a guest kernel or its emulator.
     #[error(transparent)]
     Guest(#[from] fsarena_guest::Error),
-    /// The inputs of a workload.
+    /// The inputs of a workload are missing or unsuitable.
     #[error(transparent)]
     Workload(#[from] fsarena_load::task::TaskError),
-    /// The run could not be stored, or not be read to resume it.
+    /// The run could not be written to the store or read from it.
     #[error(transparent)]
     Store(#[from] fsarena_store::Error),
     /// The plan file has a fault.
     #[error(transparent)]
     File(#[from] PlanError),
-    /// A name that a run or plan lacks.
+    /// An unknown name, for example of a stage or metric.
     #[error(transparent)]
     Name(#[from] Unknown),
     /// The plan asks for something impossible.
@@ -135,24 +135,24 @@ pub enum RunError {
     /// The agent could not be started, or broke the protocol.
     #[error("the measuring process: {0}")]
     Agent(String),
-    /// Leftovers of killed runs, by their number, could not be undone.
+    /// This many things that killed runs left could not be removed.
     #[error("{0} things that a killed run left could not be undone; see which: fsarena recover")]
     Recover(usize),
     /// A cell of a run that stores nothing failed. Such a run cannot be resumed, so the rest is useless.
     #[error("{variant} failed: {source}")]
     Cell {
-        /// Its variant.
+        /// The name of the variant of the cell.
         variant: String,
         /// The failure of the cell.
         source: CellError,
     },
-    /// All variants failed: when and why each left the run.
-    #[error("every variant has failed:{}", list(.0))]
+    /// All variants failed: in which round and why each left the run.
+    #[error("every variant has failed:{}", exit_lines(.0))]
     EveryVariant(BTreeMap<String, VariantExit>),
 }
 
 impl RunError {
-    /// A level that a variant cannot have.
+    /// The error that a plan gives a variant a level that it cannot have.
     pub fn variant(variant: &Variant, why: impl fmt::Display) -> RunError {
         RunError::Plan(format!("variant {}: {why}", variant.name))
     }
@@ -174,7 +174,7 @@ impl RunError {
             RunError::Agent(_) => Cause::Internal,
             RunError::Cell { source, .. } => source.cause,
             RunError::EveryVariant(left) => {
-                // A bug of fsarena comes before what the user can mend, and that before what the filesystems do.
+                // The most urgent cause that occurs: bugs of fsarena, then causes that the user can fix, then the work.
                 let order = [Cause::Internal, Cause::Refused, Cause::Violation, Cause::Usage, Cause::Missing];
                 let occurs = |cause: &Cause| left.values().any(|exit| exit.cause == *cause);
                 order.into_iter().find(occurs).unwrap_or_default()
@@ -192,7 +192,7 @@ fn cause_of(error: &impl Exits) -> Cause {
 }
 
 /// A line for each variant that left.
-fn list(left: &BTreeMap<String, VariantExit>) -> String {
+fn exit_lines(left: &BTreeMap<String, VariantExit>) -> String {
     let mut lines = String::new();
     for (variant, VariantExit { round, why, .. }) in left {
         lines += &format!("\n  {variant} failed in round {}: {why}", round + 1);
@@ -200,10 +200,10 @@ fn list(left: &BTreeMap<String, VariantExit>) -> String {
     lines
 }
 
-/// Returns the fault unless the condition holds.
+/// Checks a condition.
 ///
 /// # Errors
-/// The fault.
+/// `fault`, if the condition does not hold.
 pub(crate) fn require(holds: bool, fault: impl FnOnce() -> RunError) -> Result<()> {
     if holds { Ok(()) } else { Err(fault()) }
 }
@@ -218,7 +218,7 @@ mod tests {
         let failed = || fsarena_sys::Error::io("reading", "/x")(io::ErrorKind::NotFound.into());
         let source = |error: &dyn Error| error.source().map(|source| source.is::<io::Error>());
         assert_eq!(source(&RunError::from(failed())), Some(true));
-        let cell = CellError::from(failed()).of("mkfs");
+        let cell = CellError::from(failed()).with_part("mkfs");
         assert_eq!((source(&cell), cell.to_string()), (Some(true), format!("mkfs: {}", failed())));
         let of_run = CellError::from(RunError::from(failed()));
         assert_eq!(source(&of_run), Some(true));

@@ -1,4 +1,5 @@
-//! A plan in, a run out: preflight, the executor, the run's directory, its undo journal and its events.
+//! Executes a plan as a run: checks the machine, makes the run's directory and undo journal, starts the executor and
+//! stores the events.
 
 use crate::bench::readings;
 use crate::context::RunContext;
@@ -32,7 +33,7 @@ pub struct Request {
     pub keep: Keep,
     /// Further profiling of each task.
     pub profiling: Option<Profiling>,
-    /// The user that workloads run as in this kernel, where that is not the one who started fsarena.
+    /// The user that workloads run as in this kernel; None for the user who started fsarena.
     pub user: Option<String>,
     /// Notes for every report of the run, besides those of the workloads.
     pub remarks: Vec<Note>,
@@ -45,15 +46,15 @@ pub enum Keep {
     New(PathBuf),
     /// Into an interrupted run; finished cells are not measured again.
     Resumed(RunDir),
-    /// To the consumers alone. A directory in this one holds the images and goes with the run. The first cell that
-    /// fails ends the run, because it could not be resumed.
+    /// Only to the consumers. The images lie in a temporary directory below this one. The first cell that fails ends the
+    /// run, because a run that is not stored cannot be resumed.
     Nothing(PathBuf),
 }
 
 /// A run that ended.
 #[derive(Debug)]
 pub struct RunOutcome {
-    /// Where it is stored; none where nothing is.
+    /// Where the run is stored; None for [`Keep::Nothing`].
     pub run: Option<RunDir>,
     /// The measurements.
     pub record: RunRecord,
@@ -69,38 +70,29 @@ impl Request {
         Request { plan, keep, profiling: None, user: None, remarks: vec![] }
     }
 
-    /// The rest of an interrupted run. The permission to overwrite a filesystem signature holds for one run only, so this
-    /// one may overwrite only those that `signature` and, on the source disk, `other` name.
+    /// The request to finish an interrupted run. The permission to overwrite a filesystem signature is not stored with the
+    /// run, so the resumed run may overwrite only the signature `erase_signature` on the device under test and
+    /// `other_signature` on the source disk.
     ///
     /// # Errors
-    /// Where its plan cannot be read, or a signature is set and the run does not erase that device.
+    /// If the plan of the run cannot be read, or a signature is given for a device that the run does not erase.
     pub fn resume(
         run: RunDir,
-        signature: Option<String>,
-        other: Option<String>,
+        erase_signature: Option<String>,
+        other_signature: Option<String>,
     ) -> Result<Request, RunError> {
         let mut plan = run.plan()?;
-        let ours = match &mut plan.device.backing {
+        let tested = match &mut plan.device.backing {
             Backing::Erase { signature, .. } => Some(signature),
             _ => None,
         };
-        let others = plan.device.other_device.as_mut().map(|other| &mut other.signature);
-        for (name, place, signature) in
-            [("erase_signature", ours, signature), ("other_signature", others, other)]
-        {
-            match place {
-                Some(place) => *place = signature,
-                None if signature.is_some() => {
-                    let flag = setting(name, "");
-                    let why = format!("{flag}: this run erases no such device, so leave it out");
-                    return Err(RunError::Plan(why));
-                }
-                None => {}
-            }
-        }
+        replace_signature("erase_signature", tested, erase_signature)?;
+        let other = plan.device.other_device.as_mut().map(|other| &mut other.signature);
+        replace_signature("other_signature", other, other_signature)?;
         Ok(Request::new(plan, Keep::Resumed(run)))
     }
 
+    /// The directory that holds the run.
     fn runs(&self) -> PathBuf {
         match &self.keep {
             Keep::New(runs) => runs.clone(),
@@ -110,10 +102,27 @@ impl Request {
     }
 }
 
-/// Checks a plan against this machine and makes nothing.
+/// Replaces the signature that a resumed run may overwrite on an erased device. The field is None if the run erases no such
+/// device; then the user must not give a signature.
+fn replace_signature(
+    setting_name: &str,
+    field: Option<&mut Option<String>>,
+    signature: Option<String>,
+) -> Result<()> {
+    let Some(field) = field else {
+        return require(signature.is_none(), || {
+            let flag = setting(setting_name, "");
+            RunError::Plan(format!("{flag}: this run erases no such device, so leave it out"))
+        });
+    };
+    *field = signature;
+    Ok(())
+}
+
+/// Checks a plan against this machine, without writing anything. Returns the variants and the requirements of the run.
 ///
 /// # Errors
-/// What the machine lacks or the plan cannot have, with what to do.
+/// Something that the machine lacks or that the plan combines wrongly, with what to do.
 pub fn check(request: &Request) -> Result<(Vec<Variant>, Check), RunError> {
     check_for(request, &SingleClient, &privsep::workload_user(request.user.as_deref())?.0)
 }
@@ -129,12 +138,11 @@ fn check_for(
     Ok((variants, check))
 }
 
-/// Tries the options of mkfs and mount that the user wrote, on scratch images that are then removed: all combinations
-/// where these are few, else each option. `trying` learns how many trials of how many are done. The commands that this
-/// took.
+/// Tries the user's options of mkfs and mount on temporary images: all combinations if they are few, else each option at
+/// least once. Returns the commands that ran. `trying` receives the progress.
 ///
 /// # Errors
-/// An option that mkfs or this kernel refuses (exit code 2), or whatever the machine lacks to try them.
+/// An option that mkfs or this kernel refuses (exit code 2), or something that the machine lacks to try them.
 pub fn try_options(
     request: &Request,
     variants: &[Variant],
@@ -167,7 +175,7 @@ pub fn try_options(
 /// use fsarena_core::plan::file::PlanFile;
 /// use fsarena_core::plan::resolve::Overrides;
 /// use fsarena_report::exporters;
-/// use fsarena_report::report::{self, Asked};
+/// use fsarena_report::report::{self, ReportOptions};
 /// use fsarena_run::{Keep, Request, execute, registry, run_as_agent_if_requested, work};
 ///
 /// const PLAN: &str = "
@@ -213,7 +221,7 @@ pub fn try_options(
 ///     let record = fsarena_store::read(&outcome.run.expect("it is stored"))?;
 ///     assert!(record.status.complete && record.samples.len() == samples);
 ///     let metrics = work::answering(&record);
-///     let report = report::of(record, Asked { metrics, ..Asked::default() })?;
+///     let report = report::analyse_run(record, ReportOptions { metrics, ..ReportOptions::default() })?;
 ///     assert_eq!(report.record.variants.len(), 2);
 ///     exporters::find("md")?.export(&report, &mut std::io::stdout())?;
 ///     Ok(())
@@ -223,7 +231,7 @@ pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<
     execute_by(Box::new(SingleClient), request, consumers)
 }
 
-/// The same by these clients, for a plan that runs in directories.
+/// Runs a plan to its end as [`execute`] does, with these clients, which do the work of a plan that runs in directories.
 ///
 /// # Errors
 /// Those of [`execute`].
@@ -240,13 +248,13 @@ pub fn execute_by(
     })?;
     let _only_run = OnlyRun::begin()?;
     if let Keep::Resumed(run) = &request.keep {
-        // Also of a complete run: it may have been killed while it gave its devices back.
+        // A complete run needs this too: it may have been killed while it removed its devices.
         recover_stale_runs(&kernel, consumers)?;
         let record = fsarena_store::read(run)?;
         if record.status.complete {
             let why = record.status.why.clone();
             let line = format!("run {} is complete ({why}): nothing is left to do", run.id());
-            consumers.iter_mut().for_each(|consumer| consumer.say(&line));
+            consumers.iter_mut().for_each(|consumer| consumer.show_message(&line));
             return Ok(RunOutcome { run: Some(run.clone()), record, interrupted: false, why });
         }
         work::check(&request.plan).map_err(|why| fsarena_store::Error::Damaged(run.plan_file(), why))?;
@@ -254,28 +262,26 @@ pub fn execute_by(
     let agents = Agents::of_run(request.user.as_deref(), request.profiling, &request.plan)?;
     let (variants, mut check) = check_for(&request, &*clients, &agents.user)?;
     check.resumed = matches!(request.keep, Keep::Resumed(_));
-    // Those of a resumed run were tried when it began.
-    let mut trying = |done, of| consumers.iter_mut().for_each(|consumer| consumer.trying(done, of));
-    let tried = if check.resumed { vec![] } else { try_options(&request, &variants, &check, &mut trying)? };
+    let mut trying = |done, of| consumers.iter_mut().for_each(|consumer| consumer.show_trials(done, of));
+    // The options of a resumed run were tried when it began.
+    let trials = if check.resumed { vec![] } else { try_options(&request, &variants, &check, &mut trying)? };
     check.remarks.extend(request.remarks);
     check.remarks.extend(agents.notes.iter().cloned());
-    let plan = preflight::decided(request.plan, &mut check)?;
-    // From here on something is made, and a signal ends the run in order.
+    let plan = preflight::choose_accelerator(request.plan, &mut check)?;
+    // From here on fsarena makes files and devices, so a signal must not end the process before it has removed them.
     let _deferred = cancel::defer_signals();
     undo::make_state_dir(&undo::state_dir())?;
     let place = Place::make(request.keep, &plan)?;
     let run = place.run().cloned();
     let session = Session { kernel, plan, variants, check, agents };
-    match session.measure(place, tried, clients, consumers) {
-        Ok((RunEnd::NothingLeft(left), ..)) => Err(RunError::EveryVariant(left)),
-        Ok((end, why, record)) => {
-            Ok(RunOutcome { run, record, interrupted: end == RunEnd::Interrupted, why })
-        }
-        Err(error) => Err(error),
+    let (end, why, record) = session.measure(place, trials, clients, consumers)?;
+    if let RunEnd::NothingLeft(left) = end {
+        return Err(RunError::EveryVariant(left));
     }
+    Ok(RunOutcome { run, record, interrupted: end == RunEnd::Interrupted, why })
 }
 
-/// Whether this process makes a run.
+/// Whether this process is executing a run.
 static IS_RUNNING: AtomicBool = AtomicBool::new(false);
 
 /// The only run of this process. Signals, the environment mark of processes to end, and the number in the names of scratch
@@ -299,16 +305,19 @@ impl Drop for OnlyRun {
     }
 }
 
-/// Undoes what killed runs have left: it may be in the way of this one, or take the room that it needs.
+/// Removes the mounts, devices and files that killed runs left: they may conflict with this run, or take space that it
+/// needs.
 fn recover_stale_runs(kernel: &SysRoot, consumers: &mut [&mut dyn Consumer]) -> Result<()> {
-    let mut say = |line: &str| consumers.iter_mut().for_each(|consumer| consumer.say(line));
-    let failed = undo::recover(kernel, &undo::state_dir(), &mut say)?.failed;
+    let mut show = |line: &str| consumers.iter_mut().for_each(|consumer| consumer.show_message(line));
+    let failed = undo::recover(kernel, &undo::state_dir(), &mut show)?.failed;
     require(failed == 0, || RunError::Recover(failed))
 }
 
-/// The place of a run: one to stay, or one to go with it.
+/// The directory of a run.
 enum Place {
+    /// A directory of the store, which stays.
     Stored(RunDir),
+    /// A temporary directory, which is removed at the end of the run.
     Scratch(ScratchDir),
 }
 
@@ -318,7 +327,7 @@ impl Place {
             Keep::New(runs) => {
                 dirs::make_dirs(&runs).map_err(Error::io("making", &runs))?;
                 let run = RunDir::create(&runs, plan, env!("CARGO_PKG_VERSION"))?;
-                dirs::let_pass(run.path()).map_err(Error::io("opening", run.path()))?;
+                dirs::allow_passing_through(run.path()).map_err(Error::io("opening", run.path()))?;
                 Place::Stored(run)
             }
             Keep::Resumed(run) => Place::Stored(run),
@@ -330,8 +339,8 @@ impl Place {
         if let Place::Stored(run) = self { Some(run) } else { None }
     }
 
-    /// The directory, and the undo journal of what is made in it. `fsarena recover` undoes what the journal names, from
-    /// whatever directory it is started in.
+    /// The directory, and its undo journal. The path is absolute, because `fsarena recover` can be started in any
+    /// directory.
     fn journal(&self) -> Result<(PathBuf, Journal)> {
         match self {
             Place::Stored(run) => {
@@ -344,7 +353,7 @@ impl Place {
     }
 }
 
-/// What a run is made of, once it is checked.
+/// A checked run that is about to begin.
 struct Session {
     kernel: SysRoot,
     plan: Plan,
@@ -354,54 +363,64 @@ struct Session {
 }
 
 impl Session {
-    /// The line from a plan to a stored run: its rounds are scheduled, an executor runs each cell, and what happens goes
-    /// to the store and the consumers.
+    /// Measures the run: opens the store, starts the executor, runs the rounds and takes the executor down. `trials` are
+    /// the commands of the trials of options, which the run records.
     fn measure(
         self,
         place: Place,
-        tried: Vec<CommandRecord>,
+        trials: Vec<CommandRecord>,
         clients: Box<dyn Clients>,
         consumers: &mut [&mut dyn Consumer],
     ) -> Result<(RunEnd, String, RunRecord)> {
-        let run = place.run();
-        let beginning = Beginning { plan: &self.plan, variants: &self.variants, check: &self.check, run };
+        let beginning =
+            Beginning { plan: &self.plan, variants: &self.variants, check: &self.check, run: place.run() };
         consumers.iter_mut().for_each(|consumer| consumer.begin(&beginning));
-        let (host, asked) = self.host(&*clients)?;
+        let (host, version_commands) = self.host(&*clients)?;
+        let (record, writer) = self.open_store(&place, &host)?;
         let Session { kernel, plan, variants, check, agents } = self;
-        let writer = run.map(|run| Writer::open(run, &host, &readings().collect::<Vec<_>>())).transpose()?;
-        let writer = writer.map(|writer| writer.followed_by(main_metric(&plan)));
-        let begun = || {
-            let mut record = RunRecord::new(plan.clone(), variants.clone());
-            for def in readings() {
-                record.define((&def).into());
-            }
-            Ok(record)
-        };
-        let record = run.map_or_else(begun, fsarena_store::read)?;
         let mut recorder = Recorder::new(record, writer, consumers);
-        tried.into_iter().chain(asked).try_for_each(|command| recorder.tell(Event::Command(command)))?;
+        for command in trials.into_iter().chain(version_commands) {
+            recorder.record(Event::Command(command))?;
+        }
         let (dir, journal) = place.journal()?;
-        let (tasks, remarks) = (outline(&plan).len() as u32, check.remarks.clone());
+        let remarks = check.remarks.clone();
         let declared = recorder.declared.clone();
         let context = RunContext { kernel, plan: plan.clone(), check, journal, dir, agents, declared };
-        let mut executor = executor(context, clients, &mut |event| recorder.tell(event))?;
-        remarks.into_iter().try_for_each(|note| recorder.tell(Event::Note(note)))?;
+        let mut executor = start_executor(context, clients, &mut |event| recorder.record(event))?;
+        for note in remarks {
+            recorder.record(Event::Note(note))?;
+        }
+        let tasks = outline(&plan).len() as u32;
         let (end, why) = runner::run(&plan, &variants, tasks, &mut *executor, &mut recorder)?;
-        executor.finish(&mut |event| recorder.tell(event))?;
+        executor.finish(&mut |event| recorder.record(event))?;
         if let Place::Scratch(scratch) = place {
             scratch.clear()?;
         }
         Ok((end, why, recorder.state.record))
     }
 
-    /// The machine, with the versions of all programs that this run uses, and the commands that told them.
+    /// The record of the run so far, and the writer that stores its events; no writer if nothing is stored.
+    fn open_store(&self, place: &Place, host: &Host) -> Result<(RunRecord, Option<Writer>)> {
+        if let Some(run) = place.run() {
+            let writer = Writer::open(run, host, &readings().collect::<Vec<_>>())?;
+            return Ok((fsarena_store::read(run)?, Some(writer.followed_by(main_metric(&self.plan)))));
+        }
+        let mut record = RunRecord::new(self.plan.clone(), self.variants.clone());
+        for def in readings() {
+            record.define((&def).into());
+        }
+        Ok((record, None))
+    }
+
+    /// The facts of the machine with the versions of all programs that this run uses, and the commands that printed the
+    /// versions.
     fn host(&self, clients: &dyn Clients) -> Result<(Host, Vec<CommandRecord>)> {
         let mut host = host::collect(&self.kernel);
         let confined_by = if fsarena_sys::argv::can_confine() { "Landlock" } else { "nothing" };
         host.facts.insert("mkfs_confined_by".into(), confined_by.into());
-        let mut asked = Vec::new();
+        let mut commands = Vec::new();
         for program in &self.check.programs {
-            if let Some(version) = host::tool_version(program, &mut |record| asked.push(record)) {
+            if let Some(version) = host::tool_version(program, &mut |record| commands.push(record)) {
                 host.facts.insert(format!("version of {program}"), version);
             }
         }
@@ -411,26 +430,26 @@ impl Session {
         host.facts.extend(clients.facts());
         host.facts.extend(self.check.storage.iter().flat_map(|(of, storage)| storage.facts(of)));
         if self.plan.stop.shard.is_some() {
-            // A debug build takes a tenth of a second to read, so only runs that are merged have it.
+            // Reading a debug build takes a tenth of a second, so only a shard, which is merged later, has this fact.
             let path = "/proc/self/exe";
             let program = std::fs::read(path).map_err(Error::io("reading", path))?;
             host.facts.insert(BUILD.into(), blake3::hash(&program).to_hex()[..16].to_string());
         }
-        Ok((host, asked))
+        Ok((host, commands))
     }
 }
 
-/// The one place where it is decided what runs the cells of a plan.
-fn executor(run: RunContext, clients: Box<dyn Clients>, tell: RunSink) -> Result<Box<dyn Executor>> {
+/// Starts the executor that runs the cells of a plan, by its backing.
+fn start_executor(run: RunContext, clients: Box<dyn Clients>, emit: RunSink) -> Result<Box<dyn Executor>> {
     Ok(match &run.plan.device.backing {
-        Backing::Guest(_) if run.agents.profiling == Some(Profiling::Locks) => {
-            return Err(RunError::Plan(format!(
-                "a guest cannot be traced; explain a run of this kernel ({})",
-                setting("on", "loop")
-            )));
+        Backing::Guest(guest) => {
+            require(run.agents.profiling != Some(Profiling::Locks), || {
+                let on_loop = setting("on", "loop");
+                RunError::Plan(format!("a guest cannot be traced; explain a run of this kernel ({on_loop})"))
+            })?;
+            Box::new(Guests::start(guest.clone(), run, emit)?)
         }
-        Backing::Guest(guest) => Box::new(Guests::start(guest.clone(), run, tell)?),
-        Backing::Dir => Box::new(Directories::start(run, clients, tell)?),
-        _ => Box::new(Local::start(run, tell)?),
+        Backing::Dir => Box::new(Directories::start(run, clients, emit)?),
+        _ => Box::new(Local::start(run, emit)?),
     })
 }

@@ -1,4 +1,4 @@
-//! The seam between the runner and the places where cells run: cell in, samples out.
+//! The interface between the runner and the executors, which run cells and emit their events.
 
 use fsarena_core::event::{CellEvent, CommandRecord, Event, Note, NoteKind, Outcome};
 use fsarena_sys::undo::MadeDir;
@@ -6,49 +6,50 @@ use fsarena_sys::undo::MadeDir;
 use crate::error::Result;
 use fsarena_core::cell::Cell;
 
-/// Receives the events of a run.
+/// A function that receives the events of a run.
 pub type RunSink<'a> = &'a mut dyn FnMut(Event) -> Result<()>;
-/// Receives the events of a cell.
+/// A function that receives the events of a cell.
 pub type CellSink<'a> = &'a mut dyn FnMut(CellEvent);
-/// Receives the commands that were executed.
+/// A function that receives the commands that were executed.
 pub type Log<'a> = &'a mut dyn FnMut(CommandRecord);
 
-/// Where cells run: this kernel, a directory as it is, a guest kernel, a rank.
+/// Runs the cells of a run in one kind of place: this kernel, existing directories, or guests.
 pub trait Executor {
-    /// Runs one cell and says what happened. A failure of the variant is an outcome.
+    /// Runs one cell, emits its events, and returns its outcome. A failure of the variant is an outcome, not an error.
     ///
     /// # Errors
-    /// What makes every further cell pointless: a device that cannot be given back, say.
+    /// An error that makes every further cell pointless, such as a device that cannot be released.
     fn run(&mut self, cell: &Cell, emit: CellSink) -> Result<Outcome>;
 
-    /// What a reader of the comparison should know, once every variant has run.
+    /// Notes for the report, after all cells have run: for example how the variants differ besides their levels.
     fn remarks(&self) -> Vec<Note>;
 
-    /// Takes down what was set up for the whole run, and tells of the commands that this takes. Dropping
-    /// an executor takes it down too, silently.
+    /// Removes the devices, mounts and directories of the run, and emits the commands that this takes. Dropping an executor
+    /// removes them too, but emits nothing.
     ///
     /// # Errors
-    /// Where something is still in use; it stays in the undo journal.
-    fn finish(self: Box<Self>, tell: RunSink) -> Result<()>;
+    /// If something is still in use; it stays in the undo journal.
+    fn finish(self: Box<Self>, emit: RunSink) -> Result<()>;
 }
 
-/// Removes a directory of a run. Where it holds files that fsarena did not make it stays, and a note names them.
+/// Removes a directory of a run. If it contains files that fsarena did not make, the directory stays and a note names the
+/// files.
 ///
 /// # Errors
-/// Where it cannot be removed for another reason, or the consumer fails.
-pub fn remove(dir: MadeDir, tell: RunSink) -> Result<()> {
+/// If it cannot be removed for another reason, or `emit` fails.
+pub fn remove(dir: MadeDir, emit: RunSink) -> Result<()> {
     let Some(text) = dir.remove()? else { return Ok(()) };
     let fix = "move the files elsewhere, then remove the directory";
-    tell(Event::Note(Note::new(NoteKind::Remark, text).fix(fix)))
+    emit(Event::Note(Note::new(NoteKind::Remark, text).fix(fix)))
 }
 
-/// Runs something that logs its commands, and tells of them.
+/// Calls `work` with a log for its commands, and emits the commands afterwards. Returns the result of `work`.
 ///
 /// # Errors
-/// If a consumer fails.
-pub fn logged<T>(tell: RunSink, work: impl FnOnce(Log) -> T) -> Result<T> {
+/// If `emit` fails.
+pub fn logged<T>(emit: RunSink, work: impl FnOnce(Log) -> T) -> Result<T> {
     let mut commands = Vec::new();
     let result = work(&mut |record| commands.push(record));
-    commands.into_iter().try_for_each(|record| tell(Event::Command(record)))?;
+    commands.into_iter().try_for_each(|record| emit(Event::Command(record)))?;
     Ok(result)
 }

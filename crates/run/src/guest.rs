@@ -1,4 +1,5 @@
-//! Guests: image files formatted here, worked on by a kernel of their own. No root, no device of this machine.
+//! Runs cells in guests: formats image files on this machine, and boots a guest kernel that runs the workload on them. This
+//! requires neither root nor a device of this machine.
 
 mod boot;
 mod images;
@@ -32,14 +33,14 @@ use snapshot_pool::SnapshotPool;
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Under this an image that has to grow cannot.
-const SCARCE: u64 = 1 << 20;
+/// With less free space than this many bytes, sparse images on the host can no longer grow.
+const SCARCE_BYTES: u64 = 1 << 20;
 /// Where the guest mounts the filesystem under test.
 const TARGET: &str = "/mnt/test";
-/// Where it mounts the source disk.
+/// Where the guest mounts the source disk.
 const OTHER: &str = "/mnt/other";
 
-/// A filesystem that a cell can begin with.
+/// A freshly made filesystem for a cell, with its facts and its image.
 struct Formatted {
     facts: VariantFacts,
     image: PathBuf,
@@ -51,37 +52,39 @@ pub struct Guests {
     guest: GuestPlan,
     facts: BTreeMap<String, VariantFacts>,
     packer: Packer,
-    /// The machines that guests begin with; none where each boots.
+    /// The snapshots of booted machines that guests start from; None if each guest boots.
     snapshots: Option<SnapshotPool>,
-    /// From launch to the first timed operation, of every guest that came so far.
+    /// The time from launch to the first timed operation, for each guest that got there.
     boot_times: Vec<Duration>,
-    /// What counts the instructions of exact guests, where this QEMU can load it.
+    /// The plugin that counts the instructions of exact guests; None if this QEMU cannot load it.
     counter: Option<Counter>,
-    /// The filesystems of exact guests.
+    /// The formatted filesystems of exact guests.
     format_cache: FormatCache,
     images: Images,
 }
 
 impl Guests {
-    /// Makes the images and the inputs that all cells share. The consoles and command lines of all guests are kept in the
-    /// directory of the run.
+    /// Makes the images and the inputs that all cells share. The directory of the run gets the console output and the
+    /// command line of each guest.
     ///
     /// # Errors
-    /// If there is not enough room, or a command fails.
-    pub fn start(guest: GuestPlan, run: RunContext, tell: RunSink) -> Result<Guests> {
+    /// If there is not enough space, or a command fails.
+    pub fn start(guest: GuestPlan, run: RunContext, emit: RunSink) -> Result<Guests> {
         let RunContext { plan, check, journal, dir, .. } = &run;
-        check.kernels.commands.iter().cloned().try_for_each(|record| tell(Event::Command(record)))?;
+        for command in &check.kernels.commands {
+            emit(Event::Command(command.clone()))?;
+        }
         make_dir(&dir.join("guests"))?;
-        let images = Images::make(plan, check, journal, &dir.join("images"), tell)?;
-        tell(Event::Note(caveat(&guest, &check.kernels)))?;
+        let images = Images::make(plan, check, journal, &dir.join("images"), emit)?;
+        emit(Event::Note(caveat(&guest, &check.kernels)))?;
         let other = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
         let counter = match guest.emulator {
-            Emulator::Exact => counter(images.guests.path(), tell)?,
-            _ => None,
+            Emulator::Exact => install_counter(images.guests.path(), emit)?,
+            Emulator::Qemu => None,
         };
         Ok(Guests {
             packer: Packer::new(guest.emulator, other, &check.kernels.mounted, images.guests.path()),
-            snapshots: snapshot_pool::wanted(&guest).then(|| SnapshotPool::new(images.guests.path())),
+            snapshots: snapshot_pool::is_useful(&guest).then(|| SnapshotPool::new(images.guests.path())),
             format_cache: FormatCache::new(images.dir.path(), check.size_bytes, journal),
             facts: BTreeMap::new(),
             boot_times: vec![],
@@ -92,36 +95,46 @@ impl Guests {
         })
     }
 
-    /// mkfs on the image file. It is not a task: the host spends its time, not the guest. The error is the variant's own.
+    /// Makes the filesystem of a cell on its image. This is not a timed task, because mkfs runs on the host, not in the
+    /// guest. An error is a failure of the variant.
     fn format(&mut self, cell: &Cell, def: &'static FsDef, emit: CellSink) -> Result<Formatted, CellError> {
         emit(CellEvent::Phase { name: "mkfs".into() });
         let options = lifecycle::variant_options(def, &cell.variant)?;
         let written = cell.variant.level(factor::MKFS);
-        let blamed = |error| CellError::from(error).with_options(written);
+        let with_options = |error| CellError::from(error).with_options(written);
         let mut log = |record| emit(CellEvent::Command(record));
-        let (image, said, features) = if self.guest.emulator == Emulator::Exact {
-            let made = self.format_cache.get(def, &options, &mut log).map_err(blamed)?;
-            (made.device.path().to_path_buf(), made.said.clone(), made.features.clone())
+        let (image, description, features) = if self.guest.emulator == Emulator::Exact {
+            let made = self.format_cache.get(def, &options, &mut log).map_err(with_options)?;
+            (made.device.path().to_path_buf(), made.description.clone(), made.features.clone())
         } else {
             let layout = self.run.layout(&cell.variant)?;
             self.images.clear(&layout)?;
             let whole = &self.images.whole;
             let devices = Devices { members: vec![whole], journal: self.images.journal(&layout) };
-            let (said, features) = images::format(&devices, def, &options, &mut log).map_err(blamed)?;
-            (whole.path().to_path_buf(), said, features)
+            let (description, features) =
+                images::format(&devices, def, &options, &mut log).map_err(with_options)?;
+            (whole.path().to_path_buf(), description, features)
         };
         if !self.facts.contains_key(&cell.variant.name) {
-            let made = Note::new(NoteKind::Options, said).task("mkfs");
-            let notes = lifecycle::note_recipe_changes(&cell.variant).into_iter().chain([made]);
-            notes.for_each(|note| emit(CellEvent::Note(note.variant(&cell.variant.name))));
+            let made = Note::new(NoteKind::Options, description).task("mkfs");
+            for note in lifecycle::note_recipe_changes(&cell.variant).into_iter().chain([made]) {
+                emit(CellEvent::Note(note.variant(&cell.variant.name)));
+            }
         }
         let Variant { name: variant, levels } = cell.variant.clone();
-        let (effective, size_bytes) = (String::new(), self.images.whole.size_bytes());
-        let facts = VariantFacts { variant, def, options, effective, features, size_bytes, levels };
+        let facts = VariantFacts {
+            variant,
+            def,
+            options,
+            effective: String::new(),
+            features,
+            size_bytes: self.images.whole.size_bytes(),
+            levels,
+        };
         Ok(Formatted { facts, image })
     }
 
-    /// Starts a guest for the cell and hears it to its end.
+    /// Starts a guest for the cell, passes its events on, and waits for its end.
     fn boot(
         &mut self,
         cell: &Cell,
@@ -184,7 +197,7 @@ impl Guests {
         Ok(exit.outcome)
     }
 
-    /// The request to the agent in a guest, which finds its disks by itself.
+    /// The request to the agent in a guest. It names no devices, because the guest finds its disks itself.
     fn request(&self, cell: &Cell, facts: &VariantFacts, power: Power) -> Result<serde_json::Value> {
         let mount = MountRequest {
             source: PathBuf::new(),
@@ -194,8 +207,8 @@ impl Guests {
             journal: None,
             by_call: true,
         };
-        let cell = if self.guest.emulator == Emulator::Exact { &unnamed(cell) } else { cell };
-        // Its workload is root in a kernel that is there for this cell alone.
+        let cell = if self.guest.emulator == Emulator::Exact { &without_names(cell) } else { cell };
+        // The workload runs as root: the guest kernel serves this cell alone.
         let request = Request {
             mount: Some(mount),
             role: ProcessRole::Single,
@@ -207,16 +220,17 @@ impl Guests {
         serde_json::to_value(&request).map_err(|error| RunError::Agent(error.to_string()))
     }
 
-    /// Where what a guest leaves is kept.
-    fn dir(&self, cell: &Cell, end: &str) -> PathBuf {
-        self.run.dir.join(format!("guests/{:03}-{}{end}", cell.round + 1, cell.id()))
+    /// The directory for the console output and other files of the guest of a cell.
+    fn dir(&self, cell: &Cell, suffix: &str) -> PathBuf {
+        self.run.dir.join(format!("guests/{:03}-{}{suffix}", cell.round + 1, cell.id()))
     }
 
-    /// The outcome; where the host has no room left for a growing image, a failure says that too.
-    fn with_room(&self, outcome: Outcome) -> Outcome {
+    /// Returns the outcome of a cell. If the cell failed and the host has no space left for growing images, adds that to
+    /// the reason.
+    fn explain_full_disk(&self, outcome: Outcome) -> Outcome {
         let dir = self.images.dir.path();
         match outcome {
-            Outcome::Failed { why, .. } if dirs::free_bytes(dir).is_ok_and(|free| free < SCARCE) => {
+            Outcome::Failed { why, .. } if dirs::free_bytes(dir).is_ok_and(|free| free < SCARCE_BYTES) => {
                 let dir = dir.display();
                 CellError::missing(format!("no room is left in {dir}, where the images grow: {why}")).into()
             }
@@ -224,14 +238,15 @@ impl Guests {
         }
     }
 
-    /// How long guests took to start.
-    fn started(&self) -> Option<Note> {
+    /// A note on the median and the longest time that guests took to start; None before the first guest.
+    fn boot_time_note(&self) -> Option<Note> {
         let mut boots = self.boot_times.clone();
         boots.sort_unstable();
-        let (middle, longest) = (boots.get(boots.len() / 2)?, boots.last()?);
-        let (middle, count, longest) = (middle.as_secs_f64(), boots.len(), longest.as_secs_f64());
+        let median = boots.get(boots.len() / 2)?.as_secs_f64();
+        let longest = boots.last()?.as_secs_f64();
+        let count = boots.len();
         let text = format!(
-            "from launch to the first timed operation: {middle:.1} s, the longest of {count} {longest:.1} s"
+            "from launch to the first timed operation: {median:.1} s, the longest of {count} {longest:.1} s"
         );
         Some(Note::new(NoteKind::Remark, text).task("boot"))
     }
@@ -243,12 +258,14 @@ impl Executor for Guests {
         let mut formatted = match self.format(cell, def, emit) {
             Ok(formatted) => formatted,
             Err(_) if cancel::requested().is_some() => return Ok(Outcome::Interrupted),
-            Err(failed) => return Ok(self.with_room(failed.into())),
+            Err(failed) => return Ok(self.explain_full_disk(failed.into())),
         };
         let known = self.facts.contains_key(&cell.variant.name);
         let (name, emulator) = (cell.variant.name.clone(), self.guest.emulator);
+        // The mount options that are in effect, as the guest reports them.
         let mut effective = String::new();
-        let (out, mut task) = (self.dir(cell, "").join(COUNTS), 0..);
+        let counts_file = self.dir(cell, "").join(COUNTS);
+        let mut samples_so_far = 0;
         let mut emit = |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {
                 if note.task.as_deref() == Some("mount") {
@@ -260,17 +277,18 @@ impl Executor for Guests {
             }
             CellEvent::Note(note) if note.variant.is_some() => emit(CellEvent::Note(note.variant(&name))),
             CellEvent::Sample(sample) => {
-                let counts = task.next().and_then(|task| counts(&out, task));
-                emit(CellEvent::Sample(readings::of(emulator, sample, counts)));
+                let counts = counts(&counts_file, samples_so_far);
+                samples_so_far += 1;
+                emit(CellEvent::Sample(readings::for_emulator(emulator, sample, counts)));
             }
             event => emit(event),
         };
         let guests = self.images.guests.path().to_path_buf();
         let mut boot = |supply: &PowerSupply, emit: CellSink| self.boot(cell, &formatted, supply, emit);
         let outcome = power_cut::run_cell(cell, &formatted.image, &guests, &mut boot, &mut emit)?;
-        let outcome = self.with_room(outcome);
+        let outcome = self.explain_full_disk(outcome);
         if matches!(outcome, Outcome::Failed { cause: Cause::Died, .. }) {
-            // What the first that died has left stays beside what the next leaves.
+            // The runner runs the cell again. Keep the files of the guest that died.
             let _ = std::fs::rename(self.dir(cell, ""), self.dir(cell, "-died"));
         }
         formatted.facts.effective = effective;
@@ -281,17 +299,17 @@ impl Executor for Guests {
     }
 
     fn remarks(&self) -> Vec<Note> {
-        let mut notes = self.run.unfair(&self.facts);
+        let mut notes = self.run.fairness_notes(&self.facts);
         notes.extend(cache::damage().into_iter().map(|line| Note::new(NoteKind::Remark, line)));
         notes.extend(self.snapshots.iter().flat_map(SnapshotPool::notes));
-        notes.extend(self.started());
+        notes.extend(self.boot_time_note());
         notes
     }
 
-    fn finish(self: Box<Self>, tell: RunSink) -> Result<()> {
+    fn finish(self: Box<Self>, emit: RunSink) -> Result<()> {
         let Guests { images, format_cache, .. } = *self;
-        logged(tell, |log: Log| format_cache.release(log))??;
-        images.finish(tell)
+        logged(emit, |log: Log| format_cache.release(log))??;
+        images.finish(emit)
     }
 }
 
@@ -299,19 +317,21 @@ fn make_dir(dir: &Path) -> Result<(), Error> {
     std::fs::create_dir_all(dir).map_err(Error::io("making", dir))
 }
 
-/// The cell without what tells it from others that do the same: a longer name would be more to read, and lie elsewhere
-/// in memory. The factor that the names of tasks depend on stays.
-fn unnamed(cell: &Cell) -> Cell {
+/// The cell without the names of its variant and levels, so that cells with the same work execute the same instructions: a
+/// longer name takes more instructions to read, and changes memory addresses. The factor `clients` stays, because the names
+/// of tasks depend on it.
+fn without_names(cell: &Cell) -> Cell {
     let mut levels = cell.variant.levels.clone();
     levels.retain(|factor, level| factor == factor::CLIENTS && !level.is_empty());
     let variant = Variant { name: "variant".into(), levels };
     Cell { round: 0, position: 0, variant, ..cell.clone() }
 }
 
-/// What counts instructions; a report says where they cannot be counted.
-fn counter(dir: &Path, tell: RunSink) -> Result<Option<Counter>> {
-    let asked = logged(tell, |log| Argv::new(QEMU).arg("--version").expect(log))?;
-    let version = asked.map_err(Error::from)?.stdout;
+/// Installs the plugin that counts instructions in a directory. Returns None, and emits a note, if this version of QEMU
+/// cannot load it.
+fn install_counter(dir: &Path, emit: RunSink) -> Result<Option<Counter>> {
+    let version = logged(emit, |log| Argv::new(QEMU).arg("--version").expect(log))?;
+    let version = version.map_err(Error::from)?.stdout;
     let counter = Counter::install(dir, &version)?;
     if counter.is_none() {
         let this = version.lines().next().unwrap_or("of no known version");
@@ -319,7 +339,7 @@ fn counter(dir: &Path, tell: RunSink) -> Result<Option<Counter>> {
             "instructions of programs and of the kernel are told apart at clock ticks: the counter is for QEMU 6 to 8, and \
              this is {this}"
         );
-        tell(Event::Note(Note::new(NoteKind::Remark, text)))?;
+        emit(Event::Note(Note::new(NoteKind::Remark, text)))?;
     }
     Ok(counter)
 }
@@ -366,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_kernels_are_told_apart_by_what_variants_call_them() {
+    fn several_kernels_are_listed_with_the_levels_of_the_variants() {
         let kernel = |release: &str| GuestKernel {
             image: "/k".into(),
             release: release.into(),

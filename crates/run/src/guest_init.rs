@@ -19,57 +19,68 @@ const GROUPS: &str = "/sys/fs/cgroup";
 
 /// Runs the cell that the guest was booted for, and ends the guest.
 pub fn run_guest() -> ! {
-    if let Err(error) = inside::boot().and_then(work) {
+    if let Err(error) = inside::boot().and_then(run_cell) {
         // The event channel may not work yet; the host keeps the console log and shows its end.
         println!("fsarena: the guest cannot work: {error}");
     }
     inside::power_off()
 }
 
-fn work(mut booted: BootedGuest) -> io::Result<()> {
+/// Prepares the booted guest, runs its cell as the agent, and unmounts the source disk.
+fn run_cell(mut booted: BootedGuest) -> io::Result<()> {
     let mut guest: Guest = serde_json::from_value(booted.config.request.clone())?;
     let conditions = prepare(&mut booted, &mut guest);
     let mut events = booted.events;
     match conditions {
-        // They end with the guest: undoing them takes time, and this process is in them.
+        // Do not undo the conditions: they end with the guest, and this process is in their control groups.
         Ok(conditions) => std::mem::forget(conditions),
-        // What cannot be had is the cell's own failure.
+        // A level that cannot be set up is a failure of the cell.
         Err(error) => return write(&mut events, &Line::End(CellError::missing(error.to_string()).into())),
     }
     let text = serde_json::to_vec(&guest.request)?;
     agent::serve(text.as_slice(), events, counter::mark)?;
-    // Unmounted like the filesystem under test, so that the next guest finds it whole.
+    // Unmount the source disk too, so that the next guest finds it consistent.
     Ok(rustix::mount::unmount(&guest.request.other, rustix::mount::UnmountFlags::empty())?)
 }
 
-/// Puts the disks together, mounts the other one, and brings about what the variant asks for.
+/// Assembles the disks, mounts the source disk, adds the devices to the request, and sets up the levels of the variant.
 fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions> {
     let kernel = SysRoot::host();
-    write(&mut booted.events, &note(about(&kernel)))?;
+    write_note(booted, kernel_note(&kernel))?;
     let device = booted.stack()?;
     let request = &mut guest.request;
-    // The root lies below a separate mount point, which is made with it and is covered by the mount.
+    // Makes the mount points too. The root is below the mount point, so the mount will hide this directory.
     request.places().into_iter().try_for_each(std::fs::create_dir_all)?;
-    mount::by_call(&booted.other, &request.other, &guest.other_type, "")
+    mount::mount_by_syscall(&booted.other, &request.other, &guest.other_type, "")
         .map_err(|error| Error::other(format!("mounting the source disk: {error}")))?;
     request.device = BlockDevice::open(&kernel, &device).ok().as_ref().map(bench::numbers);
-    let journal = booted.journal.as_deref();
-    let all: Vec<&Path> = [device.as_path()].into_iter().chain(journal).collect();
-    bench::of_the_first(&all).into_iter().try_for_each(|told| write(&mut booted.events, &note(told)))?;
+    let journal = booted.journal.clone();
+    let all: Vec<&Path> = [device.as_path()].into_iter().chain(journal.as_deref()).collect();
+    if let Some(note) = bench::first_device_note(&all) {
+        write_note(booted, note)?;
+    }
     if let Some(mount) = &mut request.mount {
-        if let Some(journal) = journal {
-            name_journal(&request.cell.variant, mount, &device, journal)?;
+        if let Some(journal) = &journal {
+            set_journal_device(&request.cell.variant, mount, &device, journal)?;
         }
         mount.source = device;
     }
-    let disks: Vec<&Path> = booted.disks.iter().map(PathBuf::as_path).chain(journal).collect();
-    let conditions = conditions(&kernel, &request.cell.variant, &disks)?;
-    conditions.notes.iter().cloned().try_for_each(|told| write(&mut booted.events, &note(told)))?;
+    let disks: Vec<&Path> = booted.disks.iter().chain(&journal).map(PathBuf::as_path).collect();
+    let conditions = set_up_conditions(&kernel, &request.cell.variant, &disks)?;
+    for note in &conditions.notes {
+        write_note(booted, note.clone())?;
+    }
     Ok(conditions)
 }
 
-/// Tells a filesystem where its journal is here: mkfs has seen no device of a guest.
-fn name_journal(variant: &Variant, mount: &mut MountRequest, disk: &Path, journal: &Path) -> io::Result<()> {
+/// Sets the device of the journal in the filesystem and in the mount options. mkfs ran on the host, so the filesystem has no
+/// device of the guest yet.
+fn set_journal_device(
+    variant: &Variant,
+    mount: &mut MountRequest,
+    disk: &Path,
+    journal: &Path,
+) -> io::Result<()> {
     let def = filesystems::find(variant.level(factor::FS)).map_err(Error::other)?;
     external::write_device_number(def, disk, journal)?;
     if let Some(option) = lifecycle::journal_option(def, journal) {
@@ -80,28 +91,27 @@ fn name_journal(variant: &Variant, mount: &mut MountRequest, disk: &Path, journa
     Ok(())
 }
 
-/// Brings about the levels of a variant. Control groups are mounted only where one needs them.
-fn conditions(kernel: &SysRoot, variant: &Variant, disks: &[&Path]) -> io::Result<Conditions> {
+/// Sets up the levels of a variant, and moves this process into their control groups. Mounts the control groups only if a
+/// level needs them.
+fn set_up_conditions(kernel: &SysRoot, variant: &Variant, disks: &[&Path]) -> io::Result<Conditions> {
     if [factor::LIMIT, factor::MEMORY, factor::CPU_SPEED].iter().any(|axis| !variant.level(axis).is_empty()) {
-        mount::by_call(Path::new("none"), Path::new(GROUPS), "cgroup2", "")?;
+        mount::mount_by_syscall(Path::new("none"), Path::new(GROUPS), "cgroup2", "")?;
     }
-    let set_up = || {
-        let open = |disk: &&Path| BlockDevice::open(kernel, disk);
-        let devices = disks.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-        let journal = Journal::create(Path::new("/tmp"), "guest")?;
-        let conditions = axes::set_up(kernel, &journal, variant, &devices.iter().collect::<Vec<_>>())?;
-        conditions.confine.enter(std::process::id() as i32)?;
-        Ok(conditions)
-    };
-    set_up().map_err(Error::other::<fsarena_sys::Error>)
+    let open = |disk: &&Path| BlockDevice::open(kernel, disk);
+    let devices = disks.iter().map(open).collect::<Result<Vec<_>, _>>().map_err(Error::other)?;
+    let journal = Journal::create(Path::new("/tmp"), "guest").map_err(Error::other)?;
+    let conditions =
+        axes::set_up(kernel, &journal, variant, &devices.iter().collect::<Vec<_>>()).map_err(Error::other)?;
+    conditions.confine.enter(std::process::id() as i32).map_err(Error::other)?;
+    Ok(conditions)
 }
 
-fn note(note: Note) -> Line {
-    Line::Event(CellEvent::Note(note))
+fn write_note(booted: &mut BootedGuest, note: Note) -> io::Result<()> {
+    write(&mut booted.events, &Line::Event(CellEvent::Note(note)))
 }
 
-/// What tells this kernel from others, and what biases its figures.
-fn about(kernel: &SysRoot) -> Note {
+/// A note that identifies the kernel of the guest, and names the implementation of CRC32C, which biases its figures.
+fn kernel_note(kernel: &SysRoot) -> Note {
     let release = kernel.fact("proc/sys/kernel/osrelease").unwrap_or_default();
     let version = kernel.fact("proc/sys/kernel/version").unwrap_or_default();
     let crypto = kernel.read("proc/crypto").unwrap_or_default();
@@ -128,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_preferred_crc32c_is_named() {
+    fn the_crc32c_driver_with_the_highest_priority_is_preferred() {
         let crypto = "name         : crc32c\ndriver       : crc32c-generic\npriority     : 100\n\n\
                       name         : crc32c\ndriver       : crc32c-intel\npriority     : 200\n\n\
                       name         : sha1\ndriver       : sha1-generic\npriority     : 900\n";

@@ -9,104 +9,110 @@ use std::fmt::Display;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The time between two polls. An idle machine is waited for this long times [`QUIET_POLLS`] before every task: with 10 ms
-/// that was a seventh of the default run.
-const POLL: Duration = Duration::from_millis(2);
+/// The time between two polls. Even on an idle machine each task waits for [`QUIET_POLLS`] polls: with 10 ms between them,
+/// these waits took a seventh of the default run.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Consecutive polls that must find the machine idle.
 const QUIET_POLLS: u32 = 3;
-/// Multiplies the timeout while a filesystem has work left that it does by itself: initialisation begins some seconds
-/// after mounting, but it does end.
-const BACKGROUND_TIMES: f64 = 4.0;
-/// How long a wait usually takes at most. fsarena reads what every process uses only in longer ones.
-const NORMAL: Duration = Duration::from_millis(25);
-/// Consecutive timeouts after which fsarena expects that the machine will not become idle.
-const PATIENCE: u32 = 2;
-/// The share of the timeout that fsarena then still waits, and at least after a filesystem has ended its own work.
-const IMPATIENT: f64 = 0.1;
+/// Multiplies the timeout while a filesystem has background work left, such as ext4's lazy initialisation. That work begins
+/// some seconds after the mount, but it does end.
+const BACKGROUND_FACTOR: f64 = 4.0;
+/// The longest usual wait. Only in a longer wait does fsarena read the CPU time and I/O of every process.
+const USUAL_WAIT: Duration = Duration::from_millis(25);
+/// After this many consecutive timeouts fsarena expects that the machine will not become idle, and shortens the timeout.
+const MAX_FULL_TIMEOUTS: u32 = 2;
+/// The shortened timeout as a share of the full one. fsarena also waits at least this long after the background work of a
+/// filesystem has ended.
+const SHORT_SHARE: f64 = 0.1;
+/// The kernel's file with the amounts of dirty and writeback memory.
 const MEMINFO: &str = "proc/meminfo";
 
-/// The machine and device to wait for.
+/// The machine and the device that must become idle.
 #[derive(Debug, Clone, Copy)]
 pub struct IdleTarget<'a> {
-    /// The kernel to query.
+    /// The root of the kernel's files.
     pub kernel: &'a SysRoot,
-    /// Major and minor number of the device under test.
+    /// Major and minor number of the device under test; None to ignore devices.
     pub device: Option<(u32, u32)>,
     /// How many times in a row the wait has timed out up to now.
     pub timeouts: u32,
 }
 
-/// How the wait ended.
+/// How a wait for an idle machine ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wait {
-    /// The time it took.
+    /// The duration of the wait.
     pub waited: Duration,
-    /// Activities still busy when time was up, and those of which the kernel's files could not be read; empty where the
-    /// machine is known to be idle.
+    /// Descriptions of each activity that was still busy at the timeout, and of each that could not be read from the
+    /// kernel's files. Empty if the machine is idle.
     pub busy: Vec<String>,
-    /// The processes that then had used most CPU time or I/O during the wait.
+    /// If the machine stayed busy: the processes that used most CPU time or I/O during the wait.
     pub disturbers: Vec<String>,
 }
 
 /// The readings of one poll.
 #[derive(Debug, Clone, PartialEq)]
-struct Look {
+struct PollReadings {
     at: Instant,
+    /// Bytes that are dirty or under writeback.
     unwritten: u64,
+    /// The fields of the device's `stat` file; None without a device.
     device: Option<Vec<u64>>,
+    /// The time that tasks were stalled on I/O since boot, in microseconds; None if the kernel does not measure it.
     stalled_us: Option<u64>,
-    /// What the kernel reports and could not be read.
+    /// Descriptions of the readings that failed.
     unknown: Vec<String>,
 }
 
-/// Waits until the machine is idle: few dirty and writeback pages, an idle device, no I/O pressure, and no filesystem
-/// at work by itself. Skips the pressure where the kernel does not measure it. What should be readable and is not does not
-/// prolong the wait, but it never counts as idle. A signal that asks fsarena to stop ends the wait.
-pub fn wait_until_idle(scene: IdleTarget, plan: &IdlePlan) -> Wait {
-    wait_by(scene, plan, || look(scene.kernel, scene.device))
+/// Waits until the machine is idle: few dirty and writeback pages, an idle device, no I/O pressure, and no filesystem with
+/// background work. Ignores I/O pressure if the kernel does not measure it. A file of the kernel that cannot be read does
+/// not prolong the wait, but [`Wait::busy`] then names it. A signal that asks fsarena to stop ends the wait.
+pub fn wait_until_idle(target: IdleTarget, plan: &IdlePlan) -> Wait {
+    wait_with(target, plan, || poll(target.kernel, target.device))
 }
 
-fn wait_by(scene: IdleTarget, plan: &IdlePlan, mut look: impl FnMut() -> Look) -> Wait {
-    let IdleTarget { kernel, .. } = scene;
+/// Waits until the machine is idle; `poll` takes the readings.
+fn wait_with(target: IdleTarget, plan: &IdlePlan, mut poll: impl FnMut() -> PollReadings) -> Wait {
+    let IdleTarget { kernel, .. } = target;
     let begun = Instant::now();
-    let patience = if scene.timeouts < PATIENCE { 1.0 } else { IMPATIENT };
-    let timeout = Duration::from_secs_f64(plan.timeout_s * patience);
+    let share = if target.timeouts < MAX_FULL_TIMEOUTS { 1.0 } else { SHORT_SHARE };
+    let timeout = Duration::from_secs_f64(plan.timeout_s * share);
     let mut until = begun + timeout;
-    let long = Duration::from_secs_f64(plan.timeout_s * BACKGROUND_TIMES);
-    let mut before = look();
+    let background_timeout = Duration::from_secs_f64(plan.timeout_s * BACKGROUND_FACTOR);
+    let mut before = poll();
     if before.unwritten > plan.dirty.as_u64() {
-        // What others wrote is written now, rather than during a task.
+        // Write the dirty pages of other processes now, because the kernel could write them during a task.
         rustix::fs::sync();
     }
-    let (mut at_work, _) = at_work(kernel);
+    let (mut working, _) = working_filesystems(kernel);
     let mut quiet = 0;
-    // What could not be read since the machine was last seen busy.
+    // The failed readings since the machine was last busy.
     let mut unknown = BTreeSet::from_iter(before.unknown.clone());
     let mut usage = None;
     loop {
-        std::thread::sleep(POLL);
-        let now = look();
-        if usage.is_none() && now.at - begun > NORMAL {
+        std::thread::sleep(POLL_INTERVAL);
+        let now = poll();
+        if usage.is_none() && now.at - begun > USUAL_WAIT {
             usage = Some(ProcessReadings::now(kernel));
         }
-        let mut busy = busy(&before, &now, plan);
+        let mut busy = describe_activity(&before, &now, plan);
         let cancelled = cancel::requested().is_some();
         let mut over = cancelled || now.at > until;
         unknown.extend(now.unknown.clone());
-        // Looked at last: it can mean reading the names of every process.
+        // Check the filesystems only before the wait could end, because that can read the names of all processes.
         if over || (busy.is_empty() && quiet + 1 == QUIET_POLLS) {
-            let (still, hidden) = self::at_work(kernel);
-            unknown.extend(hidden);
-            if !still.is_empty() {
-                // Of that work the device may be busy, so other activity does not end the wait.
-                over = cancelled || now.at > begun + long;
-            } else if !at_work.is_empty() {
-                at_work.iter().for_each(|(mount, _)| commit(mount));
-                until = until.max(Instant::now() + timeout.mul_f64(IMPATIENT));
+            let (still_working, unreadable) = working_filesystems(kernel);
+            unknown.extend(unreadable);
+            if !still_working.is_empty() {
+                // The background work itself can keep the device busy, so the longer timeout applies.
+                over = cancelled || now.at > begun + background_timeout;
+            } else if !working.is_empty() {
+                working.iter().for_each(|(mount, _)| commit(mount));
+                until = until.max(Instant::now() + timeout.mul_f64(SHORT_SHARE));
                 over = cancelled;
             }
-            busy.extend(still.first().map(|(_, thread)| format!("{thread} is still at work")));
-            at_work = still;
+            busy.extend(still_working.first().map(|(_, thread)| format!("{thread} is still at work")));
+            working = still_working;
         }
         quiet = if busy.is_empty() { quiet + 1 } else { 0 };
         if quiet == QUIET_POLLS || over {
@@ -123,26 +129,27 @@ fn wait_by(scene: IdleTarget, plan: &IdlePlan, mut look: impl FnMut() -> Look) -
     }
 }
 
-fn look(kernel: &SysRoot, device: Option<(u32, u32)>) -> Look {
-    let mut look = Look { at: Instant::now(), unwritten: 0, device: None, stalled_us: None, unknown: vec![] };
-    match unwritten(kernel) {
-        Ok(bytes) => look.unwritten = bytes,
-        Err(error) => look.unknown.push(format!("unknown how much is dirty ({error})")),
-    }
+/// Takes the readings of one poll from the kernel's files.
+fn poll(kernel: &SysRoot, device: Option<(u32, u32)>) -> PollReadings {
+    let mut unknown = vec![];
+    let unwritten = unwritten_bytes(kernel).unwrap_or_else(|error| {
+        unknown.push(format!("unknown how much is dirty ({error})"));
+        0
+    });
+    let mut counts = None;
     if let Some((major, minor)) = device {
-        match requests(kernel, major, minor) {
-            Ok(counts) => look.device = Some(counts),
-            Err(error) => look.unknown.push(format!("unknown whether the device is busy ({error})")),
+        match device_counts(kernel, major, minor) {
+            Ok(read) => counts = Some(read),
+            Err(error) => unknown.push(format!("unknown whether the device is busy ({error})")),
         }
     }
     // Kernels without PSI have no such file, or one that cannot be read (psi=0).
-    look.stalled_us = kernel.read("proc/pressure/io").ok().and_then(|text| number_after(&text, "total="));
-    look.at = Instant::now();
-    look
+    let stalled_us = kernel.read("proc/pressure/io").ok().and_then(|text| number_after(&text, "total="));
+    PollReadings { at: Instant::now(), unwritten, device: counts, stalled_us, unknown }
 }
 
 /// Bytes that are dirty or under writeback.
-fn unwritten(kernel: &SysRoot) -> Result<u64, Error> {
+fn unwritten_bytes(kernel: &SysRoot) -> Result<u64, Error> {
     let text = kernel.text(MEMINFO)?;
     let kib = |name: &str| {
         let why = || format!("it has no line `{name}`");
@@ -151,16 +158,16 @@ fn unwritten(kernel: &SysRoot) -> Result<u64, Error> {
     Ok((kib("Dirty:")? + kib("Writeback:")?) * 1024)
 }
 
-/// The counts of a block device's requests.
-fn requests(kernel: &SysRoot, major: u32, minor: u32) -> Result<Vec<u64>, Error> {
+/// The fields of a block device's `stat` file, which count its requests.
+fn device_counts(kernel: &SysRoot, major: u32, minor: u32) -> Result<Vec<u64>, Error> {
     let rel = format!("sys/dev/block/{major}:{minor}/stat");
     let text = kernel.text(&rel)?;
     let counts: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
     counts.map_err(|error| Error::Unreadable { path: kernel.path(&rel), why: error.to_string() })
 }
 
-/// Describes each activity that was still busy between two polls.
-fn busy(before: &Look, now: &Look, plan: &IdlePlan) -> Vec<String> {
+/// Describes each activity that was above its limit between two polls; none if the machine was idle.
+fn describe_activity(before: &PollReadings, now: &PollReadings, plan: &IdlePlan) -> Vec<String> {
     let mut found = Vec::new();
     if now.unwritten > plan.dirty.as_u64() {
         found.push(format!("{} dirty or under writeback", bytesize::ByteSize(now.unwritten)));
@@ -181,53 +188,62 @@ fn busy(before: &Look, now: &Look, plan: &IdlePlan) -> Vec<String> {
     found
 }
 
-/// The mounted filesystems that have work left which they do by themselves, each with the name of the thread that does
-/// it; and what the kernel did not let fsarena see of that. Such a thread can exist before and long after the work, even
-/// after the unmount. Skips filesystems that cannot be asked.
-fn at_work(kernel: &SysRoot) -> (Vec<(MountEntry, String)>, Option<String>) {
+/// The mounted filesystems with background work left, each with the name of the thread that does the work. The second value
+/// describes a file of the kernel that could not be read.
+///
+/// A filesystem counts only if it has such work and the thread exists, because the thread can exist before and long after
+/// the work, even after the unmount. Filesystems whose state cannot be read are skipped.
+fn working_filesystems(kernel: &SysRoot) -> (Vec<(MountEntry, String)>, Option<String>) {
     let unknown = |error: &dyn Display| Some(format!("unknown which filesystems are at work ({error})"));
-    let background = |mount: &MountEntry| {
-        let def = FILESYSTEMS.iter().find(|def| def.id == mount.fs_type)?;
-        let background = def.background?;
-        let device = Path::new(&mount.source);
-        let has_work = (background.has_work)(device).unwrap_or(false);
-        has_work.then(|| {
-            background.thread.replace("{}", &device.file_name().unwrap_or_default().to_string_lossy())
-        })
-    };
-    let writable = |mount: &MountEntry| !mount.super_options.split(',').any(|option| option == "ro");
     let mounts = match kernel.mounts() {
         Ok(mounts) => mounts,
         Err(error) => return (vec![], unknown(&error)),
     };
-    let mut left: Vec<_> =
-        mounts.into_iter().filter(writable).filter_map(|mount| Some((background(&mount)?, mount))).collect();
-    if !left.is_empty() {
-        match threads(kernel) {
-            Ok(threads) => {
-                left.retain(|(thread, _)| threads.iter().any(|name| name.contains(thread.as_str())))
+    let mut working = vec![];
+    for mount in mounts {
+        let read_only = mount.super_options.split(',').any(|option| option == "ro");
+        if !read_only && let Some(thread) = background_thread(&mount) {
+            working.push((mount, thread));
+        }
+    }
+    if !working.is_empty() {
+        match thread_names(kernel) {
+            Ok(names) => {
+                working.retain(|(_, thread)| names.iter().any(|name| name.contains(thread.as_str())))
             }
             Err(error) => return (vec![], unknown(&error)),
         }
     }
-    (left.into_iter().map(|(thread, mount)| (mount, thread)).collect(), None)
+    (working, None)
 }
 
-/// The names of all processes and kernel threads. A process without a name has ended meanwhile.
-fn threads(kernel: &SysRoot) -> Result<Vec<String>, Error> {
+/// The name of the thread that does the background work of a filesystem; None if the filesystem has no such work left.
+fn background_thread(mount: &MountEntry) -> Option<String> {
+    let def = FILESYSTEMS.iter().find(|def| def.id == mount.fs_type)?;
+    let background = def.background?;
+    let device = Path::new(&mount.source);
+    if !(background.has_work)(device).unwrap_or(false) {
+        return None;
+    }
+    Some(background.thread.replace("{}", &device.file_name().unwrap_or_default().to_string_lossy()))
+}
+
+/// The names of all processes and kernel threads. Skips a process that ends meanwhile.
+fn thread_names(kernel: &SysRoot) -> Result<Vec<String>, Error> {
     let pids = process::all(kernel)?;
     Ok(pids.into_iter().filter_map(|pid| kernel.read(&format!("proc/{pid}/comm")).ok()).collect())
 }
 
-/// Has a filesystem write what its own work has changed. It is in no count of dirty pages: ext4 keeps it in a
-/// transaction that would be written within 5 s, in the middle of a task.
+/// Writes the changes that the background work of a filesystem has made. No count of dirty pages includes them: ext4 keeps
+/// them in a transaction that it would write within 5 s, in the middle of a task.
 fn commit(mount: &MountEntry) {
     if let Ok(root) = std::fs::File::open(&mount.target) {
-        // Best effort, as every condition here: a task reports its own failure to sync.
+        // An error is ignored: a task reports its own failure to sync.
         let _ = rustix::fs::syncfs(root);
     }
 }
 
+/// The number that follows the first occurrence of `label`.
 fn number_after(text: &str, label: &str) -> Option<u64> {
     let rest = text.split_once(label)?.1.trim_start();
     rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len())].parse().ok()
@@ -268,13 +284,13 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_machine_is_not_waited_for() {
+    fn an_idle_machine_has_no_busy_activities() {
         let root = machine(10, "1 2 3 4 5 6 7 8 0 10 11");
         assert_eq!(busy_of(root.path()), Vec::<String>::new());
     }
 
     #[test]
-    fn what_stays_busy_is_named() {
+    fn a_timeout_names_each_busy_activity() {
         let root = machine(100, "1 2 3 4 5 6 7 8 1 10 11");
         let busy = busy_of(root.path());
         assert_eq!(busy, ["100.0 KiB dirty or under writeback", "the device is busy"]);
@@ -298,7 +314,7 @@ mod tests {
     const MOUNTED: &str = "36 35 7:0 / /mnt rw,noatime - ext4 IMAGE rw\n";
 
     #[test]
-    fn background_initialisation_is_waited_for() {
+    fn the_wait_includes_background_initialisation() {
         let lazy = "lazy_itable_init=1,nodiscard";
         assert_eq!(busy_with(lazy, MOUNTED), ["ext4lazyinit is still at work"]);
     }
@@ -321,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_of_a_mounted_filesystem_are_waited_for_while_they_work() {
+    fn the_wait_includes_workers_of_a_mounted_filesystem_while_they_work() {
         let (busy, waited) = waited_with("/dev/loop0", "kworker/0:2+xfs-inodegc/loop0\n", 0);
         assert_eq!(busy, ["+xfs-inodegc/loop0 is still at work"]);
         assert!(waited >= 200, "four times the timeout of 50 ms, and not {waited} ms");
@@ -337,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_with_nothing_to_initialise_is_not_waited_for() {
+    fn a_thread_without_background_work_does_not_prolong_the_wait() {
         let lazy = "lazy_itable_init=1,nodiscard";
         assert!(busy_with("lazy_itable_init=0", MOUNTED).is_empty());
         assert!(busy_with(lazy, "").is_empty(), "unmounted since");
@@ -378,7 +394,7 @@ mod tests {
                 wait_until_idle(IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts: 0 }, &plan).busy
             }
         });
-        // Long against what a busy machine may keep the thread from its first look.
+        // Long enough for the first poll of the thread, even on a busy machine.
         std::thread::sleep(Duration::from_secs(1));
         std::fs::remove_dir_all(root.path().join("proc/99")).unwrap();
         let busy = waiting.join().unwrap();
@@ -389,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_waited_for_and_is_not_idle() {
+    fn an_unreadable_kernel_file_does_not_prolong_the_wait_and_is_reported() {
         let root = tempfile::tempdir().unwrap();
         let kernel = SysRoot::at(root.path());
         let plan = IdlePlan { timeout_s: 60.0, ..plan() };
@@ -400,19 +416,19 @@ mod tests {
             assert!(busy.starts_with("unknown") && busy.contains(file), "{busy}");
         }
         assert!(wait.waited < Duration::from_secs(60));
-        // One successful reading does not make up for those that failed: three in a row find a machine idle.
+        // Three successful polls in a row find a machine idle; one successful poll does not.
         let root = machine(0, "0 0 0 0 0 0 0 0 0 0 0");
         let kernel = SysRoot::at(root.path());
         let scene = IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts: 0 };
         for (unread, expected) in [(0..1, 1), (2..3, 1), (4..9, 0)] {
             let mut number = 0..;
-            let wait = wait_by(scene, &plan, || {
+            let wait = wait_with(scene, &plan, || {
                 let unknown = unread.contains(&number.next().unwrap()).then(|| "unknown".to_string());
-                Look { unknown: unknown.into_iter().collect(), ..look(&kernel, scene.device) }
+                PollReadings { unknown: unknown.into_iter().collect(), ..poll(&kernel, scene.device) }
             });
             assert_eq!(wait.busy.len(), expected, "{unread:?}");
         }
-        // A file without the line is not one that says 0.
+        // A file without the line does not count as 0 dirty bytes.
         let root = machine(0, "0 0 0 0 0 0 0 0 0 0 0");
         std::fs::write(root.path().join("proc/meminfo"), "MemTotal: 1 kB\n").unwrap();
         assert!(busy_of(root.path())[0].contains("Dirty:"));

@@ -1,5 +1,5 @@
-//! Which devices a variant's filesystem lies on. A run makes each of them once, and the cells of all variants that want
-//! the same one share it.
+//! The devices below the filesystem of each variant. A run makes each device once; all variants with the same device
+//! specification share it.
 
 use fsarena_core::factor::{self, RAW};
 use fsarena_core::plan::{Backing, Plan};
@@ -8,32 +8,32 @@ use fsarena_fs::lifecycle::{self, VariantOptions};
 use fsarena_fs::{Error, def::FsDef, filesystems};
 use std::collections::BTreeSet;
 
-/// What carries one device.
+/// What provides the storage of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Carrier {
-    /// Something that fsarena makes.
+    /// A device that fsarena makes.
     Made(BackingDevice),
     /// The device that the user named for erasing.
     Erased,
 }
 
-/// What a device is for.
+/// The use of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeviceRole {
-    /// A whole filesystem.
+    /// It holds a whole filesystem.
     Whole,
-    /// One of several, by its number from 1.
+    /// It is one of several devices of a filesystem, by its number from 1.
     Member(usize),
-    /// A journal or log.
+    /// It holds a journal or log.
     Journal,
 }
 
-/// A device that some variant wants.
+/// The specification of a device that a variant needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceSpec {
-    /// What carries it.
+    /// What provides its storage.
     pub on: Carrier,
-    /// What it is for.
+    /// Its use.
     pub role: DeviceRole,
     /// Its size in bytes.
     pub bytes: u64,
@@ -42,14 +42,14 @@ pub struct DeviceSpec {
 /// The devices of one variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
-    /// Those with data.
+    /// The devices with data.
     pub members: Vec<DeviceSpec>,
-    /// That of the journal, where it has one.
+    /// The separate device of the journal, if there is one.
     pub journal: Option<DeviceSpec>,
 }
 
 impl DeviceSpec {
-    /// The name of its image: `test.img`, `member-1-512.0MiB.img`.
+    /// The file name of its image: `test.img`, `member-1-512.0MiB.img`.
     pub fn image(&self) -> String {
         let size = bytesize::ByteSize(self.bytes).to_string().replace(' ', "");
         match self.role {
@@ -80,35 +80,43 @@ impl Layout {
     /// # Errors
     /// An unknown filesystem or option set.
     pub fn of(plan: &Plan, variant: &Variant, bytes: u64) -> Result<Layout, Error> {
-        let level = factor::device::parse(variant.level(factor::DEVICE)).map_err(Error::Options)?;
-        let on = level.map_or_else(|| of_run(&plan.device.backing), Carrier::Made);
-        let whole = || vec![DeviceSpec { on, role: DeviceRole::Whole, bytes }];
+        let on = match factor::device::parse(variant.level(factor::DEVICE)).map_err(Error::Options)? {
+            Some(device) => Carrier::Made(device),
+            None => default_carrier(&plan.device.backing),
+        };
+        let whole = DeviceSpec { on, role: DeviceRole::Whole, bytes };
         if variant.level(factor::FS) == RAW {
-            return Ok(Layout { members: whole(), journal: None });
+            return Ok(Layout { members: vec![whole], journal: None });
         }
         let (def, options) = filesystem_of(variant)?;
-        let members = options.raid.map_or_else(whole, |raid| {
-            let bytes = raid.member_bytes(bytes);
-            (1..=raid.members)
-                .map(|number| DeviceSpec { on, role: DeviceRole::Member(number), bytes })
-                .collect()
-        });
+        let members = match options.raid {
+            None => vec![whole],
+            Some(raid) => {
+                let bytes = raid.member_bytes(bytes);
+                let member = |number| DeviceSpec { on, role: DeviceRole::Member(number), bytes };
+                (1..=raid.members).map(member).collect()
+            }
+        };
         let journal = lifecycle::journal_bytes(def, &options).map(|bytes| {
-            let own = options.journal.and_then(|journal| journal.on).map(Carrier::Made);
-            // One erased device cannot carry both.
-            let beside = if on == Carrier::Erased { Carrier::Made(BackingDevice::Loop) } else { on };
-            DeviceSpec { on: own.unwrap_or(beside), role: DeviceRole::Journal, bytes }
+            let on = match options.journal.and_then(|journal| journal.on) {
+                Some(device) => Carrier::Made(device),
+                // The filesystem fills the erased device, so the journal needs another one.
+                None if on == Carrier::Erased => Carrier::Made(BackingDevice::Loop),
+                None => on,
+            };
+            DeviceSpec { on, role: DeviceRole::Journal, bytes }
         });
         Ok(Layout { members, journal })
     }
 
-    /// All of them, those with data first.
+    /// All devices, those with data first.
     pub fn all(&self) -> impl Iterator<Item = &DeviceSpec> {
         self.members.iter().chain(&self.journal)
     }
 }
 
-fn of_run(backing: &Backing) -> Carrier {
+/// The carrier of a variant that does not name one.
+fn default_carrier(backing: &Backing) -> Carrier {
     Carrier::Made(match backing {
         Backing::Loop { .. } | Backing::Guest(_) | Backing::Dir => BackingDevice::Loop,
         Backing::Ram => BackingDevice::Ram,
@@ -117,11 +125,11 @@ fn of_run(backing: &Backing) -> Carrier {
     })
 }
 
-/// Every device that the variants of a run want.
+/// Every device that the variants of a run need, each once.
 ///
 /// # Errors
 /// An unknown filesystem or option set.
-pub fn wanted(plan: &Plan, variants: &[Variant], bytes: u64) -> Result<BTreeSet<DeviceSpec>, Error> {
+pub fn all_devices(plan: &Plan, variants: &[Variant], bytes: u64) -> Result<BTreeSet<DeviceSpec>, Error> {
     let layouts = variants.iter().map(|variant| Layout::of(plan, variant, bytes));
     Ok(layouts.collect::<Result<Vec<_>, _>>()?.iter().flat_map(Layout::all).copied().collect())
 }
@@ -139,8 +147,8 @@ mod tests {
     }
 
     #[test]
-    fn variants_share_what_they_want_alike() {
-        // That plan's images lie in memory.
+    fn variants_with_equal_specifications_share_a_device() {
+        // The images of this plan lie in memory.
         let plan = empty(&["ext4"], &[]).plan;
         let variants = [
             variant(&[("fs", "ext4")]),
@@ -148,11 +156,9 @@ mod tests {
             variant(&[("fs", "ext3"), ("journal", "external:64MiB@loop"), ("device", "zram")]),
             variant(&[("fs", "btrfs"), ("raid", "raid0")]),
         ];
-        let all: Vec<(Carrier, DeviceRole, u64)> = wanted(&plan, &variants, 1 << 30)
-            .unwrap()
-            .iter()
-            .map(|w| (w.on, w.role, w.bytes >> 20))
-            .collect();
+        let devices = all_devices(&plan, &variants, 1 << 30).unwrap();
+        let all: Vec<(Carrier, DeviceRole, u64)> =
+            devices.iter().map(|device| (device.on, device.role, device.bytes >> 20)).collect();
         use BackingDevice::{Loop, Ram, Zram};
         assert_eq!(
             all,

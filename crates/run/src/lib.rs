@@ -1,7 +1,7 @@
-//! The runner: rounds to events, idle wait, stopping, and the executors behind the seam.
+//! Runs plans: schedules the rounds, waits until the machine is idle, measures each cell, and decides when to stop.
 //!
-//! [`execute`] turns a plan into a stored run. Cell in, samples out: an [`executor::Executor`] takes a cell and emits its
-//! events. Everything that is measured happens in an agent process ([`agent`]), in this kernel as in a guest: see
+//! [`execute`] turns a plan into a stored run. An [`executor::Executor`] runs the cells in this kernel, in directories or in
+//! guests, and emits their events. Each cell is measured in a separate agent process ([`agent`]); see
 //! [`run_as_agent_if_requested`].
 
 pub mod agent;
@@ -47,12 +47,12 @@ pub use recorder::{Beginning, Consumer};
 pub use scratch::ScratchDir;
 pub use settings::{SettingFormat, format_settings_by};
 
-/// Runs this process as an agent and ends it, if fsarena started it as one; else returns at once.
+/// If fsarena started this process as an agent, runs the agent and ends the process; else returns at once.
 ///
 /// Each cell runs in a separate process, the agent, so that fsarena can kill it with everything that it started, and so that
 /// its CPU time is that of the cell alone. The agent is this same program, started with the argument `agent`, or as the first
 /// process of a guest. A program that calls [`execute`] therefore calls this first in `main`, before it reads its arguments
-/// or starts a thread; [`execute`] refuses to run without.
+/// or starts a thread; without that call [`execute`] fails.
 ///
 /// It also prepares the process for its limits ([`fsarena_sys::limits`]).
 pub fn run_as_agent_if_requested() {

@@ -1,4 +1,5 @@
-//! This kernel: filesystems made on a loop image or an erased device, mounted, worked on, unmounted.
+//! Runs cells in this kernel: makes a filesystem on an image or on an erased device, mounts it, runs the workload, and
+//! unmounts it.
 
 use crate::axes::{self, Conditions, Confine};
 use crate::bench::{self, Bench};
@@ -19,7 +20,7 @@ use std::{collections::BTreeMap, fs::File, path::Path, time::Instant};
 pub struct Local {
     run: RunContext,
     facts: BTreeMap<String, VariantFacts>,
-    /// How the device that the user named is treated, where there is one.
+    /// The device that the user named for erasing, if there is one.
     erased: Option<Erased>,
     backing: BackingDevices,
 }
@@ -29,14 +30,14 @@ impl Local {
     ///
     /// # Errors
     /// If there is not enough room, the guard refuses, or a command fails.
-    pub fn start(run: RunContext, tell: RunSink) -> Result<Local> {
-        let backing = BackingDevices::make(&run, tell)?;
-        run.agents.role.give(backing.other.root())?;
-        let erased = Erased::begin(&run, backing.erased(), tell)?;
+    pub fn start(run: RunContext, emit: RunSink) -> Result<Local> {
+        let backing = BackingDevices::make(&run, emit)?;
+        run.agents.role.give_to_workload_user(backing.other.root())?;
+        let erased = Erased::begin(&run, backing.erased(), emit)?;
         Ok(Local { run, facts: BTreeMap::new(), erased, backing })
     }
 
-    /// mkfs, as a measured task. The error is the variant's own.
+    /// Runs mkfs as a measured task. An error is a failure of the variant.
     fn format(
         &self,
         cell: &Cell,
@@ -59,8 +60,8 @@ impl Local {
         let sync = || devices.all().try_for_each(|device| File::open(device.path())?.sync_all());
         let measured =
             bench.measure(&bench::lifecycle("mkfs", "Make the filesystem"), SpentOn::Lifecycle, work, sync);
-        let asked = cell.variant.level(factor::MKFS);
-        measured.map_err(|error: fsarena_fs::Error| CellError::from(error).with_options(asked))?;
+        let level = cell.variant.level(factor::MKFS);
+        measured.map_err(|error: fsarena_fs::Error| CellError::from(error).with_options(level))?;
         let begun = Instant::now();
         let completed = lifecycle::complete(devices, def, &options, &mut bench.log())?;
         if completed.is_some() {
@@ -86,12 +87,19 @@ impl Local {
         Ok(VariantFacts { variant, def, options, effective, features, size_bytes, levels })
     }
 
+    /// The request to an agent that works in the directory or on the device `root`.
     fn request(&self, cell: &Cell, devices: &Devices, root: &Path) -> Request {
         Request { device: numbers(devices), ..self.run.request(cell, root, self.backing.other.root()) }
     }
 
-    /// The same work on the bare device, without mkfs and mount. Only on a device that fsarena made.
-    fn raw(&self, cell: &Cell, devices: &Devices, confine: &Confine, emit: CellSink) -> Result<Outcome> {
+    /// Runs the workload of a cell on the bare device, without a filesystem. Refuses devices that fsarena did not make.
+    fn run_on_bare_device(
+        &self,
+        cell: &Cell,
+        devices: &Devices,
+        confine: &Confine,
+        emit: CellSink,
+    ) -> Result<Outcome> {
         require(devices.members[0].is_made(), || RunError::Plan(raw_needs_an_image()))?;
         let mut request = self.request(cell, devices, devices.first());
         // The device belongs to root.
@@ -99,8 +107,8 @@ impl Local {
         child::run(&self.run.journal, &request, confine, &mut |event| emit(event))
     }
 
-    /// mkfs to unmount; with what became known of the variant where all was well.
-    fn filesystem(
+    /// Runs a cell on a new filesystem, from mkfs to unmount. Also returns the facts of the variant if the cell succeeded.
+    fn run_on_filesystem(
         &self,
         cell: &Cell,
         devices: &Devices,
@@ -134,7 +142,7 @@ impl Local {
             }
             event => emit(event),
         });
-        // The agent unmounts by itself; this is for one that could not.
+        // The agent unmounts the filesystem itself. This is for an agent that could not.
         mount::unmount(target, &mut |record| emit(CellEvent::Command(record)))?;
         mounted.disarm()?;
         let outcome = outcome?;
@@ -142,21 +150,27 @@ impl Local {
         Ok((outcome, facts))
     }
 
-    /// What holds while the cell runs. The error is the variant's own.
-    fn conditions(&self, cell: &Cell, devices: &Devices, emit: CellSink) -> Result<Conditions, CellError> {
+    /// Sets up the levels of the machine for a cell, and emits the notes on them. An error is a failure of the variant.
+    fn set_up_conditions(
+        &self,
+        cell: &Cell,
+        devices: &Devices,
+        emit: CellSink,
+    ) -> Result<Conditions, CellError> {
         let blocks: Vec<_> = devices.all().filter_map(|device| device.device()).collect();
         let conditions = axes::set_up(&self.run.kernel, &self.run.journal, &cell.variant, &blocks)?;
-        let devices: Vec<&Path> = devices.all().map(|device| device.path()).collect();
-        let notes =
-            lifecycle::note_recipe_changes(&cell.variant).into_iter().chain(bench::of_the_first(&devices));
-        notes
-            .chain(conditions.notes.clone())
-            .for_each(|note| emit(CellEvent::Note(note.variant(&cell.variant.name))));
+        let paths: Vec<&Path> = devices.all().map(|device| device.path()).collect();
+        let mut notes: Vec<Note> = lifecycle::note_recipe_changes(&cell.variant).into_iter().collect();
+        notes.extend(bench::first_device_note(&paths));
+        notes.extend(conditions.notes.clone());
+        for note in notes {
+            emit(CellEvent::Note(note.variant(&cell.variant.name)));
+        }
         Ok(conditions)
     }
 }
 
-/// The numbers of the device that is measured: the first.
+/// The major and minor number of the first device, which is the one that readings cover.
 fn numbers(devices: &Devices) -> Option<(u32, u32)> {
     devices.members[0].device().map(bench::numbers)
 }
@@ -165,22 +179,24 @@ impl Executor for Local {
     fn run(&mut self, cell: &Cell, emit: CellSink) -> Result<Outcome> {
         let layout = self.run.layout(&cell.variant)?;
         let devices = self.backing.devices(&layout)?;
-        let conditions = match self.conditions(cell, &devices, emit) {
+        let conditions = match self.set_up_conditions(cell, &devices, emit) {
             Ok(conditions) => conditions,
             Err(failed) => return Ok(failed.into()),
         };
         let (outcome, facts) = match cell.variant.level(factor::FS) {
-            factor::RAW => (self.raw(cell, &devices, &conditions.confine, emit)?, None),
-            _ => self.filesystem(cell, &devices, &conditions.confine, emit)?,
+            factor::RAW => (self.run_on_bare_device(cell, &devices, &conditions.confine, emit)?, None),
+            _ => self.run_on_filesystem(cell, &devices, &conditions.confine, emit)?,
         };
         conditions.undo()?;
-        let copied = devices.all().any(|device| is_claimed(device.path()).unwrap_or(false));
-        if copied {
-            // A container that started meanwhile has a copy of the mount, which would keep mkfs from the device.
+        let still_claimed = devices.all().any(|device| is_claimed(device.path()).unwrap_or(false));
+        if still_claimed {
+            // A container that started meanwhile has a copy of the mount. Removing the mount point ends the copy, which
+            // would keep the device busy for the next mkfs.
             self.backing.target.renew()?;
         }
-        let throttled = self.erased.as_mut().and_then(Erased::throttled);
-        throttled.into_iter().for_each(|note| emit(CellEvent::Note(note.variant(&cell.variant.name))));
+        if let Some(note) = self.erased.as_mut().and_then(Erased::throttling_note) {
+            emit(CellEvent::Note(note.variant(&cell.variant.name)));
+        }
         if let Some(facts) = facts {
             self.facts.entry(cell.variant.name.clone()).or_insert(facts);
         }
@@ -188,10 +204,10 @@ impl Executor for Local {
     }
 
     fn remarks(&self) -> Vec<Note> {
-        self.run.unfair(&self.facts)
+        self.run.fairness_notes(&self.facts)
     }
 
-    fn finish(self: Box<Self>, tell: RunSink) -> Result<()> {
-        self.backing.finish(tell)
+    fn finish(self: Box<Self>, emit: RunSink) -> Result<()> {
+        self.backing.finish(emit)
     }
 }

@@ -1,6 +1,6 @@
-//! Cells whose power is cut, in three steps: a guest works while each write to its disk is recorded, and is killed; the
-//! writes that the disk would have kept are replayed on the image as mkfs left it; a second guest mounts the filesystem,
-//! verifies its files, and checks it.
+//! Runs cells whose power is cut, in three steps. A guest runs the workload while QEMU records each write to its disk, until
+//! fsarena kills the guest. fsarena replays the writes that the disk would have kept on a fresh image. A second guest mounts
+//! that filesystem, verifies its files, and checks it.
 //!
 //! The programs that check filesystems lie on the source disk with their libraries, because the only program in a guest is
 //! fsarena.
@@ -10,7 +10,7 @@ use crate::error::{CellError, CellResult, Result, RunError, require};
 use crate::executor::{CellSink, Log};
 use crate::protocol::{Power, Request};
 use crate::target::{mount_task, unmount_task};
-use crate::tasks::{perform, tasks};
+use crate::tasks::{perform, run_tasks};
 use crate::work::{self, workload};
 use crate::{layout::filesystem_of, settings::setting};
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
@@ -28,25 +28,25 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs::File, time::Duration};
 
-/// The directory on the source disk with the programs and their libraries.
+/// The directory on the source disk with the programs that check filesystems, and their libraries.
 const PROGRAMS: &str = ".check";
-/// The name there of what loads a program with its libraries.
+/// The name of the dynamic loader in that directory.
 const LOADER: &str = "loader";
 /// The bits of the exit status with which e2fsck and jfs_fsck report corrected errors. Other bits are failures.
 const CORRECTED: i32 = 3;
 
-/// Refuses a plan whose power cuts this machine cannot do. Returns the programs that check its filesystems; none if the
-/// plan cuts no power.
+/// Refuses a plan whose power cuts this machine cannot make. Returns the programs that check its filesystems after a cut;
+/// none if no workload of the plan cuts the power.
 ///
 /// # Errors
-/// The missing part, and what to do.
+/// What the plan cannot combine with a power cut, and what to do.
 pub fn check_plan(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>> {
     let mut programs = BTreeSet::new();
-    let cuts = |asked: &&WorkloadPlan| {
-        workload(plan, asked).is_ok_and(|(workload, job)| workload.cut(&job).is_some())
+    let cuts = |planned: &&WorkloadPlan| {
+        workload(plan, planned).is_ok_and(|(workload, job)| workload.cut(&job).is_some())
     };
-    let Some(asked) = plan.workloads.iter().find(cuts) else { return Ok(programs) };
-    let name = &asked.name;
+    let Some(cutting) = plan.workloads.iter().find(cuts) else { return Ok(programs) };
+    let name = &cutting.name;
     let qemu = matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Qemu);
     require(qemu, || {
         RunError::Missing(format!(
@@ -56,10 +56,11 @@ pub fn check_plan(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>>
         ))
     })?;
     for variant in variants {
-        let (def, own) = filesystem_of(variant)?;
-        let one = own.raid.is_none() && own.journal.is_none() && variant.level(factor::FAULTS).is_empty();
+        let (def, options) = filesystem_of(variant)?;
+        let has_one_disk =
+            options.raid.is_none() && options.journal.is_none() && variant.level(factor::FAULTS).is_empty();
         let why = "only the writes to one disk are recorded, so leave out raid, journal and faults";
-        require(one, || RunError::variant(variant, format!("{name} cuts the power: {why}")))?;
+        require(has_one_disk, || RunError::variant(variant, format!("{name} cuts the power: {why}")))?;
         let check = def.check.ok_or_else(|| {
             let id = def.id;
             RunError::Plan(format!("{name}: fsarena knows no check of {id} after a power cut; leave it out"))
@@ -69,18 +70,19 @@ pub fn check_plan(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>>
     Ok(programs)
 }
 
-/// Puts the programs that check a plan's filesystems below a directory, where its power is cut.
+/// Copies the programs that check the filesystems of a plan, and their libraries, to the source disk `other`. Does nothing
+/// if no workload of the plan cuts the power.
 ///
 /// # Errors
-/// Where one cannot be found or copied.
+/// If a file cannot be found or copied.
 pub fn pack_checkers(plan: &Plan, other: &Path, log: Log) -> Result<()> {
     let dir = other.join(PROGRAMS);
     for name in check_plan(plan, &matrix::expand(plan))?.iter().filter(|name| *name != "ldd") {
         std::fs::create_dir_all(&dir).map_err(Error::io("making", &dir))?;
         let found = program::find(name).ok_or_else(|| RunError::Missing(format!("{name} is missing")))?;
-        let said = list_libraries(name, &found).expect(log).map_err(Error::from)?.stdout;
+        let output = list_libraries(name, &found).expect(log).map_err(Error::from)?.stdout;
         copy_file(&found, &dir.join(name))?;
-        for library in libraries(&said) {
+        for library in libraries(&output) {
             let name = Path::new(library).file_name().unwrap_or_default();
             let is_loader = name.to_string_lossy().starts_with("ld-");
             copy_file(Path::new(library), &dir.join(if is_loader { LOADER.as_ref() } else { name }))?;
@@ -98,9 +100,9 @@ fn list_libraries(name: &str, found: &Path) -> Argv {
     }
 }
 
-/// The files that ldd(1) names.
-fn libraries(said: &str) -> impl Iterator<Item = &str> {
-    said.lines().filter_map(|line| line.split_whitespace().rfind(|word| word.starts_with('/')))
+/// The paths of files in the output of ldd(1).
+fn libraries(output: &str) -> impl Iterator<Item = &str> {
+    output.lines().filter_map(|line| line.split_whitespace().rfind(|word| word.starts_with('/')))
 }
 
 fn copy_file(from: &Path, to: &Path) -> Result<()> {
@@ -108,50 +110,51 @@ fn copy_file(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Does everything after the cut: mounts the filesystem, verifies its files, unmounts it, checks it.
+/// Does the work of the second guest: mounts the filesystem after the cut, verifies its files, unmounts it, and checks it.
 ///
 /// # Errors
-/// A filesystem that does not come back, has damaged a synced file, or is inconsistent.
+/// A filesystem that cannot be mounted, has lost or damaged a synced file, or is inconsistent.
 pub fn recover_and_check(kernel: &SysRoot, request: &Request, bench: &mut Bench) -> CellResult {
     let def = filesystems::find(request.cell.variant.level(factor::FS))?;
     let missing = || CellError::internal(format!("no mount or check of {}", def.id));
     let mount = request.mount.as_ref().ok_or_else(missing)?;
-    let checking = Checking { check: def.check.ok_or_else(missing)?, request, device: &mount.source };
+    let checker = Checker { check: def.check.ok_or_else(missing)?, request, device: &mount.source };
     let info = TaskInfo { in_totals: true, ..lifecycle("recover", "Come back after a power cut") };
-    mount_task(kernel, mount, &info, |log| checking.before(log), bench)
-        .map_err(|failed| failed.of("recover"))?;
+    mount_task(kernel, mount, &info, |log| checker.prepare_mount(log), bench)
+        .map_err(|failed| failed.with_part("recover"))?;
     let verified =
-        tasks(request, bench, &mut |ask, bench| perform(request, ask, bench, &mut std::io::empty()));
-    // A filesystem that lost files is unmounted all the same.
+        run_tasks(request, bench, &mut |ask, bench| perform(request, ask, bench, &mut std::io::empty()));
+    // Unmount a filesystem that lost files too.
     let unmounted = unmount_task(mount, bench);
     verified.and(unmounted)?;
     bench.wait_until_idle("fsck");
     let info = lifecycle("fsck", "Check the filesystem");
-    let full = |log: Log| checking.run(checking.check.full).expect(log).map(|_| TaskOutput::default());
+    let full = |log: Log| checker.command(checker.check.full).expect(log).map(|_| TaskOutput::default());
     bench
         .measure(&info, SpentOn::Timed, full, || Ok(()))
-        .map_err(|error: argv::Error| CellError::from(error).of("fsck"))
+        .map_err(|error: argv::Error| CellError::from(error).with_part("fsck"))
 }
 
-/// The check of a filesystem on its device.
-struct Checking<'a> {
+/// Checks a filesystem on its device, with the programs on the source disk.
+struct Checker<'a> {
     check: CheckDef,
     request: &'a Request,
     device: &'a PathBuf,
 }
 
-impl Checking<'_> {
-    fn run(&self, args: &[&str]) -> Argv {
+impl Checker<'_> {
+    /// The command that runs the checking program with these arguments, through the dynamic loader on the source disk.
+    fn command(&self, args: &[&str]) -> Argv {
         let dir = self.request.other.join(PROGRAMS);
         let loader = Argv::new(dir.join(LOADER)).arg("--library-path").arg(&dir);
         loader.arg(dir.join(self.check.program)).args(args).arg(self.device)
     }
 
-    /// What the filesystem needs before it is mounted.
-    fn before(&self, log: Log) -> Result<(), Error> {
+    /// Runs the commands that the filesystem may need before it can be mounted, until one succeeds.
+    fn prepare_mount(&self, log: Log) -> Result<(), Error> {
         let mut result = Ok(());
         for args in self.check.before {
-            let argv = self.run(args);
+            let argv = self.command(args);
             let finished = argv.run()?;
             log(argv.record(&finished));
             if finished.status.code().is_some_and(|code| code & !CORRECTED == 0) {
@@ -167,26 +170,28 @@ impl Checking<'_> {
 pub struct PowerSupply {
     /// Whether it is on, will be cut, or was restored.
     pub power: Power,
-    /// When it is cut, counted from the beginning of the work.
+    /// The time of the cut, counted from the beginning of the work; None if the power stays on.
     pub cut: Option<Duration>,
-    /// The image that the guest has, and the file that records what it writes there. None for the image that was
-    /// formatted.
+    /// A copy of the formatted image for the guest, and the file that records its writes. None if the guest gets the
+    /// formatted image itself.
     pub recorded: Option<(PathBuf, PathBuf)>,
 }
 
 impl PowerSupply {
+    /// A power supply that is not cut while the guest runs.
     fn steady(power: Power) -> PowerSupply {
         PowerSupply { power, cut: None, recorded: None }
     }
 }
 
-/// Boots a guest with this power to its end.
+/// A function that boots a guest with this power supply and runs it to its end.
 type Boot<'a> = &'a mut dyn FnMut(&PowerSupply, CellSink) -> Result<Outcome>;
 
-/// Runs a cell in one guest, or in two if its work cuts the power. `image` is as mkfs left it; `dir` takes files of guests.
+/// Runs a cell in one guest, or in two if its workload cuts the power. `image` has the new filesystem; `dir` is for
+/// temporary files.
 ///
 /// # Errors
-/// Those of `boot`, or a file that cannot be copied.
+/// Those of `boot`, or a file that cannot be copied or removed.
 pub fn run_cell(cell: &Cell, image: &Path, dir: &Path, boot: Boot, emit: CellSink) -> Result<Outcome> {
     let cut = work::of_cell(cell).ok().and_then(|(workload, job)| workload.cut(&job));
     let Some(Cut { after, chosen }) = cut else { return boot(&PowerSupply::steady(Power::On), emit) };
@@ -201,27 +206,29 @@ pub fn run_cell(cell: &Cell, image: &Path, dir: &Path, boot: Boot, emit: CellSin
     emit(CellEvent::Phase { name: "power cut".into() });
     let replayed = match writes::replay(&log, image, chosen.map_or(Later::Lost, Later::Chosen)) {
         Ok(replayed) => replayed,
-        Err(error) => return Ok(CellError::from(error).of("power cut").into()),
+        Err(error) => return Ok(CellError::from(error).with_part("power cut").into()),
     };
     for path in [&recorded, &log] {
         std::fs::remove_file(path).map_err(Error::io("removing", path))?;
     }
-    let (mut samples, mut found) = (vec![], Readings::default());
+    let (mut samples, mut recovery) = (vec![], Readings::default());
     let outcome = boot(&PowerSupply::steady(Power::Restored), &mut |event| match event {
         // The first guest has sent them already.
         CellEvent::Note(note) if note.kind == NoteKind::Options => {}
-        // What became of the files is a reading of the recovery.
+        // The counts of synced and lost files become readings of the recovery.
         CellEvent::Sample(sample) if sample.task.id.name == Cut::VERIFY => {
             let counts = [reading::FILES_SYNCED, reading::FILES_LOST];
-            found.0.extend(sample.readings.0.into_iter().filter(|(id, _)| counts.contains(&id.as_str())));
+            recovery.0.extend(sample.readings.0.into_iter().filter(|(id, _)| counts.contains(&id.as_str())));
         }
         CellEvent::Sample(sample) => samples.push(sample),
         event => emit(event),
     })?;
-    // A filesystem that came back without its files has not come back.
+    // Without its files the filesystem has not recovered, so a failed cell has no samples.
     if outcome == Outcome::Done {
-        found.set(reading::REPLAYED, replayed.bytes as f64);
-        samples.iter_mut().take(1).for_each(|recover| recover.readings.extend(found.clone()));
+        recovery.set(reading::REPLAYED, replayed.bytes as f64);
+        if let Some(first) = samples.first_mut() {
+            first.readings.extend(recovery);
+        }
         samples.into_iter().for_each(|sample| emit(CellEvent::Sample(sample)));
     }
     Ok(outcome)
@@ -231,7 +238,7 @@ pub fn run_cell(cell: &Cell, image: &Path, dir: &Path, boot: Boot, emit: CellSin
 fn copy_image(from: &Path, to: &Path) -> Result<()> {
     let size = from.metadata().map_or(0, |meta| meta.len());
     File::create(to).and_then(|file| file.set_len(size)).map_err(Error::io("making", to))?;
-    // A mirror of one.
+    // Spreading over a mirror with one member copies the image without its holes.
     Ok(stripes::spread(from, &[to], Array::Raid1)?)
 }
 
@@ -240,12 +247,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ldd_names_libraries_and_the_loader() {
+    fn the_libraries_and_the_loader_are_found_in_the_output_of_ldd() {
         let fetched = "\t/lib64/ld-linux-x86-64.so.2 => /tools/lib/ld-linux-x86-64.so.2 (0x7f)";
         assert_eq!(libraries(fetched).collect::<Vec<_>>(), ["/tools/lib/ld-linux-x86-64.so.2"]);
-        let said = "\tlinux-vdso.so.1 (0x00007ffc)\n\tlibext2fs.so.2 => /lib/x86_64-linux-gnu/libext2fs.so.2 (0x7f)\n\
+        let output = "\tlinux-vdso.so.1 (0x00007ffc)\n\tlibext2fs.so.2 => /lib/x86_64-linux-gnu/libext2fs.so.2 (0x7f)\n\
                     \t/lib64/ld-linux-x86-64.so.2 (0x7f)\n";
-        let found: Vec<&str> = libraries(said).collect();
+        let found: Vec<&str> = libraries(output).collect();
         assert_eq!(found, ["/lib/x86_64-linux-gnu/libext2fs.so.2", "/lib64/ld-linux-x86-64.so.2"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Everything that can be known to fail, found before anything is made.
+//! Checks a plan against this machine before the run makes anything: programs, filesystems, devices, directories, space.
 
 mod fs_capabilities;
 pub mod guests;
@@ -7,7 +7,7 @@ pub mod trial;
 
 pub use guests::Kernels;
 pub use room::RAM;
-pub(crate) use room::{named, to_erase};
+pub(crate) use room::{open_source_disk, open_to_erase};
 
 use crate::error::{Result, RunError, require};
 use crate::layout::{self, DeviceSpec, filesystem_of};
@@ -23,12 +23,12 @@ use fsarena_sys::device::BlockDevice;
 use fsarena_sys::host::{storage_at, storage_of};
 use fsarena_sys::permitted::{self, Obstacle};
 use fsarena_sys::{Error, argv, kernel::SysRoot, limits, program, user::User};
-use room::{erased, image_size, images, images_dir, needed, other_device, other_size};
+use room::{check_images, check_other_device, erased_size, image_size, images_dir, needed_bytes, other_size};
 use rustix::fs::Access;
 use std::collections::{BTreeMap, BTreeSet};
 use std::{os::unix::fs::MetadataExt, path::Path};
 
-/// Why a bare device of the user's own is refused.
+/// The message that refuses `fs=raw` on a device of the user.
 pub fn raw_needs_an_image() -> String {
     let (image, memory) = (setting("on", "loop"), setting("on", "ram"));
     format!(
@@ -36,36 +36,37 @@ pub fn raw_needs_an_image() -> String {
     )
 }
 
-/// The size of the database of a small run, in bytes. SQLite keeps to itself why it cannot write one.
-const DATABASE: u64 = 1 << 20;
+/// The size of the database of a small run, in bytes. fsarena checks that it may write such a file, because SQLite does not
+/// report a file size limit as the cause of its error.
+const DATABASE_BYTES: u64 = 1 << 20;
 
-/// What a run needs.
+/// The requirements of a run, found by [`check`].
 #[derive(Debug, Clone)]
 pub struct Check {
-    /// Size of the filesystem under test, in bytes; 0 where nothing is formatted.
+    /// Size of the filesystem under test, in bytes; 0 if the run formats nothing.
     pub size_bytes: u64,
-    /// The devices that the variants lie on.
+    /// The devices that hold the filesystems of the variants.
     pub devices: BTreeSet<DeviceSpec>,
-    /// Size of the source disk's image, in bytes; 0 where a directory stands for it.
+    /// Size of the source disk's image, in bytes; 0 if the source disk is a directory.
     pub other_bytes: u64,
-    /// Whether the work copies from the source disk or to it.
+    /// Whether a workload copies from the source disk or to it.
     pub copies: bool,
     /// Programs that the run executes.
     pub programs: Vec<String>,
-    /// What every report of these workloads must say.
+    /// Notes for every report of these workloads.
     pub remarks: Vec<Note>,
-    /// Timed tasks of all workloads.
+    /// Number of timed tasks of all workloads.
     pub tasks: u32,
-    /// The kernels of guests, where there are any.
+    /// The kernels of guests; empty for other backings.
     pub kernels: Kernels,
-    /// Whether the run goes on with an earlier one.
+    /// Whether the run continues an interrupted one.
     pub resumed: bool,
-    /// What lies below the images, the directories or the erased device: the name of each and its storage.
+    /// The storage below the images, the directories or the erased device, by the name of each.
     pub(crate) storage: BTreeMap<String, Storage>,
 }
 
 impl Check {
-    /// For people: what the plan takes.
+    /// Describes the cells of a plan in a line: tasks, size of the filesystem and of the source disk, place of the images.
     pub fn describe(&self, plan: &Plan) -> String {
         let what = match &plan.device.backing {
             Backing::Dir => return format!("{} tasks a cell, in a directory", self.tasks),
@@ -81,7 +82,8 @@ impl Check {
     }
 }
 
-/// Why a program of the user's own cannot be executed. Under sudo a missing one may be in a directory of the user's PATH.
+/// The error of a program in the user's settings that cannot be executed. A program that is missing under sudo may be in a
+/// directory of the user's own PATH.
 fn not_executable(error: argv::Error, by_sudo: bool) -> RunError {
     match error {
         argv::Error::NotFound { program } if by_sudo => RunError::Missing(format!(
@@ -91,24 +93,24 @@ fn not_executable(error: argv::Error, by_sudo: bool) -> RunError {
     }
 }
 
-/// What a plan alone can be refused for.
-type Refusing = fn(&Plan, &[Variant]) -> Result<()>;
+/// A check that needs only a plan and its variants, not the machine.
+type PlanCheck = fn(&Plan, &[Variant]) -> Result<()>;
 
-/// The checks that take nothing but a plan and its variants, in the order in which their faults are told.
-const REFUSING: [Refusing; 6] = [
-    something_to_compare,
-    only_erased_devices_are_preconditioned,
-    bare_devices,
-    options,
-    kernels_are_guests,
-    guests::hold_programs,
+/// The checks of a plan alone, in the order in which they run. The first fault is reported.
+const PLAN_CHECKS: [PlanCheck; 6] = [
+    check_has_variants,
+    check_precondition,
+    check_bare_devices,
+    check_options,
+    check_kernel_levels,
+    guests::check_programs,
 ];
 
-/// Checks a plan against this machine. `runs` holds the directories of runs; it need not exist yet. Each of the clients
-/// needs the room of the work, and this user runs it.
+/// Checks a plan against this machine. `runs` is the directory of runs, which need not exist yet. Each of the `clients`
+/// needs the space of the workloads; the workloads run as `user`.
 ///
 /// # Errors
-/// A filesystem, program, directory or room that is missing, with what to do.
+/// A filesystem, program, directory or free space that is missing, with what to do.
 pub fn check(
     kernel: &SysRoot,
     plan: &Plan,
@@ -117,11 +119,12 @@ pub fn check(
     clients: u32,
     user: &User,
 ) -> Result<Check> {
-    readable(kernel, plan, variants, runs)?;
-    able_to_mount(kernel, plan)?;
-    REFUSING.iter().try_for_each(|refuse| refuse(plan, variants))?;
+    check_readable(kernel, plan, variants, runs)?;
+    check_can_mount(kernel, plan)?;
+    PLAN_CHECKS.iter().try_for_each(|check| check(plan, variants))?;
     axes::check(kernel, plan, variants)?;
-    let Work { mut room, demands, mut programs, own_programs, remarks, tasks } = Work::of(plan, variants)?;
+    let Work { mut room, demands, mut programs, own_programs, remarks, tasks } =
+        Work::of_plan(plan, variants)?;
     for name in &own_programs {
         program::check(name, user)
             .map_err(|error| not_executable(error, std::env::var_os("SUDO_UID").is_some()))?;
@@ -140,49 +143,65 @@ pub fn check(
         resumed: false,
         storage: storage(kernel, plan, variants, runs),
     };
-    let backing = &plan.device.backing;
-    if *backing == Backing::Dir {
-        directories(variants, room, &demands)?;
+    if plan.device.backing == Backing::Dir {
+        check_directories(variants, room, &demands)?;
     } else {
-        let guest = matches!(backing, Backing::Guest(_));
-        let mut defs = match backing {
-            Backing::Guest(guest) => {
-                let levels = variants.iter().map(|variant| variant.level(factor::KERNEL));
-                let wanted = variants.iter().filter_map(|one| filesystems::find(one.level(factor::FS)).ok());
-                let wanted: Vec<&FsDef> = wanted.collect();
-                check.kernels = guests::kernels(guest, levels, &wanted)?;
-                guests::fetch_mkfs(variants, &mut check.kernels)?;
-                guests::mountable(plan, guest.emulator, variants, &check.kernels)?
-            }
-            _ => mountable(kernel, plan, variants)?,
-        };
-        defs.sort_by_key(|def| def.id);
-        defs.dedup_by_key(|def| def.id);
-        fs_capabilities::check(formatted(variants), &demands)?;
-        programs.extend(defs.iter().map(|def| def.mkfs.to_string()));
-        let of_mounting: &[&str] = if guest { &[] } else { &["mount", "umount", "losetup"] };
-        programs.extend(of_mounting.iter().map(|name| name.to_string()));
-        check.other_bytes = other_size(plan, room);
-        let needed = needed(&defs, room);
-        check.size_bytes = match backing {
-            Backing::Erase { path, signature } => erased(kernel, path, signature.as_deref(), needed)?,
-            _ => image_size(plan, needed)?,
-        };
-        check.devices = layout::wanted(plan, variants, check.size_bytes)?;
-        programs.extend(of_journals(variants, guest)?);
-        if !guest {
-            other_device(kernel, plan, check.other_bytes)?;
-        }
-        check.kernels.mounted = defs;
-        images(kernel, &plan.device, runs, &check.devices, check.other_bytes)?;
+        programs.extend(check_devices(&mut check, kernel, plan, variants, runs, (room, &demands))?);
     }
-    all_installed(&programs)?;
-    able_to_attach(kernel, plan, check.other_bytes)?;
+    check_installed(&programs)?;
+    check_can_attach(kernel, plan, check.other_bytes)?;
     check.programs = programs.into_iter().collect();
     Ok(check)
 }
 
-/// What lies below the images, the directories or the erased device of a run; nothing of what is in memory.
+/// Checks the filesystems, devices and images of a run that formats filesystems, and sets their sizes in `check`. Returns
+/// the programs that make and mount the filesystems.
+fn check_devices(
+    check: &mut Check,
+    kernel: &SysRoot,
+    plan: &Plan,
+    variants: &[Variant],
+    runs: &Path,
+    (room, demands): (Room, &Demands),
+) -> Result<BTreeSet<String>> {
+    let backing = &plan.device.backing;
+    let guest = matches!(backing, Backing::Guest(_));
+    let mut defs = match backing {
+        Backing::Guest(guest) => {
+            let levels = variants.iter().map(|variant| variant.level(factor::KERNEL));
+            let wanted =
+                variants.iter().filter_map(|variant| filesystems::find(variant.level(factor::FS)).ok());
+            let wanted: Vec<&FsDef> = wanted.collect();
+            check.kernels = guests::find_kernels(guest, levels, &wanted)?;
+            guests::fetch_mkfs(variants, &mut check.kernels)?;
+            guests::mountable(plan, guest.emulator, variants, &check.kernels)?
+        }
+        _ => mountable(kernel, plan, variants)?,
+    };
+    defs.sort_by_key(|def| def.id);
+    defs.dedup_by_key(|def| def.id);
+    fs_capabilities::check(formatted(variants), demands)?;
+    let mut programs = journal_programs(variants, guest)?;
+    programs.extend(defs.iter().map(|def| def.mkfs.to_string()));
+    if !guest {
+        programs.extend(["mount", "umount", "losetup"].map(String::from));
+    }
+    check.other_bytes = other_size(plan, room);
+    let needed = needed_bytes(&defs, room);
+    check.size_bytes = match backing {
+        Backing::Erase { path, signature } => erased_size(kernel, path, signature.as_deref(), needed)?,
+        _ => image_size(plan, needed)?,
+    };
+    check.devices = layout::all_devices(plan, variants, check.size_bytes)?;
+    if !guest {
+        check_other_device(kernel, plan, check.other_bytes)?;
+    }
+    check.kernels.mounted = defs;
+    check_images(kernel, &plan.device, runs, &check.devices, check.other_bytes)?;
+    Ok(programs)
+}
+
+/// The storage below the images, the directories or the erased device of a run; empty for a run in memory.
 fn storage(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs: &Path) -> BTreeMap<String, Storage> {
     let mut storage = BTreeMap::new();
     match &plan.device.backing {
@@ -202,62 +221,69 @@ fn storage(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs: &Path) -> 
     storage
 }
 
-/// The variants with a filesystem that is made for them.
+/// The variants that have a filesystem, not a bare device.
 fn formatted(variants: &[Variant]) -> impl Iterator<Item = &Variant> {
     variants.iter().filter(|variant| !variant.is_bare_device())
 }
 
-/// The plan with what only a trial on this machine can decide.
+/// Returns the plan with the accelerator of its guests, which a trial boot on this machine determines. Plans without guests
+/// do not change.
 ///
 /// # Errors
-/// Where a run that was begun one way cannot go on that way.
-pub fn decided(mut plan: Plan, check: &mut Check) -> Result<Plan> {
+/// A run that began with KVM, on a machine where KVM does not work.
+pub fn choose_accelerator(mut plan: Plan, check: &mut Check) -> Result<Plan> {
     if let Backing::Guest(guest) = &mut plan.device.backing {
-        check.remarks.extend(guests::accelerate(guest, &check.kernels)?);
+        check.remarks.extend(guests::choose_accelerator(guest, &check.kernels)?);
     }
     Ok(plan)
 }
 
-/// Whether filesystems are made and mounted in this kernel.
+/// Whether this kernel mounts the filesystems of a plan.
 fn mounts_here(plan: &Plan) -> bool {
     !matches!(plan.device.backing, Backing::Dir | Backing::Guest(_))
 }
 
-/// What every run goes by can be read: the kernel's files, and paths that the undo journal can hold.
-fn readable(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs: &Path) -> Result<()> {
+/// Checks that this process can read the kernel's files, can open enough files, and that all paths of the run are UTF-8,
+/// because the undo journal stores them as text.
+fn check_readable(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs: &Path) -> Result<()> {
     kernel.check_proc()?;
-    // Also of a run in a directory: a file is removed only where no loop device carries it.
+    // A run in a directory needs sysfs too: before it removes a file it checks that no loop device uses the file.
     kernel.check_sys()?;
     limits::check_open_files()?;
-    limits::check_file_size("the database of a run", DATABASE)?;
+    limits::check_file_size("the database of a run", DATABASE_BYTES)?;
     let mut paths = vec![runs, room::images_dir(&plan.device, runs)];
     paths.extend(plan.device.other_dir.as_deref());
     paths.extend(variants.iter().map(|variant| Path::new(variant.level(factor::DIR))));
     for path in paths.into_iter().filter(|path| !path.as_os_str().is_empty()) {
-        let there = room::existing(path);
-        // As the kernel names it: the directory above a relative path counts too.
-        let whole = there.canonicalize().unwrap_or_else(|_| there.into());
-        if path.to_str().is_none() || whole.to_str().is_none() {
-            return Err(Error::NotText(whole.join(path)).into());
+        let existing = room::nearest_existing(path);
+        // The absolute path counts too: a relative path can lie below a directory whose name is not UTF-8.
+        let absolute = existing.canonicalize().unwrap_or_else(|_| existing.into());
+        if path.to_str().is_none() || absolute.to_str().is_none() {
+            return Err(Error::NotText(absolute.join(path)).into());
         }
     }
     Ok(())
 }
 
-/// This process may mount filesystems, where the plan needs that.
-fn able_to_mount(kernel: &SysRoot, plan: &Plan) -> Result<()> {
-    if mounts_here(plan) { permitted::mount(kernel).map_err(unable) } else { Ok(()) }
+/// Checks that this process may mount filesystems, if the plan needs that.
+fn check_can_mount(kernel: &SysRoot, plan: &Plan) -> Result<()> {
+    if mounts_here(plan) { permitted::check_mount(kernel).map_err(mount_error) } else { Ok(()) }
 }
 
-/// This process may attach loop devices, where the plan needs that. Tried last, as it takes one for a moment.
-fn able_to_attach(kernel: &SysRoot, plan: &Plan, other_bytes: u64) -> Result<()> {
+/// Checks that this process may attach loop devices, if the plan needs that. This check comes last, because it attaches a
+/// loop device for a moment.
+fn check_can_attach(kernel: &SysRoot, plan: &Plan, other_bytes: u64) -> Result<()> {
     let other = other_bytes > 0 && plan.device.other_device.is_none();
     let needed = matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram) || other;
-    if mounts_here(plan) && needed { permitted::loop_device(kernel).map_err(unable) } else { Ok(()) }
+    if mounts_here(plan) && needed {
+        permitted::check_loop_device(kernel).map_err(mount_error)
+    } else {
+        Ok(())
+    }
 }
 
-/// Why this machine cannot make and mount filesystems, and where it can run instead.
-fn unable(obstacle: Obstacle) -> RunError {
+/// The error of a machine that cannot make and mount filesystems, with the places where the plan can run instead.
+fn mount_error(obstacle: Obstacle) -> RunError {
     let guest = setting("on", "qemu");
     if !rustix::process::geteuid().is_root() {
         let directory = setting("on", "dir:PATH");
@@ -275,19 +301,21 @@ fn unable(obstacle: Obstacle) -> RunError {
     ))
 }
 
-fn something_to_compare(_: &Plan, variants: &[Variant]) -> Result<()> {
+/// Refuses a plan without variants: this machine supports none of its filesystems.
+fn check_has_variants(_: &Plan, variants: &[Variant]) -> Result<()> {
     let why = "this machine can make and mount no filesystem that fsarena knows; see `fsarena doctor`";
     require(!variants.is_empty(), || RunError::Missing(why.into()))
 }
 
-fn only_erased_devices_are_preconditioned(plan: &Plan, _: &[Variant]) -> Result<()> {
+/// Refuses to precondition anything but a device that the user named for erasing.
+fn check_precondition(plan: &Plan, _: &[Variant]) -> Result<()> {
     let erases = matches!(plan.device.backing, Backing::Erase { .. });
     let why = || format!("precondition: requires a device of your own, {}", setting("erase", "DEVICE"));
     require(!plan.device.precondition || erases, || RunError::Plan(why()))
 }
 
-/// Only a guest boots a separate kernel.
-fn kernels_are_guests(plan: &Plan, variants: &[Variant]) -> Result<()> {
+/// Refuses a variant that names a kernel outside a guest.
+fn check_kernel_levels(plan: &Plan, variants: &[Variant]) -> Result<()> {
     let guest = matches!(plan.device.backing, Backing::Guest(_));
     let (qemu, exact) = (setting("on", "qemu"), setting("on", "exact"));
     let why = format!("a kernel is booted in a guest: {qemu} or {exact}");
@@ -295,8 +323,9 @@ fn kernels_are_guests(plan: &Plan, variants: &[Variant]) -> Result<()> {
     variants.iter().try_for_each(|variant| require(allowed(variant), || RunError::variant(variant, &why)))
 }
 
-/// Bare devices are images of ours, have no options, and every workload can do without a filesystem.
-fn bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
+/// Refuses the bare device as a variant if the device is not an image of fsarena, if the variant has options, or if a
+/// workload needs a filesystem.
+fn check_bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
     let Some(variant) = variants.iter().find(|variant| variant.is_bare_device()) else { return Ok(()) };
     let image = matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram | Backing::Zram);
     require(image, || RunError::Plan(raw_needs_an_image()))?;
@@ -310,39 +339,52 @@ fn bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
     })
 }
 
-/// The definitions of all variants' filesystems, each of which this machine can make and mount.
+/// The definitions of the filesystems of all variants and of the source disk.
+///
+/// # Errors
+/// The first filesystem that this machine cannot make or mount.
 fn mountable(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<Vec<&'static FsDef>> {
     let found = survey(kernel)?;
-    let asked = formatted(variants).map(|variant| variant.level(factor::FS));
-    let usable = |id: &str| {
-        let Some(have) = found.iter().find(|have| have.def.id == id) else {
+    let mut defs = vec![];
+    let ids = formatted(variants).map(|variant| variant.level(factor::FS));
+    for id in ids.chain([plan.device.other_fs.as_str()]) {
+        let Some(available) = found.iter().find(|available| available.def.id == id) else {
             return Err(RunError::Plan(format!("fsarena knows no filesystem {id}")));
         };
         let why = || format!("this kernel cannot mount {id}; `fsarena list filesystems` says which it can");
-        require(have.kernel, || RunError::Missing(why()))?;
-        have.mkfs.is_some().then_some(have.def).ok_or_else(|| fs_capabilities::no_mkfs(have.def))
-    };
-    asked.chain([plan.device.other_fs.as_str()]).map(usable).collect()
+        require(available.kernel, || RunError::Missing(why()))?;
+        require(available.mkfs.is_some(), || fs_capabilities::no_mkfs(available.def))?;
+        defs.push(available.def);
+    }
+    Ok(defs)
 }
 
-/// The options of mkfs and mount can be used, and none of them reaches a second device or file.
-fn options(plan: &Plan, variants: &[Variant]) -> Result<()> {
-    let made = formatted(variants).filter(|_| plan.device.backing != Backing::Dir);
-    Ok(made.map(filesystem_of).try_for_each(|options| options.map(drop))?)
+/// Refuses options of mkfs and mount that are invalid, or that would write to another device or file.
+fn check_options(plan: &Plan, variants: &[Variant]) -> Result<()> {
+    if plan.device.backing == Backing::Dir {
+        return Ok(());
+    }
+    for variant in formatted(variants) {
+        filesystem_of(variant)?;
+    }
+    Ok(())
 }
 
-/// Programs that make journals on devices of their own, where these are files or are not.
-fn of_journals(variants: &[Variant], files: bool) -> Result<BTreeSet<String>> {
+/// The programs that make journals on separate devices, or in separate files if `files` is set.
+fn journal_programs(variants: &[Variant], files: bool) -> Result<BTreeSet<String>> {
     let mut programs = BTreeSet::new();
     for variant in formatted(variants) {
         let (def, options) = filesystem_of(variant)?;
-        let apart = options.journal.and(def.journal);
-        programs.extend(apart.iter().flat_map(|able| able.programs(files)).map(String::from));
+        if let Some(journal) = options.journal.and(def.journal) {
+            programs.extend(journal.programs(files).map(String::from));
+        }
     }
     Ok(programs)
 }
 
-fn directories(variants: &[Variant], room: Room, demands: &Demands) -> Result<()> {
+/// Checks that the directories under test exist, differ, are writable, support the files of the workloads, and have free
+/// space.
+fn check_directories(variants: &[Variant], room: Room, demands: &Demands) -> Result<()> {
     let mut known = BTreeMap::new();
     for dir in variants.iter().map(|variant| variant.level(factor::DIR)) {
         let path = Path::new(dir);
@@ -372,7 +414,8 @@ fn directories(variants: &[Variant], room: Room, demands: &Demands) -> Result<()
     Ok(())
 }
 
-fn all_installed(programs: &BTreeSet<String>) -> Result<()> {
+/// Checks that all programs are installed.
+fn check_installed(programs: &BTreeSet<String>) -> Result<()> {
     let missing: Vec<&str> =
         programs.iter().map(String::as_str).filter(|program| program::find(program).is_none()).collect();
     let missing = missing.join(", ");

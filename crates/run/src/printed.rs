@@ -1,4 +1,4 @@
-//! Metrics that commands print: keeps their names apart from those of fsarena's own metrics.
+//! Metrics that commands print: checks that their names differ from those of fsarena's own metrics.
 
 use crate::bench::readings;
 use crate::error::CellError;
@@ -32,13 +32,13 @@ static TAKEN_NAMES: LazyLock<HashMap<String, &'static str>> = LazyLock::new(|| {
 static OWN_READINGS: LazyLock<HashSet<&'static str>> =
     LazyLock::new(|| readings().map(|def| def.id).collect());
 
-/// Builds the tables that [`take`] uses, because [`take`] runs while a task is timed.
+/// Builds the tables that [`take`] uses, so that [`take`] does not build them while a task is timed.
 pub fn prepare() {
     LazyLock::force(&TAKEN_NAMES);
     LazyLock::force(&OWN_READINGS);
 }
 
-/// Why a command may not print a metric of this name; None if it may.
+/// Why a command may not print a metric of this name, beginning with the name; None if it may.
 pub fn refusal(printed: &str) -> Option<String> {
     let taken = TAKEN_NAMES.get(printed)?;
     Some(format!("{printed}, which fsarena measures itself as {taken}: give it another name"))
@@ -71,7 +71,7 @@ pub fn take(declared: &mut Declared, printed: &[MetricSpec], by: &str) -> Result
     Ok(new)
 }
 
-/// Checks that both parts of each printed quotient are amounts: readings of fsarena's own, or printed metrics that are not
+/// Checks that both parts of each printed quotient are amounts: readings of fsarena itself, or printed metrics that are not
 /// quotients.
 ///
 /// # Errors
@@ -97,7 +97,7 @@ pub fn check_parts(declared: &Declared, printed: &[MetricSpec]) -> Result<(), St
     Ok(())
 }
 
-/// Whether this is the id of a reading of fsarena's own.
+/// Whether this is the id of a reading that fsarena itself takes.
 fn is_own(id: &str) -> bool {
     OWN_READINGS.contains(id)
 }
@@ -107,8 +107,8 @@ fn shares_name(def: &ReadingDef, printed: &str) -> bool {
     def.id == printed || def.unit.named(def.id) == printed
 }
 
-/// The failure of a cell by which two metrics of a run would have one name: a metric that a command printed, and one that
-/// is derived from the readings of a load.
+/// The failure of a cell after which two metrics of the run would have the same name: a metric that a command printed, and
+/// one that is derived from the readings of a load. None if all names differ.
 pub fn clash(state: &RunState) -> Option<CellError> {
     for info in state.record.readings.iter().filter(|info| !is_own(&info.id)) {
         let Some(def) = METRICS.iter().find(|def| shares_name(&def.spec, &info.id)) else { continue };
@@ -142,7 +142,7 @@ mod tests {
     use fsarena_core::sample::{Direction, Unit};
 
     #[test]
-    fn names_of_readings_and_of_what_every_task_has_are_taken() {
+    fn names_of_readings_and_of_metrics_of_every_task_are_taken() {
         let taken = |printed: &str| TAKEN_NAMES.get(printed).copied();
         assert_eq!(taken("elapsed_ns"), Some("elapsed_ns"));
         assert_eq!(taken("elapsed_s"), Some("elapsed"));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resumed_run_keeps_the_meaning_of_its_names() {
+    fn a_resumed_run_refuses_a_metric_that_contradicts_its_first_part() {
         let spec = |direction| MetricSpec::new("m_s".into(), Unit::Seconds, direction, String::new());
         let mut record = RunRecord::default();
         record.define((&TIMER[0]).into());
@@ -161,8 +161,8 @@ mod tests {
         let mut all = declared(&record);
         assert_eq!(all.metrics().map(|metric| metric.id.as_str()).collect::<Vec<_>>(), ["m_s"]);
         assert_eq!(take(&mut all, &[spec(Direction::Lower)], "task a"), Ok(vec![]));
-        let said = take(&mut all, &[spec(Direction::Higher)], "task a").unwrap_err();
-        assert!(said.contains("by an earlier part of this run and as `m_s s higher` by task a"), "{said}");
+        let error = take(&mut all, &[spec(Direction::Higher)], "task a").unwrap_err();
+        assert!(error.contains("by an earlier part of this run and as `m_s s higher` by task a"), "{error}");
     }
 
     #[test]
@@ -181,8 +181,8 @@ mod tests {
         take(&mut declared, &all, "task a").unwrap();
         assert_eq!(check_parts(&declared, &all[..2]), Ok(()));
         for (metric, part) in [(&all[2], "no amount `b_count`"), (&all[3], "no amount `elapsed`")] {
-            let said = check_parts(&declared, std::slice::from_ref(metric)).unwrap_err();
-            assert!(said.contains(part) && said.contains("it printed a_count, b_count"), "{said}");
+            let error = check_parts(&declared, std::slice::from_ref(metric)).unwrap_err();
+            assert!(error.contains(part) && error.contains("it printed a_count, b_count"), "{error}");
         }
     }
 }

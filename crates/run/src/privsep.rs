@@ -1,8 +1,8 @@
-//! The two processes of an agent that runs as root: the worker has few rights and runs the workload; the supervisor starts it,
-//! mounts for it, and does what only root may do.
+//! Privilege separation. An agent that runs as root has two processes: the worker has few rights and runs the workload; the
+//! supervisor starts the worker, mounts the filesystem, and does for the worker what only root may do.
 //!
-//! [`Agents`] holds the roles and the users of a run: they are looked up once, before the first cell, and are part of the
-//! request to each agent.
+//! [`Agents`] holds the roles and users of a run. fsarena determines them once, before the first cell, and sends them to each
+//! agent with its request.
 
 use crate::error::{CellError, CellResult, Result, RunError, require};
 use crate::protocol::{Answers, Line, ProcessRole, Profiling, Request, Rights, write};
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{io, process::Child};
 
-/// What all agents of a run have in common.
+/// The roles and users that all agents of a run have in common.
 #[derive(Debug, Clone)]
 pub struct Agents {
     /// How to profile each task, if at all.
@@ -73,8 +73,7 @@ impl Agents {
         Agents { profiling: None, role, user, server_users: BTreeMap::new(), notes: vec![] }
     }
 
-    /// The user that the server of a workload runs as; None where the workload starts no server, or runs it as its own
-    /// user.
+    /// The user that the server of a workload runs as; None if the workload starts no server, or runs it as its own user.
     pub fn server_user(&self, workload: &str) -> Option<User> {
         self.server_users.get(workload).cloned()
     }
@@ -105,7 +104,8 @@ pub fn workload_user(name: Option<&str>) -> Result<(User, Vec<Note>)> {
     let mut user = match name {
         Some(name) => users.user_by_name(name)?,
         None => match users.invoking_user() {
-            // Without the user database the workloads still run as this user; the report has the number for the name.
+            // Without the user database the workloads still run as this user; the report then has its number instead of its
+            // name.
             Err(error @ UserError::Getent(_)) if !own.is_root() => {
                 let text = format!("the name of user {}: {error}", own.uid);
                 notes.push(Note::new(NoteKind::Unavailable, text));
@@ -137,13 +137,14 @@ fn find_first(users: &UserDatabase, names: &[&str]) -> Result<Option<User>> {
 /// Gives this process the mounts and the rights of its role.
 ///
 /// # Errors
-/// Where the kernel refuses, or the user of a worker cannot reach its files.
+/// If the kernel refuses, or the user of a worker cannot reach its files.
 pub fn confine(kernel: &SysRoot, request: &Request) -> CellResult {
     let refused = |error: io::Error| CellError::missing(format!("confining the workload: {error}"));
     match &request.role {
         ProcessRole::Supervisor(Rights { namespace: true, .. }) => {
             let target = request.mount.as_ref().map_or(&request.root, |mount| &mount.target);
-            rights::own_mounts(kernel, &[target, &request.root, &request.other]).map_err(refused)
+            rights::enter_own_mount_namespace(kernel, &[target, &request.root, &request.other])
+                .map_err(refused)
         }
         ProcessRole::Single | ProcessRole::Supervisor(_) => Ok(()),
         ProcessRole::Worker(Rights { user, namespace, pid_namespace }) => {
@@ -160,15 +161,15 @@ pub fn confine(kernel: &SysRoot, request: &Request) -> CellResult {
 /// directories that the workload is known to write to.
 fn restrict_writes(request: &Request, own_proc: bool) -> io::Result<()> {
     let mut dirs = vec![request.other.clone()];
-    dirs.extend(
-        work::of_cell(&request.cell).ok().and_then(|(workload, _)| workload.writes_to()).map(PathBuf::from),
-    );
+    if let Ok((workload, _)) = work::of_cell(&request.cell) {
+        dirs.extend(workload.writes_to().map(PathBuf::from));
+    }
     let mounted = request.mount.as_ref().map(|mount| mount.target.as_path());
     let is_device = Place::for_workload(&request.cell.workload, &request.root, &request.other).is_device();
     if mounted.is_none() && !is_device {
         dirs.push(request.root.clone());
     }
-    rights::write_only_to(&dirs, mounted, is_device.then_some(request.root.as_path()), own_proc)
+    rights::restrict_writes_to(&dirs, mounted, is_device.then_some(request.root.as_path()), own_proc)
 }
 
 /// Checks that this process, which has become the user of the workload, can pass through every directory above its files.
@@ -230,7 +231,7 @@ fn run_worker(request: &Request, rights: &Rights, bench: &mut Bench, answers: An
     let mut worker = spawn(&mut command).map_err(worker_error)?;
     let served = serve_worker(&mut worker, request, rights, bench, answers);
     if served.is_err() {
-        // The filesystem is unmounted next.
+        // The supervisor unmounts the filesystem next, so the worker must not use it any more.
         worker.kill().map_err(worker_error)?;
     }
     let ended = if rights.pid_namespace { pid_namespace::wait(&mut worker) } else { worker.wait() };
@@ -255,7 +256,7 @@ fn serve_worker(
     let (mut stdin, stdout) = child::send_request(worker, &for_worker)?;
     for line in lines(stdout) {
         match Line::read(&line).map_err(io::Error::other)? {
-            Line::Event(event) => bench.say(event),
+            Line::Event(event) => bench.emit(event),
             Line::Ask(privileged) => {
                 let done = perform(request, privileged, bench, answers);
                 write(&mut stdin, &done.map_or_else(Outcome::from, |()| Outcome::Done))?;

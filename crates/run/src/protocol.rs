@@ -1,4 +1,4 @@
-//! The protocol between an executor and the agent: one JSON request in, JSON lines out.
+//! The protocol between an executor and an agent: the executor sends one request as JSON, the agent sends lines of JSON.
 
 use crate::error::{CellError, CellResult, Result};
 use fsarena_core::event::{CellEvent, Outcome};
@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 
-/// One cell to run, with everything the agent needs to find.
+/// A request to an agent: the cell to run, and everything that the agent needs for it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Request {
-    /// What to do.
+    /// The cell to run.
     pub cell: Cell,
     /// When the machine counts as idle.
     pub idle: IdlePlan,
-    /// The filesystem to mount first and unmount last; none where a directory is taken as it is.
+    /// The filesystem to mount first and unmount last; None to work in an existing directory or on a bare device.
     pub mount: Option<MountRequest>,
-    /// The directory to work in: below the mount point where there is one.
+    /// The directory or bare device to work on. If `mount` is set, a directory below the mount point.
     pub root: PathBuf,
     /// The directory on the source disk, with the inputs that all cells share.
     pub other: PathBuf,
-    /// Major and minor number of the device under test, where there is one.
+    /// Major and minor number of the device under test, if it is known.
     pub device: Option<(u32, u32)>,
-    /// What else to find out about each timed task.
+    /// The profile to take of each timed task, if any.
     #[serde(default)]
     pub profiling: Option<Profiling>,
     /// The part of the work that this process does.
@@ -33,20 +33,20 @@ pub struct Request {
     /// The power supply.
     #[serde(default)]
     pub power: Power,
-    /// The user to run the workload's server as, where it has one and runs as root.
+    /// The user to run the workload's server as, if the workload runs as root and starts a server.
     #[serde(default)]
     pub server_user: Option<User>,
-    /// The client that this agent is, where several do the work together. It begins a task when the process that started
-    /// it answers.
+    /// The number of this agent, if several agents do the work together as clients. Such an agent begins a task only after
+    /// the process that started it has answered a [`PrivilegedRequest`].
     #[serde(default)]
     pub client: Option<Client>,
-    /// The metrics that commands of this run have declared so far by printing them.
+    /// The metrics that commands of this run have printed so far.
     #[serde(default)]
     pub declared: Declared,
 }
 
 impl Request {
-    /// The directories that a task writes to: its own, and that on the source disk.
+    /// The directories that a task writes to: the one under test, and the one on the source disk.
     pub fn places(&self) -> [&Path; 2] {
         [&self.root, &self.other]
     }
@@ -61,7 +61,7 @@ pub enum Power {
     On,
     /// It is cut during the first task.
     Cut,
-    /// It has come back after a cut: the agent does what follows the first task.
+    /// It is on again after a cut: the agent skips the first task.
     Restored,
 }
 
@@ -81,17 +81,17 @@ pub enum ProcessRole {
 /// The rights of the process that runs a workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rights {
-    /// Its user.
+    /// The user that it runs as.
     pub user: User,
-    /// Whether mount namespaces are to be had, and everything that it need not write to is read-only.
+    /// Whether it runs in a mount namespace in which everything that it need not write to is read-only.
     pub namespace: bool,
-    /// Whether it runs in a PID namespace, whose end ends every process that the workload started. Only with mounts of its
-    /// own, since /proc has to show that namespace.
+    /// Whether it runs in a PID namespace: when the namespace ends, the kernel kills every process that the workload started.
+    /// Requires `namespace`, because /proc must show the processes of the PID namespace.
     pub pid_namespace: bool,
 }
 
 impl ProcessRole {
-    /// This role with a workload that runs as root, as the supervisor does.
+    /// This role with a workload that runs as the user of this process, which is root for a supervisor.
     pub fn as_root(&self) -> ProcessRole {
         match self {
             ProcessRole::Supervisor(rights) => {
@@ -106,11 +106,12 @@ impl ProcessRole {
         matches!(self, ProcessRole::Supervisor(Rights { pid_namespace: true, .. }))
     }
 
-    /// Makes a directory and all in it the property of the user that workloads run as.
+    /// Changes the owner of a directory and everything in it to the user that workloads run as. Does nothing if that is
+    /// root, or if workloads run as the user of this process.
     ///
     /// # Errors
-    /// Where its filesystem refuses.
-    pub fn give(&self, dir: &Path) -> Result<()> {
+    /// If the filesystem refuses.
+    pub fn give_to_workload_user(&self, dir: &Path) -> Result<()> {
         if let ProcessRole::Supervisor(Rights { user, .. }) = self
             && !user.is_root()
         {
@@ -124,9 +125,9 @@ impl ProcessRole {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrivilegedRequest {
-    /// Wait until all clients have ended what comes before the task of this name: its preparation can need that.
+    /// Wait until all clients have finished the tasks before the task of this name, whose preparation can need that.
     Meet(String),
-    /// Wait until nothing disturbs the task of this name, and until all clients are ready for it.
+    /// Wait until the machine is idle before the task of this name, and until all clients are ready for it.
     WaitUntilIdle(String),
     /// Unmount the filesystem under test and mount it again.
     Remount,
@@ -134,16 +135,16 @@ pub enum PrivilegedRequest {
     DropCaches,
 }
 
-/// What each timed task is followed for; [`CellEvent::Profile`] tells the result. The figures measured meanwhile
-/// include the work of the tracer, so none of them is worth keeping.
+/// The profile that the agent takes of each timed task and sends as [`CellEvent::Profile`]. The samples of such a run
+/// include the work of the tracer, so they must not be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Profiling {
     /// The locks that the task waits for, on this kernel.
     Locks,
-    /// The functions that the whole machine runs, in a guest, sampled at this rate per second of its clock.
+    /// The functions that a guest runs, by sampling the stacks of the whole machine.
     Stacks {
-        /// Samples a second.
+        /// Samples per second of the guest's clock.
         hz: u32,
     },
 }
@@ -162,17 +163,17 @@ pub struct MountRequest {
     /// The device of its journal, if that is separate.
     #[serde(default)]
     pub journal: Option<PathBuf>,
-    /// By system calls alone: guests lack mount(8).
+    /// Whether to mount by system calls instead of mount(8), which guests lack.
     #[serde(default)]
     pub by_call: bool,
 }
 
-/// The request to a guest. Its boot fills in where it found the disks.
+/// The request to a guest. The guest adds the paths of its disks when it has found them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Guest {
     /// The cell to run.
     pub request: Request,
-    /// The kernel's name of the source disk's filesystem, which is mounted on the request's `other`.
+    /// The kernel's name for the filesystem of the source disk, which the guest mounts on the request's `other`.
     pub other_type: String,
 }
 
@@ -180,19 +181,19 @@ pub struct Guest {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Line {
-    /// Something happened.
+    /// An event of the cell.
     Event(CellEvent),
-    /// A worker requests something of its supervisor, or a client of the process that started it, and waits for an [`Outcome`].
+    /// A request to the process that started the agent. The agent waits for an [`Outcome`] as the answer.
     Ask(PrivilegedRequest),
-    /// The cell ended; nothing follows.
+    /// The outcome of the cell. It is the last line.
     End(Outcome),
 }
 
 impl Line {
-    /// Reads a line that an agent wrote.
+    /// Parses a line that an agent wrote.
     ///
     /// # Errors
-    /// That it is none, and how it begins.
+    /// A message that quotes the beginning of a line that does not belong to the protocol.
     pub fn read(text: &str) -> Result<Line, String> {
         serde_json::from_str(text).map_err(|error| {
             let begin: String = text.chars().take(200).collect();
@@ -201,7 +202,7 @@ impl Line {
     }
 }
 
-/// Where an agent reads what it is told after its request.
+/// The input from which an agent reads the answers to its [`PrivilegedRequest`]s.
 pub type Answers<'a> = &'a mut dyn BufRead;
 
 /// Writes one line of the protocol.
@@ -215,13 +216,19 @@ pub fn write(to: &mut dyn Write, what: &impl Serialize) -> io::Result<()> {
     to.flush()
 }
 
-/// Asks the process that started this one for something and waits until it is done.
+/// Sends a request to the process that started this one, and waits for its outcome.
 ///
 /// # Errors
-/// Its own failure, or a process that is gone.
-pub fn ask(answers: Answers, ask: PrivilegedRequest) -> CellResult {
+/// The failure in the outcome, or the end of that process.
+pub fn send_privileged(answers: Answers, request: PrivilegedRequest) -> CellResult {
+    let outcome =
+        exchange(answers, request).map_err(Error::io("asking", "the process that started this one"))?;
+    CellError::check(outcome)
+}
+
+fn exchange(answers: Answers, request: PrivilegedRequest) -> io::Result<Outcome> {
+    write(&mut io::stdout(), &Line::Ask(request))?;
     let mut answer = String::new();
-    let answered = write(&mut io::stdout(), &Line::Ask(ask)).and_then(|()| answers.read_line(&mut answer));
-    let outcome = answered.and_then(|_| Ok(serde_json::from_str(&answer)?));
-    CellError::check(outcome.map_err(Error::io("asking", "the process that started this one"))?)
+    answers.read_line(&mut answer)?;
+    Ok(serde_json::from_str(&answer)?)
 }

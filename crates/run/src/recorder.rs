@@ -1,4 +1,4 @@
-//! The one who hears of events first: it keeps the state of the run, and hands events on.
+//! Records the events of a run: stores each, applies it to the state of the run, and passes it to the consumers.
 
 use crate::error::{CellError, Result, RunError};
 use crate::preflight::Check;
@@ -12,19 +12,19 @@ use std::{cell::RefCell, path::PathBuf, rc::Rc};
 
 /// A consumer of a run's events.
 pub trait Consumer {
-    /// Shows a progress line before the first event.
-    fn say(&mut self, _line: &str) {}
+    /// Shows a message before the first event.
+    fn show_message(&mut self, _line: &str) {}
 
     /// Shows how many trials of the options of mkfs and mount are done, and how many there are.
-    fn trying(&mut self, _done: usize, _of: usize) {}
+    fn show_trials(&mut self, _done: usize, _of: usize) {}
 
-    /// The run begins: all checks have passed.
+    /// Called when all checks have passed, before the first event.
     fn begin(&mut self, _beginning: &Beginning) {}
 
-    /// Takes an event, and the state of the run after it.
+    /// Receives an event, and the state of the run after it.
     ///
     /// # Errors
-    /// An error ends the run.
+    /// Any error; it ends the run.
     fn take(&mut self, event: &Event, state: &RunState) -> Result<()>;
 }
 
@@ -34,16 +34,16 @@ impl<F: FnMut(&Event) -> Result<()>> Consumer for F {
     }
 }
 
-/// A run before its first event.
+/// The facts of a run before its first event.
 #[derive(Debug)]
 pub struct Beginning<'a> {
-    /// The plan, with what only a trial on this machine could decide.
+    /// The plan, with the settings that a trial on this machine determined.
     pub plan: &'a Plan,
-    /// Its variants.
+    /// The variants of the plan.
     pub variants: &'a [Variant],
-    /// What it needs.
+    /// The requirements of the run.
     pub check: &'a Check,
-    /// Where it is stored; none where nothing is.
+    /// Where the run is stored; None if nothing is stored.
     pub run: Option<&'a RunDir>,
 }
 
@@ -51,17 +51,18 @@ pub struct Beginning<'a> {
 pub struct Recorder<'a, 'b> {
     /// The run after its events so far.
     pub state: RunState,
-    /// The metrics that its commands have declared so far by printing them.
+    /// The metrics that commands of the run have printed so far.
     pub declared: Rc<RefCell<Declared>>,
     writer: Option<Writer>,
     consumers: &'a mut [&'b mut dyn Consumer],
-    /// When it began, in seconds since 1970: a clock that is set while the run goes on does not change its times.
+    /// The start of this recorder in seconds since 1970, and on the monotonic clock. Times of events are the first plus the
+    /// time elapsed, so that setting the system clock during the run does not change them.
     begun_at: f64,
     begun: Instant,
 }
 
 impl<'a, 'b> Recorder<'a, 'b> {
-    /// A recorder of a run of which this is known already; without a writer nothing is stored.
+    /// A recorder that continues `record`, which is empty for a new run. Without a writer nothing is stored.
     pub fn new(
         record: RunRecord,
         writer: Option<Writer>,
@@ -73,22 +74,22 @@ impl<'a, 'b> Recorder<'a, 'b> {
         Recorder { state: RunState::new(record), declared, writer, consumers, begun_at, begun }
     }
 
-    /// The file with the output of a cell's commands, where they printed anything.
+    /// The file with the output of a cell's commands; None if they printed nothing or nothing is stored.
     pub fn output_of(&self, cell: &Cell) -> Option<PathBuf> {
         self.writer.as_ref()?.output_of(cell)
     }
 
-    /// Stores an event, then passes it to the consumers. Where the event log can no longer be written, a note on that
-    /// follows.
+    /// Stores an event, applies it to the state, and passes it to the consumers. Also records a note if the event log can
+    /// no longer be written.
     ///
     /// # Errors
-    /// Where the event cannot be stored or a consumer ends the run. Also where a cell fails in a run that is not stored:
-    /// such a run cannot be resumed.
-    pub fn tell(&mut self, event: Event) -> Result<()> {
+    /// If the event cannot be stored, or a consumer returns an error. Also if the event is the failure of a cell in a run
+    /// that is not stored, because such a run cannot be resumed.
+    pub fn record(&mut self, event: Event) -> Result<()> {
         if let Event::Cell { what: CellEvent::Reading(metric), .. } = &event {
             let cell = self.state.cell.as_ref().map(|open| &open.cell);
             let by = cell.map(|cell| format!("{} in round {}", cell.variant.name, cell.round + 1));
-            // The agent of the cell has refused what contradicts an earlier declaration.
+            // This cannot fail: the agent of the cell has already refused metrics that contradict an earlier one.
             let _ = self.declared.borrow_mut().declare(metric, &by.unwrap_or_default());
         }
         if let Some(writer) = &mut self.writer {
@@ -98,16 +99,15 @@ impl<'a, 'b> Recorder<'a, 'b> {
         state.apply(self.begun_at + self.begun.elapsed().as_secs_f64(), &event);
         self.consumers.iter_mut().try_for_each(|consumer| consumer.take(&event, state))?;
         if let Some(note) = self.writer.as_mut().and_then(Writer::take_failure_of_log) {
-            self.tell(Event::Note(note))?;
+            self.record(Event::Note(note))?;
         }
-        match (event, &self.state.cell) {
-            (Event::CellFinished { outcome: Outcome::Failed { why, cause }, .. }, Some(cell))
-                if self.writer.is_none() =>
-            {
-                let variant = cell.cell.variant.name.clone();
-                Err(RunError::Cell { variant, source: CellError::new(cause, why) })
-            }
-            _ => Ok(()),
+        if self.writer.is_none()
+            && let Event::CellFinished { outcome: Outcome::Failed { why, cause }, .. } = event
+            && let Some(cell) = &self.state.cell
+        {
+            let variant = cell.cell.variant.name.clone();
+            return Err(RunError::Cell { variant, source: CellError::new(cause, why) });
         }
+        Ok(())
     }
 }

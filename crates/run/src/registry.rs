@@ -1,4 +1,4 @@
-//! The words a plan may use: what the registries hold, and what this machine can do.
+//! Resolves plans: collects the names that a plan may use, from the registries of fsarena and from this machine.
 
 use crate::{error::Result, preflight::guests, stopping::rounds_for_an_answer, work};
 use fsarena_core::plan::resolve::{Overrides, Vocabulary};
@@ -10,26 +10,25 @@ use fsarena_sys::kernel::SysRoot;
 
 pub use crate::bench::readings;
 
-/// The plan that a text means on this machine, under what the command line says. A stored plan runs where it ran, unless
-/// the command line says where.
+/// Resolves a parsed plan on this machine, with the overrides of the command line. The plan of a stored run keeps its
+/// backing unless the command line names another.
 ///
 /// # Errors
-/// One, with line and column where it lies in the text, or the flag where it lies in one.
+/// The first mistake, with its line and column in the text, or with its flag.
 pub fn resolve(written: &Written, over: &Overrides) -> Result<Plan> {
     let mut over = over.clone();
     over.where_it_ran(written)?;
     Ok(fsarena_core::plan::resolve::resolve(written, &over, &collect(&SysRoot::host(), &over)?)?)
 }
 
-/// Every filesystem, option set and workload, and the filesystems that can be made and mounted here.
-///
-/// For guests these are the ones that their kernels can mount.
+/// Collects the names that a plan may use: every filesystem, option set, workload, factor and metric. `available` has the
+/// filesystems that this machine can make and mount; for guests, those that their kernels can mount.
 ///
 /// # Errors
-/// Where the kernel does not say what it can mount.
+/// If the list of filesystems that the kernel supports cannot be read.
 pub fn collect(kernel: &SysRoot, over: &Overrides) -> Result<Vocabulary, fsarena_sys::Error> {
     let available = match &over.backing {
-        Some(Backing::Guest(guest)) => in_guests(guest, over),
+        Some(Backing::Guest(guest)) => guest_filesystems(guest, over),
         _ => {
             let usable = survey(kernel)?.into_iter().filter(|found| found.usable());
             usable.map(|found| found.def.id).collect()
@@ -49,11 +48,12 @@ pub fn collect(kernel: &SysRoot, over: &Overrides) -> Result<Vocabulary, fsarena
     })
 }
 
-/// The filesystems of the guests' kernels. Where these cannot be found all are named: the preflight then says why.
-fn in_guests(guest: &GuestPlan, over: &Overrides) -> Vec<&'static str> {
-    let asked = over.factors.iter().find(|(id, _)| id == factor::KERNEL);
-    let levels = asked.map_or(vec![String::new()], |(_, levels)| levels.clone());
-    match guests::kernels(guest, levels.iter().map(String::as_str), &[]) {
+/// The filesystems that all guest kernels support. If a kernel cannot be found, all filesystems; the preflight then reports
+/// the error.
+fn guest_filesystems(guest: &GuestPlan, over: &Overrides) -> Vec<&'static str> {
+    let factor = over.factors.iter().find(|(id, _)| id == factor::KERNEL);
+    let levels = factor.map_or(vec![String::new()], |(_, levels)| levels.clone());
+    match guests::find_kernels(guest, levels.iter().map(String::as_str), &[]) {
         Ok(kernels) => guests::available(&kernels),
         Err(_) => FILESYSTEMS.iter().map(|def| def.id).collect(),
     }
@@ -65,7 +65,7 @@ mod tests {
     use fsarena_core::plan::file::PlanFile;
     use fsarena_core::scale::Scale;
 
-    /// A plan that ships, on a machine with every filesystem.
+    /// The resolved plans of all stages of a shipped plan, on a machine with every filesystem.
     fn shipped(name: &str, over: &Overrides) -> Vec<Plan> {
         let (origin, text) = fsarena_core::app::plan(name).unwrap();
         let written = PlanFile::parse(&origin, text.as_bytes()).unwrap();
@@ -87,7 +87,7 @@ mod tests {
                 for plan in shipped(name, &Overrides { scale: Some(scale), ..Overrides::default() }) {
                     let variants = matrix::expand(&plan);
                     let (rounds, needed) = (plan.stop.rounds, rounds_for_an_answer(&variants, 1));
-                    // A stage of fewer rounds explores, and says so.
+                    // A stage with fewer than 8 rounds only explores, and its title says so.
                     if (8..needed).contains(&rounds) {
                         let (scale, title, variants) = (scale.name(), &plan.title, variants.len());
                         lacking.push(format!(
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn workloads_answer_by_metrics_that_exist() {
+    fn the_metrics_of_workloads_exist() {
         let known: Vec<&str> =
             METRICS.iter().map(|metric| metric.spec.id).chain(readings().map(|reading| reading.id)).collect();
         for workload in WORKLOADS {

@@ -1,9 +1,12 @@
-//! The runner: rounds to events. It knows no filesystem, no workload and no display.
+//! Runs the rounds of a plan: orders the cells, passes each to the executor and records what happens. It depends on no
+//! filesystem, workload or display.
 
-use crate::claim_forecast::{self, ClaimForecast, Names, quickest};
+use crate::claim_forecast::{self, ClaimForecast, Names, fastest_round_s};
 use crate::error::{Result, RunError};
 use crate::executor::Executor;
-use crate::stopping::{Fit, Stopping, Work, forecast, format_duration, rounds_among, rounds_for_an_answer};
+use crate::stopping::{
+    BudgetFit, RunSize, Stopping, forecast_difference, format_duration, rounds_among, rounds_for_an_answer,
+};
 use crate::{elimination, printed, recorder::Recorder, settings::setting};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome, VariantExit};
@@ -17,21 +20,22 @@ const PILOT: u32 = 3;
 /// The budget to forecast for if the plan has none, in seconds.
 const USUAL_BUDGET_S: f64 = 600.0;
 
-/// The variants that the pilot of a search tries whatever they take.
-const ALWAYS: usize = 3;
+/// Number of variants that the pilot of a search always tries, however long they take.
+const ALWAYS_TRIED: usize = 3;
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunEnd {
     /// As planned.
     Done,
-    /// No variant was left: when and why each left.
+    /// Every variant failed: in which round and why each left the run.
     NothingLeft(BTreeMap<String, VariantExit>),
     /// By a signal.
     Interrupted,
 }
 
-/// Runs a plan: rounds in order, every live variant once per round, until the stopping rule ends the run.
+/// Runs a plan: rounds in order, every live variant once per round, until the stopping rule ends the run. Returns how the
+/// run ended, and in words why.
 ///
 /// # Errors
 /// A failure that makes every further cell pointless. The recorder already has all finished cells.
@@ -46,20 +50,20 @@ pub fn run(
         return Err(RunError::Plan(fault.into()));
     }
     let already_done = recorder.state.record.cells.len() as u32;
-    let (begun, resumed) = (Instant::now(), already_done > 0);
-    let mut runner = Runner { plan, variants, resumed, begun, executor, recorder };
-    runner.recorder.tell(Event::RunStarted {
+    let mut runner =
+        Runner { plan, variants, resumed: already_done > 0, begun: Instant::now(), executor, recorder };
+    runner.recorder.record(Event::RunStarted {
         rounds: plan.stop.warmup_here() + plan.stop.rounds_here(),
         variants: variants.iter().map(|variant| variant.name.clone()).collect(),
         tasks_per_cell,
         already_done,
         budget_s: plan.stop.budget_s,
     })?;
-    let (end, why) = runner.rounds()?;
+    let (end, why) = runner.run_rounds()?;
     for note in runner.executor.remarks() {
-        runner.recorder.tell(Event::Note(note))?;
+        runner.recorder.record(Event::Note(note))?;
     }
-    runner.recorder.tell(Event::RunFinished { why: why.clone(), complete: end == RunEnd::Done })?;
+    runner.recorder.record(Event::RunFinished { why: why.clone(), complete: end == RunEnd::Done })?;
     Ok((end, why))
 }
 
@@ -83,65 +87,86 @@ impl Runner<'_, '_, '_> {
         &self.recorder.state
     }
 
-    fn rounds(&mut self) -> Result<(RunEnd, String)> {
+    /// Runs rounds until the stopping rule, a signal or the failure of every variant ends the run.
+    fn run_rounds(&mut self) -> Result<(RunEnd, String)> {
         self.begun = Instant::now();
         let needed = rounds_for_an_answer(self.variants, self.plan.error_split());
         let mut stopping = Stopping::new(&self.plan.stop, needed);
-        let mut foreseen = Fit::Holds;
+        let mut announced = BudgetFit::Holds;
         for round in self.first_round().. {
-            // Asked first: variants that all fail in the last round leave no answer either.
+            // Check this first: if every variant failed in the last round, the run has no answer.
             let left = self.state().departures();
             if self.variants.iter().all(|variant| left.contains_key(&variant.name)) {
                 return Ok((RunEnd::NothingLeft(left), "every variant has failed".into()));
             }
-            let outlook = self.outlook(round);
-            let fit = self.fit(&stopping, round, outlook.as_ref());
-            if let Some(why) = stopping.why(round, self.begun.elapsed(), outlook.as_ref()) {
-                let answered = outlook.is_some_and(|outlook| outlook.answered.is_some());
-                if let Some(fit @ Fit::Short(short)) = fit.as_ref().filter(|_| !answered) {
-                    // A run that ends after its first round has not told it yet.
-                    self.foretell(&foreseen, fit)?;
-                    let note = Note::new(NoteKind::Remark, short.afterwards()).fix(short.remedy.clone());
-                    self.recorder.tell(Event::Note(note))?;
+            let forecast = self.forecast(round);
+            let fit = self.budget_fit(&stopping, round, forecast.as_ref());
+            if let Some(why) = stopping.stop_reason(round, self.begun.elapsed(), forecast.as_ref()) {
+                let answered = forecast.is_some_and(|forecast| forecast.answered.is_some());
+                if !answered && let Some(fit) = &fit {
+                    self.note_shortfall(&announced, fit)?;
                 }
-                let ended = |shard| format!("all rounds of shard {shard} are done");
-                return Ok((RunEnd::Done, self.plan.stop.shard.map_or(why, ended)));
+                let why = match self.plan.stop.shard {
+                    Some(shard) => format!("all rounds of shard {shard} are done"),
+                    None => why,
+                };
+                return Ok((RunEnd::Done, why));
             }
             if !self.plan.stop.has(round) {
                 // Another machine runs it.
                 continue;
             }
-            if let Some(outlook) = &outlook {
-                self.leave_out(outlook)?;
+            if let Some(forecast) = &forecast {
+                self.note_left_out(forecast)?;
             }
             if let Some(fit) = fit {
-                self.foretell(&foreseen, &fit)?;
-                foreseen = fit;
+                self.announce_budget_fit(&announced, &fit)?;
+                announced = fit;
             }
-            let variants = outlook.map_or(self.live(round), |outlook| outlook.variants);
-            let runs = |at: &usize| variants.contains(&self.variants[*at].name);
-            let live: Vec<usize> = (0..self.variants.len()).filter(runs).collect();
             let started = Instant::now();
-            if !self.round(round, &live)? {
+            if !self.run_round(round, &self.variants_of_round(round, forecast))? {
                 return Ok((RunEnd::Interrupted, "a signal ended it".into()));
             }
             stopping.round_took(started.elapsed());
-            self.standing(round, self.begun.elapsed())?;
+            self.record_status(round, self.begun.elapsed())?;
         }
         unreachable!("the stopping rule ends every run")
     }
 
-    /// The variants that have not left the run before a round. One that failed in it has its place in the order
-    /// of that round, also where the round is resumed.
-    fn live(&self, round: u32) -> Names {
-        let (left, not_compared) = (self.state().departures(), self.state().record.not_compared());
-        let names = self.variants.iter().map(|variant| variant.name.clone());
-        let names = names.filter(|name| !not_compared.contains(&name.as_str()));
-        names.filter(|name| left.get(name).is_none_or(|left| left.round >= round)).collect()
+    /// The indices of the variants that a round runs: those of the forecast, else all live ones.
+    fn variants_of_round(&self, round: u32, forecast: Option<ClaimForecast>) -> Vec<usize> {
+        let names = forecast.map_or_else(|| self.live(round), |forecast| forecast.variants);
+        (0..self.variants.len()).filter(|at| names.contains(&self.variants[*at].name)).collect()
     }
 
-    /// Notes the variants that leave because the budget does not hold them.
-    fn leave_out(&mut self, ClaimForecast { no_room, variants, needed, .. }: &ClaimForecast) -> Result<()> {
+    /// Notes at the end of a run that its budget was too short for a first answer, if it was. `announced` is what the run
+    /// has reported of that so far.
+    fn note_shortfall(&mut self, announced: &BudgetFit, fit: &BudgetFit) -> Result<()> {
+        let BudgetFit::Short(short) = fit else { return Ok(()) };
+        // A run that ends after its first round has not reported it yet.
+        self.announce_budget_fit(announced, fit)?;
+        let note = Note::new(NoteKind::Remark, short.result()).fix(short.remedy.clone());
+        self.recorder.record(Event::Note(note))
+    }
+
+    /// The variants that left the run neither before this round nor because they are not compared. A variant that failed
+    /// in this round keeps its place in the order of the round, also when a resumed run continues it.
+    fn live(&self, round: u32) -> Names {
+        let departures = self.state().departures();
+        let not_compared = self.state().record.not_compared();
+        let mut live = Names::new();
+        for Variant { name, .. } in self.variants {
+            let has_left = departures.get(name).is_some_and(|exit| exit.round < round);
+            if !has_left && !not_compared.contains(&name.as_str()) {
+                live.insert(name.clone());
+            }
+        }
+        live
+    }
+
+    /// Notes the variants that leave because the budget is too short for them.
+    fn note_left_out(&mut self, forecast: &ClaimForecast) -> Result<()> {
+        let ClaimForecast { no_room, variants, needed, .. } = forecast;
         let budget = format_duration(self.plan.stop.budget_s.unwrap_or_default());
         for name in no_room {
             let text = format!(
@@ -150,40 +175,47 @@ impl Runner<'_, '_, '_> {
                 variants.len()
             );
             let note = Note::new(NoteKind::NotCompared, text).variant(name).fix(larger_budget());
-            self.recorder.tell(Event::Note(note))?;
+            self.recorder.record(Event::Note(note))?;
         }
         Ok(())
     }
 
-    /// Whether the budget holds the rounds of a first answer.
-    fn fit(&self, stopping: &Stopping, round: u32, outlook: Option<&ClaimForecast>) -> Option<Fit> {
-        let live = outlook.map_or_else(|| self.live(round), |outlook| outlook.variants.clone());
+    /// Returns whether the budget is long enough for the rounds of a first answer; see [`Stopping::budget_fit`].
+    fn budget_fit(
+        &self,
+        stopping: &Stopping,
+        round: u32,
+        forecast: Option<&ClaimForecast>,
+    ) -> Option<BudgetFit> {
+        let live = forecast.map_or_else(|| self.live(round), |forecast| forecast.variants.clone());
         let candidates = self.variants.iter().filter(|one| !one.is_bare_device() && live.contains(&one.name));
-        let work = Work::of(self.plan, candidates.count());
-        stopping.fit(round, self.begun.elapsed(), outlook, &work)
+        let size = RunSize::of_plan(self.plan, candidates.count());
+        stopping.budget_fit(round, self.begun.elapsed(), forecast, &size)
     }
 
-    /// Tells before a round how the budget holds a first answer, where that is news after what was told `before`.
-    fn foretell(&mut self, before: &Fit, fit: &Fit) -> Result<()> {
-        let text = match (before, fit) {
-            (Fit::Holds, Fit::Short(short)) => short.ahead(),
-            (Fit::Holds | Fit::Short(_), Fit::Exceeds(text)) => text.clone(),
-            (Fit::Short(_), Fit::Holds) => {
+    /// Reports before a round whether the budget is long enough for a first answer, if that differs from what the run has
+    /// `announced` so far.
+    fn announce_budget_fit(&mut self, announced: &BudgetFit, fit: &BudgetFit) -> Result<()> {
+        let text = match (announced, fit) {
+            (BudgetFit::Holds, BudgetFit::Short(short)) => short.expectation(),
+            (BudgetFit::Holds | BudgetFit::Short(_), BudgetFit::Exceeds(text)) => text.clone(),
+            (BudgetFit::Short(_), BudgetFit::Holds) => {
                 "Rounds take less than the first one: the budget holds those of a first answer.".into()
             }
             _ => return Ok(()),
         };
-        self.recorder.tell(Event::Forecast { text })
+        self.recorder.record(Event::Forecast { text })
     }
 
-    /// A round that ran only the variants that the question still needs is not to be filled up by a later part of the run.
+    /// The first round to look at. An adaptive round skips variants that are no longer needed; a resumed run must not
+    /// complete such rounds, so it begins with its last one.
     fn first_round(&self) -> u32 {
         if self.plan.stop.adapts() { self.state().last_round() } else { 0 }
     }
 
-    /// The status of the question, if it determines which cells run.
-    fn outlook(&self, round: u32) -> Option<ClaimForecast> {
-        // Every variant warms up.
+    /// The forecast of a round in a run that adapts to its samples. None in other runs, and for warm-up rounds, which run
+    /// every variant.
+    fn forecast(&self, round: u32) -> Option<ClaimForecast> {
         let number = round.checked_sub(self.plan.stop.warmup)?;
         let elapsed = self.begun.elapsed().as_secs_f64();
         if let Some(within) = self.plan.stop.best_within {
@@ -203,95 +235,99 @@ impl Runner<'_, '_, '_> {
         Some(claim_forecast::forecast_claims(&self.state().record, &self.live(round), number, left_s))
     }
 
-    /// Emits the status of the claims after a round, and after the pilot the forecast for the budget.
-    fn standing(&mut self, round: u32, elapsed: Duration) -> Result<()> {
+    /// Records the status of the claims after a round, and after the pilot rounds the smallest difference that the budget
+    /// can detect.
+    fn record_status(&mut self, round: u32, elapsed: Duration) -> Result<()> {
         let Some(number) = round.checked_sub(self.plan.stop.warmup) else { return Ok(()) };
-        // A run with neither claims nor a budget needs no status, and only all shards together have one.
-        let asked = !self.plan.claims.is_empty() || self.plan.stop.budget_s.is_some();
-        if !asked || self.plan.stop.shard.is_some() {
+        // A run with neither claims nor a budget needs no status. A shard has none: only all shards together do.
+        let needs_status = !self.plan.claims.is_empty() || self.plan.stop.budget_s.is_some();
+        if !needs_status || self.plan.stop.shard.is_some() {
             return Ok(());
         }
-        let record = &self.state().record;
-        let budget_s = self.plan.stop.budget_s.unwrap_or(USUAL_BUDGET_S);
-        // A resumed run does not know how long the rounds of its first part took, and has told this already.
-        let pilot = number + 1 == PILOT && !self.resumed;
-        let round_s = elapsed.as_secs_f64() / f64::from(round + 1);
-        let forecast = pilot.then(|| forecast(record, round_s, budget_s)).flatten();
         if !self.plan.claims.is_empty() {
-            let standing = claim_forecast::claim_statuses(record);
-            self.recorder.tell(Event::Claims { standing })?;
+            let standing = claim_forecast::claim_statuses(&self.state().record);
+            self.recorder.record(Event::Claims { standing })?;
         }
-        if let Some(text) = forecast {
+        // A resumed run has no times of the rounds in its first part, which has recorded this already.
+        if number + 1 != PILOT || self.resumed {
+            return Ok(());
+        }
+        let budget_s = self.plan.stop.budget_s.unwrap_or(USUAL_BUDGET_S);
+        let round_s = elapsed.as_secs_f64() / f64::from(round + 1);
+        if let Some(text) = forecast_difference(&self.state().record, round_s, budget_s) {
             let note = format!("from a pilot of {PILOT} rounds: {text}");
-            self.recorder.tell(Event::Forecast { text })?;
-            self.recorder.tell(Event::Note(Note::new(NoteKind::Remark, note)))?;
+            self.recorder.record(Event::Forecast { text })?;
+            self.recorder.record(Event::Note(Note::new(NoteKind::Remark, note)))?;
         }
         Ok(())
     }
 
-    /// Runs the remaining cells of a round. False if a signal ended it.
-    fn round(&mut self, round: u32, live: &[usize]) -> Result<bool> {
-        let mut cells = matrix::cells(self.plan, self.variants, live, round);
+    /// Runs the remaining cells of a round for these variants. Returns false if a signal ended it.
+    fn run_round(&mut self, round: u32, variants: &[usize]) -> Result<bool> {
+        let mut cells = matrix::cells(self.plan, self.variants, variants, round);
         if self.is_pilot(round) {
-            self.usual_first(&mut cells);
+            self.sort_by_priority(&mut cells);
         }
         if cells.iter().all(|cell| self.is_over(cell)) {
             return Ok(true);
         }
         let mut order: Vec<String> = cells.iter().map(|cell| cell.variant.name.clone()).collect();
         order.dedup();
-        self.recorder.tell(Event::RoundStarted { round, order })?;
+        self.recorder.record(Event::RoundStarted { round, order })?;
         for cell in cells {
             if self.is_pilot(round) && self.has_no_room(&cell) {
-                self.not_tried(&cell)?;
+                self.note_not_tried(&cell)?;
                 continue;
             }
-            if !self.is_over(&cell) && (cancel::requested().is_some() || !self.cell(cell)?) {
+            if !self.is_over(&cell) && (cancel::requested().is_some() || !self.run_cell(cell)?) {
                 return Ok(false);
             }
         }
-        self.recorder.tell(Event::RoundFinished { round })?;
+        self.recorder.record(Event::RoundFinished { round })?;
         Ok(true)
     }
 
-    /// Whether a round only finds out what variants take: a warm-up round of a search for the best that has a budget.
+    /// Whether a round only measures how long the variants take: a warm-up round of a search for the best with a budget.
     fn is_pilot(&self, round: u32) -> bool {
         let stop = &self.plan.stop;
         round < stop.warmup && stop.best_within.is_some() && stop.budget_s.is_some()
     }
 
-    /// Orders the cells of a pilot by what a short budget tries first; no figure of it is compared.
-    fn usual_first(&self, cells: &mut [Cell]) {
+    /// Sorts the cells of a pilot round by the order in which a short budget tries variants. A random order is not needed,
+    /// because no figure of a pilot is compared.
+    fn sort_by_priority(&self, cells: &mut [Cell]) {
         let order = elimination::by_priority(self.plan, self.variants);
         let place = |cell: &Cell| order.iter().position(|at| self.variants[*at].name == cell.variant.name);
         cells.sort_by_key(place);
-        (0u32..).zip(cells).for_each(|(position, cell)| cell.position = position);
+        for (position, cell) in (0..).zip(cells) {
+            cell.position = position;
+        }
     }
 
-    /// Whether the budget has no room to pilot a variant, because it could not be compared with another one afterwards.
-    /// The first [`ALWAYS`] variants are always tried.
+    /// Whether the budget is too short to pilot another variant: it could not be compared with a second one afterwards,
+    /// even if both took as little time as the fastest variant so far. The first [`ALWAYS_TRIED`] variants always run.
     fn has_no_room(&self, cell: &Cell) -> bool {
         let record = &self.state().record;
         let tried: Names = record.cells.iter().map(|cell| record.name(cell.variant).to_string()).collect();
-        let begun = tried.contains(&cell.variant.name);
-        let least = tried.iter().filter_map(|name| quickest(record, name)).reduce(f64::min);
-        let (Some(least), Some(budget)) = (least.filter(|_| !begun), self.plan.stop.extended_s()) else {
+        if tried.contains(&cell.variant.name) || tried.len() < ALWAYS_TRIED {
             return false;
-        };
+        }
+        let least = tried.iter().filter_map(|name| fastest_round_s(record, name)).reduce(f64::min);
+        let (Some(least), Some(budget)) = (least, self.plan.stop.extended_s()) else { return false };
         let cells = 1 + 2 * rounds_among(2, self.plan.error_split());
-        tried.len() >= ALWAYS && self.begun.elapsed().as_secs_f64() + f64::from(cells) * least > budget
+        self.begun.elapsed().as_secs_f64() + f64::from(cells) * least > budget
     }
 
-    /// Notes that a pilot did not come to a variant.
-    fn not_tried(&mut self, cell: &Cell) -> Result<()> {
+    /// Notes that the pilot did not try a variant, once per variant.
+    fn note_not_tried(&mut self, cell: &Cell) -> Result<()> {
         let name = &cell.variant.name;
         if self.state().record.not_compared().contains(&name.as_str()) {
-            return Ok(()); // noted for another workload of it
+            return Ok(()); // Noted already, for the cell of another workload.
         }
         let budget = format_duration(self.plan.stop.budget_s.unwrap_or_default());
         let text = format!("not tried: the budget of {budget} is too short");
         let note = Note::new(NoteKind::NotCompared, text).variant(name).fix(larger_budget());
-        self.recorder.tell(Event::Note(note))
+        self.recorder.record(Event::Note(note))
     }
 
     /// Whether there is nothing to do for a cell: it has been run, or its variant has left.
@@ -299,34 +335,36 @@ impl Runner<'_, '_, '_> {
         self.state().has_measured(&cell.id()) || self.state().departures().contains_key(&cell.variant.name)
     }
 
-    /// Runs one cell, and once more if its guest died. False where a signal ended it.
-    fn cell(&mut self, cell: Cell) -> Result<bool> {
+    /// Runs one cell, and once more if its guest died. Returns false if a signal ended it.
+    fn run_cell(&mut self, cell: Cell) -> Result<bool> {
         let mut outcome = self.attempt(&cell)?;
         if let Outcome::Failed { why, cause: Cause::Died } = &outcome {
             let text =
                 format!("its guest died in round {}, and fsarena ran the cell again: {why}", cell.round + 1);
-            self.recorder.tell(Event::Note(Note::new(NoteKind::Remark, text).variant(&cell.variant.name)))?;
+            self.recorder
+                .record(Event::Note(Note::new(NoteKind::Remark, text).variant(&cell.variant.name)))?;
             outcome = self.attempt(&cell)?;
         }
         if let (Outcome::Failed { why, .. }, Some(path)) = (&mut outcome, self.recorder.output_of(&cell)) {
             why.push_str(&format!("; its output is in {}", path.display()));
         }
-        self.recorder.tell(Event::CellFinished { cell: cell.id(), outcome: outcome.clone() })?;
+        self.recorder.record(Event::CellFinished { cell: cell.id(), outcome: outcome.clone() })?;
         match outcome {
             Outcome::Done => Ok(true),
             Outcome::Interrupted => Ok(false),
             Outcome::Failed { why, .. } => {
                 let text = format!("failed in round {} and left the run: {why}", cell.round + 1);
                 let note = Note::new(NoteKind::VariantFailed, text).variant(&cell.variant.name);
-                self.recorder.tell(Event::Note(note)).map(|()| true)
+                self.recorder.record(Event::Note(note))?;
+                Ok(true)
             }
         }
     }
 
-    /// Begins a cell and runs it to its outcome. Whatever an earlier attempt measured is forgotten.
+    /// Begins a cell and runs it to its outcome. Discards the samples of an earlier attempt.
     fn attempt(&mut self, cell: &Cell) -> Result<Outcome> {
         let id = cell.id();
-        self.recorder.tell(Event::CellStarted { cell: cell.clone() })?;
+        self.recorder.record(Event::CellStarted { cell: cell.clone() })?;
         let mut broken = None;
         let recorder = &mut *self.recorder;
         let mut emit = |mut what: CellEvent| {
@@ -340,7 +378,7 @@ impl Runner<'_, '_, '_> {
                 _ => false,
             };
             if broken.is_none() && !repeats {
-                broken = recorder.tell(Event::Cell { cell: id.clone(), what }).err();
+                broken = recorder.record(Event::Cell { cell: id.clone(), what }).err();
             }
         };
         let outcome = self.executor.run(cell, &mut emit)?;

@@ -1,4 +1,4 @@
-//! Temporary directories, which also `fsarena recover` removes.
+//! Temporary directories, which `fsarena recover` removes if a killed process leaves them.
 
 use crate::error::{Result, RunError, require};
 use fsarena_sys::undo::{self, Journal, MadeDir};
@@ -7,16 +7,16 @@ use std::path::Path;
 
 /// A temporary directory, removed with everything in it when it is dropped; after a SIGKILL `fsarena recover` removes it.
 pub struct ScratchDir {
-    /// The undo journal that has its removal, and that takes whatever is made in it.
+    /// The undo journal of the directory and of everything made in it.
     pub journal: Journal,
     dir: MadeDir,
 }
 
 impl ScratchDir {
-    /// Makes a directory below this one. Its name ends with the id of this process.
+    /// Makes a directory below `below`, named `name` and the id of this process.
     ///
     /// # Errors
-    /// Where it cannot be made, or is there already.
+    /// If it cannot be made, or exists already.
     pub fn make(below: &Path, name: &str) -> Result<ScratchDir> {
         dirs::make_dirs(below).map_err(Error::io("making", below))?;
         let below = below.canonicalize().map_err(Error::io("reading", below))?;
@@ -36,7 +36,7 @@ impl ScratchDir {
     /// Removes the directory with everything in it.
     ///
     /// # Errors
-    /// Where something in it is in use.
+    /// If something in it is in use.
     pub fn clear(self) -> Result<()> {
         self.dir.remove()?;
         Ok(())

@@ -1,7 +1,7 @@
-//! How messages name the settings of a run.
+//! Formats the settings of a run in messages.
 //!
-//! A message that advises a larger budget or another place to run names the setting. This crate knows only its name; a
-//! program shows it as its users write it: as a flag, a key of a form, a field. See [`format_settings_by`].
+//! A message that advises a larger budget or another place to run names the setting. This crate has only the name of the
+//! setting; a program shows it as its users write it: as a flag, a key of a form, a field. See [`format_settings_by`].
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,4 @@
-//! The stages of a study: each is a run, and the later ones go on with what an earlier one found best.
+//! The stages of a study. Each stage is a run; a later stage continues with the best levels that an earlier stage found.
 
 use crate::error::{Result, RunError, require};
 use crate::execute::{Keep, Request, check, try_options};
@@ -12,37 +12,37 @@ use fsarena_stats::analyse::{BestLevel, analyse, best_levels};
 use fsarena_store::RunDir;
 use std::{collections::BTreeMap, path::Path};
 
-/// The metric that says which level is best, where a stage does not.
-const BY: &str = "throughput";
+/// The metric by which the best level is chosen, if a stage names none.
+const DEFAULT_METRIC: &str = "throughput";
 
-/// The run of each stage before.
-type Earlier = BTreeMap<String, String>;
+/// The ids of the runs of earlier stages, by the names of the stages.
+type EarlierRuns = BTreeMap<String, String>;
 
-/// The stages of a plan that are to be run.
+/// The stages of a plan to run, in order.
 pub struct Stages<'a> {
     runs: &'a Path,
-    earlier: Earlier,
-    /// Each stage with its plan, in order.
+    earlier: EarlierRuns,
+    /// Each stage with its plan.
     stages: Vec<(&'a StageFile, Plan)>,
-    /// How many have begun.
+    /// Number of stages that have begun.
     begun: usize,
 }
 
 /// A stage that is about to begin.
-pub enum Next {
-    /// Its plan, and what an earlier stage found that it goes on with.
+pub enum NextStage {
+    /// The plan of the stage, and a description of the best levels of an earlier stage that it continues with.
     Plan(Box<Plan>, Option<String>),
-    /// It goes on with a stage that has not been run: what will become of it.
+    /// In a dry run: the description of a stage that continues with a stage which has not run.
     Later(String),
 }
 
 impl<'a> Stages<'a> {
-    /// The stages of a plan in a directory of runs: the one named `only`, else all that are not optional; those behind the
-    /// stage of the run `after`, where that is given.
+    /// Resolves the stages of a plan to run: the stage named `only`, or by default all that are not optional. If `after` is
+    /// set, only stages after the stage of that run. `runs` is the directory of runs.
     ///
     /// # Errors
-    /// A name that is not a stage's, a run of another plan, or a plan that cannot be resolved.
-    pub fn of(
+    /// An unknown stage, a run of another plan, or a plan that cannot be resolved.
+    pub fn resolve(
         written: &'a Written,
         mut over: Overrides,
         runs: &'a Path,
@@ -51,16 +51,17 @@ impl<'a> Stages<'a> {
     ) -> Result<Stages<'a>> {
         let file = &written.file;
         let (earlier, begin) = match after {
-            Some(name) => self::after(runs, file, name)?,
-            None => (Earlier::new(), 0),
+            Some(name) => earlier_runs(runs, file, name)?,
+            None => (EarlierRuns::new(), 0),
         };
-        let wanted = wanted(&file.stages[begin..], only)?;
-        let whole = over.budget_s;
+        let selected = select_stages(&file.stages[begin..], only)?;
+        let total_budget = over.budget_s;
         let mut stages = vec![];
-        for stage in &wanted {
-            over.budget_s = whole.map(|budget| budget * share(file, stage, &wanted, over.scale));
+        for stage in &selected {
+            over.budget_s =
+                total_budget.map(|budget| budget * budget_share(file, stage, &selected, over.scale));
             let mut plan = registry::resolve(&written.of_stage(stage), &over)?;
-            // The stages of a study find each other's runs by its name, whatever their workload.
+            // All stages of a study have its name in their runs, whatever their workload.
             plan.name.clone_from(file.name.get_ref());
             plan.title = format!("{}, stage {}", plan.title, stage.name);
             stages.push((*stage, plan));
@@ -68,8 +69,9 @@ impl<'a> Stages<'a> {
         Ok(Stages { runs, earlier, stages, begun: 0 })
     }
 
-    /// Finds what would keep a later stage from beginning, before the first one is measured, where its workloads run
-    /// as `user`. With `trying`, also tries the options that the user wrote, and shows how far that is.
+    /// Checks all stages but the first against this machine, so that none fails after an earlier one was measured. The
+    /// workloads will run as `user`. If `trying` is set, also tries the options that the user wrote; `trying` receives the
+    /// progress.
     ///
     /// # Errors
     /// Those of [`check`] and [`fn@try_options`].
@@ -85,49 +87,49 @@ impl<'a> Stages<'a> {
         Ok(())
     }
 
-    /// Begins the next stage. In a dry run, a stage can go on with one that has not been run.
+    /// Begins the next stage; None after the last one.
     ///
     /// # Errors
-    /// Where the run that it goes on with is missing, cannot be read, or has no data.
-    pub fn begin(&mut self, dry_run: bool) -> Result<Option<Next>> {
+    /// If the run that the stage continues with cannot be read or has no data, or, except in a dry run, is missing.
+    pub fn begin(&mut self, dry_run: bool) -> Result<Option<NextStage>> {
         let Some((stage, plan)) = self.stages.get(self.begun) else { return Ok(None) };
         self.begun += 1;
         let (name, earlier, mut plan) = (&stage.name, self.earlier.clone(), plan.clone());
         plan.stage = Some(Stage { name: name.clone(), earlier, not_compared: vec![], error_split: None });
         let Some((best, of)) = stage.best.as_ref().zip(stage.of.as_ref()) else {
-            return Ok(Some(Next::Plan(Box::new(plan), None)));
+            return Ok(Some(NextStage::Plan(Box::new(plan), None)));
         };
         let Some(id) = self.earlier.get(of) else {
             let after = setting("after", "RUN");
             let why = format!("stage {name} goes on with a run of stage {of}: name it, {after}");
             require(dry_run, || RunError::Plan(why))?;
             let later = format!("stage {name}: every variant at its best {best} of stage {of}");
-            return Ok(Some(Next::Later(later)));
+            return Ok(Some(NextStage::Later(later)));
         };
         let record = fsarena_store::read(&RunDir::find(self.runs, id)?)?;
-        let series = MetricSeries::of(&record, stage.by.as_deref().unwrap_or(BY))?;
+        let series = MetricSeries::of(&record, stage.by.as_deref().unwrap_or(DEFAULT_METRIC))?;
         let chosen = best_levels(&record.variants, &analyse(series), best);
         require(!chosen.is_empty(), || {
             let why = "has nothing to go on with: no variant of the earlier stage has data";
             RunError::Plan(format!("stage {name} {why}"))
         })?;
-        let words: Vec<String> = chosen.iter().map(word).collect();
-        let found = format!("stage {name}, best {best}: {}", words.join(", "));
-        // Each variant at its best level, and nothing else.
+        let levels: Vec<String> = chosen.iter().map(describe_best_level).collect();
+        let found = format!("stage {name}, best {best}: {}", levels.join(", "));
+        // The stage compares each variant at its best level, instead of all combinations of levels.
         plan.factors.clear();
         plan.variants = chosen.into_iter().map(|best| best.variant).collect();
-        Ok(Some(Next::Plan(Box::new(plan), Some(found))))
+        Ok(Some(NextStage::Plan(Box::new(plan), Some(found))))
     }
 
-    /// Takes note of the run of the stage that began last, for those behind it.
+    /// Records the run of the stage that began last, so that later stages can continue with it.
     pub fn ran(&mut self, run: &RunDir) {
         let begun = self.stages[..self.begun].last();
         self.earlier.extend(begun.map(|(stage, _)| (stage.name.clone(), run.id())));
     }
 }
 
-/// The stage of that name, or all but those that run only if they are named.
-fn wanted<'a>(stages: &'a [StageFile], only: Option<&str>) -> Result<Vec<&'a StageFile>> {
+/// The stage named `only`, or by default all stages that are not optional.
+fn select_stages<'a>(stages: &'a [StageFile], only: Option<&str>) -> Result<Vec<&'a StageFile>> {
     let Some(name) = only else {
         return Ok(stages.iter().filter(|stage| !stage.optional).collect());
     };
@@ -136,8 +138,11 @@ fn wanted<'a>(stages: &'a [StageFile], only: Option<&str>) -> Result<Vec<&'a Sta
     Ok(vec![stage.ok_or_else(|| unknown("stage", name, names))?])
 }
 
-/// The runs before a stage, and where to go on: behind the stage of this run.
-fn after(runs: &Path, file: &PlanFile, name: &str) -> Result<(Earlier, usize)> {
+/// The runs of all stages up to that of the run `name`, and the index of the stage after it.
+///
+/// # Errors
+/// A run that does not belong to a stage of this plan.
+fn earlier_runs(runs: &Path, file: &PlanFile, name: &str) -> Result<(EarlierRuns, usize)> {
     let run = RunDir::find(runs, name)?;
     let plan = run.plan()?;
     let stage = plan.stage.filter(|_| plan.name == *file.name.get_ref());
@@ -150,14 +155,14 @@ fn after(runs: &Path, file: &PlanFile, name: &str) -> Result<(Earlier, usize)> {
     Ok((earlier, at + 1))
 }
 
-/// `xfs none`: a variant and its best level.
-fn word(best: &BestLevel) -> String {
+/// Formats a variant and its best level: `xfs none`.
+fn describe_best_level(best: &BestLevel) -> String {
     let sure = if best.decided { "" } else { " (by the estimate, inconclusive)" };
     format!("{} {}{sure}", best.variant.name, best.level)
 }
 
-/// A stage's share of a budget for all, as the stages' own budgets at this scale stand to each other.
-fn share(file: &PlanFile, stage: &StageFile, stages: &[&StageFile], scale: Option<Scale>) -> f64 {
+/// The share of a total budget that a stage gets: in proportion to the stages' own budgets at this scale.
+fn budget_share(file: &PlanFile, stage: &StageFile, stages: &[&StageFile], scale: Option<Scale>) -> f64 {
     let scale = scale.or(file.scale).unwrap_or_default();
     let own = |stage: &StageFile| {
         let budget = stage.scales.get(&scale).and_then(|at| at.budget.as_ref());
@@ -167,12 +172,14 @@ fn share(file: &PlanFile, stage: &StageFile, stages: &[&StageFile], scale: Optio
     own(stage) / stages.iter().map(|stage| own(stage)).sum::<f64>()
 }
 
-/// Whether stages of its study follow that of a plan.
-pub fn follow(plan: &Plan) -> bool {
-    let behind = || {
-        let study = study::find(&plan.name)?;
-        let file = PlanFile::parse(study.name, study.plan.as_bytes()).ok()?.file;
-        Some(file.stages.iter().rfind(|stage| !stage.optional)?.name != plan.stage.as_ref()?.name)
-    };
-    behind().unwrap_or(false)
+/// Whether the study of a plan has stages after the stage of the plan.
+pub fn has_later_stages(plan: &Plan) -> bool {
+    last_stage(&plan.name).zip(plan.stage.as_ref()).is_some_and(|(last, stage)| last != stage.name)
+}
+
+/// The name of the last stage of a study that is not optional; None if there is no such study.
+fn last_stage(study: &str) -> Option<String> {
+    let study = study::find(study)?;
+    let file = PlanFile::parse(study.name, study.plan.as_bytes()).ok()?.file;
+    Some(file.stages.iter().rfind(|stage| !stage.optional)?.name.clone())
 }

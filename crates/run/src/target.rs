@@ -1,7 +1,6 @@
-//! The mounted filesystem under test, as the agent handles it.
+//! Mounts, syncs and unmounts the filesystem under test, in the agent.
 //!
-//! The executor has written the mount into its undo journal before the agent starts, so nothing here
-//! needs a separate journal.
+//! This needs no undo journal: the executor has written the mount into its own before it starts the agent.
 
 use crate::bench::{Bench, lifecycle};
 use crate::error::{CellError, CellResult};
@@ -15,27 +14,27 @@ use fsarena_sys::{Error, dirs::Space, kernel::SysRoot, mount};
 use rustix::mount::UnmountFlags;
 use std::{fs::File, os::unix::fs::FileTypeExt, path::Path, time::Instant};
 
-/// Mounts it, and returns the peak memory of the command that did, in bytes.
+/// Mounts the filesystem. Returns the peak memory of mount(8) in bytes; 0 if mounted by a system call.
 ///
 /// # Errors
-/// Where it fails, with the words of mount(8) or of the system.
+/// If the mount fails, with the message of mount(8) or of the kernel.
 pub fn mount(request: &MountRequest, log: Log) -> Result<u64, Error> {
     let MountRequest { source, target, fs_type, options, by_call, .. } = request;
-    let command = mount::command(source, target, fs_type, options);
+    let command = mount::mount_command(source, target, fs_type, options);
     if !by_call {
         return Ok(command.expect(log)?.max_rss_bytes);
     }
     let begun = Instant::now();
-    let mounted = mount::by_call(source, target, fs_type, options);
-    log(called(command.words(), begun));
+    let mounted = mount::mount_by_syscall(source, target, fs_type, options);
+    log(syscall_record(command.words(), begun));
     mounted.map_err(Error::io("mounting", source))?;
     Ok(0)
 }
 
-/// Unmounts it.
+/// Unmounts the filesystem.
 ///
 /// # Errors
-/// Where it stays in use.
+/// If it stays in use.
 pub fn unmount(request: &MountRequest, log: Log) -> Result<(), Error> {
     let target = &request.target;
     if !request.by_call {
@@ -43,17 +42,17 @@ pub fn unmount(request: &MountRequest, log: Log) -> Result<(), Error> {
     }
     let begun = Instant::now();
     let unmounted = rustix::mount::unmount(target, UnmountFlags::empty());
-    log(called(vec!["umount".into(), target.display().to_string()], begun));
+    log(syscall_record(vec!["umount".into(), target.display().to_string()], begun));
     unmounted.map_err(|error| Error::io("unmounting", target)(error.into()))
 }
 
-/// The record of a command that was done by its system call.
-fn called(argv: Vec<String>, begun: Instant) -> CommandRecord {
+/// The record of a system call, as the command `argv` that does the same.
+fn syscall_record(argv: Vec<String>, begun: Instant) -> CommandRecord {
     let ms = begun.elapsed().as_millis() as u64;
     CommandRecord { argv, times: 1, last: None, cwd: None, ended: "native".into(), ms, output: None }
 }
 
-/// Mounts the filesystem, as a task; `first` comes before that and is timed with it.
+/// Mounts the filesystem as a measured task. `first` runs before the mount and is timed with it.
 pub fn mount_task(
     kernel: &SysRoot,
     request: &MountRequest,
@@ -66,18 +65,21 @@ pub fn mount_task(
     let work = |log: Log| {
         first(log)?;
         let peak_bytes = mount(request, log)?;
-        let usable = Space::at_path(&request.target).ok().and_then(|space| space.free_bytes());
-        usable.into_iter().for_each(|bytes| space.set(reading::USABLE, bytes as f64));
+        if let Some(bytes) = Space::at_path(&request.target).ok().and_then(|space| space.free_bytes()) {
+            space.set(reading::USABLE, bytes as f64);
+        }
         let device = BlockDevice::open(kernel, &request.source).ok();
-        let size = device.and_then(|device| device.size_bytes());
-        size.into_iter().for_each(|size| space.set(reading::DEVICE_SIZE, size as f64));
+        if let Some(bytes) = device.and_then(|device| device.size_bytes()) {
+            space.set(reading::DEVICE_SIZE, bytes as f64);
+        }
         Ok::<_, Error>(TaskOutput { peak_bytes, ..TaskOutput::from(space) })
     };
     bench.measure(info, SpentOn::Lifecycle, work, || sync_all(&[&request.target]))?;
     if let Some(journal) = &request.journal
         && !device::is_claimed(journal)?
     {
-        // A filesystem claims the device of its journal. Without it, it is not what the variant stands for.
+        // A filesystem that uses the device of its journal claims it. Without its journal the figures would not be those of
+        // the variant.
         let journal = journal.display();
         let why = format!("the filesystem is mounted and does not use its journal on {journal}");
         return Err(CellError::new(Cause::Work, why));
@@ -87,14 +89,14 @@ pub fn mount_task(
     Ok(())
 }
 
-/// Unmounts the filesystem, as a task.
+/// Unmounts the filesystem as a measured task.
 pub fn unmount_task(request: &MountRequest, bench: &mut Bench) -> CellResult {
     bench.wait_until_idle("unmount");
     let work = |log: Log| unmount(request, log).map(|()| TaskOutput::default());
     Ok(bench.measure(&lifecycle("unmount", "Unmount"), SpentOn::Lifecycle, work, || Ok(()))?)
 }
 
-/// Flushes the filesystems that carry these directories, and bare devices by themselves.
+/// Syncs the filesystems of these directories, and the block devices among the paths.
 pub fn sync_all(places: &[&Path]) -> std::io::Result<()> {
     places.iter().try_for_each(|place| {
         let file = File::open(place)?;

@@ -1,4 +1,4 @@
-//! The tasks of a cell: prepared, timed one after another, and checked.
+//! Runs the tasks of a cell: prepares, measures and checks one after another.
 
 use crate::bench::Bench;
 use crate::error::{CellError, CellResult};
@@ -14,14 +14,17 @@ use fsarena_load::workload::{Client, Place};
 use fsarena_probe::trace::{Options, Target, Tracer, Unavailable};
 use std::{path::Path, time::Instant};
 
-/// Samples per second of a traced task: a prime, so that they do not fall into step with anything.
+/// Samples per second of a traced task. It is a prime, so that samples do not coincide with periodic work.
 const CPU_SAMPLES_HZ: u32 = 997;
 
-/// Does what a task needs root for, here or in the supervisor.
+/// A function that executes a request that may require root: in this process, or by sending it to the supervisor.
 type Privileged<'a> = &'a mut dyn FnMut(PrivilegedRequest, &mut Bench) -> CellResult;
 
-/// Every task of the workload.
-pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> CellResult {
+/// Runs every task of the workload of a cell.
+///
+/// # Errors
+/// The failure of the first task or check that failed, with the id of the task.
+pub fn run_tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> CellResult {
     let cell = &request.cell;
     let (workload, job) = work::of_cell(cell).map_err(CellError::internal)?;
     let mut place = Place::for_workload(&cell.workload, &request.root, &request.other);
@@ -33,14 +36,15 @@ pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Ce
     sync_prepared(request)?;
     let start_ns = start_ns(|| workload.nothing(&job, &place))?;
     if start_ns.is_some() {
-        // Where the filesystem is mounted for the cell, all but it and the source disk is read-only.
+        // If the cell has a mount, everything but the mounted filesystem and the source disk is read-only.
         let root = request.mount.is_none().then_some((reading::ROOT_WRITTEN, Path::new("/")));
         let source = (reading::SOURCE_WRITTEN, request.other.as_path());
-        bench.count_elsewhere([source].into_iter().chain(root));
+        bench.count_other_devices([source].into_iter().chain(root));
     }
     let mut steps = workload.steps_of(&job, &place, request.client.unwrap_or(Client::ALONE))?;
     match request.power {
         Power::On => {}
+        // The power is cut during the first task; the others run after it is restored.
         Power::Cut => steps.truncate(1),
         Power::Restored => drop(steps.remove(0)),
     }
@@ -50,18 +54,16 @@ pub fn tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> Ce
         task.info.id.forget_factors(&cell.variant);
         let id = task.info.id.clone();
         let by = format!("task {id} of {} in round {}", cell.variant.name, cell.round + 1);
-        let mut done = one_task((request, &mut declared), task, start_ns, bench, privileged);
-        if done.is_ok() {
-            let checks = workload.checks(&job, &place, &id);
-            let checked = perform_all(checks, &by, &mut declared, &mut bench.log());
-            done = checked.map(drop).map_err(CellError::from);
-        }
-        done.map_err(|failed| failed.of(&id.to_string()))?;
+        let with_part = |failed: CellError| failed.with_part(&id.to_string());
+        run_task((request, &mut declared), task, start_ns, bench, privileged).map_err(with_part)?;
+        let checks = workload.checks(&job, &place, &id);
+        perform_all(checks, &by, &mut declared, &mut bench.log())
+            .map_err(|error| with_part(CellError::from(error)))?;
     }
     Ok(())
 }
 
-/// The directory to work in; a bare device is there already.
+/// Makes the directory to work in. Does nothing on a bare device.
 pub fn make_root(place: &Place) -> Result<(), fsarena_sys::Error> {
     if place.is_device() {
         return Ok(());
@@ -69,7 +71,8 @@ pub fn make_root(place: &Place) -> Result<(), fsarena_sys::Error> {
     fsarena_sys::dirs::make_dirs(&place.root).map_err(fsarena_sys::Error::io("making", &place.root))
 }
 
-/// Nanoseconds that an action without work takes, where there is one: the median of five.
+/// The nanoseconds that the workload takes to start a command which does nothing: the median of five. None if the workload
+/// has no such command.
 fn start_ns(nothing: impl Fn() -> Option<Action>) -> Result<Option<f64>, TaskError> {
     let mut times = [0.0; 5];
     for time in &mut times {
@@ -82,8 +85,9 @@ fn start_ns(nothing: impl Fn() -> Option<Action>) -> Result<Option<f64>, TaskErr
     Ok(Some(times[2]))
 }
 
-/// Prepares and measures one task of a cell that has declared these metrics; `start_ns` goes into its sample.
-fn one_task(
+/// Prepares and measures one task. `declared` are the metrics that commands of the run have printed so far; `start_ns` is
+/// added to the sample.
+fn run_task(
     (request, declared): (&Request, &mut Declared),
     task: Task,
     start_ns: Option<f64>,
@@ -95,14 +99,12 @@ fn one_task(
         privileged(PrivilegedRequest::Meet(task.info.id.to_string()), bench)?;
     }
     for action in task.prepare {
-        let done = action.perform(&mut bench.log());
-        match done {
-            Err(TaskError::LeftOut(why)) => {
-                bench.note(Note::new(NoteKind::Unavailable, why).variant(&request.cell.variant.name));
-                return Ok(());
-            }
-            done => drop(done?),
+        let result = action.perform(&mut bench.log());
+        if let Err(TaskError::LeftOut(why)) = result {
+            bench.note(Note::new(NoteKind::Unavailable, why).variant(&request.cell.variant.name));
+            return Ok(());
         }
+        result?;
     }
     if prepared {
         sync_prepared(request)?;
@@ -117,25 +119,28 @@ fn one_task(
     let by =
         format!("task {} of {} in round {}", task.info.id, request.cell.variant.name, request.cell.round + 1);
     let work = |log: Log| {
-        let mut found = perform_all(task.work, &by, declared, log)?;
-        start_ns.into_iter().for_each(|ns| found.readings.set(reading::START, ns));
-        Ok::<_, TaskError>(found)
+        let mut output = perform_all(task.work, &by, declared, log)?;
+        if let Some(ns) = start_ns {
+            output.readings.set(reading::START, ns);
+        }
+        Ok::<_, TaskError>(output)
     };
     bench.measure(&task.info, SpentOn::Timed, work, || sync_all(&request.places()))?;
     if let Some(tracer) = tracer {
         let profile = serde_json::to_value(tracer.stop())
             .map_err(|error| CellError::internal(format!("the profile: {error}")))?;
-        bench.say(CellEvent::Profile { task: task.info.id, profile });
+        bench.emit(CellEvent::Profile { task: task.info.id, profile });
     }
     Ok(())
 }
 
-/// Has the device hold what was made for a task: the kernel would write it within seconds, in the middle of the task.
+/// Writes the files that were prepared for a task to the device. The kernel would write them within seconds, in the middle
+/// of the task.
 fn sync_prepared(request: &Request) -> Result<(), fsarena_sys::Error> {
     sync_all(&request.places()).map_err(fsarena_sys::Error::io("syncing", &request.root))
 }
 
-/// Follows this process, its threads and what it starts, or samples the whole machine.
+/// Starts the tracer: of this process with its threads and children for locks, of the whole machine for stacks.
 fn start_tracer(profiling: Profiling) -> Result<Tracer, Unavailable> {
     Tracer::start(&match profiling {
         Profiling::Locks => Options::locks(Target::Pids(vec![std::process::id()]), CPU_SAMPLES_HZ),
@@ -143,7 +148,8 @@ fn start_tracer(profiling: Profiling) -> Result<Tracer, Unavailable> {
     })
 }
 
-/// Does the work of a task. Of the metrics that its commands printed, those remain that are new to the run.
+/// Performs the actions of a task and returns their combined output. `printed` of the output has only the metrics that are
+/// new in the run. `by` names the task in errors.
 fn perform_all(
     work: Vec<Action>,
     by: &str,
@@ -151,25 +157,26 @@ fn perform_all(
     log: Log,
 ) -> Result<TaskOutput, TaskError> {
     let mut total = TaskOutput::default();
-    let mut all = vec![];
+    let mut all_printed = vec![];
     for action in work {
-        let mut found = action.perform(log)?;
-        all.extend(found.printed.iter().cloned());
-        found.printed = printed::take(declared, &found.printed, by).map_err(TaskError::Unfit)?;
-        total.extend(found);
+        let mut output = action.perform(log)?;
+        all_printed.extend(output.printed.iter().cloned());
+        output.printed = printed::take(declared, &output.printed, by).map_err(TaskError::Unfit)?;
+        total.extend(output);
     }
-    printed::check_parts(declared, &all).map_err(TaskError::Unfit)?;
+    printed::check_parts(declared, &all_printed).map_err(TaskError::Unfit)?;
     Ok(total)
 }
 
-/// Does what a task may need root for. What concerns all clients is for the process that started this one to do.
+/// Executes a request that may require root. If this agent is one of several clients, sends requests that concern all of
+/// them to the process that started it.
 pub fn perform(request: &Request, ask: PrivilegedRequest, bench: &mut Bench, answers: Answers) -> CellResult {
     let begun = Instant::now();
     match (ask, &request.mount) {
         (ask @ (PrivilegedRequest::Meet(_) | PrivilegedRequest::WaitUntilIdle(_)), _)
             if request.client.is_some() =>
         {
-            return protocol::ask(answers, ask);
+            return protocol::send_privileged(answers, ask);
         }
         (PrivilegedRequest::Meet(_), _) => return Ok(()),
         (PrivilegedRequest::WaitUntilIdle(task), _) => {
@@ -182,7 +189,7 @@ pub fn perform(request: &Request, ask: PrivilegedRequest, bench: &mut Bench, ans
             target::unmount(mount, &mut bench.log())?;
             target::mount(mount, &mut bench.log())?;
         }
-        // A directory cannot be remounted; dropping the caches comes nearest.
+        // A directory cannot be remounted, so its caches are dropped instead.
         (PrivilegedRequest::Remount, None) if !target::may_drop_caches() => {
             let text = "only root can drop the caches of a directory: they stay warm before tasks that begin with a new mount elsewhere";
             bench.note(Note::new(NoteKind::Unavailable, text).fix("run as root"));

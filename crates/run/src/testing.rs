@@ -6,7 +6,7 @@ use fsarena_core::sample::{Readings, Sample};
 use fsarena_core::{plan::Plan, record::RunRecord, state::RunState};
 use std::collections::BTreeSet;
 
-/// The record of a run of these filesystems that has not begun.
+/// The record of a run of these filesystems with these claims, before its first event.
 pub fn empty(filesystems: &[&str], claims: &[&str]) -> RunRecord {
     let list = |texts: &[&str]| texts.iter().map(|text| format!("'{text}'")).collect::<Vec<_>>().join(",");
     let plan: Plan = toml::from_str(&format!(
@@ -44,8 +44,8 @@ fn events(plan: &Plan, variant: &Variant, round: u32, seconds: f64) -> [Event; 3
     ]
 }
 
-/// A run of `rounds` rounds, and its variants. Each filesystem takes the given seconds with 1% of noise; each cell takes
-/// two seconds.
+/// The record of a run of `rounds` rounds, and the names of its variants. The task of each filesystem takes the given
+/// seconds with 1% of noise; each cell takes two seconds in all.
 pub fn record(seconds: &[(&str, f64)], claims: &[&str], rounds: u32) -> (RunRecord, BTreeSet<String>) {
     let names: Vec<&str> = seconds.iter().map(|(name, _)| *name).collect();
     let mut state = RunState::new(empty(&names, claims));

@@ -1,4 +1,4 @@
-//! The work of a plan, and its requirements.
+//! The workloads of a plan: their requirements, their inputs, their tasks, and the metrics that answer for them.
 
 use crate::bench::{lifecycle, readings};
 use crate::error::{Result, RunError};
@@ -19,46 +19,39 @@ use std::{path::Path, time::Duration};
 /// The combined requirements of all workloads of a plan.
 #[derive(Debug, Default)]
 pub struct Work {
-    /// Room on the filesystem under test, where one workload runs after another on a fresh one; on the other
-    /// disk the inputs of all lie side by side.
+    /// The space and inodes that the largest workload needs on the filesystem under test, which is new for each workload;
+    /// and the space for the inputs of all workloads on the source disk.
     pub room: Room,
-    /// What they ask of the filesystem besides.
+    /// What the filesystem must support, such as symbolic links or direct I/O.
     pub demands: Demands,
-    /// Programs that they execute.
+    /// Programs that the workloads execute.
     pub programs: BTreeSet<String>,
     /// Programs that the user wrote into the settings, by name or path.
     pub own_programs: BTreeSet<String>,
-    /// Caveats for every report of them.
+    /// Notes for every report of these workloads.
     pub remarks: Vec<Note>,
-    /// Their timed tasks.
+    /// Number of timed tasks.
     pub tasks: u32,
 }
 
 impl Work {
-    /// The work of a plan, whichever of its variants does it.
+    /// The requirements of a plan: enough for each of its variants.
     ///
     /// # Errors
-    /// A workload that is unknown, or inputs of it that cannot be had.
-    pub fn of(plan: &Plan, variants: &[Variant]) -> Result<Work> {
+    /// An unknown workload, inputs that are missing, or a printed metric whose name is taken.
+    pub fn of_plan(plan: &Plan, variants: &[Variant]) -> Result<Work> {
         let (mut all, mut declared) = (Work::default(), Declared::default());
-        for asked in &plan.workloads {
-            // The variant that needs most decides; those that find their inputs in one directory share them.
+        for planned in &plan.workloads {
+            // The size of the inputs in each directory. Versions of the workload with the same directory share them.
             let mut inputs = BTreeMap::new();
-            for (at, way) in ways(asked, variants).iter().enumerate() {
-                let (workload, job) = workload(plan, way)?;
+            for (at, version) in versions(planned, variants).iter().enumerate() {
+                let (workload, job) = workload(plan, version)?;
                 let Survey { room, demands, remarks, prints } = workload.survey(&job)?;
-                for Declaration { metric, by } in &prints {
-                    let taken = printed::refusal(&metric.id).map(|taken| format!("{by} finds {taken}"));
-                    let contradicts =
-                        || declared.declare_printed(metric, by).err().map(|error| error.to_string());
-                    if let Some(why) = taken.or_else(contradicts) {
-                        return Err(RunError::Plan(why));
-                    }
-                }
+                prints.iter().try_for_each(|declaration| declare(&mut declared, declaration))?;
                 all.demands = all.demands.and(demands);
                 all.room.bytes = all.room.bytes.max(room.bytes);
                 all.room.inodes = all.room.inodes.max(room.inodes);
-                let shared: &mut u64 = inputs.entry(way.directory()).or_default();
+                let shared: &mut u64 = inputs.entry(version.directory()).or_default();
                 *shared = room.other_bytes.max(*shared);
                 all.programs.extend(workload.programs(&job).into_iter().map(String::from));
                 all.own_programs.extend(workload.own_programs(&job));
@@ -73,31 +66,47 @@ impl Work {
     }
 }
 
-/// What the variants make of a workload, each way once.
-fn ways(asked: &WorkloadPlan, variants: &[Variant]) -> Vec<WorkloadPlan> {
-    variants.iter().map(|variant| work_of(variant, asked)).fold(vec![], |mut ways, way| {
-        if !ways.contains(&way) {
-            ways.push(way);
-        }
-        ways
-    })
-}
-
-/// Makes the inputs of every workload of a plan below a directory, and has them written back before anything is timed.
+/// Declares a metric that a command will print.
 ///
 /// # Errors
-/// Where a file cannot be read or written.
-pub fn inputs(plan: &Plan, other: &Path) -> Result<()> {
+/// A metric that has the name of one of fsarena's own metrics, or contradicts an earlier declaration.
+fn declare(declared: &mut Declared, Declaration { metric, by }: &Declaration) -> Result<()> {
+    if let Some(taken) = printed::refusal(&metric.id) {
+        return Err(RunError::Plan(format!("{by} finds {taken}")));
+    }
+    match declared.declare_printed(metric, by) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(RunError::Plan(error.to_string())),
+    }
+}
+
+/// The distinct versions of a workload with the settings that the variants change.
+fn versions(planned: &WorkloadPlan, variants: &[Variant]) -> Vec<WorkloadPlan> {
+    let mut versions = vec![];
+    for variant in variants {
+        let version = work_of(variant, planned);
+        if !versions.contains(&version) {
+            versions.push(version);
+        }
+    }
+    versions
+}
+
+/// Makes the inputs of every workload of a plan in the directory `other`, and syncs them before anything is timed.
+///
+/// # Errors
+/// If a file cannot be read or written.
+pub fn make_inputs(plan: &Plan, other: &Path) -> Result<()> {
     let variants = matrix::expand(plan);
     let mut made = BTreeSet::new();
-    let all = |asked: &WorkloadPlan| std::iter::once(asked.clone()).chain(ways(asked, &variants));
-    for way in plan.workloads.iter().flat_map(all) {
-        if !made.insert(way.directory()) {
+    let all = |planned: &WorkloadPlan| std::iter::once(planned.clone()).chain(versions(planned, &variants));
+    for version in plan.workloads.iter().flat_map(all) {
+        if !made.insert(version.directory()) {
             continue;
         }
-        let (workload, job) = workload(plan, &way)?;
-        // Inputs know no filesystem under test: they are the same for every variant.
-        let place = Place::for_workload(&way, other, other);
+        let (workload, job) = workload(plan, &version)?;
+        // The inputs do not depend on the filesystem under test, so `other` stands for it too.
+        let place = Place::for_workload(&version, other, other);
         fsarena_sys::dirs::make_dirs(&place.other).map_err(fsarena_sys::Error::io("making", &place.other))?;
         workload.inputs(&job, &place)?;
     }
@@ -105,74 +114,81 @@ pub fn inputs(plan: &Plan, other: &Path) -> Result<()> {
     Ok(sync.map_err(fsarena_sys::Error::io("syncing", other))?)
 }
 
-/// A workload and its job.
-type Ready = (&'static dyn Workload, Job);
+/// A workload, and its job: the checked settings, scale and seed.
+type WorkloadJob = (&'static dyn Workload, Job);
 
-/// The workload of a plan, ready to be asked.
+/// Looks up a workload of a plan and checks its settings.
 ///
 /// # Errors
-/// A workload that this fsarena lacks, or a setting of it that is out of range.
-pub fn workload(plan: &Plan, asked: &WorkloadPlan) -> Result<Ready> {
-    ready(asked, plan.scale, plan.seed).map_err(RunError::Plan)
+/// An unknown workload, or a setting of it that is out of range.
+pub fn workload(plan: &Plan, planned: &WorkloadPlan) -> Result<WorkloadJob> {
+    find_workload(planned, plan.scale, plan.seed).map_err(RunError::Plan)
 }
 
-/// The workload of a cell, ready to be asked.
+/// Looks up the workload of a cell and checks its settings.
 ///
 /// # Errors
-/// Those of [`workload`], in words.
-pub fn of_cell(cell: &Cell) -> Result<Ready, String> {
-    ready(&cell.workload, cell.scale, cell.seed)
+/// The message of an error of [`workload`].
+pub fn of_cell(cell: &Cell) -> Result<WorkloadJob, String> {
+    find_workload(&cell.workload, cell.scale, cell.seed)
 }
 
-/// The time that each command of a cell may take, where its work has such a limit.
+/// The time limit of each command of a cell; None if its workload has no limit.
 pub fn time_limit(cell: &Cell) -> Option<Duration> {
     let (workload, job) = of_cell(cell).ok()?;
     workload.time_limit(&job)
 }
 
-/// The only way to a job, so that none has settings that nobody checked, be they of a stored plan or of a message.
-fn ready(asked: &WorkloadPlan, scale: Scale, seed: u64) -> Result<Ready, String> {
-    let lacking = || format!("this fsarena has no workload {}", asked.name);
-    let workload = workloads::find(&asked.name).ok_or_else(lacking)?;
-    workload.def().check(&asked.settings)?;
-    Ok((workload, Job { settings: asked.settings.clone(), scale, seed }))
+/// Looks up a workload and checks its settings. Every job is made here, so that the settings in a stored plan or in a
+/// request to an agent are always checked.
+fn find_workload(planned: &WorkloadPlan, scale: Scale, seed: u64) -> Result<WorkloadJob, String> {
+    let lacking = || format!("this fsarena has no workload {}", planned.name);
+    let workload = workloads::find(&planned.name).ok_or_else(lacking)?;
+    workload.def().check(&planned.settings)?;
+    Ok((workload, Job { settings: planned.settings.clone(), scale, seed }))
 }
 
-/// Checks the work of a stored plan, in each way in which its variants do it.
+/// Checks the workloads of a stored plan, in every version that its variants run.
 ///
 /// # Errors
-/// Those of [`workload`], in words.
+/// The message of an error of [`workload`].
 pub fn check(plan: &Plan) -> Result<(), String> {
     let variants = matrix::expand(plan);
-    let mut ways = plan.workloads.iter().flat_map(|asked| ways(asked, &variants));
-    ways.try_for_each(|way| ready(&way, plan.scale, plan.seed).map(drop))
+    for version in plan.workloads.iter().flat_map(|planned| versions(planned, &variants)) {
+        find_workload(&version, plan.scale, plan.seed)?;
+    }
+    Ok(())
 }
 
-/// The metrics that answer for the workloads of a plan by default, the main one first.
+/// The metrics that a report of a plan shows by default, the main one first.
 pub fn metrics(plan: &Plan) -> Vec<&str> {
-    let mut own = plan.workloads.iter().filter_map(|asked| Some(workloads::find(&asked.name)?.def().metrics));
-    // A guest that counts instructions knows no time. A load that goes on for some time executes the same number of
-    // them whatever it does, so there it is a call that has a cost.
+    let mut own =
+        plan.workloads.iter().filter_map(|planned| Some(workloads::find(&planned.name)?.def().metrics));
+    // A guest that counts instructions measures no time. A load of fixed duration executes about the same number of
+    // instructions whatever the filesystem does, so the cost of one call counts there.
     if counts_instructions(plan) {
-        return match own.all(|metrics| metrics.contains(&"elapsed")) {
-            true => vec![reading::KERNEL_INSTRUCTIONS, "instructions"],
-            false => vec!["instructions_per_call", reading::KERNEL_INSTRUCTIONS],
+        return if own.all(|metrics| metrics.contains(&"elapsed")) {
+            vec![reading::KERNEL_INSTRUCTIONS, "instructions"]
+        } else {
+            vec!["instructions_per_call", reading::KERNEL_INSTRUCTIONS]
         };
     }
     distinct(plan.stop.best_metric.as_deref().into_iter().chain(own.flatten().copied()))
 }
 
-/// The metrics that answer for a run, the main one first: those of its workloads that it has values of, and what its
-/// commands printed. A printed metric that has a better and a worse direction leads: somebody declared it as what the
-/// work is about. The user's own choice leads over it, and in a guest without time the counts do.
+/// The metrics that a report of a run shows by default, the main one first: those of its workloads that have values, and
+/// those that its commands printed.
+///
+/// A printed metric with a direction (lower or higher is better) comes first, because the author of the workload declared
+/// it. Only the metric that the user chose comes before it. In a guest that counts instructions, the counts come first.
 pub fn answering(record: &RunRecord) -> Vec<String> {
     let has = |id: &&str| record.metric(id).is_some_and(|(_, rows)| rows.iter().any(|value| !value.is_nan()));
     let own: Vec<&str> = readings().map(|reading| reading.id).collect();
-    let asked = metrics(&record.plan);
+    let of_plan = metrics(&record.plan);
     let chosen = record.plan.stop.best_metric.as_deref();
     let (mut first, mut others): (Vec<&str>, Vec<&str>) =
-        asked.iter().copied().filter(has).partition(|id| chosen == Some(id));
-    let is_printed = |id: &str| record.plan.prints() && !own.contains(&id) && !asked.contains(&id);
+        of_plan.iter().copied().filter(has).partition(|id| chosen == Some(id));
+    let is_printed = |id: &str| record.plan.prints() && !own.contains(&id) && !of_plan.contains(&id);
     for reading in record.readings.iter().filter(|reading| is_printed(&reading.id)) {
         let leads = reading.direction != Direction::Neutral && !counts_instructions(&record.plan);
         if leads { &mut first } else { &mut others }.push(&reading.id);
@@ -180,7 +196,7 @@ pub fn answering(record: &RunRecord) -> Vec<String> {
     first.into_iter().chain(others).map(String::from).collect()
 }
 
-/// The metric that answers for a run so far: the first of [`answering`], or before it has values that of its plan.
+/// The main metric of a run so far: the first of [`answering`]; that of its plan before the run has values.
 pub fn main_of_run(record: &RunRecord) -> String {
     answering(record).into_iter().next().unwrap_or_else(|| main_metric(&record.plan).into())
 }
@@ -190,31 +206,35 @@ fn counts_instructions(plan: &Plan) -> bool {
     matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact)
 }
 
-/// The metric that answers for a plan: the first of [`metrics`].
+/// The main metric of a plan: the first of [`metrics`].
 pub fn main_metric(plan: &Plan) -> &str {
     metrics(plan).first().unwrap_or(&"elapsed")
 }
 
-/// The tasks of a plan's cells in their order, with those that every filesystem goes through.
+/// The tasks of a plan's cells in their order, including mkfs, mount and unmount.
 pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
-    let formatted = plan.device.backing != Backing::Dir;
-    // In a guest mkfs is not a task.
-    let made = formatted && !matches!(plan.device.backing, Backing::Guest(_));
-    let task = |there: bool, id, title| there.then(|| lifecycle(id, title));
+    let is_mounted = plan.device.backing != Backing::Dir;
+    let mut tasks = vec![];
+    // For a guest mkfs is not a task, because it runs on the host.
+    if is_mounted && !matches!(plan.device.backing, Backing::Guest(_)) {
+        tasks.push(lifecycle("mkfs", "Make the filesystem"));
+    }
+    if is_mounted {
+        tasks.push(lifecycle("mount", "Mount"));
+    }
     let variants = matrix::expand(plan);
-    let of_variant =
-        |asked: &WorkloadPlan| variants.first().map_or(asked.clone(), |variant| work_of(variant, asked));
-    let asked = plan.workloads.iter().filter_map(|asked| workload(plan, &of_variant(asked)).ok());
-    let tasks = asked.flat_map(|(workload, job)| {
-        let mut tasks = workload.outline(&job);
-        for task in &mut tasks {
+    for planned in &plan.workloads {
+        let version = variants.first().map_or(planned.clone(), |variant| work_of(variant, planned));
+        let Ok((workload, job)) = workload(plan, &version) else { continue };
+        for mut task in workload.outline(&job) {
             variants.iter().for_each(|variant| task.id.forget_factors(variant));
+            tasks.push(task);
         }
-        tasks
-    });
-    let mkfs = task(made, "mkfs", "Make the filesystem").into_iter();
-    let mount = task(formatted, "mount", "Mount");
-    mkfs.chain(mount).chain(tasks).chain(task(formatted, "unmount", "Unmount")).collect()
+    }
+    if is_mounted {
+        tasks.push(lifecycle("unmount", "Unmount"));
+    }
+    tasks
 }
 
 #[cfg(test)]
@@ -226,7 +246,7 @@ mod tests {
     use fsarena_core::setting::Value;
 
     #[test]
-    fn what_a_command_declares_with_a_direction_leads() {
+    fn a_printed_metric_with_a_direction_comes_first_unless_the_user_chose_another() {
         let (mut run, _) = record(&[("ext4", 1.0), ("xfs", 1.0)], &[], 1);
         assert_eq!(answering(&run), ["elapsed"]);
         let rules = Value::List(vec![]);
@@ -239,7 +259,7 @@ mod tests {
         }
         assert_eq!(answering(&run), ["tps", "lat_ns", "elapsed", "size"]);
         assert_eq!(main_of_run(&run), "tps");
-        // What the user chose leads over all.
+        // The metric that the user chose comes before all others.
         run.plan.stop.best_metric = Some("elapsed".into());
         assert_eq!(answering(&run), ["elapsed", "tps", "lat_ns", "size"]);
     }

@@ -1,4 +1,5 @@
-//! Follows the event logs of runs in progress. All clients of a run share one follower, which ends with the last client.
+//! Follows the event logs of runs in progress. All clients of a run share one task that reads the log; it ends when the last
+//! client leaves.
 
 use fsarena_core::record::{RunRecord, RunStatus};
 use fsarena_core::state::RunState;
@@ -12,13 +13,14 @@ use tokio::sync::watch;
 
 /// The pause between two reads of a log.
 const POLL_INTERVAL: Duration = Duration::from_millis(150);
-/// A run without a writer for this long counts as ended. The writer opens a new run a moment after it is made.
+/// The time without a writer after which a run counts as ended. The writer opens a new run shortly after its directory is
+/// created.
 const WRITER_TIMEOUT: Duration = Duration::from_secs(2);
-/// The most events per read.
+/// The largest number of events per read.
 const BATCH: usize = 500;
-/// The newest events, which are kept for clients that reconnect.
+/// The number of newest events that a feed keeps for clients that reconnect.
 const KEPT_EVENTS: usize = 2000;
-/// The most runs that are followed at once.
+/// The largest number of runs that the server follows at the same time.
 const MAX_FEEDS: usize = 64;
 
 /// The runs that clients follow.
@@ -34,16 +36,17 @@ pub struct Feed {
     changed: watch::Sender<u64>,
 }
 
-/// The events read so far.
+/// The state of a run after the events read so far.
 struct FeedState {
     run: RunState,
     intervals: Intervals,
-    /// The last events as JSON, each with the bytes of the log up to its end.
+    /// The newest events as JSON, each with its id: the offset of its end in the log.
     recent: VecDeque<(u64, String)>,
+    /// The id of the newest event.
     last: u64,
-    /// Whether the follower has read all events that the log held when it began.
+    /// Whether the feed has read all events that the log had when the feed began.
     caught_up: bool,
-    /// Whether nothing more will come.
+    /// Whether the feed has ended, and no more events will come.
     done: bool,
 }
 
@@ -51,16 +54,17 @@ struct FeedState {
 pub struct FeedUpdate {
     /// Events as JSON, with their ids.
     pub events: Vec<(u64, String)>,
-    /// How the run stands, as JSON.
+    /// The state of the run as JSON.
     pub state: String,
-    /// The id of that state.
+    /// The id of the last event in that state.
     pub last: u64,
-    /// Whether nothing more will come.
+    /// Whether the feed has ended, and no more events will come.
     pub ended: bool,
 }
 
 impl Feeds {
-    /// The feed of a run, and a receiver that is notified of changes. `None` if too many runs are followed already.
+    /// Returns the feed of a run, and a receiver that is notified of changes. Starts the feed if the run has none; `beginning`
+    /// returns the run before its first event. `None` if the server already follows [`MAX_FEEDS`] runs.
     pub fn follow(
         &self,
         run: &RunDir,
@@ -68,7 +72,7 @@ impl Feeds {
     ) -> Option<(Arc<Feed>, watch::Receiver<u64>)> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let key = run.path().to_string_lossy().into_owned();
-        // A feed without listeners ends. A feed of an ended run is opened again, because the run may have been resumed.
+        // Drop feeds without listeners. Also drop feeds that have ended, because the run may have been resumed since.
         open.retain(|_, feed| feed.changed.receiver_count() > 0 && !feed.state().done);
         if let Some(feed) = open.get(&key) {
             return Some((feed.clone(), feed.changed.subscribe()));
@@ -78,9 +82,8 @@ impl Feeds {
         }
         let (changed, listener) = watch::channel(0);
         let (record, intervals) = beginning();
-        let run_state = RunState::new(record);
         let state = FeedState {
-            run: run_state,
+            run: RunState::new(record),
             intervals,
             recent: VecDeque::new(),
             last: 0,
@@ -99,7 +102,7 @@ impl Feed {
     /// Reads the log until the run ends or the last client leaves.
     async fn follow(&self, run: RunDir) {
         let mut events = Events::of(&run);
-        let mut alive = Instant::now();
+        let mut last_seen_writer = Instant::now();
         while self.changed.receiver_count() > 0 {
             let read = tokio::task::spawn_blocking(move || {
                 let batch = events.next(BATCH);
@@ -110,13 +113,13 @@ impl Feed {
             match batch {
                 Err(_) => return self.end(None),
                 Ok(batch) if !batch.is_empty() => self.apply(batch),
-                // The log of a resumed run holds several ends: only the last one counts.
+                // End only after the last event, because the log of a resumed run has several events that end it.
                 Ok(_) if self.state().run.ended.is_some() => return self.end(None),
                 Ok(_) => {
                     self.catch_up();
                     if run.is_being_written() {
-                        alive = Instant::now();
-                    } else if alive.elapsed() >= WRITER_TIMEOUT {
+                        last_seen_writer = Instant::now();
+                    } else if last_seen_writer.elapsed() >= WRITER_TIMEOUT {
                         return self.end(fsarena_store::summary(&run).ok());
                     }
                     tokio::time::sleep(POLL_INTERVAL).await;
@@ -125,12 +128,13 @@ impl Feed {
         }
     }
 
+    /// Applies new events to the state, and notifies the clients.
     fn apply(&self, events: Vec<(u64, TimedEvent)>) {
         let mut state = self.state();
         for (id, timed) in events {
             state.run.apply(timed.at, &timed.event);
             let FeedState { run, intervals, .. } = &mut *state;
-            intervals.see(&timed.event, run);
+            intervals.update(&timed.event, run);
             if state.recent.len() == KEPT_EVENTS {
                 state.recent.pop_front();
             }
@@ -147,7 +151,7 @@ impl Feed {
         self.changed.send_replace(last);
     }
 
-    /// Records that the follower has read all events so far.
+    /// Records that the feed has read all events of the log, and notifies the clients the first time.
     fn catch_up(&self) {
         let mut state = self.state();
         if !std::mem::replace(&mut state.caught_up, true) {
@@ -155,7 +159,7 @@ impl Feed {
         }
     }
 
-    /// Ends the feed. `summary` says how the run ended if its events did not; `None` if its files cannot be read.
+    /// Ends the feed. If no event ended the run, its status is that of `summary`; `None` means that its files cannot be read.
     fn end(&self, summary: Option<RunSummary>) {
         let mut state = self.state();
         if state.run.ended.is_none() {
@@ -177,17 +181,18 @@ impl Feed {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a new client gets all earlier events.
+    /// Whether the feed has read all events that the log had when the feed began, so that a new client gets a complete state.
     pub fn is_caught_up(&self) -> bool {
         self.state().caught_up
     }
 
-    /// The events after the one with this id, if they are still kept, and the state of the run.
+    /// The events after the one with this id, and the state of the run. Without an id, or if the feed no longer keeps the events
+    /// after it, there are no events, only the state.
     pub fn since(&self, id: Option<u64>) -> FeedUpdate {
         let state = self.state();
-        // A client with an unknown id gets the state alone, and no list of events with gaps.
-        let whole = state.recent.len() < KEPT_EVENTS;
-        let known = id.filter(|id| state.recent.iter().any(|(other, _)| other == id) || (*id == 0 && whole));
+        let complete = state.recent.len() < KEPT_EVENTS;
+        let known =
+            id.filter(|id| state.recent.iter().any(|(other, _)| other == id) || (*id == 0 && complete));
         let mut events = vec![];
         if let Some(id) = known {
             events.extend(state.recent.iter().filter(|(other, _)| *other > id).cloned());
@@ -203,7 +208,8 @@ mod tests {
     use crate::testing::{Written, block_on};
     use fsarena_core::event::Event;
 
-    async fn until(
+    /// Waits until an update satisfies `enough`, and returns it.
+    async fn wait_until(
         feed: &Feed,
         listener: &mut watch::Receiver<u64>,
         enough: impl Fn(&FeedUpdate) -> bool,
@@ -226,19 +232,19 @@ mod tests {
     }
 
     #[test]
-    fn who_follows_hears_what_is_told_and_who_comes_back_hears_the_rest() {
+    fn a_client_gets_new_events_and_after_reconnecting_the_missed_ones() {
         block_on(async {
             let written = Written::new();
             let mut writer = written.writer();
             let feeds = Feeds::default();
             let (feed, mut listener) = feeds.follow(&written.run, || beginning(&written)).unwrap();
             writer.apply(&Event::RoundStarted { round: 0, order: vec!["ext4".into()] }).unwrap();
-            let first = until(&feed, &mut listener, |news| news.last > 0).await;
+            let first = wait_until(&feed, &mut listener, |news| news.last > 0).await;
             assert!(!first.ended && state(&first)["round"] == 0);
             let (again, _second) = feeds.follow(&written.run, || panic!("it is followed already")).unwrap();
             writer.apply(&Event::RoundFinished { round: 0 }).unwrap();
             writer.apply(&Event::RunFinished { why: "enough".into(), complete: true }).unwrap();
-            until(&again, &mut listener, |news| news.ended).await;
+            wait_until(&again, &mut listener, |news| news.ended).await;
             let rest = again.since(Some(first.last));
             assert_eq!(rest.events.len(), 2);
             assert!(rest.events[0].1.contains("round_finished") && rest.events[1].0 == rest.last);
@@ -248,13 +254,13 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_was_killed_ends_without_a_word() {
+    fn a_run_without_a_writer_ends_as_interrupted() {
         block_on(async {
             let written = Written::new();
             drop(written.writer());
             let feeds = Feeds::default();
             let (feed, mut listener) = feeds.follow(&written.run, || beginning(&written)).unwrap();
-            let news = until(&feed, &mut listener, |news| news.ended).await;
+            let news = wait_until(&feed, &mut listener, |news| news.ended).await;
             assert_eq!(state(&news)["ended"]["why"], "interrupted");
         });
     }

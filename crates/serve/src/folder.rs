@@ -1,13 +1,13 @@
-//! Which runs a folder holds.
+//! Finds the runs of a folder.
 //!
-//! The server looks up a requested name among the folder's entries, so that a name from a request never becomes part of
-//! a path. A symbolic link to a run, or to one of its files, must lead into the folder, and to a regular file.
+//! The server compares a requested name with the folder's entries, so that a name from a request never becomes part of a path.
+//! A symbolic link to a run must lead into the folder, and one to a file of a run to a regular file in the folder.
 
 use fsarena_store::RunDir;
 use std::path::{Path, PathBuf};
 use std::{fs::Metadata, io, os::unix::fs::MetadataExt, thread};
 
-/// Every file of a run that is read, and those that SQLite reads beside its database.
+/// The files of a run that the server reads, with those that SQLite reads in addition to the database.
 const FILES: [&str; 7] =
     ["run.db", "plan.toml", "command.log", "events.jsonl", "run.db-wal", "run.db-shm", "run.db-journal"];
 
@@ -16,87 +16,84 @@ pub struct Folder {
     root: PathBuf,
 }
 
-/// A run, as it is now.
+/// A run in the folder, with the state of its files.
 #[derive(Debug, Clone)]
 pub struct FoundRun {
-    /// Its name: that of its directory.
+    /// The name of the run, which is that of its directory.
     pub id: String,
-    /// Its directory.
+    /// The directory of the run.
     pub run: RunDir,
-    /// What its files are like.
+    /// The state of its files.
     pub stamp: Stamp,
-    /// Why it must not be read, where it must not.
+    /// Why the server must not read the run, in words; `None` if it may.
     pub refused: Option<String>,
 }
 
-/// Inode, size, and when it was changed, in seconds and nanoseconds.
-type State = (u64, u64, i64, i64);
+/// Inode, size in bytes, and modification time in seconds and nanoseconds.
+type FileState = (u64, u64, i64, i64);
 
-/// What tells one state of a run from another without opening its database.
+/// The state of a run's files. If two stamps are equal, the run has not changed, and its database need not be opened again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Stamp {
-    /// Of the database, its log, the plan.
-    files: [Option<State>; 3],
-    /// Whether some process writes it.
+    /// The states of the database, of its write-ahead log, and of the plan.
+    files: [Option<FileState>; 3],
+    /// Whether a process writes the run.
     pub running: bool,
 }
 
 impl Stamp {
-    /// Bytes of the database.
+    /// The size of the database with its log, in bytes.
     pub fn bytes(&self) -> u64 {
         self.files.iter().take(2).flatten().map(|(_, size, ..)| size).sum()
     }
 }
 
 impl Folder {
-    /// A folder of runs.
+    /// Opens a folder of runs.
     ///
     /// # Errors
-    /// Where it is not there, no folder, or cannot be read.
+    /// The path does not exist, is not a folder, or cannot be read.
     pub fn open(path: &Path) -> io::Result<Folder> {
         let folder = Folder { root: path.canonicalize()? };
         std::fs::read_dir(&folder.root)?;
         Ok(folder)
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Every run in it, in no order.
+    /// Every run in the folder, in no particular order.
     ///
     /// # Errors
-    /// Where the folder cannot be read.
+    /// The folder cannot be read.
     pub fn runs(&self) -> io::Result<Vec<FoundRun>> {
         let entries = std::fs::read_dir(&self.root)?;
         let paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
-        Ok(in_parallel(&paths, |path| self.look(path)).into_iter().flatten().collect())
+        Ok(in_parallel(&paths, |path| self.inspect(path)).into_iter().flatten().collect())
     }
 
-    /// The run of this name, as it is now.
+    /// The run with this name; `None` if the folder has none.
     ///
     /// # Errors
-    /// Where the folder cannot be read.
+    /// The folder cannot be read.
     pub fn find(&self, id: &str) -> io::Result<Option<FoundRun>> {
         for entry in std::fs::read_dir(&self.root)? {
             let path = entry?.path();
             if name(&path) == id {
-                return Ok(self.look(&path));
+                return Ok(self.inspect(&path));
             }
         }
         Ok(None)
     }
 
-    /// The run at a path in the folder, or None.
-    fn look(&self, path: &Path) -> Option<FoundRun> {
+    /// The run at a path in the folder; `None` if the path is not a run.
+    fn inspect(&self, path: &Path) -> Option<FoundRun> {
         let id = name(path);
-        let run = match RunDir::open(path) {
-            Ok(run) => run,
-            // This includes directories whose database is a pipe, a directory or a broken link.
-            Err(_) => return None,
-        };
-        let (stamp, refused) = match self.states(path) {
+        // `open` also refuses directories whose database is a pipe, a directory or a broken link.
+        let run = RunDir::open(path).ok()?;
+        let (stamp, refused) = match self.file_states(path) {
             Ok([database, plan, _, _, log, ..]) => {
                 (Stamp { files: [database, log, plan], running: run.is_being_written() }, None)
             }
@@ -105,9 +102,12 @@ impl Folder {
         Some(FoundRun { id, run, stamp, refused })
     }
 
-    /// What the files of a run are like, in the order of [`FILES`]; or why it must not be read. Each file is looked at
-    /// once: a folder may have thousands of runs.
-    fn states(&self, path: &Path) -> Result<[Option<State>; FILES.len()], String> {
+    /// The states of the files of a run, in the order of [`FILES`]; `None` for a missing file. Requests the metadata of each file
+    /// only once, because a folder may have thousands of runs.
+    ///
+    /// # Errors
+    /// Why the server must not read the run, in words.
+    fn file_states(&self, path: &Path) -> Result<[Option<FileState>; FILES.len()], String> {
         let outside = |path: &Path| !path.canonicalize().is_ok_and(|real| real.starts_with(&self.root));
         if path.symlink_metadata().is_ok_and(|meta| meta.is_symlink()) && outside(path) {
             return Err("a symbolic link that leads out of the folder; it is not followed".into());
@@ -127,31 +127,32 @@ impl Folder {
             if !meta.is_file() {
                 return Err(format!("its {name} is not a regular file"));
             }
-            *state = Some(of(&meta));
+            *state = Some(file_state(&meta));
         }
         Ok(states)
     }
 }
 
+/// The last component of a path.
 fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn of(meta: &Metadata) -> State {
+fn file_state(meta: &Metadata) -> FileState {
     (meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())
 }
 
-/// Threads that read folders and databases.
+/// The number of threads that read folders and databases.
 const READERS: usize = 4;
 
-/// What becomes of each, in order.
-pub fn in_parallel<T: Sync, R: Send>(items: &[T], each: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let part = items.len().div_ceil(READERS).max(1);
+/// Calls `read` for each item on several threads, and returns the results in the order of the items.
+pub fn in_parallel<T: Sync, R: Send>(items: &[T], read: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let chunk = items.len().div_ceil(READERS).max(1);
     thread::scope(|scope| {
-        let readers: Vec<_> = (items.chunks(part))
-            .map(|part| scope.spawn(|| part.iter().map(&each).collect::<Vec<_>>()))
+        let readers: Vec<_> = (items.chunks(chunk))
+            .map(|chunk| scope.spawn(|| chunk.iter().map(&read).collect::<Vec<_>>()))
             .collect();
-        let results = readers.into_iter().map(|reader| reader.join().expect("what reads does not panic"));
+        let results = readers.into_iter().map(|reader| reader.join().expect("a reader does not panic"));
         results.flatten().collect()
     })
 }
@@ -161,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_thing_is_done_once_and_in_order() {
+    fn parallel_results_are_in_the_order_of_the_items() {
         for count in [0, 1, 3, 4, 5, 1_001] {
             let items: Vec<usize> = (0..count).collect();
             assert_eq!(
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_looked_up_and_never_joined() {
+    fn names_that_leave_the_folder_are_not_found() {
         let root = tempfile::tempdir().unwrap();
         let (inside, outside) = (root.path().join("runs"), run(root.path(), "secret"));
         run(&inside, "one");
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_lead_out_are_refused_and_those_within_are_not() {
+    fn links_out_of_the_folder_are_refused() {
         let root = tempfile::tempdir().unwrap();
         let (inside, outside) = (root.path().join("runs"), run(root.path(), "secret"));
         run(&inside, "one");
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_would_never_end_is_refused() {
+    fn devices_and_directories_instead_of_files_are_refused() {
         let root = tempfile::tempdir().unwrap();
         let path = run(root.path(), "one");
         symlink("/dev/zero", path.join("plan.toml")).unwrap();
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_tells_states_apart() {
+    fn a_stamp_changes_with_the_files() {
         let root = tempfile::tempdir().unwrap();
         let path = run(root.path(), "one");
         let folder = Folder::open(root.path()).unwrap();

@@ -1,10 +1,11 @@
-//! Which requests are allowed, and what a browser may do with the answers.
+//! Decides which requests are allowed, and adds the headers that restrict what a browser may do with a page.
 //!
-//! * **Host**: a page elsewhere can make its own name resolve to this machine (DNS rebinding) and then read what is here
-//!   as its own. Such a request bears the foreign name, and is refused. An address cannot be rebound, so addresses pass.
-//! * **Token**: beyond this machine everybody needs it, as a Bearer, or once in the query, whereupon it is kept in a
-//!   cookie that scripts cannot read and other sites do not send.
-//! * **Methods**: GET and HEAD. There is nothing else to do here.
+//! * **Host**: a foreign web site can make its own name resolve to this machine (DNS rebinding), and its scripts could then read
+//!   the pages of this server. Such a request has the foreign name in its Host header, and is refused. IP addresses cannot be
+//!   rebound, so they are accepted.
+//! * **Token**: unless the server listens on a loopback address, each client must send the token, as a Bearer token or once in
+//!   the query. From the query it goes into a cookie that scripts cannot read and that other sites do not send.
+//! * **Methods**: only GET and HEAD, because the server is read-only.
 
 use axum::extract::{Request, State};
 use axum::http::header::{
@@ -18,45 +19,47 @@ use axum::{body::Body, http::uri::Authority, middleware::Next};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use std::{net::IpAddr, sync::Arc};
 
-/// The shortest token that is accepted: 16 characters of base64 are 96 bits.
+/// The smallest number of characters of a token: 16 characters of base64 are 96 bits.
 pub const SHORTEST_TOKEN: usize = 16;
 
-/// What the pages of the server may do: use its own files, and nothing else.
+/// The Content-Security-Policy of the pages: they may load only files of this server.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
                       img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
-/// The rules of one server.
+/// The rules of one server for requests.
 pub struct Guard {
-    /// Names that a Host may bear beside addresses.
+    /// The host names that a Host header may have, besides IP addresses and `localhost`.
     names: Vec<String>,
-    /// Whether only this machine can connect.
+    /// Whether the server listens on a loopback address, which only this machine can reach.
     loopback: bool,
     token: Option<String>,
+    /// The name of the cookie with the token.
     cookie: String,
 }
 
 impl Guard {
-    /// The rules of a server that listens on this address. Beyond loopback there is a token: the one given, or a new one.
+    /// The rules of a server that listens on this address. Without a given token, creates one unless the address is loopback.
     pub fn new(address: IpAddr, port: u16, names: Vec<String>, token: Option<String>) -> Guard {
         let loopback = address.is_loopback();
         let token = token.or_else(|| (!loopback).then(new_token));
-        // Cookies know no ports: two servers on one machine must not take each other's away.
+        // Browsers share cookies between all ports of a machine. The name has the port, so that two servers do not overwrite each
+        // other's cookie.
         Guard { names, loopback, token, cookie: format!("fsarena-{port}") }
     }
 
-    /// A name by which the machine is reached.
+    /// The first host name by which clients reach the machine; `None` if the user gave none.
     pub fn name(&self) -> Option<&str> {
         self.names.first().map(String::as_str)
     }
 
-    /// The token, where one is needed.
+    /// The token that clients must send; `None` if none is required.
     pub fn token(&self) -> Option<&str> {
         self.token.as_deref()
     }
 
-    /// Whether a Host header names this server.
+    /// Whether a Host header is valid for this server.
     fn accepts_host(&self, host: &str) -> bool {
-        // An address of IPv6 without brackets is not an authority, and has no port.
+        // An IPv6 address without brackets is not a valid authority. It has no port, so use the whole text.
         let authority = host.parse::<Authority>().ok().filter(|authority| !authority.as_str().contains('@'));
         let host = authority.as_ref().map_or(host, Authority::host);
         match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
@@ -68,26 +71,26 @@ impl Guard {
         }
     }
 
-    /// Whether a request shows the token, as a Bearer (RFC 6750) or in this server's cookie (RFC 6265).
-    fn shows_token(&self, token: &str, headers: &HeaderMap) -> bool {
+    /// Whether a request has the token, as a Bearer token (RFC 6750) or in this server's cookie (RFC 6265).
+    fn has_token(&self, token: &str, headers: &HeaderMap) -> bool {
         let texts =
             |name: HeaderName| headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
         for credentials in texts(AUTHORIZATION) {
-            if let Some((scheme, shown)) = credentials.split_once(' ')
+            if let Some((scheme, sent)) = credentials.split_once(' ')
                 && scheme.eq_ignore_ascii_case("Bearer")
-                && equal_tokens(shown.trim(), token)
+                && equal_tokens(sent.trim(), token)
             {
                 return true;
             }
         }
         let mut cookies = texts(COOKIE).flat_map(|all| all.split(';'));
         cookies.any(|cookie| {
-            let (name, shown) = cookie.trim().split_once('=').unwrap_or_default();
-            name == self.cookie && equal_tokens(shown, token)
+            let (name, sent) = cookie.trim().split_once('=').unwrap_or_default();
+            name == self.cookie && equal_tokens(sent, token)
         })
     }
 
-    /// The refusal of a request; `None` if it is allowed.
+    /// The response to a request that is not allowed, or a redirect that sets the cookie. `None` if the request is allowed.
     fn refusal(&self, request: &Request) -> Option<Response> {
         let hosts = request.headers().get_all(HOST);
         let mut named = hosts.iter().map(|host| host.to_str().unwrap_or("?")).chain(request.uri().host());
@@ -104,7 +107,7 @@ impl Guard {
             return Some(response);
         }
         let token = self.token.as_deref()?;
-        if self.shows_token(token, request.headers()) {
+        if self.has_token(token, request.headers()) {
             return None;
         }
         Some(match without_token(request.uri(), token) {
@@ -118,7 +121,7 @@ impl Guard {
         })
     }
 
-    /// Puts the token into a cookie, and the browser on to the same page without it in its address.
+    /// A redirect that sets the cookie with the token, and leads to the same page without the token in its address.
     fn redirect_with_cookie(&self, token: &str, rest: &str) -> Response {
         if !is_cookie_value(token) {
             return refuse(
@@ -136,38 +139,38 @@ impl Guard {
     }
 }
 
-/// 192 bits from the system's generator.
+/// A random token of 192 bits, as 32 characters of base64.
 fn new_token() -> String {
     URL_SAFE_NO_PAD.encode(rand::random::<[u8; 24]>())
 }
 
-/// Whether a cookie can hold the text as it is (RFC 6265, section 4.1.1).
+/// Whether a text is a valid value of a cookie (RFC 6265, section 4.1.1).
 fn is_cookie_value(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\",;\\".contains(&byte))
 }
 
-/// Compares hashes, so that the time does not depend on how much of the token is right.
-fn equal_tokens(shown: &str, token: &str) -> bool {
-    blake3::hash(shown.as_bytes()) == blake3::hash(token.as_bytes())
+/// Whether a client sent the right token. Compares hashes, so that the time does not depend on how many characters are right.
+fn equal_tokens(sent: &str, token: &str) -> bool {
+    blake3::hash(sent.as_bytes()) == blake3::hash(token.as_bytes())
 }
 
-/// The address without the token in its query; `None` if the query does not have the token.
+/// The path and query of a request without the token; `None` if the query does not have the right token.
 fn without_token(uri: &Uri, token: &str) -> Option<String> {
     let mut others = vec![];
     let mut found = false;
     for pair in uri.query()?.split('&') {
         match pair.strip_prefix("token=") {
-            Some(shown) => found |= equal_tokens(shown, token),
+            Some(sent) => found |= equal_tokens(sent, token),
             None => others.push(pair),
         }
     }
-    // "//host/…" would lead elsewhere.
+    // A redirect to "//host/…" would lead to another host.
     let path = format!("/{}", uri.path().trim_start_matches(['/', '\\']));
     let rest = if others.is_empty() { path } else { format!("{path}?{}", others.join("&")) };
     found.then_some(rest)
 }
 
-/// A plain refusal.
+/// A response of plain text that refuses a request.
 fn refuse(status: StatusCode, words: &'static str) -> Response {
     (status, format!("{words}\n")).into_response()
 }
@@ -194,7 +197,7 @@ pub async fn check_requests(State(guard): State<Arc<Guard>>, request: Request, n
     response
 }
 
-/// A page with a separate policy; no site may frame it.
+/// A page with its own Content-Security-Policy, which no other site may embed in a frame.
 pub fn with_policy(page: impl Into<Body>, policy: &str) -> Response {
     let policy = HeaderValue::try_from(format!("{policy}; frame-ancestors 'none'"));
     let policy = policy.unwrap_or(HeaderValue::from_static(POLICY));
@@ -211,7 +214,7 @@ mod tests {
         Guard::new(address.parse().unwrap(), 8017, vec!["bench.lan".into()], token.map(String::from))
     }
 
-    fn asked(uri: &str, headers: &[(HeaderName, &str)]) -> Request {
+    fn request(uri: &str, headers: &[(HeaderName, &str)]) -> Request {
         let mut request = axum::http::Request::builder().uri(uri);
         for (name, value) in headers {
             request = request.header(name, *value);
@@ -220,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn only_hosts_that_cannot_be_another_pages_are_known() {
+    fn hosts_that_a_foreign_site_can_claim_are_refused() {
         let local = guard("127.0.0.1", None);
         for host in
             ["localhost", "LocalHost:8017", "127.0.0.1:9", "[::1]:8017", "::1", "127.8.8.8", "bench.lan:80"]
@@ -249,20 +252,20 @@ mod tests {
     }
 
     #[test]
-    fn every_host_that_a_request_names_counts() {
+    fn all_hosts_of_a_request_are_checked() {
         let local = guard("127.0.0.1", None);
         let status = |request: Request| local.refusal(&request).map(|response| response.status().as_u16());
-        assert_eq!(status(asked("/", &[(HOST, "localhost")])), None);
-        assert_eq!(status(asked("/", &[])), Some(400));
-        assert_eq!(status(asked("/", &[(HOST, "localhost"), (HOST, "evil.example")])), Some(421));
-        assert_eq!(status(asked("http://evil.example/", &[(HOST, "localhost")])), Some(421));
-        let mut post = asked("/", &[(HOST, "localhost")]);
+        assert_eq!(status(request("/", &[(HOST, "localhost")])), None);
+        assert_eq!(status(request("/", &[])), Some(400));
+        assert_eq!(status(request("/", &[(HOST, "localhost"), (HOST, "evil.example")])), Some(421));
+        assert_eq!(status(request("http://evil.example/", &[(HOST, "localhost")])), Some(421));
+        let mut post = request("/", &[(HOST, "localhost")]);
         *post.method_mut() = Method::POST;
         assert_eq!(status(post), Some(405));
     }
 
     #[test]
-    fn beyond_this_machine_a_token_is_made_and_asked_for() {
+    fn beyond_loopback_a_token_is_created_and_required() {
         assert!(guard("127.0.0.1", None).token().is_none());
         let [one, two] = [(); 2].map(|()| guard("0.0.0.0", None).token().unwrap().to_string());
         assert!(one.len() == 32 && one != two);
@@ -270,7 +273,7 @@ mod tests {
         let open = guard("0.0.0.0", Some("a-token-of-mine-0"));
         let status = |uri: &str, header: Option<(HeaderName, &str)>| {
             let headers: Vec<_> = [(HOST, "192.0.2.1")].into_iter().chain(header).collect();
-            open.refusal(&asked(uri, &headers)).map(|response| response.status().as_u16())
+            open.refusal(&request(uri, &headers)).map(|response| response.status().as_u16())
         };
         assert_eq!(status("/", None), Some(401));
         assert_eq!(status("/", Some((AUTHORIZATION, "Bearer a-token-of-mine-0"))), None);
@@ -282,9 +285,9 @@ mod tests {
     }
 
     #[test]
-    fn a_token_in_the_query_becomes_a_cookie_and_leaves_the_address() {
+    fn a_token_in_the_query_moves_to_a_cookie() {
         let open = guard("0.0.0.0", Some("a-token-of-mine-0"));
-        let request = asked("//evil/compare?run=a&token=a-token-of-mine-0&run=b", &[(HOST, "192.0.2.1")]);
+        let request = request("//evil/compare?run=a&token=a-token-of-mine-0&run=b", &[(HOST, "192.0.2.1")]);
         let response = open.refusal(&request).unwrap();
         assert_eq!(response.status(), 303);
         assert_eq!(response.headers()[LOCATION], "/evil/compare?run=a&run=b");

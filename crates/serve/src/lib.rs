@@ -3,15 +3,16 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `guard` | which requests are allowed: the Host header, the token, the methods; the headers of every answer |
-//! | `folder` | which runs there are, and that their files lie in the folder |
-//! | `overview` | what the list knows of a run, read once for each state of its files |
-//! | `list_query` | the search and the sort order of the list |
-//! | `state` | what all requests share, and what single runs say in a history |
-//! | `server` | listening and ending, and the answers of runs in one line, worked out behind the list |
-//! | `renderer` | expensive pages: once for each state, few at a time, on separate threads |
-//! | `feed` | the events of a run in progress, read once for all clients that follow it |
-//! | `routes` | the pages and files that can be requested |
+//! | `guard` | decides which requests are allowed by Host header, token and method; adds the security headers |
+//! | `folder` | finds the runs in the folder, and checks that their files lie in it |
+//! | `overview` | reads the list's data about each run, once for each state of its files |
+//! | `list_query` | parses the search words and the sort order of the list |
+//! | `state` | holds the data that all requests share, and caches the points of histories |
+//! | `server` | accepts connections; computes the one-line answers of runs in the background |
+//! | `renderer` | renders expensive pages once for each state, a few at a time, on separate threads |
+//! | `feed` | reads the events of a run in progress, once for all clients that follow it |
+//! | `routes` | serves the pages and files |
+//! | `templates` | the templates of the pages |
 
 mod feed;
 mod folder;

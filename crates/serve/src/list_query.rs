@@ -4,7 +4,7 @@ use crate::overview::Overview;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::{cmp::Ordering, sync::Arc};
 
-/// The columns that can be sorted by: the word in the address, and the head.
+/// The columns by which the list can be sorted: the name in the URL, and the head.
 pub const COLUMNS: [(&str, &str); 8] = [
     ("begun", "Begun"),
     ("run", "Run"),
@@ -16,28 +16,28 @@ pub const COLUMNS: [(&str, &str); 8] = [
     ("machine", "Machine"),
 ];
 
-/// Search and sort order of the list.
+/// The search words and the sort order of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListQuery {
-    /// Words that a run must have.
+    /// The search words. A run matches if it contains all of them.
     pub search: String,
-    /// The column it is sorted by: one of [`COLUMNS`].
+    /// The column by which the list is sorted: a name of [`COLUMNS`].
     pub sort: &'static str,
-    /// Whether the largest comes first.
+    /// Whether the largest value is first.
     pub descending: bool,
 }
 
 impl ListQuery {
-    /// Reads the query of an address: `given` returns the value of a name.
-    pub fn new<'q>(given: impl Fn(&str) -> Option<&'q str>) -> ListQuery {
-        let column = COLUMNS.iter().map(|(id, _)| *id).find(|id| given("sort") == Some(id));
+    /// Parses the query of a URL; `value_of` returns the value of a parameter.
+    pub fn new<'q>(value_of: impl Fn(&str) -> Option<&'q str>) -> ListQuery {
+        let column = COLUMNS.iter().map(|(id, _)| *id).find(|id| value_of("sort") == Some(id));
         let sort = column.unwrap_or("begun");
-        let descending = given("order").map_or(descends_by_default(sort), |order| order == "down");
-        let search = given("search").unwrap_or_default().chars().take(200).collect();
+        let descending = value_of("order").map_or(descends_by_default(sort), |order| order == "down");
+        let search = value_of("search").unwrap_or_default().chars().take(200).collect();
         ListQuery { search, sort, descending }
     }
 
-    /// The address of the list sorted by a column; reversed if the list is sorted by it already.
+    /// The URL of the list sorted by a column. If the list is already sorted by it, the order is reversed.
     pub fn sorted_by(&self, column: &str) -> String {
         let descending = if self.sort == column { !self.descending } else { descends_by_default(column) };
         let order = if descending { "down" } else { "up" };
@@ -46,18 +46,20 @@ impl ListQuery {
 
     /// The `aria-sort` attribute of a column's head.
     pub fn aria(&self, column: &str) -> &'static str {
-        match (self.sort == column, self.descending) {
-            (false, _) => "none",
-            (_, false) => "ascending",
-            (_, true) => "descending",
+        if self.sort != column {
+            "none"
+        } else if self.descending {
+            "descending"
+        } else {
+            "ascending"
         }
     }
 
     /// The runs that match, sorted.
     pub fn select(&self, runs: &[Arc<Overview>]) -> Vec<Arc<Overview>> {
         let words: Vec<String> = self.search.split_whitespace().map(str::to_lowercase).collect();
-        let mut selected: Vec<_> = runs.iter().filter(|run| run.holds(&words)).cloned().collect();
-        // They come newest first, and sorting keeps the order of equals.
+        let mut selected: Vec<_> = runs.iter().filter(|run| run.contains_words(&words)).cloned().collect();
+        // `runs` has the newest first, and the stable sort keeps this order for equal values.
         selected.sort_by(|a, b| {
             let order = compare_by(a, b, self.sort);
             if self.descending { order.reverse() } else { order }
@@ -66,11 +68,12 @@ impl ListQuery {
     }
 }
 
-/// Whether a column is sorted with the newest or the largest first by default, and not alphabetically.
+/// Whether a column is by default sorted with the newest or largest first.
 fn descends_by_default(column: &str) -> bool {
     ["begun", "rounds"].contains(&column)
 }
 
+/// The ascending order of two runs by a column.
 fn compare_by(a: &Overview, b: &Overview, column: &str) -> Ordering {
     let verdict = |run: &Overview| run.verdict.get().cloned().unwrap_or_default();
     match column {
@@ -85,12 +88,12 @@ fn compare_by(a: &Overview, b: &Overview, column: &str) -> Ordering {
     }
 }
 
-/// All bytes but letters, digits and `-_.`.
-const IN_QUERIES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
+/// The characters that are percent-encoded in a query: all except letters, digits and `-_.`.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
-/// Text as a part of an address.
+/// The text percent-encoded for the query of a URL.
 pub fn in_query(text: &str) -> String {
-    utf8_percent_encode(text, IN_QUERIES).to_string()
+    utf8_percent_encode(text, ENCODED).to_string()
 }
 
 #[cfg(test)]
@@ -102,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_is_sorted_and_then_turned_round() {
+    fn sorting_by_the_same_column_again_reverses_the_order() {
         let newest = list_query(&[]);
         assert_eq!((newest.sort, newest.descending, newest.aria("begun")), ("begun", true, "descending"));
         assert!(newest.sorted_by("begun").ends_with("sort=begun&order=up"));

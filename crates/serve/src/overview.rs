@@ -1,4 +1,4 @@
-//! What the list knows of every run. A database is opened once for each state of its files.
+//! The list's data about every run. The server opens the database of a run once for each state of its files.
 
 use crate::folder::{Folder, FoundRun, in_parallel};
 use crate::renderer::LARGEST_LISTED;
@@ -10,94 +10,98 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use std::{collections::HashMap, io};
 
-/// How old a listing may be that several readers share.
-const FRESH: Duration = Duration::from_millis(300);
+/// The time for which requests share one listing of the folder.
+const LISTING_LIFETIME: Duration = Duration::from_millis(300);
 
 /// The list's data about one run in one state.
 pub struct Overview {
-    /// Where it is, and the state.
+    /// The directory of the run, and the state of its files.
     pub found: FoundRun,
-    /// What its database says.
+    /// The summary from the database.
     pub summary: RunSummary,
-    /// Its plan; `None` if that cannot be read.
+    /// The plan; `None` if it cannot be read.
     pub plan: Option<Plan>,
-    /// Why it cannot be read.
+    /// Why the run or its plan cannot be read, in words; `None` if both can.
     pub problem: Option<String>,
-    /// Its answer in one line, once it has been computed.
+    /// The answer of the run in one line, once the server has computed it.
     pub verdict: OnceLock<String>,
 }
 
 /// The list's data about all runs.
 #[derive(Default)]
 pub struct Overviews {
-    known: Mutex<Cache>,
-    /// How many databases were opened.
+    cache: Mutex<Cache>,
+    /// The number of databases opened so far.
     opened: AtomicU64,
-    /// Whether a client read the list since the last [`Overviews::was_looked_at`].
-    looked: AtomicBool,
+    /// Whether a client read the list since the last [`Overviews::take_list_was_read`].
+    list_was_read: AtomicBool,
 }
 
+/// The overviews that the server has read.
 #[derive(Default)]
 struct Cache {
+    /// The overviews by the names of their runs.
     runs: HashMap<String, Arc<Overview>>,
-    listed: Option<(Instant, Arc<Vec<Arc<Overview>>>)>,
+    /// The last listing, newest run first, and its time.
+    listing: Option<(Instant, Arc<Vec<Arc<Overview>>>)>,
 }
 
 impl Overviews {
     /// Every run of the folder, newest first. Blocks the thread.
     ///
     /// # Errors
-    /// Where the folder cannot be read.
+    /// The folder cannot be read.
     pub fn list(&self, folder: &Folder) -> io::Result<Arc<Vec<Arc<Overview>>>> {
-        // Held while the folder is read: requests that arrive meanwhile share the result.
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, listed)) = known.listed.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
-            return Ok(listed.clone());
+        // Hold the lock while reading the folder, so that requests that arrive meanwhile share the result.
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, listing)) = cache.listing.as_ref().filter(|(at, _)| at.elapsed() < LISTING_LIFETIME) {
+            return Ok(listing.clone());
         }
-        let runs = self.learn(&mut known, folder)?;
-        known.listed = Some((Instant::now(), runs.clone()));
+        let runs = self.refresh(&mut cache, folder)?;
+        cache.listing = Some((Instant::now(), runs.clone()));
         Ok(runs)
     }
 
-    /// Reads the folder before the first request. Later requests still list the folder anew.
+    /// Fills the cache before the first request. Later requests still list the folder anew.
     ///
     /// # Errors
-    /// Where the folder cannot be read.
+    /// The folder cannot be read.
     pub fn prepare(&self, folder: &Folder) -> io::Result<()> {
-        self.learn(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner), folder).map(drop)
+        self.refresh(&mut self.cache.lock().unwrap_or_else(PoisonError::into_inner), folder).map(drop)
     }
 
-    fn learn(&self, known: &mut Cache, folder: &Folder) -> io::Result<Arc<Vec<Arc<Overview>>>> {
-        let found = folder.runs()?;
+    /// Lists the folder, reads the runs that are new or have changed, and returns all runs, newest first.
+    fn refresh(&self, cache: &mut Cache, folder: &Folder) -> io::Result<Arc<Vec<Arc<Overview>>>> {
         let (mut runs, mut unread) = (vec![], vec![]);
-        for found in found {
-            match known.runs.get(&found.id).filter(|known| known.found.stamp == found.stamp) {
-                Some(known) => runs.push(known.clone()),
+        for found in folder.runs()? {
+            match cache.runs.get(&found.id).filter(|cached| cached.found.stamp == found.stamp) {
+                Some(cached) => runs.push(cached.clone()),
                 None => unread.push(found),
             }
         }
         runs.extend(self.read(unread));
         runs.sort_by(|a, b| (&b.summary.started, &b.found.id).cmp(&(&a.summary.started, &a.found.id)));
         let runs = Arc::new(runs);
-        known.runs = runs.iter().map(|run| (run.found.id.clone(), run.clone())).collect();
+        cache.runs = runs.iter().map(|run| (run.found.id.clone(), run.clone())).collect();
         Ok(runs)
     }
 
-    /// How many databases were opened so far.
+    /// The number of databases opened so far.
     pub fn opened(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
     }
 
     /// Records that a client read the list.
-    pub fn look(&self) {
-        self.looked.store(true, Ordering::Relaxed);
+    pub fn record_list_read(&self) {
+        self.list_was_read.store(true, Ordering::Relaxed);
     }
 
     /// Whether a client read the list since the last call.
-    pub fn was_looked_at(&self) -> bool {
-        self.looked.swap(false, Ordering::Relaxed)
+    pub fn take_list_was_read(&self) -> bool {
+        self.list_was_read.swap(false, Ordering::Relaxed)
     }
 
+    /// Reads the overviews of these runs on several threads.
     fn read(&self, unread: Vec<FoundRun>) -> Vec<Arc<Overview>> {
         let readable = unread.iter().filter(|found| found.refused.is_none()).count();
         self.opened.fetch_add(readable as u64, Ordering::Relaxed);
@@ -105,40 +109,40 @@ impl Overviews {
     }
 }
 
-/// Reads what the list needs of one run.
+/// Reads the list's data about one run. A run that cannot be read gets an overview with the problem.
 fn read_overview(found: FoundRun) -> Overview {
     let damaged = |what: &str| Error::Damaged(found.run.path().into(), what.into());
-    let read = || summary(&found.run).map(|told| (told, found.run.plan()));
-    let (told, plan) = match &found.refused {
-        Some(why) => (Err(damaged(why)), None),
-        // One run must not take the others with it, whatever is in its files.
-        None => match catch_unwind(AssertUnwindSafe(read)) {
-            Ok(Ok((told, plan))) => (Ok(told), Some(plan)),
-            Ok(Err(error)) => (Err(error), None),
-            Err(_) => (Err(damaged("reading it failed; this is a fault of fsarena")), None),
-        },
+    let read = || summary(&found.run).map(|summary| (summary, found.run.plan()));
+    let result = match &found.refused {
+        Some(why) => Err(damaged(why)),
+        // Catch panics, so that one damaged run does not keep the server from listing the others.
+        None => catch_unwind(AssertUnwindSafe(read))
+            .unwrap_or_else(|_| Err(damaged("reading it failed; this is a fault of fsarena"))),
     };
-    let problem = match (&told, &plan) {
-        (Err(error), _) | (_, Some(Err(error))) => Some(error.to_string()),
-        _ => None,
+    let (mut summary, plan, problem) = match result {
+        Ok((summary, Ok(plan))) => (summary, Some(plan), None),
+        Ok((summary, Err(error))) => (summary, None, Some(error.to_string())),
+        Err(error) => (RunSummary::unreadable(&found.run, &error), None, Some(error.to_string())),
     };
-    let mut summary = told.unwrap_or_else(|error| RunSummary::unreadable(&found.run, &error));
     summary.id.clone_from(&found.id);
-    Overview { found, summary, plan: plan.and_then(Result::ok), problem, verdict: OnceLock::new() }
+    Overview { found, summary, plan, problem, verdict: OnceLock::new() }
 }
 
 impl Overview {
-    /// `running`, `complete`, `not complete` or `cannot be read`.
+    /// The state of the run: `running`, `complete`, `not complete` or `cannot be read`.
     pub fn state(&self) -> &'static str {
-        match (&self.problem, self.found.stamp.running, self.summary.status.complete) {
-            (Some(_), ..) => "cannot be read",
-            (_, true, false) => "running",
-            (_, _, true) => "complete",
-            (_, _, false) => "not complete",
+        if self.problem.is_some() {
+            "cannot be read"
+        } else if self.summary.status.complete {
+            "complete"
+        } else if self.found.stamp.running {
+            "running"
+        } else {
+            "not complete"
         }
     }
 
-    /// Whether the answer of a run is still to come.
+    /// Whether the server has still to compute the answer of the run.
     pub fn is_pending(&self) -> bool {
         self.verdict.get().is_none()
             && self.problem.is_none()
@@ -147,8 +151,9 @@ impl Overview {
             && self.summary.rounds > 0
     }
 
-    /// Whether some text of it has every one of these words, in lower case.
-    pub fn holds(&self, words: &[String]) -> bool {
+    /// Whether the run contains all of these words, which must be in lower case: in its state, its summary, its plan, its answer
+    /// or its problem.
+    pub fn contains_words(&self, words: &[String]) -> bool {
         if words.is_empty() {
             return true;
         }

@@ -1,52 +1,58 @@
-//! Pages that take work: made once for each state of what they show, on threads of their own, few at a time.
+//! Renders expensive pages on separate threads, a few at a time, and caches them.
 //!
-//! However many ask, a page is made once, and all that are being made read no more than [`BUDGET`] of databases.
+//! A page is rendered once for each state of its runs, however many clients request it. The pages that are rendered at the same
+//! time read at most [`BUDGET`] of databases.
 
 use axum::body::Bytes;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{collections::HashMap, fmt::Debug};
 use tokio::sync::{OnceCell, Semaphore};
 
-/// Mebibytes of databases that are read at once. In memory a run takes some three times as much.
+/// The databases that may be read at the same time, in MiB. In memory a run takes about three times its database.
 const BUDGET: u32 = 256;
-/// What the smallest page counts for: no more than four are made at once.
-const LEAST: u32 = BUDGET / 4;
-/// Bytes of the largest database that pages are made of.
+/// The share of the budget that the smallest page takes, in MiB, so that at most four pages are rendered at the same time.
+const MIN_SHARE: u32 = BUDGET / 4;
+/// The largest size of the databases of a page, in bytes.
 pub const LARGEST: u64 = 1 << 30;
-/// Bytes of the largest whose answer is worked out for the list.
+/// The largest size of a database whose one-line answer the list has, in bytes.
 pub const LARGEST_LISTED: u64 = 64 << 20;
-/// Bytes of pages that are kept.
-const KEPT: usize = 64 << 20;
+/// The largest total size of cached pages, in bytes.
+const CACHE_BYTES: usize = 64 << 20;
 
-/// A page, or why there is none.
+/// A page, or the reason why it cannot be rendered.
 pub type RenderedPage = Result<Bytes, String>;
 
-/// Makes pages and keeps them.
+/// Renders pages, and caches them.
 pub struct Renderer {
     budget: Arc<Semaphore>,
     pages: Mutex<Pages>,
 }
 
+/// The cached pages.
 struct Pages {
-    /// The pages by the hash of what they show, and when each was last asked for.
+    /// The pages by the hash of their key, each with the number of the last request for it.
     kept: HashMap<blake3::Hash, (u64, Arc<OnceCell<RenderedPage>>)>,
-    asked: u64,
+    /// The number of requests so far.
+    requests: u64,
 }
 
 impl Renderer {
-    /// One that has made nothing yet.
+    /// A renderer with an empty cache.
     pub fn new() -> Renderer {
-        let pages = Pages { kept: HashMap::new(), asked: 0 };
+        let pages = Pages { kept: HashMap::new(), requests: 0 };
         Renderer { budget: Arc::new(Semaphore::new(BUDGET as usize)), pages: Mutex::new(pages) }
     }
 
-    /// The page identified by `shows`, which includes the state of every run on it. Requests that arrive while the page
-    /// is being made wait for the same page.
+    /// The page with this key, from the cache or rendered by `render`. The key must contain the stamp of every run on the page.
+    /// `bytes` is the size of its databases. Requests that arrive while the page is being rendered wait for the same page.
+    ///
+    /// # Errors
+    /// The databases are larger than [`LARGEST`], or the page cannot be rendered.
     pub async fn page(
         &self,
-        shows: &impl Debug,
+        key: &impl Debug,
         bytes: u64,
-        make: impl FnOnce() -> RenderedPage + Send + 'static,
+        render: impl FnOnce() -> RenderedPage + Send + 'static,
     ) -> RenderedPage {
         if bytes > LARGEST {
             return Err(format!(
@@ -55,14 +61,19 @@ impl Renderer {
             ));
         }
         // Hash the key, because it may be as long as a request.
-        let cell = self.cell(name(shows));
-        let made = cell.get_or_init(|| self.make(bytes, make)).await.clone();
-        self.forget();
-        made
+        let cell = self.cell(hash_key(key));
+        let page = cell.get_or_init(|| self.render(bytes, render)).await.clone();
+        self.shrink_cache();
+        page
     }
 
-    async fn make(&self, bytes: u64, make: impl FnOnce() -> RenderedPage + Send + 'static) -> RenderedPage {
-        let share = u32::try_from(bytes >> 20).unwrap_or(BUDGET).clamp(LEAST, BUDGET);
+    /// Waits for a share of the budget, and renders a page on a separate thread.
+    async fn render(
+        &self,
+        bytes: u64,
+        render: impl FnOnce() -> RenderedPage + Send + 'static,
+    ) -> RenderedPage {
+        let share = u32::try_from(bytes >> 20).unwrap_or(BUDGET).clamp(MIN_SHARE, BUDGET);
         let failed = |_| "This page could not be made; this is a fault of fsarena.".to_string();
         let permit = self
             .budget
@@ -71,48 +82,49 @@ impl Renderer {
             .await
             .map_err(|_| "The server ends.".to_string())?;
         let work = move || {
-            let made = make();
-            // Not before: who asked may be gone, but the work goes on.
+            let page = render();
+            // Return the share here, because the thread continues even if the client has left.
             drop(permit);
-            made
+            page
         };
         tokio::task::spawn_blocking(work).await.map_err(failed)?
     }
 
+    /// The cache entry of a key; adds an empty one if it is missing.
     fn cell(&self, key: blake3::Hash) -> Arc<OnceCell<RenderedPage>> {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
-        pages.asked += 1;
-        let now = pages.asked;
-        let page = pages.kept.entry(key).or_default();
-        page.0 = now;
-        page.1.clone()
+        pages.requests += 1;
+        let request = pages.requests;
+        let (last_request, cell) = pages.kept.entry(key).or_default();
+        *last_request = request;
+        cell.clone()
     }
 
     /// Removes the least recently requested pages while the cache is over its limit.
-    fn forget(&self) {
+    fn shrink_cache(&self) {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         let size = |cell: &OnceCell<RenderedPage>| match cell.get() {
             Some(Ok(page)) => page.len(),
             Some(Err(why)) => why.len(),
             None => 0,
         };
-        let mut all: usize = pages.kept.values().map(|(_, cell)| size(cell) + 1024).sum();
-        while all > KEPT {
-            let made = pages.kept.iter().filter(|(_, (_, cell))| cell.initialized());
-            let Some((key, freed)) =
-                made.min_by_key(|(_, (asked, _))| *asked).map(|(key, (_, cell))| (*key, size(cell) + 1024))
-            else {
+        // Each entry also takes some memory besides its page.
+        let mut total: usize = pages.kept.values().map(|(_, cell)| size(cell) + 1024).sum();
+        while total > CACHE_BYTES {
+            let rendered = pages.kept.iter().filter(|(_, (_, cell))| cell.initialized());
+            let Some((key, (_, cell))) = rendered.min_by_key(|(_, (last_request, _))| *last_request) else {
                 return;
             };
+            let (key, freed) = (*key, size(cell) + 1024);
             pages.kept.remove(&key);
-            all -= freed;
+            total -= freed;
         }
     }
 }
 
-/// What a page is kept by.
-fn name(shows: &impl Debug) -> blake3::Hash {
-    blake3::hash(format!("{shows:?}").as_bytes())
+/// The hash by which the cache finds a page.
+fn hash_key(key: &impl Debug) -> blake3::Hash {
+    blake3::hash(format!("{key:?}").as_bytes())
 }
 
 #[cfg(test)]
@@ -123,7 +135,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn however_many_ask_a_page_is_made_once() {
+    fn a_page_is_rendered_once_for_all_requests() {
         block_on(async {
             let (renderer, made) = (Arc::new(Renderer::new()), Arc::new(AtomicUsize::new(0)));
             let ask = || {
@@ -146,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_four_are_made_at_once_and_a_fault_is_one_pages_own() {
+    fn at_most_four_pages_are_rendered_at_once_and_a_panic_affects_only_one() {
         block_on(async {
             let (renderer, now, most) =
                 (Arc::new(Renderer::new()), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -174,15 +186,18 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_nobody_asks_for_are_let_go() {
+    fn the_least_recently_requested_pages_leave_the_cache() {
         block_on(async {
             let renderer = Renderer::new();
-            let page = || Bytes::from(vec![b'x'; KEPT / 3]);
+            let page = || Bytes::from(vec![b'x'; CACHE_BYTES / 3]);
             for key in ["a", "b", "a", "c"] {
                 renderer.page(&key, 1, move || Ok(page())).await.unwrap();
             }
             let kept = renderer.pages.lock().unwrap();
-            assert_eq!(["a", "b", "c"].map(|key| kept.kept.contains_key(&name(&key))), [true, false, true]);
+            assert_eq!(
+                ["a", "b", "c"].map(|key| kept.kept.contains_key(&hash_key(&key))),
+                [true, false, true]
+            );
         });
     }
 }

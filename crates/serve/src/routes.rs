@@ -1,4 +1,4 @@
-//! The pages and files that can be requested. Comparison, history and live view have a file each.
+//! The routes of the server: its pages and files. The comparison, the history and the live view have a module each.
 
 mod answer;
 mod compare;
@@ -17,7 +17,7 @@ use fsarena_report::{commands::Commands, html};
 use serde_json::json;
 use std::sync::Arc;
 
-/// The whole server behind its guard.
+/// The router with all pages and files. Each request passes the guard first.
 pub fn app(shared: Arc<Shared>, guard: Arc<Guard>) -> Router {
     Router::new()
         .route("/", get(runs_page))
@@ -38,8 +38,8 @@ const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 const ICON: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 3 3\"><path fill=\"#0072b2\" \
                     d=\"M0 0h1v3H0z\"/><path fill=\"#d55e00\" d=\"M1 1h1v2H1z\"/><path fill=\"#009e73\" d=\"M2 2h1v1H2z\"/></svg>";
 
-/// A style sheet or a script.
-pub async fn asset(Path(name): Path<String>) -> Response {
+/// Serves a style sheet or a script.
+async fn asset(Path(name): Path<String>) -> Response {
     let style = || format!("{}{}", fsarena_report::html::style(), include_str!("../assets/serve.css"));
     match name.as_str() {
         "style.css" => ([(CONTENT_TYPE, "text/css; charset=utf-8")], style()).into_response(),
@@ -50,22 +50,23 @@ pub async fn asset(Path(name): Path<String>) -> Response {
     }
 }
 
-/// The icon of the browser tab.
-pub async fn icon() -> Response {
+/// Serves the icon of the browser tab.
+async fn icon() -> Response {
     ([(CONTENT_TYPE, "image/svg+xml")], ICON).into_response()
 }
 
-/// The report that `fsarena report --format html` makes.
-pub async fn report_page(state: State, Path(id): Path<String>) -> PageResult {
+/// Serves the report of a run, the same as that of `fsarena report --format html`.
+async fn report_page(state: State, Path(id): Path<String>) -> PageResult {
     let found = find_run(&state, id).await?;
-    let shows = ("report", found.id.clone(), found.stamp.clone());
+    let key = ("report", found.id.clone(), found.stamp.clone());
     let (shared, id) = (state.0.clone(), found.id.clone());
-    let page = state.renderer.page(&shows, found.stamp.bytes(), move || make_report(&shared, &found)).await;
+    let page = state.renderer.page(&key, found.stamp.bytes(), move || render_report(&shared, &found)).await;
     let page = page.map_err(|why| impossible(format!("Run {id} cannot be shown. {why}")))?;
     Ok(with_policy(page, &html::policy()))
 }
 
-fn make_report(shared: &Arc<Shared>, found: &FoundRun) -> RenderedPage {
+/// Reads and analyses a run, and renders its report.
+fn render_report(shared: &Arc<Shared>, found: &FoundRun) -> RenderedPage {
     let record = fsarena_store::read(&found.run).map_err(|error| error.to_string())?;
     let mut report = (shared.analysis.report)(record)?;
     let mut commands = Commands::default();
@@ -75,12 +76,12 @@ fn make_report(shared: &Arc<Shared>, found: &FoundRun) -> RenderedPage {
     html::report::page(&report).map(Into::into).map_err(|error| error.to_string())
 }
 
-/// The runs that match, and the total number of runs.
+/// The runs that match the query, and the total number of runs.
 async fn selected_runs(
     state: &State,
     list_query: &ListQuery,
 ) -> Result<(Vec<Arc<Overview>>, usize), Message> {
-    state.overviews.look();
+    state.overviews.record_list_read();
     let (shared, list_query) = (state.0.clone(), list_query.clone());
     let work = move || {
         shared.overviews.list(&shared.folder).map(|listed| (list_query.select(&listed), listed.len()))
@@ -92,8 +93,8 @@ fn parse_list_query(query: &[(String, String)]) -> ListQuery {
     ListQuery::new(|name| query_values(query, name).next())
 }
 
-/// The list as a page.
-pub async fn runs_page(state: State, Query(query): Query<Vec<(String, String)>>) -> PageResult {
+/// Serves the list of runs as a page.
+async fn runs_page(state: State, Query(query): Query<Vec<(String, String)>>) -> PageResult {
     let list_query = parse_list_query(&query);
     let (runs, of) = selected_runs(&state, &list_query).await?;
     let folder = state.folder.root().display().to_string();
@@ -101,8 +102,8 @@ pub async fn runs_page(state: State, Query(query): Query<Vec<(String, String)>>)
     Ok(Html(page.map_err(failed)?).into_response())
 }
 
-/// The list for programs.
-pub async fn runs_json(state: State, Query(query): Query<Vec<(String, String)>>) -> PageResult {
+/// Serves the list of runs as JSON.
+async fn runs_json(state: State, Query(query): Query<Vec<(String, String)>>) -> PageResult {
     let (runs, _) = selected_runs(&state, &parse_list_query(&query)).await?;
     let row = |run: &Arc<Overview>| {
         let summary = &run.summary;

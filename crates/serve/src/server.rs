@@ -1,6 +1,7 @@
-//! The server: listening, answering, ending; and the answers of runs in one line, worked out behind the list.
+//! The server: accepts connections until a signal ends it, and computes the one-line answers of runs in the background.
 //!
-//! To analyse a run takes work, and work disturbs measurements: while a run of the folder is in progress, none is done.
+//! An analysis uses CPU time and disturbs measurements. While a run of the folder is in progress, the server analyses nothing
+//! in the background.
 
 use crate::folder::Folder;
 use crate::guard::{Guard, SHORTEST_TOKEN};
@@ -19,11 +20,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::{runtime::Runtime, sync::Semaphore};
 
-/// Connections at once; more wait to be taken.
+/// The largest number of open connections. Further clients wait until one closes.
 const MAX_CONNECTIONS: usize = 768;
-/// How long a client may take to say what it wants.
+/// The largest time that a client may take to send the headers of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
-/// Threads for databases and pages. Separate limits bound the work that they do at once.
+/// The number of threads that read databases and render pages. The renderer has its own limit for work at the same time.
 const WORKERS: usize = 32;
 
 /// Options of the server.
@@ -34,15 +35,15 @@ pub struct Options {
     pub bind: IpAddr,
     /// The port; 0 for a free one.
     pub port: u16,
-    /// The token; beyond loopback one is made where there is none.
+    /// The token that clients must send. With `None`, the server creates one unless it listens on a loopback address.
     pub token: Option<String>,
-    /// Names by which this machine is reached.
+    /// Further host names by which clients reach this machine.
     pub hosts: Vec<String>,
-    /// How runs are analysed.
+    /// The functions that analyse runs.
     pub analysis: Analysis,
 }
 
-/// A server that listens.
+/// A server that listens on its address, but does not accept connections before [`Server::run`].
 pub struct Server {
     runtime: Runtime,
     listener: TcpListener,
@@ -52,10 +53,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the folder and begins to listen.
+    /// Opens the folder and listens on the address.
     ///
     /// # Errors
-    /// Where the folder is none, the token can be guessed, or nothing can listen there.
+    /// The folder cannot be read, the token is too short, the address cannot be used, or the system refuses threads.
     pub fn open(options: Options) -> Result<Server, Error> {
         if let Some(token) = options.token.as_ref().filter(|token| token.len() < SHORTEST_TOKEN) {
             return Err(Error::Token(token.len()));
@@ -65,9 +66,10 @@ impl Server {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(2).max_blocking_threads(WORKERS).enable_all().build();
         let runtime = runtime.map_err(Error::Start)?;
-        let wanted = SocketAddr::new(options.bind, options.port);
-        let listening = runtime.block_on(TcpListener::bind(wanted));
-        let listener = listening.map_err(|source| Error::Listen { address: wanted, source })?;
+        let requested = SocketAddr::new(options.bind, options.port);
+        let listener = runtime
+            .block_on(TcpListener::bind(requested))
+            .map_err(|source| Error::Listen { address: requested, source })?;
         let address = listener.local_addr().map_err(Error::Start)?;
         let guard = Arc::new(Guard::new(address.ip(), address.port(), options.hosts, options.token));
         let shared = Arc::new(Shared {
@@ -81,18 +83,18 @@ impl Server {
         Ok(Server { runtime, listener, address, guard, shared })
     }
 
-    /// Where it listens.
+    /// The address and port on which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The token that it asks for.
+    /// The token that clients must send; `None` if none is required.
     pub fn token(&self) -> Option<&str> {
         self.guard.token()
     }
 
-    /// The address to open in a browser, with the token where one is needed. Of a server that listens on all addresses it
-    /// has a name by which others reach it.
+    /// The URL to open in a browser, with the token if one is required. If the server listens on all addresses, the URL has the
+    /// first host name of the options.
     pub fn url(&self) -> String {
         let query = self.token().map_or(String::new(), |token| format!("?token={token}"));
         match self.guard.name().filter(|_| self.address.ip().is_unspecified()) {
@@ -101,10 +103,11 @@ impl Server {
         }
     }
 
-    /// Answers until SIGINT or SIGTERM. Whoever is still connected is hung up on: nothing here can be left half done.
+    /// Serves requests until SIGINT, SIGTERM or SIGHUP. Then it closes all connections at once, because no request changes
+    /// anything.
     ///
     /// # Errors
-    /// Where the system gives no signals.
+    /// The system does not deliver signals.
     pub fn run(self) -> Result<(), Error> {
         let Server { runtime, listener, guard, shared, .. } = self;
         let ended = runtime.block_on(async move {
@@ -112,7 +115,7 @@ impl Server {
             let mut terminate = signal(SignalKind::terminate()).map_err(Error::Start)?;
             let mut hangup = signal(SignalKind::hangup()).map_err(Error::Start)?;
             tokio::spawn(answer_pending_runs(shared.clone()));
-            // Before anybody asks: the first list of many runs is the only one that takes a while.
+            // Read the folder before the first request, because the first list of many runs takes a while.
             let first = shared.clone();
             tokio::task::spawn_blocking(move || drop(first.overviews.prepare(&first.folder)));
             let app = routes::app(shared, guard);
@@ -124,58 +127,59 @@ impl Server {
             }
             Ok(())
         });
-        // Work on a large run would go on for seconds after the client has left.
+        // Do not wait for the threads: work on a large run can take many seconds.
         runtime.shutdown_background();
         ended
     }
 }
 
-/// Takes connections for ever.
+/// Accepts connections, each in a separate task; never returns.
 async fn accept(listener: TcpListener, app: axum::Router) {
     let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(permit) = free.clone().acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of file descriptors, most likely: those who go give some back.
+            // Most likely there are no free file descriptors. Wait until other connections close.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
         let app = app.clone();
         tokio::spawn(async move {
-            answer(stream, app).await;
+            serve_connection(stream, app).await;
             drop(permit);
         });
     }
 }
 
-async fn answer(stream: TcpStream, app: axum::Router) {
+/// Answers the requests of one connection.
+async fn serve_connection(stream: TcpStream, app: axum::Router) {
     let _ = stream.set_nodelay(true);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-    // A client that goes away in the middle of an answer is none of our faults.
+    // Ignore errors: a client may close the connection at any time.
     let _ = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(app)).await;
 }
 
-/// Why the page cannot be served.
+/// An error that keeps the server from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The folder of runs cannot be read, or is none.
+    /// The folder of runs cannot be read, or is not a folder.
     #[error("{}: {}; `fsarena serve DIR` names the folder that holds runs", .path.display(), folder_error_words(.source))]
     Folder {
-        /// The folder.
+        /// The path of the folder.
         path: PathBuf,
-        /// The system's word.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// Nothing can listen there.
+    /// The server cannot listen on the address.
     #[error("{address}: {source}{}", listen_hint(.source))]
     Listen {
         /// The address and port.
         address: SocketAddr,
-        /// The system's word.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// A token that can be guessed.
+    /// The token is too short; the value is its number of characters.
     #[error("the token has {0} characters; give one of at least {MIN}, or none to have one made", MIN = SHORTEST_TOKEN)]
     Token(usize),
     /// The system refused threads, timers or signals.
@@ -183,6 +187,7 @@ pub enum Error {
     Start(std::io::Error),
 }
 
+/// The reason why the folder cannot be read.
 fn folder_error_words(source: &std::io::Error) -> String {
     match source.kind() {
         ErrorKind::NotADirectory => "not a folder".into(),
@@ -190,6 +195,7 @@ fn folder_error_words(source: &std::io::Error) -> String {
     }
 }
 
+/// What the user can do if the server cannot listen; empty if unknown.
 fn listen_hint(source: &std::io::Error) -> &'static str {
     match source.kind() {
         ErrorKind::AddrInUse => {
@@ -211,21 +217,21 @@ impl Exits for Error {
     }
 }
 
-/// The pause between two looks at the folder.
+/// The pause between two checks for runs without an answer.
 const PENDING_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Works answers out for as long as the server runs, while a client reads the list.
-pub async fn answer_pending_runs(shared: Arc<Shared>) {
+/// Computes the missing answers of runs whenever a client has read the list; never returns.
+async fn answer_pending_runs(shared: Arc<Shared>) {
     loop {
         tokio::time::sleep(PENDING_INTERVAL).await;
-        if shared.overviews.was_looked_at() {
+        if shared.overviews.take_list_was_read() {
             let shared = shared.clone();
             let _ = tokio::task::spawn_blocking(move || answer_all_pending(&shared)).await;
         }
     }
 }
 
-/// All that is pending, newest first, until some run is in progress.
+/// Computes the missing answers, for the newest runs first. Stops as soon as a run is in progress.
 fn answer_all_pending(shared: &Shared) {
     while let Ok(runs) = shared.overviews.list(&shared.folder) {
         if runs.iter().any(|run| run.state() == "running") {
@@ -238,8 +244,13 @@ fn answer_all_pending(shared: &Shared) {
     }
 }
 
+/// The answer of a run in one line, or the error.
 fn answer_line(shared: &Shared, run: &Overview) -> String {
-    let record = fsarena_store::read(&run.found.run).map_err(|error| error.to_string());
-    let report = record.and_then(|record| (shared.analysis.report)(record));
-    report.map_or_else(|error| error, |report| report.in_a_line())
+    match fsarena_store::read(&run.found.run) {
+        Ok(record) => match (shared.analysis.report)(record) {
+            Ok(report) => report.in_a_line(),
+            Err(error) => error,
+        },
+        Err(error) => error.to_string(),
+    }
 }

@@ -1,4 +1,4 @@
-//! What all requests share.
+//! The data that all requests share, and the cache of the points of histories.
 
 use crate::folder::{Folder, FoundRun, Stamp};
 use crate::{feed::Feeds, overview::Overviews, renderer::Renderer};
@@ -8,58 +8,58 @@ use fsarena_report::report::Report;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How a run is analysed, which is the caller's to say: the page shows the report that the command line makes.
+/// The functions that analyse runs. The caller provides them, so that the server shows the same reports as the command line.
 pub struct Analysis {
-    /// Analyses a run.
+    /// Analyses a run; the error is in words.
     pub report: fn(RunRecord) -> Result<Report, String>,
-    /// The metric that answers for the work of a plan.
+    /// The primary metric of a plan.
     pub metric: fn(&Plan) -> String,
 }
 
-/// What all requests share.
+/// The data that all requests share.
 pub struct Shared {
     /// The folder of runs.
     pub folder: Folder,
-    /// What the list knows of them.
+    /// The list's data about the runs.
     pub overviews: Overviews,
-    /// What single runs say in histories.
+    /// The points of runs in histories.
     pub points: Points,
-    /// Who makes pages.
+    /// Renders and caches pages.
     pub renderer: Renderer,
-    /// Who follows runs in progress.
+    /// Follows the runs in progress.
     pub feeds: Feeds,
-    /// How runs are analysed.
+    /// The functions that analyse runs.
     pub analysis: Analysis,
 }
 
-/// A handle of it.
+/// The shared data, as axum passes it to the handlers of requests.
 pub type State = axum::extract::State<Arc<Shared>>;
 
-/// How many answers are kept.
+/// The largest number of cached points. A full cache is emptied.
 const MAX_POINTS: usize = 20_000;
 
-/// What single runs say.
+/// A cache of the points of runs in histories.
 #[derive(Default)]
 pub struct Points {
     kept: Mutex<HashMap<(String, HistoryQuery), KeptPoint>>,
 }
 
-/// What a run in some state said.
+/// The stamp of a run when it was read, and its point.
 type KeptPoint = (Stamp, Option<Point>);
 
 impl Points {
-    /// What a run says; nothing where it has no such variant or cannot be read any more. Blocks the thread.
+    /// The point of a run in a history. `None` if the run lacks the variant or cannot be read any more. Blocks the thread.
     ///
     /// # Errors
-    /// Where it knows no such metric, in words.
-    pub fn get(&self, found: &FoundRun, asked: &HistoryQuery) -> Result<Option<Point>, String> {
-        let key = (found.id.clone(), asked.clone());
+    /// The run does not have the metric; the error is in words.
+    pub fn get(&self, found: &FoundRun, query: &HistoryQuery) -> Result<Option<Point>, String> {
+        let key = (found.id.clone(), query.clone());
         let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, point)) = lock().get(&key).filter(|(stamp, _)| *stamp == found.stamp) {
             return Ok(point.clone());
         }
         let Ok(record) = fsarena_store::read(&found.run) else { return Ok(None) };
-        let point = point(&record, asked).map_err(|error| error.to_string())?;
+        let point = point(&record, query).map_err(|error| error.to_string())?;
         let mut kept = lock();
         if kept.len() >= MAX_POINTS {
             kept.clear();

@@ -1,4 +1,5 @@
-//! The pages as templates. The engine escapes all text; what is put in unescaped was escaped by `fsarena_report`.
+//! The templates of the pages. The template engine escapes all text, except for HTML in which `fsarena_report` already escaped
+//! the text.
 
 use crate::list_query::{COLUMNS, ListQuery, in_query};
 use crate::{overview::Overview, renderer::RenderedPage};
@@ -6,14 +7,14 @@ use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use fsarena_core::metric::METRICS;
-use fsarena_report::{begun, history::HistoryQuery, number::plural, safe};
+use fsarena_report::{format_start, history::HistoryQuery, number::plural, safe};
 use std::sync::Arc;
 
 /// The list of runs.
 #[derive(Template)]
 #[template(path = "runs.html")]
 pub struct Runs {
-    /// Where the runs are.
+    /// The path of the folder of runs.
     pub folder: String,
     /// The search and sort order.
     pub list_query: ListQuery,
@@ -23,29 +24,29 @@ pub struct Runs {
     pub of: usize,
 }
 
-/// Runs beside each other.
+/// A comparison of runs.
 #[derive(Template)]
 #[template(path = "compare.html")]
 pub struct Compare {
     /// The title, which names both sides.
     pub title: String,
-    /// Their ids.
+    /// The ids of the runs.
     pub runs: Vec<String>,
-    /// The published figures that the run is beside, where it is.
+    /// The published figures with which the run is compared; `None` if runs are compared with each other.
     pub published: Option<String>,
-    /// Published figures that the first could be beside.
+    /// The other published figures with which the first run can be compared.
     pub known: Vec<String>,
-    /// By what they are compared.
+    /// The metric of the comparison.
     pub metric: String,
-    /// By what else they could be.
+    /// The metrics to choose from.
     pub metrics: Vec<String>,
-    /// The comparison, HTML.
+    /// The comparison as HTML.
     pub body: String,
-    /// What the script of reports reads, JSON.
+    /// The data for the script of reports, as JSON.
     pub data: &'static str,
 }
 
-/// A metric over runs.
+/// The history of a metric over runs.
 #[derive(Template)]
 #[template(path = "history.html")]
 pub struct History {
@@ -57,9 +58,9 @@ pub struct History {
     pub variants: Vec<String>,
     /// Metrics to choose from.
     pub metrics: Vec<String>,
-    /// What it is a history of.
+    /// The title of the page.
     pub title: String,
-    /// In words and tables, HTML.
+    /// The history as HTML.
     pub body: String,
 }
 
@@ -67,13 +68,13 @@ pub struct History {
 #[derive(Template)]
 #[template(path = "live.html")]
 pub struct LivePage {
-    /// Its id.
+    /// The id of the run.
     pub id: String,
-    /// What it asks.
+    /// The question of its plan.
     pub question: String,
 }
 
-/// A page that says one thing.
+/// A page with a single message, such as an error.
 #[derive(Template)]
 #[template(path = "message.html")]
 pub struct Message {
@@ -82,7 +83,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// A page of this status that says this.
+    /// A page with this HTTP status and message.
     pub fn new(status: StatusCode, words: impl Into<String>) -> Message {
         Message { status, words: words.into() }
     }
@@ -97,18 +98,19 @@ impl IntoResponse for Message {
     }
 }
 
-/// A template as a page.
+/// Renders a template as a page.
 pub fn render(template: &impl Template) -> RenderedPage {
     template.render().map(Into::into).map_err(|error| format!("This page could not be made: {error}."))
 }
 
-/// What every template says of text: one line without control characters. The engine escapes it.
+/// Methods with which all templates format text. The template engine escapes the result.
 trait TextFilters {
+    /// The text as one line without control characters.
     fn line(&self, text: &str) -> String {
         safe::line(text)
     }
 
-    /// Text as a part of an address.
+    /// The text encoded for the query of a URL.
     fn query(&self, text: &str) -> String {
         in_query(text)
     }
@@ -121,33 +123,35 @@ impl TextFilters for LivePage {}
 impl TextFilters for Message {}
 
 impl Runs {
+    /// The start of a run.
     fn begun(&self, run: &Overview) -> String {
-        self.line(&begun(&run.summary.started))
+        self.line(&format_start(&run.summary.started))
     }
 
+    /// The number of matching runs, and of all: `3 of 20 runs`, or `20 runs` if all match.
     fn count(&self) -> String {
-        match (self.runs.len(), self.of) {
-            (all, of) if all == of => plural(of, "run"),
-            (some, of) => format!("{some} of {}", plural(of, "run")),
-        }
+        let all = plural(self.of, "run");
+        if self.runs.len() == self.of { all } else { format!("{} of {all}", self.runs.len()) }
     }
 
+    /// The answer of a run in one line, or its problem; empty if the answer is not computed yet.
     fn answer(&self, run: &Overview) -> String {
         let words = run.problem.as_ref().or(run.verdict.get());
         words.map_or(String::new(), |words| self.line(words))
     }
 
+    /// The question of the plan of a run; empty if its plan cannot be read.
     fn question(&self, run: &Overview) -> String {
         run.plan.as_ref().map_or(String::new(), |plan| self.line(&plan.question))
     }
 
-    /// Whether a run has a report to be opened.
+    /// Whether the server can open the report of a run.
     fn opens(&self, run: &Overview) -> bool {
         run.problem.is_none()
     }
 }
 
-/// The metrics that can be chosen, the one that is chosen among them.
+/// The ids of all metrics to choose from; includes the chosen one, even if it is not predefined.
 pub fn metrics(chosen: &str) -> Vec<String> {
     let mut metrics: Vec<String> = METRICS.iter().map(|metric| metric.spec.id.to_string()).collect();
     if !metrics.iter().any(|id| id == chosen) {

@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Helpers for the tests of this crate: a new run in a temporary folder, and an executor.
 
 use fsarena_core::{host::Host, metric::TIMER, plan::Plan};
 use fsarena_store::{RunDir, Writer};
@@ -10,7 +10,7 @@ const PLAN: &str = "name = 'tasks'\ntitle = 'Tasks'\nquestion = 'Which?'\nscale 
     [idle]\ntimeout_s = 1.0\ndirty = '4 MiB'\nio_pressure_percent = 5.0\n\
     [[workload]]\nuse = 'tasks'\n";
 
-/// A new run in a separate temporary folder.
+/// A new run in a temporary folder of its own, which is removed at the end.
 pub struct Written {
     pub run: RunDir,
     _root: tempfile::TempDir,
@@ -24,14 +24,14 @@ impl Written {
         Written { run, _root: root }
     }
 
-    /// Who writes it.
+    /// A writer of the run.
     pub fn writer(&self) -> Writer {
         let host = Host { hostname: "bench".into(), kernel: "6.18".into(), ..Host::default() };
         Writer::open(&self.run, &host, TIMER).unwrap()
     }
 }
 
-/// Runs something that waits.
+/// Runs a future to its end.
 pub fn block_on(work: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(work);
 }

@@ -1,12 +1,12 @@
 //! The analysis of one metric of a run.
 //!
-//! Intervals are 95% for each pair of variants and task; they are not corrected for how many there are.
-//! Verdicts on claims and the tables here stand on the same [`Grid`] and the same paired log ratios.
+//! Each interval has 95% confidence for one pair of variants and one task; intervals are not corrected for their number.
+//! Verdicts on claims use the same [`Grid`] and the same paired log ratios.
 
 use crate::comparison::{Comparison, compare_with};
 use crate::ratio::{LogRatios, log_ratios};
 use crate::regret::Regrets;
-use crate::{average::median, ranking::weighted_means, simulate::parallel};
+use crate::{average::median, simulate::parallel};
 use fsarena_core::cell::{TaskInfo, Variant};
 use fsarena_core::factor;
 use fsarena_core::matrix::PLAIN;
@@ -14,14 +14,14 @@ use fsarena_core::number::plural;
 use fsarena_core::observations::{Grid, InvalidReason, MetricSeries, VariantValues, has_data};
 use fsarena_core::sample::MetricSpec;
 
-/// Everything that reports show of one metric.
+/// The analysis of one metric, for reports.
 #[derive(Debug, Clone)]
 pub struct Analysis {
     /// The metric.
     pub metric: MetricSpec,
     /// Its values, by task of the run, variant and round.
     pub grid: Grid,
-    /// The rounds that were dropped as a whole, ascending.
+    /// The rounds that were dropped for all variants, ascending.
     pub dropped: Vec<u32>,
     /// Every task that has data, in the order of the run.
     pub tasks: Vec<TaskAnalysis>,
@@ -36,7 +36,7 @@ pub struct TaskAnalysis {
     pub task: TaskInfo,
     /// How the variants compare on it.
     pub comparison: Comparison,
-    /// Why its figures are shown but rank no variant; None if they rank.
+    /// Why its figures are shown without a ranking; None if they are valid.
     pub excluded: Option<InvalidReason>,
 }
 
@@ -45,22 +45,22 @@ pub struct TaskAnalysis {
 pub struct Overall {
     /// The number of tasks in it.
     pub tasks: usize,
-    /// The number of tasks in the totals of the run, which can be more: not every task has every metric.
+    /// The number of tasks in the totals of the run. It can be larger, because not every task has every metric.
     pub of: usize,
     /// Their total as the metric declares it, if the metric has one.
     pub total: Option<CombinedTasks>,
-    /// The name of the one number that the answer quotes: `total`, `largest`, `geometric mean`.
+    /// The name of the value in the answer: `total`, `largest`, `geometric mean`.
     pub name: &'static str,
-    /// Their geometric mean: every task counts the same.
+    /// Their geometric mean, in which every task has the same weight.
     pub geometric: CombinedTasks,
-    /// The comparison that the answer quotes, with the dropped rounds; None if no round was dropped.
+    /// The comparison of the answer computed with the dropped rounds; None if no round was dropped.
     pub without_drops: Option<Comparison>,
 }
 
 /// Several tasks combined into one value for each variant and round, and compared like a single task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CombinedTasks {
-    /// The combined value of each variant in each round, `values[variant][round]`; NaN where there is none.
+    /// The combined value of each variant in each round, `values[variant][round]`; NaN for a missing value.
     pub values: VariantValues,
     /// The comparison of the variants.
     pub comparison: Comparison,
@@ -101,8 +101,7 @@ pub struct TaskMedians {
     pub variants: Vec<Option<f64>>,
 }
 
-/// The medians of every task in the totals that has data, whether or not it may rank and combine. An [`analyse`] takes far
-/// longer.
+/// The medians of every task in the totals that has data, including tasks that no ranking uses. Much faster than [`analyse`].
 pub fn medians(grid: &Grid) -> Vec<TaskMedians> {
     let mut tasks = vec![];
     for (task, values) in grid.tasks.iter().zip(&grid.values) {
@@ -131,7 +130,7 @@ impl Overall {
         })
     }
 
-    /// `6 tasks`; `2 of 6 tasks` if others lack the metric or do not combine with these.
+    /// The number of tasks in words: `6 tasks`, or `2 of 6 tasks` if others lack the metric or do not combine with these.
     pub fn scope(&self) -> String {
         if self.tasks < self.of {
             format!("{} of {}", self.tasks, plural(self.of, "task"))
@@ -140,15 +139,15 @@ impl Overall {
         }
     }
 
-    /// The comparison by total and the comparison by geometric mean. A metric without totals lacks the first; for a single
-    /// task the second would repeat the first and is left out.
+    /// The comparison by total and the comparison by geometric mean. The first is None if the metric has no total. The second is
+    /// None if there is only one task with a total, because it would repeat the first.
     pub fn wholes(&self) -> [Option<&Comparison>; 2] {
         let total = self.total.as_ref().map(|total| &total.comparison);
         let geometric = (self.tasks > 1 || total.is_none()).then_some(&self.geometric.comparison);
         [total, geometric]
     }
 
-    /// The comparison that the answer quotes: of the total, or of the geometric mean if the metric has no total.
+    /// The comparison of the answer: by the total, or by the geometric mean if the metric has no total.
     pub fn main(&self) -> &CombinedTasks {
         self.total.as_ref().unwrap_or(&self.geometric)
     }
@@ -177,7 +176,7 @@ impl CombinedTasks {
 }
 
 impl Analysis {
-    /// Whether no comparison in it has enough rounds for an exact interval.
+    /// Whether there are too few rounds for an exact interval.
     pub fn provisional(&self) -> bool {
         match &self.overall {
             Some(overall) => overall.main().comparison.provisional(),
@@ -210,19 +209,31 @@ pub fn log_ratios_of_tasks(grid: &Grid, tasks: &[usize], totals: Option<&Variant
     LogRatios { excluded: ran.saturating_sub(d.len()), d }
 }
 
-/// The best of some variants that differ in one factor alone.
+/// The weighted mean over tasks in each round, G_b = Σ_t w_t·d_{t,b}/Σ_t w_t, of the log ratios `d[task][round]`. NaN if a task
+/// with weight is missing. The result is a log ratio too.
+pub fn weighted_means(d: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
+    let rounds = d.iter().map(Vec::len).min().unwrap_or(0);
+    let total: f64 = weights.iter().sum();
+    let sum = |round: usize| {
+        let parts = d.iter().zip(weights).filter(|(_, weight)| **weight != 0.0);
+        parts.map(|(task, weight)| weight * task[round]).sum::<f64>() / total
+    };
+    (0..rounds).map(sum).collect()
+}
+
+/// The best of several variants that differ only in one factor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BestLevel {
-    /// The best variant, under the name of what its rivals have in common.
+    /// The best variant, named by the levels that all of them have in common.
     pub variant: Variant,
     /// Its level of the factor.
     pub level: String,
-    /// Whether it is significantly different from every rival. If not, it is the best by the estimate alone.
+    /// Whether it differs significantly from every rival. If not, only its estimate is the best.
     pub decided: bool,
 }
 
-/// For every combination of the other levels the one level of `factor` with the best geometric mean over all tasks, in the
-/// order of the run's variants. Variants without data are left out.
+/// For every combination of the other factors' levels, returns the level of `factor` with the best geometric mean over all
+/// tasks, in the order of the run's variants. Ignores variants without data.
 pub fn best_levels(variants: &[Variant], analysis: &Analysis, factor: &str) -> Vec<BestLevel> {
     let Some(overall) = &analysis.overall else { return vec![] };
     let comparison = &overall.geometric.comparison;
@@ -255,7 +266,7 @@ pub fn without_level(variant: &Variant, factor: &str) -> Variant {
     rest.levels.remove(factor);
     let shown = if level.is_empty() { PLAIN } else { &level };
     let mut parts: Vec<&str> = variant.name.split('/').collect();
-    // Levels stand in the order of the factors; of two equal parts the last one is removed.
+    // If two parts of the name are equal, remove the last.
     if let Some(at) = parts.iter().rposition(|part| *part == shown) {
         parts.remove(at);
     }
@@ -268,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_variant_loses_one_level_and_its_part_of_the_name() {
+    fn without_level_removes_the_level_and_its_part_of_the_name() {
         let levels =
             [("fs", "xfs"), ("scheduler", "none")].map(|(id, level)| (id.to_string(), level.to_string()));
         let variant = Variant { name: "xfs/none".into(), levels: levels.into() };

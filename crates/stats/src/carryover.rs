@@ -1,5 +1,5 @@
-//! Carry-over: whether it matters which variant ran before. And the randomisation test of the order of variants, which
-//! serves other questions about the order too.
+//! Tests for carry-over: whether a variant's values depend on which variant ran before it. Its randomisation test of the order
+//! of variants also serves other questions about the order.
 //!
 //! If the order does not matter, every order could have given the same values: the recorded one has to stand out among
 //! those drawn by the rule that drew it. Such a test is exact whatever the noise (Fisher 1935).
@@ -8,7 +8,7 @@ use crate::average::{logs, mean};
 use crate::table::FIRST_LOOK;
 use fsarena_core::schedule::{mix, round};
 
-/// Schedules drawn beside the recorded one; it must exceed 95% of them.
+/// The number of orders drawn. The statistic of the recorded order must exceed 95% of theirs.
 const DRAWS: usize = 199;
 const ALPHA: f64 = 0.05;
 
@@ -20,9 +20,9 @@ const ROUNDS: usize = 2_000;
 pub struct Carryover {
     /// The variant after which the values differ most.
     pub after: usize,
-    /// By how much, as a fraction of what they else are.
+    /// The difference after this variant, as a fraction.
     pub change: f64,
-    /// Whether that is more than chance does, with 95% confidence.
+    /// Whether the difference is significant at 95%.
     pub significant: bool,
 }
 
@@ -41,7 +41,7 @@ pub fn carryover(values: &[Vec<f64>], orders: &[Vec<usize>], seed: u64) -> Optio
     Some(Carryover { after, change: log.exp_m1(), significant })
 }
 
-/// Logarithms without the means of their round and variant; NaN where a value is missing.
+/// The logarithms minus the means of their round and of their variant; NaN for a missing value.
 fn residuals(values: &[&[f64]]) -> Vec<Vec<f64>> {
     let mut logs = logs(values);
     let known = |x: &f64| x.is_finite();
@@ -79,7 +79,7 @@ fn strongest(residuals: &[Vec<f64>], orders: &[Vec<usize>]) -> Option<(f64, usiz
     Some((between, after, change))
 }
 
-/// The same rounds in other orders; which ones depends on the seed and the number of the draw alone.
+/// The same rounds in randomly drawn orders, which depend only on the seed and the number of the draw.
 fn drawn_orders(orders: &[Vec<usize>], seed: u64, draw: usize) -> Vec<Vec<usize>> {
     let shuffled = |(at, order): (usize, &Vec<usize>)| {
         let new = round(mix(seed, draw as u64), at as u32, order.len());
@@ -103,7 +103,7 @@ pub(crate) fn order_p_value(
     (1 + as_large) as f64 / (1 + draws) as f64
 }
 
-/// The variant that ran before each: `[round][place]`. The last of a round comes before the first of the next.
+/// For each cell the variant that ran before it: `[round][place]`. The last variant of a round precedes the first of the next.
 pub(crate) fn predecessors(orders: &[Vec<usize>]) -> Vec<Vec<Option<usize>>> {
     let mut last = None;
     let mut step = |variant: &usize| last.replace(*variant);

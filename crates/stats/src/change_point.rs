@@ -1,14 +1,14 @@
-//! Change points of a series over runs, and whether later runs confirm them.
+//! Finds change points in a series over runs, and checks whether later runs confirm them.
 //!
-//! **Where**: E-divisive (Matteson and James 2014, "A nonparametric approach for multiple change point analysis of
+//! **Search**: E-divisive (Matteson and James 2014, "A nonparametric approach for multiple change point analysis of
 //! multivariate data", J. Am. Stat. Assoc. 109). A split at τ of the values up to κ has
 //! `Q = nm/(n+m) · (2·mean|x−y| − mean|x−x′| − mean|y−y′|)`, x the n values before τ and y the m from τ to κ; the means
-//! within are over pairs. The largest Q of all segments is tested by permuting values within their segments; while
-//! it is significant the segment is split there, and the search goes on.
+//! within are over pairs. The largest Q of all segments is tested by permuting values within their segments. If it is
+//! significant, the segment is split there, and the search continues.
 //!
-//! **Confirmed**: the search selects what looks like a change, so the same values cannot confirm it. It is confirmed by values that
-//! had no part in finding it: the first [`FRESH`] after the shortest beginning of the series in which it is found. The
-//! Mann–Whitney test says, once and on one side, whether they lie beyond the values before the change.
+//! **Confirmation**: the search selects values that look like a change, so the same values cannot confirm it. Only new values
+//! can: the first [`FRESH`] after the shortest beginning of the series in which the change is found. A single one-sided
+//! Mann–Whitney test checks whether they are beyond the values before the change.
 
 use crate::{average::median, hodges_lehmann::mann_whitney};
 use chacha20::ChaCha8Rng;
@@ -16,9 +16,9 @@ use rand::{SeedableRng, seq::SliceRandom};
 
 /// The fewest values between two changes.
 pub const SHORTEST: usize = 3;
-/// How many later values confirm a change or do not.
+/// The number of later values that are tested to confirm a change.
 pub const FRESH: usize = 3;
-/// Level of both tests.
+/// The level of both tests.
 const LEVEL: f64 = 0.05;
 /// Permutations of a test, as in the authors' program.
 const PERMUTATIONS: usize = 199;
@@ -26,45 +26,45 @@ const PERMUTATIONS: usize = 199;
 /// The best split of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Split {
-    /// The first value after it.
+    /// The index of the first value after it.
     pub at: usize,
-    /// The probability of one as large by chance.
+    /// The probability of a split with a Q at least as large by chance.
     pub p: f64,
 }
 
 /// A change of level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
-    /// The first value on the new level.
+    /// The index of the first value on the new level.
     pub at: usize,
-    /// Median before it, since the change before that.
+    /// The median of the values before it, back to the previous change.
     pub before: f64,
-    /// Median from it on, until the next change.
+    /// The median of the values from it on, up to the next change.
     pub after: f64,
-    /// The probability of such a split by chance.
+    /// The probability of a split with a Q at least as large by chance.
     pub p: f64,
-    /// The number of values with which it was first seen.
+    /// The length of the shortest beginning of the series in which it is found.
     pub seen_with: usize,
-    /// What the fresh values say.
+    /// Whether later values confirm it.
     pub standing: Standing,
 }
 
-/// What the values after a change was found say of it.
+/// Whether later values confirm a change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Standing {
-    /// They lie on the new level.
+    /// Later values confirm the change.
     Confirmed {
-        /// The probability of that if nothing had changed.
+        /// The probability of such values if nothing had changed.
         p: f64,
     },
-    /// They do not, or there are too few of them yet.
+    /// Later values do not confirm the change, or there are too few yet.
     Suspected {
-        /// How many are still to come; 0 where they were there and did not confirm it.
+        /// The number of values that are still missing; 0 if there are enough and they do not confirm the change.
         wanting: usize,
     },
 }
 
-/// The changes of a series of finite values, in its order.
+/// Finds the changes of a series of finite values, in its order.
 pub fn changes(values: &[f64]) -> Vec<Change> {
     let splits = e_divisive(values);
     let ends: Vec<usize> =
@@ -79,24 +79,24 @@ pub fn changes(values: &[f64]) -> Vec<Change> {
     splits.iter().enumerate().map(change).collect()
 }
 
-/// The shortest beginning of the series in which a change is found there, or as near as makes no difference.
+/// The length of the shortest beginning of the series in which a change is found at `at`, or less than [`SHORTEST`] away.
 fn first_seen(values: &[f64], at: usize) -> usize {
     let near = |split: &Split| split.at.abs_diff(at) < SHORTEST;
     (at + SHORTEST..values.len()).find(|n| e_divisive(&values[..*n]).iter().any(near)).unwrap_or(values.len())
 }
 
-/// Whether the first of some later values lie beyond those before a change.
+/// Tests whether the first [`FRESH`] later values are beyond the values before a change.
 fn confirm(before: &[f64], later: &[f64], up: bool) -> Standing {
     let Some(fresh) = later.get(..FRESH) else { return Standing::Suspected { wanting: FRESH - later.len() } };
     let beyond = |new: f64, old: f64| if up { new > old } else { new < old };
     let against = fresh.iter().flat_map(|new| before.iter().map(move |old| !beyond(*new, *old)));
     let u = against.filter(|against| *against).count();
     let p: f64 = mann_whitney(before.len(), FRESH)[..=u].iter().sum();
-    // A sum of exact shares of 1/20 may be a hair over 0.05.
+    // The tolerance allows for rounding: an exact p of 1/20 must count.
     if p <= LEVEL + 1e-12 { Standing::Confirmed { p } } else { Standing::Suspected { wanting: 0 } }
 }
 
-/// The change points of a series, in its order. The permutations are the same for the same series.
+/// Finds the change points of a series, in its order. The random permutations depend only on the length of the series.
 pub fn e_divisive(values: &[f64]) -> Vec<Split> {
     let mut found: Vec<Split> = Vec::new();
     let mut random = ChaCha8Rng::seed_from_u64(values.len() as u64);
@@ -109,7 +109,7 @@ pub fn e_divisive(values: &[f64]) -> Vec<Split> {
             for (from, to) in &segments {
                 shuffled[*from..*to].shuffle(&mut random);
             }
-            // Rounding must not make an equal split a smaller one.
+            // The tolerance allows for rounding: an equal split must count.
             largest(&shuffled, &segments).is_some_and(|(_, other)| other >= q * (1.0 - 1e-9))
         };
         let count = (0..PERMUTATIONS).filter(|_| as_large()).count();
@@ -122,13 +122,13 @@ pub fn e_divisive(values: &[f64]) -> Vec<Split> {
     }
 }
 
-/// The best split of all segments.
+/// The split with the largest Q of all segments.
 fn largest(values: &[f64], segments: &[(usize, usize)]) -> Option<(usize, f64)> {
     let best = |(from, to): &(usize, usize)| split(&values[*from..*to]).map(|(at, q)| (from + at, q));
     segments.iter().filter_map(best).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// The split of a segment with the largest Q over every τ and κ; the first of equals. None where it is too short.
+/// The split of a segment with the largest Q over every τ and κ; the first of equal ones. None if the segment is too short.
 fn split(values: &[f64]) -> Option<(usize, f64)> {
     let n = values.len();
     let mut best: Option<(usize, f64)> = None;
@@ -155,7 +155,7 @@ fn split(values: &[f64]) -> Option<(usize, f64)> {
     best
 }
 
-/// Q of two groups, by their sizes and sums of distances within, and the sum between them.
+/// Q of two groups, from the size and the sum of distances within each, and the sum of distances between them.
 fn statistic((n, x): (usize, f64), (m, y): (usize, f64), between: f64) -> f64 {
     let pairs = |count: f64| count * (count - 1.0) / 2.0;
     let (n, m) = (n as f64, m as f64);
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_statistic_by_hand() {
+    fn the_statistic_matches_values_computed_by_hand() {
         // Every distance between is 1, none within: 3·3/6 · 2.
         assert_eq!(split(&[0.0, 0.0, 0.0, 1.0, 1.0, 1.0]), Some((3, 3.0)));
         // Between: 4+5+6 + 3+4+5 + 2+3+4 = 36 of 9, within 4/3 and 4/3: 1.5 · (8 − 8/3) = 8.
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(split(&[1.0; 5]), None);
     }
 
-    /// The definition, word by word.
+    /// Computes the best split directly from the definition.
     fn by_definition(values: &[f64]) -> (usize, f64) {
         let mean = |pairs: Vec<f64>| pairs.iter().sum::<f64>() / pairs.len() as f64;
         let within = |z: &[f64]| {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn running_sums_give_what_the_definition_gives() {
+    fn running_sums_agree_with_the_definition() {
         let values: Vec<f64> = noise(23).enumerate().map(|(i, e)| if i < 9 { e } else { e + 0.7 }).collect();
         let (fast, slow) = (split(&values).unwrap(), by_definition(&values));
         assert_eq!(fast.0, slow.0);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn confirmation_by_hand() {
+    fn confirmation_matches_values_computed_by_hand() {
         let p = |standing| match standing {
             Standing::Confirmed { p } => p,
             Standing::Suspected { .. } => f64::NAN,

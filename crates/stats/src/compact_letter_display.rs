@@ -26,7 +26,7 @@ pub fn compact_letter_display(separated: &[Vec<bool>], order: &[usize]) -> Vec<S
     letters
 }
 
-/// Splits each column that joins i and j into one without i and one without j.
+/// Splits each column (a letter with its variants) that has both i and j into one without i and one without j.
 fn insert(columns: Vec<Vec<bool>>, i: usize, j: usize) -> Vec<Vec<bool>> {
     let mut next = Vec::with_capacity(columns.len() + 1);
     for mut column in columns {
@@ -53,7 +53,7 @@ fn absorb(columns: Vec<Vec<bool>>) -> Vec<Vec<bool>> {
     (0..columns.len()).filter(|at| kept(*at)).map(|at| columns[at].clone()).collect()
 }
 
-/// a … z, then a1 … z1, a2 …
+/// The letter of a column: a … z, then a1 … z1, a2 …
 fn letter(number: usize) -> String {
     let letter = char::from(b'a' + (number % 26) as u8);
     match number / 26 {

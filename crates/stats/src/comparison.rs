@@ -1,4 +1,4 @@
-//! All variants against each other on one quantity.
+//! Compares all variants of a run on one quantity.
 
 pub use crate::average::median;
 use crate::ratio::{LogRatios, Ratio, log_ratios};
@@ -11,15 +11,15 @@ use fsarena_core::sample::Direction;
 /// How the variants compare on one task, or on all together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// One entry a variant, in the order of the run's variants.
+    /// One entry for each variant, in the order of the run's variants.
     pub variants: Vec<VariantResult>,
-    /// The variants that have data, best first; the first of them is what ratios refer to.
+    /// The variants that have data, best first. Ratios refer to the first of them.
     ///
-    /// The rule: the variant that beats most others in paired comparison (Copeland), ties broken by the mean
-    /// log ratio to all others, then by the order of the plan. A variant with too few rounds never comes
-    /// before one with enough. The plan says nothing about which of equals is better: see [`VariantResult::rank`].
+    /// A variant comes first if it beats most others in paired comparison (Copeland). Ties are broken by the mean log ratio to
+    /// all others, then by the order of the plan. A variant with too few rounds never comes before one with enough. For
+    /// variants with equal values the order means nothing: see [`VariantResult::rank`].
     pub order: Vec<usize>,
-    /// Whether two variants differ significantly at 95%, pair by pair, not corrected for the number of pairs.
+    /// Whether two variants differ significantly at 95%, for each pair; not corrected for the number of pairs.
     pub separated: Vec<Vec<bool>>,
     /// Which way is better.
     pub direction: Direction,
@@ -28,31 +28,31 @@ pub struct Comparison {
 /// One variant in a comparison.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct VariantResult {
-    /// Rounds that have a value of it.
+    /// The number of rounds with a value.
     pub rounds: usize,
     /// The median of these values, in the metric's unit.
     pub median: Option<f64>,
-    /// Its value over the best variant's, in the rounds that have both. None for the best variant itself, and
-    /// where they share no round.
+    /// Its value divided by the best variant's, in the rounds that have both. None for the best variant itself, and for a
+    /// variant that shares no round with it.
     pub ratio: Option<Ratio>,
-    /// Its mean over that of the best variant, in the same rounds. Unlike the ratio, which is that of a typical round, it
+    /// Its mean divided by the best variant's mean, in the same rounds. The ratio describes a typical round; the mean ratio
     /// counts every stall in full.
     pub mean_ratio: Option<MeanRatio>,
-    /// Its place in the order, from 1. Variants with exactly the same values in all shared rounds have the same one. None
-    /// of variants that have no place.
+    /// Its place in the order, from 1. Variants with exactly the same values in all shared rounds have the same place. None
+    /// for references and for variants without data.
     pub rank: Option<usize>,
-    /// Rounds shared with the best variant that a zero or negative value made useless.
+    /// The number of rounds shared with the best variant that have no log ratio, because a value is zero or negative.
     pub excluded: usize,
     /// The letters of [`crate::compact_letter_display`].
     pub letters: String,
 }
 
-/// Compares variants. `values[variant][round]` is NaN where the round lacks the variant.
+/// Compares variants. `values[variant][round]` is NaN for a missing value.
 pub fn compare(values: &[Vec<f64>], direction: Direction) -> Comparison {
     compare_with(values, &[], direction)
 }
 
-/// The same where some of the variants are references: they have a ratio to the best, and no place in the order.
+/// The same as [`compare`], but the variants of `references` only have a ratio to the best, and no place in the order.
 pub fn compare_with(values: &[Vec<f64>], references: &[usize], direction: Direction) -> Comparison {
     let pairs = AllPairs::of(values);
     let counts: Vec<usize> = values.iter().map(|v| v.iter().filter(|v| !v.is_nan()).count()).collect();
@@ -82,7 +82,7 @@ pub fn compare_with(values: &[Vec<f64>], references: &[usize], direction: Direct
 }
 
 impl Comparison {
-    /// Whether any variant has a ratio to another. Values of zero have none.
+    /// Whether any variant has a ratio to the best.
     pub fn compares(&self) -> bool {
         self.variants.iter().any(|variant| variant.ratio.is_some())
     }
@@ -92,15 +92,15 @@ impl Comparison {
         self.order.first().copied()
     }
 
-    /// The best variant, unless another one has exactly the same values: of equals none is the fastest.
+    /// The best variant; None if another one has exactly the same values.
     pub fn leader(&self) -> Option<usize> {
         let equal = self.order.iter().filter(|variant| self.variants[**variant].rank == Some(1)).count();
         self.best().filter(|_| equal == 1)
     }
 
-    /// The variants that have data by the ratios that a reader sees, the best ratio first; those with too few rounds come
-    /// last. It differs from [`Comparison::order`] where A beats B, B beats C and C beats A: then a variant has a better
-    /// ratio than the best, which is 1.
+    /// The variants that have data, sorted by their ratio to the best; variants with too few rounds come last. The result
+    /// differs from [`Comparison::order`] if A beats B, B beats C and C beats A: then a variant can have a better ratio than
+    /// the best, whose ratio is 1.
     pub fn by_ratio(&self) -> Vec<usize> {
         let sign = if self.direction == Direction::Higher { -1.0 } else { 1.0 };
         let key = |variant: usize| {
@@ -117,12 +117,12 @@ impl Comparison {
         sorted
     }
 
-    /// Whether a variant has a better ratio than the best, which only variants can that beat each other in a circle.
+    /// Whether a variant has a better ratio than the best, which is possible only if variants beat each other in a circle.
     pub fn has_circle(&self) -> bool {
         self.by_ratio().first() != self.order.first()
     }
 
-    /// The same without any word on which variant is better: medians alone.
+    /// The same comparison reduced to rounds and medians, without any ranking.
     pub fn unranked(self) -> Comparison {
         let alone =
             |VariantResult { rounds, median, .. }| VariantResult { rounds, median, ..Default::default() };
@@ -135,42 +135,44 @@ impl Comparison {
         self.rivals(true).next().is_none()
     }
 
-    /// The variants other than the best, in order: those with an exact interval, or those without.
+    /// The variants other than the best, in order, that have an exact interval (`exact`), or that have none.
     fn rivals(&self, exact: bool) -> impl Iterator<Item = usize> + '_ {
         let is_exact = |variant: usize| self.variants[variant].ratio.is_some_and(|ratio| !ratio.provisional);
         self.order.iter().skip(1).copied().filter(move |variant| is_exact(*variant) == exact)
     }
 
-    /// The variants without a significant difference from the best, in order. Variants with too few rounds are not among
-    /// them: see [`Comparison::thin`].
+    /// The variants without a significant difference from the best, in order. Excludes variants with too few rounds: see
+    /// [`Comparison::thin`].
     pub fn tied(&self) -> Vec<usize> {
         let apart = |variant: &usize| self.variants[*variant].ratio.is_some_and(|ratio| ratio.separated());
         self.rivals(true).filter(|variant| !apart(variant)).collect()
     }
 
-    /// The variant that differs significantly from every other with enough rounds; at least one other must have them.
+    /// The best variant, if it differs significantly from every other variant that has enough rounds. None if there is no such
+    /// other variant.
     pub fn winner(&self) -> Option<usize> {
         let decided = self.direction != Direction::Neutral && !self.provisional() && self.tied().is_empty();
         self.best().filter(|_| decided)
     }
 
-    /// The variants with data but too few rounds shared with the best to be judged.
+    /// The variants that have data, but share too few rounds with the best for a verdict.
     pub fn thin(&self) -> Vec<usize> {
         self.rivals(false).collect()
     }
 }
 
-/// Two variants, round by round.
+/// The log ratios of two variants.
 struct Pair {
-    /// The averages of the log ratios of the later variant to the earlier one; none where they share no round.
+    /// The Walsh averages of the log ratios of the later variant to the earlier one; None if they share no round.
     averages: Option<Walsh>,
     /// Their Hodges–Lehmann estimate.
     estimate: Option<f64>,
+    /// The number of shared rounds without a log ratio.
     excluded: usize,
 }
 
-/// Every pair of variants. Only pairs with the best get intervals; for the others one count is enough, which shows
-/// whether they differ significantly.
+/// All pairs of variants. Intervals are computed only for pairs with the best; for other pairs it suffices to test whether they
+/// differ significantly, which is cheaper.
 struct AllPairs {
     /// `[later][earlier]`.
     pairs: Vec<Vec<Pair>>,
@@ -191,7 +193,7 @@ impl AllPairs {
         &self.pairs[i.max(j)][i.min(j)]
     }
 
-    /// ln(j/i), estimated.
+    /// The estimate of ln(j/i).
     fn log_ratio(&self, i: usize, j: usize) -> Option<f64> {
         self.get(i, j).estimate.map(|estimate| if i < j { estimate } else { -estimate })
     }
@@ -201,19 +203,19 @@ impl AllPairs {
         self.get(i, j).averages.as_ref().is_some_and(|averages| averages.extremes() == (0.0, 0.0))
     }
 
-    /// j over i.
+    /// The ratio of j to i.
     fn ratio(&self, i: usize, j: usize) -> Option<Ratio> {
         let ratio = self.get(i, j).averages.as_ref().map(Ratio::of_averages);
         if i < j { ratio } else { ratio.map(|ratio| ratio.inverse()) }
     }
 
-    /// Whether the interval of their ratio leaves out 1: as [`Ratio::separated`], without working out the interval.
+    /// Whether the interval of their ratio excludes 1: like [`Ratio::separated`], but without computing the interval.
     fn separated(&self, i: usize, j: usize) -> bool {
         i != j && self.get(i, j).averages.as_ref().is_some_and(separated)
     }
 }
 
-/// The places of variants in this order: 1, 1, 3 where the first two are equal.
+/// The places of variants in this order: 1, 1, 3 if the first two have equal values.
 fn places(pairs: &AllPairs, order: &[usize]) -> Vec<usize> {
     let mut places: Vec<usize> = vec![];
     for (at, variant) in order.iter().enumerate() {
@@ -224,7 +226,7 @@ fn places(pairs: &AllPairs, order: &[usize]) -> Vec<usize> {
     places
 }
 
-/// The order of [`Comparison::order`].
+/// Sorts the variants as described at [`Comparison::order`].
 fn ranking(pairs: &AllPairs, counts: &[usize], direction: Direction) -> Vec<usize> {
     let sign = if direction == Direction::Higher { -1.0 } else { 1.0 };
     // ln(other/variant), positive where the variant is better.
@@ -252,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readers_see_variants_sorted_by_their_ratios() {
+    fn by_ratio_sorts_by_the_ratio_to_the_best() {
         let ratio =
             |value: f64| Some(Ratio { value, low: value, high: value, rounds: 9, provisional: false });
         let variant = |ratio| VariantResult { rounds: 9, ratio, ..VariantResult::default() };
@@ -273,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_told_apart_as_their_intervals_say() {
+    fn pairs_are_separated_if_and_only_if_their_interval_excludes_one() {
         // Variants a per cent apart, with noise of about that size: some pairs differ significantly and some do not.
         let variant = |variant: u64| -> Vec<f64> {
             let noise = differences(Noise::Normal, Order::Random, 30, &mut stream(7, variant));
@@ -281,11 +283,11 @@ mod tests {
         };
         let values: Vec<Vec<f64>> = (0..6).map(variant).collect();
         let result = compare(&values, Direction::Lower);
-        let told = |i: usize, j: usize| {
+        let excludes_one = |i: usize, j: usize| {
             Ratio::of(log_ratios(&values[i], &values[j]).d).is_some_and(|ratio| ratio.separated())
         };
         let expected: Vec<Vec<bool>> =
-            (0..6).map(|i| (0..6).map(|j| i != j && told(i.min(j), i.max(j))).collect()).collect();
+            (0..6).map(|i| (0..6).map(|j| i != j && excludes_one(i.min(j), i.max(j))).collect()).collect();
         assert_eq!(result.separated, expected);
         assert!(expected[0].contains(&true) && expected[0][1..].contains(&false), "{expected:?}");
     }
@@ -302,19 +304,19 @@ mod tests {
     }
 
     #[test]
-    fn more_can_be_better() {
+    fn with_direction_higher_the_largest_value_wins() {
         let result = compare(&[drifting(3.0), drifting(4.0)], Direction::Higher);
         assert_eq!(result.winner(), Some(1));
         assert!((result.variants[0].ratio.unwrap().value - 0.75).abs() < 1e-12);
     }
 
     #[test]
-    fn a_circumstance_has_no_winner() {
+    fn a_neutral_metric_has_no_winner() {
         assert_eq!(compare(&[drifting(3.0), drifting(4.0)], Direction::Neutral).winner(), None);
     }
 
     #[test]
-    fn a_variant_that_left_early_neither_wins_nor_keeps_others_from_it() {
+    fn a_variant_that_left_early_does_not_affect_the_winner() {
         let mut early = vec![f64::NAN; 8];
         early[0] = 0.001;
         let result = compare(&[early, drifting(2.0), drifting(3.0), vec![f64::NAN; 8]], Direction::Lower);
@@ -324,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_ties_are_not_ordered() {
+    fn variants_with_equal_values_share_a_place() {
         let result = compare(&[drifting(3.0), drifting(2.0), drifting(2.0), drifting(3.0)], Direction::Lower);
         let ranks: Vec<Option<usize>> = result.variants.iter().map(|variant| variant.rank).collect();
         assert_eq!(ranks, [Some(3), Some(1), Some(1), Some(3)]);
@@ -348,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn few_rounds_decide_nothing() {
+    fn with_seven_rounds_there_is_no_winner() {
         let result = compare(&[vec![1.0; 7], vec![9.0; 7]], Direction::Lower);
         assert!(result.provisional());
         assert_eq!((result.best(), result.winner()), (Some(0), None));
@@ -356,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_at_all() {
+    fn variants_without_data_have_no_best() {
         let result = compare(&[vec![], vec![]], Direction::Lower);
         assert_eq!((result.best(), result.winner()), (None, None));
         assert!(compare(&[], Direction::Lower).variants.is_empty());

@@ -1,4 +1,4 @@
-//! Checks the conclusions of authors: "then" on their published figures, "here" on a run.
+//! Checks the conclusions of a study's author: "then" on the published figures, "here" on a run.
 
 mod published_values;
 
@@ -11,36 +11,36 @@ use published_values::Part;
 pub use published_values::{Misfit, Recomputed, evidence, recompute};
 use std::collections::BTreeSet;
 
-/// A conclusion, then and here.
+/// A conclusion with its verdicts on the published figures and on a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checked {
     /// The author's conclusion.
     pub conclusion: Conclusion,
-    /// What his own figures say of it.
+    /// The verdict on the author's own figures.
     pub then: Answer,
-    /// What the run says of it.
+    /// The verdict on the run.
     pub here: Answer,
 }
 
-/// What some figures say of a conclusion.
+/// The verdict on a conclusion.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Answer {
-    /// Held, refuted or inconclusive; none where nothing of it can be checked.
+    /// Held, refuted or inconclusive; None if no part of the conclusion can be checked.
     pub outcome: Option<Outcome>,
-    /// The variants that it names and the run lacks: the verdict holds without them.
+    /// The variants that the conclusion names and the run lacks; the verdict is without them.
     pub without: BTreeSet<String>,
-    /// Where only some of the claims need to hold: how many do, of how many.
+    /// If only some of the claims need to hold: how many hold, and the number of claims.
     pub counted: Option<(usize, usize)>,
-    /// How many comparisons hold, how many could be checked, and of how many the conclusion is made.
+    /// The comparisons that hold, that could be checked, and all.
     pub comparisons: Comparisons,
-    /// What a run says of each of its claims that it can say something of; none of published figures.
+    /// The verdicts of a run on the claims that it can judge; empty for published figures.
     pub verdicts: Vec<Verdict>,
-    /// Why a run says nothing of it.
+    /// Why a run cannot judge any of the claims.
     pub missing: Option<String>,
 }
 
-/// The comparisons that a conclusion is made of: one for each claim about a pair, one for each rival of a claim that a
-/// variant is best or worst.
+/// The comparisons of a conclusion: one for each claim about a pair, and one for each rival of a claim about the best or the
+/// worst variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Comparisons {
     /// The comparisons that hold.
@@ -51,8 +51,8 @@ pub struct Comparisons {
     pub of: usize,
 }
 
-/// Checks every conclusion of a study's author on his published sets and on a run with variants of these names. `judge` judges
-/// claims on the run; those about all variants are about the given ones only, or without a list about all.
+/// Checks every conclusion of a study's author on the published sets and on a run with these variants. `judge` judges claims on
+/// the run. Its second argument lists the variants that claims about the best or the worst compare; None for all.
 pub fn check(
     conclusions: &Conclusions,
     sets: &[Published],
@@ -65,8 +65,7 @@ pub fn check(
     answers.map(|(of, (then, here))| Checked { conclusion: of.clone(), then, here }).collect()
 }
 
-/// The verdict of the author's own figures on each conclusion. Fits, averages of others and figures that do not follow
-/// from those they were made of decide nothing.
+/// Checks each conclusion on the author's own figures. Only figures of [`evidence`] count.
 pub fn check_published(conclusions: &Conclusions, sets: &[Published]) -> Vec<Answer> {
     let sets: Vec<Published> = sets.iter().map(evidence).collect();
     let mut answers = vec![];
@@ -90,13 +89,13 @@ struct StudyRun<'a> {
 impl<'a> StudyRun<'a> {
     /// The verdict of the run on each conclusion.
     fn check(&self, judge: impl FnOnce(&[Claim], Option<Vec<&str>>) -> Vec<Judged>) -> Vec<Answer> {
-        // All claims at once: what they share is derived once.
+        // Judge all claims at once, so that values that several claims use are computed once.
         let claims = self.conclusions.list.iter().flat_map(|conclusion| &conclusion.claims);
         let claims: Vec<Claim> = claims.map(|claim| self.translated(claim)).collect();
         let published = self.sets.iter().flat_map(|set| set.variants());
         let published = published.chain(self.conclusions.filesystems.iter().map(String::as_str));
         let published: Vec<&str> = published.map(|name| self.name_here(name)).collect();
-        // A variant that plays a role is compared with all others, and so is every variant if no rivals are known.
+        // Compare with all variants if the study has roles, or if its filesystems are unknown.
         let everyone = published.is_empty() || !self.conclusions.roles.is_empty();
         let mut judged = judge(&claims, (!everyone).then_some(published)).into_iter();
         let mut answers = vec![];
@@ -107,7 +106,7 @@ impl<'a> StudyRun<'a> {
         answers
     }
 
-    /// The verdict of the run on one conclusion, whose claims were judged in their order.
+    /// Combines the verdicts of the run on the claims of one conclusion, in their order.
     fn answer(&self, conclusion: &Conclusion, judged: Vec<Judged>) -> Answer {
         let rivals = self.conclusions.rivals(&conclusion.set, self.sets);
         let ran = |variant: &str| self.variants.contains(&self.name_here(variant));
@@ -147,8 +146,8 @@ impl<'a> StudyRun<'a> {
         claim.variants().into_iter().any(of_set)
     }
 
-    /// The name in the run of the author's variant. If the run varies a further factor, such as the CPU's speed, it is the
-    /// variant that leaves that factor alone, `jfs/bfq/plain`.
+    /// The run's name of the author's variant. If the run varies a further factor, such as the CPU's speed, it is the variant
+    /// with the empty level of that factor: `jfs/bfq/plain`.
     fn name_here<'n>(&self, name: &'n str) -> &'n str
     where
         'a: 'n,
@@ -160,7 +159,7 @@ impl<'a> StudyRun<'a> {
         self.variants.iter().copied().find(|known| is_plain(known)).unwrap_or(name)
     }
 
-    /// The claim with the run's variants instead of the author's, in whichever set they are.
+    /// Returns the claim with the run's variants instead of the author's, whatever set these are in.
     fn translated(&self, claim: &Claim) -> Claim {
         let mut claim = claim.clone();
         let translate = |variant: &mut String| {
@@ -182,14 +181,14 @@ impl<'a> StudyRun<'a> {
     }
 }
 
-/// Combines the outcomes of all claims of a conclusion. It holds only if all of it could be checked; one refuted claim refutes
-/// it, unless a number or share of them is enough.
+/// Combines the outcomes of the claims of a conclusion. The conclusion holds only if all its comparisons could be checked. One
+/// refuted claim refutes it, unless only a number or share of the claims has to hold.
 fn combine(least: Least, parts: &[Part], without: BTreeSet<String>) -> Answer {
-    let count = |wanted: &[Outcome]| {
-        parts.iter().filter(|part| part.outcome.is_some_and(|outcome| wanted.contains(&outcome))).count()
+    let count = |outcomes: &[Outcome]| {
+        parts.iter().filter(|part| part.outcome.is_some_and(|outcome| outcomes.contains(&outcome))).count()
     };
     let (held, of) = (count(&[Outcome::Held]), parts.len());
-    // The author claimed a difference: a difference of nothing refutes that.
+    // The author claimed a difference, so equivalence refutes the claim.
     let refuted = count(&[Outcome::Refuted, Outcome::Equivalent]);
     let has_held = |part: &&Part| part.outcome == Some(Outcome::Held);
     let comparisons = Comparisons {
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn all_have_to_hold_or_as_many_as_are_asked_for() {
+    fn a_conclusion_holds_if_all_or_the_required_number_of_claims_hold() {
         let combined = |least, outcomes: &[Option<Outcome>]| of_pairs(least, outcomes).outcome;
         assert_eq!(combined(Least::All, &[Some(Held), Some(Held)]), Some(Held));
         assert_eq!(combined(Least::All, &[Some(Held), Some(Inconclusive)]), Some(Inconclusive));
@@ -238,14 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn a_conclusion_that_could_be_checked_in_part_never_holds() {
+    fn a_conclusion_that_is_only_partly_checked_never_holds() {
         for least in [Least::All, Least::Count(1), Least::Count(2), Least::Share(0.5)] {
             let answer = of_pairs(least, &[Some(Held), None]);
             assert_eq!(answer.outcome, Some(Inconclusive), "{least:?}");
             assert_eq!(answer.comparisons, Comparisons { held: 1, checked: 1, of: 2 });
         }
         assert_eq!(of_pairs(Least::All, &[None, Some(Refuted)]).outcome, Some(Refuted));
-        // A best of two rivals where the author compared six.
+        // The best of two rivals, although the author compared six.
         let best = [Part { outcome: Some(Held), checked: 2, of: 6 }];
         let answer = combine(Least::All, &best, BTreeSet::new());
         assert_eq!(

@@ -1,22 +1,21 @@
-//! What a request costs, from windows in which more or fewer of them were served.
+//! The cost of a request, estimated from windows of time in which a service answered different numbers of requests.
 //!
-//! A window has a load (requests a second) and a spending (of some resource, a second). Where the spending is
-//! proportional to the load, the ratio of their sums is the cost of a request at any load, and two services can
-//! be compared though one was busier. Where there is a fixed overhead it is not: then they are compared at a
-//! load that both had. Where they had none in common, they cannot be compared.
+//! A window has a load (requests per second) and a consumption (of some resource, per second). If consumption is
+//! proportional to load, the ratio of their sums is the cost of a request at any load, and two services can be compared even
+//! if one was busier. If a service has a fixed overhead, they are compared at a load that both had. If no load was common to
+//! both, they cannot be compared.
 //!
-//! Windows follow each other on one machine, so that neighbours are alike. All errors here are those of as many
-//! independent windows as there is information in them ([`effective`]).
+//! Consecutive windows on one machine are correlated. So all standard errors here use the effective number of independent
+//! windows ([`effective`]).
 
 use crate::average::{mean, squares};
 pub use crate::ratio::Estimate;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// The windows of one service: loads and spendings, in order of time. Both are rates, so that windows need not
-/// be equally long.
+/// The windows of one service in order of time. Load and consumption are rates, so windows may differ in length.
 #[derive(Debug, Clone, Copy)]
 pub struct Windows<'a> {
-    /// Requests a second.
+    /// Requests per second.
     pub load: &'a [f64],
     /// Consumption per second.
     pub spent: &'a [f64],
@@ -37,38 +36,38 @@ pub(crate) fn welch(first: (f64, f64), second: (f64, f64)) -> f64 {
     sum * sum / (v1 * v1 / f1 + v2 * v2 / f2)
 }
 
-/// The autocorrelation of neighbours: ρ₁ = Σ(eₜ−ē)(eₜ₊₁−ē) / Σ(eₜ−ē)². 0 where nothing varies.
+/// The lag-1 autocorrelation: ρ₁ = Σ(eₜ−ē)(eₜ₊₁−ē) / Σ(eₜ−ē)². 0 for a constant series.
 pub fn neighbours(series: &[f64]) -> f64 {
     let (mean, squares) = (mean(series), squares(series.iter()));
     let products: f64 = series.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
     if squares > 0.0 { products / squares } else { 0.0 }
 }
 
-/// As how many independent windows these count: n·(1−ρ₁)/(1+ρ₁), of a first-order process (Bayley and Hammersley
-/// 1946). Never more than there are: the estimate of ρ₁ of a few windows leans to the negative, and what it would
-/// add is not there.
+/// The effective number of independent windows: n·(1−ρ₁)/(1+ρ₁), for a first-order autoregressive process (Bayley and
+/// Hammersley 1946). Never more than n: with few windows the estimate of ρ₁ is biased below 0, which would raise the number
+/// wrongly.
 pub fn effective(series: &[f64]) -> f64 {
     let rho = neighbours(series).clamp(0.0, 0.999);
     series.len() as f64 * (1.0 - rho) / (1.0 + rho)
 }
 
-/// What one request costs, if cost is proportional to load.
+/// The cost of one request, if consumption is proportional to load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PerRequest {
-    /// R = ΣC/ΣQ.
+    /// R = ΣC/ΣQ, the total consumption divided by the number of requests.
     pub value: f64,
-    /// The variance of `value`, by as many windows as are independent.
+    /// The variance of `value`, based on the effective number of windows.
     pub variance: f64,
-    /// Windows.
+    /// The number of windows.
     pub windows: usize,
-    /// As how many independent windows they count.
+    /// The effective number of independent windows; see [`effective`].
     pub effective: f64,
 }
 
 impl PerRequest {
-    /// The estimate with v = [n/(n−1)]·Σ(Cᵢ−R·Qᵢ)²/(ΣQ)² (Cochran, "Sampling Techniques", 1977, §6.4, without
-    /// the correction for a finite population), times n over the effective number of windows. None under two
-    /// windows, or where nothing was served.
+    /// Estimates the cost. Its variance is v = [n/(n−1)]·Σ(Cᵢ−R·Qᵢ)²/(ΣQ)² (Cochran, "Sampling Techniques", 1977, §6.4,
+    /// without the correction for a finite population), times n divided by the effective number of windows. None for fewer
+    /// than two windows or no requests.
     pub fn of(windows: Windows) -> Option<PerRequest> {
         let n = windows.load.len().min(windows.spent.len());
         let served: f64 = windows.load.iter().sum();
@@ -76,14 +75,16 @@ impl PerRequest {
             return None;
         }
         let value = windows.spent.iter().sum::<f64>() / served;
-        let off: Vec<f64> = windows.spent.iter().zip(windows.load).map(|(c, q)| c - value * q).collect();
+        let residuals: Vec<f64> =
+            windows.spent.iter().zip(windows.load).map(|(c, q)| c - value * q).collect();
         let count = n as f64;
-        let independent = count / (count - 1.0) * off.iter().map(|e| e * e).sum::<f64>() / (served * served);
-        let effective = effective(&off);
+        let sum_of_squares: f64 = residuals.iter().map(|e| e * e).sum();
+        let independent = count / (count - 1.0) * sum_of_squares / (served * served);
+        let effective = effective(&residuals);
         Some(PerRequest { value, variance: independent * count / effective, windows: n, effective })
     }
 
-    /// The relative standard error's square: the variance of ln R.
+    /// The variance of ln R: the square of the relative standard error.
     pub fn log_variance(&self) -> f64 {
         self.variance / (self.value * self.value)
     }
@@ -93,29 +94,29 @@ impl PerRequest {
         (self.effective - 1.0).max(1.0)
     }
 
-    /// R with its 95% interval, symmetric in ln R: a cost is never negative. None where nothing was spent.
+    /// R with its 95% interval, which is symmetric in ln R, because a cost is never negative. None if nothing was consumed.
     pub fn estimate(&self) -> Option<Estimate> {
         let reach = (t_quantile(self.freedom())? * self.log_variance().sqrt()).exp();
         (self.value > 0.0).then_some(Estimate::times(self.value, reach))
     }
 }
 
-/// C = α + β·Q by least squares, with errors that do not take the scatter to be alike at all loads.
+/// The line C = α + β·Q fitted by least squares, with standard errors that allow the scatter to differ between loads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
-    /// α: what is spent without any request, a second.
+    /// α: the consumption per second without any request.
     pub overhead: f64,
-    /// β: what one more request costs.
+    /// β: the cost of one more request.
     pub slope: f64,
-    /// Variance of α, variance of β, and their covariance: HC3 (MacKinnon and White 1985), times the windows
-    /// over the effective number of them.
+    /// The variance of α, the variance of β, and their covariance: HC3 (MacKinnon and White 1985), times the number of
+    /// windows divided by their effective number.
     pub covariance: (f64, f64, f64),
-    /// Degrees of freedom: effective windows less two.
+    /// Degrees of freedom: the effective number of windows minus two.
     pub freedom: f64,
 }
 
 impl Line {
-    /// Fits. None under four windows, or where the load is the same in all, or one window alone fixes the line.
+    /// Fits the line. None for fewer than four windows, for a constant load, or if a single window determines the slope.
     pub fn of(windows: Windows) -> Option<Line> {
         let n = windows.load.len().min(windows.spent.len());
         let count = n as f64;
@@ -126,43 +127,43 @@ impl Line {
         }
         let slope = q.iter().zip(c).map(|(q, c)| (q - mean_q) * (c - mean_c)).sum::<f64>() / spread;
         let overhead = mean_c - slope * mean_q;
-        let off: Vec<f64> = q.iter().zip(c).map(|(q, c)| c - overhead - slope * q).collect();
+        let residuals: Vec<f64> = q.iter().zip(c).map(|(q, c)| c - overhead - slope * q).collect();
         // (XᵀX)⁻¹Xᵀ has the rows wα = 1/n − Q̄·(Qᵢ−Q̄)/S and wβ = (Qᵢ−Q̄)/S; HC3 divides each residual by 1−hᵢ.
-        let (mut of_overhead, mut of_slope, mut of_both) = (0.0, 0.0, 0.0);
-        for (q, off) in q.iter().zip(&off) {
+        let (mut overhead_variance, mut slope_variance, mut covariance) = (0.0, 0.0, 0.0);
+        for (q, residual) in q.iter().zip(&residuals) {
             let slope_weight = (q - mean_q) / spread;
             let overhead_weight = 1.0 / count - mean_q * slope_weight;
             let leverage = 1.0 / count + (q - mean_q).powi(2) / spread;
             if leverage > 1.0 - 1e-9 {
                 return None;
             }
-            let scaled = off / (1.0 - leverage);
-            of_overhead += (overhead_weight * scaled).powi(2);
-            of_slope += (slope_weight * scaled).powi(2);
-            of_both += overhead_weight * slope_weight * scaled.powi(2);
+            let scaled = residual / (1.0 - leverage);
+            overhead_variance += (overhead_weight * scaled).powi(2);
+            slope_variance += (slope_weight * scaled).powi(2);
+            covariance += overhead_weight * slope_weight * scaled.powi(2);
         }
-        let effective = effective(&off);
-        let fewer = count / effective;
+        let effective = effective(&residuals);
+        let inflation = count / effective;
         Some(Line {
             overhead,
             slope,
-            covariance: (of_overhead * fewer, of_slope * fewer, of_both * fewer),
+            covariance: (overhead_variance * inflation, slope_variance * inflation, covariance * inflation),
             freedom: (effective - 2.0).max(1.0),
         })
     }
 
-    /// α with its 95% interval by Student's t. What excludes 0 is a fixed overhead.
+    /// α with its 95% interval by Student's t. If the interval excludes 0, the service has a fixed overhead.
     pub fn overhead(&self) -> Option<Estimate> {
         self.interval(0.0)
     }
 
-    /// Consumption at a load, and its variance.
+    /// The consumption at a load, and its variance.
     pub fn at(&self, load: f64) -> (f64, f64) {
         let (alpha, beta, both) = self.covariance;
         (self.overhead + self.slope * load, alpha + 2.0 * load * both + load * load * beta)
     }
 
-    /// Consumption at a load, with its 95% interval. None without degrees of freedom.
+    /// The consumption at a load, with its 95% interval. None without degrees of freedom.
     pub fn interval(&self, load: f64) -> Option<Estimate> {
         let (value, variance) = self.at(load);
         let reach = t_quantile(self.freedom)? * variance.max(0.0).sqrt();
@@ -170,15 +171,15 @@ impl Line {
     }
 }
 
-/// Fewer windows than this decide nothing.
+/// The fewest windows per service for a verdict; with fewer a ratio is provisional.
 pub const FEWEST: usize = 8;
 
-/// How the ratio was had.
+/// The method by which a ratio was computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Method {
-    /// By the ratios of sums: no fixed overhead was found on either side.
+    /// From the ratios of sums: neither service has a fixed overhead.
     Sums,
-    /// By the lines, at this load: one of the two has a fixed overhead.
+    /// From the fitted lines, at this load: one of the services has a fixed overhead.
     AtLoad(f64),
 }
 
@@ -187,30 +188,30 @@ pub enum Method {
 pub enum Answer {
     /// A ratio with its interval.
     Ratio {
-        /// How many times as much, with the 95% interval.
+        /// The ratio with its 95% interval.
         ratio: Estimate,
-        /// By which way.
+        /// How it was computed.
         method: Method,
-        /// Whether there are too few windows for it to decide anything.
+        /// Whether there are too few windows for a verdict.
         provisional: bool,
     },
-    /// The load ranges have less than half in common.
+    /// The two services had too few loads in common: under half of the wider range.
     Refused(Overlap),
     /// a's cost may be zero, so the ratio is unbounded; or there are too few windows.
     Unknown,
 }
 
 impl Answer {
-    /// Whether it tells the two apart at 95%.
+    /// Whether the costs differ significantly: the 95% interval excludes 1, and is not provisional.
     pub fn separated(&self) -> bool {
         matches!(self, Answer::Ratio { ratio, provisional: false, .. } if ratio.excludes(1.0))
     }
 }
 
-/// Compares b with a.
+/// Compares the cost per request of b with that of a.
 ///
-/// A fixed overhead counts as found where the interval of [`Line::overhead`] excludes 0, on either side. The
-/// choice of the method by that test is part of the answer, and the report prints it.
+/// A service has a fixed overhead if the interval of [`Line::overhead`] excludes 0, in either direction. This test selects the
+/// method, which is part of the answer, so that reports can print it.
 pub fn compare(a: Windows, b: Windows) -> Answer {
     let Some(overlap) = Overlap::of(a.load, b.load) else { return Answer::Unknown };
     if !overlap.enough() {
@@ -220,17 +221,20 @@ pub fn compare(a: Windows, b: Windows) -> Answer {
     let has_overhead = |line: &Option<Line>| {
         line.as_ref().and_then(Line::overhead).is_some_and(|overhead| overhead.excludes(0.0))
     };
-    let found = match &lines {
+    let compared = match &lines {
         (Some(first), Some(second)) if has_overhead(&lines.0) || has_overhead(&lines.1) => {
             at_load(first, second, overlap.middle).map(|ratio| (ratio, Method::AtLoad(overlap.middle)))
         }
         _ => by_sums(a, b).map(|ratio| (ratio, Method::Sums)),
     };
     let provisional = a.load.len().min(b.load.len()) < FEWEST;
-    found.map_or(Answer::Unknown, |(ratio, method)| Answer::Ratio { ratio, method, provisional })
+    match compared {
+        Some((ratio, method)) => Answer::Ratio { ratio, method, provisional },
+        None => Answer::Unknown,
+    }
 }
 
-/// ln(R_b/R_a) ± t·√(v_a/R_a² + v_b/R_b²).
+/// The ratio of the costs per request; its interval is ln(R_b/R_a) ± t·√(v_a/R_a² + v_b/R_b²).
 fn by_sums(a: Windows, b: Windows) -> Option<Estimate> {
     let (a, b) = (PerRequest::of(a)?, PerRequest::of(b)?);
     if a.value <= 0.0 || b.value <= 0.0 {
@@ -242,6 +246,7 @@ fn by_sums(a: Windows, b: Windows) -> Option<Estimate> {
     Some(Estimate::times(value, reach))
 }
 
+/// The ratio of the consumptions at a load. None if it is unbounded.
 fn at_load(a: &Line, b: &Line, load: f64) -> Option<Estimate> {
     let (at_a, at_b) = (a.at(load), b.at(load));
     let t = t_quantile(welch((at_a.1, a.freedom), (at_b.1, b.freedom)))?;
@@ -251,55 +256,61 @@ fn at_load(a: &Line, b: &Line, load: f64) -> Option<Estimate> {
     }
 }
 
-/// Loads that lie within this share of their middle count as one load.
+/// If all loads differ by at most this share of their middle, they count as the same load.
 const SAME: f64 = 0.1;
-/// What ranges must share at least.
+/// The smallest share of the wider range that both services must have had.
 pub const LEAST: f64 = 0.5;
 
-/// The loads that two services both had, and how much of their ranges that is.
+/// The range of loads that two services both had.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Overlap {
-    /// The part of the wider range that lies in both, from 0 to 1; 1 where all loads are practically one.
+    /// The common range as a share of the wider of the two ranges, 0–1; 1 if all loads are practically the same.
     pub share: f64,
-    /// The middle of what both had: the load at which they can be compared.
+    /// The middle of the common range, at which the services can be compared.
     pub middle: f64,
 }
 
 impl Overlap {
-    /// Of the loads of two services. None where one has none.
+    /// The overlap of the loads of two services. None if one has no loads.
     pub fn of(a: &[f64], b: &[f64]) -> Option<Overlap> {
-        let end = |loads: &[f64], of: fn(f64, f64) -> f64| loads.iter().copied().reduce(of);
-        let range = |loads: &[f64]| Some((end(loads, f64::min)?, end(loads, f64::max)?));
         let ((low_a, high_a), (low_b, high_b)) = (range(a)?, range(b)?);
         let (low, high) = (low_a.max(low_b), high_a.min(high_b));
         let (least, most) = (low_a.min(low_b), high_a.max(high_b));
         let middle = (low + high) / 2.0;
         let wider = (high_a - low_a).max(high_b - low_b);
-        let share = match () {
-            () if most - least <= SAME * (most + least) / 2.0 => 1.0,
-            () if wider > 0.0 => ((high - low) / wider).max(0.0),
-            () => 0.0,
+        let share = if most - least <= SAME * (most + least) / 2.0 {
+            1.0
+        } else if wider > 0.0 {
+            ((high - low) / wider).max(0.0)
+        } else {
+            0.0
         };
         Some(Overlap { share, middle })
     }
 
-    /// Whether there is enough of it to compare.
+    /// Whether the common range is wide enough for a comparison.
     pub fn enough(&self) -> bool {
         self.share >= LEAST
     }
 }
 
-/// A ratio of two independent estimates.
+/// The smallest and the largest load.
+fn range(loads: &[f64]) -> Option<(f64, f64)> {
+    let loads = || loads.iter().copied();
+    Some((loads().reduce(f64::min)?, loads().reduce(f64::max)?))
+}
+
+/// The ratio of two independent estimates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Quotient {
-    /// An interval.
+    /// The ratio with its interval.
     Bounded(Estimate),
-    /// The denominator may be 0, so the ratio is unbounded; the point estimate.
+    /// The point estimate. The denominator may be 0, so the interval is unbounded.
     Unbounded(f64),
 }
 
-/// b/a and its interval (Fieller 1954), for independent a and b with their variances, and a quantile of
-/// Student's t. None where a is 0.
+/// The ratio b/a and its interval (Fieller 1954). a and b are independent estimates with their variances, `t` is a quantile of
+/// Student's t. None if a is 0.
 pub fn quotient(a: (f64, f64), b: (f64, f64), t: f64) -> Option<Quotient> {
     let ((a, var_a), (b, var_b)) = (a, b);
     if a == 0.0 || !a.is_finite() || !b.is_finite() {
@@ -321,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn agrees_with_statsmodels() {
+    fn autocorrelation_agrees_with_statsmodels() {
         // statsmodels.tsa.stattools.acf([3, 4, 6, 5, 7, 9, 8, 8], nlags=1)[1]
         let series = [3.0, 4.0, 6.0, 5.0, 7.0, 9.0, 8.0, 8.0];
         let rho = neighbours(&series);
@@ -329,11 +340,11 @@ mod tests {
         assert!((effective(&series) - 8.0 * (1.0 - REFERENCE) / (1.0 + REFERENCE)).abs() < 1e-12);
     }
 
-    /// By the call above, statsmodels 0.15.0.
+    /// The result of the call above with statsmodels 0.15.0.
     const REFERENCE: f64 = 0.5456349206349206;
 
     #[test]
-    fn alternation_adds_nothing() {
+    fn negative_autocorrelation_does_not_raise_the_effective_number() {
         let series = [1.0, -1.0, 1.0, -1.0];
         assert!(neighbours(&series) < 0.0);
         assert_eq!(effective(&series), 4.0);
@@ -341,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn hand_checked() {
+    fn cost_and_variance_match_values_computed_by_hand() {
         // R = 12/6 = 2; residuals 0, 1, -1; v = 3/2 · 2/36 = 1/12; ρ₁ = -1/2 counts as 0.
         let found = PerRequest::of(Windows { load: &[1.0, 2.0, 3.0], spent: &[2.0, 5.0, 5.0] }).unwrap();
         assert_eq!((found.value, found.windows, found.effective), (2.0, 3, 3.0));
@@ -353,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_that_are_alike_widen_the_interval() {
+    fn correlated_windows_widen_the_interval() {
         let load = [10.0; 8];
         let mixed = PerRequest::of(Windows { load: &load, spent: &[1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0] });
         let runs = PerRequest::of(Windows { load: &load, spent: &[1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0] });
@@ -363,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_served_costs_nothing_known() {
+    fn the_cost_is_unknown_without_requests_windows_or_consumption() {
         assert_eq!(PerRequest::of(Windows { load: &[0.0, 0.0], spent: &[1.0, 1.0] }), None);
         assert_eq!(PerRequest::of(Windows { load: &[1.0], spent: &[1.0] }), None);
         assert_eq!(
@@ -390,7 +401,7 @@ mod tests {
         near(overhead.high, LINE_REFERENCE[6]);
     }
 
-    /// By the calls above, statsmodels 0.15.0.
+    /// The results of the calls above with statsmodels 0.15.0.
     const LINE_REFERENCE: [f64; 7] = [
         5.266666666666641,
         0.8685714285714288,
@@ -402,7 +413,7 @@ mod tests {
     ];
 
     #[test]
-    fn an_overhead_is_found_and_none_is_not() {
+    fn the_interval_of_the_overhead_excludes_zero_only_with_an_overhead() {
         let load = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0];
         let noise = [0.1, -0.1, 0.05, -0.05, 0.1, -0.1];
         let spent = |overhead: f64| -> Vec<f64> {
@@ -414,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_never_changes_tells_nothing() {
+    fn a_constant_load_determines_no_line() {
         assert_eq!(Line::of(Windows { load: &[5.0; 6], spent: &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0] }), None);
         assert_eq!(Line::of(Windows { load: &[5.0, 5.0, 5.0, 5.0, 9.0], spent: &[1.0; 5] }), None);
     }
@@ -427,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_compare_what_is_proportional() {
+    fn proportional_costs_are_compared_by_sums() {
         let (a, b) = (spent(0.0, 1.0), spent(0.0, 2.0));
         let found = compare(Windows { load: &LOAD, spent: &a }, Windows { load: &LOAD, spent: &b });
         let Answer::Ratio { ratio, method: Method::Sums, provisional: false } = found else {
@@ -447,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_too_far_apart_are_refused_and_few_windows_decide_nothing() {
+    fn distant_loads_are_refused_and_few_windows_are_provisional() {
         let (a, far) = (spent(0.0, 1.0), LOAD.map(|q| q + 40.0));
         let found = compare(Windows { load: &LOAD, spent: &a }, Windows { load: &far, spent: &a });
         assert!(matches!(found, Answer::Refused(overlap) if overlap.share < 0.5), "{found:?}");
@@ -458,26 +469,26 @@ mod tests {
     }
 
     #[test]
-    fn ranges_share_what_both_had() {
+    fn the_overlap_is_a_share_of_the_wider_range() {
         let half = Overlap::of(&[10.0, 30.0], &[20.0, 40.0]).unwrap();
         assert_eq!((half.share, half.middle, half.enough()), (0.5, 25.0, true));
         let less = Overlap::of(&[10.0, 30.0], &[21.0, 40.0]).unwrap();
         assert!(!less.enough());
         assert_eq!(Overlap::of(&[10.0, 20.0], &[30.0, 40.0]).unwrap().share, 0.0);
-        // A narrow range within a wide one: the wide one was mostly elsewhere.
+        // A narrow range within a wide one: most of the wide range is not common.
         assert!(!Overlap::of(&[10.0, 12.0], &[10.0, 100.0]).unwrap().enough());
         assert_eq!(Overlap::of(&[], &[1.0]), None);
     }
 
     #[test]
-    fn equal_loads_overlap_though_they_have_no_range() {
+    fn nearly_equal_loads_overlap_fully() {
         assert!(Overlap::of(&[100.0, 100.0], &[100.0, 100.0]).unwrap().enough());
         assert!(Overlap::of(&[99.0, 100.0], &[101.0, 102.0]).unwrap().enough());
         assert!(!Overlap::of(&[100.0], &[200.0]).unwrap().enough());
     }
 
     #[test]
-    fn ends_are_where_the_difference_is_just_told_from_nothing() {
+    fn the_ends_of_the_interval_solve_fiellers_equation() {
         // The definition: at both ends θ, (b − θ·a)² = t²·(σ_b² + θ²·σ_a²).
         let (a, b, t) = ((10.0, 1.0), (15.0, 2.0), 2.262157162798205);
         let Some(Quotient::Bounded(found)) = quotient(a, b, t) else { panic!() };
@@ -495,7 +506,7 @@ mod tests {
     const HIGH: f64 = 2.0664538972681976;
 
     #[test]
-    fn a_divisor_that_may_be_nothing_bounds_nothing() {
+    fn the_quotient_is_unbounded_if_the_denominator_may_be_zero() {
         assert_eq!(quotient((1.0, 1.0), (2.0, 0.1), 2.0), Some(Quotient::Unbounded(2.0)));
         assert_eq!(quotient((0.0, 1.0), (2.0, 0.1), 2.0), None);
     }

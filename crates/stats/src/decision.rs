@@ -1,63 +1,64 @@
-//! The answer to "which variant?", from the bounds of what each can cost.
+//! The answer to "which variant should I use?", from the regrets of all variants.
 
 use crate::regret::{Cost, Regrets};
 
-/// The most that a recommended variant may cost above the best, as a fraction. It belongs to the headline alone.
+/// The largest regret of a recommended variant, as a fraction: it costs at most this much more than the best. Only the
+/// headline of a report uses it.
 pub const MOST_REGRET: f64 = 0.05;
 
-/// What the rounds so far say about which variant to use.
+/// The answer after some rounds.
 ///
-/// S stands for the variants that can still be the best: no other one is significantly better.
+/// S is the set of variants that can still be the best, because no other variant is significantly better.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// No bound exists yet.
     TooFewRounds {
-        /// Rounds of the pair that has fewest.
+        /// The smallest number of rounds that a pair shares.
         rounds: usize,
-        /// Rounds at which bounds exist; none where there are too many variants for any.
+        /// The number of rounds from which bounds exist; None if there are too many variants for any number.
         needed: Option<usize>,
     },
     /// One variant is left in S.
     Use {
         /// That variant.
         choice: usize,
-        /// The best of the others, with what it costs relative to the choice; none where there is no other to compare.
+        /// The best of the others, with its cost relative to the choice; None if there is no other to compare.
         next: Option<Cost>,
     },
     /// The current variant is in S, or costs less than the margin above the best.
     Keep {
         /// The current variant.
         current: usize,
-        /// The others of S, best first, with what each costs relative to the current one.
+        /// The others of S, best first, with their costs relative to the current variant.
         rivals: Vec<Cost>,
     },
-    /// The current variant is not in S, and some of S cost little above the best.
+    /// The current variant is not in S, and some variants of S have a small regret.
     Move {
         /// The current variant.
         from: usize,
         /// The variants of S that are significantly better than the current one and whose regret is at most [`MOST_REGRET`], best
-        /// first, with what each costs relative to it.
+        /// first, with their costs relative to the current variant.
         to: Vec<Cost>,
     },
-    /// The current variant is not in S, and which of S is the best is open.
+    /// The current variant is not in S, but no variant of S has a small enough regret to recommend it.
     Better {
         /// The current variant.
         current: usize,
-        /// The variants that are significantly better than it, best first, with what each costs relative to the current.
+        /// The variants that are significantly better, best first, with their costs relative to the current variant.
         better: Vec<Cost>,
     },
-    /// No current variant, and some of S cost little above the best.
+    /// There is no current variant, and some variants of S have a small regret.
     Choose {
         /// The variants of S whose regret is at most [`MOST_REGRET`], best first.
         choices: Vec<usize>,
         /// The largest regret of a choice, as a logarithm.
         regret: f64,
     },
-    /// No current variant, and each of S can cost much above the best.
+    /// Every variant of S may cost much more than the best.
     TooNoisy {
         /// One of the two variants of S that may differ most.
         one: usize,
-        /// The other one, with what it costs relative to the first.
+        /// The other one, with its cost relative to the first.
         other: Cost,
     },
 }
@@ -91,7 +92,7 @@ impl Answer {
         }
     }
 
-    /// The answer where several variants can still be the best, and one is in use.
+    /// The answer if several variants can still be the best and there is a current variant.
     fn beside_current(regrets: &Regrets, possible: &[usize], current: usize, margin: f64) -> Option<Answer> {
         let costs_little = regrets.of(current).is_some_and(|regret| regret < margin);
         let costs = possible.iter().filter(|variant| **variant != current);
@@ -113,7 +114,7 @@ impl Answer {
         }
     }
 
-    /// The answer where several variants can still be the best, and none is in use.
+    /// The answer if several variants can still be the best and there is no current variant.
     fn without_current(regrets: &Regrets, possible: &[usize]) -> Option<Answer> {
         let mut choices = possible.to_vec();
         choices.retain(|variant| is_cheap(regrets, *variant));
@@ -124,7 +125,7 @@ impl Answer {
         Some(Answer::Choose { choices, regret })
     }
 
-    /// Names the two variants that may differ most. None without two variants.
+    /// The answer with the two variants that may differ most. None for fewer than two variants.
     fn too_noisy(regrets: &Regrets, possible: &[usize]) -> Option<Answer> {
         let largest = |cost: &Cost| cost.high.max(-cost.low);
         let pairs = crate::ranks::pairs(possible.len()).map(|(i, j)| (possible[i], possible[j]));
@@ -133,7 +134,7 @@ impl Answer {
         Some(Answer::TooNoisy { one, other })
     }
 
-    /// The variants that the answer recommends, best first; none where it recommends none.
+    /// The variants that the answer recommends, best first; empty if it recommends none.
     pub fn recommended(&self) -> Vec<usize> {
         match self {
             Answer::Use { choice, .. } => vec![*choice],
@@ -144,7 +145,7 @@ impl Answer {
         }
     }
 
-    /// Its name for programs.
+    /// Its name in JSON.
     pub fn id(&self) -> &'static str {
         match self {
             Answer::TooFewRounds { .. } => "too_few_rounds",
@@ -157,7 +158,7 @@ impl Answer {
     }
 }
 
-/// Whether choosing a variant costs at most [`MOST_REGRET`].
+/// Whether the regret of a variant is at most [`MOST_REGRET`].
 fn is_cheap(regrets: &Regrets, variant: usize) -> bool {
     regrets.of(variant).is_some_and(|regret| regret <= MOST_REGRET.ln_1p())
 }
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn few_rounds_answer_nothing() {
+    fn few_rounds_give_no_recommendation() {
         let few = |variants: usize, rounds: usize| match answer(&vec![1.0; variants], 0.0, rounds, Some(0)) {
             Answer::TooFewRounds { rounds, needed } => Some((rounds, needed)),
             _ => None,
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_that_is_left_is_used_whatever_is_current() {
+    fn the_only_possible_best_is_recommended_whatever_the_current_variant() {
         for current in [None, Some(0), Some(2)] {
             let Answer::Use { choice: 0, next: Some(next) } = answer(&[1.0, 1.1, 1.3], 0.01, 12, current)
             else {
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn only_variants_that_cost_little_are_moved_to() {
+    fn move_recommends_only_variants_with_a_small_regret() {
         let Answer::Move { from: 2, to } = answer(&[1.0, 1.001, 1.5], 0.01, 12, Some(2)) else { panic!() };
         assert_eq!(to.iter().map(|cost| cost.variant).collect::<Vec<_>>(), [0, 1]);
         assert!(to.iter().all(|cost| cost.high < 0.0));
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_costs_little_or_the_machine_is_too_noisy() {
+    fn without_a_small_regret_the_answer_is_too_noisy() {
         let Answer::Choose { choices, regret } = answer(&[1.0, 1.001, 1.5], 0.01, 12, None) else { panic!() };
         assert!(choices == [0, 1] && regret > 0.0 && regret < 0.05, "{regret}");
         let Answer::TooNoisy { one: 0, other } = answer(&[1.0, 1.0, 2.0], 0.3, 12, None) else { panic!() };
@@ -238,14 +239,14 @@ mod tests {
     }
 
     #[test]
-    fn exact_ties_are_not_ordered() {
+    fn variants_with_equal_values_are_both_recommended() {
         assert_eq!(answer(&[1.0, 1.0], 0.0, 12, None), Answer::Choose { choices: vec![0, 1], regret: 0.0 });
         let Answer::Keep { current: 1, rivals } = answer(&[1.0, 1.0], 0.0, 12, Some(1)) else { panic!() };
         assert_eq!(rivals, [Cost { variant: 0, low: 0.0, high: 0.0 }]);
     }
 
     #[test]
-    fn nothing_to_compare_has_no_answer() {
+    fn variants_without_shared_rounds_have_no_answer() {
         let apart = [vec![1.0; 9], vec![f64::NAN; 9]];
         assert_eq!(
             Answer::of(&Regrets::compute(&apart, &[], Direction::Lower, 1), &[0, 1], None, 0.01),

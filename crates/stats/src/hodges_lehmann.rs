@@ -9,21 +9,19 @@
 //! Mann–Whitney test (Moses; Hollander and Wolfe, section 4.3): with critical value c it is
 //! [δ_(c+1), δ_(mn−c)] of the sorted differences, c the largest count with P(U ≤ c) ≤ α/2.
 //!
-//! Neither averages nor differences are listed: `kth` selects among them.
+//! `kth` selects among averages and differences without listing them.
 
 use crate::average::sorted;
-use crate::ratio::Ratio;
-use crate::table::FIRST_LOOK;
 
-/// The Walsh averages of a sample, never listed in full.
+/// The Walsh averages of a sample, without a list of them.
 #[derive(Debug, Clone)]
 pub struct Walsh {
-    /// Half of each value, sorted: the sum of two is an average, and no two finite values overflow.
+    /// Half of each value, sorted. The sum of two halves is an average, and cannot overflow.
     halves: Vec<f64>,
 }
 
 impl Walsh {
-    /// The averages of these values. None without values, or if one is not finite.
+    /// The Walsh averages of these values. None without values, or if one is not finite.
     pub fn new(mut values: Vec<f64>) -> Option<Walsh> {
         if values.is_empty() || values.iter().any(|v| !v.is_finite()) {
             return None;
@@ -33,7 +31,7 @@ impl Walsh {
         Some(Walsh { halves: values })
     }
 
-    /// How many values the averages are of.
+    /// The number of values in the sample.
     pub fn values(&self) -> usize {
         self.halves.len()
     }
@@ -43,27 +41,27 @@ impl Walsh {
         median(self, self.selection_cutoff())
     }
 
-    /// [w_(c+1), w_(M−c)].
+    /// The interval [w_(c+1), w_(M−c)] for the critical value c.
     ///
     /// # Panics
-    /// Where 2c + 1 > M: no interval is left.
+    /// If 2c + 1 > M: the interval would be empty.
     pub fn interval(&self, c: usize) -> (f64, f64) {
         let all = self.len();
         assert!(2 * c < all, "critical value {c} leaves nothing of {all} averages");
         (kth(self, c + 1, self.selection_cutoff()), kth(self, all - c, self.selection_cutoff()))
     }
 
-    /// Whether the interval lies wholly above θ. Counting is cheaper than finding the ends.
+    /// Whether the whole interval is above θ. Counts averages, which is cheaper than computing the ends.
     pub(crate) fn lies_above(&self, c: usize, theta: f64) -> bool {
         self.count(theta) <= c
     }
 
-    /// Whether it lies wholly below θ.
+    /// Whether the whole interval is below θ.
     pub(crate) fn lies_below(&self, c: usize, theta: f64) -> bool {
         self.count(theta.next_down()) >= self.len() - c
     }
 
-    /// Whether it leaves out θ.
+    /// Whether the interval excludes θ.
     pub(crate) fn excludes(&self, c: usize, theta: f64) -> bool {
         self.lies_above(c, theta) || self.lies_below(c, theta)
     }
@@ -73,7 +71,8 @@ impl Walsh {
         self.range()
     }
 
-    /// Listing an average for each value is as cheap as one more count.
+    /// The number of candidates at which [`kth`] stops counting and lists them. Listing n averages costs about as much as one
+    /// count.
     fn selection_cutoff(&self) -> usize {
         self.halves.len()
     }
@@ -82,8 +81,9 @@ impl Walsh {
 impl Multiset for Walsh {
     fn counts<const N: usize>(&self, limits: [f64; N]) -> [usize; N] {
         let d = &self.halves;
-        // The averages of d[first..=last] are yet to be looked at. Where the smallest with the largest is within the limit,
-        // so is it with all; else the largest is with none. No branch, which would be mispredicted every other time.
+        // For each limit, the averages of d[first..=last] are not counted yet. If the smallest plus the largest value is within
+        // the limit, the smallest with any other value is too; otherwise the largest with any other is not. The code avoids
+        // a branch, because the CPU would mispredict it half of the time.
         let (mut first, mut last, mut counts) = ([0; N], [d.len() - 1; N], [0; N]);
         for _ in 0..d.len() {
             for at in 0..N {
@@ -124,35 +124,42 @@ impl Multiset for Walsh {
     }
 }
 
-/// Values from which the normal approximation of U is close enough (R's wilcox.test, by its manual, has the same).
+/// The sample size from which the normal approximation of U is used, as in R's wilcox.test.
 const LARGE: usize = 50;
 /// The 97.5% quantile of the normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
 
-/// The ratio y/x of two independent samples of positive values, with its 95% interval, computed on
-/// logarithms. Values that are not positive and finite are left out. None where a sample is empty.
-///
-/// Provisional under 8 values a side; where even the extremes reach no 95%, those are the interval.
-pub fn independent_ratio(x: &[f64], y: &[f64]) -> Option<Ratio> {
-    let logs = |values: &[f64]| sorted(values.iter().map(|v| v.ln()).filter(|v| v.is_finite()));
-    let differences = Differences { x: logs(x), y: logs(y) };
+/// How far the values of one of two independent samples lie above those of the other.
+pub(crate) struct Shift {
+    /// The median of all differences y − x.
+    pub estimate: f64,
+    /// Lower end of the 95% interval; the smallest difference if the samples are too small for one.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// The size of the smaller sample.
+    pub rounds: usize,
+}
+
+/// Estimates the shift from the sample `x` to the sample `y`, both of finite numbers in any order. None if one is empty.
+pub(crate) fn independent_shift(x: Vec<f64>, y: Vec<f64>) -> Option<Shift> {
+    let differences = Differences { x: sorted(x), y: sorted(y) };
     let (m, n) = (differences.x.len(), differences.y.len());
     if m == 0 || n == 0 {
         return None;
     }
-    let few = 4 * (m + n);
-    let c = critical(m, n).unwrap_or(0);
-    Some(Ratio {
-        value: median(&differences, few).exp(),
-        low: kth(&differences, c + 1, few).exp(),
-        high: kth(&differences, m * n - c, few).exp(),
+    let cutoff = 4 * (m + n);
+    let c = critical_value(m, n).unwrap_or(0);
+    Some(Shift {
+        estimate: median(&differences, cutoff),
+        low: kth(&differences, c + 1, cutoff),
+        high: kth(&differences, m * n - c, cutoff),
         rounds: m.min(n),
-        provisional: m.min(n) < FIRST_LOOK,
     })
 }
 
-/// The largest c with P(U ≤ c) ≤ 0.025. None where even U = 0 is likelier than that.
-fn critical(m: usize, n: usize) -> Option<usize> {
+/// The largest c with P(U ≤ c) ≤ 0.025. None if even P(U = 0) is larger.
+fn critical_value(m: usize, n: usize) -> Option<usize> {
     if m.max(n) >= LARGE {
         let (m, n) = (m as f64, n as f64);
         let c = m * n / 2.0 - Z * (m * n * (m + n + 1.0) / 12.0).sqrt() - 0.5;
@@ -196,7 +203,7 @@ struct Differences {
 impl Multiset for Differences {
     fn counts<const N: usize>(&self, limits: [f64; N]) -> [usize; N] {
         limits.map(|limit| {
-            // As x grows, more of the sorted y are within the limit.
+            // For a larger x, at least as many of the sorted y are within the limit, so `end` never moves back.
             let mut end = 0;
             let within = |x: &f64| {
                 while end < self.y.len() && self.y[end] - x <= limit {
@@ -232,13 +239,13 @@ impl Multiset for Differences {
     }
 }
 
-/// A multiset of numbers given by a rule, such as all sums of two lists.
+/// A multiset of numbers that is defined by a rule, such as all sums of two lists.
 pub(crate) trait Multiset {
-    /// How many values are at most each of some limits. Several at once take hardly longer than one where each waits for
-    /// memory.
+    /// For each limit, the number of values that are at most the limit. Several limits take hardly longer than one, because
+    /// the count mostly waits for memory.
     fn counts<const N: usize>(&self, limits: [f64; N]) -> [usize; N];
 
-    /// How many values are at most `limit`.
+    /// The number of values that are at most `limit`.
     fn count(&self, limit: f64) -> usize {
         self.counts([limit])[0]
     }
@@ -255,33 +262,33 @@ pub(crate) trait Multiset {
 
 /// The `k`-th smallest value, `k` from 1.
 ///
-/// Narrows the range by value until few candidates are left, then selects among those: O(n log) for a
-/// multiset of n² values, where sorting it all would be O(n² log n).
+/// Narrows the range of values until at most `cutoff` candidates are left, then selects among these. This takes O(n log n) for
+/// a multiset of n² values; sorting all would take O(n² log n).
 ///
 /// # Panics
-/// Where `k` is not in 1..=len.
-pub(crate) fn kth(set: &impl Multiset, k: usize, few: usize) -> f64 {
+/// If `k` is not in 1..=len.
+pub(crate) fn kth(set: &impl Multiset, k: usize, cutoff: usize) -> f64 {
     assert!((1..=set.len()).contains(&k), "rank {k} of {}", set.len());
-    neighbours(set, k, k, few).0
+    select_pair(set, k, k, cutoff).0
 }
 
-/// The median: the mean of the two middle values where the number is even.
-pub(crate) fn median(set: &impl Multiset, few: usize) -> f64 {
+/// The median: the mean of the two middle values if their number is even.
+pub(crate) fn median(set: &impl Multiset, cutoff: usize) -> f64 {
     let half = set.len() / 2;
     if set.len() % 2 == 1 {
-        return kth(set, half + 1, few);
+        return kth(set, half + 1, cutoff);
     }
-    let (lower, upper) = neighbours(set, half, half + 1, few);
+    let (lower, upper) = select_pair(set, half, half + 1, cutoff);
     (lower + upper) / 2.0
 }
 
-/// The `first`-th and the `last`-th smallest value, which is the same or the next one.
-fn neighbours(set: &impl Multiset, first: usize, last: usize, few: usize) -> (f64, f64) {
+/// The `first`-th and the `last`-th smallest value. `last` is `first` or `first` + 1.
+fn select_pair(set: &impl Multiset, first: usize, last: usize, cutoff: usize) -> (f64, f64) {
     let (smallest, largest) = set.range();
     let mut bracket = Bracket { low: smallest.next_down(), high: largest, below: 0, up_to: set.len() };
-    while bracket.up_to - bracket.below > few {
+    while bracket.up_to - bracket.below > cutoff {
         let Some(cuts) = bracket.cuts(first, set.len()) else {
-            return (bracket.high, bracket.high); // neighbouring numbers: all that is left are ties
+            return (bracket.high, bracket.high); // no number lies between the ends, so all candidates are equal
         };
         for (cut, count) in cuts.into_iter().zip(set.counts(cuts)) {
             if count >= last && cut < bracket.high {
@@ -289,7 +296,7 @@ fn neighbours(set: &impl Multiset, first: usize, last: usize, few: usize) -> (f6
             } else if count < first && cut > bracket.low {
                 (bracket.low, bracket.below) = (cut, count);
             } else if (first..last).contains(&count) {
-                return (kth(set, first, few), kth(set, last, few)); // the cut fell between the two
+                return (kth(set, first, cutoff), kth(set, last, cutoff)); // the cut is between the two values
             }
         }
     }
@@ -299,23 +306,25 @@ fn neighbours(set: &impl Multiset, first: usize, last: usize, few: usize) -> (f6
     (*lower, upper.unwrap_or(*lower))
 }
 
-/// Values above `low` and at most `high`, with how many there are up to either.
+/// The range of values that still contains the searched rank: above `low` and at most `high`.
 struct Bracket {
     low: f64,
     high: f64,
+    /// The number of values that are at most `low`.
     below: usize,
+    /// The number of values that are at most `high`.
     up_to: usize,
 }
 
 impl Bracket {
-    /// How far cuts are from where the rank should lie, as parts of the way to either end: near, so that both ends come
-    /// near at once, and far, so that a bracket of any values gets narrower.
-    const BESIDE: [f64; 2] = [0.05, 0.3];
-    /// Averages crowd in the middle: their ranks grow about evenly there, and towards the ends the log odds of their
-    /// ranks do. This part of the bracket counts as its end.
+    /// The distances of the cuts from the estimated position of the rank, as parts of the way to either end. The near cuts
+    /// usually enclose the rank closely; the far ones make progress for any distribution.
+    const DISTANCES: [f64; 2] = [0.05, 0.3];
+    /// The part of the bracket at either end in which the log odds of the ranks grow evenly with the value. In the middle the
+    /// ranks themselves do.
     const TAIL: f64 = 0.05;
 
-    /// Where it is cut next to find this rank, of `all`. None where no number lies within.
+    /// The next values to count, to find this rank of `all`. None if no number lies strictly between the ends.
     fn cuts(&self, rank: usize, all: usize) -> Option<[f64; 4]> {
         let (below, up_to, rank) = (self.below as f64, self.up_to as f64, rank as f64 - 0.5);
         let log_odds = |rank: f64| ((rank + 0.5) / (all as f64 - rank + 0.5)).ln();
@@ -323,7 +332,7 @@ impl Bracket {
         if at.min(1.0 - at) < Bracket::TAIL {
             at = (log_odds(rank) - log_odds(below)) / (log_odds(up_to) - log_odds(below));
         }
-        let [near, far] = Bracket::BESIDE;
+        let [near, far] = Bracket::DISTANCES;
         let parts = [at * (1.0 - far), at * (1.0 - near), at + near * (1.0 - at), at + far * (1.0 - at)];
         let cut = |part: f64| self.low + (self.high - self.low) * part;
         let within = |cut: &f64| self.low < *cut && *cut < self.high;
@@ -335,6 +344,7 @@ impl Bracket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ratio::independent_ratio;
 
     /// The averages, listed and sorted.
     fn listed(d: &[f64]) -> Vec<f64> {
@@ -350,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn three_values_by_hand() {
+    fn estimate_and_intervals_of_three_values_computed_by_hand() {
         // Averages of 1, 2, 6: 1, 1.5, 2, 3.5, 4, 6; their median is 2.75.
         let walsh = Walsh::new(vec![6.0, 1.0, 2.0]).unwrap();
         assert_eq!(walsh.estimate(), 2.75);
@@ -393,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_may_lie_in_a_gap() {
+    fn the_median_is_right_if_the_middle_values_are_far_apart() {
         // Averages come in three groups with wide gaps; of the six of 0, 8 and 9 the middle two are 4.5 and 8.
         for d in [vec![1.0, 1.0, 2.0, 100.0, 100.0, 101.0], vec![0.0, 0.0, 9.0, 9.0], vec![0.0, 8.0, 9.0]] {
             assert_eq!(median(&Walsh::new(d.clone()).unwrap(), 1), middle(&listed(&d)), "{d:?}");
@@ -401,14 +411,14 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_and_nothing() {
+    fn equal_values_have_a_point_interval_and_invalid_samples_none() {
         assert_eq!(Walsh::new(vec![0.3; 400]).unwrap().interval(33_790), (0.3, 0.3));
         assert!(Walsh::new(vec![]).is_none());
         assert!(Walsh::new(vec![1.0, f64::NAN]).is_none());
     }
 
     #[test]
-    fn the_distribution_of_u_by_hand() {
+    fn the_distribution_of_u_matches_values_computed_by_hand() {
         // m = n = 2: six orders, U = 0, 1, 2, 2, 3, 4.
         let p = mann_whitney(2, 2);
         let expected = [1.0, 1.0, 2.0, 1.0, 1.0].map(|ways| ways / 6.0);
@@ -416,16 +426,16 @@ mod tests {
     }
 
     #[test]
-    fn critical_values_of_the_printed_tables() {
+    fn critical_values_match_printed_tables() {
         // Two-sided 5% critical values of U, as in every table of the Mann–Whitney test.
         for (m, n, c) in [(4, 4, 0), (5, 5, 2), (8, 8, 13), (10, 10, 23), (20, 20, 127), (5, 20, 20)] {
-            assert_eq!(critical(m, n), Some(c), "{m} {n}");
+            assert_eq!(critical_value(m, n), Some(c), "{m} {n}");
         }
-        assert_eq!(critical(3, 3), None);
+        assert_eq!(critical_value(3, 3), None);
     }
 
     #[test]
-    fn the_normal_approximation_joins_the_exact_values() {
+    fn the_normal_approximation_is_within_one_of_the_exact_value() {
         let exact = {
             let mut sum = 0.0;
             mann_whitney(50, 50)
@@ -437,11 +447,11 @@ mod tests {
                 .count()
                 - 1
         };
-        assert!(critical(50, 50).unwrap().abs_diff(exact) <= 1, "{:?} {exact}", critical(50, 50));
+        assert!(critical_value(50, 50).unwrap().abs_diff(exact) <= 1, "{:?} {exact}", critical_value(50, 50));
     }
 
     #[test]
-    fn a_factor_of_two() {
+    fn the_ratio_of_samples_that_differ_by_two_is_two() {
         let x: Vec<f64> = (1..=9).map(|i| 1.0 + f64::from(i) / 1000.0).collect();
         let y: Vec<f64> = x.iter().map(|x| 2.0 * x).collect();
         let ratio = independent_ratio(&x, &y).unwrap();

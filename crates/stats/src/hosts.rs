@@ -1,4 +1,4 @@
-//! Whether the answer differs by host: a permutation test of the hosts of rounds.
+//! Tests whether the result depends on the host, by a permutation test of the hosts of rounds.
 //!
 //! Comparisons are within rounds, and a round is of one host. If the host of a round means nothing for its log ratios, the
 //! hosts of all rounds can be shuffled (Pitman 1937). The statistic of a host is that of Wilcoxon's rank sum, standardised;
@@ -13,7 +13,7 @@ const SHUFFLES: u64 = 2_000;
 /// The level of the test, for all hosts together.
 const LEVEL: f64 = 0.05;
 
-/// What the hosts say.
+/// The result of the test.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Hosts {
     /// Too few rounds on each host: no shuffle could be unusual.
@@ -46,7 +46,7 @@ pub fn compare(d: &[Vec<f64>], host: &[usize], hosts: usize, seed: u64) -> Hosts
     if differ.is_empty() { Hosts::Alike } else { Hosts::Differ(differ) }
 }
 
-/// At least how often chance brings one host's rounds to one end of all of them.
+/// A lower bound of the probability that the rounds of one host are by chance all at one end of the ranks.
 fn smallest_chance(sizes: &[usize]) -> f64 {
     let all: usize = sizes.iter().sum();
     // n choose k
@@ -59,7 +59,7 @@ fn smallest_chance(sizes: &[usize]) -> f64 {
     sizes.iter().filter(|size| **size > 0 && **size < all).map(chance).fold(f64::INFINITY, f64::min)
 }
 
-/// Ranks around 0, ties shared. A missing value gets 0.
+/// Ranks centred around 0; ties share their mean rank, and a missing value has rank 0.
 fn centred_ranks(d: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..d.len()).filter(|at| !d[*at].is_nan()).collect();
     order.sort_by(|a, b| d[*a].total_cmp(&d[*b]));

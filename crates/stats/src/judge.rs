@@ -1,4 +1,4 @@
-//! Claims judged by the values that they compare: from values to the d of each claim, and to its verdict.
+//! Judges claims: computes the log ratios of the values that each claim compares, and its verdict.
 
 use crate::ratio::{LogRatios, log_ratios};
 use crate::verdict::{self, ALPHA, Outcome, Region, Verdict};
@@ -8,30 +8,30 @@ use fsarena_core::claim::{Claim, End, Extreme, Pair, Relation, Right};
 use fsarena_core::observations::{ClaimSeries, ComparedSeries, Rival};
 use fsarena_core::sample::Direction;
 
-/// A claim and what a run says of it.
+/// A claim with the verdict of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
     /// The claim.
     pub claim: Claim,
-    /// The verdict. None where the run says nothing; then `missing` says why.
+    /// The verdict. None if the run cannot judge the claim; `missing` then has the reason.
     pub verdict: Option<Verdict>,
-    /// Why a verdict is missing.
+    /// Why there is no verdict.
     pub missing: Option<String>,
-    /// The variant compared with: the right side, or the rival that decides a claim about all variants or leaves it
-    /// open. None where two quantities of one variant are compared.
+    /// The variant on the right side; for a claim about the best or the worst, the rival that decides it or keeps it
+    /// inconclusive. None for two quantities of one variant.
     pub rival: Option<String>,
-    /// ln(left/right) of the decisive comparison, round by round.
+    /// ln(left/right) of the decisive comparison in each round.
     pub d: Vec<f64>,
-    /// Rounds of it that a zero or negative value made useless.
+    /// The number of rounds of that comparison without a log ratio, because a value is zero or negative.
     pub excluded: usize,
-    /// The variants whose next round could decide it; none once it is decided.
+    /// The variants that need further rounds to decide the claim; empty once it is decided.
     pub needs: Vec<usize>,
-    /// What the verdict would be with the rounds that were dropped, where some were.
+    /// The outcome computed with the dropped rounds; None if no round was dropped.
     pub with_drops: Option<Outcome>,
 }
 
 impl Judged {
-    /// What became of it; inconclusive where the run says nothing.
+    /// The outcome; inconclusive if there is no verdict.
     pub fn outcome(&self) -> Outcome {
         self.verdict.map_or(Outcome::Inconclusive, |verdict| verdict.outcome)
     }
@@ -42,7 +42,7 @@ impl Judged {
     }
 }
 
-/// Judges claims by their values, which [`fsarena_core::observations::claim_series`] gives for any stored run.
+/// Judges claims from their values, which [`fsarena_core::observations::claim_series`] returns for any stored run.
 ///
 /// # Examples
 /// ```
@@ -70,7 +70,7 @@ pub fn judge(series: ClaimSeries) -> Judged {
     judged
 }
 
-/// Judges a claim by these values, or notes why there are none. `named` are the variants that the claim names.
+/// Judges a claim from these values, or records why there are none. `named` has the variants that the claim names.
 fn judge_series(
     claim: Claim,
     series: Result<ComparedSeries, String>,
@@ -103,8 +103,8 @@ fn judge_series(
     judged
 }
 
-/// The claims that are decided also as a family: of those that e-BH selects at 5%, at most the share 0.05 is
-/// expected to be decided wrongly, however many claims there are.
+/// The indices of the claims that stay decided when all claims are judged together: e-BH selects them at 5%, so at most the share
+/// 0.05 of them is expected to be decided wrongly, however many claims there are.
 pub fn family(judged: &[Judged]) -> Vec<usize> {
     // Hypotheses that are not rejected still count among the m of the family.
     let rejects = |judged: &Judged| matches!(judged.outcome(), Outcome::Held | Outcome::Refuted);
@@ -115,7 +115,8 @@ pub fn family(judged: &[Judged]) -> Vec<usize> {
     selected
 }
 
-/// A claim as it is understood: `true where ext4/xfs is under 0.95`. `margin` serves claims that name none.
+/// A sentence about the meaning of a claim: `true where ext4/xfs is under 0.95`. `margin` is for claims without their own
+/// percentage.
 pub fn meaning(claim: &Claim, margin: f64) -> String {
     let pair = match &claim.relation {
         Relation::Extreme(Extreme { end, variant, negated }) => {
@@ -146,10 +147,10 @@ pub fn meaning(claim: &Claim, margin: f64) -> String {
     format!("true where {average}{} of {} over {right} is {where_}", claim.subject, pair.left)
 }
 
-/// Why a comparison could not be made, in a sentence for people.
+/// A sentence about why a comparison is impossible.
 type Missing = String;
 
-/// Judges a claim about a pair: the values of a variant on its left against those on its right.
+/// Judges a claim about a pair: compares the values of the left variant with the values of the right side.
 fn judge_pair(
     judged: &mut Judged,
     pair: &Pair,
@@ -161,7 +162,7 @@ fn judge_pair(
     let verdict = match judged.claim.average {
         Average::Typical => verdict::judge(pair, &d, Some(margin)),
         Average::Mean => {
-            excluded = 0; // Sums count zeros.
+            excluded = 0; // sums include values of zero
             let costs = SharedCosts::of(&right.values, left);
             costs.map(|costs| verdict::judge_means(pair, &costs, Some(margin)))
         }
@@ -184,7 +185,7 @@ fn judge_pair(
     Ok(())
 }
 
-/// Judges a claim about all variants: the values of a variant against those of all its rivals.
+/// Judges a claim about the best or the worst: compares the values of a variant with the values of all rivals.
 fn judge_extreme(
     judged: &mut Judged,
     claim: &Extreme,
@@ -221,7 +222,7 @@ fn judge_extreme(
     if let Some(decisive) = verdict.rival {
         judged.rival = rivals[decisive].variant.as_ref().map(|(_, name)| name.clone());
         judged.d.clone_from(&ratios[decisive].d);
-        // Sums count zeros.
+        // Sums include values of zero.
         judged.excluded = if judged.claim.average.is_typical() { ratios[decisive].excluded } else { 0 };
     }
     Ok(())

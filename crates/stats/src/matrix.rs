@@ -1,14 +1,12 @@
-//! Anomalies in a block-size × threads matrix: which cells break a rule of storage, grouped by cause.
+//! Finds anomalies in a block-size × threads matrix: cells that break a rule of storage, grouped by cause.
 //!
-//! A rule compares the throughput of cells against a tolerance ([`limits`]). With replicates each
-//! comparison is an interval of the within-round log ratio ([`crate::hodges_lehmann`]); a published table has one
-//! value a cell, so there the value itself is held against the tolerance, and a break that no neighbour
-//! shares is not claimed unless it is large ([`limits::ALONE`]).
+//! A rule compares the throughput of cells with a tolerance ([`limits`]). With several rounds, each comparison is an interval
+//! of the within-round log ratio ([`crate::hodges_lehmann`]). A published table has one value per cell; that value itself is
+//! compared, and a cell whose neighbours keep the rule is reported only if it is far off ([`limits::ALONE`]).
 //!
-//! Flags become findings in three steps: cells of one rule that touch are one region ([`finding::regions`]);
-//! regions that describe the same cells are one finding ([`finding`]); findings are ranked by size ×
-//! extent. What a run's own rounds suggest stays unconfirmed until fresh rounds say the same
-//! ([`finding::confirm`]).
+//! Flagged cells become findings in three steps: adjacent cells of one rule form a region ([`finding::regions`]); regions that
+//! describe the same cells form one finding ([`finding`]); findings are ranked by size × extent. A finding stays unconfirmed
+//! until new rounds show the same ([`finding::confirm`]).
 
 pub mod cells;
 pub mod finding;
@@ -22,28 +20,28 @@ use finding::Finding;
 use limits::ALPHA;
 use screen::Screen;
 
-/// What the rules made of a matrix.
+/// The anomalies of a matrix.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Analysis {
     /// The findings, largest first.
     pub findings: Vec<Finding>,
-    /// Comparisons that the rules made.
+    /// The number of comparisons that the rules made.
     pub trials: usize,
-    /// Comparisons that e-BH selected at [`limits::ALPHA`]: of these at most that share is expected to be
-    /// false. With few rounds a large matrix cannot reach it; that is what fresh rounds are for.
+    /// The number of comparisons that e-BH selected: at most the share [`limits::ALPHA`] of these is expected to be false. With
+    /// few rounds, e-BH selects none in a large matrix, and new rounds must confirm the findings.
     pub selected: usize,
-    /// The most replicates that a cell has; 1 for a published table.
+    /// The largest number of values of a cell; 1 for a published table.
     pub rounds: usize,
 }
 
-/// Searches a matrix. `device` is the most that the device can move, in bytes a second, where that is
-/// known from outside; raw-device cells in the matrix say it otherwise.
+/// Searches a matrix for anomalies. `device` is the largest bandwidth of the device in bytes per second, if known from another
+/// source; otherwise cells of the bare device in the matrix provide it.
 pub fn analyse(matrix: &Matrix, device: Option<f64>) -> Analysis {
     let mut screen = Screen::new(matrix, device);
     rules::within(&mut screen);
-    screen.keep_company();
+    screen.drop_isolated_flags();
     rules::between(&mut screen);
-    screen.keep_company();
+    screen.drop_isolated_flags();
     let Screen { flags, e, breaks, .. } = screen;
     let chosen = e_bh(&e, ALPHA);
     Analysis {

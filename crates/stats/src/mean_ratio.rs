@@ -1,4 +1,4 @@
-//! The ratio of mean cost ΣB/ΣA with an interval that may be looked at again and again.
+//! The ratio of mean costs ΣB/ΣA, with an interval that stays valid if it is computed after every look.
 //!
 //! The datum of a round is z = b − R·a, whose mean is 0 where R is the ratio of the means (Fieller 1954). With m rounds, the
 //! mean z̄, the standard deviation s and the skewness γ of z, the statistics of a hypothesis R are
@@ -11,9 +11,9 @@
 //! of Student's t with m − 1 degrees of freedom, at the level that [`table::level`] gives to this look. So the interval is
 //! never narrower than that of t: the correction only widens it, on the side of the long tail.
 //!
-//! From [`FIRST_ROUND`] rounds on it was simulated to miss in under 7% of runs over all looks to 400 rounds, for normal,
-//! exponential and log-normal (σ = 0.5) noise ([`crate::simulate::mean_ratio`]). No method bounds a cost that no round shows:
-//! stalls rarer than about 3/n rounds are not excluded ([`MeanRatio::unseen`]).
+//! In simulations with [`FIRST_ROUND`] rounds or more, the interval missed the true ratio at some look up to 400 rounds in
+//! under 7% of runs, for normal, exponential and log-normal (σ = 0.5) noise ([`crate::simulate::mean_ratio`]). No method can
+//! bound a cost that occurs in no round: stalls in fewer than about 3/n of the rounds are not excluded ([`MeanRatio::unseen`]).
 
 use crate::table;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -22,26 +22,26 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 pub const FIRST_ROUND: usize = 20;
 /// The largest share of the variance that one round may have.
 const LARGEST_SHARE: f64 = 0.75;
-/// By how much the skewness of few rounds is increased.
+/// The factor on the skewness, because a sample of few rounds underestimates it.
 const UNSEEN_SKEWNESS: f64 = 1.5;
-/// The halvings that place an end of the interval: to a millionth of its width.
+/// The number of bisections for an end of the interval: 22 find it to a millionth of the bracket.
 const BISECTIONS: usize = 22;
 /// The logarithm of the factor beyond which an end of the interval is infinite.
 const FURTHEST: f64 = 7.0;
 
-/// Why there is no interval.
+/// The reason why there is no interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Withheld {
     /// Fewer than [`FIRST_ROUND`] rounds.
     FewRounds,
     /// One round makes up more than three quarters of the variance.
     OneRound,
-    /// The mean of the variant below the line may be near 0: no ratio is too large, or too small.
+    /// The mean of the denominator may be near 0, so the ratio is unbounded.
     Unbounded,
 }
 
 impl Withheld {
-    /// The reason for people: `fewer than 20 rounds`.
+    /// The reason in words: `fewer than 20 rounds`.
     pub fn words(self) -> &'static str {
         match self {
             Withheld::FewRounds => "fewer than 20 rounds",
@@ -56,15 +56,15 @@ impl Withheld {
 pub struct MeanRatio {
     /// ΣB/ΣA.
     pub value: f64,
-    /// The rounds behind it.
+    /// The number of rounds.
     pub rounds: usize,
-    /// The 95% interval, or why there is none.
+    /// The 95% interval, or the reason why it is withheld.
     pub interval: Result<(f64, f64), Withheld>,
 }
 
 impl MeanRatio {
-    /// The ratio of b to a, with its 95% interval. `NaN` marks rounds that lack the variant. None without a shared round,
-    /// where a value is negative or infinite, or where a sum is 0.
+    /// The ratio of b to a, with its 95% interval. NaN marks a missing value. None without a shared round, if a value is
+    /// negative or infinite, or if a sum is 0.
     pub fn of(a: &[f64], b: &[f64]) -> Option<MeanRatio> {
         let costs = SharedCosts::of(a, b)?;
         Some(MeanRatio { value: costs.ratio(), rounds: costs.rounds(), interval: costs.bounds(2) })
@@ -76,13 +76,13 @@ impl MeanRatio {
         MeanRatio { value: 1.0 / self.value, interval, ..*self }
     }
 
-    /// Whether the interval leaves out 1.
+    /// Whether the interval excludes 1.
     pub fn separated(&self) -> bool {
         self.interval.is_ok_and(|(low, high)| low > 1.0 || high < 1.0)
     }
 
-    /// The share of rounds with a stall that the rounds do not exclude, 3/n: of n rounds without one, the upper 95% limit
-    /// of that share (the rule of three, Hanley and Lippman-Hand 1983).
+    /// The largest share of rounds with a stall that is still possible if none of the n rounds has one: 3/n, the upper 95%
+    /// limit (the rule of three, Hanley and Lippman-Hand 1983).
     pub fn unseen(&self) -> f64 {
         (3.0 / self.rounds as f64).min(1.0)
     }
@@ -117,17 +117,17 @@ impl SharedCosts {
         self.pairs.len()
     }
 
-    /// The smallest and the largest ratio of a round: that of the means lies between.
+    /// The smallest and the largest ratio within a round. The ratio of the means is between them.
     pub fn extremes(&self) -> (f64, f64) {
         let ratios = self.pairs.iter().map(|(a, b)| b / a).filter(|ratio| !ratio.is_nan());
         ratios.fold((f64::INFINITY, 0.0), |(low, high), ratio| (low.min(ratio), high.max(ratio)))
     }
 
     /// The ends of the interval, each at level 0.05/`rivals`: 1 for a 90% interval, 2 for 95%, K − 1 for the regret of K
-    /// variants. The ratio is the lower and upper end where all rounds have the same.
+    /// variants. Both ends equal the ratio if all rounds have the same ratio.
     ///
     /// # Errors
-    /// Fails with the reason where the interval is withheld.
+    /// The interval is withheld; the error is the reason.
     pub fn bounds(&self, rivals: usize) -> Result<(f64, f64), Withheld> {
         let (critical, ratio) = (self.critical(rivals)?, self.ratio());
         let step = critical * Statistics::of(self, ratio).standard_error / self.means.1;
@@ -140,10 +140,10 @@ impl SharedCosts {
         Ok((low, high))
     }
 
-    /// Whether [`SharedCosts::bounds`] leave out a ratio. It takes less time than to find both ends.
+    /// Whether [`SharedCosts::bounds`] exclude a ratio. This is faster than computing both ends.
     ///
     /// # Errors
-    /// Fails with the reason where the interval is withheld.
+    /// The interval is withheld; the error is the reason.
     pub fn exclude(&self, ratio: f64, rivals: usize) -> Result<bool, Withheld> {
         let critical = self.critical(rivals)?;
         self.check_shares()?;
@@ -170,8 +170,8 @@ impl SharedCosts {
         Ok(-student.inverse_cdf(level))
     }
 
-    /// The ratio at which a hypothesis begins to be rejected, found in steps of ln R and then by bisection. None where none
-    /// within a factor of e^[`FURTHEST`] is.
+    /// The end of the interval in the direction of `step`: the first ratio that is rejected, found by doubling steps of ln R and
+    /// then bisection. None if no ratio within a factor of e^[`FURTHEST`] is rejected.
     fn end(&self, step: f64, rejected: impl Fn(&Statistics) -> bool) -> Option<f64> {
         let is_rejected = |log: f64| rejected(&Statistics::of(self, self.ratio() * log.exp()));
         let (mut within, mut beyond) = (0.0, step);
@@ -189,11 +189,11 @@ impl SharedCosts {
     }
 }
 
-/// What the rounds say about a hypothesis R.
+/// The test statistics of a hypothesis R.
 struct Statistics {
     /// Student's t of z.
     t: f64,
-    /// t without its skewness.
+    /// t after the transformation that removes its skewness.
     h: f64,
     /// The standard error of the mean of z.
     standard_error: f64,
@@ -221,12 +221,12 @@ impl Statistics {
         Statistics { t, h, standard_error }
     }
 
-    /// Whether the mean of z is significantly under 0: R is too large.
+    /// Whether the mean of z is significantly below 0, so that R is too large.
     fn below(&self, critical: f64) -> bool {
         self.t < -critical && self.h < -critical
     }
 
-    /// Whether the mean of z is significantly over 0: R is too small.
+    /// Whether the mean of z is significantly above 0, so that R is too small.
     fn above(&self, critical: f64) -> bool {
         self.t > critical && self.h > critical
     }
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn three_stalls_by_hand() {
+    fn the_interval_of_three_stalls_matches_values_computed_by_hand() {
         let (a, b) = stalls();
         let ratio = MeanRatio::of(&a, &b).unwrap();
         // (24 + 3·0.6)/24; with a constant, z is b − R: s² = 24·p·q·0.36/23 with p = 1/8, skewness (1 − 2p)/√(pq).
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_are_where_exclusion_begins() {
+    fn bounds_and_exclude_agree() {
         let a: Vec<f64> = (0..30).map(|i| 1.0 + f64::from(i * i % 31) / 100.0).collect();
         let b: Vec<f64> = (0..30).map(|i| 1.1 + f64::from(i * i * i % 29) / 50.0).collect();
         let costs = SharedCosts::of(&a, &b).unwrap();

@@ -1,4 +1,5 @@
-//! Modes: values of one variant and task that fall into two clusters, such as an allocator with a fast and a slow path.
+//! Finds modes: values of one variant and task that form two clusters, for example because an allocator has a fast and a slow
+//! path.
 //!
 //! The statistic is the largest share of the variance that a cut into two clusters explains (one-dimensional 2-means,
 //! Fisher 1958), times the balance of the cut, 2√(n₁n₂)/n. Without that factor a few outliers of heavy-tailed noise look
@@ -19,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 /// The fewest rounds of a cluster.
 const FEWEST: usize = 3;
 const ALPHA: f64 = 0.05;
-/// Simulated runs of each noise, and how many are simulated at a time.
+/// The number of simulated runs of each noise, and the number that is simulated at a time.
 const RUNS: usize = 20_000;
 const CHUNK: usize = 1_000;
 
@@ -35,7 +36,7 @@ pub struct Modes {
     pub variant: usize,
     /// The cluster of lower values and that of higher ones.
     pub clusters: [Cluster; 2],
-    /// The order and the reading that go with the clusters.
+    /// The order of variants and the readings that are associated with the clusters.
     pub why: ModeCorrelates,
 }
 
@@ -52,14 +53,14 @@ pub struct Cluster {
 struct Cut {
     task: usize,
     variant: usize,
-    /// How much it explains: see [`explained`].
+    /// The statistic of the cut: see [`explained`].
     explained: f64,
     /// Columns of lower and of higher residuals.
     columns: [Vec<usize>; 2],
 }
 
-/// The modes of every task and variant, the clearest first. `orders` has the variants of each round in the order in which they
-/// ran; `readings` gives the raw readings of a task and variant in each round.
+/// Finds the modes of every task and variant, the clearest first. `orders` has the variants of each round in the order in which
+/// they ran; `readings` returns the raw readings of a task and variant in each round.
 pub fn modes(
     grid: &Grid,
     orders: &[Vec<usize>],
@@ -93,8 +94,9 @@ pub fn modes(
     modes
 }
 
-/// A variant's logarithms without what its round did to the others: the median of how far they lie from
-/// their own medians. With fewer than three others, one that has modes would lend them to its neighbours.
+/// A variant's logarithms minus the effect of each round on the others: the median of the others' differences from their own
+/// medians. Nothing is subtracted with fewer than three others, because the modes of one would then appear in the residuals of
+/// another.
 fn residuals(logs: &[Vec<f64>], variant: usize) -> Vec<f64> {
     let medians: Vec<f64> = logs.iter().map(|rounds| median(rounds).unwrap_or(f64::NAN)).collect();
     let others = |column: usize| -> f64 {
@@ -106,8 +108,8 @@ fn residuals(logs: &[Vec<f64>], variant: usize) -> Vec<f64> {
     logs[variant].iter().enumerate().map(|(column, x)| x - others(column)).collect()
 }
 
-/// The best cut: how much it explains, and the columns on both sides. None of fewer than 8 rounds, or
-/// of equal values.
+/// The best cut of a variant's residuals: its statistic, and the columns on both sides. None for fewer than 8 rounds, or if all
+/// values are equal.
 fn cut(residuals: &[f64]) -> Option<(f64, [Vec<usize>; 2])> {
     let mut known: Vec<(f64, usize)> =
         residuals.iter().enumerate().filter(|(_, x)| x.is_finite()).map(|(column, x)| (*x, column)).collect();
@@ -125,8 +127,8 @@ fn cut(residuals: &[f64]) -> Option<(f64, [Vec<usize>; 2])> {
     Some((explained, [columns(&known[..at]), columns(&known[at..])]))
 }
 
-/// The largest share of the variance that a cut of sorted values explains, times its balance; and how many values lie below
-/// the cut.
+/// The statistic of the best cut of sorted values (the share of the variance that the cut explains, times its balance), and the
+/// number of values below the cut.
 fn explained(sorted: &[f64]) -> Option<(f64, usize)> {
     let count = sorted.len() as f64;
     let (mean, all) = (mean(sorted), squares(sorted.iter()));
@@ -148,7 +150,8 @@ fn explained(sorted: &[f64]) -> Option<(f64, usize)> {
     (best.1 > 0).then_some(best)
 }
 
-/// Whether fewer than this share of simulated runs of any noise explain as much by their best cut.
+/// Whether the statistic `seen` is significant: for every noise, fewer than `share` of the simulated runs have a statistic at
+/// least as large.
 fn below(seen: f64, rounds: usize, share: f64) -> bool {
     let most = (share * (RUNS + 1) as f64).floor() as usize;
     let chunks = 0..RUNS / CHUNK;
@@ -162,7 +165,7 @@ fn below(seen: f64, rounds: usize, share: f64) -> bool {
     })
 }
 
-/// How much the best cuts of a chunk of simulated runs explain. A report asks for the same few again and again.
+/// Passes the statistics of a chunk of simulated runs to `of`. Caches them, because a report needs the same chunks repeatedly.
 fn simulated<T>(noise: usize, rounds: usize, chunk: usize, of: impl FnOnce(&[f64]) -> T) -> T {
     static KNOWN: Mutex<BTreeMap<(usize, usize, usize), Vec<f64>>> = Mutex::new(BTreeMap::new());
     let one = |run: u64| {

@@ -1,5 +1,5 @@
-//! What a machine can resolve: the smallest detectable difference within a budget, computed before the run; and how often
-//! identical variants are called different, and how often chance does that.
+//! The resolution of a machine: the smallest detectable difference within a budget, computed before the run. Also tests whether
+//! identical variants are called different more often than by chance.
 
 use crate::average::median;
 use crate::hodges_lehmann::Walsh;
@@ -28,33 +28,33 @@ pub fn spread(d: &[f64]) -> Option<f64> {
     Some(1.0483 * median(&gaps)?)
 }
 
-/// The effect that `rounds` rounds can resolve where d has this spread, as a fraction: found in four of five
-/// runs. None under 8 rounds.
+/// The smallest detectable effect as a fraction, for `rounds` rounds of d with this spread: the effect that four of five runs
+/// find. None for fewer than 8 rounds.
 pub fn resolvable(spread: f64, rounds: usize) -> Option<f64> {
     let look = LOOKS.iter().position(|look| Some(*look) == table::at(rounds))?;
     Some((RATIOS[look] * spread).exp_m1())
 }
 
-/// The rounds needed to find an effect, a fraction, in four of five runs. None where 400 are not enough.
+/// The number of rounds that find an effect (a fraction) in four of five runs. None if 400 do not suffice.
 pub fn rounds_for(spread: f64, effect: f64) -> Option<usize> {
     let look = RATIOS.iter().position(|ratio| ratio * spread <= effect.ln_1p())?;
     Some(LOOKS[look].n)
 }
 
-/// What a budget can do on this machine, said before the run.
+/// A forecast of the results of a time budget on this machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Forecast {
     /// The budget, in seconds.
     pub budget_s: f64,
-    /// The rounds that it has time for.
+    /// The number of rounds within the budget.
     pub rounds: usize,
-    /// The effect that those can resolve, as a fraction. None under 8 rounds.
+    /// The smallest effect that these rounds can detect, as a fraction. None for fewer than 8 rounds.
     pub resolves: Option<f64>,
-    /// The effect that was asked for, as a fraction.
+    /// The effect that the user wants to detect, as a fraction.
     pub wanted: f64,
-    /// How long that takes, in seconds. None where 400 rounds are not enough.
+    /// The time to detect that effect, in seconds. None if 400 rounds do not suffice.
     pub wanted_s: Option<f64>,
-    /// How long the fewest rounds with a verdict take, in seconds.
+    /// The time of the fewest rounds with a verdict, in seconds.
     pub least_s: f64,
 }
 
@@ -97,13 +97,13 @@ impl fmt::Display for Forecast {
     }
 }
 
-/// A time that was given: in whole minutes or hours where it is such.
+/// Formats a given time, in whole minutes or hours if possible.
 fn exactly(seconds: f64) -> String {
     let whole = |unit: f64| seconds >= unit && (seconds / unit).fract() == 0.0;
     if whole(3600.0) || whole(60.0) { duration(seconds) } else { format!("{:.0} seconds", seconds.floor()) }
 }
 
-/// A time that must be enough.
+/// Formats a required time, rounded up.
 fn duration(seconds: f64) -> String {
     let (number, unit) = match seconds {
         s if s < 99.5 => (s.ceil(), "second"),
@@ -113,15 +113,16 @@ fn duration(seconds: f64) -> String {
     format!("{number} {unit}{}", if number == 1.0 { "" } else { "s" })
 }
 
-/// Random swaps behind [`chance_of_false_verdicts`].
+/// The number of random swaps in [`chance_of_false_verdicts`].
 const FLIPS: u64 = 2_000;
 
-/// Whether the 95% interval of d excludes 0, from as many rounds as a verdict takes.
+/// Whether the 95% interval of d excludes 0, with enough rounds for a verdict.
 fn differs(d: &[f64]) -> bool {
     Walsh::new(d.to_vec()).as_ref().is_some_and(separated)
 }
 
-/// Verdicts on identical variants, and how many said "different": one for each series of d and batch of 8 rounds.
+/// The number of verdicts on identical variants, one for each series of d and batch of 8 rounds, and the number of those that
+/// found a difference.
 pub fn identical_verdicts(identical: &[Vec<f64>], rounds: usize) -> (usize, usize) {
     let batches = identical.iter().flat_map(|d| d[..d.len().min(rounds)].chunks_exact(FIRST_LOOK));
     batches.fold((0, 0), |(all, wrong), batch| (all + 1, wrong + usize::from(differs(batch))))

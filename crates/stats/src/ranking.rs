@@ -1,9 +1,10 @@
-//! All variants over all tasks, each with its weight: ranks, and what hangs on one task.
+//! Ranks all variants over all tasks with weights, and tests how much the ranking depends on single tasks.
 
+use crate::analyse::{Analysis, weighted_means};
 use crate::comparison::{Comparison, compare_with};
 use crate::ranks::{rank_sets, simultaneous};
 use crate::simulate::{MANY, stream};
-use crate::{analyse::Analysis, hodges_lehmann::Walsh, table::FIRST_LOOK};
+use crate::{hodges_lehmann::Walsh, table::FIRST_LOOK};
 use fsarena_core::{cell::TaskInfo, observations::VariantValues, sample::Direction};
 use rand::RngExt;
 
@@ -20,22 +21,22 @@ pub struct Ranking {
     pub comparison: Comparison,
     /// The variants that are ranked, best first.
     pub variants: Vec<Ranked>,
-    /// Rounds that have every variant in every task.
+    /// The number of rounds that have every variant in every task.
     pub rounds: usize,
 }
 
-/// One variant.
+/// A ranked variant.
 #[derive(Debug, Clone)]
 pub struct Ranked {
     /// Index into the variants of the run.
     pub variant: usize,
-    /// The ranks, first and last, that it may have; all at once with 95%. None under 8 whole rounds. Variants with exactly
-    /// the same values have the same ones.
+    /// The first and last rank that it may have; the ranks of all variants hold together with 95%. None for fewer than 8
+    /// complete rounds. Variants with exactly the same values have the same ranks.
     pub ranks: Option<(usize, usize)>,
-    /// The smallest and largest ratio to the best where any one task is left out. None for the best itself,
-    /// and where there is one task alone.
+    /// The smallest and largest ratio to the best if any one task is left out. None for the best itself, and if there is only
+    /// one task.
     pub without_one: Option<(f64, f64)>,
-    /// How often it would be the best in rounds drawn again.
+    /// The share of bootstrap resamples of rounds in which it is the best.
     pub probability_best: Option<f64>,
 }
 
@@ -86,13 +87,13 @@ impl Ranking {
         })
     }
 
-    /// Whether no task weighs more than another.
+    /// Whether all tasks have the same weight.
     pub fn even(&self) -> bool {
         self.weights.iter().all(|(_, weight)| *weight == self.weights[0].1)
     }
 
-    /// A variant of the same data that would be ahead of the best if some one task were left out. One that is level with it
-    /// without each of the tasks is not ahead.
+    /// A variant that would overtake or equal the best if some single task were left out. A variant that equals the best
+    /// whichever task is left out does not count.
     pub fn overtaken_by(&self) -> Option<usize> {
         let ahead = |ranked: &&Ranked| {
             ranked.without_one.is_some_and(|(low, high)| match self.direction {
@@ -111,7 +112,7 @@ fn weighted_mean(values: &[&VariantValues], variant: usize, weights: &[f64]) -> 
     means.map(|mean| if mean.is_finite() { mean.exp() } else { f64::NAN }).collect()
 }
 
-/// The variants with as many rounds as it takes, best first.
+/// The variants with enough rounds, best first.
 fn live(comparison: &Comparison) -> Vec<usize> {
     let most = comparison.variants.iter().map(|variant| variant.rounds).max().unwrap_or(0);
     let enough = |variant: &&usize| comparison.variants[**variant].rounds >= FIRST_LOOK.min(most);
@@ -131,20 +132,9 @@ fn without_one(
     leave_one_out(&d, weights).map(|(low, high)| (low.exp(), high.exp()))
 }
 
-/// The weighted mean over tasks of each round, G_b = Σ_t w_t·d_{t,b}/Σ_t w_t, from `d[task][round]`. NaN where a
-/// task with weight is missing. It is a log ratio like any other d.
-pub fn weighted_means(d: &[Vec<f64>], weights: &[f64]) -> Vec<f64> {
-    let rounds = d.iter().map(Vec::len).min().unwrap_or(0);
-    let total: f64 = weights.iter().sum();
-    let sum = |round: usize| {
-        let parts = d.iter().zip(weights).filter(|(_, weight)| **weight != 0.0);
-        parts.map(|(task, weight)| weight * task[round]).sum::<f64>() / total
-    };
-    (0..rounds).map(sum).collect()
-}
-
-/// The smallest and the largest Hodges–Lehmann estimate of that mean when any one task is left out: how
-/// much the answer hangs on a single task. As θ. None where leaving one out leaves nothing.
+/// The smallest and the largest Hodges–Lehmann estimate of the weighted mean if any one task is left out: how much the result
+/// depends on a single task. The estimates are log ratios. None for fewer than two tasks with weight, or without a complete
+/// round.
 pub fn leave_one_out(d: &[Vec<f64>], weights: &[f64]) -> Option<(f64, f64)> {
     let weighed: Vec<usize> = (0..d.len().min(weights.len())).filter(|task| weights[*task] != 0.0).collect();
     if weighed.len() < 2 {
@@ -152,7 +142,7 @@ pub fn leave_one_out(d: &[Vec<f64>], weights: &[f64]) -> Option<(f64, f64)> {
     }
     let total: f64 = weighed.iter().map(|task| weights[*task]).sum();
     let rounds = weighed.iter().map(|task| d[*task].len()).min()?;
-    // The sum over the tasks that a round has, and how many it lacks: a task is then left out by one subtraction.
+    // For each round, the sum over the tasks that it has, and the number that it lacks. One subtraction then leaves a task out.
     let sum = |round: usize| {
         weighed.iter().fold((0.0, 0), |(sum, lacks), task| match d[*task][round] {
             value if value.is_finite() => (sum + weights[*task] * value, lacks),
@@ -173,11 +163,11 @@ pub fn leave_one_out(d: &[Vec<f64>], weights: &[f64]) -> Option<(f64, f64)> {
     Some((low, estimates.iter().copied().max_by(f64::total_cmp)?))
 }
 
-/// The probability that each variant is the best under these weights: the share of bootstrap resamples of rounds
-/// in which its weighted mean log is. From `values[task][variant][round]`; only rounds that have every variant in
-/// every task with weight count. It says how often the order would come out so again, not how much is gained.
+/// The probability that each variant is the best under these weights: the share of bootstrap resamples of rounds in which its
+/// weighted mean log value is the best. Of `values[task][variant][round]`, only rounds that have every variant in every task with
+/// weight count. Variants that tie share a resample. The probability does not tell how large the difference is.
 ///
-/// None where no round is complete or neither way is better. Variants that tie share.
+/// None if no round is complete or neither direction is better.
 pub fn probability_best(
     values: &[Vec<impl AsRef<[f64]>>],
     weights: &[f64],
@@ -203,13 +193,13 @@ pub fn probability_best(
     if complete.is_empty() {
         return None;
     }
-    // All variants of a round side by side, because rounds are drawn in no order.
+    // The values of a round are stored side by side, because rounds are drawn in random order.
     let drawn: Vec<f64> =
         complete.iter().flat_map(|round| scores.iter().map(move |variant| variant[*round])).collect();
     let mut rng = stream(seed, 0);
     let mut wins = vec![0.0; variants];
-    // The number of resamples of rounds. The error of a share is up to 0.016; up to 0.031 above [`MANY`] rounds, where each
-    // resample takes long and nearly every share is 0 or 1.
+    // The error of a share is at most 0.016 with 4,000 resamples, and 0.031 with 1,000. Above MANY rounds each resample takes
+    // long, and nearly every share is 0 or 1.
     let resamples = if complete.len() <= MANY { 4_000 } else { 1_000 };
     for _ in 0..resamples {
         let mut sums = vec![0.0; variants];
@@ -230,7 +220,7 @@ mod tests {
     use crate::comparison::compare;
 
     #[test]
-    fn a_variant_that_is_level_without_each_task_overtakes_none() {
+    fn a_variant_that_always_equals_the_best_does_not_overtake_it() {
         let ranked =
             |variant, without_one| Ranked { variant, ranks: None, without_one, probability_best: None };
         let overtaken = |range: (f64, f64), direction| {
@@ -246,14 +236,14 @@ mod tests {
     }
 
     #[test]
-    fn means_by_hand() {
+    fn weighted_means_match_values_computed_by_hand() {
         let d = [vec![0.1, 0.2, 0.3], vec![0.4, f64::NAN, 0.0], vec![9.0, 9.0, 9.0]];
         let g = weighted_means(&d, &[3.0, 1.0, 0.0]);
         assert!((g[0] - 0.175).abs() < 1e-12 && g[1].is_nan() && (g[2] - 0.225).abs() < 1e-12, "{g:?}");
     }
 
     #[test]
-    fn leaving_out_each_task_in_turn() {
+    fn leave_one_out_returns_the_range_over_all_omissions() {
         let d = [vec![0.1; 8], vec![0.3; 8], vec![-0.5; 8], vec![7.0; 8]];
         let (low, high) = leave_one_out(&d, &[1.0, 1.0, 1.0, 0.0]).unwrap();
         assert!((low + 0.2).abs() < 1e-12 && (high - 0.2).abs() < 1e-12, "{low} {high}");
@@ -290,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_that_disagree_make_it_a_matter_of_chance() {
+    fn the_probability_of_disagreeing_rounds_matches_the_binomial_distribution() {
         // d = +1 in five rounds, −1 in three: P(mean of 8 resampled > 0) + P(= 0)/2, each + with p = 5/8.
         // scipy: binom.sf(4, 8, 0.625) + binom.pmf(4, 8, 0.625)/2.
         let a = vec![1.0; 8];

@@ -1,5 +1,4 @@
-//! Ranks: simultaneous intervals of all pairs of variants, the ranks that these leave to each variant, and the agreement of
-//! two orders.
+//! Ranks: simultaneous intervals of all pairs of variants, the possible ranks of each variant, and the agreement of two orders.
 
 use crate::average::{mean, sorted, squares};
 use crate::simulate::{MANY, stream};
@@ -11,14 +10,14 @@ use rand::seq::SliceRandom;
 pub struct Simultaneous {
     /// The 95% quantile of max |T|.
     pub critical: f64,
-    /// Rounds that have every variant; only these count.
+    /// The number of rounds that have every variant; only these are used.
     pub rounds: usize,
     /// `intervals[i][j]`: the interval of ln(variant j/variant i), infinite where it is unknown.
     pub intervals: Vec<Vec<(f64, f64)>>,
 }
 
-/// Intervals of all pairs of variants from `values[variant][round]`, NaN where the round lacks the variant. The same
-/// values and seed give the same intervals.
+/// Computes the intervals of all pairs of variants from `values[variant][round]`; NaN marks a missing value. The same values and
+/// seed give the same intervals.
 ///
 /// For each pair T = mean(d)/se(d). Its interval is mean(d) ± q·se(d), q the 95% quantile of the largest |T|
 /// over all pairs when the labels are permuted within every round, after each variant's own mean log has been
@@ -68,8 +67,8 @@ fn difference(logs: &[Vec<f64>], i: usize, j: usize) -> (f64, f64) {
     (mean(d.clone()), (squares(d) / (n - 1.0) / n).sqrt())
 }
 
-/// The largest |T| of all pairs of variants, of residuals round after round. Their means are near 0, so that sums of squares
-/// lose nothing.
+/// The largest |T| of all pairs of variants, from residuals stored round after round. Sums of squares are precise enough, because
+/// the means are near 0.
 fn largest_t(residuals: &[f64], variants: usize) -> f64 {
     let n = (residuals.len() / variants) as f64;
     let pairs: Vec<(usize, usize)> = pairs(variants).collect();
@@ -88,8 +87,8 @@ fn largest_t(residuals: &[f64], variants: usize) -> f64 {
 }
 
 /// Kendall's τ-b of two lists of values, ties corrected: (C − D)/√((C + D + T_x)(C + D + T_y)).
-/// Kendall (1945), "The treatment of ties in ranking problems". None where one list is all ties or has
-/// fewer than two values.
+/// Kendall (1945), "The treatment of ties in ranking problems". None if all values of a list are equal, or a list has fewer than
+/// two values.
 pub fn kendall_tau_b(x: &[f64], y: &[f64]) -> Option<f64> {
     let (mut concordant, mut discordant, mut tied_x, mut tied_y) = (0.0, 0.0, 0.0, 0.0);
     for (i, j) in pairs(x.len().min(y.len())) {
@@ -116,7 +115,7 @@ pub fn swapped(x: &[f64], y: &[f64]) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// Every i < j < n.
+/// All pairs (i, j) with i < j < n.
 pub(crate) fn pairs(n: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..n).flat_map(move |i| (i + 1..n).map(move |j| (i, j)))
 }

@@ -1,6 +1,7 @@
 //! Paired differences within rounds, and ratios with their confidence intervals.
 
-use crate::{hodges_lehmann::Walsh, table};
+use crate::hodges_lehmann::{Shift, Walsh, independent_shift};
+use crate::table;
 use serde::Serialize;
 
 /// The within-round log ratios of two variants.
@@ -8,11 +9,11 @@ use serde::Serialize;
 pub struct LogRatios {
     /// d_i = ln(b_i / a_i), one for each round that has both.
     pub d: Vec<f64>,
-    /// Rounds that have both, but a value that is zero or negative: it has no logarithm.
+    /// The number of rounds that have both variants, but no log ratio because a value is zero or negative.
     pub excluded: usize,
 }
 
-/// Pairs two variants round by round; NaN marks a round that lacks the variant.
+/// Computes the log ratios of two variants within rounds; NaN marks a missing value.
 ///
 /// Rounds in which one value is zero or negative are left out and counted. They are left out whichever
 /// variant has the zero, but a count that is not small means that a ratio is the wrong question.
@@ -29,7 +30,7 @@ pub fn log_ratios(a: &[f64], b: &[f64]) -> LogRatios {
     ratios
 }
 
-/// How many times as much, with the 95% interval of that.
+/// A ratio with its 95% interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Ratio {
     /// The estimate.
@@ -38,21 +39,20 @@ pub struct Ratio {
     pub low: f64,
     /// Upper end of the interval.
     pub high: f64,
-    /// Pairs of values behind it.
+    /// The number of pairs of values.
     pub rounds: usize,
-    /// Too few rounds for an exact interval: `low` and `high` are the extremes that were seen.
+    /// Whether there are too few rounds for an exact interval. Then `low` and `high` are the extremes of the rounds.
     pub provisional: bool,
 }
 
 impl Ratio {
-    /// The ratio behind paired log ratios: Hodges–Lehmann, with the interval of [`crate::table`].
-    /// None without a pair.
+    /// Estimates the ratio from paired log ratios: Hodges–Lehmann, with the interval of [`crate::table`]. None without a pair.
     pub fn of(d: Vec<f64>) -> Option<Ratio> {
         Walsh::new(d).map(|walsh| Ratio::of_averages(&walsh))
     }
 
-    /// The typical value of some rounds with its interval; none of one round. Zero has no logarithm: where rounds have it,
-    /// the interval is that of the values as they are.
+    /// The typical value of some rounds with its interval; None for a single round. Computed on logarithms, or on the values
+    /// themselves if one of them is zero.
     pub fn typical(values: &[f64]) -> Option<Ratio> {
         let known: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
         if known.len() < 2 || known.iter().any(|value| *value < 0.0) {
@@ -69,7 +69,7 @@ impl Ratio {
         Ratio::on_scale(walsh, f64::exp)
     }
 
-    /// The estimate and its interval, each led back from the scale of the averages.
+    /// The estimate and its interval, each converted back from the scale of the averages.
     fn on_scale(walsh: &Walsh, back: fn(f64) -> f64) -> Ratio {
         let rounds = walsh.values();
         let (provisional, (low, high)) = match table::at(rounds) {
@@ -79,16 +79,28 @@ impl Ratio {
         Ratio { value: back(walsh.estimate()), low: back(low), high: back(high), rounds, provisional }
     }
 
-    /// Whether the interval tells the ratio from 1. Never for a provisional one: the extremes of few
-    /// rounds exclude 1 by chance far too often.
+    /// Whether the ratio differs significantly from 1: the interval excludes 1. Never for a provisional ratio, because the
+    /// extremes of few rounds exclude 1 by chance far too often.
     pub fn separated(&self) -> bool {
         !self.provisional && (self.low > 1.0 || self.high < 1.0)
     }
 
-    /// The same comparison the other way round.
+    /// The inverse ratio.
     pub fn inverse(&self) -> Ratio {
         Ratio { value: 1.0 / self.value, low: 1.0 / self.high, high: 1.0 / self.low, ..*self }
     }
+}
+
+/// The ratio y/x of two independent samples of positive values, with its 95% interval, computed on
+/// logarithms. Ignores values that are not positive and finite. None if a sample is empty.
+///
+/// The ratio is provisional if a sample has fewer than 8 values. If the samples are too small for a 95% interval, the interval
+/// has the extremes.
+pub fn independent_ratio(x: &[f64], y: &[f64]) -> Option<Ratio> {
+    let logs = |values: &[f64]| values.iter().map(|v| v.ln()).filter(|v| v.is_finite()).collect();
+    let Shift { estimate, low, high, rounds } = independent_shift(logs(x), logs(y))?;
+    let provisional = rounds < table::FIRST_LOOK;
+    Some(Ratio { value: estimate.exp(), low: low.exp(), high: high.exp(), rounds, provisional })
 }
 
 /// A number and the ends of its 95% interval.
@@ -114,7 +126,7 @@ impl Estimate {
         Estimate { value, low: value / reach, high: value * reach }
     }
 
-    /// Whether the interval lies on one side of a value.
+    /// Whether the interval excludes a value.
     pub fn excludes(&self, value: f64) -> bool {
         self.low > value || self.high < value
     }

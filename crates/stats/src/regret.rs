@@ -1,9 +1,11 @@
-//! What choosing a variant can cost: multiple comparisons with the best (Hsu 1981, "Simultaneous confidence intervals for
-//! all distances from the best"), with bounds that may be looked at again and again.
+//! The regret of choosing a variant: how much more it can cost than the best. The method is multiple comparisons with the best
+//! (Hsu 1981, "Simultaneous confidence intervals for all distances from the best"), with bounds that stay valid if they are
+//! computed at every look.
 //!
-//! U_ij bounds ln(cost of i/cost of j) from above, at level 0.05/(K − 1). With b the best variant, every U_ib holds with 95%: so
-//! does the regret of every variant at once, whichever is then chosen. The critical values of [`table::cautious_bound`] spend
-//! half of that where they can, since the signed-rank test errs more often where the noise of two variants has other shapes.
+//! U_ij is an upper bound of ln(cost of i/cost of j), at level 0.05/(K − 1). If b is the best variant, all U_ib hold together
+//! with 95%. So the regrets of all variants hold together, whichever variant is then chosen. The critical values of
+//! [`table::cautious_bound`] use half of the level if possible, because the signed-rank test errs more often if the noise of two
+//! variants differs in shape.
 
 use crate::mean_ratio::{FIRST_ROUND, SharedCosts};
 use crate::table::{self, FIRST_LOOK};
@@ -13,33 +15,33 @@ use fsarena_core::sample::Direction;
 /// The regret of every variant on one quantity.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Regrets {
-    /// `bounds[i][j]`: U_ij. NaN where either has too few values to compare, infinite where they share no round.
+    /// `bounds[i][j]` is U_ij. NaN if one of the variants has too few values, infinite if they share no round.
     bounds: Vec<Vec<f64>>,
-    /// Rounds of the pair that has fewest.
+    /// The smallest number of rounds that a pair shares.
     pub rounds: usize,
-    /// Rounds that the level requires; none where there are too many rivals.
+    /// The number of rounds that the level requires; None if there are too many rivals for any number.
     pub needed: Option<usize>,
-    /// Too few rounds for the level: the bounds are the extremes that were seen.
+    /// Whether there are too few rounds for the level. Then the bounds are the extremes of the rounds.
     pub provisional: bool,
 }
 
-/// What a variant costs relative to another one: an interval of ln(its cost/the other's cost). Those of all pairs hold
-/// together with 95%.
+/// The cost of a variant relative to another one: an interval of ln(its cost/the other's cost). The intervals of all variants
+/// relative to the best hold together with 95%.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
     /// The variant.
     pub variant: usize,
-    /// Lower end of the interval; infinite where nothing bounds it.
+    /// Lower end of the interval; −∞ if unbounded.
     pub low: f64,
-    /// Upper end, likewise.
+    /// Upper end of the interval; ∞ if unbounded.
     pub high: f64,
 }
 
-/// Which variants are compared.
+/// The variants to compare.
 struct Compared {
-    /// The values of each variant above zero; none of a reference.
+    /// For each variant, the number of values above zero; 0 for a reference.
     counts: Vec<usize>,
-    /// The bounds that share the 5%.
+    /// The number of bounds that share the error probability of 5%.
     rivals: usize,
 }
 
@@ -53,7 +55,8 @@ impl Compared {
         Compared { counts, rivals }
     }
 
-    /// The pairs of variants that have `required` values, or where none has so many, as many as the one that has most.
+    /// The pairs of variants that both have `required` values. If no variant has that many, the largest number that a variant
+    /// has is required instead.
     fn pairs(&self, required: usize) -> Vec<(usize, usize)> {
         let enough = required.min(self.counts.iter().copied().max().unwrap_or(0)).max(1);
         let live = |(i, j): &(usize, usize)| self.counts[*i].min(self.counts[*j]) >= enough;
@@ -61,16 +64,16 @@ impl Compared {
     }
 }
 
-/// U_ij and U_ji from the ends of the interval of ln(value of i/value of j): where higher values are better, they are inverse to
-/// costs.
+/// Converts the interval of ln(value of i/value of j) to the bounds U_ij and U_ji. If higher values are better, a cost is the
+/// inverse of the value.
 fn of_costs(low: f64, high: f64, direction: Direction) -> (f64, f64) {
     if direction == Direction::Higher { (-low, high) } else { (high, -low) }
 }
 
 impl Regrets {
-    /// The regrets from `values[variant][round]`, NaN where the round lacks the variant. Variants that left early, with fewer
-    /// rounds than bounds require where others have them, are not compared, but count among the rivals. `references` are neither.
-    /// Where the 5% are split among `split` runs, each has that part of them.
+    /// Computes the regrets from `values[variant][round]`; NaN marks a missing value. A variant that left early, with too few
+    /// rounds for a bound while others have enough, is not compared, but counts as a rival. `references` are not compared and
+    /// do not count. `split` is the number of runs that share the error probability of 5%.
     pub fn compute(values: &[Vec<f64>], references: &[usize], direction: Direction, split: usize) -> Regrets {
         let compared = Compared::of(values, references, split);
         let rivals = compared.rivals;
@@ -95,9 +98,10 @@ impl Regrets {
         Regrets { bounds, rounds, needed, provisional }
     }
 
-    /// The regrets by mean cost: U_ij bounds ln(mean cost of i/mean cost of j) from above, by [`SharedCosts::bounds`] at the same
-    /// levels and looks. Variants that left early, with less than [`FIRST_ROUND`] rounds where others have them, are not compared.
-    /// Provisional under that many rounds; a pair of which the interval is withheld bounds nothing.
+    /// Computes the regrets by mean cost: U_ij is an upper bound of ln(mean cost of i/mean cost of j), from
+    /// [`SharedCosts::bounds`] at the same levels and looks. A variant with fewer than [`FIRST_ROUND`] rounds is not compared
+    /// if others have more. The regrets are provisional below this number of rounds. A pair whose interval is withheld has
+    /// infinite bounds.
     pub fn compute_by_mean(
         values: &[Vec<f64>],
         references: &[usize],
@@ -127,7 +131,7 @@ impl Regrets {
         Regrets { bounds, rounds, needed, provisional }
     }
 
-    /// Whether another variant costs less: with the same 95% confidence, this one is not the best.
+    /// Whether another variant costs less, so that this one is not the best, with the same 95% confidence.
     pub fn is_dominated(&self, variant: usize) -> bool {
         self.bounds.iter().any(|bounds| bounds[variant] < 0.0)
     }
@@ -142,33 +146,33 @@ impl Regrets {
         self.bounds.is_empty()
     }
 
-    /// The bounds where the log ratios are `scale` times as large, and each variant costs the factor exp(`more`) more.
+    /// The bounds if all log ratios were `scale` times as large, and each variant cost exp(`more(variant)`) times as much.
     pub(crate) fn rescaled(&self, scale: f64, more: impl Fn(usize) -> f64) -> Regrets {
         let bound = |i: usize, j: usize| scale * self.bounds[i][j] + more(i) - more(j);
         let all = 0..self.len();
         Regrets { bounds: all.clone().map(|i| all.clone().map(|j| bound(i, j)).collect()).collect(), ..*self }
     }
 
-    /// Whether anything is known of a variant's cost relative to another one.
+    /// Whether the variant is compared with at least one other.
     pub fn compares(&self, variant: usize) -> bool {
         self.bounds[variant].iter().any(|bound| !bound.is_nan())
     }
 
-    /// What a variant costs relative to another one.
+    /// The cost of a variant relative to another one.
     pub fn cost(&self, variant: usize, to: usize) -> Cost {
         Cost { variant, low: -self.bounds[to][variant], high: self.bounds[variant][to] }
     }
 
-    /// The most that ln(cost of the variant/cost of the best) can be, 0 where all others cost more. Those that are not the
-    /// best bound nothing, so that a variant that left early does not keep the regret of others up. None where nothing
-    /// bounds it.
+    /// The regret of a variant: the upper bound of ln(cost of the variant/cost of the best); 0 if all others cost more. Bounds
+    /// relative to dominated variants do not count, so that a variant that left early does not raise the regret of others.
+    /// None if the regret is unbounded.
     pub fn of(&self, variant: usize) -> Option<f64> {
         let bounds = self.bounds.get(variant)?.iter().enumerate().filter(|(_, bound)| !bound.is_nan());
         let bounds = bounds.map(|(other, bound)| if self.is_dominated(other) { 0.0 } else { *bound });
         bounds.reduce(f64::max).filter(|most| most.is_finite()).map(|most| most.max(0.0))
     }
 
-    /// The same among some of the variants: what choosing one of them can cost against the others of them.
+    /// The regrets among some of the variants only.
     pub fn among(&self, variants: &[usize]) -> Regrets {
         let bound = |i: usize, j: usize| {
             if variants.contains(&i) && variants.contains(&j) { self.bounds[i][j] } else { f64::NAN }
@@ -178,7 +182,8 @@ impl Regrets {
         Regrets { bounds, ..*self }
     }
 
-    /// The variant with the least regret of those that can be the best; of equals the first in `order`.
+    /// The variant of `order` with the smallest regret that is not dominated; of equal ones the first. If all are dominated, the
+    /// one with the smallest regret.
     pub fn choose(&self, order: &[usize]) -> Option<usize> {
         let known = order
             .iter()
@@ -186,7 +191,7 @@ impl Regrets {
         known.min_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))).map(|(_, _, variant)| variant)
     }
 
-    /// The variants, in order of number, that differ from this one by less than `margin`, a logarithm, either way.
+    /// The variants, by index, that differ from `choice` by less than `margin` in either direction. `margin` is a logarithm.
     pub fn equal(&self, choice: usize, margin: f64) -> Vec<usize> {
         let within = |i: usize, j: usize| self.bounds[i][j] < margin;
         let equal = |other: &usize| !self.provisional && within(choice, *other) && within(*other, choice);
@@ -224,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_range_of_ten_rounds_by_hand() {
+    fn the_bound_of_ten_rounds_matches_values_computed_by_hand() {
         // n = 10, one rival: c = 1. The Walsh averages of 0.01…0.10 end 0.09, 0.095, 0.1: w_(54) of 55 is 0.095.
         let values = [vec![1.0; 10], (1..=10).map(|i| (f64::from(i) / 100.0).exp()).collect()];
         let regrets = Regrets::compute(&values, &[], Direction::Lower, 1);
@@ -233,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn by_mean_stalls_cost_what_a_typical_round_does_not_show() {
+    fn compute_by_mean_counts_stalls_that_the_typical_round_hides() {
         // The second is 2% faster in a typical round, and stalls to ten times its cost in one round of eight.
         let stalls: Vec<f64> = (0..96).map(|round| if round % 8 == 7 { 9.8 } else { 0.98 }).collect();
         let noisy: Vec<f64> = (0..96).map(|round| 1.0 + f64::from(round % 5) / 1000.0).collect();
@@ -249,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn who_left_early_bounds_nothing() {
+    fn a_dominated_variant_that_left_early_does_not_raise_regrets() {
         // Variant 2 left after 12 rounds, each slower than 1; variant 0 was slower than 2 in nine of them, and then equal to 1:
         // 51 of 60 rounds, 1326 of 1830 averages of 0, where c = 542.
         let slow = |round: usize| (3..12).contains(&round);
@@ -263,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn who_left_before_bounds_exist_keeps_no_answer_back() {
+    fn a_variant_that_left_before_bounds_exist_does_not_make_regrets_provisional() {
         // Five variants require ten rounds; the last one failed after nine.
         let failed = [vec![1.3; 9], vec![f64::NAN; 15]].concat();
         let regrets = Regrets::compute(

@@ -1,10 +1,10 @@
-//! Scaling of throughput with clients: the law that it follows, where it saturates, where it peaks, and the share
-//! of the peak that remains at the most clients.
+//! Scaling of throughput with the number of clients: the law that it follows, the saturation point, the peak, and the share of
+//! the peak that remains at the largest number of clients.
 
 pub mod laws;
 
 use crate::average::{mean, sorted};
-use crate::hodges_lehmann::independent_ratio;
+use crate::ratio::independent_ratio;
 use crate::ratio::{Estimate, Ratio, log_ratios};
 use crate::simulate::stream;
 use fsarena_core::exit::{ExitCode, Exits};
@@ -12,18 +12,18 @@ use laws::{Choice, fit_usl};
 use rand::{Rng, RngExt};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All findings about one series.
+/// The analysis of one series.
 #[derive(Debug, Clone)]
 pub struct Scaling {
-    /// The name of the series.
+    /// The series.
     pub series: Series,
-    /// The laws that were fitted. None where the points are too few for any.
+    /// The fitted laws. None if there are too few points for any.
     pub choice: Option<Choice>,
-    /// Where more clients stop paying. None where no number and its double were measured.
+    /// Where more clients stop gaining throughput. None if no number of clients was measured together with its double.
     pub saturation: Option<Saturation>,
-    /// The highest throughput, and what is left of it at the end.
+    /// The highest throughput, and the share of it at the largest number of clients.
     pub peak: Peak,
-    /// The peak of the fitted USL, where that has been chosen and has one.
+    /// The peak of the universal scalability law. None unless that law is the winner and has a peak.
     pub modelled_peak: Option<Estimate>,
 }
 
@@ -40,27 +40,27 @@ pub fn analyse(series: Series, seed: u64) -> Scaling {
     }
 }
 
-/// The throughput of one thing at several numbers of clients.
+/// The throughput of one variant at several numbers of clients.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Its name: a variant, a filesystem.
+    /// The name of the variant.
     pub name: String,
     /// The numbers of clients, ascending, each once.
     pub n: Vec<f64>,
-    /// `x[number][round]`: its throughput in each round; NaN where there is none. A table without replicates has
-    /// one round. Without rounds `x[number]` has every value of that number, ascending.
+    /// The throughputs. If `paired`, `x[number][round]` is the throughput in each round, NaN for a missing value; otherwise
+    /// `x[number]` has all values of that number of clients, ascending.
     pub x: Vec<Vec<f64>>,
-    /// Whether values of one round were measured together. If not, the values of each number are an independent sample.
+    /// Whether the values of one round were measured together. If not, the values of each number are an independent sample.
     pub paired: bool,
 }
 
 /// A number of clients, a round, a throughput.
 pub type Row = (f64, u32, f64);
 
-/// Why rows do not make a series.
+/// The error for rows that do not make a series.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SeriesError {
-    /// A number of clients or a throughput has no logarithm.
+    /// A number of clients or a throughput is not positive or too large.
     #[error("{0}: {1} {2} is not above 0 and below 1e300, and scaling is about ratios")]
     NotPositive(String, &'static str, f64),
     /// Fewer than two numbers of clients.
@@ -78,11 +78,11 @@ impl Exits for SeriesError {
 }
 
 impl Series {
-    /// Sorts rows of (clients, round, throughput). Several rows of one round and number are one observation:
-    /// their mean. The order of the rows changes nothing.
+    /// Makes a series from rows of (clients, round, throughput) in any order. If several rows have the same round and number,
+    /// their mean is the value.
     ///
     /// # Errors
-    /// A value that is not above 0, or fewer than two numbers of clients.
+    /// A value is not above 0, or there are fewer than two numbers of clients.
     pub fn new(name: &str, rows: &[Row]) -> Result<Series, SeriesError> {
         let numbers = numbers(name, rows.iter().map(|(n, _, x)| (*n, *x)))?;
         let rounds: BTreeSet<u32> = rows.iter().map(|row| row.1).collect();
@@ -93,15 +93,15 @@ impl Series {
             cells.entry(at).or_default().push(*x);
         }
         let mut x = vec![vec![f64::NAN; rounds.len()]; numbers.len()];
-        // Sorted, because a sum depends on its order.
+        // Sort before summing, because the rounding of a sum depends on the order.
         cells.into_iter().for_each(|((number, round), cell)| x[number][round] = mean(sorted(cell)));
         Ok(Series { name: name.into(), n: numbers, x, paired: true })
     }
 
-    /// Sorts points of (clients, throughput) that no rounds pair.
+    /// Makes a series without rounds from points of (clients, throughput).
     ///
     /// # Errors
-    /// A value that is not above 0, or fewer than two numbers of clients.
+    /// A value is not above 0, or there are fewer than two numbers of clients.
     pub fn unpaired(name: &str, points: &[(f64, f64)]) -> Result<Series, SeriesError> {
         let numbers = numbers(name, points.iter().copied())?;
         let of = |n: &f64| sorted(points.iter().filter(|point| point.0 == *n).map(|point| point.1));
@@ -109,7 +109,7 @@ impl Series {
         Ok(Series { name: name.into(), n: numbers, x, paired: false })
     }
 
-    /// The number of rounds; without rounds the most values of a number of clients.
+    /// The number of rounds; without rounds, the largest number of values at one number of clients.
     pub fn rounds(&self) -> usize {
         self.x.iter().map(Vec::len).max().unwrap_or(0)
     }
@@ -119,16 +119,17 @@ impl Series {
         self.x.iter().map(|x| x.iter().filter(|x| !x.is_nan()).count()).min().unwrap_or(0)
     }
 
-    /// X at one number of clients over that at another: within rounds, or of two independent samples where there are no
-    /// rounds. None without values.
+    /// The throughput at one number of clients divided by that at another (`to` / `from`, indices): within rounds, or of two
+    /// independent samples if there are no rounds. None without values.
     pub fn ratio(&self, to: usize, from: usize) -> Option<Ratio> {
-        match self.paired {
-            true => Ratio::of(log_ratios(&self.x[from], &self.x[to]).d),
-            false => independent_ratio(&self.x[from], &self.x[to]),
+        if self.paired {
+            Ratio::of(log_ratios(&self.x[from], &self.x[to]).d)
+        } else {
+            independent_ratio(&self.x[from], &self.x[to])
         }
     }
 
-    /// (N, ln X) of every replicate.
+    /// The points (N, ln X) of all values: number of clients and logarithm of the throughput.
     pub fn points(&self) -> Vec<(f64, f64)> {
         let of = |(n, x): (&f64, &Vec<f64>)| -> Vec<(f64, f64)> {
             x.iter().filter(|x| !x.is_nan()).map(|x| (*n, x.ln())).collect()
@@ -142,8 +143,8 @@ impl Series {
         self.x.iter().map(mean).collect()
     }
 
-    /// One draw of a bootstrap: of rounds, or of the values of each number of clients where there are no rounds. None where
-    /// a number of clients would have no value.
+    /// One bootstrap resample: of the rounds, or without rounds of the values at each number of clients. None if a number of
+    /// clients would have no value.
     pub(super) fn drawn(&self, rng: &mut impl Rng) -> Option<Series> {
         let mut draw = |of: usize| -> Vec<usize> { (0..of).map(|_| rng.random_range(0..of)).collect() };
         let taken = |row: &Vec<f64>, at: &[usize]| -> Vec<f64> { at.iter().map(|at| row[*at]).collect() };
@@ -157,17 +158,17 @@ impl Series {
         x.iter().all(known).then(|| Series { x, ..self.clone() })
     }
 
-    /// Where a number of clients stands.
+    /// The index of a number of clients.
     pub fn position(&self, n: f64) -> Option<usize> {
         self.n.iter().position(|known| *known == n)
     }
 }
 
-/// The numbers of clients, ascending, if every number and value has a logarithm.
+/// The distinct numbers of clients, ascending. Fails unless all numbers and values are positive.
 fn numbers(name: &str, points: impl Iterator<Item = (f64, f64)> + Clone) -> Result<Vec<f64>, SeriesError> {
     for (n, x) in points.clone() {
         for (what, value) in [("number of clients", n), ("throughput", x)] {
-            // Sums of such numbers are numbers.
+            // The limit keeps sums finite.
             if !(value > 0.0 && value < 1e300) {
                 return Err(SeriesError::NotPositive(name.into(), what, value));
             }
@@ -181,31 +182,32 @@ fn numbers(name: &str, points: impl Iterator<Item = (f64, f64)> + Clone) -> Resu
     }
 }
 
-/// Twice the clients pay where they bring more than this.
+/// The smallest ratio of throughput for which twice the clients count as a gain.
 pub const GAIN: f64 = 1.05;
 
-/// What twice the clients bring at one number of them.
+/// The gain in throughput from doubling one number of clients.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Doubling {
     /// The number of clients.
     pub n: f64,
-    /// X(2N)/X(N): within rounds, where there are any.
+    /// The ratio X(2N)/X(N).
     pub gain: Ratio,
 }
 
-/// Where throughput saturates: the first number of clients of which the double certainly brings under 5%.
+/// The saturation point: the first number of clients whose double significantly gains less than 5%.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Saturation {
-    /// Every number whose double was measured too, ascending.
+    /// The doublings of all numbers whose double was also measured, ascending.
     pub doublings: Vec<Doubling>,
-    /// The first N whose upper limit of ln[X(2N)/X(N)] is under ln 1.05. None where no number reaches it.
+    /// The saturation point: the first N whose upper limit of X(2N)/X(N) is under [`GAIN`]. None if there is none.
     pub at: Option<f64>,
-    /// The first N that may be saturated: whose lower limit is under ln 1.05. With `at` it is the interval.
+    /// The first N that may be saturated: its lower limit is under [`GAIN`]. The interval of the saturation point is from here
+    /// to `at`.
     pub from: Option<f64>,
 }
 
 impl Saturation {
-    /// Looks at every doubling. None where there is none.
+    /// Finds the saturation point of a series. None if no number of clients was measured together with its double.
     pub fn of(series: &Series) -> Option<Saturation> {
         let doubling = |(at, n): (usize, &f64)| {
             let double = series.position(2.0 * n)?;
@@ -222,32 +224,32 @@ impl Saturation {
         Some(Saturation { at: first(|gain| gain.high), from: first(|gain| gain.low), doublings })
     }
 
-    /// Whether its intervals are the extremes of too few rounds.
+    /// Whether a doubling has too few rounds for an exact interval.
     pub fn provisional(&self) -> bool {
         self.doublings.iter().any(|doubling| doubling.gain.provisional)
     }
 }
 
-/// Resamples of rounds: 2.5% of them are 25, enough for ends among a few numbers of clients.
+/// The number of resamples for the interval of the peak.
 const RESAMPLES: usize = 1_000;
-/// Resamples of a fit, which takes longer.
+/// The number of resamples for the interval of a fitted peak, which takes longer.
 const REFITS: usize = 200;
 
 /// The number of clients with the highest throughput.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Peak {
-    /// The number of clients; the interval is that of a bootstrap, none under two rounds.
+    /// The number of clients.
     pub at: f64,
-    /// Where it is in 95% of resamples of rounds, or of the values of each number where there are no rounds.
+    /// Its 95% interval by bootstrap. None for fewer than two rounds.
     pub interval: Option<(f64, f64)>,
-    /// The geometric mean of its throughput over rounds.
+    /// The geometric mean over rounds of the throughput at the peak.
     pub throughput: f64,
-    /// The throughput at the most clients, as a share of it. None where that is the peak.
+    /// The throughput at the largest number of clients divided by the peak's. None if the peak is there.
     pub at_end: Option<Ratio>,
 }
 
 impl Peak {
-    /// Finds it by the geometric mean over rounds.
+    /// Finds the peak of the geometric mean over rounds.
     pub fn of(series: &Series, seed: u64) -> Peak {
         let means = series.means();
         let top = top_of(&means);
@@ -262,8 +264,8 @@ impl Peak {
     }
 }
 
-/// The peak of the universal scalability law, √((1−σ)/κ), with its interval by bootstrap. None where it
-/// has no peak. Resamples that have none count as peaks behind everything measured.
+/// The peak of the fitted universal scalability law, √((1−σ)/κ), with its interval by bootstrap. None if it has no peak. A
+/// resample without a peak counts as a peak at infinity.
 fn modelled_peak(series: &Series, seed: u64) -> Option<Estimate> {
     let peak = |series: &Series| fit_usl(&series.points()).and_then(|fit| fit.law.peak());
     let value = peak(series)?;
@@ -275,14 +277,15 @@ fn modelled_peak(series: &Series, seed: u64) -> Option<Estimate> {
     Some(Estimate { value, low, high })
 }
 
+/// The index of the largest mean.
 fn top_of(means: &[f64]) -> usize {
     (0..means.len()).max_by(|a, b| means[*a].total_cmp(&means[*b])).unwrap_or(0)
 }
 
-/// A statistic of series whose rounds or values are drawn again.
-fn draws(series: &Series, seed: u64, times: usize, of: impl Fn(&Series) -> f64) -> Vec<f64> {
+/// The values of a statistic in bootstrap resamples of a series.
+fn draws(series: &Series, seed: u64, times: usize, statistic: impl Fn(&Series) -> f64) -> Vec<f64> {
     let mut rng = stream(seed, 0);
-    (0..times).filter_map(|_| series.drawn(&mut rng)).map(|drawn| of(&drawn)).collect()
+    (0..times).filter_map(|_| series.drawn(&mut rng)).map(|drawn| statistic(&drawn)).collect()
 }
 
 /// The 2.5% and 97.5% percentiles.
@@ -302,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_in_any_order_and_repeats_are_means() {
+    fn rows_are_sorted_and_repeats_are_averaged() {
         let series = Series::new("s", &[(4.0, 7, 8.0), (1.0, 2, 2.0), (1.0, 7, 3.0), (1.0, 7, 5.0)]).unwrap();
         assert_eq!((series.n.as_slice(), series.rounds()), ([1.0, 4.0].as_slice(), 2));
         assert_eq!(series.x[0], [2.0, 4.0]);
@@ -312,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_logarithm_is_refused() {
+    fn values_that_are_not_positive_are_errors() {
         let error = |rows: &[(f64, u32, f64)]| Series::new("x", rows).unwrap_err().to_string();
         assert!(error(&[(1.0, 0, 0.0), (2.0, 0, 1.0)]).contains("throughput 0 is not above 0"));
         assert!(error(&[(-1.0, 0, 1.0), (2.0, 0, 1.0)]).contains("number of clients -1"));
@@ -333,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn without_rounds_every_number_is_a_sample_of_its_own() {
+    fn without_rounds_the_values_of_each_number_are_an_independent_sample() {
         let points = [(2.0, 30.0), (1.0, 10.0), (2.0, 20.0), (1.0, 12.0), (2.0, 25.0)];
         let series = Series::unpaired("s", &points).unwrap();
         assert_eq!(series.x, [vec![10.0, 12.0], vec![20.0, 25.0, 30.0]]);
@@ -345,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn without_replicates_the_values_decide() {
+    fn saturation_of_single_values_is_provisional() {
         let series = plain(&[(1.0, 100.0), (2.0, 190.0), (4.0, 250.0), (8.0, 255.0), (16.0, 250.0)]);
         let saturation = Saturation::of(&series).unwrap();
         assert_eq!((saturation.at, saturation.from), (Some(4.0), Some(4.0)));
@@ -354,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_goes_from_what_may_to_what_must_be() {
+    fn the_interval_of_saturation_begins_where_it_is_possible_and_ends_where_it_is_certain() {
         // At 2 clients the eight gains reach from 1.01 to 1.08: it may be saturated. At 4 all are under 1.05.
         let mut rows = vec![];
         for round in 0..8u32 {
@@ -374,14 +377,14 @@ mod tests {
     }
 
     #[test]
-    fn what_still_grows_is_not_saturated() {
+    fn a_growing_series_is_not_saturated() {
         let saturation = Saturation::of(&plain(&[(1.0, 1.0), (2.0, 2.0), (4.0, 4.0)])).unwrap();
         assert_eq!((saturation.at, saturation.from), (None, None));
         assert!(Saturation::of(&plain(&[(1.0, 1.0), (3.0, 2.0)])).is_none());
     }
 
     #[test]
-    fn a_peak_and_what_is_left_of_it() {
+    fn the_peak_has_its_throughput_and_the_share_at_the_end() {
         let peak = Peak::of(&plain(&[(1.0, 50.0), (3.0, 100.0), (10.0, 33.0)]), 1);
         assert_eq!((peak.at, peak.interval), (3.0, None));
         assert!((peak.throughput - 100.0).abs() < 1e-9);

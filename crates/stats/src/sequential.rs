@@ -11,22 +11,23 @@ use statrs::distribution::{Binomial, DiscreteCDF};
 pub struct Centre {
     /// The Hodges–Lehmann estimate.
     pub estimate: f64,
-    /// The 95% interval; it may be looked at at every look of [`crate::table`].
+    /// The 95% interval, which stays valid if it is computed at every look of [`crate::table`].
     pub wide: (f64, f64),
-    /// The 90% interval: for equivalence, both of whose one-sided tests then err 5% of the time.
+    /// The 90% interval, for tests of equivalence: each of the two one-sided tests then has level 5%.
     pub narrow: (f64, f64),
-    /// The median of d and its 95% interval by the sign test, at this look alone.
+    /// The median of d and its 95% interval by the sign test, valid for a single look only.
     pub median: (f64, (f64, f64)),
     /// The number of differences.
     pub rounds: usize,
-    /// Too few rounds for an exact interval, or one by mean cost is withheld: all intervals are the extremes that were seen.
+    /// Whether there are too few rounds for an exact interval, or an interval by mean cost is withheld. Then all intervals are
+    /// the extremes of the rounds.
     pub provisional: bool,
     /// Why an interval by mean cost is withheld.
     pub withheld: Option<Withheld>,
 }
 
 impl Centre {
-    /// Judges paired log ratios. None where there is none, or one is not finite.
+    /// Analyses paired log ratios. None without values, or if one is not finite.
     pub fn of(d: &[f64]) -> Option<Centre> {
         let walsh = Walsh::new(d.to_vec())?;
         let extremes = walsh.extremes();
@@ -43,7 +44,7 @@ impl Centre {
         })
     }
 
-    /// Judges ln(ΣB/ΣA), the logarithm of the ratio of mean cost.
+    /// Analyses ln(ΣB/ΣA), the logarithm of the ratio of mean costs.
     pub fn of_means(costs: &SharedCosts) -> Centre {
         let logs = |(low, high): (f64, f64)| (low.ln(), high.ln());
         let both = costs.bounds(2).and_then(|wide| Ok((wide, costs.bounds(1)?)));
@@ -61,7 +62,7 @@ impl Centre {
         }
     }
 
-    /// The same with the variants exchanged.
+    /// The same analysis with the two variants exchanged.
     pub(crate) fn exchanged(&self) -> Centre {
         let turned = |(low, high): (f64, f64)| (-high, -low);
         let (median, by_sign) = self.median;
@@ -74,9 +75,8 @@ impl Centre {
         }
     }
 
-    /// Whether the rounds are not alike to both sides: the interval of the median leaves out the
-    /// Hodges–Lehmann estimate, or the interval of that leaves out the median. For symmetric d both
-    /// estimate the same centre.
+    /// Whether the differences are not symmetric: the interval of the median excludes the Hodges–Lehmann estimate, or the
+    /// interval of that estimate excludes the median. For symmetric d both estimate the same centre.
     pub fn shapes_differ(&self) -> bool {
         let (median, by_sign) = self.median;
         !self.provisional && (!holds(by_sign, self.estimate) || !holds(self.wide, median))
@@ -89,12 +89,12 @@ pub(crate) fn first_look(d: &[f64], is: impl Fn(&Walsh, &Look) -> bool) -> Optio
     LOOKS.iter().take_while(|look| look.n <= d.len()).find(at).map(|look| look.n)
 }
 
-/// The rounds of the first look that finds a difference: at which the 95% interval leaves out 0.
+/// The number of rounds of the first look that finds a difference: its 95% interval excludes 0.
 pub fn found_at(d: &[f64]) -> Option<usize> {
     first_look(d, |walsh, look| walsh.excludes(look.c05, 0.0))
 }
 
-/// Whether the 95% interval of these averages leaves out 0, from as many rounds as a verdict takes.
+/// Whether the 95% interval of these averages excludes 0, with enough rounds for a verdict.
 pub(crate) fn separated(averages: &Walsh) -> bool {
     table::at(averages.values()).is_some_and(|look| averages.excludes(look.c05, 0.0))
 }
@@ -104,15 +104,15 @@ fn holds((low, high): (f64, f64), value: f64) -> bool {
 }
 
 /// The median and its 95% interval [d_(k+1), d_(n−k)], k the largest number with P(B ≤ k) ≤ 0.025 for
-/// B ~ Binomial(n, ½) (Conover 1999, section 3.2). It needs no symmetry. Under six values no interval of
-/// this kind reaches 95%, and the extremes are given. None without values.
+/// B ~ Binomial(n, ½) (Conover 1999, section 3.2). It does not require symmetry. With fewer than six values no such interval
+/// reaches 95%, so it has the extremes. None without values.
 fn by_sign(d: &[f64]) -> Option<(f64, (f64, f64))> {
     let sorted = sorted(d.iter().copied());
     let k = critical(d.len());
     Some((median(d)?, (sorted[k], sorted[sorted.len() - 1 - k])))
 }
 
-/// The largest k with P(B ≤ k) ≤ 0.025, 0 where there is none.
+/// The largest k with P(B ≤ k) ≤ 0.025; 0 if there is none.
 fn critical(n: usize) -> usize {
     let heads = Binomial::new(0.5, n as u64).expect("a half is a probability");
     // The quantile is the smallest number that exceeds it: no sum of multiples of 2⁻ⁿ is 0.025.

@@ -1,4 +1,4 @@
-//! Simulations: what the rules are worth where the truth is known.
+//! Simulations of the statistical rules on random data, for which the truth is known.
 
 pub mod constants;
 pub mod headline;
@@ -12,19 +12,19 @@ use fsarena_core::schedule::mix;
 use rand::SeedableRng;
 use statrs::distribution::{Beta, ContinuousCDF};
 
-/// Whether a promise is kept, inconclusive after these few runs, or broken.
+/// The state of a promise about an error rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PromiseState {
-    /// It is kept.
+    /// The promise is kept.
     Kept,
-    /// The runs are too few.
+    /// There are too few runs for a decision.
     Open,
-    /// It is broken.
+    /// The promise is broken.
     Broken,
 }
 
 impl PromiseState {
-    /// What people and programs read.
+    /// Its name in reports and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             PromiseState::Kept => "ok",
@@ -44,7 +44,7 @@ pub fn stream(seed: u64, run: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(mix(seed, run))
 }
 
-/// Does `runs` runs on all CPUs and gives their results in order.
+/// Performs `runs` runs on all CPUs and returns their results in order.
 pub fn parallel<T: Send>(runs: usize, of: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(runs.max(1));
     let bounds = |thread: usize| (runs * thread / threads) as u64..(runs * (thread + 1) / threads) as u64;
@@ -56,13 +56,13 @@ pub fn parallel<T: Send>(runs: usize, of: impl Fn(u64) -> T + Sync) -> Vec<T> {
     })
 }
 
-/// In how many of `runs` runs, done on all CPUs, something happens.
+/// Performs `runs` runs on all CPUs and returns the number for which `of` is true.
 pub(crate) fn count(runs: usize, of: impl Fn(u64) -> bool + Sync) -> usize {
     parallel(runs, of).into_iter().filter(|happened| *happened).count()
 }
 
-/// The upper 95% confidence limit of a probability of which `events` of `runs` were seen (Clopper and
-/// Pearson 1934): the 0.95 quantile of Beta(events + 1, runs − events).
+/// The upper 95% confidence limit of a probability, from `events` in `runs` (Clopper and Pearson 1934): the 0.95 quantile of
+/// Beta(events + 1, runs − events).
 pub fn upper_limit(events: usize, runs: usize) -> f64 {
     if events >= runs {
         return 1.0;

@@ -1,7 +1,7 @@
-//! Slow rounds: how often a variant takes much longer than it does in the median, and how much longer.
+//! Finds slow rounds: rounds in which a variant takes much longer than its own median.
 //!
-//! The typical ratio of two variants hides rounds in which one of them stalls. These are counted against the variant's own
-//! median, so that a slow variant does not count as one that stalls.
+//! The typical ratio of two variants hides rounds in which one of them stalls. Each round is compared with the variant's own
+//! median, so that a variant that is always slow has no slow rounds.
 
 use crate::average::median;
 use crate::simulate::stream;
@@ -9,11 +9,11 @@ use fsarena_core::sample::Direction;
 use rand::seq::SliceRandom;
 use std::collections::BTreeSet;
 
-/// A round is slow where it costs more than this many times the variant's own median.
+/// A round is slow if it costs more than this many times the variant's own median.
 pub const SLOW: f64 = 1.5;
-/// The fewest rounds of which the median tells slow rounds from others.
+/// The fewest rounds for which slow rounds can be found.
 const FEWEST: usize = 3;
-/// Draws of [`stalling`]: of 1,999 the largest hundred are exactly 5%.
+/// The number of permutations in [`stalling`]. With 1,999, the critical value is exact at 5%.
 const PERMUTATIONS: usize = 1_999;
 
 /// The rounds of one variant, and those that were slow.
@@ -34,19 +34,19 @@ pub struct SlowRound {
     pub column: usize,
     /// The value of the round.
     pub value: f64,
-    /// How many times the median it costs: the value over the median; where more is better the median over the value.
+    /// Its cost relative to the median: the value divided by the median, or the inverse if higher values are better.
     pub times: f64,
 }
 
 impl SlowRounds {
-    /// What the slow rounds cost beyond the median, in the unit of the values.
+    /// The sum of the slow rounds' differences from the median, in the unit of the values.
     pub fn excess(&self) -> f64 {
         self.slow.iter().map(|round| (round.value - self.median).abs()).sum()
     }
 }
 
-/// The slow rounds of a variant, from its values by round, NaN where there is none. None under three rounds, where the
-/// median is not above 0, or where neither way is better.
+/// Finds the slow rounds of a variant in its values by round; NaN marks a missing value. None for fewer than three rounds, if
+/// the median is not above 0, or if neither direction is better.
 pub fn slow_rounds(values: &[f64], direction: Direction) -> Option<SlowRounds> {
     let median = median(values).filter(|median| *median > 0.0 && direction != Direction::Neutral)?;
     let known = values.iter().enumerate().filter(|(_, value)| !value.is_nan());
@@ -61,10 +61,10 @@ pub fn slow_rounds(values: &[f64], direction: Direction) -> Option<SlowRounds> {
 /// The variants that have significantly more slow rounds than the others, from `values[variant][round]`: a permutation test
 /// within rounds, for one look at the end of a run.
 ///
-/// Each value is divided by the variant's own median. If the variants stall alike, the divided values of a round belong to
-/// any of the variants in it: each draw permutes them within every round, and the statistic is the largest number of slow
-/// rounds of a variant. A variant stalls more often where its own number exceeds 95% of these (Westfall and Young 1993, the
-/// maximum over variants), so that all variants named are right together with 95%.
+/// Each value is divided by the variant's own median. If all variants stall equally often, the divided values within a round
+/// are exchangeable. So each draw permutes them within every round, and the statistic is the largest number of slow rounds of a
+/// variant. A variant is returned if its own number exceeds 95% of the draws (Westfall and Young 1993, maximum over variants).
+/// The probability that any returned variant is wrong is at most 5%.
 pub fn stalling(values: &[Vec<f64>], direction: Direction, seed: u64) -> Vec<usize> {
     let mut rounds = rounds_with_stalls(values, direction);
     let observed = counts(&rounds, values.len());
@@ -75,7 +75,7 @@ pub fn stalling(values: &[Vec<f64>], direction: Direction, seed: u64) -> Vec<usi
     };
     let mut drawn: Vec<usize> = (0..PERMUTATIONS).map(|_| largest()).collect();
     drawn.sort_unstable();
-    // The ⌈0.95·(B + 1)⌉-th smallest of B permutations is exact.
+    // The ⌈0.95·(B + 1)⌉-th smallest of B draws is the exact critical value.
     let critical = drawn[(0.95 * (PERMUTATIONS + 1) as f64).ceil() as usize - 1];
     (0..values.len()).filter(|variant| observed[*variant] > critical).collect()
 }
@@ -120,7 +120,7 @@ mod tests {
     use rand::RngExt;
 
     #[test]
-    fn one_clone_of_21_seconds_is_found() {
+    fn one_slow_round_of_21_is_found() {
         let mut values = vec![0.7; 22];
         values[9] = 20.97;
         values[3] = f64::NAN;
@@ -136,7 +136,7 @@ mod tests {
         let slow = |values: &[f64], direction| slow_rounds(values, direction).map(|found| found.slow.len());
         assert_eq!(slow(&[1.0, 1.0, 1.5, 1.0], Direction::Lower), Some(0));
         assert_eq!(slow(&[1.0, 1.0, 1.51, 2.0, 1.0], Direction::Lower), Some(2));
-        // A load that reaches less than two thirds of its median.
+        // For a throughput, less than two thirds of the median is slow.
         assert_eq!(slow(&[900.0, 900.0, 590.0, 2000.0, 0.0], Direction::Higher), Some(2));
         for (values, direction) in [
             (vec![1.0, 9.0], Direction::Lower),
@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    /// Rounds of variants of which each stalls in its own share of the rounds.
+    /// Simulated values of variants, each of which stalls in a given share of the rounds.
     fn rounds(stalls: &[f64], rounds: usize, run: u64) -> Vec<Vec<f64>> {
         let mut rng = stream(9, run);
         let mut value =
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_that_stalls_more_often_is_named() {
+    fn stalling_returns_a_variant_that_stalls_more_often() {
         assert_eq!(stalling(&rounds(&[0.0, 0.3, 0.0], 40, 1), Direction::Lower, 1), [1]);
         // Three stalls of one of two variants happen by chance in one of four runs.
         let mut three = vec![vec![1.0; 24]; 2];
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn variants_that_stall_alike_are_rarely_named() {
+    fn stalling_rarely_returns_variants_that_stall_equally_often() {
         // A slow variant is divided by its own median.
         let named = |run: u64| {
             let mut values = rounds(&[0.1, 0.1, 0.1], 40, run);

@@ -44,7 +44,7 @@ pub const LOOKS: [Look; 18] = [
     look(400, 33790, 34448),
 ];
 
-/// Rounds under which no interval is exact: everything is provisional.
+/// The smallest number of rounds with an exact interval. With fewer, every result is provisional.
 pub const FIRST_LOOK: usize = LOOKS[0].n;
 
 /// The look that holds at `n` rounds: the last one that is not beyond `n`. None under [`FIRST_LOOK`].
@@ -56,7 +56,7 @@ pub fn at(n: usize) -> Option<Look> {
     LOOKS.iter().rev().find(|look| look.n <= n).copied()
 }
 
-/// The numbers of rivals that [`BOUNDS`] has a column for, after 1 and 2.
+/// The numbers of rivals of the columns of [`BOUNDS`], in addition to 1 and 2.
 const RIVALS: [usize; 12] = [3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32, 64];
 
 /// For every look the critical values of one-sided bounds at level 0.05/rivals, simulated likewise with 3·10⁶ paths; −1

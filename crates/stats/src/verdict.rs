@@ -1,8 +1,7 @@
 //! Verdicts on claims: held, refuted, inconclusive or equivalent.
 //!
-//! The primary rule is the group-sequential signed-rank test with repeated confidence intervals
-//! ([`crate::table`]): a verdict may be asked for at every look, and over all of them it errs with the
-//! probability of one test.
+//! The primary rule is the group-sequential signed-rank test with repeated confidence intervals ([`crate::table`]). A verdict
+//! can be computed at every look; the error probability over all looks together is that of a single test.
 
 use crate::evalue::e_value;
 use crate::mean_ratio::{SharedCosts, Withheld};
@@ -11,26 +10,25 @@ use fsarena_core::claim::{Extreme, Op, Pair};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::sample::Direction;
 
-/// Level of the intervals that tell variants apart.
+/// The level of the intervals that decide whether variants differ.
 pub(crate) const ALPHA: f64 = 0.05;
 
-/// Judges a claim about a pair from its paired log ratios d_i = ln(left_i/right_i), in the order of the
-/// rounds; [`crate::ratio::log_ratios`]`(right, left)` gives them. `margin` is what the user said matters,
-/// as a fraction: the `within` of a claim that names none, and the width of "equivalent". None without
-/// any round.
+/// Judges a claim about a pair from its paired log ratios d_i = ln(left_i/right_i), in the order of the rounds, as
+/// [`crate::ratio::log_ratios`]`(right, left)` returns them. `margin` is the difference that matters, as a fraction: the
+/// default for `within`, and the limit of "equivalent". None without any round.
 ///
-/// - A tolerant claim (`==`, `<=`, `>=`) is held where the 90% interval lies in its region: two one-sided
-///   tests at 5% (TOST; Schuirmann 1987), or one of them. It is refuted where the 95% interval lies outside.
-/// - A strict claim (`<`, `>`, `!=`) is held or refuted where the 95% interval lies on one side of its
-///   threshold. Where it is neither and the 90% interval lies within the margin, the variants are equivalent.
+/// - A tolerant claim (`==`, `<=`, `>=`) is held if the 90% interval is inside its region: two one-sided
+///   tests at 5% (TOST; Schuirmann 1987), or one of them. It is refuted if the 95% interval is outside.
+/// - A strict claim (`<`, `>`, `!=`) is held or refuted if the 95% interval is on one side of its threshold. If it is neither,
+///   and the 90% interval is within the margin, the variants are equivalent.
 pub fn judge(pair: &Pair, d: &[f64], margin: Option<f64>) -> Option<Verdict> {
     let centre = Centre::of(d)?;
     let edge = threshold(pair, &Region::of(pair, margin), centre.estimate);
     Some(Verdict { e_value: e_value(d, edge), ..judge_centre(pair, &centre, margin) })
 }
 
-/// Judges a claim about mean costs by the same rules, with the intervals of [`crate::mean_ratio`]. It is inconclusive where
-/// these are withheld, and has no e-value: a family of claims does not count it.
+/// Judges a claim about mean costs by the same rules, with the intervals of [`crate::mean_ratio`]. The claim is inconclusive if
+/// these are withheld. Its e-value is 1, so e-BH over several claims never selects it.
 pub fn judge_means(pair: &Pair, costs: &SharedCosts, margin: Option<f64>) -> Verdict {
     judge_centre(pair, &Centre::of_means(costs), margin)
 }
@@ -40,7 +38,7 @@ fn judge_centre(pair: &Pair, centre: &Centre, margin: Option<f64>) -> Verdict {
     let factor = pair.factor.ln();
     let small = if pair.op.tolerates() { pair.fraction().or(margin) } else { margin };
     let outcome = match region.judge(centre.wide, centre.narrow) {
-        Outcome::Inconclusive if !pair.op.tolerates() && matters_not(centre, factor, small) => {
+        Outcome::Inconclusive if !pair.op.tolerates() && is_within_margin(centre, factor, small) => {
             Outcome::Equivalent
         }
         outcome => outcome,
@@ -52,7 +50,7 @@ fn judge_centre(pair: &Pair, centre: &Centre, margin: Option<f64>) -> Verdict {
     }
 }
 
-/// The end of the region that is nearest to the estimate; the middle for `==` and `!=` without a margin.
+/// The end of the claim's region that is nearest to the estimate.
 fn threshold(pair: &Pair, region: &Region, estimate: f64) -> f64 {
     match pair.op {
         Op::Less | Op::AtLeast => region.low,
@@ -62,8 +60,10 @@ fn threshold(pair: &Pair, region: &Region, estimate: f64) -> f64 {
     }
 }
 
-/// One rival, with signs such that below 0 the claimed variant is ahead.
+/// The comparison of the claimed variant with one rival. Signs are such that values below 0 mean that the claimed variant is
+/// ahead.
 struct RivalComparison {
+    /// The index of the rival.
     rival: usize,
     centre: Centre,
     /// Evidence that the two differ, in either direction.
@@ -72,16 +72,16 @@ struct RivalComparison {
     beaten: bool,
 }
 
-/// Judges a claim about all variants. `rivals` are ln(variant/rival) of all the other variants, in the rounds that they share
-/// with the variant of the claim; [`Verdict::rival`] is an index into them.
+/// Judges a claim about the best or the worst variant. `rivals` has for each other variant the values ln(variant/rival) in the
+/// rounds that it shares with the variant of the claim; [`Verdict::rival`] is an index into it.
 ///
-/// - **held**: ahead of every rival, each at 95%. The claim is an intersection, so each part is tested at
+/// - **held**: the variant is ahead of every rival, each at 95%. The claim is an intersection, so each part is tested at
 ///   the full level (intersection–union test; Berger 1982).
-/// - **refuted**: some rival is ahead. Here any of k rivals may be the one by chance, so with more than one
-///   the evidence is an e-value of k/0.05 (Bonferroni).
-/// - **equivalent**: neither, but within `margin` of or ahead of each.
+/// - **refuted**: some rival is ahead. Each of k rivals could be ahead by chance, so with more than one rival the e-value must
+///   reach k/0.05 (Bonferroni).
+/// - **equivalent**: neither of these, but the variant is ahead of each rival or within `margin` of it.
 ///
-/// None where no rival shares a round with the variant, or where neither way is better.
+/// None if no rival shares a round with the variant, or if neither direction is better.
 pub fn judge_extreme(
     claim: &Extreme,
     rivals: &[impl AsRef<[f64]>],
@@ -100,8 +100,8 @@ pub fn judge_extreme(
     judge_races(claim, races, rivals.len(), direction, margin)
 }
 
-/// Judges a claim about the mean costs of all variants, by the same rules. `rivals` are the costs of the variant over those
-/// of each rival, none where they share no round. Of k rivals one is ahead where its bound at level 0.05/2k says so.
+/// Judges a claim about the best or the worst mean cost, by the same rules. `rivals` has for each rival the costs of both; None
+/// if they share no round. One of k rivals is ahead if its bound at level 0.05/2k excludes 1.
 pub fn judge_extreme_means(
     claim: &Extreme,
     rivals: &[Option<SharedCosts>],
@@ -120,7 +120,7 @@ pub fn judge_extreme_means(
     judge_races(claim, rivals.iter().enumerate().filter_map(race).collect(), rivals.len(), direction, margin)
 }
 
-/// Judges the races with those of `rivals` that share a round.
+/// Combines the comparisons with the rivals that share a round; `rivals` is the number of all rivals.
 fn judge_races(
     claim: &Extreme,
     races: Vec<RivalComparison>,
@@ -133,8 +133,8 @@ fn judge_races(
     }
     let complete = races.len() == rivals && races.iter().all(|race| !race.centre.provisional);
     let (outcome, decisive) = decide(&races, complete, margin)?;
-    let outcome = outcome.turned(claim.negated);
-    // Back to the signs of the claim, for people.
+    let outcome = outcome.negated_if(claim.negated);
+    // Restore the signs of the claim for the report.
     let signed = decisive.centre;
     let centre = if claim.is_least(direction) { signed } else { signed.exchanged() };
     let provisional = centre.provisional || (!complete && outcome == Outcome::Inconclusive);
@@ -147,7 +147,7 @@ fn judge_races(
     })
 }
 
-/// The outcome before any negation, with the rival that it hangs on.
+/// The outcome without negation, and the comparison that decides it.
 fn decide(
     races: &[RivalComparison],
     complete: bool,
@@ -165,12 +165,12 @@ fn decide(
     if ahead(closest) {
         return Some((Outcome::Held, closest));
     }
-    let as_good = |race: &RivalComparison| ahead(race) || matters_not(&race.centre, 0.0, margin);
+    let as_good = |race: &RivalComparison| ahead(race) || is_within_margin(&race.centre, 0.0, margin);
     let outcome = if races.iter().all(as_good) { Outcome::Equivalent } else { Outcome::Inconclusive };
     Some((outcome, closest))
 }
 
-/// The race with the largest value of `of`: the one that is the furthest from being won.
+/// The comparison with the largest value of `of`: the one in which the claimed variant is least ahead.
 fn nearest<'a>(
     races: impl Iterator<Item = &'a RivalComparison>,
     of: impl Fn(&RivalComparison) -> f64,
@@ -178,21 +178,20 @@ fn nearest<'a>(
     races.max_by(|a, b| of(a).total_cmp(&of(b)))
 }
 
-/// Whether the 90% interval lies within a factor of 1 + margin around another one, the logarithm of which is given.
-fn matters_not(centre: &Centre, factor: f64, margin: Option<f64>) -> bool {
+/// Whether the 90% interval is within a factor of 1 + margin around another factor, whose logarithm is given.
+fn is_within_margin(centre: &Centre, factor: f64, margin: Option<f64>) -> bool {
     margin.is_some_and(|margin| Region::around(factor, margin).covers(centre.narrow))
 }
 
-/// Whether the variants differ from that factor, but by less than matters.
+/// Whether the ratio differs significantly from that factor, but by less than the margin.
 fn negligible(centre: &Centre, factor: f64, margin: Option<f64>) -> bool {
-    !Region::around(factor, 0.0).meets(centre.wide) && matters_not(centre, factor, margin)
+    !Region::around(factor, 0.0).meets(centre.wide) && is_within_margin(centre, factor, margin)
 }
 
 /// The outcome of a judged claim.
 pub use fsarena_core::claim::ClaimOutcome as Outcome;
 
-/// The exit code that all claims together call for: a refuted one before an inconclusive one. Equivalence is an
-/// answer.
+/// The exit code for these outcomes: refuted if any is refuted, else inconclusive if any is inconclusive, else success.
 pub fn exit_code(outcomes: &[Outcome]) -> ExitCode {
     if outcomes.contains(&Outcome::Refuted) {
         ExitCode::Refuted
@@ -206,36 +205,36 @@ pub fn exit_code(outcomes: &[Outcome]) -> ExitCode {
 /// A judged claim.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
-    /// What became of it. Always inconclusive where it is provisional.
+    /// The outcome. Always inconclusive if `provisional`.
     pub outcome: Outcome,
-    /// Under 8 rounds nothing is exact; or an interval by mean cost is withheld.
+    /// Whether there is no exact interval: there are fewer than 8 rounds, or an interval by mean cost is withheld.
     pub provisional: bool,
-    /// Why an interval by mean cost is withheld: the intervals are then the range of the rounds.
+    /// Why an interval by mean cost is withheld. Then the intervals are the range of the rounds.
     pub withheld: Option<Withheld>,
-    /// Left over right, minus 1: the estimate exp(θ) − 1. Of a claim about all variants, the variant over `rival`.
+    /// The estimated ratio left/right minus 1: exp(θ) − 1. For a claim about the best or the worst: the variant / `rival`.
     pub effect: f64,
     /// Its 95% interval.
     pub interval: (f64, f64),
     /// Its 90% interval, for equivalence.
     pub narrow: (f64, f64),
-    /// The ends of what the claim allows, as fractions: the interval is held against them.
+    /// The ends of the region in which the claim is true, as fractions. The interval is compared with them.
     pub edges: [f64; 2],
-    /// Rounds behind it.
+    /// The number of rounds.
     pub rounds: usize,
-    /// The difference is real, but smaller than the margin: smaller than what you said matters.
+    /// Whether the difference is significant, but smaller than the margin.
     pub negligible: bool,
-    /// The sign test disagrees: the variants differ in shape, not only in place.
+    /// Whether the sign test disagrees: the variants differ in the shape of their distribution, not only in location.
     pub shapes_differ: bool,
     /// The evidence against "the claimed threshold is the truth", for [`crate::evalue::e_bh`] over a family of
     /// claims. Anytime-valid.
     pub e_value: f64,
-    /// Of a claim about all variants, the rival that decided it or leaves it open.
+    /// For a claim about the best or the worst, the rival that decided it or keeps it inconclusive.
     pub rival: Option<usize>,
 }
 
 impl Verdict {
-    /// The largest difference, either way, that the rounds leave possible at 95%: what is larger, the run
-    /// excludes. As a fraction: 0.03 for 3%.
+    /// The largest difference in either direction that the 95% interval allows, as a fraction: 0.03 for 3%. The run excludes
+    /// larger differences.
     pub fn excludes(&self) -> f64 {
         self.interval.0.abs().max(self.interval.1.abs())
     }
@@ -259,13 +258,13 @@ impl Verdict {
     }
 }
 
-/// The θ = ln(left/right) in [low, high], or all others where `negated`: a tolerant claim holds on a closed
-/// interval, a strict one outside of one.
+/// The values of θ = ln(left/right) for which a claim is true: the interval [low, high], or with `negated` all values outside
+/// it. A tolerant claim is true inside a closed interval, a strict claim outside one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Region {
-    /// The lower end; −∞ where there is none.
+    /// The lower end; −∞ if unbounded.
     pub low: f64,
-    /// The upper end; ∞ where there is none.
+    /// The upper end; ∞ if unbounded.
     pub high: f64,
     /// Whether the claim is true outside, not inside.
     pub negated: bool,
@@ -321,7 +320,7 @@ impl Region {
         } else {
             Outcome::Inconclusive
         };
-        outcome.turned(self.negated)
+        outcome.negated_if(self.negated)
     }
 }
 

@@ -1,13 +1,13 @@
-//! Makes a run of made-up samples in DIR and prints what writing and reading it cost, so that the speed of
-//! the store and of `fsarena report` can be seen:
+//! Writes a run with made-up samples in DIR, and prints the time to write a cell, the time to read the run, and the peak memory.
+//! `fsarena report` can be timed on that run:
 //!
 //! ```text
 //! cargo run --release -p fsarena-store --example make_big_run -- DIR [ROWS [TASKS [SHARDS]]]
 //! fsarena report DIR/<the id that it prints>
 //! ```
 //!
-//! ROWS is the number of values, 1,008,000 where it is not given: 400 rounds of 5 variants, 24 tasks (or TASKS), 21 readings.
-//! SHARDS makes that many runs, each a shard with the timer's readings alone, for `fsarena merge DIR`.
+//! ROWS is the number of values. The default is 1,008,000: 400 rounds of 5 variants, 24 tasks (TASKS) and 21 readings.
+//! With SHARDS it writes that number of shards, which have only the readings of the timer, for `fsarena merge DIR`.
 
 use fsarena_core::cell::{Cell, TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, Event, Outcome};
@@ -44,7 +44,7 @@ io_pressure_percent = 5.0
 use = 'made-up'
 ";
 
-/// Nineteen readings beside the timer's two.
+/// Nineteen readings in addition to the two of the timer.
 const NAMES: [(&str, Unit); 19] = [
     (reading::USER, Unit::Nanoseconds),
     (reading::SYSTEM, Unit::Nanoseconds),
@@ -102,7 +102,7 @@ fn definitions() -> Vec<ReadingDef> {
     TIMER.iter().copied().chain(NAMES.iter().map(of)).collect()
 }
 
-/// Goes the way of a real run; gives the mean time that the store took for a cell.
+/// Writes all cells through the store, like a real run. Returns the mean time to store a cell.
 fn write(
     run: &RunDir,
     plan: &Plan,
@@ -139,7 +139,7 @@ fn cell_events(cell: &Cell, defs: &[ReadingDef], tasks: u32) -> Vec<Event> {
     for task in 0..tasks {
         let mut readings = Readings::default();
         for (i, def) in defs.iter().enumerate() {
-            // Distinct from cell to cell, so that nothing is equal by accident.
+            // The values differ from cell to cell, so that none are equal by accident.
             let jitter = 1.0 + (cell.seed % 1_000) as f64 / 1e4 + cell.variant.name.len() as f64 / 10.0;
             readings.set(def.id, 1e6 * (task + 1) as f64 * (i + 1) as f64 * jitter);
         }

@@ -1,4 +1,4 @@
-//! The directory of a run: making it, finding it, and the files with the output of the user's commands.
+//! The directory of a run: creating it, finding it, and the files with the output of the user's commands.
 
 use crate::{Error, Result, logs, schema};
 use bytesize::ByteSize;
@@ -10,10 +10,10 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::{io::Write, time::SystemTime};
 
-/// The letters of the random part of an id: no 0/o, 1/l, so that it can be read out.
+/// The letters of the random part of an id, without 0/o and 1/l, which are easily confused.
 const LETTERS: &[u8] = b"23456789abcdefghijkmnpqrstuvwxyz";
-/// Bytes of the largest plan that is kept: one that names the most variants has two million. To read a damaged one takes
-/// up to eighty times as much memory.
+/// The largest plan that fsarena stores or reads, in bytes. A plan with the largest number of variants has two million.
+/// Parsing a damaged plan takes up to eighty times its size in memory.
 const LARGEST_PLAN: u64 = 4 << 20;
 /// How many runs an error message names.
 const SHOWN: usize = 8;
@@ -25,27 +25,28 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Makes the directory of a new run in `runs_root`, with its plan and an empty database.
+    /// Creates the directory of a new run in `runs_root`, with its plan and an empty database.
     ///
-    /// The id is the time in UTC, the plan's name and four random letters, so that ids sort by time and
-    /// runs of several hosts can be put together.
+    /// The id of the run consists of the time in UTC, the plan's name and four random letters, so that ids sort by time and
+    /// runs of several hosts can be in one directory.
     ///
     /// # Errors
-    /// Where the files cannot be written, or the plan cannot be put into TOML.
+    /// The files cannot be written, or the plan cannot be written as TOML.
     pub fn create(runs_root: &Path, plan: &Plan, version: &str) -> Result<RunDir> {
-        RunDir::create_ending(runs_root, plan, version, random_letters)
+        RunDir::create_with_suffix(runs_root, plan, version, random_letters)
     }
 
-    /// The same with an end of the id that is given.
-    pub(crate) fn create_ending(
+    /// Does the work of [`RunDir::create`]; the id ends with the result of `suffix`, which is called again if that id is
+    /// taken.
+    pub(crate) fn create_with_suffix(
         runs_root: &Path,
         plan: &Plan,
         version: &str,
-        end: impl Fn() -> String,
+        suffix: impl Fn() -> String,
     ) -> Result<RunDir> {
         let now = Timestamp::now();
         let (id, path) = loop {
-            let id = format!("{}-{}-{}", now.strftime("%Y%m%d-%H%M%S"), slug(&plan.name), end());
+            let id = format!("{}-{}-{}", now.strftime("%Y%m%d-%H%M%S"), slug(&plan.name), suffix());
             let path = runs_root.join(&id);
             fs::create_dir_all(runs_root).map_err(Error::io("creating", runs_root))?;
             match fs::create_dir(&path) {
@@ -55,10 +56,10 @@ impl RunDir {
             }
         };
         let dir = RunDir { path };
-        let filled = dir.fill(&id, plan, version, now);
+        let filled = dir.write_plan_and_database(&id, plan, version, now);
         if filled.is_err() {
-            // Half a run is worse than none; the error that matters is the one that is returned. Nothing goes but what
-            // was just made: with any other file in it the directory stays.
+            // Removes the incomplete run. Errors are ignored, because the first error matters more. A directory with any
+            // other file in it stays.
             for file in [dir.plan_file(), dir.database(), dir.path.join("run.db-journal")] {
                 let _ = fs::remove_file(file);
             }
@@ -67,7 +68,7 @@ impl RunDir {
         filled.map(|()| dir)
     }
 
-    fn fill(&self, id: &str, plan: &Plan, version: &str, now: Timestamp) -> Result<()> {
+    fn write_plan_and_database(&self, id: &str, plan: &Plan, version: &str, now: Timestamp) -> Result<()> {
         let file = self.plan_file();
         let text = toml::to_string(plan)
             .map_err(|error| Error::unfit(&file, format!("the plan cannot be written as TOML: {error}")))?;
@@ -77,16 +78,10 @@ impl RunDir {
                 format!("the resolved plan has {size}, and the limit is {limit}; compare fewer variants");
             return Err(Error::damaged(&file, what));
         }
-        // A run that could not be read again would be lost: whoever made the plan passed over a check.
+        // Fails only if the code that made the plan lacks a check: nobody could read the run later.
         Plan::of_stored(&text)
-            .map_err(|what| Error::unfit(&file, format!("the plan cannot be kept: {what}")))?;
-        let write = || {
-            fs::File::create_new(&file).and_then(|mut made| {
-                made.write_all(text.as_bytes())?;
-                made.sync_all()
-            })
-        };
-        write().map_err(Error::io("writing", &file))?;
+            .map_err(|what| Error::unfit(&file, format!("the plan cannot be stored: {what}")))?;
+        write_new_file(&file, text.as_bytes()).map_err(Error::io("writing", &file))?;
         let path = self.database();
         let mut db = schema::create(&path)?;
         let mut insert = || -> rusqlite::Result<()> {
@@ -101,14 +96,15 @@ impl RunDir {
             transaction.commit()
         };
         insert().map_err(Error::write(&path))?;
-        self.path.ancestors().take(3).for_each(sync_names);
+        // The run's directory, the directory of runs, and its parent: fsarena may have made each of them.
+        self.path.ancestors().take(3).for_each(sync_directory);
         Ok(())
     }
 
-    /// A run whose directory is known.
+    /// Opens the run in a directory.
     ///
     /// # Errors
-    /// If the directory holds no run.
+    /// The directory has no `run.db`.
     pub fn open(path: &Path) -> Result<RunDir> {
         let dir = RunDir { path: path.into() };
         match fs::metadata(dir.database()) {
@@ -117,11 +113,11 @@ impl RunDir {
         }
     }
 
-    /// Finds a run by its id, by the beginning of it where that is enough, by the path of its directory, or
-    /// as `latest`.
+    /// Finds a run by its id, by the beginning of its id if only one run matches, by the path of its directory, or as
+    /// `latest`.
     ///
     /// # Errors
-    /// Where none or several fit; the message names some.
+    /// No run or several runs match; the message names some runs.
     ///
     /// # Examples
     /// ```no_run
@@ -144,22 +140,22 @@ impl RunDir {
         if Path::new(name).is_dir() {
             return RunDir::open(Path::new(name));
         }
-        let mut fits: Vec<_> =
+        let matching: Vec<_> =
             all.iter().filter(|dir| !name.is_empty() && dir.id().starts_with(name)).collect();
-        match fits.len() {
-            0 => Err(no_such_run(runs_root, name, &all)),
-            1 => Ok(fits.remove(0).clone()),
+        match matching[..] {
+            [] => Err(no_such_run(runs_root, name, &all)),
+            [one] => Ok(one.clone()),
             _ => {
-                let known = fits.into_iter().take(SHOWN).map(RunDir::id).collect();
-                Err(Error::Ambiguous(name.into(), known))
+                let ids = matching.into_iter().take(SHOWN).map(RunDir::id).collect();
+                Err(Error::Ambiguous(name.into(), ids))
             }
         }
     }
 
-    /// Every run in `runs_root`, newest first. Without the root there are none.
+    /// All runs in `runs_root`, newest first; empty if `runs_root` is missing.
     ///
     /// # Errors
-    /// Where the root cannot be read.
+    /// `runs_root` cannot be read.
     pub fn all(runs_root: &Path) -> Result<Vec<RunDir>> {
         let entries = match fs::read_dir(runs_root) {
             Ok(entries) => entries,
@@ -171,8 +167,8 @@ impl RunDir {
             let path = entry.map_err(Error::io("reading", runs_root))?.path();
             dirs.extend(RunDir::open(&path));
         }
-        // Ids begin with the second in which the run began; the plan, which is written once, tells runs of
-        // the same second apart.
+        // Ids begin with the second in which the run began. The plan is written once, so its time orders runs of the same
+        // second.
         dirs.sort_by_cached_key(|dir| {
             let second: String = dir.id().chars().take("20261121-204512".len()).collect();
             let made = fs::metadata(dir.plan_file()).and_then(|meta| meta.modified());
@@ -187,40 +183,40 @@ impl RunDir {
         path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// The directory.
+    /// The path of the run's directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The database.
+    /// The path of the database.
     pub fn database(&self) -> PathBuf {
         self.path.join("run.db")
     }
 
-    /// The plan as resolved.
+    /// The path of the resolved plan.
     pub fn plan_file(&self) -> PathBuf {
         self.path.join("plan.toml")
     }
 
-    /// The log of every external command.
+    /// The path of the log of external commands.
     pub fn command_log(&self) -> PathBuf {
         self.path.join("command.log")
     }
 
-    /// The log of what the runner said: [`crate::Events`].
+    /// The path of the log of events, which [`crate::Events`] reads.
     pub fn event_log(&self) -> PathBuf {
         self.path.join("events.jsonl")
     }
 
-    /// Whether some process is writing the run.
+    /// Whether a process is writing the run.
     pub fn is_being_written(&self) -> bool {
         logs::is_locked(&self.command_log())
     }
 
-    /// Reads the plan as resolved.
+    /// Reads the resolved plan.
     ///
     /// # Errors
-    /// Where the file is not there or is not a resolved plan.
+    /// The file is missing or is not a resolved plan.
     pub fn plan(&self) -> Result<Plan> {
         let file = self.plan_file();
         let bytes = input::read(&file, LARGEST_PLAN).map_err(|error| match error.kind() {
@@ -230,16 +226,25 @@ impl RunDir {
         })?;
         let text = std::str::from_utf8(&bytes).map_err(|_| "it is not UTF-8 text".to_string());
         text.and_then(Plan::of_stored).map_err(|what| {
-            // The plan of an earlier version lacks keys: the version is the reason, not the key.
-            let other = schema::check_version(&self.database()).err();
-            other.unwrap_or_else(|| Error::damaged(&file, format!("not a resolved plan: {what}")))
+            // If another version of fsarena wrote the run, the error names the version, not the key that the plan lacks.
+            match schema::check_version(&self.database()) {
+                Err(other_version) => other_version,
+                Ok(()) => Error::damaged(&file, format!("not a resolved plan: {what}")),
+            }
         })
     }
 }
 
-/// Makes the names in a directory survive a power failure: SQLite syncs its own files but not the directories above
-/// them. Not every network filesystem can do so.
-fn sync_names(dir: &Path) {
+/// Writes and syncs a file that must not exist yet.
+fn write_new_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = File::create_new(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Syncs a directory, so that the names in it survive a power failure: SQLite syncs its own files, but not the directories
+/// above them. Ignores errors, because not every network filesystem supports this.
+fn sync_directory(dir: &Path) {
     let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
     let _ = fs::File::open(dir).and_then(|dir| dir.sync_all());
 }
@@ -251,7 +256,7 @@ fn no_such_run(root: &Path, name: &str, all: &[RunDir]) -> Error {
     unknown("run", name, known).at(format!("in {}", root.display())).into()
 }
 
-/// The plan's name as part of a file name.
+/// A name in a form that is safe in file names: lower-case letters, digits and `-`, at most 40 characters.
 pub(crate) fn slug(name: &str) -> String {
     let plain: String = name
         .chars()
@@ -269,12 +274,12 @@ fn random_letters() -> String {
 }
 
 impl RunDir {
-    /// The directory of the output of commands; not there where none printed anything.
+    /// The directory with the output of commands; it is missing if no command printed anything.
     pub fn outputs(&self) -> PathBuf {
         self.path().join("output")
     }
 
-    /// The file with the output of a cell's commands: `output/001-ext4-0f3a6c21.txt`, the round counted from 1.
+    /// The path of the file with the output of a cell's commands: `output/001-ext4-0f3a6c21.txt`. Rounds count from 1.
     pub fn output_of(&self, cell: &Cell) -> PathBuf {
         let (variant, id) = (slug(&cell.variant.name), cell.id());
         self.outputs().join(format!("{:03}-{variant}-{}.txt", cell.round + 1, &id.0[..8]))
@@ -292,7 +297,7 @@ pub(crate) fn remove_output(run: &RunDir, cell: &Cell) -> Result<()> {
     }
 }
 
-/// Adds the output of a command to the file of its cell, under the command.
+/// Appends a command and its output to the output file of its cell.
 pub(crate) fn append_output(run: &RunDir, cell: &Cell, command: &CommandRecord, output: &str) -> Result<()> {
     let (dir, path) = (run.outputs(), run.output_of(cell));
     fs::create_dir_all(&dir).map_err(Error::io("creating", &dir))?;
@@ -303,14 +308,14 @@ pub(crate) fn append_output(run: &RunDir, cell: &Cell, command: &CommandRecord, 
     file.write_all(text.as_bytes()).map_err(Error::io("writing", &path))
 }
 
-/// Copies what another run has and this one lacks. The names differ as the cells do.
+/// Copies the output files that the directory `to` lacks. Output files of different cells have different names.
 pub(crate) fn merge_outputs(from: &Path, to: &Path) -> Result<()> {
     let Ok(entries) = fs::read_dir(from) else { return Ok(()) };
     fs::create_dir_all(to).map_err(Error::io("creating", to))?;
     for entry in entries {
         let entry = entry.map_err(Error::io("reading", from))?;
         let new = to.join(entry.file_name());
-        // Shards may come from another machine: nothing but files.
+        // Shards may come from another machine, so only regular files are copied.
         if entry.file_type().is_ok_and(|kind| kind.is_file()) && !new.exists() {
             fs::copy(entry.path(), &new).map_err(Error::io("writing", &new))?;
         }
@@ -341,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_names_candidates() {
+    fn the_error_for_an_unknown_run_names_other_runs() {
         let root = tempfile::tempdir().unwrap();
         let error = RunDir::find(root.path(), "latest").unwrap_err();
         assert!(error.to_string().contains("There are none"), "{error}");
@@ -364,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn newest_comes_first() {
+    fn runs_are_sorted_newest_first() {
         let root = tempfile::tempdir().unwrap();
         for id in ["20200101-000000-a-2222", "20260101-000000-a-2222", "20230101-000000-a-2222"] {
             fs::create_dir(root.path().join(id)).unwrap();
@@ -376,13 +381,13 @@ mod tests {
     }
 
     #[test]
-    fn odd_names_make_plain_directories() {
+    fn slugs_have_only_safe_characters() {
         assert_eq!(slug("../My Plan\n"), "my-plan");
         assert_eq!(slug("///"), "plan");
     }
 
     #[test]
-    fn a_damaged_plan_is_told_with_its_place() {
+    fn the_error_for_a_damaged_plan_names_the_file() {
         let root = tempfile::tempdir().unwrap();
         let run = RunDir::create(root.path(), &plan(&["ext4"]), "0.1.0").unwrap();
         for garbage in [&b"name = 3"[..], b"\xff\xfe", b""] {

@@ -18,20 +18,19 @@ pub enum Error {
     /// No run has the name.
     #[error(transparent)]
     Unknown(#[from] Unknown),
-    /// Several runs begin with the name that the caller gave: these.
+    /// The ids of several runs begin with the given name: the name, and these ids.
     #[error("`{0}` fits several runs: {known}. Type more of the id", known = .1.join(", "))]
     Ambiguous(String, Vec<String>),
-    /// The directory or file is not a run that this fsarena can read, for this reason.
+    /// A directory or file that this fsarena cannot read as a run, and the reason.
     #[error("{path}: {1}", path = .0.display())]
     Damaged(PathBuf, String),
-    /// Another process is writing the run of this directory: this one.
+    /// The directory of a run that another process is writing, and a description of that process.
     #[error("{path}: {1} is writing this run; wait for it to end, or stop it", path = .0.display())]
     Busy(PathBuf, String),
-    /// A file could not be read or written: the operation, such as "reading", the file, and the word of the system or of
-    /// SQLite.
+    /// A file could not be read or written: the operation (`reading`), the file, and the error of the system or of SQLite.
     #[error("{0} {path}: {2}{advice}", advice = advice(.2), path = .1.display())]
     Io(&'static str, PathBuf, #[source] io::Error),
-    /// The data to store in this file makes no sense, for this reason: a bug of the caller.
+    /// A file, and the reason why the data to store in it is wrong. This is a bug of the caller.
     #[error("{path}: {1}", path = .0.display())]
     Unfit(PathBuf, String),
 }
@@ -49,11 +48,12 @@ impl Error {
         move |source| Error::Io(doing, path.into(), source)
     }
 
+    /// Returns a function that turns an SQLite error while writing a database into an [`Error::Io`], for `map_err`.
     pub(crate) fn write(path: &Path) -> impl FnOnce(rusqlite::Error) -> Error {
         move |error| {
             let cause = match error.sqlite_error_code() {
                 Some(ErrorCode::DiskFull) => io::Error::new(ErrorKind::StorageFull, error),
-                // SQLite keeps the error of the system to itself.
+                // SQLite does not report the error of the system call.
                 Some(ErrorCode::SystemIoFailure) if is_at_size_limit(path) => {
                     io::Error::new(ErrorKind::FileTooLarge, error)
                 }
@@ -66,8 +66,8 @@ impl Error {
         }
     }
 
-    /// A failure while reading a database: the file is to blame, whatever SQLite calls it. The path is copied only then:
-    /// this is called for every column of every row.
+    /// Returns a function that turns an SQLite error while reading a database into an [`Error::Damaged`], for `map_err`. It
+    /// copies the path only on an error, because it is called for every column of every row.
     pub(crate) fn read(path: &Path) -> impl FnOnce(rusqlite::Error) -> Error {
         move |source| {
             let what = match source.sqlite_error_code() {
@@ -87,7 +87,7 @@ impl Error {
 
 /// Whether the database or its log has grown to the limit of file sizes of this process.
 fn is_at_size_limit(path: &Path) -> bool {
-    /// So much a file grows at most at once: the index of the log does in these steps.
+    /// The largest growth of a file in one step, in bytes: SQLite extends the `-shm` file by it.
     const STEP: u64 = 32 << 10;
     let Some(most) = limits::file_size() else { return false };
     let files = [path.to_path_buf(), path.with_extension("db-wal"), path.with_extension("db-shm")];

@@ -1,15 +1,15 @@
-//! The run store: one directory a run, one SQLite file in it.
+//! The run store: one directory for each run, with one SQLite file in it.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! |---|---|
-//! | `run.db` | hosts, variants, cells, samples and notes; written once a cell |
-//! | `plan.toml` | the plan as resolved |
+//! | `run.db` | hosts, variants, cells, samples and notes; written when a cell ends |
+//! | `plan.toml` | the resolved plan |
 //! | `command.log` | every external command, one JSON object a line ([`fsarena_core::record::LogLine`]) |
 //! | `events.jsonl` | the events of the runner with their times, one JSON object a line ([`TimedEvent`]), for followers |
 //! | `output/` | the end of the output of the user's commands, a file for each cell ([`RunDir::output_of`]) |
 //!
-//! [`Writer`] consumes events, [`read()`] gives the whole run back for analysis. A cell is written in one
-//! transaction when it ends, so a crash loses one cell and never half of one.
+//! [`Writer`] consumes events; [`read()`] returns the whole run for analysis. A cell (one variant in one round) is written in
+//! one transaction when it ends, so a crash loses at most the cell that was running.
 
 mod dir;
 mod error;

@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 /// The entry of one run in a listing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunSummary {
-    /// Its id.
+    /// The id of the run.
     pub id: String,
     /// Its directory.
     pub path: PathBuf,
-    /// The study or plan it came from; empty where the run cannot be read.
+    /// The name of its study or plan; empty if the run cannot be read.
     pub study: String,
-    /// When it began, RFC 3339.
+    /// When it started, in RFC 3339.
     pub started: String,
-    /// Its status; `why` is `running` while it is written, and the reason if it cannot be read.
+    /// Its status; `why` is `running` while another process writes it, and the error if it cannot be read.
     pub status: RunStatus,
-    /// Whether it cannot be read.
+    /// Whether the run cannot be read.
     #[serde(skip)]
     pub damaged: bool,
     /// The names of its variants.
@@ -27,27 +27,28 @@ pub struct RunSummary {
     /// The names of its tasks.
     #[serde(skip)]
     pub tasks: Vec<String>,
-    /// Rounds that have a finished cell.
+    /// The number of rounds with a finished cell.
     pub rounds: u32,
-    /// The machines it ran on: name and kernel.
+    /// The machines that it ran on: `NAME, Linux VERSION`.
     pub machines: Vec<String>,
-    /// Its notes, each once.
+    /// The texts of its notes, without repetitions.
     pub notes: Vec<String>,
 }
 
-/// The most characters of a text, and rows of a table, that a listing shows: a damaged file may hold any number.
-const TEXT: u32 = 500;
-const ROWS: u32 = 1_000;
+/// The largest number of characters of a text in a listing: a damaged file may hold any number.
+const MAX_CHARACTERS: u32 = 500;
+/// The largest number of rows of a table in a listing.
+const MAX_ROWS: u32 = 1_000;
 
-/// How long it may take to read what a listing shows of a run: a listing must not wait for one damaged file. SQLite looks
-/// at the clock every so many steps of its machine.
-const WITHIN: Duration = Duration::from_secs(10);
-const STEPS: i32 = 100_000;
+/// How long SQLite may take to read the summary of one run, so that a listing does not wait for a damaged file.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// SQLite checks that timeout once in this number of instructions of its virtual machine.
+const INSTRUCTIONS_PER_CHECK: i32 = 100_000;
 
-/// Every run in `runs_root`, newest first. A run that cannot be read is listed with the reason.
+/// The summaries of all runs in `runs_root`, newest first. A run that cannot be read is listed with the reason.
 ///
 /// # Errors
-/// Where the directory cannot be read.
+/// The directory cannot be read.
 pub fn list(runs_root: &Path) -> Result<Vec<RunSummary>> {
     Ok(RunDir::all(runs_root)?
         .iter()
@@ -55,25 +56,26 @@ pub fn list(runs_root: &Path) -> Result<Vec<RunSummary>> {
         .collect())
 }
 
-/// The summary of one run. Long texts and lists are cut.
+/// The summary of one run. Long texts and lists are cut off.
 ///
 /// # Errors
-/// Where its database cannot be read.
+/// The database of the run cannot be read.
 pub fn summary(run: &RunDir) -> Result<RunSummary> {
     let path = run.database();
     let mut db = schema::open_to_read(&path)?;
-    let until = Instant::now() + WITHIN;
-    let late = move || Instant::now() > until;
-    db.progress_handler(STEPS, Some(late)).map_err(Error::read(&path))?;
+    let deadline = Instant::now() + READ_TIMEOUT;
+    let is_late = move || Instant::now() > deadline;
+    db.progress_handler(INSTRUCTIONS_PER_CHECK, Some(is_late)).map_err(Error::read(&path))?;
     let source = Source { db: &db, path: &path };
     let row = format!(
-        "SELECT substr(study, 1, {TEXT}), substr(started, 1, {TEXT}), complete, substr(why, 1, {TEXT}) FROM run LIMIT 1"
+        "SELECT substr(study, 1, {MAX_CHARACTERS}), substr(started, 1, {MAX_CHARACTERS}), complete,
+                substr(why, 1, {MAX_CHARACTERS}) FROM run LIMIT 1"
     );
     let (study, started, status) = source.one("run", &row, |row| {
         let status = status(row.int(2)? != 0, row.text(3)?, run.is_being_written());
         Ok((row.text(0)?, row.text(1)?, status))
     })?;
-    let rounds = format!("SELECT count(*) FROM (SELECT DISTINCT round FROM cell LIMIT {ROWS})");
+    let rounds = format!("SELECT count(*) FROM (SELECT DISTINCT round FROM cell LIMIT {MAX_ROWS})");
     Ok(RunSummary {
         study,
         started,
@@ -82,13 +84,14 @@ pub fn summary(run: &RunDir) -> Result<RunSummary> {
         machines: texts(&source, "host", "hostname || ', Linux ' || kernel")?,
         notes: texts(&source, "note", "text")?,
         rounds: source.one("cell", &rounds, |row| row.number(0))?,
-        ..RunSummary::of(run, status)
+        ..RunSummary::with_status(run, status)
     })
 }
 
 /// The distinct texts of a column of a table.
 fn texts(source: &Source, table: &'static str, column: &str) -> Result<Vec<String>> {
-    let sql = format!("SELECT id, substr({column}, 1, {TEXT}) FROM {table} ORDER BY id LIMIT {ROWS}");
+    let sql =
+        format!("SELECT id, substr({column}, 1, {MAX_CHARACTERS}) FROM {table} ORDER BY id LIMIT {MAX_ROWS}");
     let (texts, _) = source.table(table, &sql, |row| row.text(1))?;
     Ok(distinct(texts))
 }
@@ -97,10 +100,11 @@ impl RunSummary {
     /// The entry of a run that cannot be read: its path and the reason.
     pub fn unreadable(run: &RunDir, error: &Error) -> RunSummary {
         let status = RunStatus { complete: false, why: error.to_string() };
-        RunSummary { damaged: true, ..RunSummary::of(run, status) }
+        RunSummary { damaged: true, ..RunSummary::with_status(run, status) }
     }
 
-    fn of(run: &RunDir, status: RunStatus) -> RunSummary {
+    /// A summary with only the id, the path and the status.
+    fn with_status(run: &RunDir, status: RunStatus) -> RunSummary {
         RunSummary {
             id: run.id(),
             path: run.path().into(),
@@ -124,7 +128,7 @@ mod tests {
     use fsarena_core::event::{Event, Outcome};
 
     #[test]
-    fn a_listing_tells_how_runs_stand() {
+    fn a_listing_shows_finished_running_and_damaged_runs() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(list(&root.path().join("none")).unwrap(), []);
         let plan = plan(&["ext4", "xfs"]);

@@ -1,9 +1,9 @@
 //! The logs of a run, which hold one JSON object per line: the command log, written as each command ends, and the event log,
 //! with the events of the runner for processes that follow the run.
 //!
-//! The event log shows progress; results are in the database. It therefore omits commands (the
-//! command log has them) and keeps only the readings of one metric, by which followers compare the variants. A run
-//! continues when its event log cannot be written, with a note that the log is incomplete.
+//! The event log shows progress; results are in the database. It therefore omits commands (the command log has them) and
+//! keeps only the readings of one metric, by which live views compare the variants. If the event log cannot be written, the
+//! run continues with a note that the log is incomplete.
 
 use crate::writer::json;
 use crate::{Error, Result, RunDir};
@@ -30,7 +30,7 @@ impl CommandLog {
     /// Opens the log to append to it, and locks it until the value is dropped or the process dies.
     ///
     /// # Errors
-    /// [`Error::Busy`] where another process holds it.
+    /// [`Error::Busy`] if another process has it locked.
     pub fn open(path: &Path) -> Result<CommandLog> {
         let open = input::open_with(path, File::options().read(true).append(true).create(true));
         let mut file = open.map_err(Error::io("opening", path))?;
@@ -46,7 +46,7 @@ impl CommandLog {
         self.append_lines(&json_line(&line))
     }
 
-    /// Appends finished lines, in one write: a crash leaves whole lines.
+    /// Appends complete lines in one write, so that a crash leaves whole lines.
     pub fn append_lines(&mut self, lines: &str) -> Result<()> {
         self.file.write_all(lines.as_bytes()).map_err(Error::io("writing", &self.path))
     }
@@ -54,7 +54,7 @@ impl CommandLog {
 
 /// Locks the log. Retries, because a process that calls [`is_locked`] also holds the lock for a moment.
 fn lock(file: &File, path: &Path) -> Result<()> {
-    // Some network filesystems do not support locks: the run goes on without.
+    // Some network filesystems do not support locks: the run then continues without one.
     let try_lock = || (!matches!(file.try_lock(), Err(TryLockError::WouldBlock))).then_some(());
     wait_until(Instant::now() + LOCK_TIMEOUT, Cancel::Never, try_lock).map_err(|_| {
         let holder = describe_holders(&SysRoot::host(), file);
@@ -62,13 +62,13 @@ fn lock(file: &File, path: &Path) -> Result<()> {
     })
 }
 
-/// How long fsarena tries to lock the log before the run counts as being written.
+/// How long fsarena tries to lock the log before it reports that another process is writing the run.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(25);
-/// The longest line of the command log that is read, in bytes. An argument vector may have two megabytes; a damaged log may
-/// be one line.
+/// The longest line of the command log that fsarena reads, in bytes. An argument vector may have two megabytes; a damaged log
+/// may consist of one endless line.
 const LONGEST_COMMAND: u64 = 4 << 20;
 
-/// Calls `each` with every command of a log, as [`crate::commands`] does.
+/// Calls `each` with every command of a log; see [`crate::commands`].
 pub fn read_commands(path: &Path, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
     let file = match input::open(path) {
         Ok(file) => file,
@@ -89,17 +89,17 @@ pub fn read_commands(path: &Path, each: &mut dyn FnMut(&LogLine)) -> Result<()> 
     }
 }
 
-/// Whether some process writes the run that this log belongs to.
+/// Whether a process is writing the run that this command log belongs to.
 pub fn is_locked(path: &Path) -> bool {
     input::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// Plain data as a line of JSON.
+/// Serializes plain data as one line of JSON.
 pub fn json_line(value: &impl Serialize) -> String {
     json(value) + "\n"
 }
 
-/// Ends the line that a full disk or a crash of the machine cut off, so that the next one is whole.
+/// Appends a newline if the file ends within a line (after a full disk or a crash), so that the next line is separate.
 pub fn end_torn_line(file: &mut File) -> std::io::Result<()> {
     if file.seek(SeekFrom::End(0))? == 0 {
         return Ok(());
@@ -125,11 +125,11 @@ pub struct TimedEvent {
 /// The open event log.
 pub(crate) struct EventLog {
     path: PathBuf,
-    /// None once it could not be written.
+    /// None after a write has failed.
     file: Option<File>,
-    /// Why it could not be written, until a note about that is taken.
+    /// The error of that write, until `take_failure` returns it.
     failure: Option<io::Error>,
-    /// The readings that it keeps of samples.
+    /// The ids of the readings that the log keeps.
     pub(crate) readings: BTreeSet<String>,
 }
 
@@ -141,36 +141,40 @@ impl EventLog {
             end_torn_line(&mut file)?;
             Ok(file)
         };
-        let (file, failure) = open().map_or_else(|error| (None, Some(error)), |file| (Some(file), None));
+        let (file, failure) = match open() {
+            Ok(file) => (Some(file), None),
+            Err(error) => (None, Some(error)),
+        };
         EventLog { path: path.into(), file, failure, readings: readings_of("elapsed") }
     }
 
-    /// Appends an event that happened at this time, in seconds since 1970, if followers need it.
+    /// Appends an event with its time in seconds since 1970, unless live views do not need it.
     pub(crate) fn append(&mut self, at: f64, event: &Event) {
-        let Some(event) = self.kept(event) else { return };
+        let Some(event) = self.reduce(event) else { return };
         let Some(file) = &mut self.file else { return };
-        // Whole milliseconds.
+        // Rounds down to whole milliseconds.
         let at = (at * 1e3).floor() / 1e3;
         // One write, so that concurrent readers see whole lines.
         if let Err(error) = file.write_all(json_line(&TimedEvent { at, event }).as_bytes()) {
-            (self.file, self.failure) = (None, Some(error));
+            self.file = None;
+            self.failure = Some(error);
         }
     }
 
-    /// A note on why the log is incomplete, once after it could not be written.
+    /// Returns a note on why the log is incomplete, once after a write failed.
     pub(crate) fn take_failure(&mut self) -> Option<Note> {
         let error = self.failure.take()?;
         let path = self.path.display();
         let text = format!(
-            "the event log {path} is incomplete ({error}{}): live pages of this run stand still; its results are kept",
+            "the event log {path} is incomplete ({error}{}): live views of this run stop; its results are complete",
             advice(&error)
         );
         let fix = "free room in its directory, or give write access to it; `--resume` then continues the log";
         Some(Note::new(NoteKind::Remark, text).fix(fix))
     }
 
-    /// The part of an event that the log keeps.
-    fn kept(&self, event: &Event) -> Option<Event> {
+    /// Returns the part of an event that the log keeps; None for events that it omits.
+    fn reduce(&self, event: &Event) -> Option<Event> {
         let Event::Cell { cell, what } = event else {
             return (!matches!(event, Event::Command(_))).then(|| event.clone());
         };
@@ -179,9 +183,9 @@ impl EventLog {
             CellEvent::Sample(Sample { task, started_at, readings, .. }) => {
                 let (task, started_at) = (task.clone(), *started_at);
                 let kept = self.readings.iter().filter_map(|id| Some((id.clone(), readings.get(id)?)));
-                let (series, latencies) = Default::default();
                 let readings = Readings(kept.collect());
-                CellEvent::Sample(Sample { task, started_at, readings, series, latencies })
+                let latencies = Default::default();
+                CellEvent::Sample(Sample { task, started_at, readings, series: vec![], latencies })
             }
             CellEvent::Phase { .. } | CellEvent::Reading(_) | CellEvent::Note(_) => what.clone(),
         };
@@ -189,29 +193,29 @@ impl EventLog {
     }
 }
 
-/// A reader of the event log that continues where it stopped, also while the log grows.
+/// A reader of the event log. Each call continues where the previous one stopped, also while the log grows.
 pub struct Events {
     path: PathBuf,
-    /// Bytes that were read.
+    /// The number of bytes read so far.
     offset: u64,
 }
 
 impl Events {
-    /// The events of a run from its first.
+    /// A reader that starts at the first event of a run.
     pub fn of(run: &RunDir) -> Events {
         Events { path: run.event_log(), offset: 0 }
     }
 
-    /// At most `most` events since the last call, each with the offset of its end in the log. Offsets only grow. Empty
-    /// while the log does not exist. Skips lines that are not events.
+    /// Returns at most `most` events since the previous call, each with the offset of its end in the log. Offsets only grow.
+    /// Empty while the log does not exist. Skips lines that are not events.
     ///
     /// # Errors
-    /// Where the log cannot be read.
+    /// The log cannot be read.
     pub fn next(&mut self, most: usize) -> Result<Vec<(u64, TimedEvent)>> {
-        let mut told = Vec::new();
-        let Some(mut reader) = self.open()? else { return Ok(told) };
+        let mut events = Vec::new();
+        let Some(mut reader) = self.open()? else { return Ok(events) };
         let mut line = Vec::new();
-        while told.len() < most {
+        while events.len() < most {
             line.clear();
             let read = reader.by_ref().take(LONGEST_EVENT).read_until(b'\n', &mut line);
             let read = read.map_err(Error::io("reading", &self.path))? as u64;
@@ -220,30 +224,30 @@ impl Events {
             }
             self.offset += read;
             if let Ok(event) = serde_json::from_slice(&line) {
-                told.push((self.offset, event));
+                events.push((self.offset, event));
             }
         }
-        Ok(told)
+        Ok(events)
     }
 
     /// Opens the log where reading stopped, or at its beginning if it became shorter.
     fn open(&mut self) -> Result<Option<BufReader<File>>> {
-        let wrong = Error::io("reading", &self.path);
-        // Opening a named pipe would wait for ever.
+        let failed = Error::io("reading", &self.path);
+        // Only a regular file is opened: opening a named pipe would block.
         match std::fs::symlink_metadata(&self.path) {
             Ok(meta) if meta.is_file() => {
                 self.offset = if meta.len() < self.offset { 0 } else { self.offset }
             }
             Ok(_) => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(wrong(error)),
+            Err(error) => return Err(failed(error)),
         }
         let open = || -> io::Result<File> {
             let mut file = File::open(&self.path)?;
             file.seek(SeekFrom::Start(self.offset))?;
             Ok(file)
         };
-        open().map(|file| Some(BufReader::new(file))).map_err(wrong)
+        open().map(|file| Some(BufReader::new(file))).map_err(failed)
     }
 }
 
@@ -254,7 +258,7 @@ mod tests {
     use fsarena_core::sample::{ReadingDef, Unit};
     use fsarena_core::{event::Outcome, metric::TIMER};
 
-    fn touch() -> CommandRecord {
+    fn touch_command() -> CommandRecord {
         let argv = vec!["touch".into(), "a\nb".into()];
         CommandRecord { argv, times: 2, last: None, cwd: None, ended: "exit 0".into(), ms: 3, output: None }
     }
@@ -264,16 +268,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("command.log");
         std::fs::write(&path, "{\"at\":").unwrap();
-        CommandLog::open(&path).unwrap().append(Some(&CellId("c1".into())), &touch()).unwrap();
-        CommandLog::open(&path).unwrap().append(None, &touch()).unwrap();
+        CommandLog::open(&path).unwrap().append(Some(&CellId("c1".into())), &touch_command()).unwrap();
+        CommandLog::open(&path).unwrap().append(None, &touch_command()).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");
         let logged: serde_json::Value = serde_json::from_str(lines[1]).unwrap();
-        let mut told = Vec::new();
-        read_commands(&path, &mut |line| told.push(line.clone())).unwrap();
-        assert_eq!(told.len(), 2, "the torn line is passed over");
-        assert_eq!((told[0].cell.as_deref(), &told[1].command), (Some("c1"), &touch()));
+        let mut commands = Vec::new();
+        read_commands(&path, &mut |line| commands.push(line.clone())).unwrap();
+        assert_eq!(commands.len(), 2, "the torn line is skipped");
+        assert_eq!((commands[0].cell.as_deref(), &commands[1].command), (Some("c1"), &touch_command()));
         assert_eq!(logged["cell"], "c1");
         assert_eq!(logged["command"]["argv"][1], "a\nb");
         assert!(logged["at"].as_str().unwrap().ends_with('Z'));
@@ -284,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_writer_at_a_time() {
+    fn only_one_process_can_open_the_command_log() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("command.log");
         let first = CommandLog::open(&path).unwrap();
@@ -300,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_followed_while_it_is_written() {
+    fn events_are_read_while_the_run_is_written() {
         let root = tempfile::tempdir().unwrap();
         let plan = plan(&["ext4"]);
         let (run, mut writer) = writer(root.path(), &plan);
@@ -314,7 +318,7 @@ mod tests {
         writer.apply(&Event::Command(command("losetup"))).unwrap();
         run_cell(&mut writer, &cells(&plan, 0)[0], Outcome::Done);
         let (one, rest) = (events.next(1).unwrap(), events.next(9).unwrap());
-        // The cell's beginning, its two samples and its end; no command.
+        // The start of the cell, its two samples and its end, without the command.
         assert_eq!((one.len(), rest.len()), (1, 3));
         assert!(first[0].0 < one[0].0 && one[0].0 < rest[0].0);
         let Event::Cell { what: CellEvent::Sample(sample), .. } = &rest[0].1.event else {
@@ -326,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn the_readings_of_the_metric_that_is_followed_are_kept() {
+    fn the_event_log_keeps_the_readings_of_the_followed_metric() {
         let root = tempfile::tempdir().unwrap();
         let plan = plan(&["ext4"]);
         let run = RunDir::create(root.path(), &plan, "0.1.0").unwrap();
@@ -337,15 +341,15 @@ mod tests {
         let mut sample = sample("append", 1.0);
         sample.readings.set("commit_iops_per_s", 7.0);
         writer.apply(&Event::Cell { cell: cell.id(), what: CellEvent::Sample(sample) }).unwrap();
-        let told = Events::of(&run).next(9).unwrap();
-        let Event::Cell { what: CellEvent::Sample(sample), .. } = &told[1].1.event else {
-            panic!("{told:?}")
+        let events = Events::of(&run).next(9).unwrap();
+        let Event::Cell { what: CellEvent::Sample(sample), .. } = &events[1].1.event else {
+            panic!("{events:?}")
         };
         assert_eq!(sample.readings.0, [("commit_iops_per_s".to_string(), 7.0)].into());
     }
 
     #[test]
-    fn torn_foreign_and_endless_lines_are_passed_over() {
+    fn torn_foreign_and_endless_lines_are_skipped() {
         let root = tempfile::tempdir().unwrap();
         let (run, mut writer) = writer(root.path(), &plan(&["ext4"]));
         let ended = Event::RunFinished { why: "done".into(), complete: true };
@@ -368,9 +372,10 @@ mod tests {
         for full in [false, true] {
             let root = tempfile::tempdir().unwrap();
             let run = RunDir::create(root.path(), &plan(&["ext4"]), "0.1.0").unwrap();
-            match full {
-                true => std::os::unix::fs::symlink("/dev/full", run.event_log()).unwrap(),
-                false => std::fs::create_dir(run.event_log()).unwrap(),
+            if full {
+                std::os::unix::fs::symlink("/dev/full", run.event_log()).unwrap();
+            } else {
+                std::fs::create_dir(run.event_log()).unwrap();
             }
             let mut writer = crate::Writer::open(&run, &host("b"), &[]).unwrap();
             writer.apply(&Event::RoundStarted { round: 0, order: vec![] }).unwrap();

@@ -1,7 +1,7 @@
-//! Merges shards: the rounds that several machines ran of one plan become one run.
+//! Merges shards into one run. A shard is a run with some of the rounds of a plan, measured on one of several machines.
 //!
-//! The merged run has a name that follows from the plan, the seed and the build, so that a merge that was cut short, or
-//! gets further shards, goes on where it stopped. A cell is known by its hash: it is taken once.
+//! The name of the merged run ends with a hash of the plan and the build. A later merge finds the run by that name and
+//! continues it, for instance after a crash or with further shards. A cell is identified by its hash and copied once.
 
 use crate::logs::{self, CommandLog};
 use crate::rows::{Cursor, Source};
@@ -13,51 +13,51 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
-/// A merged run, and what it lacks.
+/// The result of [`merge`].
 #[derive(Debug)]
 pub struct Merged {
     /// The merged run.
     pub run: RunDir,
-    /// Cells that this merge added.
+    /// The number of cells that this merge added.
     pub added: usize,
-    /// Whether every round of the plan is there.
+    /// Whether the run has every round of the plan.
     pub complete: bool,
-    /// A sentence about that, which names the missing rounds.
+    /// A sentence that says how many rounds the run has, and which shards lack rounds.
     pub why: String,
 }
 
-/// The facts that shards must have in common.
+/// The properties that all shards of a run must have in common.
 struct Identity {
     plan: Plan,
     version: String,
     build: String,
 }
 
-/// Merges shards into a run in `runs_root`: a new one, or the one that earlier merges of this plan began.
+/// Merges shards into a run in `runs_root`: a new run, or the run that an earlier merge of the same plan and build made.
 ///
 /// # Errors
-/// If a run does not belong to the others, if two of them measured the same round, or if a file cannot be read or written.
-/// The message names the run. What was merged before it stays, and a later merge continues.
+/// A shard has another plan or build than the others, two shards measured the same round, or a file cannot be read or
+/// written. The message names the shard. Shards before it stay merged, and a later merge continues.
 pub fn merge(runs_root: &Path, parts: &[RunDir]) -> Result<Merged> {
     let [first, others @ ..] = parts else {
         return Err(Error::damaged(runs_root, "nothing to merge: it contains no shards"));
     };
-    let known = identity(first)?;
+    let expected = read_identity(first)?;
     for part in others {
-        known.same(&identity(part)?).map_err(|what| {
+        expected.check_same(&read_identity(part)?).map_err(|what| {
             let what = format!("cannot be merged with {}: {what}", first.path().display());
             Error::damaged(part.path(), what)
         })?;
     }
-    let mut merge = Merge::open(runs_root, &known)?;
-    let added = parts.iter().map(|part| merge.take(part)).sum::<Result<usize>>()?;
-    let of = parts.iter().find_map(|part| part.plan().ok()?.stop.shard).map_or(1, |shard| shard.of);
-    let (complete, why) = merge.finish(&known.plan, of)?;
+    let mut merge = Merge::open(runs_root, &expected)?;
+    let added = parts.iter().map(|part| merge.copy_shard(part)).sum::<Result<usize>>()?;
+    let shard_count = parts.iter().find_map(|part| part.plan().ok()?.stop.shard).map_or(1, |shard| shard.of);
+    let (complete, why) = merge.finish(&expected.plan, shard_count)?;
     Ok(Merged { run: merge.run.clone(), added, complete, why })
 }
 
 /// Reads the identity of a shard.
-fn identity(part: &RunDir) -> Result<Identity> {
+fn read_identity(part: &RunDir) -> Result<Identity> {
     let plan = part.plan()?;
     let path = part.database();
     let db = schema::open_to_read(&path)?;
@@ -67,21 +67,21 @@ fn identity(part: &RunDir) -> Result<Identity> {
     let (hosts, _) = source.table("host", "SELECT id, facts FROM host", facts)?;
     let mut builds: BTreeSet<_> = hosts.iter().map(|facts| facts.get(BUILD).cloned()).collect();
     match (builds.pop_first(), builds.len()) {
-        (Some(Some(build)), 0) => Ok(Identity { plan: shared(plan), version, build }),
+        (Some(Some(build)), 0) => Ok(Identity { plan: without_machine_specifics(plan), version, build }),
         (Some(Some(_)), _) => Err(Error::damaged(part.path(), "several builds of fsarena measured this run")),
         _ => Err(Error::damaged(part.path(), "not a shard: make shards with fsarena run --shard I/N")),
     }
 }
 
-/// A plan without what may differ from machine to machine: the shard, and where its devices are.
-fn shared(mut plan: Plan) -> Plan {
+/// A plan without the parts that may differ between machines: the number of the shard, and the paths of the devices.
+fn without_machine_specifics(mut plan: Plan) -> Plan {
     plan.stop.shard = None;
     match &mut plan.device.backing {
         Backing::Loop { path } => *path = None,
         Backing::Erase { path, signature } => (*path, *signature) = (PathBuf::new(), None),
         _ => {}
     }
-    // Whether there is another disk matters, and not its name.
+    // Whether the plan has a source disk matters, not the path of that disk.
     plan.device.other_dir = plan.device.other_dir.map(|_| PathBuf::new());
     if let Some(other) = &mut plan.device.other_device {
         (other.path, other.signature) = (PathBuf::new(), None);
@@ -90,10 +90,10 @@ fn shared(mut plan: Plan) -> Plan {
 }
 
 impl Identity {
-    /// Compares with another identity; the error describes the difference.
-    fn same(&self, other: &Identity) -> std::result::Result<(), String> {
+    /// Checks that another identity is the same; the error describes the difference.
+    fn check_same(&self, other: &Identity) -> std::result::Result<(), String> {
         let json = |plan: &Plan| serde_json::to_value(plan).unwrap_or_default();
-        if let Some(what) = difference("", &json(&self.plan), &json(&other.plan)) {
+        if let Some(what) = first_difference("", &json(&self.plan), &json(&other.plan)) {
             return Err(format!("the plans differ in {what}"));
         }
         if self.version != other.version {
@@ -106,49 +106,49 @@ impl Identity {
         Ok(())
     }
 
-    /// The last part of the name of the merged run.
-    fn letters(&self) -> String {
+    /// The last part of the name of the merged run: 12 hexadecimal digits.
+    fn hash_suffix(&self) -> String {
         let text = crate::writer::json(&(&self.plan, &self.version, &self.build));
         blake3::hash(text.as_bytes()).to_hex()[..12].to_string()
     }
 }
 
-/// The first place where two values differ, with both.
-fn difference(at: &str, one: &Value, other: &Value) -> Option<String> {
-    match (one, other) {
-        (Value::Object(a), Value::Object(b)) => {
-            let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-            let get = |of: &serde_json::Map<String, Value>, key| of.get(key).cloned().unwrap_or_default();
-            keys.into_iter().find_map(|key| {
-                let at = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
-                difference(&at, &get(a, key), &get(b, key))
-            })
-        }
-        _ => (one != other).then(|| format!("{at} ({other}, and {one} in the other)")),
-    }
+/// The first key in which two JSON values differ, with both values: `seed (8, and 7 in the other)`. `path` is the key that
+/// leads to the values. None if they are equal.
+fn first_difference(path: &str, one: &Value, other: &Value) -> Option<String> {
+    let (Value::Object(one_map), Value::Object(other_map)) = (one, other) else {
+        return (one != other).then(|| format!("{path} ({other}, and {one} in the other)"));
+    };
+    let keys: BTreeSet<&String> = one_map.keys().chain(other_map.keys()).collect();
+    keys.into_iter().find_map(|key| {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        let missing = Value::Null;
+        first_difference(&path, one_map.get(key).unwrap_or(&missing), other_map.get(key).unwrap_or(&missing))
+    })
 }
 
-/// A merged run that is being written.
+/// The merged run while shards are copied into it.
 struct Merge {
     run: RunDir,
     db: Connection,
     path: PathBuf,
     log: CommandLog,
-    /// The host of every round that is there.
+    /// The rounds that the run has, each with the host that measured it.
     rounds: BTreeMap<u32, String>,
-    /// The metrics of all runs that were taken, each with the first that has it.
+    /// The metrics of all copied shards, each with the first shard that has it.
     declared: Declared,
 }
 
 impl Merge {
-    /// Finds or makes the run, and keeps other writers away from it.
+    /// Opens the merged run, makes it if it is missing, and locks it against other writers.
     fn open(runs_root: &Path, identity: &Identity) -> Result<Merge> {
-        let end = format!("-{}", identity.letters());
-        let known = RunDir::all(runs_root)?.into_iter().find(|run| run.id().ends_with(&end));
-        let run = match known {
+        let suffix = format!("-{}", identity.hash_suffix());
+        let existing = RunDir::all(runs_root)?.into_iter().find(|run| run.id().ends_with(&suffix));
+        let run = match existing {
             Some(run) => run,
             None => {
-                RunDir::create_ending(runs_root, &identity.plan, &identity.version, || identity.letters())?
+                let suffix = || identity.hash_suffix();
+                RunDir::create_with_suffix(runs_root, &identity.plan, &identity.version, suffix)?
             }
         };
         let log = CommandLog::open(&run.command_log())?;
@@ -159,61 +159,72 @@ impl Merge {
             .map_err(Error::read(&path))?;
         let mut declared = Declared::default();
         for metric in read::metrics(&Source { db: &db, path: &path }, "main")? {
-            // A run has each name once.
+            // A run has each name once, so no two definitions contradict each other here.
             let _ = declared.declare(&metric, &run.path().display().to_string());
         }
         Ok(Merge { run, db, path, log, rounds, declared })
     }
 
-    /// Writes to the run whether it is complete, and what it lacks.
-    fn finish(&self, plan: &Plan, of: u32) -> Result<(bool, String)> {
-        let of = of.max(1);
-        let done = || -> rusqlite::Result<BTreeSet<u32>> {
-            let mut found = self.db.prepare("SELECT number FROM round WHERE finished = 1")?;
-            found.query_map([], |row| row.get(0))?.collect()
-        };
-        let done = done().map_err(Error::read(&self.path))?;
-        let hosts = self.rounds.values().collect::<BTreeSet<_>>().len();
-        let missing: Vec<u32> = (0..plan.stop.all_rounds()).filter(|round| !done.contains(round)).collect();
-        let shards: BTreeSet<u32> = missing.iter().map(|round| round % of + 1).collect();
-        let why = match missing.len() {
-            0 => format!("merged: all {} rounds, of {}", plan.stop.rounds, plural(hosts, "host")),
-            lacking => {
-                let names: Vec<String> = shards.iter().take(8).map(|shard| format!("{shard}/{of}")).collect();
-                let (names, more) = (names.join(", "), if shards.len() > 8 { ", …" } else { "" });
-                let all = plan.stop.all_rounds();
-                let there = all as usize - lacking;
-                format!("{there} of {all} rounds are merged; shards {names}{more} lack rounds")
-            }
+    /// Writes the status to the run and returns it: whether the run is complete, and a sentence about the missing rounds.
+    /// `shard_count` is the number of shards of the plan.
+    fn finish(&self, plan: &Plan, shard_count: u32) -> Result<(bool, String)> {
+        let finished = self.finished_rounds().map_err(Error::read(&self.path))?;
+        let all = plan.stop.all_rounds();
+        let missing: Vec<u32> = (0..all).filter(|round| !finished.contains(round)).collect();
+        let complete = missing.is_empty();
+        let why = if complete {
+            let hosts = self.rounds.values().collect::<BTreeSet<_>>().len();
+            format!("merged: all {} rounds, of {}", plan.stop.rounds, plural(hosts, "host"))
+        } else {
+            let merged = all as usize - missing.len();
+            let shards = name_shards(&missing, shard_count.max(1));
+            format!("{merged} of {all} rounds are merged; shards {shards} lack rounds")
         };
         self.db
-            .execute("UPDATE run SET complete = ?1, why = ?2", params![missing.is_empty(), why])
+            .execute("UPDATE run SET complete = ?1, why = ?2", params![complete, why])
             .map_err(Error::write(&self.path))?;
-        Ok((missing.is_empty(), why))
+        Ok((complete, why))
+    }
+
+    fn finished_rounds(&self) -> rusqlite::Result<BTreeSet<u32>> {
+        let mut statement = self.db.prepare("SELECT number FROM round WHERE finished = 1")?;
+        statement.query_map([], |row| row.get(0))?.collect()
     }
 }
 
+/// The names of the shards that these rounds belong to, at most eight: `1/3, 2/3`.
+fn name_shards(rounds: &[u32], shard_count: u32) -> String {
+    let shards: BTreeSet<u32> = rounds.iter().map(|round| round % shard_count + 1).collect();
+    let names: Vec<String> = shards.iter().take(8).map(|shard| format!("{shard}/{shard_count}")).collect();
+    let more = if shards.len() > 8 { ", …" } else { "" };
+    format!("{}{more}", names.join(", "))
+}
+
 impl Drop for Merge {
-    /// Leaves one plain file, as a writer of a run does.
+    /// Leaves a single database file without `-wal` and `-shm` files, like [`crate::Writer`].
     fn drop(&mut self) {
         let _ = self.db.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()));
     }
 }
 
-/// Calls `each` with every round of a database and the name of a host that measured cells of it.
-fn each_round(db: &Connection, of: &str, mut each: impl FnMut(u32, String)) -> rusqlite::Result<()> {
+/// Calls `each` with every pair of a round and the name of a host that measured cells of it. `schema` is the name under which
+/// the database is attached.
+fn each_round(db: &Connection, schema: &str, mut each: impl FnMut(u32, String)) -> rusqlite::Result<()> {
     let sql = format!(
-        "SELECT DISTINCT cell.round, host.hostname FROM {of}.cell CROSS JOIN {of}.host ON host.id = cell.host"
+        "SELECT DISTINCT cell.round, host.hostname
+         FROM {schema}.cell CROSS JOIN {schema}.host ON host.id = cell.host"
     );
-    let mut found = db.prepare(&sql)?;
-    let mut rows = found.query([])?;
+    let mut statement = db.prepare(&sql)?;
+    let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         each(row.get(0)?, row.get(1)?);
     }
     Ok(())
 }
 
-/// The rows that are new: which cells, and for each kind of name that rows refer to, its id here.
+/// Copies the names of hosts, variants, tasks and metrics from the shard (`part`) to the merged run (`main`), and fills two
+/// temporary tables: `fresh` with the ids of the shard's cells that the run lacks, and `map` with the id in the run (`new`)
+/// for each id in the shard (`old`).
 const PREPARE: &str = "
 CREATE TEMP TABLE IF NOT EXISTS fresh(id INTEGER PRIMARY KEY);
 CREATE TEMP TABLE IF NOT EXISTS map(kind TEXT, old INTEGER, new INTEGER, PRIMARY KEY(kind, old)) WITHOUT ROWID;
@@ -236,15 +247,15 @@ INSERT INTO fresh SELECT id FROM part.cell p
     WHERE NOT EXISTS (SELECT 1 FROM main.cell m WHERE m.hash = p.hash);
 ";
 
-/// A cell that two runs measured.
-const TWICE: &str = "
+/// Selects a cell that both the shard and the merged run have, but with another start time: two machines measured it.
+const MEASURED_TWICE: &str = "
 SELECT p.round, v.name, h.hostname FROM part.cell p CROSS JOIN main.cell m USING(hash)
     CROSS JOIN main.host h ON h.id = m.host CROSS JOIN main.variant v ON v.id = m.variant
 WHERE m.started_at <> p.started_at LIMIT 1";
 
-/// What each table takes: its name, the columns that it keeps, what else it is joined with, and which rows are new. `+C` is
-/// added to the ids of cells, `+S` to those of samples.
-const TAKE: [(&str, &str, &str, &str); 5] = [
+/// How the rows of each table are copied from the shard: the table, the selected columns, the joins, and the condition for new
+/// rows. `+C` stands for the offset of the ids of cells, `+S` for that of the ids of samples.
+const COPIED_TABLES: [(&str, &str, &str, &str); 5] = [
     (
         "cell",
         "id+C, hash, round, position, v.new, workload, outcome, h.new, started_at, spent",
@@ -273,9 +284,10 @@ const TAKE: [(&str, &str, &str, &str); 5] = [
     ),
     ("latencies", "sample+S, counts", "", OF_SAMPLES),
 ];
-/// The rows of new cells' samples. Left out where every cell is new.
+/// The condition for rows that belong to samples of new cells. If all cells of the shard are new, `TRUE` replaces it.
 const OF_SAMPLES: &str = "p.sample IN (SELECT id FROM part.sample WHERE cell IN fresh)";
-/// Notes of cells come with these; those of no cell are often the same on every machine, and are taken once.
+/// Statements that copy notes: the notes of new cells, and the notes that belong to no cell. The latter are often the same on
+/// every machine and are copied once.
 const NOTES: [&str; 2] = [
     "INSERT INTO main.note(round, cell, kind, variant, task, text, fix)
      SELECT round, cell+C, kind, variant, task, text, fix FROM part.note WHERE cell IN fresh ORDER BY id",
@@ -296,48 +308,46 @@ UPDATE main.run SET
     ended = max(ended, (SELECT ended FROM part.run))";
 
 impl Merge {
-    /// Copies the new cells of a shard, and returns their number.
-    fn take(&mut self, part: &RunDir) -> Result<usize> {
+    /// Copies the new cells of a shard with their logs and outputs, and returns the number of cells.
+    fn copy_shard(&mut self, part: &RunDir) -> Result<usize> {
         let path = part.database();
         self.db.execute("ATTACH ?1 AS part", [schema::uri(&path, "mode=ro")?]).map_err(Error::read(&path))?;
-        let taken = self.take_attached(part);
+        let copied = self.copy_attached(part);
         let _ = self.db.execute_batch("DETACH part");
-        let fresh = taken?;
+        let fresh = copied?;
         self.log_commands(part, &fresh)?;
         dir::merge_outputs(&part.outputs(), &self.run.outputs())?;
         Ok(fresh.len())
     }
 
-    fn take_attached(&mut self, part: &RunDir) -> Result<HashSet<String>> {
+    /// Copies the rows of new cells from the database that is attached as `part`, in one transaction. Returns the hashes of
+    /// these cells.
+    fn copy_attached(&mut self, part: &RunDir) -> Result<HashSet<String>> {
         let path = part.database();
-        let rounds = self.rounds_of(part)?;
+        let rounds = self.check_rounds(part)?;
         let transaction = self.db.transaction().map_err(Error::write(&self.path))?;
-        // Both files are in use here: SQLite names a full disk, and otherwise the part is to blame.
+        // An error may come from either file. A full disk is an error of the merged run; any other, of the shard.
         let failed = |error: rusqlite::Error| match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DiskFull) => Error::write(&self.path)(error),
             _ => Error::read(&path)(error),
         };
-        contradiction(&transaction, part, &mut self.declared)?;
+        check_metrics(&transaction, part, &mut self.declared)?;
         transaction.execute_batch(RUN).and_then(|()| transaction.execute_batch(PREPARE)).map_err(failed)?;
-        twice(&transaction, part)?;
-        let fresh = || -> rusqlite::Result<HashSet<String>> {
-            let mut found =
-                transaction.prepare("SELECT hash FROM fresh CROSS JOIN part.cell c ON c.id = fresh.id")?;
-            found.query_map([], |row| row.get(0))?.collect()
-        };
-        let fresh = fresh().map_err(failed)?;
+        check_measured_once(&transaction, part)?;
+        let fresh = fresh_hashes(&transaction).map_err(failed)?;
         let number = |sql: &str| transaction.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(failed);
-        let cells = number("SELECT ifnull(max(id), 0) FROM main.cell")?;
-        let samples = number("SELECT ifnull(max(id), 0) FROM main.sample")?;
-        let moved =
-            |sql: &str| sql.replace("+C", &format!(" + {cells}")).replace("+S", &format!(" + {samples}"));
+        let last_cell = number("SELECT ifnull(max(id), 0) FROM main.cell")?;
+        let last_sample = number("SELECT ifnull(max(id), 0) FROM main.sample")?;
+        let with_offsets = |sql: &str| {
+            sql.replace("+C", &format!(" + {last_cell}")).replace("+S", &format!(" + {last_sample}"))
+        };
         let all_new = number("SELECT count(*) FROM part.cell")? == fresh.len() as i64;
-        for (table, columns, joins, new) in TAKE {
+        for (table, columns, joins, new) in COPIED_TABLES {
             let new = if all_new && new == OF_SAMPLES { "TRUE" } else { new };
             let expected = number(&format!("SELECT count(*) FROM part.{table} p WHERE {new}"))?;
             let insert = format!(
                 "INSERT INTO main.{table} SELECT {} FROM part.{table} p {joins} WHERE {new}",
-                moved(columns)
+                with_offsets(columns)
             );
             if transaction.execute(&insert, []).map_err(failed)? as i64 != expected {
                 let what = format!("damaged: table {table} refers to rows that are missing");
@@ -345,7 +355,7 @@ impl Merge {
             }
         }
         for notes in NOTES {
-            transaction.execute(&moved(notes), []).map_err(failed)?;
+            transaction.execute(&with_offsets(notes), []).map_err(failed)?;
         }
         transaction.execute_batch(ROUNDS).map_err(failed)?;
         transaction.commit().map_err(Error::write(&self.path))?;
@@ -353,19 +363,20 @@ impl Merge {
         Ok(fresh)
     }
 
-    /// The rounds of a part, each measured on one host: variants are compared within rounds.
-    fn rounds_of(&self, part: &RunDir) -> Result<BTreeMap<u32, String>> {
+    /// The rounds of a shard with their hosts. Returns an error if two hosts measured the same round: variants are compared
+    /// within rounds.
+    fn check_rounds(&self, part: &RunDir) -> Result<BTreeMap<u32, String>> {
         let mut rounds: BTreeMap<u32, String> = BTreeMap::new();
-        let mut split = None;
+        let mut conflict = None;
         each_round(&self.db, "part", |round, host| {
-            let known = rounds.get(&round).or(self.rounds.get(&round)).filter(|known| **known != host);
-            if let Some(known) = known.cloned() {
-                split.get_or_insert((round, known, host.clone()));
+            let other_host = rounds.get(&round).or(self.rounds.get(&round)).filter(|other| **other != host);
+            if let Some(other_host) = other_host.cloned() {
+                conflict.get_or_insert((round, other_host, host.clone()));
             }
             rounds.insert(round, host);
         })
         .map_err(Error::read(&part.database()))?;
-        let Some((round, one, other)) = split else { return Ok(rounds) };
+        let Some((round, one, other)) = conflict else { return Ok(rounds) };
         let round = round + 1;
         let what = format!(
             "cannot be merged: round {round} was measured on two hosts, {one} and {other}; leave out one of the runs"
@@ -373,7 +384,7 @@ impl Merge {
         Err(Error::damaged(part.path(), what))
     }
 
-    /// Copies the log lines of new cells, and those of no cell where every cell is new.
+    /// Copies the log lines of new cells, and the lines that belong to no cell. Copies nothing if no cell is new.
     fn log_commands(&mut self, part: &RunDir, fresh: &HashSet<String>) -> Result<()> {
         if fresh.is_empty() {
             return Ok(());
@@ -391,8 +402,14 @@ impl Merge {
     }
 }
 
-/// Refuses a part in which commands declared a metric with another meaning than in one that was taken before.
-fn contradiction(db: &Connection, part: &RunDir, declared: &mut Declared) -> Result<()> {
+/// The hashes of the cells in the temporary table `fresh`.
+fn fresh_hashes(db: &Connection) -> rusqlite::Result<HashSet<String>> {
+    let mut statement = db.prepare("SELECT hash FROM fresh CROSS JOIN part.cell c ON c.id = fresh.id")?;
+    statement.query_map([], |row| row.get(0))?.collect()
+}
+
+/// Returns an error if a shard defines a metric in another way than a shard that was copied before.
+fn check_metrics(db: &Connection, part: &RunDir, declared: &mut Declared) -> Result<()> {
     let by = part.path().display().to_string();
     for metric in read::metrics(&Source { db, path: &part.database() }, "part")? {
         declared
@@ -402,10 +419,10 @@ fn contradiction(db: &Connection, part: &RunDir, declared: &mut Declared) -> Res
     Ok(())
 }
 
-/// Refuses a cell that another run measured as well: to choose one of them could be a choice by value.
-fn twice(db: &Connection, part: &RunDir) -> Result<()> {
+/// Returns an error if another shard measured the same cell: fsarena must not choose between two values.
+fn check_measured_once(db: &Connection, part: &RunDir) -> Result<()> {
     let found = db
-        .query_row(TWICE, [], |row| {
+        .query_row(MEASURED_TWICE, [], |row| {
             Ok((row.get::<_, u32>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
         })
         .optional();

@@ -1,4 +1,4 @@
-//! Reads a whole run.
+//! Reads a whole run from its directory into a `RunRecord`.
 
 use crate::rows::{Cursor, Ids, Source};
 use crate::{Error, Result, RunDir, logs, schema, values};
@@ -10,10 +10,10 @@ use fsarena_core::{event::Note, host::Host, latency::Latencies, sample::Over};
 use std::collections::{BTreeSet, HashMap};
 use std::{cmp::Ordering, ops::ControlFlow};
 
-/// Reads a whole run, while it is being written or afterwards.
+/// Reads a whole run, also while another process writes it.
 ///
 /// # Errors
-/// Where a file is missing, damaged, not a run, or of another version; the message names the file.
+/// A file is missing, damaged, not a run, or of another version; the message names the file.
 pub fn read(run: &RunDir) -> Result<RunRecord> {
     let plan = run.plan()?;
     let path = run.database();
@@ -33,8 +33,8 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
     let (readings, reading_ids) = readings(&source)?;
     let (cells, cell_ids) = cells(&source, &variant_ids, &host_ids)?;
     let (mut samples, sample_ids) = samples(&source, &cell_ids, (&task_ids, &task_places))?;
-    places_fit(&source, [tasks.len(), variants.len(), samples.len()], &cells)?;
-    samples.values = values::in_parts(&source, &sample_ids, &reading_ids, values::PART)?;
+    check_size(&source, [tasks.len(), variants.len(), samples.len()], &cells)?;
+    samples.values = values::read_columns(&source, &sample_ids, &reading_ids, values::PART)?;
     let sql = "SELECT id, version, started, ended, complete, why, commands FROM run";
     let ([id, version, started, ended], status, commands) = source.one("run", sql, |row| {
         let status = status(row.int(4)? != 0, row.text(5)?, run.is_being_written());
@@ -46,7 +46,7 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
         started,
         ended,
         status,
-        series: values::series_up_to(&source, &sample_ids, values::MOST_POINTS)?,
+        series: values::read_series(&source, &sample_ids, values::MOST_POINTS)?,
         notes: notes(&source)?,
         latencies: pooled_latencies(&source, plan.stop.warmup, (&task_ids, &task_places), &variant_ids)?,
         plan,
@@ -60,9 +60,9 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
     })
 }
 
-/// Refuses a run whose tables are small and whose analysis would not be: it has a place for each task of each variant in
-/// each round. Refuses times that no sum of them can hold.
-fn places_fit(source: &Source, [tasks, variants, samples]: [usize; 3], cells: &[CellRecord]) -> Result<()> {
+/// Returns an error for a damaged run that would make the analysis too large (it allocates a place for each task of each variant
+/// in each round), or whose times overflow when added up.
+fn check_size(source: &Source, [tasks, variants, samples]: [usize; 3], cells: &[CellRecord]) -> Result<()> {
     let rounds = cells.iter().map(|cell| cell.round).collect::<BTreeSet<u32>>().len();
     let places = tasks.saturating_mul(variants).saturating_mul(rounds);
     if places > values::FEW_VALUES && places / values::SPARSE > samples {
@@ -74,11 +74,11 @@ fn places_fit(source: &Source, [tasks, variants, samples]: [usize; 3], cells: &[
     let mut spent = cells.iter().flat_map(|cell| &cell.spent).map(|(_, ns)| *ns);
     match spent.try_fold(0, u64::checked_add) {
         Some(_) => Ok(()),
-        None => Err(Error::damaged(source.path, "damaged: more time was spent than there is in table cell")),
+        None => Err(Error::damaged(source.path, "damaged: an impossible sum of times in table cell")),
     }
 }
 
-/// The status of a run, from what it recorded at its end, if it reached its end.
+/// The status of a run. `complete` and `why` are what the run stored at its end; `why` is empty if it did not reach its end.
 pub(crate) fn status(complete: bool, why: String, running: bool) -> RunStatus {
     let why = match why.as_str() {
         "" if running => "running".into(),
@@ -88,7 +88,7 @@ pub(crate) fn status(complete: bool, why: String, running: bool) -> RunStatus {
     RunStatus { complete, why }
 }
 
-/// The tasks in the order for people, their ids, and for each id the place of its task.
+/// The tasks in the order of reports, the row ids of the table `task`, and for each row id the position of its task.
 fn tasks(source: &Source) -> Result<(Vec<TaskInfo>, Ids, Vec<u32>)> {
     let sql = "SELECT id, name, params, title, number, in_totals FROM task ORDER BY id";
     let (found, ids) = source.table("task", sql, |row| {
@@ -101,17 +101,18 @@ fn tasks(source: &Source) -> Result<(Vec<TaskInfo>, Ids, Vec<u32>)> {
     })?;
     let mut places = vec![0; found.len()];
     let ordered = siblings_together(found.into_iter().enumerate().collect(), |(_, task)| &task.id);
-    let tasks = ordered.into_iter().enumerate().map(|(place, (written, task))| {
-        places[written] = place as u32;
-        task
-    });
-    Ok((tasks.collect(), ids, places))
+    let mut tasks = vec![];
+    for (place, (row, task)) in ordered.into_iter().enumerate() {
+        places[row] = place as u32;
+        tasks.push(task);
+    }
+    Ok((tasks, ids, places))
 }
 
 /// The definition of the reading with this name; None if the run has no such reading.
 ///
 /// # Errors
-/// Those of [`read`].
+/// The errors of [`read`].
 pub fn reading(run: &RunDir, name: &str) -> Result<Option<MetricSpec>> {
     let path = run.database();
     let db = schema::open_to_read(&path)?;
@@ -123,10 +124,10 @@ fn readings(source: &Source) -> Result<(Vec<MetricSpec>, Ids)> {
     readings_of(source, "main")
 }
 
-/// The definitions of readings in a database that is attached under this name.
+/// The definitions of the readings in a database that is attached under the name `of`.
 ///
 /// # Errors
-/// Those of [`read`].
+/// The errors of [`read`].
 pub(crate) fn metrics(source: &Source, of: &str) -> Result<Vec<MetricSpec>> {
     Ok(readings_of(source, of)?.0)
 }
@@ -166,7 +167,7 @@ fn cells(source: &Source, variants: &Ids, hosts: &Ids) -> Result<(Vec<CellRecord
             workload: row.text(5)?,
             outcome: row.json(6)?,
             host: hosts.index(row.int(7)?, row)?,
-            started_at: row.moment(8)?,
+            started_at: row.time(8)?,
             spent: row.json(9)?,
         })
     })
@@ -177,11 +178,11 @@ fn samples(source: &Source, cells: &Ids, (tasks, places): (&Ids, &[u32])) -> Res
     let mut cell = 0;
     source.in_order("sample", "SELECT id, cell, task, started_at FROM sample ORDER BY id", |row| {
         ids.0.push(row.int(0)?);
-        // The samples of a cell stand together.
-        cell = cells.near(row.int(1)?, cell, row)?;
+        // The samples of a cell are in consecutive rows.
+        cell = cells.index_near(row.int(1)?, cell, row)?;
         table.cell.push(cell as u32);
         table.task.push(places[tasks.index(row.int(2)?, row)?]);
-        table.started_at.push(row.moment(3)?);
+        table.started_at.push(row.time(3)?);
         Ok(ControlFlow::Continue(()))
     })?;
     Ok((table, ids))
@@ -202,16 +203,16 @@ fn notes(source: &Source) -> Result<Vec<(Option<u32>, Note)>> {
     Ok(notes)
 }
 
-/// Calls `each` with every command of a run's log, in order. Skips lines that are not commands, such as one that a crash
-/// cut off. A run without a log has no commands.
+/// Calls `each` with every command of a run's log, in order. Skips lines that are not commands, such as a line that a crash
+/// cut off. Does nothing if the run has no log.
 ///
 /// # Errors
-/// Where the log cannot be read.
+/// The log cannot be read.
 pub fn commands(run: &RunDir, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
     logs::read_commands(&run.command_log(), each)
 }
 
-/// Adds up the latencies of each task and variant, without warm-up rounds and those that the run dropped.
+/// Adds up the latencies of each task and variant, without warm-up rounds and dropped rounds.
 fn pooled_latencies(
     source: &Source,
     warmup: u32,
@@ -235,8 +236,8 @@ fn pooled_latencies(
     Ok(pooled)
 }
 
-/// Tasks of one name next to each other, where the first of them was, by their parameters: `clients=5` before
-/// `clients=10`. A run has them in the random order in which its first cell took them.
+/// Sorts tasks so that tasks of the same name follow each other, ordered by their parameters: `clients=5` before `clients=10`.
+/// Each name stays at the position of its first task. In the database tasks are in the random order of the first cell.
 fn siblings_together<T>(mut tasks: Vec<T>, id: impl Fn(&T) -> &TaskId) -> Vec<T> {
     let mut places: HashMap<String, usize> = HashMap::new();
     for (place, task) in tasks.iter().enumerate() {
@@ -249,7 +250,7 @@ fn siblings_together<T>(mut tasks: Vec<T>, id: impl Fn(&T) -> &TaskId) -> Vec<T>
     tasks
 }
 
-/// Parameter by parameter; numbers by their value.
+/// Compares tasks parameter by parameter; numbers by their value.
 fn compare_parameters(a: &TaskId, b: &TaskId) -> Ordering {
     let pairs = a.params.iter().zip(&b.params);
     let different = pairs.map(|((a_key, a), (b_key, b))| a_key.cmp(b_key).then_with(|| compare_values(a, b)));
@@ -259,7 +260,7 @@ fn compare_parameters(a: &TaskId, b: &TaskId) -> Ordering {
 fn compare_values(a: &str, b: &str) -> Ordering {
     match (a.parse::<f64>(), b.parse::<f64>()) {
         (Ok(a), Ok(b)) => a.total_cmp(&b),
-        // Numbers before words, so that the order has no circles.
+        // Numbers before words, so that the order is transitive.
         (Ok(_), Err(_)) => Ordering::Less,
         (Err(_), Ok(_)) => Ordering::Greater,
         (Err(_), Err(_)) => a.cmp(b),

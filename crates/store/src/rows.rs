@@ -1,4 +1,4 @@
-//! Typed access to rows of a file that may be damaged.
+//! Typed access to the rows of a database that may be damaged.
 
 use crate::{Error, Result};
 use rusqlite::{Connection, Row, StatementStatus, types::ValueRef};
@@ -12,12 +12,12 @@ type Flow = Result<ControlFlow<()>>;
 /// The rows of a table, each as one value, and their ids.
 type Rows<T> = Result<(Vec<T>, Ids)>;
 
-/// Rounds from this one on are damage: a watch with windows of 10 ms gets here in four months.
-const LAST_ROUND: u32 = 1 << 30;
-/// A moment from this one on is damage, in seconds since 1970: more than three thousand years.
-const LAST_MOMENT_S: f64 = 1e11;
+/// Rounds from this number on count as damage. `fsarena watch` with windows of 10 ms would reach it in four months.
+const ROUND_LIMIT: u32 = 1 << 30;
+/// Times from this one on, in seconds since 1970, count as damage. It is more than three thousand years after 1970.
+const TIME_LIMIT_S: f64 = 1e11;
 
-/// A database opened for reading, with the name that errors give.
+/// A database opened for reading, and its path for error messages.
 pub struct Source<'a> {
     pub db: &'a Connection,
     pub path: &'a Path,
@@ -47,7 +47,7 @@ impl Source<'_> {
     /// Calls `visit` with the rows of a large table, which `sql` selects in the order of its key, until it breaks or fails.
     ///
     /// # Errors
-    /// Where the table lacks the key, as SQLite sorts only then; and the errors of `visit`.
+    /// The table lacks the key (SQLite sorts the rows only then), or `visit` fails.
     pub fn in_order(&self, table: Table, sql: &str, visit: impl FnMut(&Cursor) -> Flow) -> Result<()> {
         if self.visit(table, sql, visit)? {
             return Err(Error::damaged(self.path, format!("damaged: a missing key in table {table}")));
@@ -71,7 +71,7 @@ impl Source<'_> {
         Ok((all, ids))
     }
 
-    /// The last row of a table that cannot be empty.
+    /// The value that `of` returns for the last row; an error if the table is empty.
     pub fn one<T>(&self, table: Table, sql: &str, of: impl Fn(&Cursor) -> Result<T>) -> Result<T> {
         let mut found = None;
         self.each(table, sql, |row| {
@@ -121,16 +121,16 @@ impl Cursor<'_> {
     }
 
     /// A time in seconds since 1970.
-    pub fn moment(&self, column: usize) -> Result<f64> {
-        let moment = self.real(column)?;
-        let there = (0.0..LAST_MOMENT_S).contains(&moment);
-        if there { Ok(moment) } else { Err(self.damaged("a moment of no clock")) }
+    pub fn time(&self, column: usize) -> Result<f64> {
+        let time = self.real(column)?;
+        let is_valid = (0.0..TIME_LIMIT_S).contains(&time);
+        if is_valid { Ok(time) } else { Err(self.damaged("an impossible time")) }
     }
 
-    /// The number of a round, from 0. A watch has one for each of its windows.
+    /// The number of a round, from 0. `fsarena watch` stores each of its windows as a round.
     pub fn round(&self, column: usize) -> Result<u32> {
         let round = self.number(column)?;
-        if round < LAST_ROUND { Ok(round) } else { Err(self.damaged("a round out of range")) }
+        if round < ROUND_LIMIT { Ok(round) } else { Err(self.damaged("a round out of range")) }
     }
 
     /// Text.
@@ -147,16 +147,18 @@ impl Cursor<'_> {
 
     /// The value that `of` reads from a column; None if the column is NULL.
     pub fn optional<T>(&self, column: usize, of: fn(&Self, usize) -> Result<T>) -> Result<Option<T>> {
-        let there = !matches!(self.value(column)?, ValueRef::Null);
-        there.then(|| of(self, column)).transpose()
+        if matches!(self.value(column)?, ValueRef::Null) {
+            return Ok(None);
+        }
+        of(self, column).map(Some)
     }
 
-    /// A value kept as JSON.
+    /// A value stored as JSON.
     pub fn json<T: DeserializeOwned>(&self, column: usize) -> Result<T> {
         serde_json::from_str(&self.text(column)?).map_err(|error| self.damaged(&format!("JSON ({error})")))
     }
 
-    /// A value kept as the bare word that serde gives it.
+    /// A value stored as its serde name without quotes.
     pub fn word<T: DeserializeOwned>(&self, column: usize) -> Result<T> {
         let word = self.text(column)?;
         let value = serde_json::Value::String(word.clone());
@@ -164,18 +166,18 @@ impl Cursor<'_> {
     }
 }
 
-/// The row ids of a table in ascending order; their places are the indices that a record uses.
+/// The row ids of a table in ascending order. The position of an id is the index that a `RunRecord` uses.
 #[derive(Default)]
 pub struct Ids(pub Vec<i64>);
 
 impl Ids {
-    /// The place of the id that a row refers to.
+    /// The position of an id that `row` refers to.
     pub fn index(&self, id: i64, row: &Cursor) -> Result<usize> {
-        self.0.binary_search(&id).map_err(|_| row.damaged("a reference to a row that is not there"))
+        self.0.binary_search(&id).map_err(|_| row.damaged("a reference to a row that does not exist"))
     }
 
-    /// The place of the id that a row refers to. `guess` is its most likely place, which saves the search.
-    pub fn near(&self, id: i64, guess: usize, row: &Cursor) -> Result<usize> {
+    /// The position of an id that `row` refers to. `guess` is its most likely position, which saves the search.
+    pub fn index_near(&self, id: i64, guess: usize, row: &Cursor) -> Result<usize> {
         if self.0.get(guess) == Some(&id) { Ok(guess) } else { self.index(id, row) }
     }
 }

@@ -9,9 +9,9 @@ use std::{ffi::CStr, path::Path, sync::Once, time::Duration};
 /// The version of the tables, kept in `PRAGMA user_version`.
 pub const VERSION: i64 = 5;
 
-/// Tall rows: a new reading is a row in `metric`, never a new column. `value` is clustered by sample, so
-/// a whole run is read in one sequential scan. A row of `series` is a stretch of a load with all that is known of it: its
-/// columns never grow, and a tall row for each would take ten times the room.
+/// The tables have one row for each value, so a new reading is a row in `metric`, never a new column. `value` is clustered by
+/// sample, so a whole run is read in one sequential scan. A row of `series` is one interval of a load with all its numbers:
+/// these columns never change, and one row for each number would take ten times the space.
 const TABLES: &str = "
 CREATE TABLE run(
     id TEXT NOT NULL, version TEXT NOT NULL, study TEXT NOT NULL, started TEXT NOT NULL,
@@ -72,12 +72,12 @@ const NAMES: [&CStr; 12] = [
     c"latencies",
 ];
 
-/// Opens a file, with SQLite's memory statistics off: they take a lock of the whole process, and without them four
-/// threads read a thousand small files in two thirds of the time.
+/// Opens a database with SQLite's memory statistics off: they take a process-wide lock. Without them four threads read a
+/// thousand small files in two thirds of the time.
 fn open(path: impl AsRef<Path>, flags: OpenFlags) -> rusqlite::Result<Connection> {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: this option takes one int. SQLite refuses it once it is initialised, which is harmless.
+        // SAFETY: this option takes one int. SQLite refuses the option once it is initialised, which is harmless.
         let _ = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MEMSTATUS, 0) };
     });
     Connection::open_with_flags(path, flags)
@@ -93,19 +93,19 @@ pub fn create(path: &Path) -> Result<Connection> {
 
 /// Opens a run for writing.
 ///
-/// WAL, because a reader must be able to look at a run while it goes on. `synchronous = FULL`, because a
-/// filesystem benchmark may well crash the kernel, and with `NORMAL` a crash takes back every cell since
-/// the last checkpoint. The price is one fsync a cell.
+/// The journal mode is WAL, so that other processes can read the run meanwhile. `synchronous` is `FULL`, because a filesystem
+/// benchmark may crash the kernel, and with `NORMAL` a crash loses every cell since the last checkpoint. That costs one fsync
+/// for each cell.
 pub fn open_to_write(path: &Path) -> Result<Connection> {
     let db = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(Error::read(path))?;
-    prepared(db, path, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")
+    check_and_configure(db, path, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")
 }
 
-/// Checks a run, and sets how it is written.
-fn prepared(db: Connection, path: &Path, settings: &str) -> Result<Connection> {
+/// Checks that a database is a run, and applies the settings for writing it.
+fn check_and_configure(db: Connection, path: &Path, settings: &str) -> Result<Connection> {
     check(&db, path)?;
     let set = || -> rusqlite::Result<()> {
-        // The answer is the mode that was had: where WAL is impossible the old one is as safe.
+        // If WAL is impossible, SQLite keeps the previous mode, which is as safe.
         db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
         db.execute_batch(settings)
     };
@@ -113,35 +113,35 @@ fn prepared(db: Connection, path: &Path, settings: &str) -> Result<Connection> {
     Ok(db)
 }
 
-/// The flags for reading a run. No two threads use a connection at once, so it needs no locks.
+/// The flags for reading a run. Each connection is used by one thread at a time, so it needs no mutex.
 const READ: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
 
-/// Opens a run for reading only, also while it is written, and from a medium that cannot be written. All that is read
-/// from then on is of one moment, and the file's locks are taken once.
+/// Opens a run for reading, also while another process writes it, and on a read-only medium. It begins a transaction, so all
+/// later queries see the run at the same moment.
 pub fn open_to_read(path: &Path) -> Result<Connection> {
     let db = open(path, READ).map_err(Error::read(path))?;
-    match begin(&db, path) {
+    match begin_reading(&db, path) {
         Err(Error::Damaged(..)) if needs_immutable(&db) => {}
         checked => return checked.map(|()| db),
     }
     drop(db);
     let log = path.with_extension("db-wal");
     if log.metadata().is_ok_and(|meta| meta.len() > 0) {
-        // Immutable reading passes over this file, and with it the last cells.
-        let what = "its last cells are still in run.db-wal, which can only be read where files can be \
-                    written; copy the run's directory to such a place";
+        // Opening the database as immutable would ignore this file, and the last cells in it.
+        let what = "its last cells are still in run.db-wal, which can only be read in a writable directory; copy the \
+                    run's directory to one";
         return Err(Error::damaged(path, what));
     }
     let db = open_immutable(path)?;
-    begin(&db, path)?;
+    begin_reading(&db, path)?;
     Ok(db)
 }
 
-/// The most bytes of a text in a database: none that fsarena writes comes near, and a damaged file may hold any.
+/// The longest text that SQLite returns, in bytes. Texts of fsarena are far shorter; a damaged file may hold longer ones.
 const LONGEST_TEXT: i32 = 16 << 20;
 
-/// Begins to read, and checks what is there at that moment.
-fn begin(db: &Connection, path: &Path) -> Result<()> {
+/// Begins a read transaction, and checks that the database is a run.
+fn begin_reading(db: &Connection, path: &Path) -> Result<()> {
     db.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_TEXT).map_err(Error::read(path))?;
     db.execute_batch("BEGIN").map_err(Error::read(path))?;
     check(db, path)
@@ -149,8 +149,8 @@ fn begin(db: &Connection, path: &Path) -> Result<()> {
 
 /// Whether SQLite failed to create its `-wal` and `-shm` files.
 fn needs_immutable(db: &Connection) -> bool {
-    let asked = db.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
-    let code = asked.err().and_then(|error| error.sqlite_error_code());
+    let version = db.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
+    let code = version.err().and_then(|error| error.sqlite_error_code());
     matches!(code, Some(rusqlite::ErrorCode::CannotOpen | rusqlite::ErrorCode::ReadOnly))
 }
 
@@ -159,39 +159,42 @@ fn open_immutable(path: &Path) -> Result<Connection> {
     open(uri(path, "immutable=1")?, READ.union(OpenFlags::SQLITE_OPEN_URI)).map_err(Error::read(path))
 }
 
-/// Opens a run to merge others into it. `synchronous = NORMAL` may lose the last parts in a crash, which the next merge
-/// takes again. Keys are not checked one by one: the merge counts what it takes.
+/// Opens a run to merge shards into it. With `synchronous = NORMAL` a crash may lose the last shards, which the next merge
+/// copies again. Foreign keys are not checked, because the merge counts the copied rows.
 pub fn open_to_merge(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_URI);
     let absolute = path.canonicalize().map_err(Error::io("opening", path))?;
     let db = open(absolute, flags).map_err(Error::read(path))?;
-    // Pages go from the log to the file in steps of 256 MiB, because each step waits for the disk. Each part asks for the
-    // few notes of no cell among the notes of all cells.
+    // A checkpoint every 256 MiB, because each one waits for the disk. The index finds the few notes without a cell.
     let settings = "PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;
         PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 65536;
         CREATE INDEX IF NOT EXISTS note_of_run ON note(round, kind) WHERE cell IS NULL";
-    prepared(db, path, settings)
+    check_and_configure(db, path, settings)
 }
 
-/// All bytes but letters, digits and `/-._`.
+/// The bytes that are percent-encoded in a path: all except letters, digits and `/-._`.
 const IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_');
 
-/// A file as SQLite's address, with a parameter.
+/// The URI of a file for SQLite, with a parameter such as `mode=ro`.
 pub fn uri(path: &Path, parameter: &str) -> Result<String> {
     let absolute = path.canonicalize().map_err(Error::io("opening", path))?;
     Ok(format!("file:{}?{parameter}", percent_encode(absolute.as_os_str().as_bytes(), IN_PATHS)))
 }
 
-/// Refuses the run of another version, of which neither the tables nor the plan may be read as if they were today's. Passes
-/// over a file that cannot be asked: whoever opens it says why.
+/// Returns an error if another version of fsarena wrote a run. Accepts a file whose version cannot be read: opening it later
+/// reports the error.
 pub fn check_version(path: &Path) -> Result<()> {
-    let asked =
+    let version =
         open(path, READ).and_then(|db| db.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)));
-    asked.map_or(Ok(()), |version| refuse_other(version, path))
+    match version {
+        Ok(version) => refuse_other_version(version, path),
+        Err(_) => Ok(()),
+    }
 }
 
-/// An error that names the version of a run that is not today's. Versions up to 0 are those of any other database.
-fn refuse_other(version: i64, path: &Path) -> Result<()> {
+/// Returns an error if `version` is that of an earlier or later store. Accepts versions up to 0, which databases of other
+/// programs have.
+fn refuse_other_version(version: i64, path: &Path) -> Result<()> {
     let what = match version {
         ..=0 | VERSION => return Ok(()),
         _ if version > VERSION => format!(
@@ -205,19 +208,19 @@ fn refuse_other(version: i64, path: &Path) -> Result<()> {
     Err(Error::damaged(path, what))
 }
 
-/// Refuses what is not a run, or a run of another version.
+/// Checks that a database is a run of this version.
 fn check(db: &Connection, path: &Path) -> Result<()> {
-    let ask = || -> rusqlite::Result<(i64, bool)> {
+    let read_version_and_tables = || -> rusqlite::Result<(i64, bool)> {
         db.busy_timeout(Duration::from_secs(10))?;
-        // A file from elsewhere: do not run what its schema may bring, and check each page that is read.
+        // The file may come from another machine: SQLite must not run functions of its schema, and must check each page.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         db.execute_batch("PRAGMA cell_size_check = ON")?;
         let version = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        let there = NAMES.iter().map(|name| db.table_exists(Some(MAIN_DB), *name));
-        Ok((version, there.collect::<rusqlite::Result<Vec<bool>>>()?.iter().all(|there| *there)))
+        let exist = NAMES.iter().map(|name| db.table_exists(Some(MAIN_DB), *name));
+        Ok((version, exist.collect::<rusqlite::Result<Vec<bool>>>()?.iter().all(|exists| *exists)))
     };
-    let (version, complete) = ask().map_err(Error::read(path))?;
-    refuse_other(version, path)?;
+    let (version, complete) = read_version_and_tables().map_err(Error::read(path))?;
+    refuse_other_version(version, path)?;
     if version != VERSION || !complete {
         return Err(Error::damaged(path, "not an fsarena run: its tables are not those of a run"));
     }
@@ -232,14 +235,14 @@ mod tests {
 
     fn fresh() -> (tempfile::TempDir, std::path::PathBuf) {
         let dir = tempfile::tempdir().unwrap();
-        // A name that a URI would misread.
+        // A name that would be wrong in a URI without percent-encoding.
         let path = dir.path().join("run %41?#\n.db");
         drop(create(&path).unwrap());
         (dir, path)
     }
 
     #[test]
-    fn a_fresh_file_opens_for_everything() {
+    fn a_new_database_can_be_opened_in_every_way() {
         let (_dir, path) = fresh();
         open_to_write(&path).unwrap();
         open_to_read(&path).unwrap();
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_version_is_named() {
+    fn the_error_for_a_newer_version_names_it() {
         let (_dir, path) = fresh();
         Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 7").unwrap();
         let error = open_to_read(&path).unwrap_err().to_string();
@@ -255,7 +258,7 @@ mod tests {
         assert!(open_to_write(&path).is_err());
     }
 
-    /// The tables of version 0.1, some of whose names and columns were others, and its plan without today's keys.
+    /// The run has the tables and the plan of version 0.1, with other names, columns and keys than today.
     #[test]
     fn a_run_of_an_earlier_version_is_refused_by_its_version() {
         const FIRST: &str = "CREATE TABLE run(id TEXT, version TEXT, study TEXT, started TEXT, ended TEXT,
@@ -309,11 +312,11 @@ mod tests {
         assert!(!path.exists());
     }
 
-    /// A directory seen through a mount that cannot be written.
-    struct ReadOnly(tempfile::TempDir);
+    /// A read-only bind mount of a directory.
+    struct ReadOnlyMount(tempfile::TempDir);
 
-    impl ReadOnly {
-        fn of(dir: &Path) -> Option<ReadOnly> {
+    impl ReadOnlyMount {
+        fn make(dir: &Path) -> Option<ReadOnlyMount> {
             let mount = |args: &[&std::ffi::OsStr]| {
                 std::process::Command::new("mount")
                     .args(args)
@@ -325,22 +328,22 @@ mod tests {
             if !mount(&["--bind".as_ref(), dir.as_os_str(), at]) {
                 return None;
             }
-            let mounted = ReadOnly(target);
+            let mounted = ReadOnlyMount(target);
             mount(&["-o".as_ref(), "remount,ro,bind".as_ref(), mounted.0.path().as_os_str()])
                 .then_some(mounted)
         }
     }
 
-    impl Drop for ReadOnly {
+    impl Drop for ReadOnlyMount {
         fn drop(&mut self) {
             let _ = std::process::Command::new("umount").arg(self.0.path()).status();
         }
     }
 
     #[test]
-    fn a_medium_that_cannot_be_written_is_read_and_never_in_part() {
+    fn a_run_on_a_read_only_medium_is_read_only_if_it_is_complete() {
         let (dir, path) = fresh();
-        // Closing takes the two files of WAL away, but the database stays in that mode.
+        // Closing removes the `-wal` and `-shm` files, but the database stays in WAL mode.
         drop(open_to_write(&path).unwrap());
         let crashed = dir.path().join("crashed.db");
         let writer = open_to_write(&path).unwrap();
@@ -348,7 +351,7 @@ mod tests {
         std::fs::copy(&path, &crashed).unwrap();
         std::fs::copy(path.with_extension("db-wal"), crashed.with_extension("db-wal")).unwrap();
         drop(writer);
-        let Some(mounted) = ReadOnly::of(dir.path()) else {
+        let Some(mounted) = ReadOnlyMount::make(dir.path()) else {
             fsarena_testkit::skipped("root");
             return;
         };

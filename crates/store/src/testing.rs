@@ -22,7 +22,7 @@ pub(crate) fn plan(filesystems: &[&str]) -> Plan {
     .unwrap()
 }
 
-/// A machine.
+/// A host with this boot id.
 pub(crate) fn host(boot_id: &str) -> Host {
     let facts = [("cpu".to_string(), "fast".to_string())].into();
     Host { hostname: "h".into(), boot_id: boot_id.into(), kernel: "6.18".into(), facts }
@@ -35,7 +35,7 @@ pub(crate) fn cells(plan: &Plan, round: u32) -> Vec<Cell> {
     fsarena_core::matrix::cells(plan, &variants, &live, round)
 }
 
-/// A sample with the timer's readings.
+/// A sample of a task with an elapsed time.
 pub(crate) fn sample(task: &str, elapsed_ns: f64) -> Sample {
     let mut readings = Readings::default();
     readings.set("elapsed_ns", elapsed_ns);
@@ -43,7 +43,7 @@ pub(crate) fn sample(task: &str, elapsed_ns: f64) -> Sample {
     Sample { task, started_at: 1e9, readings, series: vec![], latencies: Default::default() }
 }
 
-/// A command that ran.
+/// The record of a command that succeeded.
 pub(crate) fn command(program: &str) -> CommandRecord {
     CommandRecord {
         argv: vec![program.into()],
@@ -56,20 +56,20 @@ pub(crate) fn command(program: &str) -> CommandRecord {
     }
 }
 
-/// A new run with its writer.
+/// Creates a run and opens its writer.
 pub(crate) fn writer(root: &Path, plan: &Plan) -> (RunDir, Writer) {
     let run = RunDir::create(root, plan, "0.1.0").unwrap();
     let writer = Writer::open(&run, &host("b1"), TIMER).unwrap();
     (run, writer)
 }
 
-/// Applies a whole cell with two tasks.
+/// Applies the events of a whole cell with two tasks.
 pub(crate) fn run_cell(writer: &mut Writer, cell: &Cell, outcome: Outcome) {
     begin_cell(writer, cell);
     writer.apply(&Event::CellFinished { cell: cell.id(), outcome }).unwrap();
 }
 
-/// Applies a cell up to just before its end.
+/// Applies the events of a cell with two tasks, without its end.
 pub(crate) fn begin_cell(writer: &mut Writer, cell: &Cell) {
     writer.apply(&Event::CellStarted { cell: cell.clone() }).unwrap();
     for task in ["untar", "remove"] {

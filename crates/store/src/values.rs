@@ -7,28 +7,28 @@ use rusqlite::Connection;
 use std::ops::{ControlFlow, Range};
 use std::sync::Mutex;
 
-/// The largest number of values in memory, absent ones included: 1.6 GB.
+/// The largest number of values in memory, missing ones included: 1.6 GB.
 const MOST_VALUES: usize = 200_000_000;
-/// The number of values up to which a table is read without a check of its density: 80 MB.
+/// A table of up to this many values (80 MB) is read without a check of how many exist.
 pub const FEW_VALUES: usize = 10_000_000;
-/// In a larger table at least one value in this number must exist. Real runs have one in six; a small damaged file may name
+/// In a larger table at least one value in this number must exist. Real runs have one in six; a small damaged file may have
 /// many samples and readings without any value.
 pub const SPARSE: usize = 20;
-/// The number of samples that are read at a time. If there are more, two readers share the work.
+/// The number of samples that one reader reads at a time. A run with more samples is read by two readers.
 pub const PART: usize = 20_000;
 
-/// Spreads the tall rows over columns: `[reading][sample]`, NaN where there is none. Reads `size` samples at a time.
-pub fn in_parts(source: &Source, samples: &Ids, readings: &Ids, size: usize) -> Result<Vec<Vec<f64>>> {
+/// Reads all values into columns: `[reading][sample]`, NaN if a sample lacks a reading. Reads `size` samples at a time.
+pub fn read_columns(source: &Source, samples: &Ids, readings: &Ids, size: usize) -> Result<Vec<Vec<f64>>> {
     let (rows, columns) = (samples.0.len(), readings.0.len());
     let all = rows.saturating_mul(columns);
-    if all > MOST_VALUES || (all > FEW_VALUES && all / SPARSE > count(source)?) {
+    if all > MOST_VALUES || (all > FEW_VALUES && all / SPARSE > count_values(source)?) {
         let what = format!("damaged: {rows} samples of {columns} readings are an absurd number");
         return Err(Error::damaged(source.path, what));
     }
     let mut table: Vec<Vec<f64>> = (0..columns).map(|_| vec![0.0; rows]).collect();
-    let second = if rows > size { beside(source)? } else { None };
-    let parts = Mutex::new(parts(&mut table, rows, size).into_iter());
-    let next = || parts.lock().expect("to take a part cannot fail").next();
+    let second = if rows > size { second_reader(source)? } else { None };
+    let parts = Mutex::new(split_into_parts(&mut table, rows, size).into_iter());
+    let next = || parts.lock().expect("no thread panics while it holds this lock").next();
     let read = |source: &Source| -> Result<()> {
         while let Some(part) = next() {
             part.fill(source, samples, readings)?;
@@ -39,44 +39,48 @@ pub fn in_parts(source: &Source, samples: &Ids, readings: &Ids, size: usize) -> 
         let path = source.path;
         let other = second.map(|db| scope.spawn(move || read(&Source { db: &db, path })));
         read(source)?;
-        other.map_or(Ok(()), |other| other.join().expect("a reader reports what is wrong"))
+        match other {
+            Some(other) => other.join().expect("a reader returns errors and does not panic"),
+            None => Ok(()),
+        }
     })?;
     drop(parts);
     Ok(table)
 }
 
-/// The number of values that are there.
-fn count(source: &Source) -> Result<usize> {
+/// The number of rows in the table `value`.
+fn count_values(source: &Source) -> Result<usize> {
     source.one("value", "SELECT count(*) FROM value", |row| row.number(0))
 }
 
-/// A second reader that sees the same data; none if the run has continued since the first began to read.
-fn beside(source: &Source) -> Result<Option<Connection>> {
+/// Opens a second connection to the same data; None if the run has continued since the first connection began to read.
+fn second_reader(source: &Source) -> Result<Option<Connection>> {
     let other = schema::open_to_read(source.path)?;
-    // A cell that is written, or written again, begins later than all before it.
-    let moment = |db: &Connection| {
+    // Every written cell changes these sums, because it starts later than all cells before it.
+    let checksum = |db: &Connection| {
         let sql = "SELECT count(*), total(id), total(started_at) FROM cell";
-        let told = db.query_row(sql, [], |row| {
+        let sums = db.query_row(sql, [], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, f64>(1)?, row.get::<_, f64>(2)?))
         });
-        told.map_err(Error::read(source.path))
+        sums.map_err(Error::read(source.path))
     };
-    let same = moment(source.db)? == moment(&other)?;
+    let same = checksum(source.db)? == checksum(&other)?;
     Ok(same.then_some(other))
 }
 
 /// A range of consecutive samples.
 struct Part<'a> {
-    places: Range<usize>,
-    /// `[reading][sample]` of these.
+    /// The indices of the samples.
+    indices: Range<usize>,
+    /// The values of these samples: `[reading][sample]`.
     columns: Vec<&'a mut [f64]>,
 }
 
-/// Splits the table into parts of `size` samples. Without samples there is still one part, because a damaged file may
-/// hold values all the same.
-fn parts(table: &mut [Vec<f64>], rows: usize, size: usize) -> Vec<Part<'_>> {
+/// Splits the table into parts of `size` samples. Without samples there is still one part, because a damaged file may have
+/// values without samples.
+fn split_into_parts(table: &mut [Vec<f64>], rows: usize, size: usize) -> Vec<Part<'_>> {
     let starts = (0..rows.max(1)).step_by(size);
-    let part = |start| Part { places: start..rows.min(start + size), columns: vec![] };
+    let part = |start| Part { indices: start..rows.min(start + size), columns: vec![] };
     let mut parts: Vec<Part> = starts.map(part).collect();
     for column in table {
         for (part, values) in parts.iter_mut().zip(column.chunks_mut(size)) {
@@ -87,13 +91,13 @@ fn parts(table: &mut [Vec<f64>], rows: usize, size: usize) -> Vec<Part<'_>> {
 }
 
 impl Part<'_> {
-    /// Fills in the columns. The first part also reads any values before the first sample, the last part any after the
-    /// last sample.
+    /// Fills the columns. The first part also reads values before the first sample, and the last part values after the last
+    /// sample: these are damage and return an error.
     fn fill(mut self, source: &Source, samples: &Ids, readings: &Ids) -> Result<()> {
         for column in &mut self.columns {
             column.fill(f64::NAN);
         }
-        let Range { start, end } = self.places;
+        let Range { start, end } = self.indices;
         let from = if start > 0 { format!("WHERE sample >= {}", samples.0[start]) } else { String::new() };
         let beyond = samples.0.get(end);
         let sql = format!("SELECT sample, metric, value FROM value {from} ORDER BY sample, metric");
@@ -105,11 +109,11 @@ impl Part<'_> {
                 if beyond.is_some_and(|beyond| sample >= *beyond) {
                     return Ok(ControlFlow::Break(()));
                 }
-                // Rows are sorted, so the next is most often the one after the last.
-                last = (sample, samples.near(sample, last.1 + 1, row)?);
+                // Rows are sorted, so the sample is most often the one after the previous sample.
+                last = (sample, samples.index_near(sample, last.1 + 1, row)?);
                 column = 0;
             }
-            column = readings.near(row.int(1)?, column, row)?;
+            column = readings.index_near(row.int(1)?, column, row)?;
             self.columns[column][last.1 - start] = row.finite(2)?;
             column += 1;
             Ok(ControlFlow::Continue(()))
@@ -123,12 +127,12 @@ pub const MOST_POINTS: u64 = 1_000_000;
 /// An upper limit for the length of any task, in seconds: thirty years.
 const LONGEST_S: f64 = 1e9;
 
-/// Reads every point, or, where there are more than `most`, those of every n-th round.
-pub fn series_up_to(source: &Source, samples: &Ids, most: u64) -> Result<SeriesTable> {
+/// Reads the points of all time series. If there are more than `most`, reads only those of every n-th round.
+pub fn read_series(source: &Source, samples: &Ids, most: u64) -> Result<SeriesTable> {
     let mut table = SeriesTable::default();
-    let there_are: u64 = source.one("series", "SELECT count(*) FROM series", |row| row.number(0))?;
-    let every = there_are.div_ceil(most).max(1);
-    // Whole rounds, so that no variant is left out where another is not.
+    let stored: u64 = source.one("series", "SELECT count(*) FROM series", |row| row.number(0))?;
+    let every = stored.div_ceil(most).max(1);
+    // Whole rounds, so that all variants keep the same rounds.
     let kept = match every {
         1 => String::new(),
         every => format!(
@@ -146,14 +150,14 @@ pub fn series_up_to(source: &Source, samples: &Ids, most: u64) -> Result<SeriesT
         table.points.push(read_point(row)?);
         Ok(())
     })?;
-    table.left_out = there_are.saturating_sub(table.points.len() as u64);
+    table.left_out = stored.saturating_sub(table.points.len() as u64);
     Ok(table)
 }
 
 fn read_point(row: &Cursor) -> Result<Point> {
     let (start_s, length_s) = (row.real(1)?, row.real(2)?);
     if ![start_s, length_s].iter().all(|seconds| (0.0..LONGEST_S).contains(seconds)) {
-        return Err(row.damaged("a stretch of time that is none"));
+        return Err(row.damaged("an impossible time interval"));
     }
     let latency = match (
         row.optional(6, Cursor::number)?,
@@ -182,7 +186,7 @@ mod tests {
     use fsarena_core::event::{CellEvent, Event, Outcome};
     use rusqlite::Connection;
 
-    /// A run of eight samples with two readings, as its database says it.
+    /// Writes a run of eight samples with two readings, and returns it with the row ids of its samples and readings.
     fn stored(root: &std::path::Path) -> (crate::RunDir, crate::Writer, [Ids; 2]) {
         let plan = plan(&["ext4", "xfs"]);
         let (run, mut writer) = writer(root, &plan);
@@ -194,22 +198,22 @@ mod tests {
     }
 
     #[test]
-    fn two_readers_find_what_one_does() {
+    fn two_readers_return_the_same_columns_as_one() {
         let root = tempfile::tempdir().unwrap();
         let (run, _writer, [samples, readings]) = stored(root.path());
         let path = run.database();
         let db = schema::open_to_read(&path).unwrap();
         let source = Source { db: &db, path: &path };
-        let alone = in_parts(&source, &samples, &readings, 8).unwrap();
+        let alone = read_columns(&source, &samples, &readings, 8).unwrap();
         let elapsed = [0.0, 0.0, 1.0, 1.0, 10.0, 10.0, 11.0, 11.0];
         assert!(alone.contains(&elapsed.to_vec()), "{alone:?}");
-        let two = in_parts(&source, &samples, &readings, 3).unwrap();
+        let two = read_columns(&source, &samples, &readings, 3).unwrap();
         // NaN is not equal to itself.
         assert_eq!(format!("{alone:?}"), format!("{two:?}"));
     }
 
     #[test]
-    fn a_value_of_no_sample_is_told_by_either_reader() {
+    fn a_value_without_a_sample_is_reported_by_either_reader() {
         for change in ["sample = sample + 100 WHERE sample = 8", "sample = -7 WHERE sample = 1"] {
             let root = tempfile::tempdir().unwrap();
             let (run, writer, [samples, readings]) = stored(root.path());
@@ -218,24 +222,24 @@ mod tests {
             let sql = format!("PRAGMA foreign_keys = OFF; UPDATE value SET {change}");
             Connection::open(&path).unwrap().execute_batch(&sql).unwrap();
             let db = schema::open_to_read(&path).unwrap();
-            let told = in_parts(&Source { db: &db, path: &path }, &samples, &readings, 3).unwrap_err();
-            assert!(told.to_string().contains("row that is not there in table value"), "{told}");
+            let error = read_columns(&Source { db: &db, path: &path }, &samples, &readings, 3).unwrap_err();
+            assert!(error.to_string().contains("row that does not exist in table value"), "{error}");
         }
     }
 
     #[test]
-    fn a_run_that_goes_on_has_no_second_reader() {
+    fn a_run_that_has_continued_is_read_by_one_reader() {
         let root = tempfile::tempdir().unwrap();
         let (run, mut writer, _) = stored(root.path());
         let path = run.database();
         let db = schema::open_to_read(&path).unwrap();
         let source = Source { db: &db, path: &path };
-        assert!(beside(&source).unwrap().is_some());
-        // The last cell once more, as a run that is resumed does with one that failed.
+        assert!(second_reader(&source).unwrap().is_some());
+        // Runs the last cell again, as a resumed run does with a failed cell.
         let again = cells(&plan(&["ext4", "xfs"]), 1).remove(1);
         writer.apply(&Event::CellStarted { cell: again.clone() }).unwrap();
         writer.apply(&Event::CellFinished { cell: again.id(), outcome: Outcome::Done }).unwrap();
-        assert!(beside(&source).unwrap().is_none());
+        assert!(second_reader(&source).unwrap().is_none());
     }
 
     fn point(at: u64) -> Point {
@@ -244,7 +248,7 @@ mod tests {
         Point { start_s, length_s: 0.5, warm_up, operations: 7 * at, bytes: 4096 * at, latency }
     }
 
-    /// A cell with one task that has a series and one that has none.
+    /// Writes a cell with one task that has a time series and one without.
     fn run_cell_with_series(writer: &mut Writer, cell: &Cell, points: u64) {
         let inside = |what| Event::Cell { cell: cell.id(), what };
         let mut load = sample("load", 1.0);
@@ -274,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn every_point_comes_back_with_its_sample() {
+    fn every_point_is_read_back_with_its_sample() {
         let root = tempfile::tempdir().unwrap();
         let series = read(&stored_series(root.path(), 2)).unwrap().series;
         let points: Vec<Point> = (0..3).map(point).collect();
@@ -283,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_is_run_again_takes_its_old_points_along() {
+    fn rerunning_a_cell_removes_its_old_points() {
         let root = tempfile::tempdir().unwrap();
         let plan = plan(&["ext4"]);
         let (run, mut writer) = writer(root.path(), &plan);
@@ -294,28 +298,28 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_whole_rounds_are_kept() {
+    fn too_many_points_are_reduced_by_whole_rounds() {
         let root = tempfile::tempdir().unwrap();
         let run = stored_series(root.path(), 4);
         let db = Connection::open(run.database()).unwrap();
         let path = run.database();
         let ids = Ids((1..=16).collect());
-        let table = series_up_to(&Source { db: &db, path: &path }, &ids, 12).unwrap();
+        let table = read_series(&Source { db: &db, path: &path }, &ids, 12).unwrap();
         // 24 points, so every second round: 0 and 2.
         assert_eq!((table.points.len(), table.left_out), (12, 12));
         assert_eq!(table.row, [1, 1, 1, 3, 3, 3, 9, 9, 9, 11, 11, 11]);
     }
 
     #[test]
-    fn what_is_no_series_is_refused() {
+    fn a_damaged_series_is_refused() {
         let root = tempfile::tempdir().unwrap();
         let run = stored_series(root.path(), 1);
         for (sql, words) in [
-            ("UPDATE series SET length_s = -1.0", "stretch of time that is none in table series"),
-            ("UPDATE series SET start_s = 9e999", "stretch of time that is none"),
-            ("UPDATE series SET length_s = 1e300", "stretch of time that is none"),
+            ("UPDATE series SET length_s = -1.0", "an impossible time interval in table series"),
+            ("UPDATE series SET start_s = 9e999", "an impossible time interval"),
+            ("UPDATE series SET length_s = 1e300", "an impossible time interval"),
             ("UPDATE series SET operations = -1", "out of range in table series"),
-            ("UPDATE series SET sample = sample + 100", "row that is not there in table series"),
+            ("UPDATE series SET sample = sample + 100", "row that does not exist in table series"),
         ] {
             let copy = tempfile::tempdir().unwrap();
             let run = stored_series(copy.path(), 1);

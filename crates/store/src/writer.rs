@@ -1,4 +1,4 @@
-//! Writes the events of a run to its directory. A cell is kept in memory while it runs and written when it ends.
+//! Writes the events of a run to its directory. A cell stays in memory while it runs and is written when it ends.
 
 use crate::logs::{CommandLog, EventLog};
 use crate::{Error, Result, RunDir, dir, schema};
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Writes the events of the runner. A cell is in the database once its end is applied, and not before.
+/// The open run that the runner's events are written to. A cell is in the database only after its end event.
 pub struct Writer {
     run: RunDir,
     db: Connection,
@@ -23,23 +23,23 @@ pub struct Writer {
     events: EventLog,
     host: i64,
     metrics: Metrics,
-    /// The cells that have begun and not ended.
+    /// The cells that have started and not ended.
     open: HashMap<CellId, CellState>,
     clock: EventClock,
     round: Option<u32>,
-    /// Commands that the log has and the database does not count yet.
+    /// The number of commands in the log that the database does not count yet.
     uncounted: u64,
 }
 
 impl Writer {
-    /// Opens a run to add to it, be it new or resumed, on this host or another.
+    /// Opens a new or resumed run for writing. A run may be resumed on another host.
     ///
-    /// `readings` defines every reading that samples may bring: the timer's, the probes', the executor's and
-    /// the workloads'.
+    /// `readings` has the definitions of all readings that samples may contain: of the timer, the probes, the executor and
+    /// the workloads.
     ///
     /// # Errors
-    /// Where the run is being written by another process, cannot be written, is damaged, or has a reading
-    /// of one of these names with another meaning.
+    /// Another process is writing the run, the run cannot be written, is damaged, or has another definition of one of these
+    /// readings.
     pub fn open(run: &RunDir, host: &Host, readings: &[ReadingDef]) -> Result<Writer> {
         let log = CommandLog::open(&run.command_log())?;
         let events = EventLog::open(&run.event_log());
@@ -53,31 +53,31 @@ impl Writer {
         Ok(Writer { run, db, path, log, events, host, metrics, open, clock, round: None, uncounted: 0 })
     }
 
-    /// Keeps the readings of a metric in the event log: those who follow the run compare its variants by that.
+    /// Sets the metric whose readings the event log keeps: live views of the run compare its variants by that metric.
     #[must_use]
     pub fn followed_by(mut self, metric: &str) -> Writer {
         self.events.readings = readings_of(metric);
         self
     }
 
-    /// The file with the output of a cell's commands, where they printed anything.
+    /// The path of the file with the output of a cell's commands; None if they printed nothing.
     pub fn output_of(&self, cell: &Cell) -> Option<PathBuf> {
         Some(self.run.output_of(cell)).filter(|path| path.exists())
     }
 
-    /// Takes over one event.
+    /// Applies one event: writes it to the database and the event log.
     ///
     /// # Errors
-    /// Where it cannot be written, or makes no sense: something inside a cell that did not begin.
+    /// The event cannot be written, or belongs to a cell that did not start.
     pub fn apply(&mut self, event: &Event) -> Result<()> {
         let at = self.clock.now();
         self.store(at, event)?;
-        // Last, so that a follower that reads of a cell finds it in the database.
+        // The event log comes last, so that a process that reads there of a finished cell finds the cell in the database.
         self.events.append(at, event);
         Ok(())
     }
 
-    /// A note on why the event log is incomplete: once after it could not be written, which ends no run.
+    /// Returns a note on why the event log is incomplete, once after a write to it failed. The run continues without it.
     pub fn take_failure_of_log(&mut self) -> Option<Note> {
         self.events.take_failure()
     }
@@ -96,32 +96,32 @@ impl Writer {
                 self.open.insert(cell.id(), CellState::new(at, cell.clone()));
                 dir::remove_output(&self.run, cell)
             }
-            Event::Cell { cell, what } => self.inside(cell, what),
-            Event::CellFinished { cell, outcome } => self.finish(at, cell, outcome),
+            Event::Cell { cell, what } => self.apply_cell_event(cell, what),
+            Event::CellFinished { cell, outcome } => self.finish_cell(at, cell, outcome),
             Event::RoundFinished { round } => {
                 self.round = None;
                 self.execute("UPDATE round SET finished = 1 WHERE number = ?1", [round])
             }
-            // Both follow from the samples.
+            // Both can be computed from the samples.
             Event::Claims { .. } | Event::Forecast { .. } => Ok(()),
             Event::Note(note) => {
                 write_note(&self.db, self.round, None, note).map_err(Error::write(&self.path))
             }
-            Event::Command(command) => self.command(None, command),
+            Event::Command(command) => self.log_command(None, command),
             Event::RunFinished { why, complete } => {
                 self.execute("UPDATE run SET complete = ?1, why = ?2", params![complete, why])
             }
         }
     }
 
-    fn inside(&mut self, id: &CellId, what: &CellEvent) -> Result<()> {
+    fn apply_cell_event(&mut self, id: &CellId, what: &CellEvent) -> Result<()> {
         if let CellEvent::Command(command) = what {
-            return self.command(Some(id), command);
+            return self.log_command(Some(id), command);
         }
         if let CellEvent::Reading(info) = what {
             return self.metrics.add(&self.db, &self.path, info);
         }
-        let cell = self.open.get_mut(id).ok_or_else(|| not_begun(&self.path, id))?;
+        let cell = self.open.get_mut(id).ok_or_else(|| cell_not_started(&self.path, id))?;
         if let CellEvent::Sample(sample) = what {
             self.metrics.check(&self.path, sample)?;
         }
@@ -129,10 +129,10 @@ impl Writer {
         Ok(())
     }
 
-    /// One transaction: all of the cell or nothing. An interrupted cell says nothing of its variant and is
-    /// forgotten; a failed one keeps the tasks that it finished.
-    fn finish(&mut self, at: f64, id: &CellId, outcome: &Outcome) -> Result<()> {
-        let cell = self.open.remove(id).ok_or_else(|| not_begun(&self.path, id))?;
+    /// Writes a finished cell in one transaction. An interrupted cell is dropped, because the interruption is not the fault
+    /// of its variant. A failed cell keeps the samples of the tasks that it finished.
+    fn finish_cell(&mut self, at: f64, id: &CellId, outcome: &Outcome) -> Result<()> {
+        let cell = self.open.remove(id).ok_or_else(|| cell_not_started(&self.path, id))?;
         if *outcome == Outcome::Interrupted {
             return Ok(());
         }
@@ -150,7 +150,8 @@ impl Writer {
         Ok(())
     }
 
-    fn command(&mut self, cell: Option<&CellId>, command: &CommandRecord) -> Result<()> {
+    /// Appends a command to the command log, and its output to the output file of its cell.
+    fn log_command(&mut self, cell: Option<&CellId>, command: &CommandRecord) -> Result<()> {
         self.uncounted += command.times;
         let open = cell.and_then(|id| self.open.get(id));
         if let (Some(open), Some(output)) = (open, &command.output) {
@@ -165,8 +166,8 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// Leaves one plain file that can be read anywhere, without the two that WAL keeps beside it. Where
-    /// someone is reading just now they stay, and the run is whole all the same.
+    /// Leaves a single database file that can be read anywhere, without the `-wal` and `-shm` files. These stay while another
+    /// process is reading the run, which loses nothing.
     fn drop(&mut self) {
         let count = "UPDATE run SET commands = commands + ?1";
         let _ = self.db.execute(count, [self.uncounted as i64]);
@@ -175,10 +176,11 @@ impl Drop for Writer {
     }
 }
 
-fn not_begun(path: &std::path::Path, id: &CellId) -> Error {
-    Error::unfit(path, format!("something happened in cell {id}, which did not begin"))
+fn cell_not_started(path: &std::path::Path, id: &CellId) -> Error {
+    Error::unfit(path, format!("event for cell {id} before its start event"))
 }
 
+/// The row id of a host; writes the host if it is new.
 fn intern_host(db: &Connection, host: &Host) -> rusqlite::Result<i64> {
     let facts = json(&host.facts);
     let key = params![host.hostname, host.boot_id, host.kernel, facts];
@@ -187,7 +189,7 @@ fn intern_host(db: &Connection, host: &Host) -> rusqlite::Result<i64> {
     db.query_row(find, key, |row| row.get(0))
 }
 
-/// The clock of events: seconds since 1970, from a monotonic clock, so that setting the time of the machine during a run
+/// The clock of events, in seconds since 1970. It advances with a monotonic clock, so a change of the system time during a run
 /// changes no duration.
 struct EventClock {
     started_at: f64,
@@ -205,7 +207,8 @@ impl EventClock {
     }
 }
 
-/// Writes a cell that ended at this time, with all that belongs to it. Replaces an earlier attempt.
+/// Writes a cell that ended at `ended_at` (seconds since 1970), with its samples and notes. Replaces an earlier attempt of the
+/// same cell.
 fn write_cell(
     db: &Connection,
     state: CellState,
@@ -246,7 +249,7 @@ fn write_sample(db: &Connection, cell: i64, sample: &Sample, metrics: &Metrics) 
     let id = db.last_insert_rowid();
     let mut insert = db.prepare_cached("INSERT INTO value(sample, metric, value) VALUES(?1, ?2, ?3)")?;
     for (name, value) in &sample.readings.0 {
-        // A row that is not there means that the reading was not had, and NaN says no more than that.
+        // A missing row means that the sample lacks the reading, and so does NaN.
         if let (Some(metric), true) = (metrics.0.get(name), value.is_finite()) {
             insert.execute(params![id, metric, value])?;
         }
@@ -261,30 +264,27 @@ fn write_sample(db: &Connection, cell: i64, sample: &Sample, metrics: &Metrics) 
 fn write_series(db: &Connection, sample: i64, points: &[Point]) -> rusqlite::Result<()> {
     let mut insert =
         db.prepare_cached("INSERT INTO series VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?;
-    // SQLite's numbers have a sign; no load counts that far.
+    // SQLite's integers are signed. No load reaches the limit.
     let signed = |number: u64| number.min(i64::MAX as u64) as i64;
     for (number, point) in points.iter().enumerate() {
-        let latency = |of: fn(&Latency) -> u64| point.latency.as_ref().map(|latency| signed(of(latency)));
-        let (p50, p99, p999) = (latency(|of| of.p50_ns), latency(|of| of.p99_ns), latency(|of| of.p999_ns));
-        let Point { start_s, length_s, warm_up, .. } = point;
-        let (operations, bytes) = (signed(point.operations), signed(point.bytes));
+        let percentile = |of: fn(&Latency) -> u64| point.latency.as_ref().map(|latency| signed(of(latency)));
         insert.execute((
             sample,
             number as i64,
-            start_s,
-            length_s,
-            warm_up,
-            operations,
-            bytes,
-            p50,
-            p99,
-            p999,
+            point.start_s,
+            point.length_s,
+            point.warm_up,
+            signed(point.operations),
+            signed(point.bytes),
+            percentile(|latency| latency.p50_ns),
+            percentile(|latency| latency.p99_ns),
+            percentile(|latency| latency.p999_ns),
         ))?;
     }
     Ok(())
 }
 
-/// Writes a note, unless an earlier part of the run has written the same.
+/// Writes a note, unless the run has the same note already: a resumed run repeats notes.
 fn write_note(db: &Connection, round: Option<u32>, cell: Option<i64>, note: &Note) -> rusqlite::Result<()> {
     db.prepare_cached(
         "INSERT INTO note(round, cell, kind, variant, task, text, fix) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
@@ -295,7 +295,7 @@ fn write_note(db: &Connection, round: Option<u32>, cell: Option<i64>, note: &Not
     Ok(())
 }
 
-/// The id of a variant, which is written if it is new.
+/// The row id of a variant; writes the variant if it is new.
 pub(crate) fn intern_variant(db: &Connection, variant: &Variant) -> rusqlite::Result<i64> {
     db.execute(
         "INSERT OR IGNORE INTO variant(name, levels) VALUES(?1, ?2)",
@@ -304,6 +304,7 @@ pub(crate) fn intern_variant(db: &Connection, variant: &Variant) -> rusqlite::Re
     db.query_row("SELECT id FROM variant WHERE name = ?1", [&variant.name], |row| row.get(0))
 }
 
+/// The row id of a task; writes the task if it is new.
 fn intern_task(db: &Connection, task: &TaskInfo) -> rusqlite::Result<i64> {
     let params = json(&task.id.params);
     let known = db
@@ -320,22 +321,23 @@ fn intern_task(db: &Connection, task: &TaskInfo) -> rusqlite::Result<i64> {
     Ok(db.last_insert_rowid())
 }
 
-/// The ids of the readings that a run defines, by name.
+/// The row ids of the readings that a run defines, by name.
 struct Metrics(HashMap<String, i64>);
 
 impl Metrics {
-    /// Writes the definitions that are new, and reads all that the run has, including those that commands printed earlier.
+    /// Writes the definitions that are new, then reads the ids of all definitions of the run, including readings that commands
+    /// printed earlier.
     ///
     /// # Errors
-    /// Where the run has a reading of that name with another meaning: its values would be mixed up.
+    /// The run has another definition of one of these readings: values with different meanings would be mixed.
     fn intern(db: &Connection, path: &Path, defs: &[ReadingDef]) -> Result<Metrics> {
         for def in defs {
             let def = def.into();
             let (_, same) = define(db, &def).map_err(Error::write(path))?;
             if !same {
                 let what = format!(
-                    "this run has another definition of {}, which is `{def}` in this fsarena; resume it with the version \
-                     that began it",
+                    "this run has another definition of {} than this fsarena (`{def}`); resume it with the version that \
+                     started it",
                     def.id
                 );
                 return Err(Error::damaged(path, what));
@@ -351,7 +353,7 @@ impl Metrics {
     /// Adds a reading that a command printed.
     ///
     /// # Errors
-    /// Where the run has one of that name with another meaning.
+    /// The run has another definition of a reading with that name.
     fn add(&mut self, db: &Connection, path: &Path, info: &MetricSpec) -> Result<()> {
         let (id, same) = define(db, info).map_err(Error::write(path))?;
         if !same {
@@ -364,7 +366,7 @@ impl Metrics {
         Ok(())
     }
 
-    /// Refuses a sample with an undefined reading, whose values would be lost silently.
+    /// Returns an error for a sample with an undefined reading, whose value would be lost silently.
     fn check(&self, path: &Path, sample: &Sample) -> Result<()> {
         let Some(name) = sample.readings.0.keys().find(|name| !self.0.contains_key(*name)) else {
             return Ok(());
@@ -374,7 +376,8 @@ impl Metrics {
     }
 }
 
-/// Writes a definition if it is new. Returns its row, and whether the run's definition of that name means the same.
+/// Writes the definition of a reading if the run has none with that name. Returns the row id, and whether the run's definition
+/// is the same.
 fn define(db: &Connection, def: &MetricSpec) -> rusqlite::Result<(i64, bool)> {
     let MetricSpec { id, unit, direction, scope, over, of, help } = def;
     let [above, below] = match of {
@@ -398,7 +401,7 @@ fn define(db: &Connection, def: &MetricSpec) -> rusqlite::Result<(i64, bool)> {
     })
 }
 
-/// Plain data as JSON.
+/// Serializes plain data as JSON.
 pub fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("plain data with text keys always becomes JSON")
 }

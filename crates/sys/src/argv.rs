@@ -1,10 +1,10 @@
-//! External commands: argument vectors, never shell strings; every one of them logged.
+//! External commands as argument vectors, never as shell strings, and the log of each command.
 //!
-//! Their output goes to files in memory, so that fsarena need not read while a command is timed. [`Argv::writes_only`]
-//! confines a command with Landlock.
+//! The output of a command goes to files in memory, so that fsarena does not have to read a pipe while a command is timed.
+//! [`Argv::writes_only`] confines a command with Landlock.
 
 use crate::limits::{self, advice};
-use crate::process_output::{shown, tail};
+use crate::process_output::{or_printed_nothing, tail};
 use crate::{fetched_program, process, user::User};
 use fsarena_core::event::CommandRecord;
 use fsarena_core::exit::{ExitCode, Exits, is_shortage};
@@ -21,18 +21,18 @@ use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use std::{fs::File, io};
 
-/// The name of the undo journal that commands belong to.
+/// The name of the undo journal of this process, once it has one.
 static MARK: RwLock<Option<String>> = RwLock::new(None);
 
-/// The environment variable that marks the commands of this process, and its value: the name of the undo journal. For
-/// commands that are not started through [`Argv`].
+/// The environment variable that marks the commands of this process, and its value: the name of the undo journal. None if
+/// this process has no journal. [`Argv`] sets the variable; callers that start commands in another way use this function.
 pub fn mark() -> Option<(&'static str, String)> {
     let journal = MARK.read().unwrap_or_else(PoisonError::into_inner).clone();
     journal.map(|journal| (crate::process::MARK, journal))
 }
 
-/// Sets the journal that later commands, and their descendants, name in their environment. After a SIGKILL of fsarena,
-/// `fsarena recover` finds the commands by that name.
+/// Sets the name of the undo journal that later commands, and their descendants, have in their environment. If fsarena is
+/// killed, `fsarena recover` finds the commands by that name.
 pub(crate) fn mark_commands(journal: &str) {
     *MARK.write().unwrap_or_else(PoisonError::into_inner) = Some(journal.to_string());
 }
@@ -50,16 +50,16 @@ pub struct Argv {
     user: Option<User>,
 }
 
-/// How a command ended.
+/// The result of a command that ended: status, resource usage and output.
 #[derive(Debug, Clone)]
 pub struct Finished {
     /// Its exit status.
     pub status: ExitStatus,
-    /// The time from before it was started to after it was reaped.
+    /// The time from just before its start until after fsarena has reaped it.
     pub elapsed: Duration,
     /// Its peak memory (`ru_maxrss`) in bytes.
     pub max_rss_bytes: u64,
-    /// Its standard output, if that was kept.
+    /// Its standard output; empty after [`Argv::quiet`].
     pub stdout: String,
     /// The last 4 KiB of its standard error.
     pub stderr: String,
@@ -101,20 +101,20 @@ impl Argv {
         self
     }
 
-    /// Runs it to its end even after a signal asked fsarena to stop. For commands that clean up.
+    /// Lets the command run to its end even if a signal interrupts fsarena. For commands that clean up.
     pub fn ignore_cancel(mut self) -> Argv {
         self.ignore_cancel = true;
         self
     }
 
-    /// Runs it as another user, in the main group of that user only.
+    /// Runs the command as another user, in the main group of that user only; None keeps the user of this process.
     pub fn user(mut self, user: Option<User>) -> Argv {
         self.user = user;
         self
     }
 
-    /// Lets it write to these files and devices only, where the kernel can enforce that ([`can_confine`]). It gets no
-    /// environment variable of the user that could name another file.
+    /// Lets the command write to these files and devices only, if the kernel can enforce that ([`can_confine`]). The
+    /// command gets only those environment variables of this process that cannot name another file to write.
     pub fn writes_only<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Argv {
         self.writes_only = Some(paths.into_iter().map(|path| path.as_ref().into()).collect());
         self
@@ -134,7 +134,7 @@ impl Argv {
     /// whole group.
     ///
     /// # Errors
-    /// Where it cannot be started, or a signal asked fsarena to stop.
+    /// The command cannot be started, or a signal interrupted fsarena.
     pub fn run(&self) -> Result<Finished, Error> {
         let _deferred_signals = crate::cancel::defer_signals();
         self.check_cancelled()?;
@@ -145,7 +145,7 @@ impl Argv {
                 _ => Error::Start { program, source },
             }
         };
-        // Files instead of pipes: fsarena need not read while the command is timed.
+        // Files instead of pipes: fsarena does not have to read while the command is timed.
         let mut out = (!self.quiet).then(|| memory_file("stdout")).transpose().map_err(start_error)?;
         let mut err = memory_file("stderr").map_err(start_error)?;
         let mut command = self.command();
@@ -170,8 +170,10 @@ impl Argv {
         if status.signal() == Some(libc::SIGKILL) {
             self.check_cancelled()?;
         }
-        let stdout =
-            out.as_mut().map_or(Ok(String::new()), |file| tail(file, u64::MAX)).map_err(start_error)?;
+        let stdout = match &mut out {
+            Some(file) => tail(file, u64::MAX).map_err(start_error)?,
+            None => String::new(),
+        };
         let stderr = tail(&mut err, 4096).map_err(start_error)?;
         Ok(Finished { status, elapsed, max_rss_bytes, stdout, stderr })
     }
@@ -195,17 +197,17 @@ impl Argv {
         command
     }
 
-    /// Runs the command and logs it; a failure is an error.
+    /// Runs the command, logs it, and returns an error if its exit code is not 0.
     ///
     /// # Errors
-    /// Where it cannot be started or fails; the message contains its output.
+    /// The command cannot be started or fails; the message contains its output.
     pub fn expect(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<Finished, Error> {
         let finished = self.run()?;
         log(self.record(&finished));
         self.check(finished)
     }
 
-    /// An error where a signal asked fsarena to stop and this command may be stopped.
+    /// Returns an error if a signal interrupted fsarena, unless this command ignores that.
     fn check_cancelled(&self) -> Result<(), Error> {
         match crate::cancel::requested() {
             Some(signal) if !self.ignore_cancel => {
@@ -228,10 +230,10 @@ impl Argv {
         }
     }
 
-    /// Turns a failure of the finished command into an error.
+    /// Returns the finished command, or an error with its output if it failed.
     ///
     /// # Errors
-    /// Where the command did not exit with 0.
+    /// The command did not exit with 0.
     pub fn check(&self, finished: Finished) -> Result<Finished, Error> {
         if finished.status.success() {
             return Ok(finished);
@@ -243,7 +245,7 @@ impl Argv {
         Err(Error::Failed {
             command: self.words().join(" "),
             ended: finished.ended(),
-            said: shown(output).into(),
+            output: or_printed_nothing(output).into(),
         })
     }
 }
@@ -262,7 +264,7 @@ impl Finished {
 /// Why an external command failed or could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The program is not installed.
+    /// No directory of `PATH` has the program.
     #[error("{program} is not installed")]
     NotFound {
         /// Its name.
@@ -276,7 +278,7 @@ pub enum Error {
         /// Why, and what to do.
         why: String,
     },
-    /// It could not be started.
+    /// The system could not start the command.
     #[error("{program} could not be started: {source}{}", advice(.source))]
     Start {
         /// Its name.
@@ -284,22 +286,22 @@ pub enum Error {
         /// The error of the system call.
         source: std::io::Error,
     },
-    /// It ran and failed.
-    #[error("{command} failed ({ended}): {said}")]
+    /// The command ran and failed.
+    #[error("{command} failed ({ended}): {output}")]
     Failed {
         /// The argument vector, for people.
         command: String,
         /// How it ended: `exit 1`, `signal 9`.
         ended: String,
         /// The output of the command.
-        said: String,
+        output: String,
     },
-    /// A signal asked fsarena to stop, so the command was killed or not started.
+    /// A signal interrupted fsarena, so fsarena killed the command or did not start it.
     #[error("{program} was interrupted by signal {signal}")]
     Interrupted {
         /// Its name.
         program: String,
-        /// The signal that fsarena got.
+        /// The signal that fsarena received.
         signal: i32,
     },
 }
@@ -320,11 +322,11 @@ pub fn memory_file(name: &str) -> std::io::Result<File> {
     Ok(rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?.into())
 }
 
-/// Waits until a child ends; kills its process group when a signal asks fsarena to stop.
+/// Waits until a child ends; kills its process group if a signal interrupts fsarena.
 fn wait_or_kill_group(child: &Child) {
-    // Without pidfds (Linux before 5.3) the command just runs to its end.
+    // Without pidfds (Linux before 5.3) fsarena lets the command run to its end.
     let Ok(pidfd) = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()) else { return };
-    // A signal ends the poll, but it may come just before it, or to another thread.
+    // A signal ends the poll, but it may arrive just before the poll, or in another thread.
     let poll_interval = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
     loop {
         let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
@@ -338,8 +340,8 @@ fn wait_or_kill_group(child: &Child) {
     }
 }
 
-/// Waits for a child with wait4(2), the only call that reports the peak memory of this one child. Neither rustix nor nix
-/// has it.
+/// Waits for a child and returns its status and its peak memory in bytes. It calls wait4(2), the only system call that
+/// reports the peak memory of a single child; neither rustix nor nix offers it.
 fn reap(child: Child) -> std::io::Result<(ExitStatus, u64)> {
     let mut status = 0;
     loop {
@@ -359,10 +361,10 @@ fn reap(child: Child) -> std::io::Result<(ExitStatus, u64)> {
 
 /// The Landlock rights that fsarena requests. An older kernel enforces those that it has.
 const LANDLOCK_ABI: ABI = ABI::V5;
-/// Devices without data of their own, which every confined command may write to. mkfs.btrfs registers the members of
-/// an array with the second.
+/// Devices that store no data, which every confined command may write to. mkfs.btrfs registers the members of an array with
+/// `/dev/btrfs-control`.
 const DATALESS_DEVICES: [&str; 2] = ["/dev/null", "/dev/btrfs-control"];
-/// Environment variables that a confined command keeps: no other may name a file to it.
+/// Environment variables that a confined command keeps. Others could name a file that the command then writes.
 const KEPT_VARIABLES: [&str; 7] =
     ["PATH", "HOME", "LANG", "LANGUAGE", "TZ", "LD_LIBRARY_PATH", "SOURCE_DATE_EPOCH"];
 /// The beginnings of further environment variables that a confined command keeps.
@@ -410,14 +412,14 @@ fn restrict_this_thread(paths: &[PathBuf]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Runs a shell that may write to one file, and whether it succeeded.
-    fn confined(target: &Path, script: &str) -> bool {
+    /// Runs a shell script that may write to one file only; returns whether it succeeded.
+    fn run_confined(target: &Path, script: &str) -> bool {
         let shell = Argv::new("sh").args(["-c", script, "sh"]).arg(target);
         shell.writes_only([target]).run().unwrap().status.success()
     }
 
     #[test]
-    fn a_confined_command_writes_to_its_target_and_to_nothing_else() {
+    fn a_confined_command_can_write_only_to_its_target() {
         if !can_confine() {
             fsarena_testkit::skipped("this kernel has no Landlock");
             return;
@@ -427,7 +429,7 @@ mod tests {
         std::fs::write(&target, "old").unwrap();
         std::fs::write(&victim, "data").unwrap();
         let at = victim.display();
-        assert!(confined(&target, "echo new > \"$1\" && cat \"$1\" > /dev/null"));
+        assert!(run_confined(&target, "echo new > \"$1\" && cat \"$1\" > /dev/null"));
         assert_eq!(std::fs::read_to_string(&target).unwrap(), "new\n");
         for script in [
             format!("echo new > {at}"),
@@ -441,12 +443,12 @@ mod tests {
             // A node of the same device elsewhere would be a second way to it.
             format!("mknod {at}.node b 7 0"),
         ] {
-            assert!(!confined(&target, &script), "{script}");
+            assert!(!run_confined(&target, &script), "{script}");
             assert_eq!(std::fs::read_to_string(&victim).unwrap(), "data", "{script}");
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
         // Reading is free, and this process is not confined.
-        assert!(confined(&target, &format!("cat {at}")));
+        assert!(run_confined(&target, &format!("cat {at}")));
         std::fs::write(&victim, "more").unwrap();
     }
 
@@ -457,7 +459,7 @@ mod tests {
         let target = Path::new("/dev/null");
         let kept = printed(Argv::new("env").writes_only([target]));
         assert!(kept.contains("PATH=") && !kept.contains("CARGO_MANIFEST_DIR="), "{kept}");
-        // What fsarena itself sets stays.
+        // A variable that fsarena itself sets stays.
         assert!(kept.contains("E2FSPROGS_UNDO_DIR=here"), "{kept}");
     }
 }

@@ -1,5 +1,5 @@
-//! Signals that ask fsarena to stop. While there is something to clean up, a signal only sets a flag, and fsarena stops where
-//! that is safe. Otherwise the signal ends the process at once.
+//! Signals that interrupt fsarena. While fsarena has something to clean up, a signal only sets a flag, and fsarena stops at the
+//! next safe point. Otherwise the signal ends the process at once.
 
 use libc::{
     SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGPWR, SIGQUIT, SIGSTKFLT, SIGTERM, SIGUSR1, SIGUSR2,
@@ -8,26 +8,27 @@ use libc::{
 use std::io;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
-/// The signals whose default is to end a process and that ask for nothing else: a user, a shell, a service manager or a
-/// limit of this process sends them. Not SIGPIPE, which Rust ignores, and not those that a fault of a program raises.
+/// The signals with a name whose default action ends a process and that a user, a shell, a service manager or a resource limit
+/// sends. Without SIGPIPE, which Rust ignores, and without the signals of program faults (SIGSEGV and others).
 const NAMED: [i32; 13] = [
     SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM, SIGSTKFLT, SIGXCPU, SIGVTALRM, SIGPROF,
     SIGIO, SIGPWR,
 ];
 
-/// Every signal after which fsarena cleans up and ends: those of `NAMED`, and the real-time signals, whose default is to end
+/// All signals after which fsarena cleans up and ends: those in `NAMED`, and the real-time signals, whose default action ends
 /// a process too.
 pub fn signals() -> impl Iterator<Item = i32> {
     NAMED.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
 }
 
+/// The first signal that interrupted fsarena; 0 if none did.
 static REQUESTED: AtomicI32 = AtomicI32::new(0);
 /// The number of [`DeferredSignals`] that exist.
 static DEFERRED: AtomicUsize = AtomicUsize::new(0);
 
 /// While one of these exists, signals only set a flag, and its holder cleans up before the process ends.
 #[derive(Debug)]
-#[must_use = "signals end the process at once when it is dropped"]
+#[must_use = "once it is dropped, signals end the process at once"]
 pub struct DeferredSignals(());
 
 /// Defers signals until the returned value is dropped, because there is something to clean up or to finish.
@@ -42,25 +43,25 @@ impl Drop for DeferredSignals {
     }
 }
 
-/// Installs handlers for [`signals`]. While signals are deferred, a signal only sets a flag, and a second one does not cut the
-/// clean-up short. Otherwise a signal ends the process at once. Signals that this process was started to ignore stay
-/// ignored: that is how nohup(1) works.
+/// Installs handlers for [`signals`]. While signals are deferred, a signal only sets a flag, and a second signal does not
+/// shorten the clean-up. Otherwise a signal ends the process at once. Signals that were ignored at the start of this process
+/// stay ignored, so that nohup(1) works.
 ///
 /// # Errors
-/// Where the system refuses a handler.
+/// The system refuses a handler.
 pub fn install() -> io::Result<()> {
     for signal in signals() {
         if is_ignored(signal)? {
             continue;
         }
-        let obey = move || {
-            note(&REQUESTED, signal);
+        let handler = move || {
+            record_first(&REQUESTED, signal);
             if DEFERRED.load(Ordering::SeqCst) == 0 {
-                end_by(signal);
+                raise_default(signal);
             }
         };
-        // SAFETY: atomics and the system calls of `end_by` are async-signal-safe.
-        unsafe { signal_hook::low_level::register(signal, obey)? };
+        // SAFETY: atomics and the system calls of `raise_default` are async-signal-safe.
+        unsafe { signal_hook::low_level::register(signal, handler)? };
     }
     Ok(())
 }
@@ -75,8 +76,8 @@ pub(crate) fn is_ignored(signal: i32) -> io::Result<bool> {
     if done == 0 { Ok(action.sa_sigaction == libc::SIG_IGN) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Ends the process by the default of a signal, whichever signal it is.
-fn end_by(signal: i32) {
+/// Restores the default action of a signal and raises it, which ends the process.
+fn raise_default(signal: i32) {
     // SAFETY: async-signal-safe system calls on locals; an all-zero signal set is valid.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
@@ -88,28 +89,31 @@ fn end_by(signal: i32) {
     }
 }
 
-/// Records a signal, unless one is recorded already: the process ends by the first one.
-fn note(asked: &AtomicI32, signal: i32) {
-    let _ = asked.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
+/// Stores a signal in `first`, unless it has one already.
+fn record_first(first: &AtomicI32, signal: i32) {
+    let _ = first.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
 }
 
-/// The signal that asked fsarena to stop, if one did.
+/// The first signal that interrupted fsarena; None if none did.
 pub fn requested() -> Option<i32> {
     Some(REQUESTED.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
 }
 
-/// Returns an error if a signal asked fsarena to stop.
+/// Returns an error if a signal interrupted fsarena.
 ///
 /// # Errors
 /// [`crate::Error::Interrupted`].
 pub fn check() -> Result<(), crate::Error> {
-    requested().map_or(Ok(()), |signal| Err(crate::Error::Interrupted { signal }))
+    match requested() {
+        Some(signal) => Err(crate::Error::Interrupted { signal }),
+        None => Ok(()),
+    }
 }
 
-/// Ends the process by the default action of a signal, so that the shell sees the reason. For the end of `main`, after the
-/// clean-up.
+/// Ends the process by the default action of a signal, so that the shell sees that a signal ended it. For the end of `main`,
+/// after the clean-up.
 pub fn die_by(signal: i32) -> ! {
-    end_by(signal);
+    raise_default(signal);
     std::process::exit(128 + signal)
 }
 
@@ -118,14 +122,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ignored_signals_are_known() {
+    fn is_ignored_reports_the_action_of_a_signal() {
         // Rust ignores SIGPIPE before main, and leaves SIGTERM alone.
         assert!(is_ignored(libc::SIGPIPE).unwrap());
         assert!(!is_ignored(SIGTERM).unwrap());
     }
 
     #[test]
-    fn signals_that_must_keep_their_meaning_are_not_among_those_that_end_a_run() {
+    fn signals_with_another_meaning_do_not_end_a_run() {
         let ending: Vec<i32> = signals().collect();
         assert!(ending.contains(&libc::SIGRTMAX()) && ending.contains(&SIGXCPU));
         for kept in [
@@ -147,10 +151,10 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_signal_counts() {
-        let asked = AtomicI32::new(0);
-        note(&asked, SIGTERM);
-        note(&asked, SIGINT);
-        assert_eq!(asked.into_inner(), SIGTERM);
+    fn only_the_first_signal_is_recorded() {
+        let first = AtomicI32::new(0);
+        record_first(&first, SIGTERM);
+        record_first(&first, SIGINT);
+        assert_eq!(first.into_inner(), SIGTERM);
     }
 }

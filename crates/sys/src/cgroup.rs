@@ -4,12 +4,12 @@
 
 use crate::kernel::{SysRoot, names};
 use crate::undo::{self, Identity, Journal, Undo, UndoGuard};
-use crate::{Error, found, kernel, process, wait::retry};
+use crate::{Error, kernel, none_if_missing, process, wait::retry};
 use rustix::{fs::Access, io::Errno};
 use std::path::{Path, PathBuf};
 use std::{fs::File, io::Write};
 
-/// Attempts to remove an empty group: its last process may still be exiting.
+/// How often fsarena tries to remove an empty group: its last process may still be exiting.
 const REMOVE_ATTEMPTS: u32 = 100;
 
 /// A cgroup controller, and where its hierarchy is mounted.
@@ -26,8 +26,8 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Finds a controller by its names in version 1 (`v1`) and version 2 (`v2`); version 1 is tried first. None where
-    /// no mounted hierarchy has it.
+    /// Finds a controller by its names in version 1 (`v1`) and version 2 (`v2`), in version 1 first. None if no mounted
+    /// hierarchy has it.
     pub fn find(kernel: &SysRoot, v1: &'static str, v2: &'static str) -> Option<Controller> {
         let mounts = kernel.mounts().ok()?;
         let has_controller = |options: &str| options.split(',').any(|word| word == v1);
@@ -48,11 +48,11 @@ impl Controller {
     /// process, whose limits stay in force.
     ///
     /// # Errors
-    /// Where it cannot be made.
-    pub fn group(&self, journal: &Journal) -> Result<Group, Error> {
+    /// The group cannot be made, or the controller cannot be enabled.
+    pub fn make_group(&self, journal: &Journal) -> Result<Group, Error> {
         let parent = if self.unified { &self.root } else { &self.own };
         let path = parent.join(group_name());
-        // Noted first, so that it is undone last: after the group is removed.
+        // The first step in the journal is undone last: after the group is removed.
         let enabled = if self.unified { self.note_enabling(&path, journal)? } else { None };
         let mut guard = journal.note(Undo::RemoveGroup { path: path.clone(), identity: None })?;
         match std::fs::create_dir(&path) {
@@ -68,12 +68,12 @@ impl Controller {
         Ok(Group { path, guard, enabled })
     }
 
-    /// Writes to the journal that the controller is about to be enabled for the children of the root. None where
-    /// something other than fsarena has enabled it. If another fsarena has, this one notes it too, because the last
-    /// fsarena to finish must disable it.
+    /// Writes to the journal that this process is about to enable the controller for the children of the root. None if a
+    /// program other than fsarena has enabled it. If another fsarena has enabled it, this one writes the step too, because
+    /// the last fsarena to finish must disable the controller.
     fn note_enabling(&self, group: &Path, journal: &Journal) -> Result<Option<UndoGuard>, Error> {
-        let is_this = |how: &Undo| matches!(how, Undo::DisableController { root, name, .. } if *root == self.root && name == self.name);
-        if passes_on(&self.root, self.name)? && !undo::is_noted(journal, is_this)? {
+        let is_this = |step: &Undo| matches!(step, Undo::DisableController { root, name, .. } if *root == self.root && name == self.name);
+        if passes_on(&self.root, self.name)? && !undo::has_pending_step(journal, is_this)? {
             return Ok(None);
         }
         let (root, name, group) = (self.root.clone(), self.name.into(), group.into());
@@ -89,14 +89,14 @@ fn group_name() -> String {
     format!("fsarena-{pid}-{start_time}")
 }
 
-/// Makes a group that only records which processes are in it, without limits or accounting. None where this user may
-/// not make a group, or where every hierarchy has controllers: a group with the memory or I/O controller would change
-/// when data is written back.
+/// Makes a group that only records which processes are in it, without limits or accounting. None if this user may not make
+/// a group, or if every hierarchy has controllers: in a group with the memory or I/O controller the kernel writes data back
+/// at other times.
 ///
 /// # Errors
 /// Where the journal cannot be written.
 pub fn tracking_group(kernel: &SysRoot, journal: &Journal) -> Result<Option<Group>, Error> {
-    let Some(parent) = without_controllers(kernel) else { return Ok(None) };
+    let Some(parent) = own_group_without_controllers(kernel) else { return Ok(None) };
     if rustix::fs::access(&parent, Access::WRITE_OK).is_err() {
         return Ok(None);
     }
@@ -113,7 +113,7 @@ pub fn tracking_group(kernel: &SysRoot, journal: &Journal) -> Result<Option<Grou
 
 /// The group of this process in a hierarchy where its children have no controllers: version 2, or a named hierarchy
 /// of version 1 (`name=systemd`).
-fn without_controllers(kernel: &SysRoot) -> Option<PathBuf> {
+fn own_group_without_controllers(kernel: &SysRoot) -> Option<PathBuf> {
     let mounts = kernel.mounts().ok()?;
     let mut named = None;
     for mount in mounts {
@@ -159,7 +159,7 @@ fn own_path(kernel: &SysRoot, controller: Option<&str>) -> Option<String> {
     })
 }
 
-/// A group that fsarena made. Dropping it removes it.
+/// A control group that fsarena made. Dropping this value kills its processes and removes it.
 #[derive(Debug)]
 pub struct Group {
     path: PathBuf,
@@ -193,29 +193,33 @@ impl Group {
     /// Where a step fails; it stays in the journal.
     pub fn remove(self) -> Result<(), Error> {
         self.guard.undo()?;
-        self.enabled.map_or(Ok(()), UndoGuard::undo)
+        if let Some(enabled) = self.enabled {
+            enabled.undo()?;
+        }
+        Ok(())
     }
 }
 
 /// Moves a process into a group; its later children start there.
 ///
 /// # Errors
-/// Where the kernel refuses.
-pub fn enter(group: &Path, pid: i32) -> Result<(), Error> {
+/// The kernel refuses.
+pub fn add_process(group: &Path, pid: i32) -> Result<(), Error> {
     let path = group.join("cgroup.procs");
     std::fs::write(&path, pid.to_string()).map_err(Error::io("putting the measuring process into", path))
 }
 
-/// The number of processes that the OOM killer has killed in a group; 0 where the kernel has no counter.
-pub fn kills(group: &Path) -> u64 {
-    // Version 2 and version 1.
-    let texts = ["memory.events", "memory.oom_control"].map(|file| std::fs::read_to_string(group.join(file)));
-    let count = |text: &String| {
-        text.lines()
-            .find_map(|line| line.strip_prefix("oom_kill "))
-            .and_then(|count| count.trim().parse().ok())
-    };
-    texts.iter().flatten().find_map(count).unwrap_or(0)
+/// The number of processes that the OOM killer has killed in a group; 0 if the kernel has no counter.
+pub fn oom_kills(group: &Path) -> u64 {
+    // The file of version 2, then that of version 1.
+    for file in ["memory.events", "memory.oom_control"] {
+        let text = std::fs::read_to_string(group.join(file)).unwrap_or_default();
+        let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        if let Some(count) = count.and_then(|count| count.trim().parse().ok()) {
+            return count;
+        }
+    }
+    0
 }
 
 /// Kills every process of a group and of the groups below it, and waits until they are gone.
@@ -233,8 +237,8 @@ pub fn end_processes(kernel: &SysRoot, group: &Path) -> Result<(), Error> {
     process::kill_and_wait(kernel, &|| process::members(kernel, group))
 }
 
-/// Kills the processes of a group that fsarena made, and removes it and its descendants. A group that is gone already is
-/// a success.
+/// Kills the processes of a group that fsarena made, and removes the group and its descendants. Succeeds if the group is
+/// gone already.
 pub(crate) fn remove(kernel: &SysRoot, group: &Path) -> Result<(), Error> {
     end_processes(kernel, group)?;
     for below in groups_below(group)? {
@@ -251,13 +255,13 @@ fn subtree_control(group: &Path) -> PathBuf {
     group.join("cgroup.subtree_control")
 }
 
-/// Whether a group passes a controller on. A group that is gone passes on none.
+/// Whether a group passes a controller on to its children; false if the group is gone.
 ///
 /// # Errors
 /// Where that cannot be read.
 pub(crate) fn passes_on(group: &Path, controller: &str) -> Result<bool, Error> {
     let path = subtree_control(group);
-    let names = found(std::fs::read_to_string(&path)).map_err(Error::io("reading", &path))?;
+    let names = none_if_missing(std::fs::read_to_string(&path)).map_err(Error::io("reading", &path))?;
     Ok(names.unwrap_or_default().split_whitespace().any(|name| name == controller))
 }
 
@@ -266,7 +270,7 @@ pub(crate) fn passes_on(group: &Path, controller: &str) -> Result<bool, Error> {
 /// # Errors
 /// Where they cannot be read.
 fn groups_below(group: &Path) -> Result<Vec<PathBuf>, Error> {
-    let found = found(names(group)).map_err(Error::io("reading", group))?.unwrap_or_default();
+    let found = none_if_missing(names(group)).map_err(Error::io("reading", group))?.unwrap_or_default();
     Ok(found.into_iter().map(|name| group.join(name)).filter(|path| path.is_dir()).collect())
 }
 
@@ -279,7 +283,7 @@ fn enable_controller(group: &Path, controller: &str) -> Result<(), Error> {
     std::fs::write(&path, format!("+{controller}")).map_err(Error::io("writing", path))
 }
 
-/// Disables a controller for the children of a group, unless a child uses it: the limits of that child would be lost.
+/// Disables a controller for the children of a group, unless a child uses it: that child would lose its limits.
 ///
 /// # Errors
 /// Where the kernel refuses for another reason.
@@ -288,8 +292,8 @@ pub(crate) fn disable_controller(group: &Path, controller: &str) -> Result<(), E
         return Ok(());
     }
     let path = subtree_control(group);
-    match found(std::fs::write(&path, format!("-{controller}"))) {
-        // A child has begun to pass it on after the check.
+    match none_if_missing(std::fs::write(&path, format!("-{controller}"))) {
+        // A child enabled the controller for its own children after the check.
         Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) => Ok(()),
         written => written.map(drop).map_err(Error::io("writing", path)),
     }
@@ -301,7 +305,7 @@ pub(crate) fn disable_controller(group: &Path, controller: &str) -> Result<(), E
 /// Where the groups cannot be read.
 pub(crate) fn is_controller_used(group: &Path, controller: &str) -> Result<bool, Error> {
     for child in groups_below(group)? {
-        let files = found(names(&child)).map_err(Error::io("reading", &child))?.unwrap_or_default();
+        let files = none_if_missing(names(&child)).map_err(Error::io("reading", &child))?.unwrap_or_default();
         if passes_on(&child, controller)? {
             return Ok(true);
         }
@@ -315,21 +319,21 @@ pub(crate) fn is_controller_used(group: &Path, controller: &str) -> Result<bool,
     Ok(false)
 }
 
-/// Whether a file of a group has a value that a new group does not have. An unreadable setting counts as set, unless its
-/// group is gone.
+/// Whether a file of a group has a value other than the default of a new group. An unreadable setting counts as set, unless
+/// its group is gone.
 fn is_set(group: &Path, file: &str) -> bool {
     match std::fs::read_to_string(group.join(file)) {
         Ok(value) => !is_default(file, value.trim()),
         Err(error) => {
             let gone = matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NODEV));
-            // No setting has the default `?`.
+            // `?` is the default of no setting, so this is true for every setting and false for every counter.
             !gone && !is_default(file, "?")
         }
     }
 }
 
-/// Whether a new group has this value in a file. Counters always do: only `max`, `high`, `low`, `min`, `weight` and
-/// `latency` are settings.
+/// Whether a value is the default of a file in a new group. Files other than `max`, `high`, `low`, `min`, `weight` and
+/// `latency` are counters, not settings; for these it returns true.
 fn is_default(file: &str, value: &str) -> bool {
     match file.rsplit('.').next() {
         Some("max" | "high") => value.split_whitespace().next().is_none_or(|first| first == "max"),
@@ -358,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_of_version_1_is_in_a_hierarchy_of_its_own() {
+    fn a_group_of_version_1_is_made_below_the_group_of_this_process() {
         let mounts = "30 20 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
         let own = "9:name=systemd:/\n4:memory:/box/7\n0::/\n";
         let (dir, kernel) = machine(mounts, own, &["sys/fs/cgroup/memory/box/7"], &[]);
@@ -367,7 +371,7 @@ mod tests {
         assert_eq!(found.own, dir.path().join("sys/fs/cgroup/memory/box/7"));
         assert!(Controller::find(&kernel, "blkio", "io").is_none());
         let journal = Journal::create(&dir.path().join("state"), "").unwrap();
-        let group = found.group(&journal).unwrap();
+        let group = found.make_group(&journal).unwrap();
         let path = group.path().to_path_buf();
         assert!(path.starts_with(&found.own) && path.is_dir());
         group.remove().unwrap();
@@ -380,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_are_tracked_only_where_no_controller_is() {
+    fn tracking_uses_only_a_hierarchy_without_controllers() {
         const V1: &str = "31 20 0:31 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd\n";
         const V2: &str = "30 20 0:30 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
         const MIXED: &str = "32 20 0:32 / /sys/fs/cgroup/mixed rw - cgroup cgroup rw,memory,name=mixed\n";
@@ -394,12 +398,16 @@ mod tests {
             (String::new(), "", None),
         ] {
             let (dir, kernel) = machine(&mounts, own, &dirs, &[(control, controllers)]);
-            assert_eq!(without_controllers(&kernel), expected.map(|path| dir.path().join(path)), "{mounts}");
+            assert_eq!(
+                own_group_without_controllers(&kernel),
+                expected.map(|path| dir.path().join(path)),
+                "{mounts}"
+            );
         }
     }
 
     #[test]
-    fn a_tracking_group_ends_with_all_that_runs_in_it() {
+    fn removing_a_tracking_group_kills_its_processes() {
         let kernel = SysRoot::host();
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::create(dir.path(), "").unwrap();
@@ -408,11 +416,11 @@ mod tests {
             return;
         };
         let path = group.path().to_path_buf();
-        // It has lost its mark, and lies in a group that it could have made by itself.
+        // The child has no environment variable that marks it, and is in a subgroup that it could have made itself.
         let below = path.join("below");
         std::fs::create_dir(&below).unwrap();
         let mut child = std::process::Command::new("sleep").arg("60").env_clear().spawn().unwrap();
-        enter(&below, child.id() as i32).unwrap();
+        add_process(&below, child.id() as i32).unwrap();
         group.remove().unwrap();
         assert!(
             !path.exists(),
@@ -424,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_is_one_hierarchy_and_groups_are_below_its_root() {
+    fn a_group_of_version_2_is_made_below_the_root_and_shared_by_controllers() {
         let mounts = "30 20 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
         let files = [("sys/fs/cgroup/cgroup.controllers", "cpu io memory\n")];
         let (dir, kernel) = machine(mounts, "0::/user.slice\n", &["sys/fs/cgroup/user.slice"], &files);
@@ -432,24 +440,24 @@ mod tests {
         assert!(found.unified && found.name == "io");
         assert!(Controller::find(&kernel, "rdma", "rdma").is_none());
         let journal = Journal::create(&dir.path().join("state"), "").unwrap();
-        let (first, second) = (found.group(&journal).unwrap(), found.group(&journal).unwrap());
+        let (first, second) = (found.make_group(&journal).unwrap(), found.make_group(&journal).unwrap());
         assert_eq!(first.path(), second.path());
         assert_eq!(first.path().parent().unwrap(), dir.path().join("sys/fs/cgroup"));
         let control = found.root.join("cgroup.subtree_control");
         assert_eq!(std::fs::read_to_string(&control).unwrap(), "+io");
-        // The kernel would show it so.
+        // The kernel would show the enabled controllers like this.
         std::fs::write(&control, "cpu io\n").unwrap();
         first.remove().unwrap();
         assert_eq!(std::fs::read_to_string(&control).unwrap(), "-io");
-        // Of another program: it stays.
+        // Another program has enabled the controller, so it stays enabled.
         drop(second);
         std::fs::write(&control, "io\n").unwrap();
-        found.group(&journal).unwrap().remove().unwrap();
+        found.make_group(&journal).unwrap().remove().unwrap();
         assert_eq!(std::fs::read_to_string(&control).unwrap(), "+io");
     }
 
     #[test]
-    fn of_several_runs_the_last_one_disables_a_controller() {
+    fn the_last_of_several_runs_disables_a_controller() {
         let mounts = "30 20 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
         let files =
             [("sys/fs/cgroup/cgroup.controllers", "io\n"), ("sys/fs/cgroup/cgroup.subtree_control", "")];
@@ -457,9 +465,9 @@ mod tests {
         let (found, state) = (Controller::find(&kernel, "blkio", "io").unwrap(), dir.path().join("state"));
         let control = found.root.join("cgroup.subtree_control");
         let (one, other) = (Journal::create(&state, "").unwrap(), Journal::create(&state, "").unwrap());
-        let first = found.group(&one).unwrap();
+        let first = found.make_group(&one).unwrap();
         std::fs::write(&control, "io\n").unwrap();
-        let second = found.group(&other).unwrap();
+        let second = found.make_group(&other).unwrap();
         std::fs::write(&control, "io\n").unwrap();
         // A group with a limit uses it.
         let limit = found.root.join("of-another/io.max");
@@ -472,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_has_its_controllers_back() {
+    fn removing_a_group_disables_its_controller_unless_another_group_uses_it() {
         if !fsarena_testkit::root() {
             return;
         }
@@ -488,12 +496,12 @@ mod tests {
         let enabled = || passes_on(&found.root, found.name).unwrap();
         let state = tempfile::tempdir().unwrap();
         let journal = Journal::create(state.path(), "").unwrap();
-        let group = found.group(&journal).unwrap();
+        let group = found.make_group(&journal).unwrap();
         assert!(enabled());
         group.remove().unwrap();
         assert!(!enabled());
         // Another program passes it on meanwhile.
-        let group = found.group(&journal).unwrap();
+        let group = found.make_group(&journal).unwrap();
         let other = found.root.join(format!("other-{}", std::process::id()));
         std::fs::create_dir(&other).unwrap();
         enable_controller(&other, found.name).unwrap();
@@ -505,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_is_used_by_those_that_pass_it_on_or_set_it() {
+    fn a_child_that_passes_a_controller_on_or_sets_it_uses_it() {
         for (file, value, expected) in [
             ("cgroup.subtree_control", "cpu io\n", true),
             ("cgroup.subtree_control", "cpu\n", false),
@@ -536,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_nothing_on_needs_no_disabling() {
+    fn disabling_a_controller_that_is_not_enabled_writes_nothing() {
         let dir = tempfile::tempdir().unwrap();
         disable_controller(&dir.path().join("gone"), "io").unwrap();
         std::fs::write(subtree_control(dir.path()), "cpu\n").unwrap();

@@ -1,7 +1,7 @@
 //! CPU time of processes and kernel threads in nanoseconds, and the processes that keep the machine busy.
 //!
-//! The times come from CPU clocks (clock_getcpuclockid(3)): `/proc/PID/stat` counts in steps of 10 ms, and
-//! `/proc/PID/schedstat` covers only the first thread. The time of a process is lost when it ends, so callers that want all
+//! The times come from CPU clocks (clock_getcpuclockid(3)), because `/proc/PID/stat` counts in steps of 10 ms and
+//! `/proc/PID/schedstat` covers only the first thread. The time of a process is lost when it ends, so callers that need all
 //! of it must read often.
 
 use crate::{kernel::SysRoot, process};
@@ -34,29 +34,30 @@ pub struct Cpu {
 impl Cpu {
     /// The CPU time of this thread up to now.
     pub fn of_this_thread() -> Cpu {
-        Cpu::of(UsageWho::RUSAGE_THREAD)
+        Cpu::from_rusage(UsageWho::RUSAGE_THREAD)
     }
 
     /// The CPU time of this process up to now.
     pub fn of_this_process() -> Cpu {
-        Cpu::of(UsageWho::RUSAGE_SELF)
+        Cpu::from_rusage(UsageWho::RUSAGE_SELF)
     }
 
     /// The CPU time of all children of this process that have ended and were waited for.
     pub fn of_ended_children() -> Cpu {
-        Cpu::of(UsageWho::RUSAGE_CHILDREN)
+        Cpu::from_rusage(UsageWho::RUSAGE_CHILDREN)
     }
 
-    fn of(whose: UsageWho) -> Cpu {
+    /// The CPU time that getrusage(2) reports.
+    fn from_rusage(who: UsageWho) -> Cpu {
         let ns = |time: TimeVal| time.tv_sec() as u64 * 1_000_000_000 + time.tv_usec() as u64 * 1000;
-        // getrusage(2) fails only for an unknown `whose`.
-        getrusage(whose).map_or(Cpu::default(), |usage| Cpu {
-            user_ns: ns(usage.user_time()),
-            system_ns: ns(usage.system_time()),
-        })
+        // getrusage(2) fails only for an unknown `who`.
+        match getrusage(who) {
+            Ok(usage) => Cpu { user_ns: ns(usage.user_time()), system_ns: ns(usage.system_time()) },
+            Err(_) => Cpu::default(),
+        }
     }
 
-    /// The same total, split into user and system time in the proportion of `other`.
+    /// The same total time, split into user and system time in the proportion of `other`.
     pub fn split_as(self, other: Cpu) -> Cpu {
         let (all, others) = (self.total_ns(), other.total_ns());
         if others == 0 {
@@ -89,17 +90,20 @@ impl AddAssign for Cpu {
 
 /// The CPU times of the kernel threads. Threads that cannot be read are left out.
 pub fn kernel_threads(kernel: &SysRoot) -> CpuTimes {
-    let time = |pid: i32| {
-        let stat = process::stat(kernel, pid).ok()??;
-        let own = StatFlags::from_bits_truncate(stat.flags).contains(StatFlags::PF_KTHREAD);
-        own.then_some(((pid, stat.starttime), process_ns(pid)?))
-    };
-    process::all(kernel).unwrap_or_default().into_iter().filter_map(time).collect()
+    let mut times = CpuTimes::new();
+    for pid in process::all(kernel).unwrap_or_default() {
+        let Ok(Some(stat)) = process::stat(kernel, pid) else { continue };
+        let is_kernel_thread = StatFlags::from_bits_truncate(stat.flags).contains(StatFlags::PF_KTHREAD);
+        if is_kernel_thread && let Some(ns) = process_ns(pid) {
+            times.insert((pid, stat.starttime), ns);
+        }
+    }
+    times
 }
 
-/// The CPU time used between two readings. Processes that started in between count with all their time, those that ended
-/// in between do not count.
-pub fn used(before: &CpuTimes, after: &CpuTimes) -> u64 {
+/// The CPU time used between two readings, in nanoseconds. A process that started in between counts with all its time; a
+/// process that ended in between does not count.
+pub fn used_between(before: &CpuTimes, after: &CpuTimes) -> u64 {
     after.iter().map(|(task, now)| now.saturating_sub(before.get(task).copied().unwrap_or(0))).sum()
 }
 
@@ -108,21 +112,21 @@ pub fn user_and_system(kernel: &SysRoot, pid: i32) -> Option<(u64, u64)> {
     process::stat(kernel, pid).ok()?.map(|stat| (stat.utime, stat.stime))
 }
 
-/// The share of one CPU from which a process counts as a disturber.
+/// A process that uses at least this share of one CPU counts as a disturber.
 const DISTURBING_CPU_SHARE: f64 = 0.1;
-/// The bytes read and written from which a process counts as a disturber.
+/// A process that reads and writes at least this many bytes counts as a disturber.
 const DISTURBING_BYTES: u64 = 1 << 20;
 /// The largest number of disturbers in a list.
 const MAX_DISTURBERS: usize = 3;
 
-/// The readings of all processes at one moment.
+/// The CPU time and I/O of all processes at one moment.
 #[derive(Debug)]
 pub struct ProcessReadings {
     at: Instant,
     processes: BTreeMap<i32, ProcessReading>,
 }
 
-/// What a process has used since it started: CPU time in clock ticks, and bytes read and written.
+/// The resource use of a process since it started: CPU time in clock ticks, and bytes read and written.
 #[derive(Debug)]
 struct ProcessReading {
     started: u64,
@@ -132,15 +136,16 @@ struct ProcessReading {
 }
 
 impl ProcessReadings {
-    /// Reads every process. Skips those that ended meanwhile or cannot be read; the I/O of those that this user may not
-    /// inspect is 0.
+    /// Reads every process. Skips processes that ended meanwhile or cannot be read; if this user may not read the I/O of a
+    /// process, it counts as 0.
     pub fn now(kernel: &SysRoot) -> ProcessReadings {
         let read = |pid: i32| Some((pid, ProcessReading::read(kernel, pid)?));
         let pids = process::all(kernel).unwrap_or_default();
         ProcessReadings { at: Instant::now(), processes: pids.into_iter().filter_map(read).collect() }
     }
 
-    /// Descriptions of the processes other than this one that used most since `earlier`: `rsync (4711) moved 35.0 MiB`.
+    /// Descriptions of the busiest processes since `earlier`, without this process: `rsync (4711) moved 35.0 MiB`. At most
+    /// [`MAX_DISTURBERS`], the busiest first.
     pub fn disturbers_since(&self, earlier: &ProcessReadings) -> Vec<String> {
         let time = self.at.duration_since(earlier.at).max(Duration::from_millis(1)).as_secs_f64();
         let ticks_per_s = rustix::param::clock_ticks_per_second() as f64;
@@ -150,10 +155,13 @@ impl ProcessReadings {
             let (ticks, bytes) = before.map_or((0, 0), |before| (before.ticks, before.bytes));
             let share = now.ticks.saturating_sub(ticks) as f64 / ticks_per_s / time;
             let moved = now.bytes.saturating_sub(bytes);
-            let cpu = (share >= DISTURBING_CPU_SHARE)
-                .then(|| format!("used {:.0}% of a CPU", 100.0 * share.min(1e3)));
-            let io = (moved >= DISTURBING_BYTES).then(|| format!("moved {}", ByteSize(moved)));
-            let words: Vec<String> = cpu.into_iter().chain(io).collect();
+            let mut words = vec![];
+            if share >= DISTURBING_CPU_SHARE {
+                words.push(format!("used {:.0}% of a CPU", 100.0 * share.min(1e3)));
+            }
+            if moved >= DISTURBING_BYTES {
+                words.push(format!("moved {}", ByteSize(moved)));
+            }
             if !words.is_empty() {
                 // Score: one fully used CPU counts like 100 MiB/s of I/O.
                 let weight = share + moved as f64 / time / f64::from(100 << 20);
@@ -185,7 +193,7 @@ mod tests {
     use fsarena_testkit::FakeRoot;
 
     #[test]
-    fn this_process_uses_time_and_is_no_kernel_thread() {
+    fn this_process_has_cpu_time_and_is_not_a_kernel_thread() {
         let kernel = SysRoot::host();
         let pid = std::process::id() as i32;
         let before = process_ns(pid).unwrap();
@@ -196,12 +204,12 @@ mod tests {
         assert!(process_ns(pid).unwrap() > before);
         assert!(!kernel_threads(&kernel).keys().any(|(id, _)| *id == pid));
         assert!(user_and_system(&kernel, pid).is_some());
-        // Ids end below 2²².
+        // Linux assigns pids below 2²² only.
         assert_eq!(process_ns(1 << 22), None);
     }
 
     #[test]
-    fn children_count_when_they_have_ended() {
+    fn ended_children_count() {
         let before = Cpu::of_ended_children().total_ns();
         let busy = "i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done";
         assert!(std::process::Command::new("sh").args(["-c", busy]).status().unwrap().success());
@@ -209,19 +217,19 @@ mod tests {
     }
 
     #[test]
-    fn time_is_split_anew_and_its_sum_kept() {
+    fn splitting_keeps_the_total() {
         let exact = Cpu { user_ns: 100, system_ns: 0 };
         assert_eq!(exact.split_as(Cpu { user_ns: 1, system_ns: 3 }), Cpu { user_ns: 25, system_ns: 75 });
         assert_eq!(exact.split_as(Cpu::default()), exact);
     }
 
     #[test]
-    fn what_began_counts_whole_and_what_ended_not_at_all() {
+    fn a_new_process_counts_with_all_its_time_and_an_ended_one_not() {
         let before = CpuTimes::from([((1, 0), 100), ((2, 0), 50)]);
         let after = CpuTimes::from([((1, 0), 130), ((3, 9), 7)]);
-        assert_eq!(used(&before, &after), 37);
-        // The same id, another process.
-        assert_eq!(used(&before, &CpuTimes::from([((2, 8), 60)])), 60);
+        assert_eq!(used_between(&before, &after), 37);
+        // The same pid with another start time is another process.
+        assert_eq!(used_between(&before, &CpuTimes::from([((2, 8), 60)])), 60);
     }
 
     /// A machine with these processes: pid, name, start, ticks of CPU time, bytes written.

@@ -1,7 +1,7 @@
-//! Block devices and what the kernel knows of them.
+//! Block devices and their attributes in sysfs.
 
 use crate::kernel::{SysRoot, bracketed, names};
-use crate::{Error, found};
+use crate::{Error, none_if_missing};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeSet;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// A block device and its attributes in sysfs.
 #[derive(Debug, Clone)]
 pub struct BlockDevice {
-    /// The path it was opened by, symbolic links followed.
+    /// The path of its device node, with symbolic links resolved.
     pub path: PathBuf,
     /// The kernel's name: `loop0`, `sda1`.
     pub name: String,
@@ -23,11 +23,11 @@ pub struct BlockDevice {
     kernel: SysRoot,
 }
 
-/// Whether a mount, a swap area or another device has claimed a device, in any namespace and under any name: the
-/// kernel's answer to an exclusive open. The device is opened for reading, so that udev has no reason to look at it.
+/// Whether a mount, a swap area or another device uses a device, in any namespace and under any name: the kernel then
+/// refuses an exclusive open. fsarena opens the device for reading only, because udev probes a device after a write.
 ///
 /// # Errors
-/// Where it cannot be opened for another reason.
+/// The device cannot be opened for another reason.
 pub fn is_claimed(path: &Path) -> Result<bool, Error> {
     match rustix::fs::open(path, OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()) {
         Ok(_) => Ok(false),
@@ -37,24 +37,24 @@ pub fn is_claimed(path: &Path) -> Result<bool, Error> {
 }
 
 impl BlockDevice {
-    /// The device that a path names; symbolic links are followed.
+    /// The device of a device node. Follows symbolic links.
     ///
     /// # Errors
-    /// Where there is nothing, or no block device, or the kernel does not know it.
+    /// The path is missing or is not a block device, or the kernel does not list the device.
     pub fn open(kernel: &SysRoot, path: &Path) -> Result<BlockDevice, Error> {
         let path = path.canonicalize().map_err(Error::io("looking for", path))?;
         let meta = path.metadata().map_err(Error::io("looking at", &path))?;
         if !meta.file_type().is_block_device() {
-            return Err(Error::Unfit { what: path, why: "it is something else than a block device".into() });
+            return Err(Error::Unfit { what: path, why: "it is something other than a block device".into() });
         }
         let (major, minor) = (rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev()));
         BlockDevice::numbered(kernel, major, minor, path)
     }
 
-    /// The device with these numbers, at that path.
+    /// The device with these device numbers; `path` is its device node.
     ///
     /// # Errors
-    /// Where the kernel does not list it in `/sys/dev/block`.
+    /// The kernel does not list the device in `/sys/dev/block`.
     pub fn numbered(kernel: &SysRoot, major: u32, minor: u32, path: PathBuf) -> Result<BlockDevice, Error> {
         let link = kernel.path(&format!("sys/dev/block/{major}:{minor}"));
         let real = link.canonicalize().map_err(Error::io("reading", &link))?;
@@ -63,7 +63,7 @@ impl BlockDevice {
         Ok(BlockDevice { sequence: found.own_or_of_disk("diskseq"), ..found })
     }
 
-    /// Whether its node still leads to the same device.
+    /// Whether its device node still leads to the same device.
     pub fn is_in_place(&self) -> bool {
         let now = BlockDevice::open(&self.kernel, &self.path);
         now.is_ok_and(|now| (now.numbers(), now.sequence) == (self.numbers(), self.sequence.clone()))
@@ -74,12 +74,12 @@ impl BlockDevice {
         format!("{}:{}", self.major, self.minor)
     }
 
-    /// The path of one of its attributes below the kernel's root.
+    /// The path of an attribute in sysfs.
     pub fn attribute_path(&self, attribute: &str) -> PathBuf {
         self.kernel.path(&format!("sys/dev/block/{}/{attribute}", self.numbers()))
     }
 
-    /// An attribute as text, where it is there and not empty.
+    /// The text of an attribute; None if the attribute is missing or empty.
     pub fn attribute(&self, attribute: &str) -> Option<String> {
         self.kernel.fact(&format!("sys/dev/block/{}/{attribute}", self.numbers()))
     }
@@ -89,18 +89,18 @@ impl BlockDevice {
         self.attribute(attribute).or_else(|| self.attribute(&format!("../{attribute}")))
     }
 
-    /// An attribute of its queue.
+    /// The text of an attribute of its queue; a partition has that of its disk.
     fn queue(&self, attribute: &str) -> Option<String> {
         self.own_or_of_disk(&format!("queue/{attribute}"))
     }
 
-    /// The path of an attribute of its queue; a partition has that of its disk.
+    /// The path of an attribute of its queue in sysfs; for a partition, of the queue of its disk.
     pub fn queue_path(&self, attribute: &str) -> PathBuf {
         let own = self.attribute_path(&format!("queue/{attribute}"));
         if own.exists() { own } else { self.attribute_path(&format!("../queue/{attribute}")) }
     }
 
-    /// The I/O schedulers that it can have.
+    /// The I/O schedulers that the kernel offers for it.
     pub fn schedulers(&self) -> Option<Vec<String>> {
         let line = self.queue("scheduler")?;
         Some(line.split_whitespace().map(|word| word.trim_matches(['[', ']']).to_string()).collect())
@@ -108,7 +108,7 @@ impl BlockDevice {
 
     /// Its size in bytes.
     pub fn size_bytes(&self) -> Option<u64> {
-        // The kernel counts in sectors of 512 bytes whatever the device's own sector is.
+        // The kernel counts in sectors of 512 bytes, whatever the block size of the device is.
         Some(self.attribute("size")?.parse::<u64>().ok()? * 512)
     }
 
@@ -117,7 +117,7 @@ impl BlockDevice {
         bracketed(&self.queue("scheduler")?)
     }
 
-    /// Whether the kernel believes that it is a rotating disk.
+    /// Whether the kernel reports it as a rotating disk.
     pub fn rotational(&self) -> Option<bool> {
         Some(self.queue("rotational")? == "1")
     }
@@ -137,7 +137,8 @@ impl BlockDevice {
         self.own_or_of_disk("device/firmware_rev").or_else(|| self.own_or_of_disk("device/rev"))
     }
 
-    /// Model and firmware of the disk below it, as far as the kernel tells them; neither where several disks are below it.
+    /// Model and firmware of the disk below it, each None if the kernel does not report it. Both are None if it is built on
+    /// several disks.
     pub fn identity(&self) -> (Option<String>, Option<String>) {
         match self.slaves().unwrap_or_default().as_slice() {
             [] => (self.model(), self.firmware()),
@@ -151,7 +152,7 @@ impl BlockDevice {
         self.queue("discard_max_bytes").is_some_and(|most| most != "0")
     }
 
-    /// `write back` or `write through`.
+    /// The mode of its write cache: `write back` or `write through`.
     pub fn write_cache(&self) -> Option<String> {
         self.queue("write_cache")
     }
@@ -161,65 +162,70 @@ impl BlockDevice {
         self.attribute("ro").as_deref() == Some("1")
     }
 
-    /// Its first sector on its disk, where it is a partition, and its length, in sectors of 512 bytes.
+    /// Its first sector on its disk (0 for a whole disk) and its length, in sectors of 512 bytes.
     pub fn extent(&self) -> Option<(u64, u64)> {
         let start = self.attribute("start").map_or(Ok(0), |text| text.parse());
         Some((start.ok()?, self.attribute("size")?.parse().ok()?))
     }
 
-    /// The devices that it is built on.
+    /// The devices that it is built on (LVM, RAID, encryption).
     ///
     /// # Errors
-    /// Where the kernel's list of them cannot be read.
+    /// The kernel's list of them cannot be read.
     pub fn slaves(&self) -> Result<Vec<BlockDevice>, Error> {
-        let of = |name: &String| self.related(&format!("slaves/{name}/dev"), Path::new("/dev").join(name));
-        Ok(self.listed("slaves")?.iter().filter_map(of).collect())
+        let mut slaves = vec![];
+        for name in self.names_in("slaves")? {
+            let path = Path::new("/dev").join(&name);
+            slaves.extend(self.device_in_attribute(&format!("slaves/{name}/dev"), path));
+        }
+        Ok(slaves)
     }
 
-    /// The names in one of its directories; none where it has no such directory, as a partition has no slaves.
-    fn listed(&self, directory: &str) -> Result<Vec<String>, Error> {
+    /// The names in one of its directories in sysfs; empty if it has no such directory (a partition has no `slaves`).
+    fn names_in(&self, directory: &str) -> Result<Vec<String>, Error> {
         let path = self.attribute_path(directory);
-        Ok(found(names(&path)).map_err(Error::hidden(&path))?.unwrap_or_default())
+        Ok(none_if_missing(names(&path)).map_err(Error::hidden(&path))?.unwrap_or_default())
     }
 
-    fn related(&self, dev: &str, path: PathBuf) -> Option<BlockDevice> {
-        let (major, minor) = numbers(&self.attribute(dev)?)?;
+    /// The device whose numbers (`major:minor`) an attribute has; `path` is its device node.
+    fn device_in_attribute(&self, attribute: &str, path: PathBuf) -> Option<BlockDevice> {
+        let (major, minor) = parse_device_numbers(&self.attribute(attribute)?)?;
         BlockDevice::numbered(&self.kernel, major, minor, path).ok()
     }
 
-    /// The names of the devices that are built on it (LVM, RAID, encryption).
+    /// The kernel's names of the devices that are built on it (LVM, RAID, encryption).
     ///
     /// # Errors
-    /// Where the kernel's list of them cannot be read.
+    /// The kernel's list of them cannot be read.
     pub fn holders(&self) -> Result<Vec<String>, Error> {
-        self.listed("holders")
+        self.names_in("holders")
     }
 
-    /// Kernel names of its partitions.
+    /// The kernel's names of its partitions.
     ///
     /// # Errors
-    /// Where the kernel's list of them cannot be read.
+    /// The kernel's list of them cannot be read.
     pub fn partitions(&self) -> Result<Vec<String>, Error> {
         let path = self.attribute_path("");
         let is_partition = |name: &String| self.attribute_path(name).join("partition").exists();
-        // The device itself is there, so its directory must be.
+        // The device exists, so its directory must exist too.
         let listed = names(&path).map_err(Error::hidden(&path))?;
         Ok(listed.into_iter().filter(is_partition).collect())
     }
 
-    /// The disk it is a partition of.
+    /// The disk that it is a partition of; None if it is not a partition.
     pub fn parent(&self) -> Option<BlockDevice> {
         self.attribute("partition")?;
-        self.related("../dev", PathBuf::new())
+        self.device_in_attribute("../dev", PathBuf::new())
     }
 
-    /// The names of the physical disks below it, or its own where nothing below it is known. A fact for reports: what cannot
-    /// be read is left out.
+    /// The kernel's names of the physical disks below it; its own name if no device below it is known. For reports only:
+    /// devices that cannot be read are left out.
     pub fn disks(&self) -> BTreeSet<String> {
         let mut below = self.slaves().unwrap_or_default();
         below.extend(self.parent());
         let image = self.attribute("loop/backing_file");
-        below.extend(image.and_then(|image| behind(&self.kernel, Path::new(&image)).ok().flatten()));
+        below.extend(image.and_then(|image| device_of_path(&self.kernel, Path::new(&image)).ok().flatten()));
         if below.is_empty() {
             [self.name.clone()].into()
         } else {
@@ -228,33 +234,35 @@ impl BlockDevice {
     }
 }
 
-/// Every block device that the kernel lists and that can be opened.
+/// All block devices that the kernel lists, without hidden ones.
 ///
 /// # Errors
-/// Where the kernel's list of them cannot be read.
-pub fn all(kernel: &SysRoot) -> Result<Vec<BlockDevice>, Error> {
-    let listed = kernel.list("sys/dev/block")?;
-    let opened = listed.iter().filter_map(|text| {
-        let (major, minor) = numbers(text)?;
-        let found = BlockDevice::numbered(kernel, major, minor, PathBuf::new()).ok()?;
+/// The kernel's list of them cannot be read.
+pub fn all_block_devices(kernel: &SysRoot) -> Result<Vec<BlockDevice>, Error> {
+    let mut devices = vec![];
+    for text in kernel.list("sys/dev/block")? {
+        let Some((major, minor)) = parse_device_numbers(&text) else { continue };
+        let Ok(mut device) = BlockDevice::numbered(kernel, major, minor, PathBuf::new()) else { continue };
         // sysfs has `!` where the name has a slash.
-        let path = Path::new("/dev").join(found.name.replace('!', "/"));
-        (found.attribute("hidden").as_deref() != Some("1")).then_some(BlockDevice { path, ..found })
-    });
-    Ok(opened.collect())
+        device.path = Path::new("/dev").join(device.name.replace('!', "/"));
+        if device.attribute("hidden").as_deref() != Some("1") {
+            devices.push(device);
+        }
+    }
+    Ok(devices)
 }
 
-/// `254:1` → (254, 1).
-pub fn numbers(text: &str) -> Option<(u32, u32)> {
+/// Parses device numbers: `254:1` → (254, 1).
+pub fn parse_device_numbers(text: &str) -> Option<(u32, u32)> {
     let (major, minor) = text.trim().split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// The device that the filesystem of a path is on; None for tmpfs, network filesystems and the like.
+/// The block device of the filesystem that a path is on; None for filesystems without one (tmpfs, network filesystems).
 ///
 /// # Errors
-/// Where the path cannot be looked at, or the kernel's list of mounts cannot be read.
-pub fn behind(kernel: &SysRoot, path: &Path) -> Result<Option<BlockDevice>, Error> {
+/// The path or the kernel's list of mounts cannot be read.
+pub fn device_of_path(kernel: &SysRoot, path: &Path) -> Result<Option<BlockDevice>, Error> {
     let dev = path.metadata().map_err(Error::io("looking at", path))?.dev();
     let (major, minor) = (rustix::fs::major(dev), rustix::fs::minor(dev));
     let mounts = kernel.mounts()?;
@@ -264,8 +272,8 @@ pub fn behind(kernel: &SysRoot, path: &Path) -> Result<Option<BlockDevice>, Erro
     {
         return Ok(Some(device));
     }
-    // The source may be a name without a device behind it (`/dev/root`). btrfs subvolumes have numbers of their own
-    // that no mount shows: there the innermost mount above the path says what carries it.
+    // The source may be a name without a device node (`/dev/root`). A btrfs subvolume has its own device number, which no
+    // mount shows: then the innermost mount above the path has the device.
     let node = PathBuf::from(format!("/dev/block/{major}:{minor}"));
     if let Ok(device) = BlockDevice::numbered(kernel, major, minor, node) {
         return Ok(Some(device));
@@ -308,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_of_a_disk() {
+    fn the_attributes_of_a_disk_are_read() {
         let (_dir, kernel) = disk();
         let disk = BlockDevice::numbered(&kernel, 8, 0, "/dev/sda".into()).unwrap();
         assert_eq!(disk.name, "sda");
@@ -336,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_on_one_disk_has_the_model_of_it_and_one_on_two_has_none() {
+    fn a_device_on_one_disk_has_its_model_and_one_on_two_disks_has_none() {
         let (root, kernel) = disk();
         let slave = |name: &str, dev: &str| {
             root.file(&format!("sys/devices/virtual/block/dm-0/slaves/{name}/dev"), dev)

@@ -1,7 +1,6 @@
-//! Directories: made so that other users can pass through them, walked by descriptors, and how much space they have.
+//! Directories: making them so that other users can pass through, walking them by file descriptors, and their free space.
 //!
-//! A walk by paths could be led elsewhere: a user who may write to a directory can replace a directory in it by a link at
-//! any moment.
+//! A walk by paths is unsafe: a user who may write to a directory can replace a directory in it by a link at any moment.
 
 use crate::Error;
 use rustix::fs::{CWD, Dir, DirEntry, Mode, OFlags, StatVfs, fchmod, fstat, openat};
@@ -13,21 +12,21 @@ use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt};
 /// The permission of every user to pass through a directory, which does not include listing it.
 const PASS: Mode = Mode::XUSR.union(Mode::XGRP).union(Mode::XOTH);
 
-/// Makes a directory that every user can pass through, whatever the umask is: a workload's user and the user of a server
-/// have their files below it. The umask decides who can list it.
+/// Makes a directory that every user can pass through, whatever the umask is, because the users of workloads and servers have
+/// files below it. The umask decides who can list it.
 ///
 /// # Errors
-/// Where it cannot be made.
+/// The directory cannot be made.
 pub fn make_dir(path: &Path) -> io::Result<()> {
     std::fs::create_dir(path)?;
-    let_pass(path)
+    allow_passing_through(path)
 }
 
 /// Lets every user pass through a directory that this process has just made.
 ///
 /// # Errors
-/// Where something else has its name, or the filesystem refuses.
-pub fn let_pass(path: &Path) -> io::Result<()> {
+/// Another user has replaced the directory, or the filesystem refuses the mode.
+pub fn allow_passing_through(path: &Path) -> io::Result<()> {
     // The directory above may belong to another user, who could put a link in its place.
     let Some(dir) = open_dir(CWD, path)? else { return Err(io::ErrorKind::NotADirectory.into()) };
     let found = fstat(&dir)?;
@@ -37,10 +36,10 @@ pub fn let_pass(path: &Path) -> io::Result<()> {
     Ok(fchmod(&dir, Mode::from_raw_mode(found.st_mode) | PASS)?)
 }
 
-/// Makes a directory and the missing ones above it as [`make_dir`] does. One that exists stays as it is.
+/// Makes a directory and its missing parents with [`make_dir`]. Directories that exist keep their permissions.
 ///
 /// # Errors
-/// Where one cannot be made, or something else has its name.
+/// A directory cannot be made, or a file has its name.
 pub fn make_dirs(path: &Path) -> io::Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
@@ -49,13 +48,13 @@ pub fn make_dirs(path: &Path) -> io::Result<()> {
         make_dirs(above)?;
     }
     match make_dir(path) {
-        // Another process may have been quicker.
+        // Another process may have made it first.
         Err(_) if path.is_dir() => Ok(()),
         made => made,
     }
 }
 
-/// Opens a directory in an open one. None where that name is something else, such as a link to a directory.
+/// Opens a directory inside an open directory. None if the name is something else, such as a link to a directory.
 pub fn open_dir(parent: BorrowedFd, name: &Path) -> rustix::io::Result<Option<OwnedFd>> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
     match openat(parent, name, flags, Mode::empty()) {
@@ -116,10 +115,10 @@ impl Space {
     /// The space of the filesystem of a path.
     ///
     /// # Errors
-    /// Where the path does not exist, or the filesystem does not answer.
+    /// The path does not exist, or statvfs(3) fails.
     pub fn at_path(path: &Path) -> Result<Space, Error> {
         let stat = rustix::fs::statvfs(path);
-        stat.map(Space).map_err(|error| Error::io("asking for the room in", path)(error.into()))
+        stat.map(Space).map_err(|error| Error::io("reading the free space of", path)(error.into()))
     }
 
     /// Bytes that a user without privileges can still write; None on overflow.
@@ -132,8 +131,8 @@ impl Space {
         self.bytes(self.0.f_blocks.saturating_sub(self.0.f_bfree))
     }
 
-    /// The share in use of what a user without privileges can have, in whole per cent as df(1) has it; None on overflow and
-    /// where a filesystem has no size.
+    /// The used share of the space that a user without privileges can fill, in per cent, rounded up like df(1). None on
+    /// overflow, and if the filesystem reports no size.
     pub fn used_percent(&self) -> Option<u64> {
         let used = self.0.f_blocks.checked_sub(self.0.f_bfree)?;
         let all = used.checked_add(self.0.f_bavail).filter(|all| *all > 0)?;
@@ -159,7 +158,7 @@ impl Space {
 /// a lack of space shows only when something is written.
 ///
 /// # Errors
-/// Where the directory does not exist.
+/// The directory does not exist.
 pub fn free_bytes(dir: &Path) -> Result<u64, Error> {
     Ok(Space::at_path(dir)?.free_bytes().unwrap_or(u64::MAX))
 }
@@ -170,7 +169,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn everybody_can_pass_through_new_directories_and_old_ones_stay() {
+    fn new_directories_are_passable_and_existing_ones_keep_their_mode() {
         let dir = tempfile::tempdir().unwrap();
         let mode = |name: &str| dir.path().join(name).metadata().unwrap().permissions().mode() & 0o7777;
         let old = dir.path().join("old");
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn units_become_bytes() {
+    fn space_is_converted_from_units_to_bytes() {
         let space = space(|_| {});
         assert_eq!((space.free_bytes(), space.used_bytes()), (Some(500 * 4096), Some(400 * 4096)));
         assert!(!space.is_full());
@@ -201,12 +200,12 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_no_size() {
+    fn a_size_that_overflows_is_none() {
         let endless = space(|answer| {
             (answer.f_blocks, answer.f_bfree, answer.f_bavail) = (u64::MAX, 0, u64::MAX);
         });
         assert_eq!((endless.free_bytes(), endless.used_bytes(), endless.is_full()), (None, None, false));
-        // Its lowest 64 bits are 0.
+        // The lowest 64 bits of this size in bytes are 0.
         let wraps = space(|answer| (answer.f_bavail, answer.f_blocks) = (1 << 52, 1 << 52));
         assert_eq!((wraps.free_bytes(), wraps.is_full()), (None, false));
         let more_free = space(|answer| answer.f_bfree = 2000);

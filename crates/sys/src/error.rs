@@ -60,7 +60,7 @@ pub enum Error {
     NotOurs {
         /// The file or directory.
         path: PathBuf,
-        /// How it differs.
+        /// The difference.
         why: String,
     },
     /// A directory that fsarena made contains files that it did not make, so fsarena keeps the directory and the files.
@@ -80,7 +80,7 @@ pub enum Error {
         why: String,
     },
     /// A kernel file has an unexpected format.
-    #[error("{path:?} reads unlike any kernel known to fsarena: {why}")]
+    #[error("{path:?} has a format that fsarena does not understand: {why}")]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -88,9 +88,7 @@ pub enum Error {
         why: String,
     },
     /// A file or directory of the kernel cannot be read, so fsarena cannot determine the state of the machine.
-    #[error(
-        "{path:?} cannot be read ({source}), and fsarena does nothing without knowing what it says: {fix}"
-    )]
+    #[error("{path:?} cannot be read ({source}), and fsarena requires it to check the machine: {fix}")]
     Hidden {
         /// The file or directory.
         path: PathBuf,
@@ -104,12 +102,12 @@ pub enum Error {
     Limit(String),
     /// A path that the undo journal cannot hold, because it is not UTF-8.
     #[error(
-        "{0:?} is not valid UTF-8, and the undo journal holds its paths as text: name another directory (--runs, --on, FSARENA_STATE_DIR), or rename it"
+        "{0:?} is not valid UTF-8, and the undo journal can only hold UTF-8 paths: name another directory (--runs, --on, FSARENA_STATE_DIR), or rename it"
     )]
     NotText(PathBuf),
     /// The directory of the undo journals cannot be written.
     #[error(
-        "{dir:?} cannot be written ({source}), and fsarena notes there how to undo what it makes: name a directory that you can write to in FSARENA_STATE_DIR"
+        "{dir:?} cannot be written ({source}), and fsarena keeps its undo journal there: name a directory that you can write to in FSARENA_STATE_DIR"
     )]
     State {
         /// The directory.
@@ -179,7 +177,8 @@ impl Error {
     /// Returns a function that turns the error of reading a file of the kernel into an [`Error::Hidden`], for `map_err`.
     pub fn hidden(path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.as_ref().to_path_buf();
-        // Tests put a fake root before `/proc`. The first of both names counts, because `/proc/sys` is part of `/proc`.
+        // In tests the path begins with a fake root. The first component `proc` or `sys` decides, because `/proc/sys` is part
+        // of `/proc`.
         let first =
             path.components().find(|part| ["proc", "sys"].map(OsStr::new).contains(&part.as_os_str()));
         let fix = match first {
@@ -190,11 +189,11 @@ impl Error {
     }
 }
 
-/// Turns the error that a file is missing into None.
+/// Turns the error "not found" into `Ok(None)`, and a success into `Ok(Some)`.
 ///
 /// # Errors
-/// Every other failure.
-pub fn found<T>(result: std::io::Result<T>) -> std::io::Result<Option<T>> {
+/// Every other error, unchanged.
+pub fn none_if_missing<T>(result: std::io::Result<T>) -> std::io::Result<Option<T>> {
     match result {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         result => result.map(Some),

@@ -1,11 +1,11 @@
 //! Looks up users, groups and hosts with getent(1), which queries every source in nsswitch.conf(5).
 //!
-//! fsarena ships as a static program. A static glibc answers getpwnam(3) or getaddrinfo(3) by loading the machine's
-//! libnss_*.so, which belong to another glibc and crash the process. getent loads them in a process of its own.
+//! fsarena ships as a static program. For getpwnam(3) and getaddrinfo(3) a static glibc loads the machine's libnss_*.so,
+//! which belong to another glibc and crash the process. getent loads them in a separate process.
 
 use crate::argv::memory_file;
 use crate::limits;
-use crate::process_output::{shown, tail};
+use crate::process_output::{or_printed_nothing, tail};
 use crate::wait::{Cancel, WaitError, wait_until};
 use fsarena_core::exit::{ExitCode, Exits};
 use std::net::IpAddr;
@@ -60,7 +60,7 @@ impl Getent {
             return Ok(None);
         }
         let error = |why: String| {
-            let key = quoted_for_shell(key);
+            let key = quote_for_shell(key);
             GetentError { command: format!("{} {database} {key}", self.program.display()), why }
         };
         let failed = |source: std::io::Error| error(source.to_string());
@@ -73,7 +73,7 @@ impl Getent {
         let deadline = Instant::now() + self.timeout;
         let ended = wait_until(deadline, Cancel::BySignal, || child.try_wait().transpose());
         let status = ended.map_err(|wait_error| {
-            // Do not wait for its end: it may be stuck in a system call.
+            // fsarena does not wait for its end: it may be stuck in a system call.
             let _ = child.kill();
             error(match wait_error {
                 WaitError::Cancelled(signal) => format!("interrupted by signal {signal}"),
@@ -84,7 +84,10 @@ impl Getent {
         match status.code() {
             Some(0) => Ok(Some(tail(&mut out, u64::MAX).map_err(failed)?)),
             Some(KEY_NOT_FOUND) => Ok(None),
-            _ => Err(error(format!("{status}: {}", shown(&tail(&mut err, 4096).map_err(failed)?).trim()))),
+            _ => Err(error(format!(
+                "{status}: {}",
+                or_printed_nothing(&tail(&mut err, 4096).map_err(failed)?).trim()
+            ))),
         }
     }
 
@@ -99,10 +102,11 @@ impl Getent {
 /// # Errors
 /// If the name is unknown, or getent is missing or fails.
 pub fn host_addresses(host: &str) -> Result<Vec<IpAddr>, GetentError> {
-    addresses_by(Getent::find().as_ref(), host)
+    resolve_addresses(Getent::find().as_ref(), host)
 }
 
-fn addresses_by(getent: Option<&Getent>, host: &str) -> Result<Vec<IpAddr>, GetentError> {
+/// Does the work of [`host_addresses`] with this getent; None if it is not installed.
+fn resolve_addresses(getent: Option<&Getent>, host: &str) -> Result<Vec<IpAddr>, GetentError> {
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     if let Ok(address) = bare.parse() {
         return Ok(vec![address]);
@@ -111,7 +115,7 @@ fn addresses_by(getent: Option<&Getent>, host: &str) -> Result<Vec<IpAddr>, Gete
         return Ok(vec![[127, 0, 0, 1].into(), std::net::Ipv6Addr::LOCALHOST.into()]);
     }
     let error = |why: &str| GetentError {
-        command: format!("getent ahosts {}", quoted_for_shell(host)),
+        command: format!("getent ahosts {}", quote_for_shell(host)),
         why: why.into(),
     };
     let Some(getent) = getent else {
@@ -120,7 +124,7 @@ fn addresses_by(getent: Option<&Getent>, host: &str) -> Result<Vec<IpAddr>, Gete
     let text = getent.query("ahosts", host)?.unwrap_or_default();
     let mut addresses: Vec<IpAddr> = vec![];
     for line in text.lines() {
-        // The first word is the address. One with a zone (`fe80::1%eth0`) does not parse, and is left out.
+        // The first word is the address. An address with a zone (`fe80::1%eth0`) does not parse, and is left out.
         let address = line.split_whitespace().next().and_then(|word| word.parse().ok());
         if let Some(address) = address.filter(|address| !addresses.contains(address)) {
             addresses.push(address);
@@ -129,8 +133,8 @@ fn addresses_by(getent: Option<&Getent>, host: &str) -> Result<Vec<IpAddr>, Gete
     if addresses.is_empty() { Err(error("unknown host")) } else { Ok(addresses) }
 }
 
-/// Quotes a word for a shell, if it has other characters than letters, digits and `@%+=:,./_-`.
-fn quoted_for_shell(word: &str) -> String {
+/// Quotes a word for a shell, if it has characters other than letters, digits and `@%+=:,./_-`.
+fn quote_for_shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./_-".contains(c);
     if word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
@@ -139,8 +143,8 @@ fn quoted_for_shell(word: &str) -> String {
 pub(crate) mod tests {
     use super::*;
 
-    /// A script that stands in for getent. Another process writes it: if a thread of this one forked while the file was
-    /// open for writing, executing it would fail with ETXTBSY.
+    /// Writes a script that stands in for getent. A child process writes it: if a thread of this process forked while the
+    /// file was open for writing, executing it would fail with ETXTBSY.
     pub(crate) fn script(dir: &Path, text: &str) -> PathBuf {
         let path = dir.join("getent");
         let write = "printf '%s\\n' '#!/bin/sh' \"$1\" > \"$0\" && chmod 755 \"$0\"";
@@ -153,7 +157,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_missing_key_is_no_error_and_every_other_exit_code_is_one() {
+    fn only_the_exit_code_for_a_missing_key_is_not_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let getent = stand_in(
             dir.path(),
@@ -184,25 +188,25 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn its_environment_is_empty() {
+    fn getent_runs_with_an_empty_environment() {
         let dir = tempfile::tempdir().unwrap();
         let getent = stand_in(dir.path(), "tr '\\0' '\\n' < /proc/$$/environ");
         assert_eq!(getent.query("passwd", "x").unwrap().as_deref(), Some("LC_ALL=C\n"));
     }
 
     #[test]
-    fn addresses_need_no_getent_and_names_do() {
+    fn only_host_names_need_getent() {
         let local = vec![IpAddr::from([127, 0, 0, 1]), "::1".parse().unwrap()];
-        assert_eq!(addresses_by(None, "localhost"), Ok(local));
-        assert_eq!(addresses_by(None, "10.0.0.1"), Ok(vec![IpAddr::from([10, 0, 0, 1])]));
-        assert_eq!(addresses_by(None, "[fe80::1]"), Ok(vec!["fe80::1".parse().unwrap()]));
-        assert!(addresses_by(None, "db").unwrap_err().why.contains("not installed"));
+        assert_eq!(resolve_addresses(None, "localhost"), Ok(local));
+        assert_eq!(resolve_addresses(None, "10.0.0.1"), Ok(vec![IpAddr::from([10, 0, 0, 1])]));
+        assert_eq!(resolve_addresses(None, "[fe80::1]"), Ok(vec!["fe80::1".parse().unwrap()]));
+        assert!(resolve_addresses(None, "db").unwrap_err().why.contains("not installed"));
         let dir = tempfile::tempdir().unwrap();
         let answer = "[ \"$1 $2\" = 'ahosts db' ] || exit 2\nprintf '%s\\n' '10.0.0.7 STREAM db' '10.0.0.7 DGRAM' \
                       'fe80::1%eth0 STREAM' 'fd00::7 STREAM'";
         let getent = stand_in(dir.path(), answer);
-        let found = addresses_by(Some(&getent), "db").unwrap();
+        let found = resolve_addresses(Some(&getent), "db").unwrap();
         assert_eq!(found, ["10.0.0.7".parse::<IpAddr>().unwrap(), "fd00::7".parse().unwrap()]);
-        assert_eq!(addresses_by(Some(&getent), "no.such").unwrap_err().why, "unknown host");
+        assert_eq!(resolve_addresses(Some(&getent), "no.such").unwrap_err().why, "unknown host");
     }
 }

@@ -1,4 +1,4 @@
-//! The facts of a machine that someone needs to repeat a run.
+//! The facts of a machine that a reader of a report needs to judge or repeat a run.
 
 use crate::argv::Argv;
 use crate::device::{self, BlockDevice};
@@ -8,7 +8,7 @@ use fsarena_core::host::{Host, Storage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// One-line kernel files, and the names reports give them.
+/// Facts that are the text of one kernel file: the name of the fact, and the path of the file.
 const FILES: &[(&str, &str)] = &[
     ("kernel_build", "proc/sys/kernel/version"),
     ("kernel_cmdline", "proc/cmdline"),
@@ -43,7 +43,7 @@ pub fn collect(kernel: &SysRoot) -> Host {
         ("architecture", Some(std::env::consts::ARCH.to_string())),
         ("cpu", field(&cpuinfo, "model name").or_else(|| field(&cpuinfo, "Processor"))),
         ("cpu_threads", (threads > 0).then(|| threads.to_string())),
-        ("cpu_cores", cores(&cpuinfo)),
+        ("cpu_cores", count_cores(&cpuinfo)),
         ("virtual_machine", guest.then(|| "yes, by the CPU's hypervisor flag".into())),
         ("memory", field(&meminfo, "MemTotal")),
         ("swap", field(&meminfo, "SwapTotal")),
@@ -63,7 +63,7 @@ pub fn collect(kernel: &SysRoot) -> Host {
 pub fn storage_of(kernel: &SysRoot, dir: &Path) -> Storage {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
     let mount = kernel.mount_of(&dir);
-    let device = device::behind(kernel, &dir).ok().flatten();
+    let device = device::device_of_path(kernel, &dir).ok().flatten();
     let source = mount.as_ref().map(|mount| mount.source.as_str());
     let source = source.map(|source| source.strip_prefix("/dev/").unwrap_or(source).to_string());
     Storage {
@@ -88,66 +88,69 @@ pub fn available_memory(kernel: &SysRoot) -> Option<u64> {
 /// The version that a program reports: the first line of its output that has one. None if the program is
 /// not installed.
 pub fn tool_version(program: &str, log: &mut dyn FnMut(CommandRecord)) -> Option<String> {
-    // Some know only -V, and some print it on standard error and fail. Those that do not know a flag print
-    // their usage, in which a name like mkfs.ext2 looks like a number.
+    // Some programs have only -V, and some print the version on standard error and fail. A program that lacks the flag
+    // prints its usage, in which a name like mkfs.ext2 resembles a version number.
     ["--version", "-V"].iter().find_map(|flag| {
         let argv = Argv::new(program).arg(flag).env("LC_ALL", "C");
         let finished = argv.run().ok()?;
         log(argv.record(&finished));
-        let said = [finished.stdout, finished.stderr];
-        let mut lines = said.iter().flat_map(|text| text.lines());
+        let outputs = [finished.stdout, finished.stderr];
+        let mut lines = outputs.iter().flat_map(|text| text.lines());
         lines.find(|line| line.split_whitespace().any(is_version)).map(|line| line.trim().to_string())
     })
 }
 
-/// Whether a word is like `1.47.0`, `v6.1` or `2.2.9)`.
+/// Whether a word has the form of a version: `1.47.0`, `v6.1` or `2.2.9)`.
 fn is_version(word: &str) -> bool {
     let digits = |text: &str| text.chars().next().is_some_and(|c| c.is_ascii_digit());
     let word = word.trim_start_matches(['v', '(']);
     word.split_once('.').is_some_and(|(whole, rest)| digits(whole) && digits(rest))
 }
 
-/// The value of `name : value` or `name: value`.
+/// The value of the first line `name : value` or `name: value`; None if there is no such line or the value is empty.
 fn field(text: &str, name: &str) -> Option<String> {
-    let value =
-        |line: &str| Some(line.split_once(':').filter(|(key, _)| key.trim() == name)?.1.trim().to_string());
-    text.lines().find_map(value).filter(|value| !value.is_empty())
+    let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
+    let (_, value) = pairs.find(|(key, _)| key.trim() == name)?;
+    Some(value.trim().to_string()).filter(|value| !value.is_empty())
 }
 
-/// Distinct pairs of package and core.
-fn cores(cpuinfo: &str) -> Option<String> {
+/// The number of physical cores: distinct pairs of package and core in `/proc/cpuinfo`. None if it lists none.
+fn count_cores(cpuinfo: &str) -> Option<String> {
     let blocks = cpuinfo.split("\n\n");
     let cores: BTreeSet<_> =
         blocks.filter_map(|block| Some((field(block, "physical id")?, field(block, "core id")?))).collect();
     (!cores.is_empty()).then(|| cores.len().to_string())
 }
 
-/// The frequency governor of each CPU, `performance` or `cpu0 powersave, cpu1 performance`.
+/// The frequency governor of the CPUs: `performance` if all have the same, else `cpu0 powersave, cpu1 performance`.
 fn governors(kernel: &SysRoot) -> String {
-    let mut of: BTreeMap<usize, String> = BTreeMap::new();
+    let mut by_cpu: BTreeMap<usize, String> = BTreeMap::new();
     for name in names(&kernel.path("sys/devices/system/cpu")).unwrap_or_default() {
         let number = name.strip_prefix("cpu").and_then(|number| number.parse().ok());
         let governor = kernel.fact(&format!("sys/devices/system/cpu/{name}/cpufreq/scaling_governor"));
         if let (Some(number), Some(governor)) = (number, governor) {
-            of.insert(number, governor);
+            by_cpu.insert(number, governor);
         }
     }
-    let kinds: BTreeSet<_> = of.values().collect();
-    match kinds.len() {
+    let distinct: BTreeSet<_> = by_cpu.values().collect();
+    match distinct.len() {
         0 => "none offered".into(),
-        1 => kinds.into_iter().cloned().collect(),
-        _ => of.iter().map(|(cpu, governor)| format!("cpu{cpu} {governor}")).collect::<Vec<_>>().join(", "),
+        1 => distinct.into_iter().cloned().collect(),
+        _ => {
+            let each = by_cpu.iter().map(|(cpu, governor)| format!("cpu{cpu} {governor}"));
+            each.collect::<Vec<_>>().join(", ")
+        }
     }
 }
 
-/// The kernel's report on each CPU vulnerability that affects this machine.
+/// The kernel's mitigation of each CPU vulnerability that affects this machine: `meltdown: Mitigation: PTI`.
 fn mitigations(kernel: &SysRoot) -> Option<String> {
     let dir = "sys/devices/system/cpu/vulnerabilities";
     let names = names(&kernel.path(dir)).ok()?;
     let state = |name: &String| Some(format!("{name}: {}", kernel.fact(&format!("{dir}/{name}"))?));
-    let told: Vec<_> =
+    let affected: Vec<_> =
         names.iter().filter_map(state).filter(|text| !text.ends_with(": Not affected")).collect();
-    Some(if told.is_empty() { "not affected".into() } else { told.join("; ") })
+    Some(if affected.is_empty() { "not affected".into() } else { affected.join("; ") })
 }
 
 fn distribution(kernel: &SysRoot) -> Option<String> {
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_are_read() {
+    fn facts_are_read_from_kernel_files() {
         let cpu = |n: u32, core: u32| {
             format!(
                 "processor\t: {n}\nmodel name\t: Some CPU\nphysical id\t: 0\ncore id\t: {core}\nflags\t: fpu hypervisor sse\n"
@@ -199,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_invented() {
+    fn a_fact_that_cannot_be_read_is_left_out() {
         let host = machine(&[("proc/cmdline", "quiet\n")]);
         let names: Vec<_> = host.facts.keys().map(String::as_str).collect();
         assert_eq!(names, ["architecture", "governor", "kernel_cmdline"]);
@@ -207,16 +210,16 @@ mod tests {
     }
 
     #[test]
-    fn versions_of_tools() {
-        let mut asked = vec![];
-        let version = tool_version("losetup", &mut |record| asked.push(record.argv));
+    fn the_version_of_a_tool_is_found_and_its_command_logged() {
+        let mut commands = vec![];
+        let version = tool_version("losetup", &mut |record| commands.push(record.argv));
         assert!(version.unwrap().contains("util-linux"));
-        assert_eq!(tool_version("no-such-program-anywhere", &mut |record| asked.push(record.argv)), None);
-        assert_eq!(asked, [["losetup", "--version"]]);
+        assert_eq!(tool_version("no-such-program-anywhere", &mut |record| commands.push(record.argv)), None);
+        assert_eq!(commands, [["losetup", "--version"]]);
     }
 
     #[test]
-    fn usage_is_no_version() {
+    fn a_usage_message_is_not_taken_for_a_version() {
         let any = |line: &str| line.split_whitespace().any(is_version);
         assert!(!any("Usage: mkfs.ext2 [-c|-l filename] [-b block-size]"));
         assert!(!any("mkfs.xfs: invalid option -- '2'"));

@@ -7,30 +7,30 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::{fs::File, io::Write};
 
-/// The bytes that are written at once when an image is filled.
+/// The number of bytes in one write when fsarena fills an image.
 const CHUNK: usize = 4 << 20;
-/// Alignment of buffers and lengths for direct I/O: the largest logical block size in use.
+/// Alignment of buffers and lengths for direct I/O, in bytes: the largest logical block size in use.
 const ALIGN: usize = 4096;
 
-/// An image file that fsarena made. Dropping it removes it.
+/// An image file that fsarena made. Dropping this value removes the file.
 #[derive(Debug)]
 pub struct Image {
     path: PathBuf,
-    /// Open since it was made: another user who may write to its directory can put a file or link in its place.
+    /// The file, open since fsarena made it. Opening the path again is unsafe: a user who may write to the directory can
+    /// replace the file by a link.
     file: File,
     size_bytes: u64,
     guard: UndoGuard,
 }
 
-/// Makes an image of a size at a free path.
+/// Makes an image of a size at a path that does not exist yet.
 ///
-/// With `prefill` fsarena writes all of it, so that the filesystem below allocates nothing during
-/// measurements.
+/// With `prefill` fsarena writes the whole file, so that the filesystem below it allocates no blocks during measurements.
 ///
 /// # Errors
-/// Where there is too little room, something is there already, or a signal asked to stop.
+/// The disk has too little room, the path exists already, or a signal interrupted fsarena.
 pub fn create(journal: &Journal, path: &Path, size_bytes: u64, prefill: bool) -> Result<Image, Error> {
-    let size_bytes = rounded(size_bytes);
+    let size_bytes = round_up(size_bytes);
     check_room(&absolute(path)?, size_bytes)?;
     let image = sparse(journal, path, size_bytes)?;
     if prefill {
@@ -39,18 +39,18 @@ pub fn create(journal: &Journal, path: &Path, size_bytes: u64, prefill: bool) ->
     Ok(image)
 }
 
-/// A size rounded up to whole blocks; `u64::MAX`, which no disk has room for, if that overflows.
-fn rounded(size_bytes: u64) -> u64 {
+/// A size rounded up to a multiple of [`ALIGN`]; `u64::MAX`, for which no disk has room, on overflow.
+fn round_up(size_bytes: u64) -> u64 {
     size_bytes.checked_next_multiple_of(ALIGN as u64).unwrap_or(u64::MAX)
 }
 
-/// Makes a sparse image at a free path, without a check of the free space.
+/// Makes a sparse image at a path that does not exist yet, without a check of the free space.
 ///
 /// # Errors
-/// Where something is there already, or the file cannot be that large.
+/// The path exists already, or the filesystem does not support so large a file.
 pub fn sparse(journal: &Journal, path: &Path, size_bytes: u64) -> Result<Image, Error> {
     let path = absolute(path)?;
-    let size_bytes = rounded(size_bytes);
+    let size_bytes = round_up(size_bytes);
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
     let open = || rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR);
     let make = || open().map_err(|error| Error::io("making the image", &path)(error.into()));
@@ -60,7 +60,7 @@ pub fn sparse(journal: &Journal, path: &Path, size_bytes: u64) -> Result<Image, 
     let meta = file.metadata().map_err(Error::io("looking at", &path))?;
     guard.update(Undo::RemoveFile { path: path.clone(), identity: Some(Identity::from_metadata(&meta)) })?;
     let image = Image { path, file, size_bytes, guard };
-    image.file.set_len(size_bytes).map_err(|error| image.unwritten(error))?;
+    image.file.set_len(size_bytes).map_err(|error| image.write_error(error))?;
     Ok(image)
 }
 
@@ -75,7 +75,7 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
 /// Checks that an image of a size has room at a path.
 ///
 /// # Errors
-/// [`Error::NoRoom`], or where the directory is not there.
+/// [`Error::NoRoom`], or the directory is missing.
 pub fn check_room(path: &Path, needed: u64) -> Result<(), Error> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     let free = free_bytes(dir)?;
@@ -87,7 +87,7 @@ pub fn check_room(path: &Path, needed: u64) -> Result<(), Error> {
 }
 
 impl Image {
-    /// Where it is.
+    /// The path of the image.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -109,13 +109,14 @@ impl Image {
     /// Removes it.
     ///
     /// # Errors
-    /// Where it cannot be removed, or is still attached; it then stays in the journal.
+    /// The file cannot be removed, or is still attached to a loop device; the step then stays in the journal.
     pub fn remove(self) -> Result<(), Error> {
         self.guard.undo()
     }
 
+    /// Writes zeros to the whole image, with direct I/O if the filesystem supports it, and syncs it.
     fn fill(&self) -> Result<(), Error> {
-        let failed = |error| self.unwritten(error);
+        let failed = |error| self.write_error(error);
         let mut file = &self.file;
         let direct = rustix::fs::fcntl_getfl(file)
             .and_then(|flags| rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT))
@@ -133,7 +134,8 @@ impl Image {
         if direct { file.sync_data() } else { file.sync_all() }.map_err(failed)
     }
 
-    fn unwritten(&self, error: std::io::Error) -> Error {
+    /// The error for a failed write: [`Error::NoRoom`] if the disk or the quota is full.
+    fn write_error(&self, error: std::io::Error) -> Error {
         if !matches!(Errno::from_io_error(&error), Some(Errno::NOSPC | Errno::DQUOT)) {
             return Error::io("writing", &self.path)(error);
         }
@@ -149,15 +151,15 @@ mod tests {
     use fsarena_core::exit::{ExitCode, Exits};
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-    fn place() -> (tempfile::TempDir, Journal) {
+    fn test_dir() -> (tempfile::TempDir, Journal) {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::create(&dir.path().join("state"), "").unwrap();
         (dir, journal)
     }
 
     #[test]
-    fn a_filled_image_has_all_its_blocks() {
-        let (dir, journal) = place();
+    fn a_prefilled_image_has_all_its_blocks_allocated() {
+        let (dir, journal) = test_dir();
         let path = dir.path().join("an image\n");
         let image = create(&journal, &path, 5_000_000, true).unwrap();
         let meta = path.metadata().unwrap();
@@ -169,8 +171,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_already_stays() {
-        let (dir, journal) = place();
+    fn an_existing_file_or_link_is_not_replaced() {
+        let (dir, journal) = test_dir();
         let (path, link) = (dir.path().join("file"), dir.path().join("link"));
         std::fs::write(&path, "").unwrap();
         std::os::unix::fs::symlink("nowhere", &link).unwrap();
@@ -181,8 +183,8 @@ mod tests {
     }
 
     #[test]
-    fn too_little_room_says_what_to_do() {
-        let (dir, journal) = place();
+    fn the_error_for_too_little_room_names_the_option_for_a_smaller_image() {
+        let (dir, journal) = test_dir();
         let error = create(&journal, &dir.path().join("image"), 1 << 60, false).unwrap_err();
         assert_eq!(error.exit_code(), ExitCode::Missing);
         let text = error.to_string();
@@ -190,8 +192,8 @@ mod tests {
     }
 
     #[test]
-    fn a_cleared_image_is_as_large_and_empty() {
-        let (dir, journal) = place();
+    fn clearing_keeps_the_size_and_frees_the_blocks() {
+        let (dir, journal) = test_dir();
         let path = dir.path().join("image");
         let image = create(&journal, &path, 1 << 20, true).unwrap();
         image.clear().unwrap();
@@ -200,8 +202,8 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_the_place_of_an_image_stays() {
-        let (dir, journal) = place();
+    fn a_link_that_replaces_an_image_is_neither_written_nor_removed() {
+        let (dir, journal) = test_dir();
         let (path, moved, victim) =
             (dir.path().join("image"), dir.path().join("moved"), dir.path().join("victim"));
         let image = create(&journal, &path, 1 << 20, false).unwrap();
@@ -216,8 +218,8 @@ mod tests {
     }
 
     #[test]
-    fn dropping_removes() {
-        let (dir, journal) = place();
+    fn dropping_an_image_removes_its_file() {
+        let (dir, journal) = test_dir();
         let path = dir.path().join("image");
         drop(create(&journal, &path, 4096, false).unwrap());
         assert!(!path.exists());

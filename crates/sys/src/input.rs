@@ -1,5 +1,5 @@
-//! Files that a user names: regular ones, opened so that nothing waits, and read up to a limit. Commands that read a file
-//! once take what a shell passes as well.
+//! Reads files that a user names. Only regular files are accepted, opening them never blocks, and their size is limited.
+//! Commands that read a file only once also accept standard input and the pipe of a shell's `<(command)`.
 
 use bytesize::ByteSize;
 use std::fs::{File, FileType, Metadata, OpenOptions};
@@ -23,25 +23,25 @@ enum InputRefusal {
 /// The beginnings of paths of files that this process has open, such as the pipe of `<(command)`.
 const OPEN_FILES: [&str; 3] = ["/dev/fd/", "/proc/self/fd/", "/dev/stdin"];
 
-/// Whether a name is standard input (`-`) or a file that this process has open. Such a file can be read only once.
+/// Whether a name means standard input (`-`) or a file that this process has open. fsarena can read such a file only once.
 pub fn is_stream(name: &str) -> bool {
     name == "-" || OPEN_FILES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Reads at most `limit` bytes: a regular file, standard input (`-`), or what the shell passes for `<(command)`.
+/// Reads at most `limit` bytes from a regular file, from standard input (`-`), or from the pipe of a shell's `<(command)`.
 ///
 /// # Errors
-/// As [`read`], and where standard input is a terminal.
+/// The errors of [`read`]; or standard input is a terminal.
 pub fn read_once(name: &str, limit: u64) -> Result<Vec<u8>> {
     let path = Path::new(name);
-    let pipe = || std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
+    let is_pipe = || std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
     let stream: Box<dyn Read> = match name {
         "-" if std::io::stdin().is_terminal() => {
             return Err(Error::new(ErrorKind::InvalidInput, InputRefusal::Terminal));
         }
         "-" => Box::new(std::io::stdin()),
-        name if is_stream(name) && pipe() => {
-            // The command may have ended already: opening its pipe would then wait for another one.
+        name if is_stream(name) && is_pipe() => {
+            // The command may have ended already: a blocking open would then wait for another writer.
             let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
             let flags = rustix::fs::fcntl_getfl(&file)?;
             rustix::fs::fcntl_setfl(&file, flags.difference(rustix::fs::OFlags::NONBLOCK))?;
@@ -60,7 +60,7 @@ pub fn read_once(name: &str, limit: u64) -> Result<Vec<u8>> {
 /// Opens a regular file for reading.
 ///
 /// # Errors
-/// Where it is missing or not a regular file; the message names the kind of file.
+/// The file is missing or is not a regular file; the message names the type of the file.
 pub fn open(path: &Path) -> Result<File> {
     open_with(path, OpenOptions::new().read(true))
 }
@@ -69,10 +69,12 @@ pub fn open(path: &Path) -> Result<File> {
 /// pipe could block for ever.
 ///
 /// # Errors
-/// As [`open`].
+/// The errors of [`open`].
 pub fn open_with(path: &Path, options: &mut OpenOptions) -> Result<File> {
-    crate::found(std::fs::metadata(path))?.as_ref().map_or(Ok(()), check_regular)?;
-    // The file may have been replaced since, so this open must not block either.
+    if let Some(meta) = crate::none_if_missing(std::fs::metadata(path))? {
+        check_regular(&meta)?;
+    }
+    // Another process may have replaced the file since, so this open must not block either.
     let file = options.custom_flags(libc::O_NONBLOCK).open(path)?;
     check_regular(&file.metadata()?)?;
     Ok(file)
@@ -81,7 +83,7 @@ pub fn open_with(path: &Path, options: &mut OpenOptions) -> Result<File> {
 /// Reads a regular file of at most `limit` bytes.
 ///
 /// # Errors
-/// As [`open`], and where it is larger.
+/// The errors of [`open`]; or the file is larger.
 pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let file = open(path)?;
     let too_large = |bytes| Err(Error::new(ErrorKind::InvalidInput, InputRefusal::Size { bytes, limit }));
@@ -90,7 +92,7 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
         return too_large(length);
     }
     let mut bytes = Vec::new();
-    // It may grow while it is read.
+    // The file may grow while fsarena reads it.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit { too_large(bytes.len() as u64) } else { Ok(bytes) }
 }
@@ -131,7 +133,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     #[test]
-    fn only_regular_files_are_opened_and_the_error_says_what_is_there() {
+    fn other_than_regular_files_are_refused_with_their_type() {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("pipe");
         rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_of_the_shell_is_read_whether_or_not_its_command_has_ended() {
+    fn a_pipe_of_the_shell_is_read_before_and_after_its_command_ends() {
         let (read_end, mut write_end) = std::io::pipe().unwrap();
         let name = format!("/dev/fd/{}", read_end.as_raw_fd());
         assert!(is_stream(&name) && is_stream("-") && !is_stream("a.csv"));
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_up_to_its_limit() {
+    fn a_file_above_the_limit_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, "0123456789").unwrap();

@@ -1,5 +1,5 @@
-//! Files of the kernel in `/proc` and `/sys`, read below a root that tests can fake; attributes that fsarena changes and
-//! restores.
+//! Readers of `/proc` and `/sys`, below a root directory that tests can fake, and writers of kernel attributes, which restore
+//! the former value.
 
 use crate::Error;
 use crate::undo::{Journal, Undo, UndoGuard};
@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where `/proc`, `/sys` and `/lib/modules` are read.
+/// The root directory below which fsarena reads `/proc`, `/sys` and `/lib/modules`.
 #[derive(Debug, Clone)]
 pub struct SysRoot {
     root: PathBuf,
@@ -27,7 +27,7 @@ pub struct MountEntry {
     pub mount_options: String,
     /// Options of the filesystem itself.
     pub super_options: String,
-    /// `major:minor` as files on it report; for btrfs not that of any device.
+    /// The device number (`major:minor`) that stat(2) returns for its files; for btrfs this is not a block device.
     pub major_minor: String,
 }
 
@@ -50,7 +50,7 @@ impl SysRoot {
     /// The text of a kernel file: `proc/meminfo`, `sys/class/block/loop0/queue/scheduler`.
     ///
     /// # Errors
-    /// If it is missing or cannot be read.
+    /// The file is missing or cannot be read.
     pub fn read(&self, rel: &str) -> io::Result<String> {
         Ok(String::from_utf8_lossy(&std::fs::read(self.path(rel))?).into_owned())
     }
@@ -58,7 +58,7 @@ impl SysRoot {
     /// The text of a kernel file that fsarena requires.
     ///
     /// # Errors
-    /// [`Error::Hidden`] if it cannot be read, missing or not.
+    /// [`Error::Hidden`] if the file is missing or cannot be read.
     pub fn text(&self, rel: &str) -> Result<String, Error> {
         self.read(rel).map_err(Error::hidden(self.path(rel)))
     }
@@ -66,7 +66,7 @@ impl SysRoot {
     /// The sorted names in a directory of the kernel that fsarena requires.
     ///
     /// # Errors
-    /// [`Error::Hidden`] if it cannot be read, missing or not.
+    /// [`Error::Hidden`] if the directory is missing or cannot be read.
     pub fn list(&self, rel: &str) -> Result<Vec<String>, Error> {
         names(&self.path(rel)).map_err(Error::hidden(self.path(rel)))
     }
@@ -95,7 +95,7 @@ impl SysRoot {
         Ok(())
     }
 
-    /// The trimmed text of a kernel file, if the file exists and is not empty.
+    /// The trimmed text of a kernel file; None if the file is missing, unreadable or empty.
     pub fn fact(&self, rel: &str) -> Option<String> {
         self.read(rel).ok().map(|text| text.trim().to_string()).filter(|text| !text.is_empty())
     }
@@ -107,10 +107,10 @@ impl SysRoot {
         line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
     }
 
-    /// Every mount of this mount namespace, in the order in which they were made.
+    /// All mounts of this mount namespace, in the order in which they were made.
     ///
     /// # Errors
-    /// Where the kernel's list cannot be read: the guard must then refuse rather than guess.
+    /// The kernel's list cannot be read. A caller that checks whether a device is in use must then refuse the device.
     pub fn mounts(&self) -> Result<Vec<MountEntry>, Error> {
         let rel = "proc/self/mountinfo";
         let text = self.text(rel)?;
@@ -128,18 +128,18 @@ impl SysRoot {
         }
     }
 
-    /// The mount that a path lies on. None if the path is missing.
+    /// The mount that a path is on; None if the path is missing.
     pub fn mount_of(&self, path: &Path) -> Option<MountEntry> {
         let path = path.canonicalize().ok()?;
-        let over = self.mounts().ok()?.into_iter().filter(|mount| path.starts_with(&mount.target));
-        // Of two mounts on one directory the later one hides the other: the last of the longest.
-        over.max_by_key(|mount| mount.target.as_os_str().len())
+        let above = self.mounts().ok()?.into_iter().filter(|mount| path.starts_with(&mount.target));
+        // Of two mounts on one directory the later hides the earlier. `max_by_key` returns the last of equal elements.
+        above.max_by_key(|mount| mount.target.as_os_str().len())
     }
 
-    /// The filesystem types this kernel can mount: built in, loaded, or as a module file at hand.
+    /// The filesystem types that this kernel can mount: built in, loaded, or available as a module file.
     ///
     /// # Errors
-    /// Where `/proc/filesystems` cannot be read.
+    /// `/proc/filesystems` cannot be read.
     pub fn filesystems(&self) -> Result<BTreeSet<String>, Error> {
         let loaded = self.text("proc/filesystems")?;
         let mut types: BTreeSet<String> =
@@ -153,10 +153,10 @@ impl SysRoot {
         Ok(types)
     }
 
-    /// Devices and files in use as swap.
+    /// The paths of devices and files in use as swap.
     ///
     /// # Errors
-    /// Where `/proc/swaps` cannot be read.
+    /// `/proc/swaps` cannot be read.
     pub fn swaps(&self) -> Result<Vec<PathBuf>, Error> {
         let text = self.text("proc/swaps")?;
         let names = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
@@ -179,10 +179,10 @@ pub(crate) fn names(dir: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The largest CPU number that a list may contain.
+/// The largest CPU number that [`cpu_list`] accepts.
 const MAX_CPU: usize = 8191;
 
-/// The CPU numbers of a list such as `0-3,8`, ascending; None if the text has another form.
+/// Parses a list of CPU numbers such as `0-3,8` into ascending numbers; None if the text has another form.
 pub fn cpu_list(text: &str) -> Option<Vec<usize>> {
     let mut cpus = BTreeSet::new();
     for part in text.split(',') {
@@ -228,7 +228,7 @@ fn filesystem_module(line: &str) -> Option<String> {
     Some(file.split(".ko").next()?.to_string())
 }
 
-/// Decodes the octal escapes in a field of a kernel list: `\040` is a blank, `\012` a newline.
+/// Decodes the octal escapes in a field of a kernel list: `\040` is a space, `\012` a newline.
 fn unescape(field: &str) -> String {
     let (mut rest, mut out) = (field.as_bytes(), vec![]);
     while let [byte, tail @ ..] = rest {
@@ -241,17 +241,17 @@ fn unescape(field: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Writes a value to a kernel attribute; undoing that writes `former`.
+/// Writes a value to a kernel attribute. The returned guard writes `former` back.
 ///
 /// # Errors
-/// If the kernel rejects the value; then nothing changed.
+/// The kernel rejects the value; the attribute is unchanged.
 pub fn set_attribute(journal: &Journal, path: &Path, value: &str, former: &str) -> Result<UndoGuard, Error> {
     let how = Undo::RestoreAttr { path: path.into(), value: former.into(), disk: disk_of(path) };
     Ok(journal.note_and_do(how, || write_attribute(path, value))?.0)
 }
 
-/// Whether an attribute may still belong to the disk of this number. A loop device that was detached and attached again is
-/// another disk with the same name, and its attributes are of its new user.
+/// Whether an attribute may still belong to the disk with this sequence number (`diskseq`). A loop device that was detached
+/// and attached again is another disk with the same name, whose new user may have set the attribute.
 pub(crate) fn may_be_of_disk(path: &Path, disk: Option<u64>) -> bool {
     disk.zip(disk_of(path)).is_none_or(|(disk, now)| disk == now)
 }
@@ -266,7 +266,7 @@ pub(crate) fn disk_of(attribute: &Path) -> Option<u64> {
 pub(crate) fn write_attribute(path: &Path, value: &str) -> Result<(), Error> {
     std::fs::write(path, value).map_err(|error| Error::Unfit {
         what: path.into(),
-        why: format!("the kernel does not take `{value}`: {error}"),
+        why: format!("the kernel does not accept `{value}`: {error}"),
     })
 }
 
@@ -275,15 +275,15 @@ mod tests {
     use super::*;
     use fsarena_testkit::FakeRoot;
 
-    fn with(files: &[(&str, &str)]) -> (FakeRoot, SysRoot) {
+    fn fake_root(files: &[(&str, &str)]) -> (FakeRoot, SysRoot) {
         let root = FakeRoot::with(files);
         let kernel = SysRoot::at(root.path());
         (root, kernel)
     }
 
     #[test]
-    fn mounts_have_their_escapes_taken_out() {
-        let (_dir, kernel) = with(&[(
+    fn escapes_in_mount_fields_are_decoded() {
+        let (_dir, kernel) = fake_root(&[(
             "proc/self/mountinfo",
             "36 35 7:3 / /mnt/a\\040b\\012c\\134d rw,noatime shared:1 - ext4 /dev/loop3 rw,errors=continue\n",
         )]);
@@ -296,15 +296,15 @@ mod tests {
 
     #[test]
     fn an_unreadable_mount_list_is_an_error_and_not_an_empty_list() {
-        let (_dir, kernel) = with(&[("proc/self/mountinfo", "nonsense\n")]);
+        let (_dir, kernel) = fake_root(&[("proc/self/mountinfo", "nonsense\n")]);
         assert!(matches!(kernel.mounts(), Err(Error::Unreadable { .. })));
     }
 
     #[test]
-    fn a_hidden_proc_and_a_hidden_sys_are_noticed() {
+    fn a_hidden_proc_or_sys_is_an_error_with_the_mount_command() {
         SysRoot::host().check_proc().unwrap();
         SysRoot::host().check_sys().unwrap();
-        let (_dir, kernel) = with(&[("proc/self/stat", "1 (a) R"), ("proc/self/mountinfo", "")]);
+        let (_dir, kernel) = fake_root(&[("proc/self/stat", "1 (a) R"), ("proc/self/mountinfo", "")]);
         let fix = |checked: Result<(), Error>| match checked {
             Err(Error::Hidden { fix, .. }) => fix,
             other => panic!("{other:?}"),
@@ -314,8 +314,8 @@ mod tests {
     }
 
     #[test]
-    fn modules_count_as_mountable() {
-        let (_dir, kernel) = with(&[
+    fn module_files_count_as_mountable_types() {
+        let (_dir, kernel) = fake_root(&[
             ("proc/filesystems", "nodev\ttmpfs\n\text4\n"),
             ("proc/sys/kernel/osrelease", "6.1.0\n"),
             (
@@ -329,8 +329,8 @@ mod tests {
     }
 
     #[test]
-    fn swaps_are_paths() {
-        let (_dir, kernel) = with(&[(
+    fn swap_names_are_decoded_to_paths() {
+        let (_dir, kernel) = fake_root(&[(
             "proc/swaps",
             "Filename Type Size Used Priority\n/swap\\040file file 1024 0 -2\n/dev/sda2 partition 1 0 -3\n",
         )]);
@@ -338,13 +338,13 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_backslash_stays() {
+    fn a_backslash_without_an_octal_number_stays() {
         assert_eq!(unescape("a\\b\\"), "a\\b\\");
         assert_eq!(unescape("\\777é\\é"), "\\777é\\é");
     }
 
     #[test]
-    fn an_attribute_of_another_disk_keeps_its_value() {
+    fn undo_leaves_the_attribute_of_another_disk_alone() {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::create(&dir.path().join("state"), "").unwrap();
         let (disk, queue) = (dir.path().join("diskseq"), dir.path().join("queue"));
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn the_former_value_comes_back() {
+    fn undo_restores_the_former_value() {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::create(&dir.path().join("state"), "").unwrap();
         let path = dir.path().join("scheduler");
@@ -372,6 +372,6 @@ mod tests {
         guard.undo().unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "none");
         let error = set_attribute(&journal, dir.path(), "x", "y").unwrap_err().to_string();
-        assert!(error.contains("does not take `x`"), "{error}");
+        assert!(error.contains("does not accept `x`"), "{error}");
     }
 }

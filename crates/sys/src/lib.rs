@@ -1,7 +1,7 @@
 //! fsarena's interface to the system: commands, loop devices, mounts, the undo journal, kernel readers.
 //!
-//! Each change is first written to a [`undo::Journal`], so that `fsarena recover` can undo it after a signal, a
-//! bug or a SIGKILL.
+//! fsarena writes each change of the machine to an [`undo::Journal`] first, so that `fsarena recover` can undo it if fsarena
+//! crashes or is killed.
 
 pub mod argv;
 pub mod cancel;
@@ -31,4 +31,4 @@ pub mod user;
 pub mod wait;
 pub mod zram;
 
-pub use error::{Error, Holder, found};
+pub use error::{Error, Holder, none_if_missing};

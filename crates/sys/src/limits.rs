@@ -1,9 +1,9 @@
 //! The resource limits of this process (setrlimit(2)), which a shell (`ulimit`) or a service manager sets.
 //!
-//! fsarena raises its own soft limits to the hard ones. Programs that it starts get the original soft limit of open files:
-//! some programs size tables by it, and select(2) fails for file descriptors from 1024 on.
+//! fsarena raises its own soft limits to the hard limits. The programs that it starts get the original soft limit of open
+//! files: some programs size tables by it, and select(2) fails for file descriptors from 1024 on.
 //!
-//! [`remedy`] says what to do when a system call fails because of a limit.
+//! [`remedy`] returns what the user can do if a system call failed because of a limit.
 
 use crate::Error;
 use rustix::io::Errno;
@@ -12,26 +12,27 @@ use std::io;
 use std::process::{Child, Command};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Open files that every run needs in one process. Runs failed with a limit of 16 and succeeded with 24.
+/// The number of open files that fsarena requires in one process. In tests a run failed with a limit of 16 and succeeded with
+/// 24.
 const OPEN_FILES: u64 = 64;
 
 /// The original soft limit of open files, set once fsarena has raised it. `Some(None)` means that it was unlimited.
 static ORIGINAL_NOFILE: OnceLock<Option<u64>> = OnceLock::new();
-/// Held while the original limit of open files is in force.
+/// Locked by the thread that has lowered the limit of open files to the original one.
 static LOWERED: Mutex<()> = Mutex::new(());
 
-/// Prepares this process for its limits. Call it once, at the beginning of `main`.
+/// Raises the resource limits of this process. Call it once, at the beginning of `main`.
 ///
 /// Raises the soft limits to the hard ones. Handles SIGXFSZ, so that a write beyond the limit of file sizes fails with
-/// EFBIG instead of killing the process. It is not ignored, because programs that this process starts would inherit that.
+/// EFBIG instead of killing the process. SIGXFSZ is not ignored instead, because child processes would inherit that.
 pub fn prepare() {
     // Open files; processes and threads; memory that io_uring locks for buffers.
     for resource in [Resource::Nofile, Resource::Nproc, Resource::Memlock] {
         let Rlimit { current, maximum } = getrlimit(resource);
         let raised = current != maximum && setrlimit(resource, Rlimit { current: maximum, maximum }).is_ok();
-        // If raising is refused, the limit stays; whatever then exceeds it reports the error.
+        // If the kernel refuses, the limit stays; the operation that later exceeds it reports the error.
         if raised && resource == Resource::Nofile {
-            // This fails only in a second call, which has nothing to raise.
+            // `set` fails only in a second call, which has nothing to raise.
             let _ = ORIGINAL_NOFILE.set(current);
         }
     }
@@ -43,11 +44,11 @@ pub fn prepare() {
 
 /// Starts a program with the original soft limit of open files.
 ///
-/// This process has that limit too while it starts the program: setting it only in the child requires fork(2), which
+/// This process lowers its own limit while it starts the program. To lower it only in the child would require fork(2), which
 /// takes longer than posix_spawn(3), and the start of a command is part of its measured time.
 ///
 /// # Errors
-/// Those of [`Command::spawn`].
+/// The errors of [`Command::spawn`].
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
     let Some(original) = ORIGINAL_NOFILE.get() else { return command.spawn() };
     let guard = LOWERED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,13 +107,13 @@ pub fn check_file_size(what: &str, bytes: u64) -> Result<(), Error> {
     }
 }
 
-/// The beginning of the panic message of the standard library if it cannot create a thread.
+/// The beginning of the panic message with which the standard library reports that it cannot create a thread.
 pub const NO_THREAD: &str = "failed to spawn thread";
-/// The message for a failure to create a thread.
+/// fsarena's message if it cannot create a thread.
 pub const NO_THREADS: &str = "the system gives this process no more threads: raise the limit of processes (`ulimit -u`, \
                               pids.max of the control group), or take fewer threads";
 
-/// What the user can do about an error that a limit of this process or of the machine caused; None for other errors.
+/// The advice for an error that a limit of this process or of the machine caused; None for other errors.
 pub fn remedy(error: &io::Error) -> Option<String> {
     let hard = |resource| match getrlimit(resource).maximum {
         Some(most) => format!("the hard limit is {most}"),
@@ -137,7 +138,7 @@ pub fn remedy(error: &io::Error) -> Option<String> {
     })
 }
 
-/// [`remedy`] as the end of a message: `; too many files …`, or nothing.
+/// The [`remedy`] as the end of a message (`; too many files …`); empty for errors without one.
 pub fn advice(error: &io::Error) -> String {
     remedy(error).map_or(String::new(), |remedy| format!("; {remedy}"))
 }

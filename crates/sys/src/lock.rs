@@ -1,4 +1,4 @@
-//! Advisory locks of whole files (flock(2)): who holds one, and whether a locked file still has its name.
+//! Advisory locks of whole files (flock(2)): which processes hold a lock, and whether a locked file still has its name.
 
 use crate::kernel::{SysRoot, names};
 use crate::process;
@@ -14,20 +14,25 @@ pub struct Holder {
     pub uid: u32,
 }
 
-/// The living processes that hold the lock of a file. A process in another PID namespace that is not below this one, or on
-/// another host, does not show: an empty list does not mean that the lock is free.
+/// The living processes that hold the lock of a file. `/proc` does not show a process on another host, or in a PID namespace
+/// that is not below this one, so an empty list does not mean that the lock is free.
 ///
 /// # Errors
-/// Where the file cannot be looked at.
+/// The metadata of the file cannot be read.
 pub fn holders(kernel: &SysRoot, file: &File) -> io::Result<Vec<Holder>> {
     let meta = file.metadata()?;
     let device = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
-    let text = kernel.read("proc/locks").unwrap_or_default();
-    let locked = text.lines().filter_map(parse).filter(|lock| lock.inode == meta.ino());
-    // Btrfs and overlayfs number their filesystem in stat(2) in another way than in the list.
-    let is_it = |lock: &Lock| lock.device == device || has_open(kernel, lock.pid, &meta);
-    let user = |pid: i32| kernel.path(&format!("proc/{pid}")).metadata().map(|meta| meta.uid()).ok();
-    Ok(locked.filter(is_it).filter_map(|lock| Some(Holder { pid: lock.pid, uid: user(lock.pid)? })).collect())
+    let mut holders = vec![];
+    for lock in kernel.read("proc/locks").unwrap_or_default().lines().filter_map(parse_lock) {
+        // stat(2) on btrfs and overlayfs returns another device number than `/proc/locks`.
+        let is_same_file =
+            lock.inode == meta.ino() && (lock.device == device || has_open(kernel, lock.pid, &meta));
+        let process = kernel.path(&format!("proc/{}", lock.pid));
+        if is_same_file && let Ok(process) = process.metadata() {
+            holders.push(Holder { pid: lock.pid, uid: process.uid() });
+        }
+    }
+    Ok(holders)
 }
 
 /// A line of `/proc/locks` about a lock that a process holds.
@@ -37,8 +42,9 @@ struct Lock {
     inode: u64,
 }
 
-/// Parses `1: FLOCK  ADVISORY  WRITE 3407 fe:00:131 0 EOF`. The lines of those who wait for a lock have an arrow.
-fn parse(line: &str) -> Option<Lock> {
+/// Parses `1: FLOCK  ADVISORY  WRITE 3407 fe:00:131 0 EOF`. None for a process that waits for a lock (`1: -> FLOCK`), and for
+/// other types of locks.
+fn parse_lock(line: &str) -> Option<Lock> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let ["FLOCK", _, _, pid, file, ..] = words.get(1..)? else { return None };
     let mut parts = file.split(':');
@@ -47,10 +53,10 @@ fn parse(line: &str) -> Option<Lock> {
     Some(Lock { pid: pid.parse().ok()?, device, inode: parts.next()?.parse().ok()? })
 }
 
+/// Whether a process has a file open; false if this user may not see that, or the process has ended.
 fn has_open(kernel: &SysRoot, pid: i32, file: &Metadata) -> bool {
     let dir = kernel.path(&format!("proc/{pid}/fd"));
-    let is_it = |name: &String| dir.join(name).metadata().is_ok_and(|meta| same(&meta, file));
-    // The files of another user are hidden, and so is a process that ended meanwhile.
+    let is_it = |name: &String| dir.join(name).metadata().is_ok_and(|meta| is_same_file(&meta, file));
     names(&dir).unwrap_or_default().iter().any(is_it)
 }
 
@@ -58,18 +64,18 @@ fn has_open(kernel: &SysRoot, pid: i32, file: &Metadata) -> bool {
 /// removed or replaced.
 ///
 /// # Errors
-/// Where the path cannot be looked at.
+/// The metadata of the path cannot be read.
 pub fn is_linked(file: &File, path: &Path) -> io::Result<bool> {
-    let named = crate::found(path.symlink_metadata())?;
+    let at_path = crate::none_if_missing(path.symlink_metadata())?;
     let open = file.metadata()?;
-    Ok(named.is_some_and(|named| same(&named, &open)))
+    Ok(at_path.is_some_and(|at_path| is_same_file(&at_path, &open)))
 }
 
-fn same(one: &Metadata, other: &Metadata) -> bool {
+fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// The processes that hold the lock of a file, for people.
+/// The processes that hold the lock of a file, for messages: `process 1234 (fsarena)`.
 pub fn describe_holders(kernel: &SysRoot, file: &File) -> String {
     let holders = holders(kernel, file).unwrap_or_default();
     if holders.is_empty() {
@@ -85,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_holder_of_a_lock_is_this_process_until_it_lets_go() {
+    fn this_process_holds_a_lock_until_it_unlocks() {
         let (kernel, file) = (SysRoot::host(), tempfile::tempfile().unwrap());
         assert_eq!(holders(&kernel, &file).unwrap(), []);
         file.lock().unwrap();
@@ -96,20 +102,20 @@ mod tests {
     }
 
     #[test]
-    fn only_lines_of_whole_files_that_are_locked_count() {
-        let lock = parse("1: FLOCK  ADVISORY  WRITE 3407 fe:1f:131 0 EOF").unwrap();
+    fn only_held_flock_locks_are_parsed() {
+        let lock = parse_lock("1: FLOCK  ADVISORY  WRITE 3407 fe:1f:131 0 EOF").unwrap();
         assert_eq!((lock.pid, lock.device, lock.inode), (3407, (0xfe, 0x1f), 131));
         for line in [
             "1: -> FLOCK  ADVISORY  WRITE 3407 fe:00:131 0 EOF",
             "1: POSIX  ADVISORY  WRITE 7 fe:00:1 0 EOF",
             "",
         ] {
-            assert!(parse(line).is_none(), "{line}");
+            assert!(parse_lock(line).is_none(), "{line}");
         }
     }
 
     #[test]
-    fn a_file_that_was_removed_or_replaced_has_lost_its_name() {
+    fn a_removed_or_replaced_file_is_not_linked() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let file = File::create(&path).unwrap();

@@ -16,17 +16,17 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{ffi::OsStr, io};
 
-/// Attempts to attach an image: another process may take the same free device first.
+/// How often fsarena tries to attach an image: another process may take the same free device first.
 const ATTACH_ATTEMPTS: u32 = 20;
-/// Time that the kernel may take to release a detached device: udev or blkid(8) may be reading it.
+/// How long fsarena waits until the kernel has released a detached device: udev or blkid(8) may be reading it.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The same for a device that is still mounted in another mount namespace. It is short, because only a starting container,
-/// which has a copy of all mounts for a moment, unmounts it by itself.
+/// The wait for a device that is still mounted in another mount namespace. It is short, because only a starting container
+/// unmounts the device by itself: it has a copy of all mounts for a moment.
 const RELEASE_TIMEOUT_MOUNTED: Duration = Duration::from_secs(3);
-/// Time that udev may take to close a detached device that fsarena wants to create again.
+/// How long fsarena waits until udev has closed a detached device that it is about to create again.
 const RECREATE_TIMEOUT: Duration = Duration::from_millis(400);
 
-/// How a loop device is attached.
+/// The options of losetup(8) when fsarena attaches an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoopOptions {
     /// Bypass the page cache of the filesystem that the image is on, as a real device would.
@@ -35,7 +35,7 @@ pub struct LoopOptions {
     pub discard: bool,
 }
 
-/// A loop device that fsarena attached. Dropping it detaches it.
+/// A loop device that fsarena attached. Dropping this value detaches it.
 #[derive(Debug)]
 pub struct LoopDevice {
     path: PathBuf,
@@ -82,8 +82,8 @@ fn losetup(image: &Path, opts: LoopOptions, log: &mut dyn FnMut(CommandRecord)) 
         Argv::new("losetup").args(["--find", "--show", direct]).arg(image).env("LC_ALL", "C").ignore_cancel();
     let is_taken = |error: &argv::Error| match error {
         // "No such": another fsarena may have removed the free device for a moment, see `recreate`.
-        argv::Error::Failed { said, .. } => {
-            ["busy", "temporarily", "No such"].iter().any(|word| said.contains(word))
+        argv::Error::Failed { output, .. } => {
+            ["busy", "temporarily", "No such"].iter().any(|word| output.contains(word))
         }
         _ => false,
     };
@@ -101,15 +101,15 @@ impl LoopDevice {
         &self.image
     }
 
-    /// Whether it bypasses the page cache of the filesystem that the image is on; not every filesystem supports that.
+    /// Whether the device reads and writes the image with direct I/O; not every filesystem below it supports that.
     pub fn direct_io(&self) -> bool {
         SysRoot::host().fact(&attribute(&self.path, "loop/dio")).as_deref() == Some("1")
     }
 
-    /// Detaches it.
+    /// Detaches the device.
     ///
     /// # Errors
-    /// Where it is still in use, or losetup fails; it then stays in the journal.
+    /// The device is still in use, or losetup fails; the step then stays in the journal.
     pub fn detach(self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
         detach_image(&SysRoot::host(), &self.image, self.identity, log)?;
         self.attached.disarm()
@@ -123,14 +123,14 @@ fn attribute(device: &Path, name: &str) -> String {
 
 /// Whether discard is disabled on a loop device that supports it.
 fn has_discard_disabled(kernel: &SysRoot, device: &Path) -> bool {
-    let limit = |which| kernel.fact(&attribute(device, which));
-    limit("queue/discard_max_bytes").as_deref() == Some("0")
-        && limit("queue/discard_max_hw_bytes").is_some_and(|most| most != "0")
+    let limit = kernel.fact(&attribute(device, "queue/discard_max_bytes"));
+    let hardware_limit = kernel.fact(&attribute(device, "queue/discard_max_hw_bytes"));
+    limit.as_deref() == Some("0") && hardware_limit.is_some_and(|most| most != "0")
 }
 
-/// Removes and adds a detached loop device if discard is disabled on it: that limit stays after the image is detached,
-/// and Linux 6.18 rejects any other value once it is 0.
-fn recreate(kernel: &SysRoot, device: &Path) {
+/// Removes a detached loop device and creates it again, if discard is disabled on it: the limit `discard_max_bytes` keeps its
+/// value after the image is detached, and Linux 6.18 rejects any other value once it is 0.
+fn recreate_without_discard_limit(kernel: &SysRoot, device: &Path) {
     // loop(4): LOOP_CTL_ADD and LOOP_CTL_REMOVE.
     const ADD: libc::Ioctl = 0x4C80;
     const REMOVE: libc::Ioctl = 0x4C81;
@@ -151,7 +151,7 @@ fn recreate(kernel: &SysRoot, device: &Path) {
     let _ = wait_until(Instant::now() + RECREATE_TIMEOUT, Cancel::Never, try_once);
 }
 
-/// The loop devices that carry an image, which may be deleted already.
+/// The loop devices that an image is attached to. The image may be deleted already.
 ///
 /// # Errors
 /// Where the kernel's list of them cannot be read.
@@ -159,8 +159,8 @@ pub fn attached(kernel: &SysRoot, image: &Path) -> Result<Vec<PathBuf>, Error> {
     attached_as(kernel, image, None)
 }
 
-/// The loop devices that carry an image. If `identity` is known, devices are left out whose backing file only has the same
-/// path: another run may have made that file since.
+/// The loop devices that an image is attached to. If `identity` is known, a device whose backing file only has the same path
+/// is left out: another run may have made that file since.
 ///
 /// # Errors
 /// Where the kernel's list of them cannot be read.
@@ -171,11 +171,10 @@ pub(crate) fn attached_as(
 ) -> Result<Vec<PathBuf>, Error> {
     let image = image.canonicalize().unwrap_or_else(|_| image.to_path_buf());
     let now = Identity::at_path(&image);
-    carrying(kernel, |device, name| carries(device, name, &image, identity, now))
+    devices_with_backing_file(kernel, |device, name| carries(device, name, &image, identity, now))
 }
 
-/// The loop devices that carry an image, or a file of its identity under another path: an image that was renamed, which
-/// the user must detach.
+/// The loop devices that an image is attached to, even if the image was renamed since. The user must detach a renamed image.
 ///
 /// # Errors
 /// Where the kernel's list of them cannot be read.
@@ -190,14 +189,16 @@ pub(crate) fn carriers(
         let found = Identity::at_path(Path::new(OsStr::from_bytes(name)));
         identity.zip(found).is_some_and(|(identity, found)| identity.is_same(&found))
     };
-    carrying(kernel, |device, name| is_renamed(name) || carries(device, name, &image, identity, now))
+    devices_with_backing_file(kernel, |device, name| {
+        is_renamed(name) || carries(device, name, &image, identity, now)
+    })
 }
 
-/// Whether a loop device carries the image that has this path and identity. `name` is the path of the backing file that
-/// the kernel prints, and `now` the identity of the file that is at the path of the image.
+/// Whether the backing file of a loop device is the image with this path and identity. `name` is the path of the backing
+/// file as the kernel prints it, and `now` is the identity of the file that has the path of the image now.
 ///
 /// The inode number of the backing file decides, because the kernel prints another path in another mount namespace. The
-/// number is not reused while the device is attached. Where it is unknown, the name decides.
+/// number is not reused while the device is attached. If either number is unknown, the path decides.
 fn carries(
     device: &Path,
     name: &[u8],
@@ -205,20 +206,23 @@ fn carries(
     identity: Option<Identity>,
     now: Option<Identity>,
 ) -> bool {
-    let backing = identity.and_then(|_| backing(&File::open(device).ok()?).ok());
-    let (Some(identity), Some(backing)) = (identity, backing) else { return names_image(name, image) };
-    let inode = |identity: Identity| (identity.dev, identity.ino);
-    match now.filter(|now| inode(*now) == backing) {
+    let Some(identity) = identity else { return is_path_of_image(name, image) };
+    let backing = File::open(device).and_then(|device| backing_inode(&device));
+    let Ok(backing) = backing else { return is_path_of_image(name, image) };
+    match now.filter(|now| (now.dev, now.ino) == backing) {
         Some(now) => identity.is_same(&now),
-        None => inode(identity) == backing && (names_image(name, image) || is_suffix_of(name, image)),
+        None => {
+            (identity.dev, identity.ino) == backing
+                && (is_path_of_image(name, image) || is_suffix_of(name, image))
+        }
     }
 }
 
 /// The device and inode number of the backing file of an open loop device.
 ///
 /// # Errors
-/// Where it has no backing file.
-fn backing(device: &File) -> io::Result<(u64, u64)> {
+/// The device has no backing file.
+fn backing_inode(device: &File) -> io::Result<(u64, u64)> {
     // loop(4): LOOP_GET_STATUS64 fills a struct loop_info64, which begins with these two numbers.
     const GET_STATUS: libc::Ioctl = 0x4C05;
     let mut info = [0u64; 29];
@@ -238,17 +242,17 @@ fn backing(device: &File) -> io::Result<(u64, u64)> {
 pub struct BackingFile {
     /// The kernel's name of the loop device: `loop3`.
     pub device: String,
-    /// The device number of the filesystem, `major:minor`, and the inode number of the file.
+    /// The device number of its filesystem (`major:minor`), and its inode number.
     pub identity: (String, u64),
 }
 
-/// The backing files of all loop devices, identified by inode number, which holds in every mount namespace and after a
-/// rename. losetup(8) gets the numbers from the kernel.
+/// The backing files of all loop devices with their inode numbers, from losetup(8). Unlike a path, an inode number is the
+/// same in every mount namespace and after a rename.
 ///
 /// # Errors
-/// Where losetup fails or prints something unexpected.
+/// losetup fails or prints something unexpected.
 pub fn backing_files(kernel: &SysRoot) -> Result<Vec<BackingFile>, Error> {
-    if carrying(kernel, |_, _| true)?.is_empty() {
+    if devices_with_backing_file(kernel, |_, _| true)?.is_empty() {
         return Ok(vec![]);
     }
     let argv = Argv::new("losetup").args(["--list", "--json", "--output", "NAME,BACK-INO,BACK-MAJ:MIN"]);
@@ -278,11 +282,15 @@ fn parse_losetup(text: &str) -> Option<Vec<BackingFile>> {
 /// # Errors
 /// Where the kernel's list of them cannot be read.
 pub(crate) fn attached_below(kernel: &SysRoot, dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    carrying(kernel, |_, text| Path::new(OsStr::from_bytes(text)).starts_with(dir))
+    devices_with_backing_file(kernel, |_, text| Path::new(OsStr::from_bytes(text)).starts_with(dir))
 }
 
-/// The loop devices for which `fits` returns true; its arguments are the device and the kernel's name of its backing file.
-fn carrying(kernel: &SysRoot, fits: impl Fn(&Path, &[u8]) -> bool) -> Result<Vec<PathBuf>, Error> {
+/// The attached loop devices for which `fits` returns true. Its arguments are the device node and the path of its backing
+/// file as the kernel prints it.
+fn devices_with_backing_file(
+    kernel: &SysRoot,
+    fits: impl Fn(&Path, &[u8]) -> bool,
+) -> Result<Vec<PathBuf>, Error> {
     let mut carrying = vec![];
     for name in kernel.list("sys/block")?.iter().filter(|name| name.starts_with("loop")) {
         let device = Path::new("/dev").join(name);
@@ -312,17 +320,17 @@ fn backing_name(kernel: &SysRoot, device: &str) -> Result<Option<Vec<u8>>, Error
     }
 }
 
-/// What the kernel appends to the path of a removed file.
+/// The text that the kernel appends to the path of a removed file.
 const DELETED: &[u8] = b" (deleted)";
 
-/// Whether the kernel's name of a backing file is that of this image.
-fn names_image(name: &[u8], image: &Path) -> bool {
+/// Whether the path of a backing file, as the kernel prints it, is that of this image.
+fn is_path_of_image(name: &[u8], image: &Path) -> bool {
     let image = image.as_os_str().as_bytes();
     name == image || name.strip_suffix(DELETED) == Some(image)
 }
 
-/// Whether the kernel's name of a backing file is the end of the path of an image: in another mount namespace the name
-/// begins at a mount point.
+/// Whether the path of a backing file, as the kernel prints it, is the end of the path of an image: in another mount namespace
+/// the kernel prints the path from a mount point on.
 fn is_suffix_of(name: &[u8], image: &Path) -> bool {
     let name = name.strip_suffix(DELETED).unwrap_or(name);
     image.ends_with(OsStr::from_bytes(name.strip_prefix(b"/").unwrap_or(name)))
@@ -332,7 +340,7 @@ fn is_suffix_of(name: &[u8], image: &Path) -> bool {
 /// has the path of the image are left alone.
 ///
 /// # Errors
-/// Where one stays in use: [`Error::Held`] names the users. Also where losetup fails.
+/// [`Error::Held`] with the users of a device that stays in use; or losetup fails.
 pub fn detach_image(
     kernel: &SysRoot,
     image: &Path,
@@ -361,7 +369,7 @@ pub fn detach_image(
             result?;
             return Err(Error::Held { holders: holders(kernel, &device), device });
         }
-        recreate(kernel, &device);
+        recreate_without_discard_limit(kernel, &device);
     }
     Ok(())
 }
@@ -384,38 +392,40 @@ fn disk_sequence(kernel: &SysRoot, device: &Path) -> Option<u64> {
     crate::kernel::disk_of(&kernel.path(&attribute(device, "loop/backing_file")))
 }
 
-/// The users of a device, for messages: processes that have it open, and one process of each mount namespace in which it
-/// is mounted. A new container or sandbox starts with a copy of all mounts, which unmounting elsewhere does not remove.
+/// Descriptions of the users of a device, for messages: the processes that have it open, and one process of each mount
+/// namespace in which it is mounted. A new container or sandbox starts with a copy of all mounts, and fsarena cannot unmount
+/// that copy.
 fn holders(kernel: &SysRoot, device: &Path) -> Vec<String> {
     let mut found = vec![];
     for holder in process::holders(kernel, device) {
         found.push(format!("process {} ({}), which has it open", holder.pid, holder.name));
     }
-    let numbers = kernel.fact(&attribute(device, "dev"));
     let mut namespaces = BTreeSet::new();
     for pid in process::all(kernel).unwrap_or_default() {
         let namespace = kernel.path(&format!("proc/{pid}/ns/mnt")).read_link().ok();
         if namespace.is_none_or(|namespace| !namespaces.insert(namespace)) {
             continue;
         }
-        // `36 35 7:3 / /mnt rw - ext4 /dev/loop3 rw`
-        let mounts = kernel.read(&format!("proc/{pid}/mountinfo")).unwrap_or_default();
-        for line in mounts.lines() {
-            let words: Vec<&str> = line.split(' ').collect();
-            let is_of_device = words.get(2).copied() == numbers.as_deref()
-                || words.iter().any(|word| Path::new(word) == device);
-            if !is_of_device {
-                continue;
-            }
-            if let Some(target) = words.get(4) {
-                let name = process::name(kernel, pid);
-                found
-                    .push(format!("the mount namespace of process {name}, which has it mounted at {target}"));
-            }
-            break;
+        if let Some(target) = mount_point_seen_by(kernel, pid, device) {
+            let name = process::name(kernel, pid);
+            found.push(format!("the mount namespace of process {name}, which has it mounted at {target}"));
         }
     }
     found
+}
+
+/// The first mount point of a device in the mount namespace of a process; None if the device is not mounted there.
+fn mount_point_seen_by(kernel: &SysRoot, pid: i32, device: &Path) -> Option<String> {
+    let numbers = kernel.fact(&attribute(device, "dev"));
+    let mounts = kernel.read(&format!("proc/{pid}/mountinfo")).unwrap_or_default();
+    for line in mounts.lines() {
+        // `36 35 7:3 / /mnt rw - ext4 /dev/loop3 rw`
+        let words: Vec<&str> = line.split(' ').collect();
+        if words.get(2).copied() == numbers.as_deref() || words.iter().any(|word| Path::new(word) == device) {
+            return words.get(4).map(|target| target.to_string());
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -424,29 +434,29 @@ mod tests {
     use fsarena_testkit::FakeRoot;
 
     #[test]
-    fn a_backing_file_is_told_by_its_whole_path() {
+    fn a_backing_file_is_matched_by_its_whole_path() {
         let image = Path::new("/tmp/a b\nc");
-        assert!(names_image(b"/tmp/a b\nc", image));
-        assert!(names_image(b"/tmp/a b\nc (deleted)", image));
-        assert!(!names_image(b"/tmp/a b\ncd", image));
-        assert!(!names_image(b"/tmp/a b", image));
+        assert!(is_path_of_image(b"/tmp/a b\nc", image));
+        assert!(is_path_of_image(b"/tmp/a b\nc (deleted)", image));
+        assert!(!is_path_of_image(b"/tmp/a b\ncd", image));
+        assert!(!is_path_of_image(b"/tmp/a b", image));
         assert!(is_suffix_of(b"/a b\nc (deleted)", image) && is_suffix_of(b"/a b\nc", image));
         assert!(!is_suffix_of(b"/b\nc", image) && !is_suffix_of(b"/tmp/a", image));
     }
 
     #[test]
-    fn losetup_is_read() {
+    fn the_json_of_losetup_is_parsed() {
         let text = r#"{"loopdevices": [
             {"name":"/dev/loop1", "back-ino":115, "back-maj:min":"       0:6  "},
             {"name":"/dev/loop0", "back-ino":"9986096", "back-maj:min":"254:0"},
             {"name":"/dev/loop2", "back-ino":null, "back-maj:min":null}]}"#;
-        let file = |device: &str, maj_min: &str, inode| BackingFile {
+        let backing_file = |device: &str, maj_min: &str, inode| BackingFile {
             device: device.into(),
             identity: (maj_min.into(), inode),
         };
         assert_eq!(
             parse_losetup(text).unwrap(),
-            [file("loop1", "0:6", 115), file("loop0", "254:0", 9_986_096)]
+            [backing_file("loop1", "0:6", 115), backing_file("loop0", "254:0", 9_986_096)]
         );
         assert_eq!(parse_losetup("losetup: trouble"), None);
     }
@@ -469,9 +479,9 @@ mod tests {
         assert!(found[0].contains("7 (blkid)") && found[1].contains("8 (sandbox)"), "{found:?}");
     }
 
-    /// A mount in another mount namespace, as a container has that was started meanwhile.
+    /// Mounts the device in another mount namespace, like a container that starts while the device is mounted.
     #[test]
-    fn a_device_in_use_elsewhere_is_named_with_its_user_and_goes_when_that_ends() {
+    fn detaching_a_device_mounted_elsewhere_fails_until_its_user_ends() {
         use std::process::{Command, Stdio};
         if !fsarena_testkit::root() || !fsarena_testkit::program("mkfs.ext2") {
             return;
@@ -515,7 +525,7 @@ mod tests {
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| {
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                    let devices = carrying(&SysRoot::host(), |_, text| {
+                    let devices = devices_with_backing_file(&SysRoot::host(), |_, text| {
                         Path::new(OsStr::from_bytes(text)).starts_with(dir.path())
                     });
                     for device in devices.unwrap() {
@@ -543,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_of_another_file_with_the_name_of_the_image_stays_attached() {
+    fn a_device_of_another_file_with_the_path_of_the_image_stays_attached() {
         if !fsarena_testkit::root() {
             return;
         }
@@ -555,7 +565,7 @@ mod tests {
         let device = attach(&journal, image.path(), options, &mut |_| {}).unwrap();
         let kernel = SysRoot::host();
         let ours = Identity::at_path(&path).unwrap();
-        assert_eq!(backing(&File::open(device.path()).unwrap()).unwrap(), (ours.dev, ours.ino));
+        assert_eq!(backing_inode(&File::open(device.path()).unwrap()).unwrap(), (ours.dev, ours.ino));
         let reused = Identity { made_at: ours.made_at.map(|at| at - 1), ..ours };
         for dead in [Identity { ino: ours.ino + 1, ..ours }, reused] {
             if dead == ours {
@@ -573,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_of_an_image_are_found() {
+    fn the_loop_devices_of_an_image_are_found() {
         let root = FakeRoot::with(&[
             ("sys/block/loop0/loop/backing_file", "/x/1\n"),
             ("sys/block/loop1/loop/backing_file", "/x/2\n"),

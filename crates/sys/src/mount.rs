@@ -1,6 +1,7 @@
 //! Mounting and unmounting with mount(8) and umount(8).
 
 use crate::argv::{self, Argv};
+use crate::process_output::error_text;
 use crate::undo::{Identity, Journal, Undo, UndoGuard};
 use crate::wait::{Cancel, wait_until};
 use crate::{Error, kernel::SysRoot, process};
@@ -11,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{ffi::CString, fs::File, os::fd::AsFd};
 
-/// How long a mount point may stay busy before that is an error. Killed commands take a moment to end.
+/// How long fsarena retries to unmount a busy mount point. Killed commands take a moment to end.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A filesystem that fsarena mounted. Dropping it unmounts it.
+/// A filesystem that fsarena mounted. Dropping this value unmounts it.
 #[derive(Debug)]
 pub struct Mounted {
     target: PathBuf,
@@ -24,7 +25,7 @@ pub struct Mounted {
 /// Mounts a device on an existing directory.
 ///
 /// # Errors
-/// Where something is mounted there already, or mount(8) fails.
+/// Something is mounted there already, or mount(8) fails.
 pub fn mount(
     journal: &Journal,
     log: &mut dyn FnMut(CommandRecord),
@@ -38,31 +39,31 @@ pub fn mount(
         return Err(Error::Unfit { what: target, why: "something is mounted there already".into() });
     }
     let guard = journal.note(Undo::unmount(&target))?;
-    command(source, &target, fs_type, options).ignore_cancel().expect(log)?;
+    mount_command(source, &target, fs_type, options).ignore_cancel().expect(log)?;
     Ok(Mounted { target, guard })
 }
 
-/// The mount(8) command, for callers that time it. They write the unmount into the journal first.
-pub fn command(source: &Path, target: &Path, fs_type: &str, options: &str) -> Argv {
+/// The mount(8) command that mounts a device, for callers that time it. The caller first writes the undo step to the journal.
+pub fn mount_command(source: &Path, target: &Path, fs_type: &str, options: &str) -> Argv {
     let options = if options.is_empty() { vec![] } else { vec!["-o", options] };
     let argv = Argv::new("mount").args(["-t", fs_type]).args(options);
     argv.arg("--source").arg(source).arg("--target").arg(target)
 }
 
-/// Mounts by mount(2), for guests without mount(8). Options that are flags of the system call become flags; the
-/// filesystem gets the others as they are.
+/// Mounts with mount(2), for guests without mount(8). Options that are flags of the system call become flags; the other
+/// options go to the filesystem unchanged.
 ///
 /// # Errors
 /// The error of the system call.
-pub fn by_call(source: &Path, target: &Path, fs_type: &str, options: &str) -> std::io::Result<()> {
-    let (flags, data) = flags_of(options);
+pub fn mount_by_syscall(source: &Path, target: &Path, fs_type: &str, options: &str) -> std::io::Result<()> {
+    let (flags, data) = split_flags(options);
     let data = CString::new(data)?;
     Ok(rustix::mount::mount(source, target, fs_type, flags, data.as_c_str())?)
 }
 
-/// The message of the kernel about a refused mount option, which mount(8) before util-linux 2.39 does not print. None if the
-/// kernel accepts the option, or reports no messages (before Linux 5.2).
-pub fn refusal(source: &Path, fs_type: &str, option: &str) -> Option<String> {
+/// The kernel's reason for refusing a mount option, which mount(8) before util-linux 2.39 does not print. None if the kernel
+/// accepts the option, or reports no messages (before Linux 5.2).
+pub fn reason_for_refused_option(source: &Path, fs_type: &str, option: &str) -> Option<String> {
     use rustix::mount::{FsOpenFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsopen};
     let context = fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
     let set = |option: &str| match option.split_once('=') {
@@ -73,24 +74,24 @@ pub fn refusal(source: &Path, fs_type: &str, option: &str) -> Option<String> {
     let source = source.to_str()?;
     let done = fsconfig_set_string(context.as_fd(), "source", source).and_then(|()| set(option));
     let error = done.and_then(|()| fsconfig_create(context.as_fd())).err()?;
-    let mut words = String::new();
+    let mut reason = String::new();
     let mut message = [0; 512];
+    // The last message counts.
     while let Ok(length @ 1..) = rustix::io::read(&context, &mut message) {
         // `e ext4: Unknown parameter 'noatme'`: the first letter is the level.
         let text = String::from_utf8_lossy(&message[..length]);
         let text = text.get(2..).unwrap_or_default().trim();
-        words =
+        reason =
             text.strip_prefix(fs_type).and_then(|text| text.strip_prefix(": ")).unwrap_or(text).to_string();
     }
-    if words.is_empty() {
-        let text = std::io::Error::from(error).to_string();
-        words = text.split(" (os error").next().unwrap_or(&text).to_string();
+    if reason.is_empty() {
+        reason = error_text(&error.into());
     }
-    Some(words)
+    Some(reason)
 }
 
 /// Splits mount options into flags and the remaining options.
-fn flags_of(options: &str) -> (MountFlags, String) {
+fn split_flags(options: &str) -> (MountFlags, String) {
     let mut flags = MountFlags::empty();
     let mut rest = vec![];
     for word in options.split(',').filter(|word| !matches!(*word, "" | "defaults" | "rw")) {
@@ -118,7 +119,7 @@ const FLAGS: &[(&str, MountFlags)] = &[
 ];
 
 impl Mounted {
-    /// Where it is mounted.
+    /// The mount point.
     pub fn target(&self) -> &Path {
         &self.target
     }
@@ -126,7 +127,7 @@ impl Mounted {
     /// Unmounts it.
     ///
     /// # Errors
-    /// Where it stays in use; it then stays in the journal.
+    /// [`Error::Busy`] if it stays in use; the step then stays in the journal.
     pub fn unmount(self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
         unmount(&self.target, log)?;
         self.guard.disarm()
@@ -152,7 +153,7 @@ pub(crate) fn unmount_in(
     let mut try_once = || {
         while is_mounted(kernel, &target)? {
             match argv.expect(log) {
-                Err(argv::Error::Failed { said, .. }) if said.contains("busy") => return Ok(None),
+                Err(argv::Error::Failed { output, .. }) if output.contains("busy") => return Ok(None),
                 finished => finished?,
             };
         }
@@ -169,18 +170,18 @@ pub(crate) fn is_mounted(kernel: &SysRoot, target: &Path) -> Result<bool, Error>
     Ok(kernel.mounts()?.iter().any(|mount| mount.target == target))
 }
 
-/// Whether a mount at a path may be on this directory. It is not where the path leads to another directory below the mount,
-/// which another run made and mounted on.
+/// Whether a mount at a path may be on this directory. False if the mount hides another directory: then another run made
+/// that directory and mounted on it. True if either identity is unknown.
 pub(crate) fn may_be_on(target: &Path, dir: Option<Identity>) -> bool {
     dir.zip(directory_below(target)).is_none_or(|(dir, below)| dir.is_same(&below))
 }
 
-/// The directory at a path as it is below a mount on it. None where the kernel does not show that (before Linux 5.2, or
-/// without the rights), or the path is missing.
+/// The identity of the directory that a mount at a path hides. None if the path is missing, or the kernel does not show the
+/// directory (before Linux 5.2, or without CAP_SYS_ADMIN).
 fn directory_below(target: &Path) -> Option<Identity> {
     use rustix::mount::{OpenTreeFlags, open_tree};
     let (parent, name) = (target.parent()?, target.file_name()?);
-    // A copy of the one filesystem, without what is mounted on it.
+    // Clones the mount of the parent directory without the mounts below it.
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let parent = open_tree(rustix::fs::CWD, parent, flags).ok()?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -192,7 +193,7 @@ fn directory_below(target: &Path) -> Option<Identity> {
 /// and ext4 these include the defaults, which the mount list leaves out.
 ///
 /// # Errors
-/// Where nothing is mounted there.
+/// Nothing is mounted there.
 pub fn effective_options(kernel: &SysRoot, target: &Path) -> Result<String, Error> {
     let target = target.canonicalize().unwrap_or_else(|_| target.to_path_buf());
     let mounts = kernel.mounts()?;
@@ -223,15 +224,15 @@ mod tests {
     }
 
     #[test]
-    fn options_of_the_call_are_flags_and_the_rest_is_the_filesystems() {
-        let (flags, data) = flags_of("rw,noatime,data=writeback,,nodev,commit=5");
+    fn mount_options_are_split_into_flags_and_filesystem_options() {
+        let (flags, data) = split_flags("rw,noatime,data=writeback,,nodev,commit=5");
         assert_eq!(flags, MountFlags::NOATIME | MountFlags::NODEV);
         assert_eq!(data, "data=writeback,commit=5");
-        assert_eq!(flags_of(""), (MountFlags::empty(), String::new()));
+        assert_eq!(split_flags(""), (MountFlags::empty(), String::new()));
     }
 
     #[test]
-    fn the_directory_below_a_mount_is_told_from_the_mount() {
+    fn the_directory_that_a_mount_hides_is_identified() {
         if !fsarena_testkit::root() {
             return;
         }
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn unmounting_what_is_not_mounted_is_success() {
+    fn unmounting_a_directory_without_a_mount_succeeds() {
         let dir = tempfile::tempdir().unwrap();
         unmount(dir.path(), &mut |_| panic!("nothing needs to run")).unwrap();
         unmount(&dir.path().join("gone"), &mut |_| panic!("nothing needs to run")).unwrap();

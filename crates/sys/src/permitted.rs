@@ -1,7 +1,7 @@
-//! Tries whether this process may mount filesystems and attach loop devices. Root in a container often may do neither,
-//! and no user id, capability or device node predicts that reliably.
+//! Checks by trial whether this process may mount filesystems and attach loop devices. Root in a container often may do
+//! neither, and no user id, capability or device node predicts that reliably.
 
-use crate::{kernel::SysRoot, process_output::in_words};
+use crate::{kernel::SysRoot, process_output::error_text};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-/// Attempts to attach a file: another process may take the free loop device first.
+/// How often fsarena tries to attach the file: another process may take the free loop device first.
 const ATTACH_ATTEMPTS: u32 = 20;
 /// The size of the file that is attached as a trial, in bytes.
 const TRIAL_BYTES: u64 = 64 << 10;
@@ -18,9 +18,9 @@ const TRIAL_BYTES: u64 = 64 << 10;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Obstacle {
-    /// What was tried, and the error: `mounting a filesystem: Operation not permitted`.
+    /// The attempt and its error: `mounting a filesystem: Operation not permitted`.
     pub what: String,
-    /// What the user can do about it.
+    /// The remedy for the user.
     pub fix: &'static str,
 }
 
@@ -28,8 +28,8 @@ pub struct Obstacle {
 /// permission first, which is lacking in a user namespace or container, and only then refuses the character device.
 ///
 /// # Errors
-/// Where the kernel or a security module does not permit mounting.
-pub fn mount(kernel: &SysRoot) -> Result<(), Obstacle> {
+/// The kernel or a security module does not permit mounting.
+pub fn check_mount(kernel: &SysRoot) -> Result<(), Obstacle> {
     let list = kernel.read("proc/filesystems").unwrap_or_default();
     // Filesystems of block devices have lines like `\text4`; lines of others begin with `nodev`.
     let fs_type = list.lines().find_map(|line| line.strip_prefix('\t')).unwrap_or("ext4");
@@ -41,7 +41,7 @@ pub fn mount(kernel: &SysRoot) -> Result<(), Obstacle> {
             Ok(())
         }
         Err(error @ (Errno::PERM | Errno::ACCESS | Errno::NOSYS)) => Err(Obstacle {
-            what: format!("mounting a filesystem: {}", in_words(&error.into())),
+            what: format!("mounting a filesystem: {}", error_text(&error.into())),
             fix: "run it as root of the machine, or give the container CAP_SYS_ADMIN (`--privileged`)",
         }),
         Err(_) => Ok(()),
@@ -52,35 +52,35 @@ pub fn mount(kernel: &SysRoot) -> Result<(), Obstacle> {
 /// detaches it when this process closes the device or dies.
 ///
 /// # Errors
-/// Where a device node is missing, or the kernel refuses.
-pub fn loop_device(kernel: &SysRoot) -> Result<(), Obstacle> {
+/// A device node is missing, or the kernel refuses to attach.
+pub fn check_loop_device(kernel: &SysRoot) -> Result<(), Obstacle> {
     const NODES: &str = "`modprobe loop`; in a container, give it the loop devices of the machine (`--privileged -v /dev:/dev`)";
     let refused = |what: String| {
-        move |error: Errno| Obstacle { what: format!("{what}: {}", in_words(&error.into())), fix: NODES }
+        move |error: Errno| Obstacle { what: format!("{what}: {}", error_text(&error.into())), fix: NODES }
     };
-    let node = |path: &Path| {
+    let open_node = |path: &Path| {
         open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
             .map(File::from)
             .map_err(refused(format!("opening {}", path.display())))
     };
-    let control = node(&kernel.path("dev/loop-control"))?;
+    let control = open_node(&kernel.path("dev/loop-control"))?;
     let file = memfd_create("fsarena-trial", MemfdFlags::CLOEXEC)
         .map_err(refused("making a file in memory".into()))?;
     rustix::fs::ftruncate(&file, TRIAL_BYTES).map_err(refused("making a file in memory".into()))?;
-    let mut tries = 0;
+    let mut failed_attempts = 0;
     loop {
-        let number = get_free_device(&control).map_err(refused("asking for a free loop device".into()))?;
+        let number = get_free_device(&control).map_err(refused("requesting a free loop device".into()))?;
         let path = kernel.path(&format!("dev/loop{number}"));
-        let device = node(&path)?;
+        let device = open_node(&path)?;
         match attach(&device, file.as_raw_fd()) {
             Ok(()) => return check_sysfs(kernel, number),
-            Err(Errno::BUSY) if tries < ATTACH_ATTEMPTS => tries += 1,
+            Err(Errno::BUSY) if failed_attempts < ATTACH_ATTEMPTS => failed_attempts += 1,
             Err(error) => return Err(refused(format!("attaching a file to {}", path.display()))(error)),
         }
     }
 }
 
-/// Checks that `/sys` shows the backing file of the device that was just attached; fsarena reads it there.
+/// Checks that `/sys` shows the backing file of the device that was just attached, because fsarena reads it there later.
 fn check_sysfs(kernel: &SysRoot, number: i32) -> Result<(), Obstacle> {
     let path: PathBuf = kernel.path(&format!("sys/block/loop{number}/loop/backing_file"));
     match std::fs::read(&path) {
@@ -160,22 +160,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_may_mount_and_attach_and_nothing_stays() {
+    fn the_checks_pass_for_root_and_leave_no_mount() {
         if !fsarena_testkit::root() {
             return;
         }
         let kernel = SysRoot::host();
-        mount(&kernel).unwrap();
-        loop_device(&kernel).unwrap();
-        // Other tests mount meanwhile, but none the null device.
+        check_mount(&kernel).unwrap();
+        check_loop_device(&kernel).unwrap();
+        // Other tests mount filesystems meanwhile, but never the null device.
         let mounts = kernel.read("proc/self/mountinfo").unwrap();
         assert!(!mounts.contains(" /dev/null "), "{mounts}");
     }
 
     #[test]
-    fn a_missing_node_is_named() {
+    fn a_missing_device_node_is_named_in_the_obstacle() {
         let dir = tempfile::tempdir().unwrap();
-        let obstacle = loop_device(&SysRoot::at(dir.path())).unwrap_err();
+        let obstacle = check_loop_device(&SysRoot::at(dir.path())).unwrap_err();
         assert!(obstacle.what.contains("dev/loop-control: No such file"), "{obstacle}");
     }
 }

@@ -1,12 +1,12 @@
-//! PID namespaces: the kernel kills all processes of a namespace when its first process, the init, exits. No process can
-//! escape that by changing its environment, session or parent.
+//! PID namespaces, in which fsarena runs a program so that none of its processes can outlive it.
 //!
-//! fsarena's init only waits for one program, its child. It exits when that program does, or when the process that
-//! started it dies. The kernel then kills all remaining processes of the namespace before the init can be reaped, so none
-//! is left once [`wait`] returns.
+//! The kernel kills all processes of a namespace when its first process, the init, exits. No process can escape that by
+//! changing its environment, session or parent. fsarena's init only waits for one program, its child. It exits when that
+//! program exits, or when the process that started the init dies. The kernel kills the remaining processes of the namespace
+//! before the init can be reaped, so none is left once [`wait`] returns.
 
 use crate::limits;
-use crate::rights::{mount_proc, own_namespace};
+use crate::rights::{mount_proc, unshare_mount_namespace};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::MountPropagationFlags;
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -16,13 +16,13 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 use std::{ffi::c_int, os::fd::AsFd};
 
-/// The init's exit code for a program that a signal ended is this number plus that of the signal, as in shells.
+/// If a signal ended the program, the init exits with this number plus the number of the signal, like a shell.
 const SIGNAL_EXIT_BASE: c_int = 128;
 
-/// Whether this process may start programs in a new PID namespace and mount a `/proc` of it. A child process tries both.
+/// Whether this process may start programs in a new PID namespace and mount a `/proc` for it. A child process tries both.
 pub fn is_available() -> bool {
     let attempt = std::thread::spawn(|| {
-        own_namespace(MountPropagationFlags::PRIVATE)?;
+        unshare_mount_namespace(MountPropagationFlags::PRIVATE)?;
         start_in_new_namespace(can_mount_proc)
     });
     attempt.join().is_ok_and(|mounted| mounted.unwrap_or(false))
@@ -47,8 +47,8 @@ fn can_mount_proc() -> Result<bool> {
     }
 }
 
-/// Calls `start`, whose child process becomes the init of a new PID namespace. Afterwards new children of this
-/// thread start in its own PID namespace again; `start` itself cannot create threads.
+/// Calls `start`, which starts one child process; this child becomes the init of a new PID namespace. Afterwards new children
+/// of this thread start in its own PID namespace again. `start` cannot create threads.
 fn start_in_new_namespace<T>(start: impl FnOnce() -> Result<T>) -> Result<T> {
     let own = rustix::fs::open("/proc/self/ns/pid", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     // SAFETY: no file descriptor table is unshared.
@@ -60,13 +60,14 @@ fn start_in_new_namespace<T>(start: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// Starts a program in a new PID namespace. The returned child is the init of the namespace; wait for it with [`wait`].
-/// It is in the process group of this process, unless `command` sets another, and is killed when the calling thread exits.
+/// The init is in the process group of this process, unless `command` sets another, and the kernel kills it when the calling
+/// thread exits.
 ///
 /// If this process dies before the init has set its parent-death signal, the program still starts. So the program must
 /// do nothing until this process sends it a request.
 ///
 /// # Errors
-/// Where the kernel refuses, or the program cannot be started.
+/// The kernel refuses a new namespace, or the program cannot be started.
 pub fn spawn(command: &mut Command) -> Result<Child> {
     // SAFETY: between fork and exec it makes system calls and allocates nothing.
     unsafe { command.pre_exec(fork_init) };
@@ -76,7 +77,7 @@ pub fn spawn(command: &mut Command) -> Result<Child> {
 /// Waits until an init and all other processes of its namespace have ended. Returns the exit status of its program.
 ///
 /// # Errors
-/// Those of waiting.
+/// The error of waitpid(2).
 pub fn wait(init: &mut Child) -> Result<ExitStatus> {
     let status = init.wait()?;
     Ok(match status.code() {
@@ -96,8 +97,8 @@ fn fork_init() -> Result<()> {
     }
 }
 
-/// Closes every file descriptor, reaps children until this child ends, then exits with its exit code, or with 128 and the
-/// number of its signal, as shells do. Only for a process that was forked to do nothing else; it allocates nothing.
+/// Closes every file descriptor, reaps children until `child` ends, then exits with its exit code, or with 128 plus the
+/// number of the signal that ended it. Only for a process that was forked for this; the function allocates nothing.
 pub fn exit_with_child(child: libc::pid_t) -> ! {
     // SAFETY: plain system calls, in a process that was forked for this function.
     unsafe {
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_the_child_of_its_init_and_its_end_is_told() {
+    fn wait_returns_the_exit_status_of_the_program() {
         if !available() {
             return;
         }
@@ -152,24 +153,24 @@ mod tests {
             ("exit 3", Some(3), None),
             ("test $$ = 2 && test $PPID = 1", Some(0), None),
             ("kill -KILL $$", None, Some(libc::SIGKILL)),
-            // It cannot end its init.
+            // A program cannot kill or stop its init.
             ("kill -KILL 1; kill -STOP 1; exit 4", Some(4), None),
         ] {
             let status = wait(&mut spawn(&mut shell(script)).unwrap()).unwrap();
             assert_eq!((status.code(), status.signal()), (code, signal), "{script}");
         }
-        // Later children are born where this process is.
+        // Later children start in the PID namespace of this process.
         let status = shell("test $PPID != 1 && test $$ != 1").status().unwrap();
         assert!(status.success());
         std::thread::spawn(|| ()).join().unwrap();
     }
 
     #[test]
-    fn nothing_outlives_an_init() {
+    fn no_process_outlives_an_init() {
         if !available() {
             return;
         }
-        // The shell's child leaves everything by which it could be found.
+        // The child of the shell leaves its session, process group and environment.
         let escape = "setsid env -i sh -c 'sleep 60 & sleep 60' >/dev/null 2>&1 & echo; ";
         for (script, kill) in [("", false), ("sleep 60", true)] {
             let mut command = shell(&format!("{escape}{script}"));

@@ -1,6 +1,6 @@
-//! Processes: whether one is alive, which ones use a directory, and killing those that fsarena started.
+//! Processes: whether a process is alive, which processes use a directory, and killing the commands of fsarena.
 
-use crate::error::{Error, Holder, found};
+use crate::error::{Error, Holder, none_if_missing};
 use crate::kernel::SysRoot;
 use crate::wait::{Cancel, wait_until};
 use procfs_core::{FromRead, process::Stat};
@@ -14,17 +14,17 @@ use std::{io, path::Path, process::Child};
 /// The environment variable of every command that fsarena starts; its value is the name of the undo journal.
 pub const MARK: &str = "FSARENA_JOURNAL";
 
-/// How long a killed process may take to end. It ends only when its current system call returns, and
-/// writing back a file can take a while.
+/// How long fsarena waits until killed processes have ended. A process ends only when its current system call returns, and
+/// a system call that writes a file back can take long.
 const KILL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The states of a process that ended: not yet reaped, and just being reaped.
+/// The states in `/proc/PID/stat` of a process that has ended: zombie (`Z`) and dead (`X`).
 const ENDED: [char; 2] = ['Z', 'X'];
 
 /// The contents of `/proc/PID/stat`; None if the process ended.
 ///
 /// # Errors
-/// Where the kernel's file cannot be read for another reason: the process may still run.
+/// The file cannot be read for another reason: the process may still run.
 pub fn stat(kernel: &SysRoot, pid: i32) -> Result<Option<Stat>, Error> {
     let path = kernel.path(&format!("proc/{pid}/stat"));
     let Some(bytes) = unless_ended(std::fs::read(&path)).map_err(Error::hidden(&path))? else {
@@ -38,12 +38,12 @@ pub fn stat(kernel: &SysRoot, pid: i32) -> Result<Option<Stat>, Error> {
 fn unless_ended<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     match read {
         Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => Ok(None),
-        read => found(read),
+        read => none_if_missing(read),
     }
 }
 
-/// When a process started, in clock ticks since boot. None if the process ended.
-/// With the pid it identifies a process within one boot.
+/// When a process started, in clock ticks since boot; None if the process ended. The pid and the start time together
+/// identify a process within one boot.
 pub fn start_time(kernel: &SysRoot, pid: i32) -> Option<u64> {
     Some(stat(kernel, pid).ok()??.starttime)
 }
@@ -58,10 +58,10 @@ pub fn is_alive(kernel: &SysRoot, pid: i32, started: u64) -> bool {
     }
 }
 
-/// The random id of this boot.
+/// The random id that the kernel gave this boot.
 ///
 /// # Errors
-/// Where the kernel's file cannot be read: fsarena then cannot tell this boot from an earlier one.
+/// [`Error::Hidden`] if the kernel's file cannot be read.
 pub fn boot_id(kernel: &SysRoot) -> Result<String, Error> {
     Ok(kernel.text("proc/sys/kernel/random/boot_id")?.trim().to_string())
 }
@@ -76,8 +76,8 @@ pub fn all(kernel: &SysRoot) -> Result<Vec<i32>, Error> {
     Ok(pids)
 }
 
-/// The processes that use a directory or anything below it, of those that this user may inspect. For messages only: the
-/// list is empty where `/proc` cannot be read.
+/// The processes that use a directory or anything below it, without the processes that this user may not inspect. For
+/// messages only: the list is empty if `/proc` cannot be read.
 pub fn holders(kernel: &SysRoot, target: &Path) -> Vec<Holder> {
     let mut holders = vec![];
     for pid in all(kernel).unwrap_or_default() {
@@ -89,7 +89,7 @@ pub fn holders(kernel: &SysRoot, target: &Path) -> Vec<Holder> {
     holders
 }
 
-/// How a process uses a directory: `working directory`, `open file`. Empty where it does not.
+/// How a process uses a directory: `working directory`, `open file`. Empty if it does not use it.
 fn uses(kernel: &SysRoot, pid: i32, target: &Path) -> Vec<&'static str> {
     let mut uses = vec![];
     for (link, label) in [("cwd", "working directory"), ("root", "root directory"), ("exe", "program")] {
@@ -111,7 +111,7 @@ fn points_below(link: &Path, target: &Path) -> bool {
     link.read_link().is_ok_and(|to| to.starts_with(target))
 }
 
-/// A process in messages: `1234 (mount)`.
+/// The pid and the command name of a process, for messages: `1234 (mount)`.
 pub fn name(kernel: &SysRoot, pid: i32) -> String {
     format!("{pid} ({})", command_name(kernel, pid))
 }
@@ -177,7 +177,9 @@ fn group(kernel: &SysRoot, pgid: i32, started: u64) -> Result<Vec<FoundProcess>,
 pub(crate) fn members(kernel: &SysRoot, group: &Path) -> Result<Vec<FoundProcess>, Error> {
     let list = || -> Result<Vec<i32>, Error> {
         let path = group.join("cgroup.procs");
-        let text = found(std::fs::read_to_string(&path)).map_err(Error::hidden(&path))?.unwrap_or_default();
+        let text = none_if_missing(std::fs::read_to_string(&path))
+            .map_err(Error::hidden(&path))?
+            .unwrap_or_default();
         Ok(text.lines().filter_map(|pid| pid.parse().ok()).collect())
     };
     let candidates = list()?;
@@ -191,13 +193,13 @@ pub(crate) fn members(kernel: &SysRoot, group: &Path) -> Result<Vec<FoundProcess
     Ok(found)
 }
 
-/// The pids of the processes of a group that have not ended.
+/// The pids of the processes of a process group that have not ended.
 pub(crate) fn living(kernel: &SysRoot, pgid: i32, started: u64) -> Result<Vec<i32>, Error> {
     let living = not_ended(kernel, group(kernel, pgid, started)?)?;
     Ok(living.iter().map(|process| process.pid).collect())
 }
 
-/// A process of a group that a signal has stopped; None if no process of it is stopped.
+/// The pid of a process of a process group that a signal has stopped (SIGSTOP, SIGTSTP); None if no process is stopped.
 ///
 /// # Errors
 /// Where `/proc` cannot be read.
@@ -210,7 +212,7 @@ pub fn stopped(kernel: &SysRoot, pgid: i32) -> Result<Option<i32>, Error> {
     Ok(None)
 }
 
-/// Removes the processes that have ended from a list.
+/// The processes of a list that have not ended.
 fn not_ended(kernel: &SysRoot, processes: Vec<FoundProcess>) -> Result<Vec<FoundProcess>, Error> {
     let mut living = vec![];
     for process in processes {
@@ -224,30 +226,31 @@ fn not_ended(kernel: &SysRoot, processes: Vec<FoundProcess>) -> Result<Vec<Found
 /// Kills a process group and waits until it is gone.
 ///
 /// # Errors
-/// If a process of it has not ended after 30 s, or fsarena may not kill it.
+/// A process of the group has not ended after 30 s, or fsarena may not kill it.
 pub fn kill_group(kernel: &SysRoot, pgid: i32, started: u64) -> Result<(), Error> {
     kill_and_wait(kernel, &|| group(kernel, pgid, started))
 }
 
-/// Kills the process group that a child of this process leads. A group that has ended already is no error.
+/// Kills the process group that a child of this process leads. Succeeds if the group has ended already.
 pub fn kill_group_of(child: &Child) {
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
 }
 
-/// Kills all processes that carry a journal's mark, waits until they are gone, and returns their number.
+/// Kills all processes that have the name of a journal in their environment, waits until they are gone, and returns how
+/// many it found.
 ///
 /// # Errors
-/// If one has not ended after 30 s, or fsarena may not kill it.
+/// A process has not ended after 30 s, or fsarena may not kill it.
 pub fn kill_marked(kernel: &SysRoot, journal: &str) -> Result<usize, Error> {
     let found = marked(kernel, journal)?.len();
     kill_and_wait(kernel, &|| marked(kernel, journal))?;
     Ok(found)
 }
 
-/// Kills the processes that `find` returns, except this one, and repeats that until none of them is alive.
+/// Kills the processes that `find` returns, except this process, and repeats that until `find` returns no living process.
 ///
 /// # Errors
-/// If a process has not ended after 30 s, or fsarena may not kill it or look for it.
+/// A process has not ended after 30 s, or fsarena may not kill it, or `find` fails.
 pub(crate) fn kill_and_wait(
     kernel: &SysRoot,
     find: &dyn Fn() -> Result<Vec<FoundProcess>, Error>,
@@ -272,10 +275,10 @@ pub(crate) fn kill_and_wait(
 }
 
 impl FoundProcess {
-    /// Kills the process, unless another one has its pid by now.
+    /// Kills the process, unless another process has its pid by now.
     ///
-    /// A pidfd refers to the same process for good. If the start time is the expected one after `pidfd_open`, the pidfd
-    /// refers to the process that was found.
+    /// A pidfd always refers to the same process. If the start time matches after `pidfd_open`, the pidfd refers to this
+    /// process.
     fn kill(self, kernel: &SysRoot) -> Result<(), Error> {
         let Some(pid) = Pid::from_raw(self.pid) else { return Ok(()) };
         let pidfd = pidfd_open(pid, PidfdFlags::empty());
@@ -284,7 +287,7 @@ impl FoundProcess {
         }
         let killed = match pidfd {
             Ok(pidfd) => pidfd_send_signal(pidfd, Signal::KILL),
-            // Linux before 5.3 has no pidfd. The pid could be reused only since the comparison above.
+            // Linux before 5.3 has no pidfd. The kernel could have reused the pid only since the comparison above.
             Err(Errno::NOSYS | Errno::PERM) => kill_process(pid, Signal::KILL),
             Err(error) => Err(error),
         };
@@ -302,7 +305,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn this_process_is_alive_and_its_successor_is_not() {
+    fn a_process_is_alive_only_with_its_own_start_time() {
         let kernel = SysRoot::host();
         let pid = std::process::id() as i32;
         let started = start_time(&kernel, pid).unwrap();
@@ -311,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_killed_only_when_it_is_the_same() {
+    fn a_group_is_killed_only_if_the_start_time_of_its_leader_matches() {
         let kernel = SysRoot::host();
         let mut child = Command::new("sleep").arg("20").process_group(0).spawn().unwrap();
         let pid = child.id() as i32;
@@ -324,12 +327,12 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_has_the_number_of_another_one_is_not_killed() {
+    fn a_process_with_a_reused_pid_is_not_killed() {
         let kernel = SysRoot::host();
         let mut child = Command::new("sleep").arg("20").spawn().unwrap();
         let pid = child.id() as i32;
         let start_time = start_time(&kernel, pid).unwrap();
-        // The one that was found had started earlier; its number is used again.
+        // A process that started earlier and had the same pid.
         FoundProcess { pid, start_time: start_time - 1 }.kill(&kernel).unwrap();
         assert!(is_alive(&kernel, pid, start_time));
         FoundProcess { pid, start_time }.kill(&kernel).unwrap();
@@ -338,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_changes_hands_while_it_is_looked_at_is_found_under_the_former_start_time() {
+    fn a_pid_reused_during_the_search_keeps_the_earlier_start_time() {
         let dir = tempfile::tempdir().unwrap();
         let kernel = SysRoot::at(dir.path());
         let stat =
@@ -360,7 +363,7 @@ mod tests {
         let mark = format!("test-{}", std::process::id());
         let mut child =
             Command::new("sleep").arg("20").env(MARK, &mark).stdout(Stdio::null()).spawn().unwrap();
-        // The kernel shows the environment a moment after the new program has begun.
+        // The kernel shows the environment a moment after exec.
         while marked(&kernel, &mark).unwrap().is_empty() && child.try_wait().unwrap().is_none() {
             std::thread::yield_now();
         }
@@ -372,9 +375,9 @@ mod tests {
     }
 
     #[test]
-    fn a_process_whose_file_cannot_be_read_is_not_taken_for_gone() {
+    fn a_process_whose_stat_cannot_be_read_counts_as_alive() {
         let dir = tempfile::tempdir().unwrap();
-        // Reading a directory fails for another reason than that nothing is there.
+        // Reading a directory fails with another error than ENOENT.
         for file in ["stat", "environ"] {
             std::fs::create_dir_all(dir.path().join("proc/7").join(file)).unwrap();
         }
@@ -388,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn holders_are_found_by_what_they_use() {
+    fn holders_are_listed_with_their_uses() {
         let root = fsarena_testkit::FakeRoot::with(&[("proc/7/comm", "tail\n")]);
         let link = |to: &str, from: &str| root.link(&format!("proc/{from}"), to);
         link("/mnt/a b/file", "7/fd/3");

@@ -1,7 +1,7 @@
 //! The rights of a process that runs a workload: its user, its capabilities, and the directories that it can write to.
 //!
-//! A mount namespace in which everything else is read-only costs no time for each file. Landlock does, so it confines
-//! mkfs only: see docs/adr/0018.
+//! Workloads are confined by a mount namespace in which everything else is read-only, because that costs no time for each
+//! file. Landlock does, so fsarena uses it for mkfs only: see docs/adr/0018.
 
 use crate::{kernel::SysRoot, user::User};
 use rustix::mount::{MountFlags, MountPropagationFlags as Propagation, UnmountFlags};
@@ -11,12 +11,12 @@ use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
 use std::{io, os::unix::ffi::OsStrExt};
 
-/// The capabilities that a workload keeps where it runs as root. Another user has none.
+/// The capabilities that a workload keeps if it runs as root. A workload of another user has none.
 ///
 /// - `CHOWN`, `FOWNER`, `DAC_OVERRIDE`, `FSETID`: tar restores the owners of an archive, and a directory to benchmark
 ///   can belong to any user. They reach no file outside the directories that the process can write to.
 /// - `IPC_LOCK`: io_uring registers buffers beyond RLIMIT_MEMLOCK.
-/// - `SETUID`, `SETGID`, `KILL`: the workloads squid and postgres start and stop a server as its own user.
+/// - `SETUID`, `SETGID`, `KILL`: the workloads squid and postgres start and stop a server that runs as another user.
 const ROOT_KEEPS: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::DAC_OVERRIDE)
@@ -25,22 +25,22 @@ const ROOT_KEEPS: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETUID)
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::KILL);
-/// Device nodes that programs open, beside the device under test.
+/// Device nodes that programs may open, in addition to the device under test.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 impl User {
-    /// Gives this process, which has one thread, the identity of this user, and drops all capabilities but those that a root
-    /// workload needs. It cannot gain any later.
+    /// Gives this process the ids of this user for good, and drops all capabilities except [`ROOT_KEEPS`] for root. Call it
+    /// while the process has a single thread.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// The error of the system call that failed.
     pub fn drop_privileges(&self) -> io::Result<()> {
         let keep = if self.is_root() { ROOT_KEEPS } else { CapabilitySet::empty() };
         for capability in CapabilitySet::all().difference(keep).iter() {
-            // An older kernel does not know the last ones, and a container may lack the right to drop any.
+            // An older kernel does not have the newest capabilities, and a container may not be permitted to drop any.
             let _ = thread::remove_capability_from_bounding_set(capability);
         }
-        // Buffers of io_uring count against it.
+        // The buffers of io_uring count against this limit.
         let locked = Rlimit { current: None, maximum: None };
         if setrlimit(Resource::Memlock, locked).is_err() {
             let maximum = getrlimit(Resource::Memlock).maximum;
@@ -53,27 +53,27 @@ impl User {
         let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
         thread::set_capabilities(None, sets)?;
         thread::set_no_new_privs(true)?;
-        // Its own files in /proc belong to it again; the probes read them.
+        // Without this, the files of this process in /proc belong to root, and the probes could not read them.
         Ok(rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?)
     }
 
-    /// Calls `work` in a new thread that has the identity of this user; this thread keeps its own.
+    /// Calls `work` in a new thread that has the ids of this user; the calling thread keeps its own ids.
     ///
     /// # Errors
-    /// Where the kernel refuses that identity, or a thread.
+    /// The kernel refuses the ids or the thread.
     pub fn run_as<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
         if self.is_this_process() {
             return Ok(work());
         }
         let dumpable = rustix::process::dumpable_behavior()?;
         let done = std::thread::scope(|scope| {
-            let lent = std::thread::Builder::new().spawn_scoped(scope, || {
+            let thread = std::thread::Builder::new().spawn_scoped(scope, || {
                 self.apply_ids_to_thread()?;
                 Ok(work())
             })?;
-            lent.join().map_err(|_| io::Error::other("the thread panicked"))?
+            thread.join().map_err(|_| io::Error::other("the thread panicked"))?
         });
-        // The kernel took it away from the whole process with the change of identity.
+        // The change of ids has cleared this flag for the whole process.
         rustix::process::set_dumpable_behavior(dumpable)?;
         done
     }
@@ -88,55 +88,55 @@ impl User {
     }
 }
 
-/// Whether this process may make a mount namespace and make it read-only. A thread that then ends tries it.
+/// Whether this process may make a mount namespace and make it read-only. A short-lived thread tries both.
 pub fn can_confine() -> bool {
-    let tried = std::thread::spawn(|| {
-        own_namespace(Propagation::DOWNSTREAM)?;
-        set_mount(Path::new("/"), libc::MOUNT_ATTR_RDONLY, 0)
+    let attempt = std::thread::spawn(|| {
+        unshare_mount_namespace(Propagation::DOWNSTREAM)?;
+        set_mount_attributes(Path::new("/"), libc::MOUNT_ATTR_RDONLY, 0)
     });
-    tried.join().is_ok_and(|tried| tried.is_ok())
+    attempt.join().is_ok_and(|confined| confined.is_ok())
 }
 
-/// Moves this process to a mount namespace of its own, so that the rest of the machine does not see what it mounts. Its
-/// child processes see what it mounts and unmounts, even from their own namespaces.
+/// Moves this process to a new mount namespace, so that the rest of the machine does not see its mounts. Its child processes
+/// see its mounts and unmounts, even from their own namespaces. Mounts above the paths in `needed` stay.
 ///
 /// # Errors
-/// Where the kernel refuses.
-pub fn own_mounts(kernel: &SysRoot, needed: &[&Path]) -> io::Result<()> {
-    own_namespace(Propagation::DOWNSTREAM)?;
-    release_others(kernel, needed)?;
+/// The kernel refuses a namespace or a mount.
+pub fn enter_own_mount_namespace(kernel: &SysRoot, needed: &[&Path]) -> io::Result<()> {
+    unshare_mount_namespace(Propagation::DOWNSTREAM)?;
+    unmount_copied_loop_mounts(kernel, needed)?;
     Ok(rustix::mount::mount_change("/", Propagation::SHARED | Propagation::REC)?)
 }
 
-/// Unmounts the copies of other mounts of loop devices in this namespace: a copy keeps its device in use. Copies that
-/// receive the unmounts of the machine (`master:`) need no action.
-fn release_others(kernel: &SysRoot, needed: &[&Path]) -> io::Result<()> {
+/// Unmounts the mounts of loop devices that this namespace has copied from the machine: a copy keeps the device in use. Copies
+/// that receive the unmounts of the machine (`master:`) need no action.
+fn unmount_copied_loop_mounts(kernel: &SysRoot, needed: &[&Path]) -> io::Result<()> {
     let text = kernel.read("proc/self/mountinfo")?;
     let mounts = kernel.mounts().map_err(io::Error::other)?;
-    let alone = text.lines().zip(mounts).filter(|(line, _)| !line.contains(" master:"));
-    for (_, mount) in alone.filter(|(_, mount)| mount.source.starts_with("/dev/loop")) {
-        if !needed.iter().any(|path| path.starts_with(&mount.target)) {
-            // It fails if the mount is gone already.
+    for (line, mount) in text.lines().zip(mounts) {
+        let is_copy = !line.contains(" master:") && mount.source.starts_with("/dev/loop");
+        if is_copy && !needed.iter().any(|path| path.starts_with(&mount.target)) {
+            // Fails if the mount is gone already.
             let _ = rustix::mount::unmount(&mount.target, UnmountFlags::DETACH);
         }
     }
     Ok(())
 }
 
-/// Makes everything read-only for this process but these directories and devices, and lets it open no other device.
+/// Makes everything read-only for this process except these directories and devices, and lets it open no other device.
 ///
-/// `mounted` is a mount point where another process mounts and unmounts. `own_proc` says that this process is in a PID
-/// namespace of its own, which /proc then shows.
+/// `mounted` is a mount point on which another process mounts and unmounts. `own_proc` means that this process is in its own
+/// PID namespace; this function then mounts a /proc that shows it.
 ///
 /// # Errors
-/// Where the kernel refuses.
-pub fn write_only_to(
+/// The kernel refuses a namespace or a mount.
+pub fn restrict_writes_to(
     dirs: &[PathBuf],
     mounted: Option<&Path>,
     device: Option<&Path>,
     own_proc: bool,
 ) -> io::Result<()> {
-    own_namespace(Propagation::DOWNSTREAM)?;
+    unshare_mount_namespace(Propagation::DOWNSTREAM)?;
     if own_proc {
         mount_proc()?;
     }
@@ -147,12 +147,16 @@ pub fn write_only_to(
         rustix::mount::mount_bind_recursive(path, path)?;
     }
     let root = Path::new("/");
-    set_mount(root, libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID, 0)?;
+    set_mount_attributes(
+        root,
+        libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID,
+        0,
+    )?;
     for dir in dirs.iter().map(PathBuf::as_path).chain(mounted) {
-        set_mount(dir, 0, libc::MOUNT_ATTR_RDONLY)?;
+        set_mount_attributes(dir, 0, libc::MOUNT_ATTR_RDONLY)?;
     }
     for node in devices {
-        set_mount(node, 0, libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV)?;
+        set_mount_attributes(node, 0, libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV)?;
     }
     Ok(())
 }
@@ -163,18 +167,19 @@ pub(crate) fn mount_proc() -> io::Result<()> {
     Ok(rustix::mount::mount("proc", "/proc", "proc", flags, None)?)
 }
 
-pub(crate) fn own_namespace(propagation: Propagation) -> io::Result<()> {
+/// Moves this thread to a new mount namespace, whose mounts all get this propagation.
+pub(crate) fn unshare_mount_namespace(propagation: Propagation) -> io::Result<()> {
     // SAFETY: no file descriptor table is unshared.
     unsafe { thread::unshare_unsafe(UnshareFlags::NEWNS)? };
     Ok(rustix::mount::mount_change("/", propagation | Propagation::REC)?)
 }
 
-/// Sets and clears attributes of a mount and of all below it.
-fn set_mount(path: &Path, set: u64, clear: u64) -> io::Result<()> {
+/// Sets and clears attributes (`MOUNT_ATTR_…`) of a mount and of all mounts below it.
+fn set_mount_attributes(path: &Path, set: u64, clear: u64) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let path: &CStr = &path;
     let attributes = libc::mount_attr { attr_set: set, attr_clr: clear, propagation: 0, userns_fd: 0 };
-    // SAFETY: path and attributes live on, and the size is that of the attributes.
+    // SAFETY: path and attributes outlive the call, and the size is that of the attributes.
     let done = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,

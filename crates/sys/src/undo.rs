@@ -1,14 +1,14 @@
-//! Undoing the setup of a run, even after its process is gone.
+//! The undo journal: it removes the setup of a run, even if the process of the run is killed.
 //!
-//! Each process that sets something up keeps one [`Journal`]: a file of JSON lines in the state directory. A line is
-//! appended and synced *before* the setup it describes, and another line after that is undone. A journal with nothing
-//! left to undo is deleted. [`recover`] undoes what a dead owner left.
+//! Each process that changes the machine keeps one [`Journal`]: a file of JSON lines in the state directory. It appends and
+//! syncs a line with the undo step *before* each change, and another line after it has undone the change. A journal without
+//! steps left to undo is deleted. [`recover`] performs the steps that a dead process has left.
 
 mod journal;
 mod recover;
 mod step;
 
 pub use journal::{Journal, MadeDir, UndoGuard, make_state_dir, state_dir};
-pub(crate) use recover::is_noted;
-pub use recover::{Recovered, images, recover, recover_host};
+pub(crate) use recover::has_pending_step;
+pub use recover::{Recovered, journaled_images, recover, recover_host};
 pub use step::{Identity, Undo};

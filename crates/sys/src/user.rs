@@ -18,11 +18,11 @@ pub struct User {
     pub name: String,
     /// User id.
     pub uid: u32,
-    /// Main group.
+    /// Group id of the main group.
     pub gid: u32,
-    /// All groups, the main one among them.
+    /// Group ids of all groups, including the main one.
     pub groups: Vec<u32>,
-    /// The home directory; None where fsarena did not look the user up, or no database has an entry.
+    /// The home directory; None if fsarena did not look the user up, or no database has an entry.
     #[serde(default)]
     pub home: Option<PathBuf>,
 }
@@ -33,14 +33,14 @@ pub enum UserError {
     /// No database has the name.
     #[error("unknown user `{0}`; list the users: getent passwd")]
     Unknown(String),
-    /// The text is a number or an alias: getent found an entry for it, which has another name.
-    #[error("`{asked}` is not the name of a user; did you mean `{name}`, who has the number {uid}?")]
+    /// The given name is a number or an alias: getent found an entry for it, which has another login name.
+    #[error("`{given}` is not the name of a user; did you mean `{name}`, who has the number {uid}?")]
     NotTheName {
-        /// The text.
-        asked: String,
-        /// The name of the entry.
+        /// The given name.
+        given: String,
+        /// The login name of the entry.
         name: String,
-        /// Its number.
+        /// The user id of the entry.
         uid: u32,
     },
     /// SUDO_UID and SUDO_GID do not name a user.
@@ -48,7 +48,7 @@ pub enum UserError {
         "{0}; start fsarena by sudo, name the user of the workload (--user NAME), or: unset SUDO_UID SUDO_GID"
     )]
     Sudo(String),
-    /// getent did not answer.
+    /// getent failed.
     #[error(transparent)]
     Getent(#[from] GetentError),
     /// A database has an entry that cannot be read.
@@ -66,11 +66,11 @@ impl Exits for UserError {
     }
 }
 
-/// Where users and groups are looked up.
+/// The databases in which fsarena looks up users and groups.
 #[derive(Debug, Clone)]
 pub struct UserDatabase {
     getent: Option<Getent>,
-    /// The directory of `passwd` and `group`, which are read only where getent is missing.
+    /// The directory of `passwd` and `group`, which fsarena reads only if getent is missing.
     etc: PathBuf,
 }
 
@@ -89,16 +89,16 @@ impl UserDatabase {
         UserDatabase { getent: Getent::find(), etc: "/etc".into() }
     }
 
-    /// The user of this login name, with all groups.
+    /// The user with this login name, with all groups.
     ///
     /// # Errors
-    /// If the name is unknown or a number, or the database does not answer.
+    /// The name is unknown, or is a number or an alias of a user, or getent fails.
     pub fn user_by_name(&self, name: &str) -> Result<User, UserError> {
         let entry = self.entry(name, |entry| entry.name == name)?;
         let entry = entry.ok_or_else(|| UserError::Unknown(name.into()))?;
         // getent also accepts a user id as a key, and some directory services accept aliases.
         if entry.name != name {
-            return Err(UserError::NotTheName { asked: name.into(), name: entry.name, uid: entry.uid });
+            return Err(UserError::NotTheName { given: name.into(), name: entry.name, uid: entry.uid });
         }
         let gid = entry.gid;
         self.with_groups(entry, gid)
@@ -107,7 +107,7 @@ impl UserDatabase {
     /// The user with this id, with all groups. A user without an entry in a database is in the group `gid` only.
     ///
     /// # Errors
-    /// If the database does not answer.
+    /// getent fails.
     pub fn user_by_ids(&self, uid: u32, gid: u32) -> Result<User, UserError> {
         match self.entry_of(uid)? {
             Some(entry) => self.with_groups(entry, gid),
@@ -115,18 +115,18 @@ impl UserDatabase {
         }
     }
 
-    /// The login name of a user id; None where no database has an entry.
+    /// The login name of a user id; None if no database has an entry.
     ///
     /// # Errors
-    /// If the database does not answer.
+    /// getent fails.
     pub fn name_of(&self, uid: u32) -> Result<Option<String>, UserError> {
         Ok(self.entry_of(uid)?.map(|entry| entry.name))
     }
 
-    /// The user who started fsarena: with sudo, the caller of sudo.
+    /// The user who started fsarena; with sudo, the user who called sudo.
     ///
     /// # Errors
-    /// If SUDO_UID and SUDO_GID name no user, or the database does not answer.
+    /// SUDO_UID and SUDO_GID are not ids, or getent fails.
     pub fn invoking_user(&self) -> Result<User, UserError> {
         if geteuid().is_root() {
             let [uid, gid] = ["SUDO_UID", "SUDO_GID"].map(std::env::var_os);
@@ -139,14 +139,14 @@ impl UserDatabase {
         Ok(User { name: self.name_of(user.uid)?.unwrap_or(user.name), ..user })
     }
 
-    /// The entry of a user id.
+    /// The entry of a user id; None if no database has one.
     fn entry_of(&self, uid: u32) -> Result<Option<Entry>, UserError> {
         let entry = self.entry(&uid.to_string(), |entry| entry.uid == uid)?;
         // getent looks for a login name first, and a login name can consist of digits.
         Ok(entry.filter(|entry| entry.uid == uid))
     }
 
-    /// The entry that getent has for a key; where getent is missing, the first line of /etc/passwd that `fits`.
+    /// The entry that getent prints for a key. Without getent, the first entry of /etc/passwd for which `fits` returns true.
     fn entry(&self, key: &str, fits: impl Fn(&Entry) -> bool) -> Result<Option<Entry>, UserError> {
         let Some(getent) = &self.getent else {
             let text = self.file("passwd")?;
@@ -199,8 +199,10 @@ impl Entry {
         let fields: Vec<&str> = line.split(':').collect();
         let [name, _, uid, gid, _, home, ..] = fields[..] else { return None };
         let home = Some(PathBuf::from(home)).filter(|home| home.is_absolute());
-        let named = !name.is_empty();
-        named.then_some(Entry { name: name.into(), uid: parse_id(uid)?, gid: parse_id(gid)?, home })
+        if name.is_empty() {
+            return None;
+        }
+        Some(Entry { name: name.into(), uid: parse_id(uid)?, gid: parse_id(gid)?, home })
     }
 }
 
@@ -264,8 +266,8 @@ impl User {
         self.uid == 0
     }
 
-    /// Whether this process already runs as this user, in the same groups. A user namespace or a container may forbid
-    /// even a change to the same identity.
+    /// Whether this process already runs as this user, in the same groups. Callers then change nothing, because a user
+    /// namespace or a container may forbid even a change to the same ids.
     pub fn is_this_process(&self) -> bool {
         let own = User::of_process();
         let real = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
@@ -282,15 +284,15 @@ impl User {
     /// Makes this user the owner of a file.
     ///
     /// # Errors
-    /// Where the filesystem refuses.
+    /// The error of lchown(2).
     pub fn chown_to_user(&self, path: &Path) -> io::Result<()> {
         std::os::unix::fs::lchown(path, Some(self.uid), Some(self.gid))
     }
 
-    /// Makes this user the owner of a directory and of everything below it. Follows no link.
+    /// Makes this user the owner of a directory and of everything below it. Follows no symbolic link.
     ///
     /// # Errors
-    /// Where the filesystem refuses.
+    /// The error of the system call that failed.
     pub fn chown_tree_to_user(&self, path: &Path) -> io::Result<()> {
         self.chown_tree_at(CWD, path)
     }
@@ -316,7 +318,7 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, symlink};
     use std::time::Duration;
 
-    /// Users as directory services have them, for the stand-in of getent.
+    /// A script that stands in for getent and prints users of directory services.
     const DIRECTORY: &str = r#"
 case "$1 $2" in
 'passwd alice'|'passwd 1000'|'passwd ALICE') echo 'alice:x:1000:100:Alice:/home/alice:/bin/sh';;
@@ -339,7 +341,7 @@ esac"#;
     #[test]
     fn users_of_a_directory_service_have_long_names_large_ids_and_many_groups() {
         let dir = tempfile::tempdir().unwrap();
-        // A file that getent does not answer from is not read.
+        // With getent installed fsarena does not read /etc/passwd.
         std::fs::write(dir.path().join("passwd"), "bob:x:1:1::/:\n").unwrap();
         let users = directory(dir.path());
         let alice = users.user_by_name("alice").unwrap();
@@ -361,21 +363,21 @@ esac"#;
     }
 
     #[test]
-    fn a_number_is_not_a_name_and_an_alias_is_not_one_either() {
+    fn a_user_id_or_an_alias_is_not_accepted_as_a_login_name() {
         let dir = tempfile::tempdir().unwrap();
         let users = directory(dir.path());
-        for asked in ["1000", "ALICE"] {
-            let error = users.user_by_name(asked).unwrap_err();
-            let expected = UserError::NotTheName { asked: asked.into(), name: "alice".into(), uid: 1000 };
+        for given in ["1000", "ALICE"] {
+            let error = users.user_by_name(given).unwrap_err();
+            let expected = UserError::NotTheName { given: given.into(), name: "alice".into(), uid: 1000 };
             assert_eq!((error.exit_code(), error), (ExitCode::Usage, expected));
         }
-        // A login name of digits is one; it is not the name of the number 77.
+        // `77` is the login name of user 5; user 77 has no name.
         assert_eq!(users.user_by_name("77").unwrap().uid, 5);
         assert_eq!(users.name_of(77), Ok(None));
     }
 
     #[test]
-    fn a_number_without_an_entry_is_a_user_and_a_failure_is_not_an_unknown_user() {
+    fn an_id_without_an_entry_is_a_user_and_a_failing_getent_is_not_an_unknown_user() {
         let dir = tempfile::tempdir().unwrap();
         let users = directory(dir.path());
         let user = users.user_by_ids(54321, 7).unwrap();
@@ -388,7 +390,7 @@ esac"#;
     }
 
     #[test]
-    fn without_getent_the_files_count() {
+    fn without_getent_passwd_and_group_are_read() {
         let dir = tempfile::tempdir().unwrap();
         let users = UserDatabase { getent: None, etc: dir.path().into() };
         assert_eq!(users.user_by_name("bob"), Err(UserError::Unknown("bob".into())));
@@ -404,7 +406,7 @@ esac"#;
     }
 
     #[test]
-    fn nonsense_in_the_variables_of_sudo_is_refused() {
+    fn invalid_sudo_variables_are_refused() {
         let caller =
             |uid: Option<&str>, gid: Option<&str>| caller_of_sudo(uid.map(OsStr::new), gid.map(OsStr::new));
         assert_eq!(caller(None, None), Ok(None));
@@ -425,7 +427,7 @@ esac"#;
     }
 
     #[test]
-    fn a_tree_is_given_away_and_what_its_links_name_is_not() {
+    fn chown_of_a_tree_does_not_follow_its_links() {
         if !fsarena_testkit::root() {
             return;
         }

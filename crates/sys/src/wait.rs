@@ -1,4 +1,4 @@
-//! Waiting until something happens, with a deadline and, where wanted, until a signal asks fsarena to stop.
+//! Waiting for a condition with a deadline, and retrying a failed operation. A signal that interrupts fsarena can end a wait.
 
 use crate::cancel;
 use std::time::{Duration, Instant};
@@ -10,12 +10,12 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 /// The pause between two attempts of [`retry`].
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// Whether a signal that asks fsarena to stop ends a wait.
+/// Whether a signal that interrupts fsarena ends a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cancel {
     /// The signal ends the wait.
     BySignal,
-    /// The wait goes on, because it is part of the clean-up.
+    /// The wait continues, because it is part of the clean-up.
     Never,
 }
 
@@ -24,15 +24,15 @@ pub enum Cancel {
 pub enum WaitError {
     /// The deadline passed.
     TimedOut,
-    /// This signal asked fsarena to stop.
+    /// This signal interrupted fsarena.
     Cancelled(i32),
 }
 
-/// Calls `poll` until it returns a value, and returns that. It sleeps between the calls: 1 ms at first, later a sixteenth
-/// of the time waited so far, at most 50 ms. `poll` is called at least once, and once more after the deadline.
+/// Calls `poll` until it returns a value, and returns that value. Sleeps between the calls: 1 ms at first, later a sixteenth
+/// of the time waited so far, at most 50 ms. Calls `poll` at least once, and once more after the deadline.
 ///
 /// # Errors
-/// [`WaitError`], where the deadline passes or a signal ends the wait.
+/// [`WaitError`] if the deadline passes or a signal ends the wait.
 pub fn wait_until<T>(
     deadline: Instant,
     cancel: Cancel,
@@ -55,19 +55,20 @@ pub fn wait_until<T>(
     }
 }
 
-/// Returns the result of the first attempt that does not fail with a `temporary` error, or else that of the last attempt.
+/// Calls `attempt` up to `attempts` times, as long as it fails with an error for which `is_temporary` returns true. Returns
+/// the result of the last call.
 pub fn retry<T, E>(
     attempts: u32,
-    temporary: impl Fn(&E) -> bool,
-    mut act: impl FnMut() -> Result<T, E>,
+    is_temporary: impl Fn(&E) -> bool,
+    mut attempt: impl FnMut() -> Result<T, E>,
 ) -> Result<T, E> {
     for _ in 1..attempts {
-        match act() {
-            Err(error) if temporary(&error) => std::thread::sleep(RETRY_PAUSE),
-            done => return done,
+        match attempt() {
+            Err(error) if is_temporary(&error) => std::thread::sleep(RETRY_PAUSE),
+            result => return result,
         }
     }
-    act()
+    attempt()
 }
 
 #[cfg(test)]

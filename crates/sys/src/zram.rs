@@ -1,15 +1,15 @@
-//! Zram devices: block devices in compressed memory, made by `hot_add` and removed by `hot_remove`.
+//! Zram devices: block devices in compressed memory, which fsarena makes with `hot_add` and removes with `hot_remove`.
 
 use crate::undo::{Journal, Undo, UndoGuard};
-use crate::{Error, found, kernel::SysRoot, wait::retry};
+use crate::{Error, kernel::SysRoot, none_if_missing, wait::retry};
 use std::{io, path::Path, path::PathBuf};
 
-/// The directory with the files that make and remove devices.
+/// The directory with the files `hot_add` and `hot_remove`.
 const CONTROL: &str = "sys/class/zram-control";
 /// How often fsarena tries to remove a device: udev may have it open.
-const TRIES: u32 = 100;
+const REMOVE_ATTEMPTS: u32 = 100;
 
-/// A zram device that fsarena made. Dropping it removes it.
+/// A zram device that fsarena made. Dropping this value removes the device.
 #[derive(Debug)]
 pub struct Zram {
     path: PathBuf,
@@ -17,7 +17,7 @@ pub struct Zram {
     guard: UndoGuard,
 }
 
-/// Whether this kernel makes zram devices.
+/// Whether this kernel can make zram devices.
 pub fn is_supported(kernel: &SysRoot) -> bool {
     kernel.path(CONTROL).join("hot_add").exists()
 }
@@ -28,7 +28,7 @@ pub fn is_supported(kernel: &SysRoot) -> bool {
 /// If the kernel cannot make one.
 pub fn make(journal: &Journal, size_bytes: u64) -> Result<Zram, Error> {
     let kernel = SysRoot::host();
-    // Its number is unknown until it exists. A device that is left without a size holds no data.
+    // The number is unknown until the device exists. If fsarena dies before it writes the size, the device holds no data.
     let add = kernel.path(CONTROL).join("hot_add");
     let make = || std::fs::read_to_string(&add).map_err(Error::io("making a zram device by", &add));
     let (mut guard, text) =
@@ -55,25 +55,31 @@ impl Zram {
     /// Removes it.
     ///
     /// # Errors
-    /// Where it is still in use; it then stays in the journal.
+    /// The device is still in use; the step then stays in the journal.
     pub fn remove(self) -> Result<(), Error> {
         self.guard.undo()
     }
 }
 
+/// The path of an attribute of a zram device in sysfs.
 fn attribute(kernel: &SysRoot, number: u32, name: &str) -> PathBuf {
     kernel.path(&format!("sys/block/zram{number}/{name}"))
 }
 
-/// Whether a device with this number and size exists that may be that disk.
+/// Whether a device with this number and size exists and may be the disk with this sequence number.
 ///
 /// # Errors
-/// Where its size cannot be read.
-pub(crate) fn has(kernel: &SysRoot, number: u32, size_bytes: u64, disk: Option<u64>) -> Result<bool, Error> {
+/// The size of the device cannot be read.
+pub(crate) fn exists(
+    kernel: &SysRoot,
+    number: u32,
+    size_bytes: u64,
+    disk: Option<u64>,
+) -> Result<bool, Error> {
     // If the list of devices is unreadable, no device counts as gone.
     kernel.list("sys/block")?;
     let size = attribute(kernel, number, "disksize");
-    let text = found(std::fs::read_to_string(&size)).map_err(Error::hidden(&size))?;
+    let text = none_if_missing(std::fs::read_to_string(&size)).map_err(Error::hidden(&size))?;
     let is_of_size = text.is_some_and(|text| text.trim().parse() == Ok(size_bytes));
     Ok(is_of_size && crate::kernel::may_be_of_disk(&size, disk))
 }
@@ -90,20 +96,20 @@ pub(crate) fn remove(
     kernel.list("sys/block")?;
     let size = attribute(kernel, number, "disksize");
     let device = PathBuf::from(format!("/dev/zram{number}"));
-    let read = found(std::fs::read_to_string(&size)).map_err(Error::io("reading", &size))?;
+    let read = none_if_missing(std::fs::read_to_string(&size)).map_err(Error::io("reading", &size))?;
     let Some(text) = read else { return Ok(()) };
     if !crate::kernel::may_be_of_disk(&size, disk) {
-        // It was removed meanwhile, and another run got its number.
+        // The device was removed meanwhile, and another run has made one with the same number.
         return Ok(());
     }
-    // The size is set right after it was made; without one it holds nothing.
+    // A device without a size (0) holds no data: fsarena writes the size right after it makes the device.
     if !text.trim().parse().is_ok_and(|found: u64| found == size_bytes || found == 0) {
         return Err(Error::NotOurs { path: device, why: "it has another size than fsarena gave it".into() });
     }
     kernel.check_unmounted(&device)?;
     let control = kernel.path(CONTROL).join("hot_remove");
     let busy = |error: &io::Error| error.kind() == io::ErrorKind::ResourceBusy;
-    let removed = retry(TRIES, busy, || std::fs::write(&control, number.to_string()));
+    let removed = retry(REMOVE_ATTEMPTS, busy, || std::fs::write(&control, number.to_string()));
     removed.map_err(Error::io("removing by", control))
 }
 
@@ -123,7 +129,7 @@ mod tests {
         assert!(matches!(remove(&kernel, Some(3), 8192, None), Err(Error::NotOurs { .. })));
         remove(&kernel, None, 8192, None).unwrap();
         remove(&kernel, Some(9), 8192, None).unwrap();
-        assert!(has(&kernel, 3, 4096, Some(12)).unwrap() && !has(&kernel, 3, 4096, Some(11)).unwrap());
+        assert!(exists(&kernel, 3, 4096, Some(12)).unwrap() && !exists(&kernel, 3, 4096, Some(11)).unwrap());
         remove(&kernel, Some(3), 4096, Some(11)).unwrap();
         let written = || std::fs::read_to_string(dir.path().join(CONTROL).join("hot_remove")).ok();
         assert_eq!(written(), None);

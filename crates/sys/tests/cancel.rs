@@ -1,4 +1,4 @@
-//! What a signal does to the command that is running: a child process gets one, and tells.
+//! Tests that a signal ends the running command but not commands that clean up. A child process receives the signal.
 
 use fsarena_sys::argv::{Argv, Error};
 use fsarena_sys::{cancel, kernel::SysRoot, process};
@@ -12,7 +12,7 @@ const CHILD: &str = "FSARENA_TEST_CHILD";
 #[test]
 fn a_signal_ends_the_command_but_not_the_clean_up() {
     if std::env::var_os(CHILD).is_some() {
-        be_interrupted();
+        run_until_interrupted();
     }
     for (signal, number) in [(Signal::INT, 2), (Signal::TERM, 15), (Signal::HUP, 1)] {
         let mark = format!("cancel-test-{}-{number}", std::process::id());
@@ -39,8 +39,8 @@ fn a_signal_ends_the_command_but_not_the_clean_up() {
     }
 }
 
-/// Runs in the child: dies by the signal if all goes as it should, and fails otherwise.
-fn be_interrupted() -> ! {
+/// Runs in the child process: ends by the signal if its assertions hold, and panics otherwise.
+fn run_until_interrupted() -> ! {
     cancel::install().unwrap();
     let _deferred_signals = cancel::defer_signals();
     assert_eq!(cancel::requested(), None);

@@ -1,8 +1,8 @@
-//! What watching costs: CPU time of one reading, of one window's end, and the share of a CPU at one reading a
-//! second with windows of five minutes. What a counter's command uses once it runs is the command's.
+//! Measures the cost of a watch: the CPU time of one reading and of the end of a window, and the share of a CPU at one reading
+//! per second with windows of five minutes. The CPU time of a counter's command is printed separately.
 
 use fsarena_sys::{cpu, kernel::SysRoot};
-use fsarena_watch::{CounterSpec, Known, Watch, Watcher, Where};
+use fsarena_watch::{CounterSpec, ServiceSpec, Watch, WatchedPlace, Watcher};
 use std::io::{Read, Write};
 use std::{net::TcpListener, time::Duration};
 
@@ -23,14 +23,14 @@ fn main() {
         let watch = Watch {
             name: name.into(),
             counter: Some(spec),
-            at: Where { path: Some(std::env::temp_dir()), device: None },
-            service: vec![Known::Pid(server.pid)],
+            at: WatchedPlace { path: Some(std::env::temp_dir()), device: None },
+            service: vec![ServiceSpec::Pid(server.pid)],
             window: Duration::from_secs(300),
             every: Duration::from_secs(1),
         };
         let mut watcher = Watcher::begin(&SysRoot::host(), &watch, 0).expect("it begins");
-        let reading = spent(own, READINGS, || watcher.read());
-        let window = spent(own, WINDOWS, || drop(watcher.close()));
+        let reading = cpu_seconds(own, READINGS, || watcher.read());
+        let window = cpu_seconds(own, WINDOWS, || drop(watcher.close()));
         let share = reading.0 + window.0 / 300.0;
         let command = match reading.1 {
             0.0 => String::new(),
@@ -48,17 +48,19 @@ fn main() {
     let _ = std::fs::remove_file(&log);
 }
 
-/// Seconds of CPU that one turn takes, in this process and in the children it waited for.
-fn spent(own: i32, turns: u32, mut turn: impl FnMut()) -> (f64, f64) {
+/// The CPU time of one call of `work` in seconds, in this process and in the children that it waited for.
+fn cpu_seconds(own: i32, calls: u32, mut work: impl FnMut()) -> (f64, f64) {
     let now = || (cpu::process_ns(own).unwrap_or(0), cpu::Cpu::of_ended_children().total_ns());
     let before = now();
-    (0..turns).for_each(|_| turn());
-    let seconds = |now: u64, before: u64| (now - before) as f64 / 1e9 / f64::from(turns);
+    for _ in 0..calls {
+        work();
+    }
+    let seconds = |now: u64, before: u64| (now - before) as f64 / 1e9 / f64::from(calls);
     let after = now();
     (seconds(after.0, before.0), seconds(after.1, before.1))
 }
 
-/// A stand-in for squid, in a separate process, so that its CPU time does not count as that of the benchmark.
+/// A server with squid's page, in a separate process, so that its CPU time does not count as that of the benchmark.
 struct Server {
     pid: i32,
     address: String,
@@ -73,6 +75,7 @@ impl Drop for Server {
     }
 }
 
+/// Starts the server.
 fn server() -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it has one").to_string();
@@ -84,8 +87,9 @@ fn server() -> Server {
     Server { pid, address }
 }
 
+/// Answers each client with the page; never returns.
 fn serve(listener: &TcpListener) -> ! {
-    // As long as Squid 5.7's page is.
+    // The page has the length of that of Squid 5.7.
     let filler = "some.counter.of.squid = 123456\n".repeat(60);
     let page = format!("HTTP/1.0 200 OK\r\n\r\n{filler}client_http.requests = 17\n");
     for mut stream in listener.incoming().flatten() {

@@ -1,11 +1,13 @@
-//! Every counter, one file each, and which of them a watch means.
+//! The counters of requests, one file each, and the specification by which the plan of a watch names one of them.
 
 mod command;
+pub mod counter;
 mod http;
 mod log;
 mod prometheus;
 
-use crate::Error;
+use crate::error::Error;
+use counter::{Counter, Trouble};
 use fsarena_sys::kernel::SysRoot;
 use serde::{Deserialize, Serialize};
 use std::{path::PathBuf, time::Duration};
@@ -14,29 +16,29 @@ use std::{path::PathBuf, time::Duration};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "counter", rename_all = "lowercase")]
 pub enum CounterSpec {
-    /// Squid's counters page.
+    /// The client requests on squid's counters page.
     Squid {
         /// Host and port.
         address: String,
     },
     /// A metric of a Prometheus endpoint.
     Prometheus {
-        /// The URL.
+        /// The URL of the endpoint.
         address: String,
-        /// The name, with labels where some are meant.
+        /// The name of the metric, if needed with labels: `requests_total{code="200"}`.
         metric: String,
     },
     /// Lines of a log file.
     Log {
-        /// Its path.
+        /// The path of the file.
         file: PathBuf,
-        /// Count only lines with this text.
+        /// Only lines that contain this text count; `None` to count all.
         #[serde(skip_serializing_if = "Option::is_none")]
         word: Option<String>,
     },
     /// The first number that a command prints.
     Command {
-        /// Its argument vector.
+        /// The program and its arguments.
         argv: Vec<String>,
     },
     /// The reads and writes that the watched device completes.
@@ -44,10 +46,10 @@ pub enum CounterSpec {
 }
 
 impl CounterSpec {
-    /// Opens the counter without reading it.
+    /// Opens the counter without reading it. `device` is the watched device, and `timeout` limits the time of a reading.
     ///
     /// # Errors
-    /// An invalid address, metric or command.
+    /// The address, the metric or the command is invalid, or there is no device to count for.
     pub fn open(
         &self,
         kernel: &SysRoot,
@@ -79,57 +81,33 @@ impl std::fmt::Display for CounterSpec {
     }
 }
 
-/// Something that counts requests: a number that only grows, until the counting program restarts.
-pub trait Counter: Send {
-    /// The number now.
-    ///
-    /// # Errors
-    /// Where the number cannot be read; the next attempt may succeed.
-    fn read(&mut self) -> Result<f64, Trouble>;
-
-    /// Checks, before a watch begins, that the user did not mistype a name. A service that is down passes.
-    ///
-    /// # Errors
-    /// A name that the service or this machine lacks.
-    fn check(&self) -> Result<(), Error> {
-        Ok(())
-    }
-}
-
-/// Why a counter could not be read, for people.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble(pub String);
-
-impl Trouble {
-    /// From what happened.
-    pub fn new(what: impl Into<String>) -> Trouble {
-        Trouble(what.into())
-    }
-}
-
-/// Reads and writes that a device completed (Documentation/block/stat.rst, fields 1 and 5).
-pub struct DeviceOperations {
+/// A counter of the reads and writes that a device completed (Documentation/block/stat.rst, fields 1 and 5).
+struct DeviceOperations {
     kernel: SysRoot,
-    rel: String,
+    /// The path of the device's `stat` file, relative to the root.
+    stat_path: String,
 }
 
 impl DeviceOperations {
-    /// The operations of the device with these numbers.
+    /// The counter of the device with these major and minor numbers.
     ///
     /// # Errors
-    /// Where no device is watched.
-    pub fn new(kernel: &SysRoot, device: Option<(u32, u32)>) -> Result<DeviceOperations, Error> {
+    /// The watch has no device.
+    fn new(kernel: &SysRoot, device: Option<(u32, u32)>) -> Result<DeviceOperations, Error> {
         let (major, minor) = device.ok_or_else(|| {
             Error::Usage("to count the device's operations, say which: --path DIR or --device DEVICE".into())
         })?;
-        Ok(DeviceOperations { kernel: kernel.clone(), rel: format!("sys/dev/block/{major}:{minor}/stat") })
+        Ok(DeviceOperations {
+            kernel: kernel.clone(),
+            stat_path: format!("sys/dev/block/{major}:{minor}/stat"),
+        })
     }
 }
 
 impl Counter for DeviceOperations {
     fn read(&mut self) -> Result<f64, Trouble> {
-        let trouble = |what: String| Trouble::new(format!("/{}: {what}", self.rel));
-        let text = self.kernel.read(&self.rel).map_err(|error| trouble(error.to_string()))?;
+        let trouble = |what: String| Trouble::new(format!("/{}: {what}", self.stat_path));
+        let text = self.kernel.read(&self.stat_path).map_err(|error| trouble(error.to_string()))?;
         let fields: Vec<f64> = text.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
         match (fields.first(), fields.get(4)) {
             (Some(reads), Some(writes)) => Ok(reads + writes),

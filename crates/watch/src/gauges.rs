@@ -1,6 +1,4 @@
-//! The kernel's counters at the ends of windows.
-//!
-//! [`readings`] defines every reading of a window.
+//! Reads the kernel's counters at the end of each window. [`readings`] defines every reading of a window.
 
 use fsarena_core::event::Note;
 use fsarena_core::metric::{SERVICE, TIMER, reading};
@@ -13,28 +11,30 @@ pub struct Gauges {
     open: Vec<OpenGauge>,
 }
 
+/// A probe with its gauge.
 struct OpenGauge {
     probe: &'static Probe,
-    /// None while it cannot be opened.
+    /// The gauge; `None` while it cannot be opened.
     gauge: Option<Box<dyn Gauge>>,
-    begun: Vec<f64>,
+    /// The values at the beginning of the window; NaN if unknown.
+    begin: Vec<f64>,
 }
 
 impl Gauges {
-    /// Opens what can be opened. The notes say what cannot, and where figures come from.
+    /// Opens the gauges of all probes of a watch. The notes name the gauges that cannot be opened, and the sources of the others.
     pub fn open(scene: Scene) -> (Gauges, Vec<Note>) {
         let mut notes = vec![];
         let used = PROBES.iter().filter(|probe| PROBES_USED.contains(&probe.id));
         let open = used.map(|probe| {
-            let begun = vec![f64::NAN; probe.readings.len()];
+            let begin = vec![f64::NAN; probe.readings.len()];
             match (probe.open)(&scene) {
                 Ok(opened) => {
                     notes.extend(opened.notes);
-                    OpenGauge { probe, gauge: Some(opened.gauge), begun }
+                    OpenGauge { probe, gauge: Some(opened.gauge), begin }
                 }
                 Err(unavailable) => {
                     notes.push(unavailable.note(probe.id));
-                    OpenGauge { probe, gauge: None, begun }
+                    OpenGauge { probe, gauge: None, begin }
                 }
             }
         });
@@ -42,23 +42,23 @@ impl Gauges {
         (Gauges { scene, open }, notes)
     }
 
-    /// Sets the device to read from now on.
-    pub fn look_at(&mut self, device: Option<(u32, u32)>) {
+    /// Sets the device whose counters are read from now on.
+    pub fn set_device(&mut self, device: Option<(u32, u32)>) {
         self.scene.device = device;
         for open in self.open.iter_mut().filter(|open| open.probe.id == "device") {
             open.gauge = None;
-            open.begun.fill(f64::NAN);
+            open.begin.fill(f64::NAN);
         }
     }
 
-    /// Reads all: what happened since the last time, into `readings`. What stopped answering is told, and tried
-    /// anew the next time.
-    pub fn turn(&mut self, readings: &mut Readings) -> Vec<String> {
+    /// Closes the window: sets the growth of all counters since the last call in `readings`. Returns the errors of gauges that
+    /// have stopped answering; fsarena tries to open them again at the end of the next window.
+    pub fn close_window(&mut self, readings: &mut Readings) -> Vec<String> {
         let mut troubles = vec![];
         for open in &mut self.open {
-            let had = open.gauge.is_some();
-            if let Err(why) = open.turn(&self.scene, readings)
-                && had
+            let was_open = open.gauge.is_some();
+            if let Err(why) = open.close_window(&self.scene, readings)
+                && was_open
             {
                 troubles.push(format!("no readings of probe {}: {why}", open.probe.id));
             }
@@ -68,23 +68,28 @@ impl Gauges {
 }
 
 impl OpenGauge {
-    fn turn(&mut self, scene: &Scene, readings: &mut Readings) -> Result<(), String> {
-        let mut now = vec![f64::NAN; self.begun.len()];
+    /// Reads the gauge, and sets the growth since the last call in `readings`.
+    ///
+    /// # Errors
+    /// The gauge cannot be opened or read, in words.
+    fn close_window(&mut self, scene: &Scene, readings: &mut Readings) -> Result<(), String> {
+        let mut now = vec![f64::NAN; self.begin.len()];
         let read = self.read(scene, &mut now);
         if read.is_err() {
             self.gauge = None;
             now.fill(f64::NAN);
         }
-        for ((reading, began), now) in self.probe.readings.iter().zip(&self.begun).zip(&now) {
+        for ((reading, began), now) in self.probe.readings.iter().zip(&self.begin).zip(&now) {
             let value = if reading.takes == Takes::AtReturn { *now } else { now - began };
-            if is_of_windows(reading.def.id) && value.is_finite() && value >= 0.0 {
+            if is_window_reading(reading.def.id) && value.is_finite() && value >= 0.0 {
                 readings.set(reading.def.id, value);
             }
         }
-        self.begun = now;
+        self.begin = now;
         read
     }
 
+    /// Reads the current values into `now`; opens the gauge first if it is not open.
     fn read(&mut self, scene: &Scene, now: &mut [f64]) -> Result<(), String> {
         if self.gauge.is_none() {
             self.gauge = Some((self.probe.open)(scene).map_err(|unavailable| unavailable.why)?.gauge);
@@ -96,22 +101,23 @@ impl OpenGauge {
     }
 }
 
-/// The probes whose gauges make sense for a whole machine at any moment.
+/// The probes of a watch: those that measure a whole machine and can be read at any time.
 pub const PROBES_USED: [&str; 5] = ["machine_cpu", "device", "pressure", "page_cache", "iowait"];
 
-/// CPU time of the service's processes.
+/// The CPU time of the service's processes, in nanoseconds.
 pub const SERVICE_CPU: &str = "service_cpu_ns";
-/// Resident memory of the service's processes at the end.
+/// The resident memory of the service's processes at the end of the window.
 pub const SERVICE_MEMORY: &str = "service_resident_bytes";
-/// The number of processes of the service at the end.
+/// The number of the service's processes at the end of the window.
 pub const SERVICE_PROCESSES: &str = "service_processes";
-/// CPU time of the watch itself.
+/// The CPU time of fsarena itself, in nanoseconds.
 pub const OWN_CPU: &str = "watch_cpu_ns";
-/// Bytes in use on the filesystem at the end.
+/// The bytes in use on the filesystem at the end of the window.
 pub const USED: &str = "filesystem_used_bytes";
-/// Inodes in use on the filesystem at the end.
+/// The inodes in use on the filesystem at the end of the window.
 pub const USED_INODES: &str = "filesystem_used_inodes";
 
+/// The readings that this crate defines, besides those of probes.
 const OWN: &[ReadingDef] = &[
     reading::cpu_time(SERVICE_CPU)
         .help("CPU time of the service's processes, user and system, from their CPU clocks: exact"),
@@ -133,21 +139,21 @@ const OWN: &[ReadingDef] = &[
         .help("inodes in use on it when the window closed"),
 ];
 
-/// Readings of these probes that exist only for commands, because a window does not return.
+/// The readings of these probes until a command returns, which a window does not have.
 const OF_COMMANDS: [&str; 2] = ["device_read_to_return_bytes", "device_write_to_return_bytes"];
 
-/// Whether a reading of these probes is one of a window.
-pub fn is_of_windows(id: &str) -> bool {
+/// Whether a window has this reading of the probes.
+pub fn is_window_reading(id: &str) -> bool {
     !OF_COMMANDS.contains(&id)
 }
 
-/// Every reading that a window can have.
+/// The definitions of all readings that a window can have.
 pub fn readings() -> Vec<ReadingDef> {
     let elapsed = TIMER.iter().copied().filter(|def| def.id == reading::ELAPSED);
     let probes = PROBES.iter().filter(|probe| PROBES_USED.contains(&probe.id));
     let of_probes = probes.flat_map(|probe| probe.readings).map(|reading| reading.def);
     let own = SERVICE.iter().chain(OWN).copied();
-    elapsed.chain(of_probes.filter(|def| is_of_windows(def.id))).chain(own).collect()
+    elapsed.chain(of_probes.filter(|def| is_window_reading(def.id))).chain(own).collect()
 }
 
 #[cfg(test)]
@@ -166,20 +172,20 @@ mod tests {
     }
 
     #[test]
-    fn windows_follow_each_other_and_a_device_that_goes_is_told_once() {
+    fn readings_are_growth_and_a_lost_device_is_reported_once() {
         let dir = tempfile::tempdir().unwrap();
         machine(dir.path(), 1000, 5);
         let scene = Scene { kernel: SysRoot::at(dir.path()), device: Some((7, 0)) };
         let (mut gauges, notes) = Gauges::open(scene);
         assert!(notes.iter().any(|note| note.text.contains("probe pressure")), "{notes:?}");
-        let turn = |gauges: &mut Gauges| {
+        let close_window = |gauges: &mut Gauges| {
             let mut readings = Readings::default();
-            let troubles = gauges.turn(&mut readings);
+            let troubles = gauges.close_window(&mut readings);
             (readings, troubles)
         };
-        turn(&mut gauges);
+        close_window(&mut gauges);
         machine(dir.path(), 1000, 8);
-        let (readings, troubles) = turn(&mut gauges);
+        let (readings, troubles) = close_window(&mut gauges);
         assert_eq!(
             (readings.get("device_writes"), readings.get("device_write_bytes")),
             (Some(3.0), Some(3.0 * 4096.0))
@@ -190,26 +196,26 @@ mod tests {
             "{troubles:?}"
         );
 
-        // Counters that go back are not had. A file that is open stays; a device that goes takes it along.
+        // A counter that decreases has no reading. A device that disappears leaves its open file empty.
         machine(dir.path(), 1000, 2);
-        assert_eq!(turn(&mut gauges).0.get("device_writes"), None);
+        assert_eq!(close_window(&mut gauges).0.get("device_writes"), None);
         std::fs::write(dir.path().join("sys/dev/block/7:0/stat"), "").unwrap();
-        assert!(turn(&mut gauges).1[0].contains("probe device"));
-        assert!(turn(&mut gauges).1.is_empty(), "it is told once");
+        assert!(close_window(&mut gauges).1[0].contains("probe device"));
+        assert!(close_window(&mut gauges).1.is_empty(), "it is reported once");
         machine(dir.path(), 1000, 3);
-        gauges.look_at(None);
-        assert_eq!(turn(&mut gauges).0.get("device_writes"), None);
+        gauges.set_device(None);
+        assert_eq!(close_window(&mut gauges).0.get("device_writes"), None);
     }
 
     #[test]
-    fn names_are_unique_and_the_probes_are_there() {
+    fn names_of_readings_are_unique_and_probes_exist() {
         let mut ids: Vec<&str> = readings().iter().map(|def| def.id).collect();
         let all = ids.len();
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), all);
         let probes = PROBES.iter().flat_map(|probe| probe.readings);
-        assert_eq!(probes.filter(|reading| !is_of_windows(reading.def.id)).count(), OF_COMMANDS.len());
+        assert_eq!(probes.filter(|reading| !is_window_reading(reading.def.id)).count(), OF_COMMANDS.len());
         for id in
             ["machine_cpu_ns", "iowait_ns", "pressure_io_some_ns", "device_write_bytes", "requests_count"]
         {

@@ -1,9 +1,9 @@
-//! Watching a live machine without driving it: how many requests were served, and what they cost.
+//! Watches a live service without loading it: the number of requests served, and their cost in CPU time and I/O.
 //!
-//! Nothing is changed on the machine. Time is cut into windows; each has the growth of the kernel's counters from
-//! its beginning to its end, and of a counter of requests. A window that something disturbed (the endpoint did not
-//! answer, the counter went back, the clock was stepped, the device went away) is marked, kept and left out of
-//! comparisons; the next one begins where it ended.
+//! A watch changes nothing on the machine. It divides time into windows of equal length. The readings of a window are the growth
+//! of the kernel's counters and of a counter of requests between its beginning and its end. If something disturbed a window (the
+//! endpoint did not answer, the counter decreased, the clock was stepped, the device disappeared), fsarena stores the window
+//! with a mark, and comparisons leave out windows whose marks make them invalid. The next window begins where the last ended.
 //!
 //! ```text
 //! Counter → Tally ┐
@@ -12,6 +12,7 @@
 //! ```
 
 mod counters;
+mod error;
 mod gauges;
 mod plan;
 mod recorder;
@@ -20,37 +21,13 @@ mod target;
 mod watcher;
 mod window;
 
-use fsarena_core::exit::{ExitCode, Exits};
-
-pub use counters::{Counter, CounterSpec, Trouble};
+pub use counters::CounterSpec;
+pub use counters::counter::{Counter, Trouble};
+pub use error::Error;
 pub use gauges::readings;
 pub use plan::Watch;
 pub use recorder::Recorder;
-pub use service::Known;
-pub use target::Where;
+pub use service::ServiceSpec;
+pub use target::WatchedPlace;
 pub use watcher::Watcher;
 pub use window::{Mark, Window};
-
-/// Why a watch cannot start. Later problems mark a window and are not errors.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Wrong arguments.
-    #[error("{0}")]
-    Usage(String),
-    /// The machine lacks something that the watch needs, or the user may not read it.
-    #[error("{0}")]
-    Missing(String),
-    /// The store cannot keep the windows.
-    #[error(transparent)]
-    Store(#[from] fsarena_store::Error),
-}
-
-impl Exits for Error {
-    fn exit_code(&self) -> ExitCode {
-        match self {
-            Error::Usage(_) => ExitCode::Usage,
-            Error::Missing(_) => ExitCode::Missing,
-            Error::Store(error) => error.exit_code(),
-        }
-    }
-}

@@ -1,6 +1,6 @@
 //! The plan of a watch, which the store keeps so that the watch can resume after a restart.
 
-use crate::{Error, counters::CounterSpec, service::Known, target::Where};
+use crate::{counters::CounterSpec, error::Error, service::ServiceSpec, target::WatchedPlace};
 use bytesize::ByteSize;
 use fsarena_core::cell::{Cell, Variant, WorkloadPlan};
 use fsarena_core::plan::{Backing, DevicePlan, IdlePlan, Plan, StopPlan, limits};
@@ -8,23 +8,23 @@ use fsarena_core::{factor, scale::Scale, setting::Settings};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The workload of a watch in the store. No runner knows it: a watch drives nothing.
+/// The name of the workload in the plan of a watch. No workload of this name exists, because a watch runs none.
 const WORKLOAD: &str = "watch";
 
-/// Everything that is watched.
+/// The description of a watch: what it reads, and how often.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Watch {
-    /// What it is called in comparisons.
+    /// The name of the watch in comparisons.
     #[serde(skip)]
     pub name: String,
-    /// What counts requests, where something does.
+    /// The counter of requests; `None` if the watch counts none.
     #[serde(flatten)]
     pub counter: Option<CounterSpec>,
     /// The filesystem and the device.
     #[serde(flatten)]
-    pub at: Where,
+    pub at: WatchedPlace,
     /// The service's processes.
-    pub service: Vec<Known>,
+    pub service: Vec<ServiceSpec>,
     /// The length of a window.
     #[serde(rename = "window_s", with = "seconds")]
     pub window: Duration,
@@ -34,10 +34,10 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// This watch, if it can be made; readings are at most as far apart as windows.
+    /// Checks the watch, and returns it with readings at least once in each window.
     ///
     /// # Errors
-    /// Windows or readings that are too short, or a name that cannot be printed.
+    /// The windows or the time between readings are too short, or the name cannot be printed.
     pub fn checked(self) -> Result<Watch, Error> {
         if self.name.trim().is_empty() || self.name.contains(char::is_control) {
             return Err(Error::Usage("a watch needs a name that can be printed".into()));
@@ -50,10 +50,10 @@ impl Watch {
         Ok(Watch { every: self.every.min(self.window), ..self })
     }
 
-    /// As a plan.
+    /// The plan that the store keeps for this watch.
     ///
     /// # Errors
-    /// Fails if a path is not valid UTF-8: a plan is text.
+    /// A path is not valid UTF-8, because a plan is text.
     pub fn plan(&self) -> Result<Plan, Error> {
         let settings: serde_json::Result<Settings> =
             serde_json::to_value(self).and_then(serde_json::from_value);
@@ -80,7 +80,7 @@ impl Watch {
                 other_dir: None,
                 other_device: None,
             },
-            // A watch goes on until somebody ends it.
+            // A watch has no number of rounds: it runs until the user ends it.
             stop: StopPlan { rounds: limits::LARGEST_ROUNDS, ..StopPlan::default() },
             idle: IdlePlan { timeout_s: 0.0, dirty: ByteSize::b(0), io_pressure_percent: 100.0 },
             variants: vec![variant],
@@ -88,18 +88,18 @@ impl Watch {
         })
     }
 
-    /// From the plan of a stored watch.
+    /// The watch of a plan that the store kept.
     ///
     /// # Errors
-    /// Where it is the plan of something else.
-    pub fn of_plan(plan: &Plan) -> Result<Watch, Error> {
-        let settings = plan.workloads.first().filter(|workload| workload.name == WORKLOAD);
-        let watch = settings.and_then(|workload| {
+    /// The plan is not that of a watch.
+    pub fn from_plan(plan: &Plan) -> Result<Watch, Error> {
+        let workload = plan.workloads.first().filter(|workload| workload.name == WORKLOAD);
+        let watch = workload.and_then(|workload| {
             let watch =
                 serde_json::to_value(&workload.settings).and_then(serde_json::from_value::<Watch>).ok()?;
-            // A watch with a counter must not resume without it.
-            let lost = watch.counter.is_none() && workload.settings.0.contains_key("counter");
-            (!lost).then_some(watch)
+            // If the counter cannot be parsed, serde leaves it out. Do not resume such a watch.
+            let counter_lost = watch.counter.is_none() && workload.settings.0.contains_key("counter");
+            if counter_lost { None } else { Some(watch) }
         });
         let (Some(watch), Some(variant)) = (watch, plan.variants.first()) else {
             return Err(Error::Usage(format!(
@@ -123,7 +123,7 @@ impl Watch {
     }
 }
 
-/// A length of time as seconds.
+/// Serializes a duration as seconds.
 mod seconds {
     use fsarena_core::plan::limits;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_watch_comes_back_from_its_plan() {
+    fn a_stored_plan_restores_the_watch() {
         let counters = [
             None,
             Some(CounterSpec::Squid { address: "127.0.0.1:3128".into() }),
@@ -154,32 +154,32 @@ mod tests {
             Some(CounterSpec::Device),
         ];
         for counter in counters {
-            let service = ["squid", "17", "/sys/fs/cgroup/x"].map(Known::of).to_vec();
-            let at = Where { path: Some("/srv".into()), device: Some("/dev/loop0".into()) };
+            let service = ["squid", "17", "/sys/fs/cgroup/x"].map(ServiceSpec::parse).to_vec();
+            let at = WatchedPlace { path: Some("/srv".into()), device: Some("/dev/loop0".into()) };
             let (window, every) = (Duration::from_millis(1500), Duration::from_secs(1));
             let watch = Watch { name: "xfs".into(), counter, at, service, window, every }.checked().unwrap();
             let toml = toml_round_trip(&watch.plan().unwrap());
-            assert_eq!(Watch::of_plan(&toml).unwrap(), watch);
+            assert_eq!(Watch::from_plan(&toml).unwrap(), watch);
         }
     }
 
-    /// As the store does it.
+    /// Writes and reads a plan like the store.
     fn toml_round_trip(plan: &Plan) -> Plan {
         let dir = tempfile::tempdir().unwrap();
         fsarena_store::RunDir::create(dir.path(), plan, "0").unwrap().plan().unwrap()
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_watches_and_foreign_plans_are_refused() {
         let second = Duration::from_secs(1);
         let make = |name: &str, window| {
-            let (name, at) = (name.into(), Where::default());
+            let (name, at) = (name.into(), WatchedPlace::default());
             Watch { name, counter: None, at, service: vec![], window, every: second }.checked()
         };
         assert!(make("", second).is_err() && make("a\n", second).is_err());
         assert!(make("a", Duration::ZERO).is_err());
         let mut plan = make("a", second).unwrap().plan().unwrap();
         plan.workloads[0].name = "tree".into();
-        assert!(Watch::of_plan(&plan).unwrap_err().to_string().contains("not made by `fsarena watch`"));
+        assert!(Watch::from_plan(&plan).unwrap_err().to_string().contains("not made by `fsarena watch`"));
     }
 }

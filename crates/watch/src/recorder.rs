@@ -1,41 +1,41 @@
-//! Windows into a run store: a round, a cell and a sample each.
+//! Stores the windows of a watch as a run: each window is a round with one cell and one sample.
 
-use crate::{Error, plan::Watch, window::Window};
+use crate::{error::Error, plan::Watch, window::Window};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, Event, Note, Outcome};
 use fsarena_core::{host::Host, plan::Plan, sample::Sample};
 use fsarena_store::{RunDir, Writer};
 use std::path::Path;
 
-/// Keeps windows as they close: a crash loses the one that is open.
+/// Writes each window when it closes, so that a crash loses only the open window.
 pub struct Recorder {
     run: RunDir,
     writer: Writer,
     plan: Plan,
     watch: Watch,
-    /// Notes on the recording itself that nobody has taken.
-    unseen: Vec<Note>,
+    /// Notes on the recording itself that [`Recorder::take_notes`] has not returned yet.
+    pending_notes: Vec<Note>,
 }
 
 impl Recorder {
-    /// A new watch below a directory of runs.
+    /// Creates the run of a new watch in a directory of runs.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// The run cannot be written.
     pub fn create(runs: &Path, watch: &Watch, host: &Host, version: &str) -> Result<Recorder, Error> {
         let run = RunDir::create(runs, &watch.plan()?, version)?;
         Recorder::open(run, host)
     }
 
-    /// Opens a watch to append windows to it.
+    /// Opens the run of a watch to append windows to it.
     ///
     /// # Errors
-    /// Fails if the run was not made by a watch, or if another process writes it.
+    /// The run is not one of a watch, or another process writes it.
     pub fn open(run: RunDir, host: &Host) -> Result<Recorder, Error> {
         let plan = run.plan()?;
-        let watch = Watch::of_plan(&plan)?;
+        let watch = Watch::from_plan(&plan)?;
         let writer = Writer::open(&run, host, &crate::gauges::readings())?;
-        let mut recorder = Recorder { run, writer, plan, watch, unseen: vec![] };
+        let mut recorder = Recorder { run, writer, plan, watch, pending_notes: vec![] };
         recorder.apply(&Event::RunStarted {
             rounds: u32::MAX,
             variants: vec![recorder.watch.name.clone()],
@@ -59,8 +59,8 @@ impl Recorder {
     /// The number of the next window.
     ///
     /// # Errors
-    /// Where the run cannot be read.
-    pub fn next(&self) -> Result<u32, Error> {
+    /// The run cannot be read.
+    pub fn next_window(&self) -> Result<u32, Error> {
         let record = fsarena_store::read(&self.run)?;
         Ok(record.cells.iter().map(|cell| cell.round + 1).max().unwrap_or(0))
     }
@@ -68,16 +68,16 @@ impl Recorder {
     /// Adds a note about the whole watch.
     ///
     /// # Errors
-    /// Where it cannot be written.
-    pub fn note(&mut self, note: &Note) -> Result<(), Error> {
+    /// The run cannot be written.
+    pub fn add_note(&mut self, note: &Note) -> Result<(), Error> {
         self.apply(&Event::Note(note.clone()))
     }
 
     /// Writes a window.
     ///
     /// # Errors
-    /// Where it cannot be written: a full disk, say.
-    pub fn keep(&mut self, window: &Window) -> Result<(), Error> {
+    /// The run cannot be written, for example because the disk is full.
+    pub fn record_window(&mut self, window: &Window) -> Result<(), Error> {
         let cell = self.watch.cell(&self.plan, window.number);
         let id = cell.id();
         let task =
@@ -89,13 +89,13 @@ impl Recorder {
             series: vec![],
             latencies: Default::default(),
         };
-        let inside = |what| Event::Cell { cell: id.clone(), what };
+        let cell_event = |what| Event::Cell { cell: id.clone(), what };
         let mut events = vec![
             Event::RoundStarted { round: window.number, order: vec![self.watch.name.clone()] },
             Event::CellStarted { cell },
         ];
-        events.extend(window.marks.iter().map(|mark| inside(CellEvent::Note(mark.note()))));
-        events.push(inside(CellEvent::Sample(sample)));
+        events.extend(window.marks.iter().map(|mark| cell_event(CellEvent::Note(mark.note()))));
+        events.push(cell_event(CellEvent::Sample(sample)));
         events.push(Event::CellFinished { cell: id.clone(), outcome: Outcome::Done });
         events.push(Event::RoundFinished { round: window.number });
         for event in &events {
@@ -104,24 +104,25 @@ impl Recorder {
         Ok(())
     }
 
+    /// Writes an event. If the event log fails, adds a note to the run, and the watch continues without the log.
     fn apply(&mut self, event: &Event) -> Result<(), Error> {
         self.writer.apply(event)?;
         if let Some(note) = self.writer.take_failure_of_log() {
             self.writer.apply(&Event::Note(note.clone()))?;
-            self.unseen.push(note);
+            self.pending_notes.push(note);
         }
         Ok(())
     }
 
-    /// Takes the notes on the recording itself since the last call, for the user; the run has them.
+    /// Takes the notes on the recording itself since the last call, to show them to the user. The run already has them.
     pub fn take_notes(&mut self) -> Vec<Note> {
-        std::mem::take(&mut self.unseen)
+        std::mem::take(&mut self.pending_notes)
     }
 
-    /// Marks the watch as ended.
+    /// Records that the watch has ended, and why.
     ///
     /// # Errors
-    /// Where that cannot be written.
+    /// The run cannot be written.
     pub fn finish(&mut self, why: &str, complete: bool) -> Result<(), Error> {
         self.apply(&Event::RunFinished { why: why.into(), complete })
     }
@@ -155,28 +156,28 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_goes_on_where_it_ended() {
+    fn a_resumed_watch_continues_the_numbers_of_windows() {
         let root = tempfile::tempdir().unwrap();
         let watch = watch();
         let host = Host { hostname: "h".into(), boot_id: "1".into(), ..Host::default() };
         let mut recorder = Recorder::create(root.path(), &watch, &host, "0").unwrap();
-        assert_eq!(recorder.next().unwrap(), 0);
-        recorder.keep(&window(0, 10.0, vec![])).unwrap();
-        recorder.keep(&window(1, 11.0, vec![Mark::CounterBack { from: 9.0, to: 1.0 }])).unwrap();
+        assert_eq!(recorder.next_window().unwrap(), 0);
+        recorder.record_window(&window(0, 10.0, vec![])).unwrap();
+        recorder.record_window(&window(1, 11.0, vec![Mark::CounterBack { from: 9.0, to: 1.0 }])).unwrap();
         let run = recorder.run().clone();
         drop(recorder);
 
         // After a reboot.
         let host = Host { boot_id: "2".into(), ..host };
-        // A process that another test starts just now holds the lock until it executes its program.
-        let mut tries = (0..1000).map(|_| {
+        // A process that another test is starting inherits the lock until it executes its program. Try again until it does.
+        let mut attempts = (0..1000).map(|_| {
             std::thread::sleep(Duration::from_millis(10));
             Recorder::open(run.clone(), &host)
         });
         let mut recorder =
-            tries.find_map(Result::ok).expect("no other process holds the lock for ten seconds");
-        assert_eq!((recorder.next().unwrap(), recorder.watch()), (2, &watch));
-        recorder.keep(&window(2, 12.0, vec![])).unwrap();
+            attempts.find_map(Result::ok).expect("no other process holds the lock for ten seconds");
+        assert_eq!((recorder.next_window().unwrap(), recorder.watch()), (2, &watch));
+        recorder.record_window(&window(2, 12.0, vec![])).unwrap();
         recorder.finish("the windows are done", true).unwrap();
         drop(recorder);
         let record = fsarena_store::read(&run).unwrap();
@@ -187,15 +188,15 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_goes_on_without_its_event_log_and_says_so_once() {
+    fn a_watch_without_its_event_log_continues_with_one_note() {
         let root = tempfile::tempdir().unwrap();
         let run = RunDir::create(root.path(), &watch().plan().unwrap(), "0").unwrap();
         std::fs::create_dir(run.event_log()).unwrap();
         let mut recorder = Recorder::open(run.clone(), &Host::default()).unwrap();
-        recorder.keep(&window(0, 10.0, vec![])).unwrap();
+        recorder.record_window(&window(0, 10.0, vec![])).unwrap();
         let notes = recorder.take_notes();
         assert!(notes.len() == 1 && notes[0].text.contains("is incomplete"), "{notes:?}");
-        recorder.keep(&window(1, 10.0, vec![])).unwrap();
+        recorder.record_window(&window(1, 10.0, vec![])).unwrap();
         assert_eq!(recorder.take_notes(), []);
         drop(recorder);
         let record = fsarena_store::read(&run).unwrap();

@@ -1,4 +1,4 @@
-//! The service's own processes.
+//! Finds the processes of the watched service, and adds up the CPU time that they use in a window.
 
 use crate::gauges::{SERVICE_CPU, SERVICE_MEMORY, SERVICE_PROCESSES};
 use fsarena_core::{metric::reading, sample::Readings};
@@ -7,172 +7,186 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Finding processes means reading a file of each one on the machine, so it is done at the ends of windows and
-/// after this number of readings.
-const LOOK_AFTER: u32 = 30;
+/// The number of readings after which fsarena searches for new processes, besides the end of each window. A search reads a file
+/// of each process on the machine, so it is expensive.
+const READINGS_PER_SEARCH: u32 = 30;
 
 /// How to find the service's processes: by a command name, a process id, or a cgroup's directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
-pub enum Known {
-    /// `comm`, 15 characters at most.
+pub enum ServiceSpec {
+    /// The command name in `/proc/PID/comm`, at most 15 bytes.
     Name(String),
     /// A process id.
     Pid(i32),
-    /// All processes in a cgroup and those below it.
+    /// The directory of a cgroup: all processes in it and in the cgroups below it.
     Cgroup(PathBuf),
 }
 
-impl Known {
-    /// A name, a number, or a path.
-    pub fn of(text: &str) -> Known {
+impl ServiceSpec {
+    /// Parses a text: a number is a process id, an absolute path a cgroup, and any other text a command name.
+    pub fn parse(text: &str) -> ServiceSpec {
         match text.parse() {
-            Ok(pid) => Known::Pid(pid),
-            Err(_) if text.starts_with('/') => Known::Cgroup(text.into()),
+            Ok(pid) => ServiceSpec::Pid(pid),
+            Err(_) if text.starts_with('/') => ServiceSpec::Cgroup(text.into()),
             // The kernel keeps 15 bytes of a name.
-            Err(_) => Known::Name(String::from_utf8_lossy(&text.as_bytes()[..text.len().min(15)]).into()),
+            Err(_) => {
+                ServiceSpec::Name(String::from_utf8_lossy(&text.as_bytes()[..text.len().min(15)]).into())
+            }
         }
     }
 }
 
-impl From<String> for Known {
-    fn from(text: String) -> Known {
-        Known::of(&text)
+impl From<String> for ServiceSpec {
+    fn from(text: String) -> ServiceSpec {
+        ServiceSpec::parse(&text)
     }
 }
 
-/// The text that [`Known::of`] parses.
-impl From<Known> for String {
-    fn from(known: Known) -> String {
-        match known {
-            Known::Name(name) => name,
-            Known::Pid(pid) => pid.to_string(),
-            Known::Cgroup(dir) => dir.display().to_string(),
+/// The text that [`ServiceSpec::parse`] parses.
+impl From<ServiceSpec> for String {
+    fn from(spec: ServiceSpec) -> String {
+        match spec {
+            ServiceSpec::Name(name) => name,
+            ServiceSpec::Pid(pid) => pid.to_string(),
+            ServiceSpec::Cgroup(dir) => dir.display().to_string(),
         }
     }
 }
 
-/// The processes, and what they used in the window that is open.
+/// The processes of the service, and the CPU time that they used in the open window.
 pub struct Service {
     kernel: SysRoot,
-    known: Vec<Known>,
-    /// CPU time in nanoseconds when last seen, and ticks of user and system time likewise.
-    seen: BTreeMap<(i32, u64), Seen>,
+    specs: Vec<ServiceSpec>,
+    /// The processes found so far, by process id and start time.
+    processes: BTreeMap<(i32, u64), ProcessTimes>,
+    /// The CPU time used in the window, in nanoseconds.
     used_ns: u64,
+    /// The clock ticks of user and of system time used in the window.
     ticks: (u64, u64),
-    since_looked: u32,
+    readings_since_search: u32,
 }
 
+/// The CPU times of a process at the last reading.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct ProcessTimes {
+    /// User and system time in nanoseconds.
     ns: u64,
+    /// The clock ticks of user and of system time.
     ticks: (u64, u64),
 }
 
 impl Service {
-    /// Starts to watch these processes. Their use so far does not count.
-    pub fn new(kernel: &SysRoot, known: &[Known]) -> Service {
+    /// Starts to watch the processes that match these specifications. The CPU time that they used before does not count.
+    pub fn new(kernel: &SysRoot, specs: &[ServiceSpec]) -> Service {
         let mut service = Service {
             kernel: kernel.clone(),
-            known: known.to_vec(),
-            seen: BTreeMap::new(),
+            specs: specs.to_vec(),
+            processes: BTreeMap::new(),
             used_ns: 0,
             ticks: (0, 0),
-            since_looked: 0,
+            readings_since_search: 0,
         };
-        service.look(true);
+        service.find_processes(true);
         service
     }
 
-    /// Reads what the processes have used since the last reading: what ends takes its time with it.
+    /// Adds the CPU time that the processes used since the last reading. The time of a process that ends before the next reading
+    /// is lost, so fsarena reads often.
     pub fn read(&mut self) {
-        if self.known.is_empty() {
+        if self.specs.is_empty() {
             return;
         }
-        self.since_looked += 1;
-        let mut gone = vec![];
-        for (identity, seen) in &mut self.seen {
+        self.readings_since_search += 1;
+        let mut ended = vec![];
+        for (identity, times) in &mut self.processes {
             match cpu::process_ns(identity.0) {
-                Some(ns) if ns >= seen.ns => {
-                    self.used_ns += ns - seen.ns;
-                    seen.ns = ns;
+                Some(ns) if ns >= times.ns => {
+                    self.used_ns += ns - times.ns;
+                    times.ns = ns;
                 }
-                _ => gone.push(*identity),
+                _ => ended.push(*identity),
             }
         }
-        if !gone.is_empty() || self.since_looked >= LOOK_AFTER {
-            self.seen.retain(|identity, _| !gone.contains(identity));
-            self.look(false);
+        if !ended.is_empty() || self.readings_since_search >= READINGS_PER_SEARCH {
+            self.processes.retain(|identity, _| !ended.contains(identity));
+            self.find_processes(false);
         }
     }
 
-    /// Closes the window.
-    pub fn turn(&mut self, readings: &mut Readings) {
-        if self.known.is_empty() {
+    /// Closes the window: sets its readings, and begins the next. Sets nothing without a service.
+    pub fn close_window(&mut self, readings: &mut Readings) {
+        if self.specs.is_empty() {
             return;
         }
         self.read();
-        self.look(false);
-        self.split();
-        readings.set(SERVICE_PROCESSES, self.seen.len() as f64);
+        self.find_processes(false);
+        self.add_ticks();
+        readings.set(SERVICE_PROCESSES, self.processes.len() as f64);
         readings.set(SERVICE_CPU, self.used_ns as f64);
         let (user, system) = self.ticks;
-        // Without a single tick there is nothing to split by.
+        // Divide the exact CPU time into user and system time in the ratio of the ticks. Without a tick the ratio is unknown.
         if user + system > 0 {
             let user_ns = self.used_ns as f64 * user as f64 / (user + system) as f64;
             readings.set(reading::SERVICE_USER, user_ns);
             readings.set(reading::SERVICE_SYSTEM, self.used_ns as f64 - user_ns);
         }
-        let resident = self.seen.keys().filter_map(|(pid, _)| resident_bytes(&self.kernel, *pid));
+        let resident = self.processes.keys().filter_map(|(pid, _)| resident_bytes(&self.kernel, *pid));
         readings.set(SERVICE_MEMORY, resident.sum::<u64>() as f64);
-        (self.used_ns, self.ticks) = (0, (0, 0));
+        self.used_ns = 0;
+        self.ticks = (0, 0);
     }
 
-    /// Finds new processes. Those that started since the watch began count with all their use.
-    fn look(&mut self, first: bool) {
-        self.since_looked = 0;
-        for pid in self.pids(&self.known) {
+    /// Searches for new processes. All their CPU time counts, except if this is the `first` search of the watch.
+    fn find_processes(&mut self, first: bool) {
+        self.readings_since_search = 0;
+        for pid in self.pids(&self.specs) {
             let Some(started) = process::start_time(&self.kernel, pid) else { continue };
-            if self.seen.contains_key(&(pid, started)) {
+            if self.processes.contains_key(&(pid, started)) {
                 continue;
             }
             let (Some(ns), Some(ticks)) = (cpu::process_ns(pid), cpu::user_and_system(&self.kernel, pid))
             else {
                 continue;
             };
-            let before = if first { Seen { ns, ticks } } else { Seen { ns: 0, ticks: (0, 0) } };
-            self.used_ns += ns - before.ns;
-            self.seen.insert((pid, started), Seen { ns, ticks: before.ticks });
+            // `add_ticks` adds the ticks since the start of a process that is new in this watch.
+            let ticks = if first { ticks } else { (0, 0) };
+            if !first {
+                self.used_ns += ns;
+            }
+            self.processes.insert((pid, started), ProcessTimes { ns, ticks });
         }
     }
 
-    fn split(&mut self) {
-        for ((pid, _), seen) in &mut self.seen {
+    /// Adds the clock ticks that the processes used since the last window.
+    fn add_ticks(&mut self) {
+        for ((pid, _), times) in &mut self.processes {
             let Some(now) = cpu::user_and_system(&self.kernel, *pid) else { continue };
-            self.ticks.0 += now.0.saturating_sub(seen.ticks.0);
-            self.ticks.1 += now.1.saturating_sub(seen.ticks.1);
-            seen.ticks = now;
+            self.ticks.0 += now.0.saturating_sub(times.ticks.0);
+            self.ticks.1 += now.1.saturating_sub(times.ticks.1);
+            times.ticks = now;
         }
     }
 
-    /// The names of processes of the service of which none runs.
+    /// The specifications that no running process matches, as text.
     pub fn absent(&self) -> impl Iterator<Item = String> {
-        let absent = |known: &&Known| {
-            let pids = self.pids(std::slice::from_ref(*known));
+        let is_absent = |spec: &&ServiceSpec| {
+            let pids = self.pids(std::slice::from_ref(*spec));
             !pids.iter().any(|pid| process::start_time(&self.kernel, *pid).is_some())
         };
-        self.known.iter().filter(absent).cloned().map(String::from)
+        self.specs.iter().filter(is_absent).cloned().map(String::from)
     }
 
-    fn pids(&self, of: &[Known]) -> Vec<i32> {
-        let named = of.iter().any(|known| matches!(known, Known::Name(_)));
-        let all = if named { process::all(&self.kernel).unwrap_or_default() } else { vec![] };
+    /// The ids of all processes that match one of these specifications, sorted.
+    fn pids(&self, specs: &[ServiceSpec]) -> Vec<i32> {
+        let by_name = specs.iter().any(|spec| matches!(spec, ServiceSpec::Name(_)));
+        let all = if by_name { process::all(&self.kernel).unwrap_or_default() } else { vec![] };
         let mut pids = vec![];
-        for known in of {
-            match known {
-                Known::Pid(pid) => pids.push(*pid),
-                Known::Cgroup(dir) => in_cgroup(dir, &mut pids),
-                Known::Name(name) => pids.extend(all.iter().filter(|pid| {
+        for spec in specs {
+            match spec {
+                ServiceSpec::Pid(pid) => pids.push(*pid),
+                ServiceSpec::Cgroup(dir) => add_cgroup_pids(dir, &mut pids),
+                ServiceSpec::Name(name) => pids.extend(all.iter().filter(|pid| {
                     self.kernel.fact(&format!("proc/{pid}/comm")).is_some_and(|comm| comm == *name)
                 })),
             }
@@ -183,17 +197,18 @@ impl Service {
     }
 }
 
-fn in_cgroup(dir: &Path, pids: &mut Vec<i32>) {
+/// Adds the ids of all processes in a cgroup and in the cgroups below it.
+fn add_cgroup_pids(dir: &Path, pids: &mut Vec<i32>) {
     let text = std::fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
     pids.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()));
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            in_cgroup(&entry.path(), pids);
+            add_cgroup_pids(&entry.path(), pids);
         }
     }
 }
 
-/// The second number of `/proc/PID/statm`, in pages.
+/// The resident memory of a process in bytes: the second number of `/proc/PID/statm`, which is in pages.
 fn resident_bytes(kernel: &SysRoot, pid: i32) -> Option<u64> {
     let text = kernel.read(&format!("proc/{pid}/statm")).ok()?;
     let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
@@ -206,24 +221,24 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn names_numbers_and_paths() {
-        assert_eq!(Known::of("squid"), Known::Name("squid".into()));
-        assert_eq!(Known::of("a-name-of-many-letters"), Known::Name("a-name-of-many-".into()));
-        assert_eq!(Known::of("café"), Known::Name("café".into()));
-        assert_eq!(Known::of("17"), Known::Pid(17));
-        assert_eq!(Known::of("/sys/fs/cgroup/x"), Known::Cgroup("/sys/fs/cgroup/x".into()));
+    fn services_are_names_process_ids_or_cgroups() {
+        assert_eq!(ServiceSpec::parse("squid"), ServiceSpec::Name("squid".into()));
+        assert_eq!(ServiceSpec::parse("a-name-of-many-letters"), ServiceSpec::Name("a-name-of-many-".into()));
+        assert_eq!(ServiceSpec::parse("café"), ServiceSpec::Name("café".into()));
+        assert_eq!(ServiceSpec::parse("17"), ServiceSpec::Pid(17));
+        assert_eq!(ServiceSpec::parse("/sys/fs/cgroup/x"), ServiceSpec::Cgroup("/sys/fs/cgroup/x".into()));
     }
 
     #[test]
-    fn a_process_counts_from_the_beginning_and_until_it_ends() {
+    fn a_process_counts_until_it_ends() {
         let kernel = SysRoot::host();
         let mut child = Command::new("yes").stdout(Stdio::null()).spawn().unwrap();
-        let mut service = Service::new(&kernel, &[Known::Pid(child.id() as i32)]);
-        // A busy machine may let it wait, but not for a minute.
+        let mut service = Service::new(&kernel, &[ServiceSpec::Pid(child.id() as i32)]);
+        // A busy machine may delay the process, but not for a minute.
         let used = (0..12_000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(5));
             let mut readings = Readings::default();
-            service.turn(&mut readings);
+            service.close_window(&mut readings);
             assert_eq!(readings.get(SERVICE_PROCESSES), Some(1.0));
             assert!(readings.get(SERVICE_MEMORY).unwrap() > 0.0);
             readings.get(SERVICE_CPU).unwrap() > 0.0
@@ -232,14 +247,14 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         let mut readings = Readings::default();
-        service.turn(&mut readings);
+        service.close_window(&mut readings);
         assert_eq!(readings.get(SERVICE_PROCESSES), Some(0.0));
     }
 
     #[test]
-    fn nothing_is_said_of_no_service() {
+    fn without_a_service_there_are_no_readings() {
         let mut readings = Readings::default();
-        Service::new(&SysRoot::host(), &[]).turn(&mut readings);
+        Service::new(&SysRoot::host(), &[]).close_window(&mut readings);
         assert!(readings.0.is_empty());
     }
 }

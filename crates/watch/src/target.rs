@@ -1,7 +1,7 @@
-//! The filesystem and the device behind what is watched.
+//! The filesystem and the device of a watch, and their changes.
 
 use crate::gauges::{USED, USED_INODES};
-use crate::{Error, window::Mark};
+use crate::{error::Error, window::Mark};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Readings;
 use fsarena_sys::device::{self, BlockDevice};
@@ -9,62 +9,66 @@ use fsarena_sys::{dirs::Space, kernel::SysRoot};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Where to look.
+/// The path and the device that the user named.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Where {
+pub struct WatchedPlace {
     /// A path on the filesystem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// The device; the one behind the path where it is not given.
+    /// The device; if `None`, that of the path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<PathBuf>,
 }
 
-/// The device behind the watched path.
+/// The watched filesystem and its device.
 pub struct Target {
     kernel: SysRoot,
-    at: Where,
-    found: Option<Found>,
+    at: WatchedPlace,
+    /// The device at the last check; `None` if there is none.
+    device: Option<WatchedDevice>,
 }
 
+/// The properties by which a watch recognises a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Found {
+struct WatchedDevice {
+    /// Major and minor number.
     numbers: (u32, u32),
     name: String,
-    /// What a loop device carries; another one may take its number.
+    /// The backing file of a loop device. It distinguishes loop devices that reuse a number.
     backing: Option<String>,
+    /// Whether the device has no medium.
     empty: bool,
 }
 
 impl Target {
-    /// Finds the device.
+    /// Finds the device of a watch.
     ///
     /// # Errors
-    /// Fails if the path or the device does not exist.
-    pub fn find(kernel: &SysRoot, at: &Where) -> Result<Target, Error> {
+    /// The path or the device does not exist.
+    pub fn find(kernel: &SysRoot, at: &WatchedPlace) -> Result<Target, Error> {
         if let Some(path) = &at.path {
             path.metadata().map_err(|error| Error::Missing(format!("{}: {error}", path.display())))?;
         }
         if let Some(device) = &at.device {
             BlockDevice::open(kernel, device).map_err(|error| Error::Missing(error.to_string()))?;
         }
-        let mut target = Target { kernel: kernel.clone(), at: at.clone(), found: None };
-        target.found = target.look();
+        let mut target = Target { kernel: kernel.clone(), at: at.clone(), device: None };
+        target.device = target.find_device();
         Ok(target)
     }
 
-    /// Major and minor number of the device, where there is one.
+    /// The major and the minor number of the device; `None` without a device.
     pub fn numbers(&self) -> Option<(u32, u32)> {
-        self.found.as_ref().map(|found| found.numbers)
+        self.device.as_ref().map(|found| found.numbers)
     }
 
-    /// Notes on the filesystem and the device, for the beginning of the watch.
+    /// Notes on the filesystem with its mount options, and on the device with its scheduler.
     pub fn notes(&self) -> Vec<Note> {
         let mut notes = vec![];
-        if let Some(text) = self.at.path.as_deref().and_then(|path| mounted(&self.kernel, path)) {
+        if let Some(text) = self.at.path.as_deref().and_then(|path| describe_mount(&self.kernel, path)) {
             notes.push(Note::new(NoteKind::Options, text).task("filesystem"));
         }
-        if let Some(found) = &self.found {
+        if let Some(found) = &self.device {
             let device =
                 BlockDevice::numbered(&self.kernel, found.numbers.0, found.numbers.1, PathBuf::new());
             let scheduler = device.ok().and_then(|device| device.scheduler()).unwrap_or("not known".into());
@@ -75,38 +79,37 @@ impl Target {
         notes
     }
 
-    /// Looks again; what changed, and the device from now on where that is another.
-    pub fn turn(&mut self, readings: &mut Readings) -> Option<Mark> {
+    /// Closes a window: sets the used space in its readings, and finds the device again. Returns a mark if the device changed.
+    pub fn close_window(&mut self, readings: &mut Readings) -> Option<Mark> {
         if let Some(space) = self.at.path.as_deref().and_then(|path| Space::at_path(path).ok()) {
             if let Some(used) = space.used_bytes() {
                 readings.set(USED, used as f64);
             }
             readings.set(USED_INODES, space.used_inodes() as f64);
         }
-        let now = self.look();
-        if now == self.found {
+        let now = self.find_device();
+        if now == self.device {
             return None;
         }
-        let before = std::mem::replace(&mut self.found, now);
-        let name = |found: &Option<Found>| match found {
+        let before = std::mem::replace(&mut self.device, now);
+        let name = |device: &Option<WatchedDevice>| match device {
             None => "none".to_string(),
-            Some(found) if found.empty => format!("{} without a medium", found.name),
-            Some(found) => match &found.backing {
-                Some(backing) => format!("{} of {backing}", found.name),
-                None => found.name.clone(),
-            },
+            Some(device) if device.empty => format!("{} without a medium", device.name),
+            Some(WatchedDevice { name, backing: Some(backing), .. }) => format!("{name} of {backing}"),
+            Some(device) => device.name.clone(),
         };
-        let text = format!("the device changed: it was {}, now it is {}", name(&before), name(&self.found));
+        let text = format!("the device changed: it was {}, now it is {}", name(&before), name(&self.device));
         Some(Mark::Device(text))
     }
 
-    fn look(&self) -> Option<Found> {
+    /// The current device; `None` if there is none.
+    fn find_device(&self) -> Option<WatchedDevice> {
         let device = match (&self.at.device, &self.at.path) {
             (Some(device), _) => BlockDevice::open(&self.kernel, device).ok()?,
-            (None, Some(path)) => device::behind(&self.kernel, path).ok()??,
+            (None, Some(path)) => device::device_of_path(&self.kernel, path).ok()??,
             (None, None) => return None,
         };
-        Some(Found {
+        Some(WatchedDevice {
             numbers: (device.major, device.minor),
             backing: device.attribute("loop/backing_file"),
             empty: device.size_bytes() == Some(0),
@@ -115,8 +118,8 @@ impl Target {
     }
 }
 
-/// `ext4 at /srv (rw,noatime)`.
-fn mounted(kernel: &SysRoot, path: &Path) -> Option<String> {
+/// The filesystem of a path with its mount options: `ext4 at /srv (rw,noatime)`.
+fn describe_mount(kernel: &SysRoot, path: &Path) -> Option<String> {
     let path = path.canonicalize().ok()?;
     let mounts = kernel.mounts().ok()?;
     let above = mounts.iter().rev().filter(|mount| path.starts_with(&mount.target));
@@ -135,20 +138,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filesystem_is_described_and_measured() {
-        let at = Where { path: Some("/proc/self".into()), device: None };
+    fn the_filesystem_of_a_path_is_described_and_its_space_read() {
+        let at = WatchedPlace { path: Some("/proc/self".into()), device: None };
         let mut target = Target::find(&SysRoot::host(), &at).unwrap();
         assert_eq!(target.numbers(), None);
         assert!(target.notes()[0].text.starts_with("proc at /proc"), "{:?}", target.notes());
         let mut readings = Readings::default();
-        assert_eq!(target.turn(&mut readings), None);
+        assert_eq!(target.close_window(&mut readings), None);
         assert!(readings.get(USED).is_some());
     }
 
     #[test]
-    fn what_is_not_there_is_said() {
-        let find = |at: Where| Target::find(&SysRoot::host(), &at).err().unwrap().to_string();
-        assert!(find(Where { path: Some("/nowhere".into()), device: None }).contains("/nowhere"));
-        assert!(find(Where { path: None, device: Some("/dev/null".into()) }).contains("/dev/null"));
+    fn missing_paths_and_devices_are_errors() {
+        let find = |at: WatchedPlace| Target::find(&SysRoot::host(), &at).err().unwrap().to_string();
+        assert!(find(WatchedPlace { path: Some("/nowhere".into()), device: None }).contains("/nowhere"));
+        assert!(find(WatchedPlace { path: None, device: Some("/dev/null".into()) }).contains("/dev/null"));
     }
 }

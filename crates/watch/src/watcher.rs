@@ -1,10 +1,10 @@
-//! Window after window.
+//! The watcher: reads all counters during a window, closes it, and begins the next.
 
-use crate::counters::{Counter, Trouble};
+use crate::counters::counter::{Counter, Trouble};
 use crate::gauges::{Gauges, OWN_CPU};
 use crate::window::{Mark, Window};
 use crate::window::{Moment, Tally};
-use crate::{Error, plan::Watch, service::Service, target::Target};
+use crate::{error::Error, plan::Watch, service::Service, target::Target};
 use fsarena_core::{event::Note, metric::reading, sample::Readings};
 use fsarena_probe::Scene;
 use fsarena_sys::cpu::{self, CpuTimes};
@@ -12,15 +12,15 @@ use fsarena_sys::{cancel, kernel::SysRoot};
 use rustix::thread::{NanosleepRelativeResult, Timespec};
 use std::time::Duration;
 
-/// An endpoint has this long to answer: less than a second, so that readings keep their rhythm.
+/// The largest time that an endpoint may take to answer: less than a second, so that readings once a second stay in time.
 const WAIT_TIMEOUT: Duration = Duration::from_millis(900);
 /// A window gets the mark `Long` if it took more than this factor of its intended length, plus a second.
 const LONG: f64 = 1.5;
 
-/// Tells what time it is.
-pub type Clock = Box<dyn Fn() -> Moment + Send>;
+/// A function that returns the current time. Tests replace it.
+type Clock = Box<dyn Fn() -> Moment + Send>;
 
-/// A watch that is going on.
+/// A watch in progress.
 pub struct Watcher {
     kernel: SysRoot,
     clock: Clock,
@@ -30,28 +30,29 @@ pub struct Watcher {
     gauges: Gauges,
     service: Service,
     target: Target,
+    /// The CPU times of the kernel threads at the beginning of the window.
     threads: CpuTimes,
+    /// The CPU time of this process at the beginning of the window, in nanoseconds.
     own_ns: u64,
+    /// The beginning of the window.
     began: Moment,
+    /// The number of the window.
     next: u32,
     notes: Vec<Note>,
-    silent: Vec<String>,
+    missing: Vec<String>,
 }
 
 impl Watcher {
-    /// Opens all that is to be watched, and begins the window of this number.
+    /// Opens the counter, the gauges, the service and the device, and begins the window with the number `first`.
     ///
     /// # Errors
-    /// Where what was named is not there, or no counter can be of that form.
+    /// The path or the device does not exist, or the counter is invalid.
     pub fn begin(kernel: &SysRoot, watch: &Watch, first: u32) -> Result<Watcher, Error> {
-        Watcher::begin_by(Box::new(Moment::now), kernel, watch, first)
+        Watcher::begin_with_clock(Box::new(Moment::now), kernel, watch, first)
     }
 
-    /// The same by another clock than the machine's.
-    ///
-    /// # Errors
-    /// As [`Watcher::begin`].
-    pub fn begin_by(clock: Clock, kernel: &SysRoot, watch: &Watch, first: u32) -> Result<Watcher, Error> {
+    /// Like [`Watcher::begin`], with another clock than that of the machine.
+    fn begin_with_clock(clock: Clock, kernel: &SysRoot, watch: &Watch, first: u32) -> Result<Watcher, Error> {
         let target = Target::find(kernel, &watch.at)?;
         let device = target.numbers();
         let timeout = WAIT_TIMEOUT.min(watch.every.max(Duration::from_millis(100)));
@@ -60,17 +61,17 @@ impl Watcher {
         let (mut gauges, mut notes) = Gauges::open(Scene { kernel: kernel.clone(), device });
         notes.extend(target.notes());
         let mut tally = Tally::default();
-        let mut silent = vec![];
+        let mut missing = vec![];
         if let Some(counter) = &mut counter {
-            let first = counter.read();
-            silent.extend(
-                first.as_ref().err().map(|Trouble(why)| format!("the counter does not answer yet: {why}")),
-            );
-            tally.begin(&first);
+            let reading = counter.read();
+            if let Err(Trouble(why)) = &reading {
+                missing.push(format!("the counter does not answer yet: {why}"));
+            }
+            tally.begin(&reading);
         }
         let service = Service::new(kernel, &watch.service);
-        silent.extend(service.absent().map(|known| format!("no process of --service {known} runs yet")));
-        gauges.turn(&mut Readings::default());
+        missing.extend(service.absent().map(|known| format!("no process of --service {known} runs yet")));
+        gauges.close_window(&mut Readings::default());
         Ok(Watcher {
             kernel: kernel.clone(),
             watch: watch.clone(),
@@ -84,57 +85,59 @@ impl Watcher {
             began: clock(),
             next: first,
             notes,
-            silent,
+            missing,
             clock,
         })
     }
 
-    /// What a reader should know of the machine and of where figures come from.
+    /// Notes on the machine and on the sources of the readings.
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }
 
-    /// What did not answer or run when the watch began, for people; it is counted from when it does.
-    pub fn silent(&self) -> &[String] {
-        &self.silent
+    /// Sentences on a counter that did not answer, and on services that did not run, when the watch began. fsarena counts them
+    /// as soon as they do.
+    pub fn missing(&self) -> &[String] {
+        &self.missing
     }
 
-    /// Refuses a counter that the user probably mistyped. A service that is down is no mistake.
+    /// Checks for names that the user probably mistyped. A service that is down passes.
     ///
     /// # Errors
-    /// A name that the service or this machine lacks.
+    /// The service or this machine lacks the name of the counter.
     pub fn check(&self) -> Result<(), Error> {
-        self.counter.as_ref().map_or(Ok(()), |counter| counter.check())
+        match &self.counter {
+            Some(counter) => counter.check(),
+            None => Ok(()),
+        }
     }
 
-    /// Watches until a signal comes or this number of windows is reached; tells of each window as it closes. The one that a
-    /// signal cuts short is told too.
+    /// Watches until a signal arrives or the watch has this number of windows. Calls `on_window` for each window that closes,
+    /// including one that a signal cuts short.
     ///
     /// # Errors
-    /// Those of `tell`.
-    pub fn go<E>(
+    /// The errors of `on_window`.
+    pub fn run<E>(
         &mut self,
         windows: Option<u32>,
-        mut tell: impl FnMut(&Window) -> Result<(), E>,
+        mut on_window: impl FnMut(&Window) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut left = windows.unwrap_or(u32::MAX);
-        while left > 0 {
-            let whole = self.wait();
+        for _ in 0..windows.unwrap_or(u32::MAX) {
+            let complete = self.read_until_window_ends();
             let mut window = self.close();
-            if !whole {
+            if !complete {
                 window.marks.push(Mark::Cut);
             }
-            tell(&window)?;
-            if !whole {
+            on_window(&window)?;
+            if !complete {
                 break;
             }
-            left -= 1;
         }
         Ok(())
     }
 
-    /// Reads now and then until the window is over. Whether it came to its end.
-    fn wait(&mut self) -> bool {
+    /// Reads the counter and the service at regular intervals until the window ends. Returns false if a signal arrived before.
+    fn read_until_window_ends(&mut self) -> bool {
         let length = self.watch.window.as_secs_f64();
         let every = self.watch.every.as_secs_f64();
         let mut readings = 0.0;
@@ -146,7 +149,8 @@ impl Watcher {
             if passed >= length {
                 return true;
             }
-            // By the beginning of the window and not by the last reading, so that a slow endpoint delays nothing.
+            // Count from the beginning of the window, not from the last reading, so that a slow endpoint does not delay later
+            // readings.
             let due = (readings + 1.0) * every;
             if due < length && passed >= due {
                 readings = (passed / every).floor();
@@ -157,15 +161,15 @@ impl Watcher {
         }
     }
 
-    /// One reading within a window.
+    /// Reads the counter and the service once within a window.
     pub fn read(&mut self) {
         if let Some(counter) = &mut self.counter {
-            self.tally.take(&counter.read());
+            self.tally.add(&counter.read());
         }
         self.service.read();
     }
 
-    /// Closes the window and begins the next.
+    /// Closes the window, returns it, and begins the next.
     pub fn close(&mut self) -> Window {
         let mut readings = Readings::default();
         let (requests, mut marks) = match &mut self.counter {
@@ -173,16 +177,16 @@ impl Watcher {
             None => (None, vec![]),
         };
         let now = (self.clock)();
-        let troubles = self.gauges.turn(&mut readings);
+        let troubles = self.gauges.close_window(&mut readings);
         marks.extend(troubles.into_iter().map(Mark::Unreadable));
-        self.service.turn(&mut readings);
+        self.service.close_window(&mut readings);
         let threads = cpu::kernel_threads(&self.kernel);
         if !threads.is_empty() {
-            readings.set(reading::KERNEL_THREADS, cpu::used(&self.threads, &threads) as f64);
+            readings.set(reading::KERNEL_THREADS, cpu::used_between(&self.threads, &threads) as f64);
         }
-        if let Some(mark) = self.target.turn(&mut readings) {
+        if let Some(mark) = self.target.close_window(&mut readings) {
             marks.push(mark);
-            self.gauges.look_at(self.target.numbers());
+            self.gauges.set_device(self.target.numbers());
         }
         if let Some(requests) = requests {
             readings.set(reading::REQUESTS, requests);
@@ -202,18 +206,18 @@ impl Watcher {
     }
 }
 
-/// CPU time of this process, and of the commands that it ran for its counter.
+/// The CPU time of this process, and of the commands that it ran for its counter, in nanoseconds.
 fn own_ns() -> u64 {
     cpu::process_ns(std::process::id() as i32).unwrap_or(0) + cpu::Cpu::of_ended_children().total_ns()
 }
 
-/// Sleeps for the given number of seconds, or until a signal comes.
+/// Sleeps for this number of seconds, or until a signal arrives.
 fn sleep(seconds: f64) {
     let time = Duration::from_secs_f64(seconds.max(0.0));
     let request = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
     match rustix::thread::nanosleep(&request) {
         NanosleepRelativeResult::Ok | NanosleepRelativeResult::Interrupted(_) => {}
-        // Nothing else can be wrong with a time that is not negative.
+        // Cannot happen for a time that is not negative.
         NanosleepRelativeResult::Err(_) => std::thread::sleep(time),
     }
 }
@@ -221,38 +225,43 @@ fn sleep(seconds: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{counters::CounterSpec, recorder::Recorder, service::Known, target::Where};
+    use crate::{counters::CounterSpec, recorder::Recorder, service::ServiceSpec, target::WatchedPlace};
     use fsarena_core::{event::NoteKind, host::Host};
     use std::sync::atomic::{AtomicI64, Ordering};
     use std::{io::Write, sync::Arc};
 
-    fn watch(log: &std::path::Path, at: Where, service: Vec<Known>) -> Watch {
+    fn watch(log: &std::path::Path, at: WatchedPlace, service: Vec<ServiceSpec>) -> Watch {
         let counter = Some(CounterSpec::Log { file: log.into(), word: None });
         let (window, every) = (Duration::from_millis(40), Duration::from_millis(10));
         Watch { name: "here".into(), counter, at, service, window, every }.checked().unwrap()
     }
 
     #[test]
-    fn windows_have_what_happened_in_them() {
+    fn windows_have_the_requests_and_readings_of_their_time() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");
         std::fs::write(&log, "before\n").unwrap();
-        let at = Where { path: Some(dir.path().to_path_buf()), device: None };
-        let watch = watch(&log, at, vec![Known::Pid(std::process::id() as i32)]);
+        let at = WatchedPlace { path: Some(dir.path().to_path_buf()), device: None };
+        let watch = watch(&log, at, vec![ServiceSpec::Pid(std::process::id() as i32)]);
         let mut watcher = Watcher::begin(&SysRoot::host(), &watch, 5).unwrap();
         let mut windows = vec![];
-        let told: Result<(), ()> = watcher.go(Some(3), |window| {
+        let result: Result<(), ()> = watcher.run(Some(3), |window| {
             windows.push(window.clone());
             let mut file = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
-            (0..window.number).for_each(|_| file.write_all(b"x\n").unwrap());
+            for _ in 0..window.number {
+                file.write_all(b"x\n").unwrap();
+            }
             Ok(())
         });
-        told.unwrap();
+        result.unwrap();
         let requests: Vec<_> = windows.iter().map(|window| window.readings.get("requests_count")).collect();
         assert_eq!(requests, [Some(0.0), Some(5.0), Some(6.0)]);
         assert_eq!(windows.iter().map(|window| window.number).collect::<Vec<_>>(), [5, 6, 7]);
         for window in &windows {
-            assert!(window.seconds >= 0.04 && window.marks.iter().all(|mark| !mark.spoils()), "{window:?}");
+            assert!(
+                window.seconds >= 0.04 && window.marks.iter().all(|mark| !mark.invalidates_window()),
+                "{window:?}"
+            );
             for id in
                 ["elapsed_ns", "machine_cpu_ns", "service_cpu_ns", "watch_cpu_ns", "filesystem_used_bytes"]
             {
@@ -265,30 +274,30 @@ mod tests {
         }
     }
 
-    /// Only root can set the machine's clock, and everybody on it would notice: this one is stepped in its place.
+    /// Steps a fake clock, because only root can set the machine's clock, and all its users would notice.
     #[test]
     fn a_step_of_the_clock_marks_one_window_and_loses_nothing() {
         let root = tempfile::tempdir().unwrap();
         let log = root.path().join("log");
         std::fs::write(&log, "").unwrap();
-        let watch = watch(&log, Where::default(), vec![]);
+        let watch = watch(&log, WatchedPlace::default(), vec![]);
         let stepped_s = Arc::new(AtomicI64::new(0));
         let by = stepped_s.clone();
         let clock = Box::new(move || {
             let now = Moment::now();
             Moment { wall_s: now.wall_s + by.load(Ordering::Relaxed) as f64, ..now }
         });
-        let mut watcher = Watcher::begin_by(clock, &SysRoot::host(), &watch, 0).unwrap();
+        let mut watcher = Watcher::begin_with_clock(clock, &SysRoot::host(), &watch, 0).unwrap();
         let mut recorder = Recorder::create(root.path(), &watch, &Host::default(), "0").unwrap();
-        let told: Result<(), Error> = watcher.go(Some(4), |window| {
-            // An hour back, while the third is open: the second has just closed.
+        let result: Result<(), Error> = watcher.run(Some(4), |window| {
+            // Step the clock back by an hour while the third window is open: the second has just closed.
             if window.number == 1 {
                 stepped_s.store(-3600, Ordering::Relaxed);
             }
             std::fs::OpenOptions::new().append(true).open(&log).unwrap().write_all(b"x\n").unwrap();
-            recorder.keep(window)
+            recorder.record_window(window)
         });
-        told.unwrap();
+        result.unwrap();
         let run = recorder.run().clone();
         drop(recorder);
 
@@ -300,6 +309,9 @@ mod tests {
         let lengths = record.metric("elapsed_ns").unwrap().1;
         assert!(lengths.iter().all(|ns| (0.04e9..3600e9).contains(ns)), "{lengths:?}");
         let began = &record.samples.started_at;
-        assert!(began[1] < began[2] && began[3] < began[0], "the wall clock is told as it was: {began:?}");
+        assert!(
+            began[1] < began[2] && began[3] < began[0],
+            "the wall clock is recorded as it was: {began:?}"
+        );
     }
 }

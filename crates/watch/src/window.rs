@@ -1,67 +1,69 @@
-//! A window of a watch, and the marks of what disturbed it.
+//! A window of a watch, and the marks of events that disturbed it.
 //!
-//! Three clocks tell whether the machine slept or its time was set; a tally turns readings of a counter into requests.
+//! [`Moment`] compares three clocks to detect that the machine slept or that somebody set its time. [`Tally`] computes the
+//! requests of a window from the readings of a counter.
 
-use crate::counters::Trouble;
+use crate::counters::counter::Trouble;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Readings;
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
 
-/// A stretch of time with what happened in it.
+/// A window of time, with its readings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Window {
-    /// Its number, from 0; goes on after a restart.
+    /// The number of the window, from 0. The numbers continue after a restart of the watch.
     pub number: u32,
-    /// When it began: seconds since 1970, UTC.
+    /// The beginning of the window, in seconds since 1970, UTC.
     pub started_at: f64,
-    /// Its length by the monotonic clock.
+    /// The length of the window by the monotonic clock, in seconds.
     pub seconds: f64,
     /// The readings.
     pub readings: Readings,
-    /// What disturbed it.
+    /// The events that disturbed the window.
     pub marks: Vec<Mark>,
 }
 
-/// Something that disturbed a window.
+/// An event that disturbed a window.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Mark {
     /// The counter failed to answer.
     CounterSilent {
-        /// How often.
+        /// The number of failures.
         times: u32,
-        /// The first reason.
+        /// The first error.
         why: String,
     },
-    /// The counter did not answer at the beginning or at the end.
+    /// The counter did not answer at the beginning or at the end of the window.
     RequestsUnknown,
-    /// The counter went back.
+    /// The counter decreased.
     CounterBack {
-        /// From where.
+        /// The value before.
         from: f64,
-        /// To where.
+        /// The value after.
         to: f64,
     },
-    /// Seconds by which the wall clock was stepped.
+    /// The wall clock was stepped by this number of seconds.
     ClockStep(f64),
-    /// Seconds that the machine slept.
+    /// The machine slept for this number of seconds.
     Slept(f64),
-    /// The device under the path is gone or another one.
+    /// The device of the path has disappeared or is another one; the text describes the change.
     Device(String),
-    /// Something could not be read.
+    /// A probe could not be read; the text is the error.
     Unreadable(String),
-    /// It took much longer than asked, in seconds: the machine was too busy to look.
+    /// The window took this number of seconds, much longer than intended, because the machine was too busy to read in time.
     Long(f64),
-    /// A signal ended it before its time.
+    /// A signal ended the window before its time.
     Cut,
 }
 
 impl Mark {
-    /// Whether a comparison leaves the window out. Each of these is a reason that cannot see what was measured.
-    pub fn spoils(&self) -> bool {
+    /// Whether comparisons leave out the window. The decision depends only on the kind of event, never on the measured values, so
+    /// that it cannot bias a comparison.
+    pub fn invalidates_window(&self) -> bool {
         match self {
             Mark::CounterBack { .. } | Mark::Slept(_) | Mark::Device(_) => true,
-            // A missing value is missing in the comparison too; rates need neither the wall clock nor a whole window.
+            // A missing value is also missing in the comparison, and rates need neither the wall clock nor a complete window.
             Mark::CounterSilent { .. }
             | Mark::RequestsUnknown
             | Mark::ClockStep(_)
@@ -71,12 +73,14 @@ impl Mark {
         }
     }
 
-    /// As the store keeps it.
+    /// The note about this mark in the store.
     pub fn note(&self) -> Note {
-        let kind = match self {
-            mark if mark.spoils() => NoteKind::Dropped,
-            Mark::CounterSilent { .. } | Mark::RequestsUnknown | Mark::Unreadable(_) => NoteKind::Unavailable,
-            _ => NoteKind::Remark,
+        let kind = if self.invalidates_window() {
+            NoteKind::Dropped
+        } else if matches!(self, Mark::CounterSilent { .. } | Mark::RequestsUnknown | Mark::Unreadable(_)) {
+            NoteKind::Unavailable
+        } else {
+            NoteKind::Remark
         };
         Note::new(kind, self.to_string())
     }
@@ -110,22 +114,23 @@ impl fmt::Display for Mark {
     }
 }
 
-/// Differences below this are those of reading three clocks one after the other, and of slewing.
-const NOTICED_S: f64 = 0.1;
+/// The smallest difference between clocks that gets a mark, in seconds. Smaller differences come from reading the clocks one
+/// after the other, and from slewing.
+const MIN_DIFFERENCE_S: f64 = 0.1;
 
-/// One moment.
+/// A moment by three clocks, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Moment {
-    /// `CLOCK_MONOTONIC`: stands still while the machine sleeps, in seconds.
+    /// `CLOCK_MONOTONIC`, which stops while the machine sleeps.
     pub awake_s: f64,
-    /// `CLOCK_BOOTTIME`.
+    /// `CLOCK_BOOTTIME`, which continues while the machine sleeps.
     pub since_boot_s: f64,
-    /// `CLOCK_REALTIME`: seconds since 1970; may be stepped.
+    /// `CLOCK_REALTIME`, since 1970; may be stepped.
     pub wall_s: f64,
 }
 
 impl Moment {
-    /// Now.
+    /// The current moment.
     pub fn now() -> Moment {
         let read = |clock| {
             let now = clock_gettime(clock);
@@ -144,73 +149,78 @@ impl Moment {
         let slept = boot - (self.awake_s - earlier.awake_s);
         let stepped = self.wall_s - earlier.wall_s - boot;
         let mut marks = vec![];
-        if slept > NOTICED_S {
+        if slept > MIN_DIFFERENCE_S {
             marks.push(Mark::Slept(slept));
         }
-        if stepped.abs() > NOTICED_S + boot * 500e-6 {
+        if stepped.abs() > MIN_DIFFERENCE_S + boot * 500e-6 {
             marks.push(Mark::ClockStep(stepped));
         }
         marks
     }
 }
 
-/// Counts the requests of the window that is open.
+/// Counts the requests of the open window.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// The last number that was read.
+    /// The last value of the counter that was read.
     last: Option<f64>,
-    /// Whether the counter answered when the window began.
-    whole: bool,
-    /// The growth of the counter since then.
+    /// Whether the counter answered at the beginning of the window.
+    answered_at_begin: bool,
+    /// The growth of the counter since the beginning of the window.
     grown: f64,
-    silent: Option<(u32, String)>,
-    back: Vec<Mark>,
+    /// The number of failed readings, and the first error.
+    failures: Option<(u32, String)>,
+    /// A mark for each time that the counter decreased.
+    decreases: Vec<Mark>,
 }
 
 impl Tally {
     /// Adds a reading.
-    pub fn take(&mut self, reading: &Result<f64, Trouble>) {
-        match (reading, self.last) {
-            (Ok(now), Some(last)) if *now < last => {
-                // The counter restarted from zero, so its value counts requests since then. Requests between the last
-                // reading and the restart are unknown, hence the mark.
-                self.back.push(Mark::CounterBack { from: last, to: *now });
-                self.grown += now;
-                self.last = Some(*now);
-            }
-            (Ok(now), last) => {
-                self.grown += last.map_or(0.0, |last| now - last);
-                self.last = Some(*now);
-            }
-            (Err(Trouble(why)), _) => {
-                let (times, _) = self.silent.get_or_insert((0, why.clone()));
+    pub fn add(&mut self, reading: &Result<f64, Trouble>) {
+        let now = match reading {
+            Ok(now) => *now,
+            Err(Trouble(why)) => {
+                let (times, _) = self.failures.get_or_insert((0, why.clone()));
                 *times += 1;
+                return;
             }
+        };
+        match self.last {
+            Some(last) if now < last => {
+                // The counter restarted from zero, so its value is the number of requests since then. The requests between the
+                // last reading and the restart are unknown, hence the mark.
+                self.decreases.push(Mark::CounterBack { from: last, to: now });
+                self.grown += now;
+            }
+            Some(last) => self.grown += now - last,
+            None => {}
         }
+        self.last = Some(now);
     }
 
-    /// Ends the window with a reading and begins the next with it. The requests are not known where the counter
-    /// did not answer at one of its ends.
+    /// Closes the window with a reading, and begins the next one with the same reading. Returns the requests of the window and
+    /// its marks. The requests are `None` if the counter did not answer at the beginning or at the end.
     pub fn close(&mut self, reading: &Result<f64, Trouble>) -> (Option<f64>, Vec<Mark>) {
-        let last_known = self.last.is_some();
-        self.take(reading);
+        self.add(reading);
         let answered = reading.is_ok();
-        let requests = (self.whole && answered && last_known).then_some(self.grown);
-        let mut marks = std::mem::take(&mut self.back);
-        if let Some((times, why)) = self.silent.take() {
+        let requests = (self.answered_at_begin && answered).then_some(self.grown);
+        let mut marks = std::mem::take(&mut self.decreases);
+        if let Some((times, why)) = self.failures.take() {
             marks.push(Mark::CounterSilent { times, why });
         }
         if requests.is_none() {
             marks.push(Mark::RequestsUnknown);
         }
-        (self.whole, self.grown) = (answered, 0.0);
+        self.answered_at_begin = answered;
+        self.grown = 0.0;
         (requests, marks)
     }
 
-    /// Begins the first window.
+    /// Begins the first window with a reading.
     pub fn begin(&mut self, reading: &Result<f64, Trouble>) {
-        self.take(reading);
-        (self.whole, self.grown) = (reading.is_ok(), 0.0);
+        self.add(reading);
+        self.answered_at_begin = reading.is_ok();
+        self.grown = 0.0;
     }
 }
 
@@ -218,6 +228,7 @@ impl Tally {
 mod tests {
     use super::*;
 
+    /// The marks of a window in which each clock advanced by these seconds.
     fn later(start: &Moment, awake: f64, boot: f64, wall: f64) -> Vec<Mark> {
         let end = Moment {
             awake_s: start.awake_s + awake,
@@ -228,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_and_sleep_are_told_apart() {
+    fn clock_steps_and_sleep_get_different_marks() {
         let start = Moment { awake_s: 1024.0, since_boot_s: 4096.0, wall_s: 1_763_768_142.0 };
         assert_eq!(later(&start, 300.0, 300.0, 300.0), []);
         assert_eq!(later(&start, 300.0, 300.0, 300.125), []);
@@ -246,36 +257,36 @@ mod tests {
     }
 
     #[test]
-    fn a_window_has_what_the_counter_grew_by() {
+    fn the_requests_are_the_growth_of_the_counter() {
         let mut tally = Tally::default();
         tally.begin(&Ok(100.0));
-        tally.take(&Ok(130.0));
+        tally.add(&Ok(130.0));
         assert_eq!(tally.close(&Ok(150.0)), (Some(50.0), vec![]));
-        // The next one begins where this one ended.
+        // The next window begins where this one ended.
         assert_eq!(tally.close(&Ok(157.0)), (Some(7.0), vec![]));
     }
 
     #[test]
-    fn a_counter_that_goes_back_is_counted_on_and_marked() {
+    fn a_restarted_counter_continues_with_a_mark() {
         let mut tally = Tally::default();
         tally.begin(&Ok(1000.0));
-        tally.take(&Ok(1010.0));
-        tally.take(&Ok(4.0));
+        tally.add(&Ok(1010.0));
+        tally.add(&Ok(4.0));
         let back = Mark::CounterBack { from: 1010.0, to: 4.0 };
         assert_eq!(tally.close(&Ok(6.0)), (Some(16.0), vec![back]));
     }
 
     #[test]
-    fn silence_within_a_window_loses_nothing() {
+    fn failed_readings_within_a_window_lose_no_requests() {
         let mut tally = Tally::default();
         tally.begin(&Ok(10.0));
-        tally.take(&down());
-        tally.take(&down());
+        tally.add(&down());
+        tally.add(&down());
         assert_eq!(tally.close(&Ok(30.0)), (Some(20.0), vec![silent(2)]));
     }
 
     #[test]
-    fn silence_at_an_end_leaves_both_windows_without_a_number() {
+    fn a_failed_reading_between_windows_leaves_both_without_requests() {
         let mut tally = Tally::default();
         tally.begin(&Ok(10.0));
         assert_eq!(tally.close(&down()), (None, vec![silent(1), Mark::RequestsUnknown]));
@@ -284,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_never_answered_is_waited_for() {
+    fn requests_are_counted_once_the_counter_answers() {
         let mut tally = Tally::default();
         tally.begin(&down());
         assert_eq!(tally.close(&down()).0, None);

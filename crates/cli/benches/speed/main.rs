@@ -1,6 +1,7 @@
-//! What fsarena itself costs: start-up, reports of large runs, and time outside what is measured.
+//! Measures the costs of fsarena itself: start-up, reports of large runs, merges, and the time of a run outside its
+//! measurements.
 //!
-//! `cargo bench -p fsarena`. Prints figures and ratios against peers measured in the same run; asserts nothing.
+//! `cargo bench -p fsarena`. Prints figures and ratios to other programs measured in the same run; asserts nothing.
 
 #[allow(dead_code)] // the console is for tests
 #[path = "../../tests/it/browser/driver.rs"]
@@ -22,7 +23,7 @@ const VAST: [&str; 1] = ["10000000"];
 /// Ten million samples with five readings each, of 1,000 shards of one round.
 const SHARDS: [&str; 3] = ["50000000", "2000", "1000"];
 
-/// What a peer does for comparison: read every row of the database and nothing else.
+/// A Python program for comparison: it reads every row of the database and does nothing else.
 const READ_ALL: &str = "import sqlite3, sys
 n = 0
 for (value,) in sqlite3.connect(sys.argv[1]).execute('select value from value'):
@@ -40,13 +41,13 @@ fn main() {
     overhead(dir.path());
 }
 
-/// Against the cheapest program there is.
+/// Compares the start-up with that of `true`.
 fn start_up() {
     let (ours, peer) = pair(20, &mut || command(FSARENA, &["--help"]), &mut || command("true", &[]));
     row("fsarena --help / true, ms", ours * 1e3, peer * 1e3);
 }
 
-/// Against Python's sqlite3 reading the same rows without analysing them.
+/// Compares reports with Python's sqlite3, which reads the same rows without analysing them.
 fn large_report(dir: &Path) {
     let run = big_run(dir, &[ROWS]);
     for format in ["term", "md", "csv", "html"] {
@@ -61,7 +62,7 @@ fn large_report(dir: &Path) {
     page::first_paint(&page::write(dir, &run));
 }
 
-/// A run that went on for weeks, or a database from elsewhere, which may hold any number of rows.
+/// Measures a report of a very large run, as of weeks of measuring or from a foreign database.
 fn vast_report(dir: &Path, what: &str, size: &[&str]) {
     let run = big_run(dir, size);
     let (ours, peer) = pair(5, &mut || report(&run, "html"), &mut || read_all(&run));
@@ -71,7 +72,7 @@ fn vast_report(dir: &Path, what: &str, size: &[&str]) {
     page::first_paint(&page::write(dir, &run));
 }
 
-/// The rounds of a fleet: all shards but one, which is the merge alone, and the last, after which comes the report.
+/// Measures the merge of 1,000 shards: first of all but one, which only merges, then of the last, which also reports.
 fn merge(dir: &Path) {
     let last = big_run(dir, &SHARDS);
     let all = std::fs::read_dir(last.parent().expect("a directory of shards")).expect("shards");
@@ -108,7 +109,7 @@ fn report(run: &Path, format: &str) -> Command {
     command
 }
 
-/// The share of a run that is neither timed, mkfs, mount nor idle wait.
+/// Measures the share of a run that is neither a timed task, mkfs, mount nor idle wait.
 fn overhead(dir: &Path) {
     if !rustix::process::geteuid().is_root() {
         println!("overhead of a run: skipped, it needs root");
@@ -130,7 +131,7 @@ fn overhead(dir: &Path) {
     println!("{:<44} {share:>9.1}%   of {wall:.1} s", "neither timed, mkfs, mount nor idle wait");
 }
 
-/// Medians of alternating runs, in seconds.
+/// The median seconds of two commands that run in turn.
 fn pair(times: usize, ours: &mut dyn FnMut() -> Command, peer: &mut dyn FnMut() -> Command) -> (f64, f64) {
     let mut taken = (Vec::new(), Vec::new());
     for _ in 0..times {

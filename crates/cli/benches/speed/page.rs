@@ -1,10 +1,10 @@
-//! When Chromium shows a page, where it is installed.
+//! Measures how fast Chromium shows the page of a run. Skipped if Chromium is not installed.
 
 use crate::driver::{Driver, Screen, address};
 use crate::{FSARENA, command, seconds};
 use std::path::{Path, PathBuf};
 
-/// The page of a run, as a file.
+/// Writes the page of a run to a file, prints its size, and returns its path.
 pub fn write(dir: &Path, run: &Path) -> PathBuf {
     let page = dir.join("page.html");
     let export = format!("html={}", page.display());
@@ -16,7 +16,7 @@ pub fn write(dir: &Path, run: &Path) -> PathBuf {
     page
 }
 
-/// The median of a few first paints, each in a window that has not seen the page, and when its script was through.
+/// Prints the medians of the first paint and of the complete page, each in a new window.
 pub fn first_paint(page: &Path) {
     const TIMES: usize = 5;
     let Some(driver) = Driver::start() else { return };
@@ -28,9 +28,9 @@ pub fn first_paint(page: &Path) {
         window.wait_for("html[data-ready]");
         let ask = "return [performance.getEntriesByName('first-contentful-paint')[0]?.startTime,
                            performance.getEntriesByType('navigation')[0].domComplete]";
-        let told = window.ask(ask);
-        paints.extend(told[0].as_f64());
-        ready.extend(told[1].as_f64());
+        let times = window.ask(ask);
+        paints.extend(times[0].as_f64());
+        ready.extend(times[1].as_f64());
     }
     for (what, mut times) in [("first paint of that page, ms", paints), ("all of it, ms", ready)] {
         times.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! `fsarena ab`: two variants and everything else as `run` has it.
+//! `fsarena ab`: compares two variants, with the other flags of `fsarena run`.
 
 use crate::commands::run;
 use crate::commands::run::variants::{Levels, ab_plan, parse_variant};
@@ -29,16 +29,17 @@ pub struct Args {
     run: run::Args,
 }
 
-/// What `run` takes and a side says here.
+/// The flags of `run` that `--a` and `--b` replace.
 pub const OF_SIDES: [&str; 7] = ["variant", "fs", "options", "mkfs", "mount", "factor", "kernel"];
 
+/// Hides the flags of `run` that this command refuses from its help.
 fn hide_refused(arg: clap::Arg) -> clap::Arg {
     let id = arg.get_id().as_str();
     let refused = OF_SIDES.contains(&id) || ["resume", "after"].contains(&id);
     if refused { arg.hide(true) } else { arg }
 }
 
-/// Runs both sides, round by round.
+/// Runs both variants, round by round.
 pub fn run(args: Args) -> Outcome {
     let Args { a, b, run } = args;
     run.given.refuse(&OF_SIDES[..1], "there are two variants here: --a VARIANT --b VARIANT")?;

@@ -1,4 +1,5 @@
-//! `fsarena advise`: filesystems first, then the options of those that can be the best; it ends in a command line.
+//! `fsarena advise`: compares filesystems, then the options of those that can be the best, and prints the command that makes
+//! the chosen filesystem.
 
 use crate::commands::run::{self, execute_plan};
 use crate::failure::{Failure, Outcome, usage};
@@ -6,7 +7,7 @@ use crate::{commands::report, output, running::handle_signals};
 use fsarena_core::plan::{Backing, Plan, Stage};
 use fsarena_core::{cell::Variant, exit::ExitCode, matrix, number::plural};
 use fsarena_fs::advice::{command_line, option_variants, rank};
-use fsarena_report::{Decision, report::Asked};
+use fsarena_report::{Decision, report::ReportOptions};
 use fsarena_run::{Keep, Request, registry};
 use fsarena_store::RunDir;
 use std::collections::BTreeMap;
@@ -32,19 +33,20 @@ pub struct Args {
     run: run::Args,
 }
 
-/// The time for all, where the user gives none.
+/// The default time for both stages.
 const BUDGET: Duration = Duration::from_secs(15 * 60);
 
-/// What `run` takes and advice determines by itself.
+/// The flags of `run` that this command sets itself.
 pub const REFUSED: &str =
     "variant options mkfs mount factor kernel resume after stage shard rounds find claim max_rounds warmup";
 
+/// Hides the flags that this command refuses from its help.
 fn hide_refused(arg: clap::Arg) -> clap::Arg {
     let refused = REFUSED.split(' ').any(|id| arg.get_id() == id);
     if refused { arg.hide(true) } else { arg }
 }
 
-/// Advises.
+/// Runs both stages and prints the advice.
 pub fn run(args: Args) -> Outcome {
     let Args { allow_unsafe, run: mut args } = args;
     let refused: Vec<&str> = REFUSED.split(' ').collect();
@@ -55,30 +57,29 @@ pub fn run(args: Args) -> Outcome {
     args.check_outputs()?;
     let plan = plan(&args)?;
     if args.dry_run {
-        return execute_plan(&args, Request::new(plan, Keep::New(args.runs.runs.clone())))
-            .map(|(code, _)| code);
+        let (code, _) = execute_plan(&args, Request::new(plan, Keep::New(args.runs.runs.clone())))?;
+        return Ok(code);
     }
     let budget = args.budget.unwrap_or(BUDGET);
     let begun = Instant::now();
-    let Some(first) = filesystems(&args, plan.clone(), budget)? else { return Ok(ExitCode::Done) };
+    let Some(first) = compare_filesystems(&args, plan.clone(), budget)? else { return Ok(ExitCode::Done) };
     let left = budget.saturating_sub(begun.elapsed());
-    let (wanted, unsafe_ones) = option_variants(&first.survivors, allow_unsafe)?;
+    let (variants, unsafe_ones) = option_variants(&first.survivors, allow_unsafe)?;
     if !unsafe_ones.is_empty() {
-        args.say(&format!("not tried without --allow-unsafe: {}", unsafe_ones.join(", ")));
+        args.print_message(&format!("not tried without --allow-unsafe: {}", unsafe_ones.join(", ")));
     }
-    let second = match wanted.len() {
-        0 | 1 => None,
-        _ => {
-            args.say(&begins(STAGES[1], &wanted, left));
-            Some(measured(&args, stage_plan(&plan, STAGES[1], wanted, left, first.earlier))?)
-        }
-    };
-    let Some(run) = second.flatten().or(first.run) else { return Ok(ExitCode::Done) };
+    let mut last_run = first.run;
+    if variants.len() > 1 {
+        args.print_message(&describe_stage(STAGES[1], &variants, left));
+        let second = run_stage(&args, stage_plan(&plan, STAGES[1], variants, left, first.earlier))?;
+        last_run = second.or(last_run);
+    }
+    let Some(run) = last_run else { return Ok(ExitCode::Done) };
     output::text(advice(&run, &args)?)
 }
 
-/// `stage filesystems, 1m 30s: ext4, xfs, btrfs`.
-fn begins(stage: &str, variants: &[Variant], budget: Duration) -> String {
+/// The message before a stage: `stage filesystems, 1m 30s: … ext4, xfs, btrfs`.
+fn describe_stage(stage: &str, variants: &[Variant], budget: Duration) -> String {
     let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
     let budget = humantime::format_duration(Duration::from_secs(budget.as_secs()));
     format!(
@@ -87,29 +88,29 @@ fn begins(stage: &str, variants: &[Variant], budget: Duration) -> String {
     )
 }
 
-/// The plan of the first stage, which looks for the best.
+/// Resolves the plan of the arguments, without its claims and with a budget.
 fn plan(args: &run::Args) -> Result<Plan, Failure> {
     let mut written = run::read_plan(args)?;
     if !written.file.stages.is_empty() {
         let takes = "advise takes a command, a workload or a plan without stages";
         return usage(format!("{} has stages; {takes}", written.origin));
     }
-    // Claims about the plan's own variants end no search for the best.
+    // The claims of the plan are about its own variants, and must not end the search for the best.
     written.file.claims.clear();
     let mut over = args.overrides()?;
     over.budget_s = Some(args.budget.unwrap_or(BUDGET).as_secs_f64());
     let mut plan = registry::resolve(&written, &over)?;
     plan.stop.default_budget = args.budget.is_none();
-    match plan.device.backing {
-        Backing::Dir => usage("advise makes filesystems, so a directory as it is cannot be advised on"),
-        _ => Ok(plan),
+    if plan.device.backing == Backing::Dir {
+        return usage("advise makes filesystems, so a directory as it is cannot be advised on");
     }
+    Ok(plan)
 }
 
 /// The names of the two runs of advice. They share the error probability.
 const STAGES: [&str; 2] = ["filesystems", "options"];
 
-/// What an earlier stage found.
+/// The parts of an earlier stage that the next stage records.
 #[derive(Debug, Clone, Default)]
 struct EarlierStages {
     /// The id of each run, by the name of its stage.
@@ -118,8 +119,8 @@ struct EarlierStages {
     not_compared: Vec<String>,
 }
 
-/// The plan of one stage: these variants within this budget. Its first round is a pilot that no figure counts: it runs
-/// every variant once, in this order, and keeps those that fit into the budget.
+/// The plan of one stage: these variants within this budget. Its warm-up round is a pilot: it runs every variant once, in
+/// this order, and the variants that do not fit into the budget leave. The figures of the pilot do not count.
 fn stage_plan(
     plan: &Plan,
     name: &str,
@@ -144,15 +145,20 @@ fn stage_plan(
 
 /// Result of the first stage.
 struct FirstStage {
-    /// The variants that go on, in order.
+    /// The filesystems that can be the best, in order.
     survivors: Vec<Variant>,
-    /// Its run; none where one filesystem was there to begin with.
+    /// Its run; None if there is only one filesystem, which needs no comparison.
     run: Option<RunDir>,
+    /// What the next stage records of this one.
     earlier: EarlierStages,
 }
 
-/// Compares the filesystems, the usual ones first. None where a signal ended it.
-fn filesystems(args: &run::Args, plan: Plan, budget: Duration) -> Result<Option<FirstStage>, Failure> {
+/// Runs the first stage: compares the filesystems, common ones first. None if a signal ended it, or nothing was measured.
+fn compare_filesystems(
+    args: &run::Args,
+    plan: Plan,
+    budget: Duration,
+) -> Result<Option<FirstStage>, Failure> {
     let mut all = matrix::expand(&plan);
     if all.iter().all(Variant::is_bare_device) {
         let message = "this machine can make no filesystem to advise on";
@@ -162,29 +168,34 @@ fn filesystems(args: &run::Args, plan: Plan, budget: Duration) -> Result<Option<
     if all.len() == 1 {
         return Ok(Some(FirstStage { survivors: all, run: None, earlier: EarlierStages::default() }));
     }
-    args.say(&begins(STAGES[0], &all, budget / 2));
+    args.print_message(&describe_stage(STAGES[0], &all, budget / 2));
     let plan = stage_plan(&plan, STAGES[0], all, budget / 2, EarlierStages::default());
-    let Some(run) = measured(args, plan)? else { return Ok(None) };
-    let report = report::of(fsarena_store::read(&run)?, Asked::default())?;
+    let Some(run) = run_stage(args, plan)? else { return Ok(None) };
+    let report = report::analyse_run(fsarena_store::read(&run)?, ReportOptions::default())?;
     let not_compared: Vec<String> = report.record.not_compared().into_iter().map(String::from).collect();
     let possible = Decision::new(&report).map_or(vec![], |decision| decision.possible());
     let survivors: Vec<Variant> = possible.into_iter().map(|at| report.record.variants[at].clone()).collect();
     let names: Vec<&str> = survivors.iter().map(|variant| variant.name.as_str()).collect();
-    args.say(&format!("{} can be the best: {}", plural(names.len(), "filesystem"), names.join(", ")));
+    args.print_message(&format!(
+        "{} can be the best: {}",
+        plural(names.len(), "filesystem"),
+        names.join(", ")
+    ));
     let runs = [(STAGES[0].to_string(), run.id())].into();
     Ok(Some(FirstStage { survivors, run: Some(run), earlier: EarlierStages { runs, not_compared } }))
 }
 
-/// Runs one stage. None where a signal ended it, or nothing was measured.
-fn measured(args: &run::Args, plan: Plan) -> Result<Option<RunDir>, Failure> {
+/// Runs one stage. None if a signal ended it, or nothing was measured.
+fn run_stage(args: &run::Args, plan: Plan) -> Result<Option<RunDir>, Failure> {
     let (_, run) = execute_plan(args, Request::new(plan, Keep::New(args.runs.runs.clone())))?;
     Ok(run.filter(|_| fsarena_sys::cancel::requested().is_none()))
 }
 
-/// The last lines: how to make the choice, what is as good, and what would be faster and less safe.
+/// The text of the advice: the command that makes the chosen filesystem, the choices that are about as good, and faster ones
+/// that give up safety.
 fn advice(run: &RunDir, args: &run::Args) -> Result<String, Failure> {
-    let asked = Asked { current: args.view.current.clone(), ..Asked::default() };
-    let report = report::of(fsarena_store::read(run)?, asked)?;
+    let options = ReportOptions { current: args.view.current.clone(), ..ReportOptions::default() };
+    let report = report::analyse_run(fsarena_store::read(run)?, options)?;
     let variant = |at: usize| &report.record.variants[at];
     let mut text = String::from("\nAdvice\n\n");
     let Some(decision) = Decision::new(&report) else {
@@ -208,9 +219,9 @@ fn advice(run: &RunDir, args: &run::Args) -> Result<String, Failure> {
             not_compared.join(", ")
         );
     }
-    let (title, others) = match choices.len() {
-        0 => ("Can still be the best", decision.possible()),
-        _ => ("About as good", choices[1..].to_vec()),
+    let (title, others) = match choices.split_first() {
+        None => ("Can still be the best", decision.possible()),
+        Some((_, others)) => ("About as good", others.to_vec()),
     };
     if !others.is_empty() {
         let _ = writeln!(text, "\n{title}:");

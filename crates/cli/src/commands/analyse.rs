@@ -1,4 +1,4 @@
-//! `fsarena analyse`: the anomalies of a block-size × threads matrix and the lock behind one; how a curve over
+//! `fsarena analyse`: finds the anomalies of a block-size × threads matrix and the locks behind them; fits how a curve over
 //! clients scales.
 
 mod rerun;
@@ -22,10 +22,11 @@ use fsarena_sys::input;
 use rerun::TracedTask;
 use std::{io::Write, path::Path};
 
-/// Flags that run cells again, or read a run that did.
+/// The flags that run cells again, or read a run that has done so.
 const AGAIN: [&str; 4] = ["confirm", "fresh", "explain", "profile"];
 
-/// The seed of bootstrap intervals for a file, which has no seed as a run has: the same file gives the same intervals.
+/// The seed of bootstrap intervals for a file, which unlike a run has no seed. It is fixed, so that the same file gives the
+/// same intervals.
 const FILE_SEED: u64 = 1;
 
 /// Find anomalies of a block-size × threads matrix, or fit how throughput scales with clients
@@ -39,7 +40,7 @@ const FILE_SEED: u64 = 1;
 /// repeat them: docs/guide/analysis.md. fsarena recomputes published figures that their author derived from others.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    // First: reading a flag takes it away.
+    // Must be the first field: clap removes each argument when it reads it into a field.
     #[command(flatten)]
     given: ExplicitFlags,
     /// Run (id, beginning of the id, directory, `latest`), `published:NAME`, or CSV file of curves
@@ -89,80 +90,93 @@ pub struct Args {
 }
 
 impl Args {
-    /// Refuses these flags: what is analysed makes nothing of them.
+    /// Refuses flags that do not apply to what the user analyses; `why` says what that is.
     fn refuse(&self, flags: &[&str], why: &str) -> Result<(), Failure> {
         self.given.refuse(flags, &format!("{} {why}", self.what))
     }
 }
 
-/// Analyses the matrix, then confirms (`--confirm`) or explains (`--explain`) its findings if requested.
+/// Analyses a run, a file or published figures, as curves or as a matrix.
 pub fn run(args: Args) -> Outcome {
     if let Some(name) = args.what.strip_prefix("published:") {
-        return of_published(&args, name);
+        return analyse_published(&args, name);
     }
-    // A run is a directory.
+    // A run is a directory, so a file has curves.
     if args.what.ends_with(".csv") || Path::new(&args.what).is_file() || input::is_stream(&args.what) {
-        args.refuse(&["metric", "ceiling"], "is a file of curves")?;
-        args.refuse(&AGAIN, "is a file, and nothing of it can be run again")?;
-        let origin = if args.what == "-" { "standard input" } else { &args.what };
-        let bytes =
-            input::read_once(&args.what, file::MAX_BYTES).map_err(Failure::file(Path::new(origin)))?;
-        let curves = file::read(origin, &bytes)?;
-        if let Some(list) = curves.left_out.filter(|_| !args.quiet) {
-            let _ = writeln!(std::io::stderr(), "Left out: {list}.");
-        }
-        return scaling(&args, origin, curves.series, FILE_SEED);
+        return analyse_file(&args);
     }
     let record = fsarena_store::read(&RunDir::find(&args.runs.runs, &args.what)?)?;
-    let again = args.explain.is_some() || args.profile.is_some() || args.confirm;
-    if args.scaling || (curves::by_clients(&record) && !again) {
+    let runs_again = args.explain.is_some() || args.profile.is_some() || args.confirm;
+    if args.scaling || (curves::varies_clients(&record) && !runs_again) {
         args.refuse(&["ceiling", "fresh", "profile"], "is analysed as curves")?;
         let run = curves::of_run(&record, args.metric.as_deref())?;
         if let Some(words) = run.left_out().filter(|_| !args.quiet) {
             let _ = writeln!(std::io::stderr(), "{words}");
         }
         let series = run.curves.into_iter().map(|curve| curve.series).collect();
-        return scaling(&args, &format!("run {}", record.id), series, record.plan.seed);
+        return print_scaling(&args, &format!("run {}", record.id), series, record.plan.seed);
     }
     args.refuse(&["metric"], "is a matrix of operations per second; for its curves add --scaling")?;
-    let (runs, progress) = (&args.runs.runs, || Progress::new(args.quiet));
+    let runs = &args.runs.runs;
     if let Some(task) = &args.profile {
         handle_signals()?;
-        let page = rerun::profile_variants(runs, &args.what, &record, task, &mut progress())?;
+        let mut progress = Progress::new(args.quiet);
+        let page = rerun::profile_variants(runs, &args.what, &record, task, &mut progress)?;
         return output::page(&page, &args.format);
     }
     if let Some(task) = &args.explain {
         handle_signals()?;
         let traced = match task.as_str() {
-            "" => worst(&args, &record)?,
+            "" => worst_cell(&args, &record)?,
             task => TracedTask::find(&record, task, args.variant.as_deref())?,
         };
-        let profile = traced.trace_locks(&record.plan, runs, &mut progress())?;
+        let profile = traced.trace_locks(&record.plan, runs, &mut Progress::new(args.quiet))?;
         return output::page(&rerun::locks_page(&record, &traced, &profile), &args.format);
     }
-    let matrix = matrix::matrix_of_run(&record)?;
+    analyse_matrix(&args, &record)
+}
+
+/// Analyses a CSV file or standard input as curves.
+fn analyse_file(args: &Args) -> Outcome {
+    args.refuse(&["metric", "ceiling"], "is a file of curves")?;
+    args.refuse(&AGAIN, "is a file, and nothing of it can be run again")?;
+    let origin = if args.what == "-" { "standard input" } else { &args.what };
+    let bytes = input::read_once(&args.what, file::MAX_BYTES).map_err(Failure::file(Path::new(origin)))?;
+    let curves = file::read(origin, &bytes)?;
+    if let Some(list) = curves.left_out.filter(|_| !args.quiet) {
+        let _ = writeln!(std::io::stderr(), "Left out: {list}.");
+    }
+    print_scaling(args, origin, curves.series, FILE_SEED)
+}
+
+/// Prints the findings of the matrix of a run. With `--confirm`, first repeats the cells that decide about the findings in a
+/// new run; with `--fresh`, reads such a run.
+fn analyse_matrix(args: &Args, record: &RunRecord) -> Outcome {
+    let runs = &args.runs.runs;
+    let matrix = matrix::matrix_of_run(record)?;
     let mut analysis = analyse(&matrix, args.ceiling);
     let mut source = format!("run {}", record.id);
-    let again = match &args.fresh {
+    let fresh_run = match &args.fresh {
         Some(run) => Some(RunDir::find(runs, run)?),
         None if args.confirm && !analysis.findings.is_empty() => {
-            // Measures the cells that decide about the findings again, on fresh rounds, as a separate run.
             handle_signals()?;
             let cells = cells_to_rerun(&analysis.findings, &matrix);
             let plan = plan_of_cells(&record.plan, &cells, args.rounds);
-            execute(Request::new(plan, Keep::New(runs.clone())), &mut [&mut progress()])?.run
+            let mut progress = Progress::new(args.quiet);
+            execute(Request::new(plan, Keep::New(runs.clone())), &mut [&mut progress])?.run
         }
         None => None,
     };
-    if let Some(again) = again {
-        let fresh = fsarena_store::read(&again)?;
+    if let Some(run) = fresh_run {
+        let fresh = fsarena_store::read(&run)?;
         confirm(&mut analysis.findings, &matrix, &matrix::matrix_of_run(&fresh)?);
         source.push_str(&format!(", and its worst cells again in run {}", fresh.id));
     }
     output::page(&findings::page(&source, &matrix, &analysis, args.tables), &args.format)
 }
 
-fn of_published(args: &Args, name: &str) -> Outcome {
+/// Analyses a published set of figures: recomputes derived figures, else fits curves, else finds anomalies of a matrix.
+fn analyse_published(args: &Args, name: &str) -> Outcome {
     args.refuse(
         &AGAIN,
         "was measured on a machine of long ago, so no cell of it can be run again here; run the study first (`fsarena \
@@ -174,7 +188,7 @@ fn of_published(args: &Args, name: &str) -> Outcome {
         return output::page(&published::consistency_page(&set), &args.format);
     }
     if let Some(curves) = curves::of_published(&set)? {
-        return scaling(args, &args.what, curves, FILE_SEED);
+        return print_scaling(args, &args.what, curves, FILE_SEED);
     }
     let stated = study::find(&set.study).and_then(|study| study.device_bytes_per_s);
     let matrix = Matrix::new(&matrix::published_rows(&set)?)?;
@@ -182,15 +196,16 @@ fn of_published(args: &Args, name: &str) -> Outcome {
     output::page(&findings::page(&args.what, &matrix, &analysis, args.tables), &args.format)
 }
 
-fn scaling(args: &Args, source: &str, curves: Vec<Series>, seed: u64) -> Outcome {
+/// Fits each curve and prints the result. `source` names the data; `seed` is that of the bootstrap intervals.
+fn print_scaling(args: &Args, source: &str, curves: Vec<Series>, seed: u64) -> Outcome {
     let all: Vec<_> =
         curves.into_iter().map(|series| fsarena_stats::scaling::analyse(series, seed)).collect();
     let page = fsarena_report::scaling::page(source, &all, args.tables);
     output::page(&page, &args.format)
 }
 
-/// The worst cell of the largest finding, of a variant where one is named.
-fn worst(args: &Args, record: &RunRecord) -> Result<TracedTask, Failure> {
+/// The worst cell of the largest finding; with `--variant`, of the largest finding of that variant.
+fn worst_cell(args: &Args, record: &RunRecord) -> Result<TracedTask, Failure> {
     let matrix = matrix::matrix_of_run(record)?;
     let analysis = analyse(&matrix, args.ceiling);
     let of_variant =
@@ -207,7 +222,7 @@ fn worst(args: &Args, record: &RunRecord) -> Result<TracedTask, Failure> {
     TracedTask::find(record, &task, Some(&matrix.variants[at.variant].name))
 }
 
-/// `650MB/s`: bytes a second.
+/// Parses a throughput in bytes per second: `650MB/s`.
 fn ceiling(text: &str) -> Result<f64, String> {
     let bytes = size(text.strip_suffix("/s").unwrap_or(text));
     bytes.map(|bytes| bytes as f64).map_err(|_| "write it like 650MB/s or 3.2GB/s".into())
@@ -218,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ceiling_is_bytes_a_second() {
+    fn a_ceiling_is_in_bytes_per_second() {
         assert_eq!(
             ["650MB/s", "650MB", "1GiB/s"].map(|text| ceiling(text).unwrap()),
             [650e6, 650e6, 1073741824.0]

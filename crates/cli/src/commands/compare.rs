@@ -1,4 +1,4 @@
-//! `fsarena compare`: a run beside another, beside published figures, or files of samples of any tool.
+//! `fsarena compare`: compares runs with each other or with published figures, or files of samples of any tool.
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, parse_percent};
@@ -23,7 +23,7 @@ use std::path::Path;
 /// have nothing in common with it. Of watches (`fsarena watch`), it compares the cost of a request.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    // First: reading a flag takes it away.
+    // Must be the first field: clap removes each argument when it reads it into a field.
     #[command(flatten)]
     given: ExplicitFlags,
     /// Run (id, beginning of the id, directory, `latest`), `published:NAME`, or file of samples
@@ -51,13 +51,14 @@ pub struct Args {
     runs: Runs,
 }
 
+/// The formats of files that `--from` accepts.
 fn formats() -> clap::builder::PossibleValuesParser {
     let value =
         |importer: &&import::Importer| clap::builder::PossibleValue::new(importer.id).help(importer.help);
     import::IMPORTERS.iter().map(value).collect::<Vec<_>>().into()
 }
 
-/// Compares.
+/// Compares and prints the result.
 pub fn run(args: Args) -> Outcome {
     let files = is_file(&args.run) || args.with.as_deref().is_some_and(is_file);
     if !files && let Some(flag) = args.given.first_of(&["margin", "from"]) {
@@ -66,14 +67,15 @@ pub fn run(args: Args) -> Outcome {
     if args.metric.is_some() && args.with.is_none() {
         return usage(format!("--metric applies to two sides; {} is compared with nothing else", args.run));
     }
-    output::page(&compared(&args)?.page(), &args.format)
+    output::page(&compare(&args)?.page(), &args.format)
 }
 
-fn compared(args: &Args) -> Result<ComparisonReport, Failure> {
+/// Compares what the arguments name: files, runs or published figures.
+fn compare(args: &Args) -> Result<ComparisonReport, Failure> {
     let metric = args.metric.as_deref().unwrap_or("elapsed");
     let set = |name: &str| name.strip_prefix("published:").map(published::find_published).transpose();
     let read = |name: &String| {
-        // No run has a name like a file's: what looks like one is a file that is missing.
+        // The id of a run has no extension, so a name with one is a missing file.
         let path = Path::new(name);
         if path.extension().is_some() {
             path.metadata().map_err(Failure::file(path))?;
@@ -90,9 +92,9 @@ fn compared(args: &Args) -> Result<ComparisonReport, Failure> {
     };
     if args.more.is_empty() {
         match (is_file(first), is_file(with)) {
-            (true, true) => return of_files(args, with),
-            (true, false) => return mixed(first, with),
-            (false, true) => return mixed(with, first),
+            (true, true) => return compare_files(args, with),
+            (true, false) => return refuse_file_and_run(first, with),
+            (false, true) => return refuse_file_and_run(with, first),
             (false, false) => {}
         }
         match (set(first)?, set(with)?) {
@@ -106,12 +108,13 @@ fn compared(args: &Args) -> Result<ComparisonReport, Failure> {
     Ok(compare_all(&names.map(read).collect::<Result<Vec<RunRecord>, Failure>>()?, metric)?)
 }
 
-/// Runs are directories, so anything else that exists is taken for samples.
+/// Whether a name is a file of samples: standard input, or anything that exists and is not a directory, as runs are.
 fn is_file(name: &str) -> bool {
     input::is_stream(name) || Path::new(name).metadata().is_ok_and(|found| !found.is_dir())
 }
 
-fn of_files(args: &Args, with: &str) -> Result<ComparisonReport, Failure> {
+/// Compares the file of the first argument with the file `with`.
+fn compare_files(args: &Args, with: &str) -> Result<ComparisonReport, Failure> {
     let read = |name: &str| -> Result<Samples, Failure> {
         let origin = if name == "-" { "standard input" } else { name };
         let bytes = input::read_once(name, import::MAX_BYTES).map_err(Failure::file(Path::new(origin)))?;
@@ -124,7 +127,8 @@ fn of_files(args: &Args, with: &str) -> Result<ComparisonReport, Failure> {
     Ok(compare_samples(&a, &b, args.metric.as_deref(), args.margin.unwrap_or(0.01))?)
 }
 
-fn mixed(file: &str, other: &str) -> Result<ComparisonReport, Failure> {
+/// The failure to compare a file of samples with something that is not a file.
+fn refuse_file_and_run(file: &str, other: &str) -> Result<ComparisonReport, Failure> {
     usage(format!(
         "cannot compare the file {file} with {other}, which is not a file. To compare a run with a file, export the \
          run first: fsarena report {other} --export csv=FILE"

@@ -1,4 +1,5 @@
-//! `fsarena completions` and `fsarena man`: what shells and man read, from the definitions of the arguments.
+//! `fsarena completions` and `fsarena man`: print completion scripts and write manual pages, from the definitions of the
+//! arguments.
 
 use crate::failure::{Failure, Outcome, printing};
 use crate::{complete, output};
@@ -40,17 +41,17 @@ enum Shell {
 /// Prints the script.
 pub fn run(args: Args, cli: Command) -> Outcome {
     let mut script = Vec::new();
-    let asking = |shell: &dyn EnvCompleter, script: &mut Vec<u8>| {
+    let register = |shell: &dyn EnvCompleter, script: &mut Vec<u8>| {
         shell.write_registration("COMPLETE", "fsarena", "fsarena", "fsarena", script).map_err(printing)
     };
     match args.shell {
         Shell::Bash => script.extend(include_bytes!("../complete/fsarena.bash")),
         Shell::Zsh => {
-            asking(&Zsh, &mut script)?;
-            // zsh loads an installed script at the first TAB, and expects the answer to that from it.
+            register(&Zsh, &mut script)?;
+            // zsh loads an installed script at the first TAB, and then expects the completions from the script itself.
             script.extend(b"[[ $funcstack[1] == _fsarena ]] && _clap_dynamic_completer_fsarena || true\n");
         }
-        Shell::Fish => asking(&Fish, &mut script)?,
+        Shell::Fish => register(&Fish, &mut script)?,
         Shell::Nushell => generate(Nushell, &mut complete::fixed(cli), "fsarena", &mut script),
     }
     output::text(script)
@@ -68,16 +69,17 @@ pub struct ManArgs {
 pub fn man(args: ManArgs, cli: Command) -> Outcome {
     let mut command = cli.disable_help_subcommand(true);
     command.build();
-    pages(&command, &args.dir).map_err(Failure::file(&args.dir))?;
+    write_pages(&command, &args.dir).map_err(Failure::file(&args.dir))?;
     Ok(ExitCode::Done)
 }
 
-fn pages(command: &Command, dir: &Path) -> std::io::Result<()> {
+/// Writes the pages of a command and its subcommands.
+fn write_pages(command: &Command, dir: &Path) -> std::io::Result<()> {
     let page =
         Man::new(command.clone()).source(concat!("fsarena ", env!("CARGO_PKG_VERSION"))).manual("fsarena");
     page.generate_to(dir)?;
     command
         .get_subcommands()
         .filter(|command| !command.is_hide_set())
-        .try_for_each(|command| pages(command, dir))
+        .try_for_each(|command| write_pages(command, dir))
 }

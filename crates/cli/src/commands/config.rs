@@ -1,4 +1,4 @@
-//! `fsarena config`: the settings in effect, and where each comes from.
+//! `fsarena config`: prints the settings in effect, and where each comes from.
 
 use crate::output;
 use crate::{failure::Outcome, flags::ListFormat};
@@ -29,7 +29,7 @@ impl Row for SettingRow {
     const COLUMNS: &'static [&'static str] = &["setting", "value", "from"];
 }
 
-/// Prints them.
+/// Prints the settings.
 pub fn run(args: Args, cli: &Command) -> Outcome {
     let config = Config::load()?;
     let file = config.path.as_ref().map_or("none: HOME is not set".into(), |path| path.display().to_string());
@@ -46,35 +46,34 @@ pub fn run(args: Args, cli: &Command) -> Outcome {
     output::rows(&rows, args.format)
 }
 
+/// The row of a key: its value in the environment, else in the config file, else the default of its flag. `commands` are
+/// those that have the flag.
 fn row(cli: &Command, config: &Config, key: &'static str, commands: &[&str]) -> SettingRow {
     let commands =
         cli.get_subcommands().filter(|command| commands == ["*"] || commands.contains(&command.get_name()));
     let mut args = cli.get_arguments().chain(commands.flat_map(|command| command.get_arguments()));
     let arg = args.find(|arg| arg.get_long() == Some(flag(key)));
-    let environment = match key {
-        "color" => {
-            output::COLOR_VARIABLES.into_iter().find_map(|name| Some((variable(name)?, name.to_string())))
+    let mut variables = vec![];
+    if key == "color" {
+        variables.extend(output::COLOR_VARIABLES.map(String::from));
+    } else if let Some(name) = arg.and_then(Arg::get_env) {
+        variables.push(name.to_string_lossy().into_owned());
+    }
+    for name in variables {
+        if let Some(value) = variable(&name) {
+            return SettingRow { setting: key, value, from: name };
         }
-        _ => arg.and_then(Arg::get_env).and_then(|name| {
-            let name = name.to_string_lossy().into_owned();
-            Some((variable(&name)?, name))
-        }),
-    };
-    let file = || {
-        config
-            .get(key)
-            .map(|setting| (setting.value.to_string(), format!("config file, line {}", setting.at.0)))
-    };
-    let default = || {
-        let values = arg.map_or(&[][..], Arg::get_default_values);
-        let values: Vec<_> = values.iter().map(|value| value.to_string_lossy()).collect();
-        (values.join(","), "default".to_string())
-    };
-    let (value, from) = environment.or_else(file).unwrap_or_else(default);
-    SettingRow { setting: key, value, from }
+    }
+    if let Some(setting) = config.get(key) {
+        let from = format!("config file, line {}", setting.at.0);
+        return SettingRow { setting: key, value: setting.value.into(), from };
+    }
+    let values = arg.map_or(&[][..], Arg::get_default_values);
+    let values: Vec<_> = values.iter().map(|value| value.to_string_lossy()).collect();
+    SettingRow { setting: key, value: values.join(","), from: "default".into() }
 }
 
-/// An environment variable that is not empty.
+/// The value of an environment variable; None if it is unset or empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(|value| value.to_string_lossy().into_owned())
 }
@@ -89,7 +88,7 @@ mod tests {
         Config::parse("config.toml", text).unwrap()
     }
 
-    /// What `run` has for these flags under a file.
+    /// The values of these flags for a command line and the text of a config file.
     fn values(file: &str, line: &str, flags: &[&str]) -> Vec<Option<String>> {
         let matches = of(file).defaults(Cli::command()).try_get_matches_from(line.split(' ')).unwrap();
         let (_, run) = matches.subcommand().unwrap();
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_win_and_take_the_defaults_of_what_they_exclude_away() {
+    fn a_flag_overrides_the_file_and_removes_its_value_of_conflicting_flags() {
         let file = "runs = '/srv/runs'\n[run]\nrounds = 12\nbudget = '10m'\n";
         let flags = ["runs", "rounds", "budget"];
         let some = |text: &str| Some(text.to_string());
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_have_their_place() {
+    fn errors_in_the_file_have_their_line_and_column() {
         for (text, says) in [
             ("\nrusn = 'x'", "config.toml, line 2, column 1: Unknown key `rusn`. Did you mean `runs`?"),
             ("[run]\nrouds = 3", "line 2, column 1: Unknown key `run.rouds`. Did you mean `run.rounds`?"),

@@ -1,4 +1,4 @@
-//! `fsarena doctor`: what this machine supports, and how to enable the rest.
+//! `fsarena doctor`: checks what this machine supports, and prints how to enable the rest.
 
 mod finding;
 mod guests;
@@ -41,17 +41,17 @@ pub fn run(args: Args) -> Outcome {
     output::rows(&findings(&kernel, &args.runs.runs), args.format)
 }
 
-/// Everything, in the order in which a run needs it; `runs` is where images would go. What a process may do is found by
-/// trying: root in a container often may not mount.
+/// The results of all checks, in the order in which a run needs them. `runs` is the directory for images. Checks of rights
+/// try the operation itself, because root in a container often may not mount.
 fn findings(kernel: &SysRoot, runs: &Path) -> Vec<Finding> {
-    let (survey, unread) = match survey(kernel) {
+    let (survey, survey_error) = match survey(kernel) {
         Ok(survey) => (survey, None),
         Err(error) => (vec![], Some(error)),
     };
-    let mounting = permitted::mount(kernel);
+    let mounting = permitted::check_mount(kernel);
     let mut findings =
         vec![kernel_files(kernel), user(&mounting), loop_devices(kernel), confinement(), workloads()];
-    match unread {
+    match survey_error {
         Some(error) => findings.push(missing("filesystems", error.to_string(), "")),
         None => findings.extend(filesystems(&survey, mounting.is_ok())),
     }
@@ -70,11 +70,11 @@ fn findings(kernel: &SysRoot, runs: &Path) -> Vec<Finding> {
     let io = "CONFIG_TASK_IO_ACCOUNTING; without it fsarena cannot measure write amplification";
     findings.push(readable(kernel, "stall information (PSI)", "proc/pressure/io", psi));
     findings.push(readable(kernel, "I/O of a process", "proc/self/io", io));
-    findings.extend([governor(kernel), left_overs()]);
+    findings.extend([governor(kernel), leftovers()]);
     findings
 }
 
-/// The files of the kernel without which fsarena runs nothing.
+/// Checks `/proc` and `/sys`, without which fsarena cannot run anything.
 fn kernel_files(kernel: &SysRoot) -> Finding {
     let what = "files of the kernel";
     match kernel.check_proc().and_then(|()| kernel.check_sys()) {
@@ -86,7 +86,7 @@ fn kernel_files(kernel: &SysRoot) -> Finding {
     }
 }
 
-/// The open files that a process may have.
+/// Checks the limit of open files of a process.
 fn open_files() -> Finding {
     let what = "open files";
     match (limits::check_open_files(), limits::open_files()) {
@@ -96,20 +96,22 @@ fn open_files() -> Finding {
     }
 }
 
-/// The packages that bring what is missing, where a package can.
+/// The packages that contain the missing mkfs programs, services and applications.
 ///
 /// # Errors
-/// Where the kernel's list of filesystems cannot be read.
+/// If the kernel's list of filesystems cannot be read.
 fn missing_packages(kernel: &SysRoot) -> Result<Vec<String>, Error> {
-    let mut packages = for_mkfs(&survey(kernel)?);
-    packages.extend(for_services());
-    Ok(packages.into_iter().map(String::from).chain(for_apps()).collect())
+    let mut packages = missing_mkfs_packages(&survey(kernel)?);
+    packages.extend(missing_service_packages());
+    Ok(packages.into_iter().map(String::from).chain(missing_app_packages()).collect())
 }
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// Checks what this user can run: filesystems in this kernel, guests, or only directories. `mounting` is whether this
+/// process may mount.
 fn user(mounting: &Result<(), Obstacle>) -> Finding {
     let who = if is_root() { "root" } else { "not root" };
     let Err(obstacle) = mounting else {
@@ -121,21 +123,20 @@ fn user(mounting: &Result<(), Obstacle>) -> Finding {
         "`sudo fsarena run` for filesystems in this kernel, on loop images only"
     };
     let why = if is_root() { format!(" ({obstacle})") } else { String::new() };
-    if !guests::has_emulator() {
-        let found = format!(
-            "{who}{why}, and no emulator for guest kernels: only directories as they are (--on dir:PATH)"
-        );
-        limited("user", found, format!("apt-get install qemu-system-x86; or {fix}"))
-    } else {
+    if guests::has_emulator() {
         let found = format!(
             "{who}{why}: filesystems run in guest kernels (--on qemu), directories as they are (--on dir:PATH)"
         );
-        limited("user", found, fix)
+        return limited("user", found, fix);
     }
+    let found = format!(
+        "{who}{why}, and no emulator for guest kernels: only directories as they are (--on dir:PATH)"
+    );
+    limited("user", found, format!("apt-get install qemu-system-x86; or {fix}"))
 }
 
-/// The packages that bring the missing mkfs programs of filesystems which the kernel mounts.
-fn for_mkfs(found: &[Availability]) -> Vec<&'static str> {
+/// The packages with the missing mkfs programs of filesystems that the kernel mounts.
+fn missing_mkfs_packages(found: &[Availability]) -> Vec<&'static str> {
     let unmade = found.iter().filter(|have| have.kernel && have.mkfs.is_none());
     let mut packages: Vec<&str> = unmade.flat_map(|have| have.def.packages).copied().collect();
     packages.sort_unstable();
@@ -143,15 +144,17 @@ fn for_mkfs(found: &[Availability]) -> Vec<&'static str> {
     packages
 }
 
+/// Checks loop devices by attaching one for a moment.
 fn loop_devices(kernel: &SysRoot) -> Finding {
     let what = "loop devices";
-    match permitted::loop_device(kernel) {
+    match permitted::check_loop_device(kernel) {
         Ok(()) => ok(what, "one was attached and detached"),
         Err(_) if !is_root() => limited(what, "only for root", "guests and directories need none"),
         Err(Obstacle { what: found, fix }) => missing(what, found, fix),
     }
 }
 
+/// Checks whether the kernel can restrict mkfs to write to its target only.
 fn confinement() -> Finding {
     let what = "confinement of mkfs";
     if argv::can_confine() {
@@ -161,7 +164,7 @@ fn confinement() -> Finding {
     limited(what, found, "Linux 5.13 with CONFIG_SECURITY_LANDLOCK and lsm=landlock")
 }
 
-/// The user of workloads, and the means that keep them from writing elsewhere.
+/// Checks which user workloads run as, and how the kernel keeps them from writing elsewhere.
 fn workloads() -> Finding {
     let what = "confinement of workloads";
     let user = match UserDatabase::host().invoking_user() {
@@ -178,40 +181,41 @@ fn workloads() -> Finding {
     }
 }
 
-fn filesystems(found: &[Availability], mounted_here: bool) -> Vec<Finding> {
-    let (mountable, foreign): (Vec<&Availability>, Vec<_>) = found.iter().partition(|have| have.kernel);
-    let (usable, unmade): (Vec<&Availability>, Vec<_>) =
+/// Checks which filesystems this machine can make and mount, which lack mkfs, and which the kernel lacks. `can_mount` is
+/// whether this process may mount.
+fn filesystems(found: &[Availability], can_mount: bool) -> Vec<Finding> {
+    let (mountable, unsupported): (Vec<&Availability>, Vec<_>) = found.iter().partition(|have| have.kernel);
+    let (usable, without_mkfs): (Vec<&Availability>, Vec<_>) =
         mountable.into_iter().partition(|have| have.mkfs.is_some());
-    let mut findings = vec![match ids(usable) {
-        usable if usable.is_empty() => {
-            missing("filesystems", "none can be made and mounted", "see the next lines")
-        }
-        usable if mounted_here => ok("filesystems", usable),
-        usable => {
-            limited("filesystems", usable, "root of the machine mounts them here; without it guests do")
-        }
+    let usable = ids(usable);
+    let mut findings = vec![if usable.is_empty() {
+        missing("filesystems", "none can be made and mounted", "see the next lines")
+    } else if can_mount {
+        ok("filesystems", usable)
+    } else {
+        limited("filesystems", usable, "root of the machine mounts them here; without it guests do")
     }];
-    if !for_mkfs(found).is_empty() {
-        let fix = to_install(unmade.iter().map(|have| have.def));
-        findings.push(missing("mkfs programs", format!("none for {}", ids(unmade)), fix));
+    if !missing_mkfs_packages(found).is_empty() {
+        let fix = to_install(without_mkfs.iter().map(|have| have.def));
+        findings.push(missing("mkfs programs", format!("none for {}", ids(without_mkfs)), fix));
     }
-    if !foreign.is_empty() {
+    if !unsupported.is_empty() {
         let fix = "guests have some of them: see the next lines";
-        findings.push(limited("not in this kernel", ids(foreign), fix));
+        findings.push(limited("not in this kernel", ids(unsupported), fix));
     }
     findings
 }
 
-/// The programs of every workload with its default settings.
+/// Checks the programs of every workload with its default settings, except those that other checks cover.
 fn commands() -> Finding {
-    let elsewhere = |program: &str| {
+    let has_own_check = |program: &str| {
         LOAD_TOOLS.contains(&program) || SERVICES.iter().any(|(own, _)| own.contains(&program))
     };
     let programs = WORKLOADS.iter().flat_map(|workload| {
         let settings = Settings::defaults(workload.def().settings);
         workload.programs(&Job { settings, scale: Default::default(), seed: 0 })
     });
-    let needed = programs.filter(|program| !elsewhere(program));
+    let needed = programs.filter(|program| !has_own_check(program));
     let (_, absent) = installed(needed.chain(["mount", "umount", "losetup", "wipefs"]));
     if absent.is_empty() {
         return ok("commands", "all that the workloads run are here");
@@ -220,45 +224,46 @@ fn commands() -> Finding {
     missing("commands", absent.join(" "), fix)
 }
 
-/// What `--engine` can put in the place of fsarena's own load engine.
+/// The programs that `--engine` can use instead of fsarena's own load engine.
 const LOAD_TOOLS: [&str; 3] = ["sysbench", "fio", "dbench"];
 
-/// Services that workloads run themselves: their programs, and the package that brings these.
+/// Services that workloads start: their programs, and the package with the programs.
 const SERVICES: [(&[&str], &str); 2] =
     [(&["squid"], "squid"), (&["postgres", "initdb", "pgbench", "psql"], "postgresql")];
 
-/// The packages of those that are not here.
-fn for_services() -> Vec<&'static str> {
+/// The packages of the services that are not installed.
+fn missing_service_packages() -> Vec<&'static str> {
     let absent = |(programs, _): &&(&[&str], &str)| program::dir_with_all(programs).is_none();
     SERVICES.iter().filter(absent).map(|(_, package)| *package).collect()
 }
 
+/// Checks the services that workloads start.
 fn services() -> Finding {
-    let packages = for_services().join(" ");
+    let packages = missing_service_packages().join(" ");
     let all = SERVICES.map(|(programs, _)| programs[0]).join(" ");
-    match packages.is_empty() {
-        true => ok("services", all),
-        false => {
-            let fix = format!("apt-get install {packages}, for the workloads {all}");
-            limited("services", format!("no {packages}"), fix)
-        }
+    if packages.is_empty() {
+        return ok("services", all);
     }
+    let fix = format!("apt-get install {packages}, for the workloads {all}");
+    limited("services", format!("no {packages}"), fix)
 }
 
-/// The programs of applications that are not here. Their packages bear their names.
-fn for_apps() -> Vec<String> {
+/// The packages of the applications that are not installed. Each package has the name of its program.
+fn missing_app_packages() -> Vec<String> {
     let programs = app::programs();
     installed(programs.iter().map(String::as_str)).1.into_iter().map(String::from).collect()
 }
 
+/// Checks the programs of the application plans.
 fn applications() -> Finding {
-    let missing = for_apps().join(" ");
-    match missing.is_empty() {
-        true => ok("applications", app::APPS.iter().map(|app| app.name).collect::<Vec<_>>().join(" ")),
-        false => limited("applications", format!("no {missing}"), format!("apt-get install {missing}")),
+    let missing = missing_app_packages().join(" ");
+    if missing.is_empty() {
+        return ok("applications", app::APPS.iter().map(|app| app.name).collect::<Vec<_>>().join(" "));
     }
+    limited("applications", format!("no {missing}"), format!("apt-get install {missing}"))
 }
 
+/// Checks the other load engines.
 fn load_tools() -> Finding {
     let (here, absent) = installed(LOAD_TOOLS);
     let found = if here.is_empty() { "only the native engine".into() } else { here.join(" ") };
@@ -269,6 +274,7 @@ fn load_tools() -> Finding {
     limited("other load engines", found, fix)
 }
 
+/// Checks the free space for images in the nearest existing directory of `runs`; less than 4 GiB is limited.
 fn room(runs: &Path) -> Finding {
     let what = "room for images";
     let dir = runs.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("."));
@@ -284,20 +290,19 @@ fn memory(kernel: &SysRoot) -> Finding {
     ok("memory", free.map_or("the kernel does not say".into(), |free| format!("{free} available")))
 }
 
-/// In the order in which the probe prefers its sources.
+/// Checks whether the kernel accounts CPU time exactly.
 fn cpu_accounting(kernel: &SysRoot) -> Finding {
     let what = "CPU of the whole machine";
+    // The probe prefers its sources in this order.
     let sources = ["proc/schedstat", "sys/fs/cgroup/cpuacct/cpuacct.usage"];
-    match sources.iter().find(|path| kernel.path(path).exists()) {
-        Some(path) => ok(what, format!("/{path}: exact")),
-        None => {
-            let fix =
-                "a kernel with CONFIG_SCHED_INFO (/proc/schedstat): tick sampling lies under paced load";
-            limited(what, "only sampled by ticks", fix)
-        }
+    if let Some(path) = sources.iter().find(|path| kernel.path(path).exists()) {
+        return ok(what, format!("/{path}: exact"));
     }
+    let fix = "a kernel with CONFIG_SCHED_INFO (/proc/schedstat): tick sampling lies under paced load";
+    limited(what, "only sampled by ticks", fix)
 }
 
+/// Checks whether a file of the kernel can be read; `fix` says how to enable it.
 fn readable(kernel: &SysRoot, what: &'static str, path: &str, fix: &str) -> Finding {
     match kernel.read(path) {
         Ok(_) => ok(what, format!("/{path}")),
@@ -305,6 +310,7 @@ fn readable(kernel: &SysRoot, what: &'static str, path: &str, fix: &str) -> Find
     }
 }
 
+/// Checks that the CPU frequency governor keeps the highest frequency.
 fn governor(kernel: &SysRoot) -> Finding {
     let what = "CPU frequency";
     match kernel.fact("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") {
@@ -314,10 +320,11 @@ fn governor(kernel: &SysRoot) -> Finding {
     }
 }
 
-fn left_overs() -> Finding {
+/// Checks for undo journals that killed runs left.
+fn leftovers() -> Finding {
     let what = "left by killed runs";
     let state = undo::state_dir();
-    let journals = match fsarena_sys::found(std::fs::read_dir(state.join("undo"))) {
+    let journals = match fsarena_sys::none_if_missing(std::fs::read_dir(state.join("undo"))) {
         Ok(entries) => entries.map_or(0, |entries| entries.flatten().count()),
         Err(error) => return limited(what, format!("{state:?}: {error}"), "look as the user who ran it"),
     };

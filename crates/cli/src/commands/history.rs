@@ -1,4 +1,4 @@
-//! `fsarena history`: a metric over the runs of a study, and where it changed.
+//! `fsarena history`: prints a metric over the runs of a study, and the runs at which it changed.
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, metric};
@@ -33,14 +33,14 @@ pub struct Args {
     runs: Runs,
 }
 
-/// Follows.
+/// Reads the runs of the study and prints the history of the metric.
 pub fn run(args: Args) -> Outcome {
     let (damaged, mut listed): (Vec<_>, Vec<_>) =
         fsarena_store::list(&args.runs.runs)?.into_iter().partition(|run| run.damaged);
-    damaged.iter().for_each(|run| passed_over(&run.id, &run.status.why));
+    damaged.iter().for_each(|run| print_left_out(&run.id, &run.status.why));
     let study =
         args.study.or_else(|| listed.iter().map(|run| run.study.clone()).find(|study| !study.is_empty()));
-    let Some(study) = study else { return nothing(&args.runs) };
+    let Some(study) = study else { return no_runs(&args.runs) };
     find("study", &study, listed.iter().map(|run| run.study.as_str()), |name| name)?;
     listed.retain(|run| run.study == study);
     listed.truncate(MAX_RUNS);
@@ -52,25 +52,26 @@ pub fn run(args: Args) -> Outcome {
         find("variant", name, variants().chain(["none"]), |name| name)?;
     }
     let variant = args.variant.or_else(|| listed.first()?.variants.first().cloned());
-    let Some(variant) = variant else { return nothing(&args.runs) };
-    let chosen = || reference(&variant, listed.iter().map(|run| run.variants.as_slice()));
-    let reference = args.reference.or_else(chosen).filter(|name| name != "none");
-    let asked = HistoryQuery { study, metric: args.metric, variant, reference };
+    let Some(variant) = variant else { return no_runs(&args.runs) };
+    let default = || reference(&variant, listed.iter().map(|run| run.variants.as_slice()));
+    let reference = args.reference.or_else(default).filter(|name| name != "none");
+    let query = HistoryQuery { study, metric: args.metric, variant, reference };
     let mut points = vec![];
     for run in &listed {
         match RunDir::open(&run.path).and_then(|run| fsarena_store::read(&run)) {
-            Ok(record) => points.extend(point(&record, &asked)?),
-            Err(error) => passed_over(&run.id, &error),
+            Ok(record) => points.extend(point(&record, &query)?),
+            Err(error) => print_left_out(&run.id, &error),
         }
     }
-    output::page(&history(&asked, points), &args.format)
+    output::page(&history(&query, points), &args.format)
 }
 
-/// Says why a run is no part of the history.
-fn passed_over(id: &str, why: &impl Display) {
+/// Prints to standard error why the history leaves a run out.
+fn print_left_out(id: &str, why: &impl Display) {
     eprintln!("fsarena: run {id} is left out: {}", safe::message(&why.to_string()));
 }
 
-fn nothing<T>(runs: &Runs) -> Result<T, Failure> {
+/// The failure that the directory has no runs of a study.
+fn no_runs<T>(runs: &Runs) -> Result<T, Failure> {
     usage(format!("No runs of a study in {}. Run one: fsarena run", runs.runs.display()))
 }

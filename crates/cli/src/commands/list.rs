@@ -1,4 +1,4 @@
-//! `fsarena list`: the names that other commands accept, from the registries and from a directory of runs.
+//! `fsarena list`: prints the names that other commands accept, from the registries and from a directory of runs.
 
 use crate::explicit_flags::ExplicitFlags;
 use crate::failure::{Failure, Outcome};
@@ -23,7 +23,7 @@ use std::path::Path;
 /// List studies, applications, filesystems, workloads, metrics, factors, guest kernels, exporters or runs
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    // First: reading a flag takes it away.
+    // Must be the first field: clap removes each argument when it reads it into a field.
     #[command(flatten)]
     given: ExplicitFlags,
     /// What to list
@@ -58,7 +58,7 @@ enum What {
     Runs,
 }
 
-/// Lists.
+/// Prints the rows of what the user chose.
 pub fn run(args: Args) -> Outcome {
     match args.what {
         What::Studies => output::rows(&studies()?, args.format),
@@ -141,13 +141,13 @@ pub struct FilesystemRow {
     kernel: bool,
     mkfs: Option<String>,
     packages: Vec<&'static str>,
-    /// How to get mkfs.
+    /// The command that installs mkfs.
     #[serde(skip)]
     install: String,
     option_sets: Vec<OptionSetRow>,
 }
 
-/// An option set, with what it gives to mkfs and mount.
+/// An option set, with its options of mkfs and mount.
 #[derive(Debug, Serialize)]
 struct OptionSetRow {
     id: &'static str,
@@ -156,31 +156,37 @@ struct OptionSetRow {
     mount: &'static [&'static str],
     journal: &'static str,
     raid: &'static str,
-    /// How it differs from the old recipe that it is named for.
+    /// How it differs today from the published recipe of the same name; empty if it does not.
     changes: &'static str,
 }
 
 impl OptionSetRow {
-    /// `mkfs -O ^has_journal, mount -o nobarrier`; empty for one that gives none.
+    /// Its options in a line: `mkfs -O ^has_journal, mount -o nobarrier`; empty for a set without options.
     fn gives(&self) -> String {
-        let mkfs = (!self.mkfs.is_empty()).then(|| format!("mkfs {}", self.mkfs.join(" ")));
-        let mount = (!self.mount.is_empty()).then(|| format!("mount -o {}", self.mount.join(",")));
-        let named = |what: &str, level: &str| (!level.is_empty()).then(|| format!("{what}={level}"));
-        let all = [mkfs, mount, named("journal", self.journal), named("raid", self.raid)];
-        all.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        let mut parts = vec![];
+        if !self.mkfs.is_empty() {
+            parts.push(format!("mkfs {}", self.mkfs.join(" ")));
+        }
+        if !self.mount.is_empty() {
+            parts.push(format!("mount -o {}", self.mount.join(",")));
+        }
+        for (factor, level) in [("journal", self.journal), ("raid", self.raid)] {
+            if !level.is_empty() {
+                parts.push(format!("{factor}={level}"));
+            }
+        }
+        parts.join(", ")
     }
 }
 
-/// A row of the option sets of one filesystem.
 impl Row for OptionSetRow {
     const COLUMNS: &'static [&'static str] = &["id: OPTION SET", "gives", "help: MEANING"];
 
     fn for_people(&self, field: &str) -> Option<String> {
-        let changes =
-            || if self.changes.is_empty() { String::new() } else { format!("; today {}", self.changes) };
         match field {
             "gives" => Some(self.gives()),
-            "help" => Some(format!("{}{}", self.help, changes())),
+            "help" if self.changes.is_empty() => Some(self.help.into()),
+            "help" => Some(format!("{}; today {}", self.help, self.changes)),
             _ => None,
         }
     }
@@ -201,7 +207,7 @@ impl Row for FilesystemRow {
 /// Returns the filesystems.
 ///
 /// # Errors
-/// Where the kernel does not say what it can mount.
+/// If the kernel's list of filesystems cannot be read.
 pub fn filesystems() -> Result<Vec<FilesystemRow>, Failure> {
     let row = |found: Availability| FilesystemRow {
         filesystem: found.def.id,
@@ -228,21 +234,18 @@ pub fn filesystems() -> Result<Vec<FilesystemRow>, Failure> {
     Ok(survey(&SysRoot::host())?.into_iter().map(row).collect())
 }
 
-/// Returns the filesystem of that name; none where fsarena does not make it.
+/// Returns the filesystem of that name; None if fsarena does not support it.
 ///
 /// # Errors
-/// Where the kernel does not say what it can mount.
+/// If the kernel's list of filesystems cannot be read.
 pub fn filesystem(name: &str) -> Result<Option<FilesystemRow>, Failure> {
     Ok(filesystems()?.into_iter().find(|row| row.filesystem == name))
 }
 
 impl FilesystemRow {
-    /// Its name, what this machine has of it, and how to compare its option sets.
+    /// The lines above its option sets: its name, its mkfs and support by this kernel, and how to compare its option sets.
     pub fn head(&self) -> String {
-        let mkfs = self
-            .mkfs
-            .as_ref()
-            .map_or_else(|| format!("mkfs: {}", self.install), |mkfs| format!("mkfs: {mkfs}"));
+        let mkfs = format!("mkfs: {}", self.mkfs.as_ref().unwrap_or(&self.install));
         let kernel = if self.kernel { "this kernel mounts it" } else { "this kernel cannot mount it" };
         let name = self.filesystem;
         format!(
@@ -271,7 +274,7 @@ pub struct SettingRow {
 impl Row for SettingRow {
     const COLUMNS: &'static [&'static str] = &["workload", "setting", "accepts", "default", "help"];
 
-    /// A long list by its ends: `1,2,…,21`.
+    /// Shortens a long list to its ends: `1,2,…,21`.
     fn for_people(&self, field: &str) -> Option<String> {
         let values: Vec<&str> = self.default.split(',').collect();
         match values.as_slice() {
@@ -422,7 +425,7 @@ pub struct RunRow {
 impl Row for RunRow {
     const COLUMNS: &'static [&'static str] = &["run", "study", "started", "status", "variants"];
 
-    /// To the second: `2026-11-21 20:15:04Z`.
+    /// Formats the start to the second: `2026-11-21 20:15:04Z`.
     fn for_people(&self, field: &str) -> Option<String> {
         let seconds = self.started.split('.').next().filter(|_| field == "started")?;
         Some(seconds.replace('T', " ") + "Z")
@@ -432,7 +435,7 @@ impl Row for RunRow {
 /// Returns the runs of a directory, newest first.
 ///
 /// # Errors
-/// Where the directory cannot be read.
+/// If the directory cannot be read.
 pub fn runs(root: &Path) -> Result<Vec<RunRow>, Failure> {
     let row = |run: RunSummary| RunRow {
         run: run.id,

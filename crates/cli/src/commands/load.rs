@@ -1,4 +1,4 @@
-//! `fsarena load`: the load engine alone, with fio's options.
+//! `fsarena load`: runs the load engine alone, with fio's options.
 
 mod files;
 mod flags;
@@ -18,27 +18,27 @@ use indicatif::{ProgressBar, ProgressStyle};
 use page::{data_page, metadata_page};
 use std::{cell::RefCell, collections::VecDeque, time::Duration};
 
-/// Makes the files, runs the load on them, and prints what it came to.
+/// Makes the files, runs the load on them, and prints the result.
 pub fn run(args: Args) -> Outcome {
     handle_signals()?;
     if !args.meta.is_empty() {
-        return metadata(&args);
+        return run_metadata(&args);
     }
-    let job = job::of(&args)?;
+    let job = job::job_of(&args)?;
     job.check()?;
     let place = Place::open(&args, &job)?;
     let line = ProgressLine::new(args.quiet);
     let files = line.during("making the files", || place.files(&args, &job))?;
     let work = || engine::run(&job, &files, &mut |interval| line.show(None, interval));
-    let (outcome, readings, notes) = fsarena_probe::around(&SysRoot::host(), place.dir(), work);
+    let (outcome, readings, notes) = fsarena_probe::measure_around(&SysRoot::host(), place.dir(), work);
     line.clear();
     let page = data_page(&job, &files, &outcome?, (&readings, &notes), interrupted());
     place.leave()?;
     output::page(&page, &args.format)
 }
 
-/// Runs the phases in a directory of our own, and prints what each came to.
-fn metadata(args: &Args) -> Outcome {
+/// Runs the phases of metadata operations in a new directory, and prints the result of each.
+fn run_metadata(args: &Args) -> Outcome {
     let job = meta::MetaJob {
         phases: args.meta.clone(),
         threads: args.numjobs,
@@ -59,12 +59,12 @@ fn metadata(args: &Args) -> Outcome {
     output::page(&page, &args.format)
 }
 
-/// Whether a signal has cut the load short.
+/// Whether a signal has ended the load early.
 fn interrupted() -> bool {
     cancel::requested().is_some()
 }
 
-/// Seconds that the figures of the line are of.
+/// The seconds over which the progress line averages.
 const WINDOW_S: f64 = 1.0;
 
 /// The line of a load in progress, on a terminal.
@@ -77,15 +77,16 @@ struct ProgressLine {
 impl ProgressLine {
     /// A line; hidden if `quiet`, and if standard error is not a terminal.
     fn new(quiet: bool) -> ProgressLine {
-        let bar = match !quiet && screen::is_there() {
-            true => ProgressBar::with_draw_target(None, screen::target(screen::stderr())),
-            false => ProgressBar::hidden(),
+        let bar = if !quiet && screen::is_terminal() {
+            ProgressBar::with_draw_target(None, screen::draw_target(screen::stderr()))
+        } else {
+            ProgressBar::hidden()
         };
         bar.set_style(ProgressStyle::with_template("{elapsed} {wide_msg}").expect("a fixed template"));
         ProgressLine { bar, recent: RefCell::default() }
     }
 
-    /// Shows what is done during some work.
+    /// Shows the message `what` while `work` runs, and returns the result of `work`.
     fn during<T>(&self, what: &'static str, work: impl FnOnce() -> T) -> T {
         self.bar.set_message(what);
         self.bar.enable_steady_tick(Duration::from_millis(200));
@@ -95,7 +96,7 @@ impl ProgressLine {
         done
     }
 
-    /// Shows the last second. Each phase of a metadata load has its own figures.
+    /// Adds an interval and shows the figures of the last second. The figures start anew with each phase of a metadata load.
     fn show(&self, phase: Option<Operation>, interval: &Interval) {
         let (shown, recent) = &mut *self.recent.borrow_mut();
         if *shown != phase {
@@ -116,10 +117,11 @@ impl ProgressLine {
     }
 }
 
+/// The rates and the latency of these intervals in a line.
 fn figures(recent: &[Interval]) -> String {
     let seconds: f64 = recent.iter().map(|one| one.length_s).sum();
     let rate = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
-    // No percentile of the whole is above the highest of the parts.
+    // The 99th percentile of all intervals together is not above the highest of the intervals.
     let p99 = recent.iter().map(|one| one.latency_p99_ns).max().unwrap_or(0);
     format!(
         "{:.0} IOPS, {} MB/s, p99 ≤ {} µs",
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_is_of_all_recent_intervals() {
+    fn the_line_averages_over_all_recent_intervals() {
         // 3000 operations in 0.2 s: 15,000 a second, 61.44 MB/s.
         let text = figures(&[interval(1000, 80_000), interval(2000, 125_000)]);
         assert_eq!(text, "15000 IOPS, 61.4 MB/s, p99 ≤ 125 µs");

@@ -1,4 +1,4 @@
-//! `fsarena merge`: one run out of the shards of many machines.
+//! `fsarena merge`: merges the shards of many machines into one run.
 
 use crate::commands::report::{self, Export, parse_export};
 use crate::failure::{Failure, Outcome, usage};
@@ -29,7 +29,8 @@ pub struct Args {
     runs: Runs,
 }
 
-/// Merges, and answers once nothing is missing: shards stop after a fixed number of rounds, so this is the only look.
+/// Merges the shards, and reports the run if no round is missing. The number of rounds is fixed, so the samples are judged
+/// only once, at the end.
 pub fn run(args: Args) -> Outcome {
     let root = &args.runs.runs;
     let mut parts = vec![];

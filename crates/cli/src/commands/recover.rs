@@ -1,4 +1,4 @@
-//! `fsarena recover`: undo what a killed fsarena left.
+//! `fsarena recover`: removes the mounts, devices and files that a killed fsarena left.
 
 use crate::failure::{Failure, Outcome};
 use fsarena_core::exit::ExitCode;
@@ -21,8 +21,8 @@ pub struct Args {
 /// Recovers, and prints what it undid.
 pub fn run(args: Args) -> Outcome {
     let state = undo::state_dir();
-    let mut say = |line: &str| drop(writeln!(std::io::stderr(), "{line}"));
-    let recovered = undo::recover_host(&SysRoot::host(), &state, args.host.as_deref(), &mut say)?;
+    let mut show = |line: &str| drop(writeln!(std::io::stderr(), "{line}"));
+    let recovered = undo::recover_host(&SysRoot::host(), &state, args.host.as_deref(), &mut show)?;
     let undo::Recovered { undone, failed, still_running: running, of_other_hosts } = recovered;
     let _ = writeln!(std::io::stdout(), "{undone} undone, {failed} failed, {running} still running");
     if failed > 0 {

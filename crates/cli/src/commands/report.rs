@@ -1,10 +1,10 @@
-//! `fsarena report`: any stored run, rendered again without running anything.
+//! `fsarena report`: reports a stored run in any format, without running anything.
 
 use crate::failure::{Failure, Outcome, printing};
 use crate::flags::{Runs, View, metric};
 use crate::{commands::selftest, output};
 use fsarena_core::{claim::Claim, record::RunRecord};
-use fsarena_report::report::{Asked, Report};
+use fsarena_report::report::{Report, ReportOptions};
 use fsarena_report::{commands::Commands, exporter::Exporter, exporters};
 use fsarena_run::work;
 use fsarena_store::RunDir;
@@ -35,7 +35,7 @@ pub struct Args {
     runs: Runs,
 }
 
-/// Renders.
+/// Prints the report and writes the exports.
 pub fn run(args: Args) -> Outcome {
     let run = RunDir::find(&args.runs.runs, &args.run)?;
     let mut report = for_terminal(fsarena_store::read(&run)?, args.metric, args.claim, args.view)?;
@@ -44,38 +44,38 @@ pub fn run(args: Args) -> Outcome {
         report.commands = commands(&run)?;
     }
     for (exporter, path) in &args.export {
-        write(&report, exporter, path)?;
+        write_report(&report, exporter, path)?;
     }
     // The printed report links to the charts that this command has just written, if any.
     report.charts = args.export.iter().rev().find_map(|(exporter, path)| (exporter.charts_link)(path));
     let mut out = BufWriter::new(std::io::stdout().lock());
     args.format.export(&report, &mut out)?;
     out.flush().map_err(printing)?;
-    say_what_lacks(args.format, &report);
+    note_omissions(args.format, &report);
     Ok(report.exit_code())
 }
 
-/// The commands of a run, as many as a page can carry.
+/// Reads the commands of a run, up to the limit of a page.
 fn commands(run: &RunDir) -> Result<Commands, Failure> {
     let mut commands = Commands::default();
     fsarena_store::commands(run, &mut |line| commands.push(line))?;
     Ok(commands)
 }
 
-/// At the end of a run: the reports in its directory, those that were asked for, and the answer on standard
-/// output. The claims say how the program ends.
+/// Reports a run at its end: writes the reports in its directory and the exports, and prints the answer to standard output.
+/// Returns the exit code of its claims.
 pub fn answer(mut report: Report, exports: &[Export], run: &RunDir) -> Outcome {
     report.commands = commands(run)?;
     let mut main = None;
     for exporter in exporters::EXPORTERS {
         if let Some(name) = (exporter.kept_as)(&report) {
             let path = run.path().join(name);
-            write(&report, exporter, &path)?;
+            write_report(&report, exporter, &path)?;
             main.get_or_insert(path);
         }
     }
     for (exporter, path) in exports {
-        write(&report, exporter, path)?;
+        write_report(&report, exporter, path)?;
     }
     let mut answer = Vec::new();
     exporters::find(exporters::DEFAULT)?.export(&report, &mut answer)?;
@@ -86,7 +86,7 @@ pub fn answer(mut report: Report, exports: &[Export], run: &RunDir) -> Outcome {
     Ok(report.exit_code())
 }
 
-/// The report of a run as the user requested it, for standard output.
+/// Analyses a run with the options of the user, for standard output.
 pub fn for_terminal(
     record: RunRecord,
     metrics: Vec<String>,
@@ -94,41 +94,42 @@ pub fn for_terminal(
     view: View,
 ) -> Result<Report, Failure> {
     let View { margin, weight: weights, current, full } = view;
-    let mut report = of(record, Asked { metrics, weights, margin, current, claims })?;
-    (report.screen, report.full) = (output::screen(), full);
+    let mut report = analyse_run(record, ReportOptions { metrics, weights, margin, current, claims })?;
+    report.screen = output::screen();
+    report.full = full;
     Ok(report)
 }
 
-/// The report of a run with what is requested of it: by default the metrics of its workloads, and no terminal.
-pub fn of(record: RunRecord, mut asked: Asked) -> Result<Report, Failure> {
-    if asked.metrics.is_empty() {
-        asked.metrics = work::answering(&record);
+/// Analyses a run. The default metrics are those of its workloads. Adds the result of the self-test of this machine.
+pub fn analyse_run(record: RunRecord, mut options: ReportOptions) -> Result<Report, Failure> {
+    if options.metrics.is_empty() {
+        options.metrics = work::answering(&record);
     }
-    let resolution = selftest::quoted(&record);
-    let mut report = fsarena_report::report::of(record, asked)?;
+    let resolution = selftest::stored_resolution(&record);
+    let mut report = fsarena_report::report::analyse_run(record, options)?;
     report.resolution = resolution;
     Ok(report)
 }
 
-/// A format and the file or folder that a report goes to.
+/// A format, and the file or directory that a report goes to.
 pub type Export = (&'static Exporter, PathBuf);
 
-/// Writes a report in a format to a file or a folder.
-fn write(report: &Report, exporter: &Exporter, path: &Path) -> Result<(), Failure> {
+/// Writes a report in a format to a file or a directory.
+fn write_report(report: &Report, exporter: &Exporter, path: &Path) -> Result<(), Failure> {
     exporter.write(report, path)?;
-    say_what_lacks(exporter, report);
+    note_omissions(exporter, report);
     Ok(())
 }
 
-/// Says on standard error what a format leaves out.
-fn say_what_lacks(exporter: &Exporter, report: &Report) {
+/// Prints to standard error what a format leaves out of a report.
+fn note_omissions(exporter: &Exporter, report: &Report) {
     if let Some(lacks) = (exporter.lacks)(report) {
-        // Nobody may be there to read it.
+        // A closed standard error is not a failure.
         let _ = writeln!(std::io::stderr(), "note: {}: {lacks}", exporter.id);
     }
 }
 
-/// `FORMAT=PATH`.
+/// Parses `FORMAT=PATH`.
 pub fn parse_export(text: &str) -> Result<Export, String> {
     let (format, path) = text
         .split_once('=')
@@ -142,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn charts_are_formats_too() {
+    fn an_export_is_a_known_format_and_a_path() {
         assert_eq!(parse_export("svg=out").map(|(exporter, _)| exporter.id), Ok("svg"));
         assert!(parse_export("jpg=out").is_err_and(|error| error.contains("svg")));
         assert!(parse_export("html").is_err_and(|error| error.contains("FORMAT=PATH")));

@@ -1,4 +1,4 @@
-//! `fsarena run`: question in, answer out.
+//! `fsarena run`: runs a study or a plan and prints the answer to its question.
 
 mod command_flags;
 mod execute_plan;
@@ -24,9 +24,9 @@ use fsarena_core::{app, exit::ExitCode, factor, names::unknown, scale::Scale, st
 use fsarena_core::{cell::Variant, matrix, number::plural};
 use fsarena_fs::filesystems;
 use fsarena_load::workloads;
-use fsarena_run::stages::{self, Next, Stages};
+use fsarena_run::stages::{self, NextStage, Stages};
 use fsarena_run::stopping::{format_duration, round_up_duration, rounds_for_an_answer};
-use fsarena_run::{Consumer, Keep, Request, claim_forecast::round_cost, registry};
+use fsarena_run::{Consumer, Keep, Request, claim_forecast::round_seconds, registry};
 use fsarena_store::RunDir;
 use fsarena_sys::{cancel, input, program};
 use std::{io::ErrorKind, path::Path};
@@ -68,10 +68,10 @@ fn run_one(args: &Args, written: &Written) -> Outcome {
     if args.chooses_scale()
         && let Some(scale) = smaller(plan.scale)
     {
-        args.say("measuring one variant once, to choose the scale of the work");
+        args.print_message("measuring one variant once, to choose the scale of the work");
         let smaller = resolve(args, written, Overrides { scale: Some(scale), ..over })?;
         if let Some((scaled, why)) = reduce_scale(&plan, smaller, &args.runs.runs, args.user.as_deref())? {
-            args.say(&why);
+            args.print_message(&why);
             remarks.push(Note::new(NoteKind::Remark, why));
             plan = scaled;
         }
@@ -81,7 +81,7 @@ fn run_one(args: &Args, written: &Written) -> Outcome {
     Ok(execute_plan(args, request)?.0)
 }
 
-/// The plan of the arguments: that of the file, or its work on the variants of `--variant`.
+/// Resolves the plan of the arguments. With `--variant` these variants replace those of the plan.
 fn resolve(args: &Args, written: &Written, over: Overrides) -> Result<Plan, Failure> {
     if args.variant.is_empty() {
         return Ok(registry::resolve(written, &over)?);
@@ -90,15 +90,15 @@ fn resolve(args: &Args, written: &Written, over: Overrides) -> Result<Plan, Fail
     plan_of_variants(&variants, written.clone(), over)
 }
 
-/// Checks whether the first answer fits into the budget. If it does not, returns the plan at the smaller scale, and a
-/// sentence that says why; None if the plan stays.
+/// Checks whether the first answer fits into the budget. If it does not, returns the plan at the smaller scale, and the
+/// reason in words. None if the plan keeps its scale.
 ///
 /// Runs the work once on the first variant, as `user`, and stores nothing; images go into `dir`. If that is too slow, runs
-/// it once more, because the first time finds cold caches. A cell that fails keeps the scale: the run itself then reports
-/// what is wrong.
+/// it once more, because the first time has cold caches. If the cell fails, the plan keeps its scale; the run itself then
+/// reports the error.
 ///
 /// # Errors
-/// A signal.
+/// A signal that ended the run.
 fn reduce_scale(
     plan: &Plan,
     smaller: Plan,
@@ -148,7 +148,7 @@ fn time_one_cell(
     let mut request = Request::new(plan, Keep::Nothing(dir.into()));
     request.user = user.map(String::from);
     let record = run_unstored(request, &mut [])?;
-    Ok(Some(round_cost(&record, &[first.name.clone()].into())))
+    Ok(Some(round_seconds(&record, &[first.name.clone()].into())))
 }
 
 /// The next smaller scale.
@@ -160,26 +160,29 @@ fn smaller(scale: Scale) -> Option<Scale> {
 fn run_stages(args: &Args, written: &Written) -> Outcome {
     let runs = &args.runs.runs;
     let (after, only) = (args.after.as_deref(), args.stage.as_deref());
-    let mut stages = Stages::of(written, args.overrides()?, runs, after, only)?;
+    let mut stages = Stages::resolve(written, args.overrides()?, runs, after, only)?;
     let mut progress = Progress::new(args.quiet);
-    let mut trying = |done, of| progress.trying(done, of);
+    let mut trying = |done, of| progress.show_trials(done, of);
     stages.check(args.user.as_deref(), (!args.dry_run).then_some(&mut trying))?;
     drop(progress);
-    let mut ended = ExitCode::Done;
+    // The first exit code that is not `Done`.
+    let mut exit_code = ExitCode::Done;
     while let Some(next) = stages.begin(args.dry_run)? {
         let plan = match next {
-            Next::Plan(plan, found) => {
-                found.iter().for_each(|found| args.say(found));
+            NextStage::Plan(plan, found) => {
+                if let Some(found) = found {
+                    args.print_message(&found);
+                }
                 *plan
             }
-            Next::Later(what) => {
+            NextStage::Later(what) => {
                 output::text(format!("# {what}\n\n"))?;
                 continue;
             }
         };
         let (code, run) = execute_plan(args, Request::new(plan, Keep::New(runs.clone())))?;
-        if ended == ExitCode::Done {
-            ended = code;
+        if exit_code == ExitCode::Done {
+            exit_code = code;
         }
         let Some(run) = run else { continue };
         if cancel::requested().is_some() {
@@ -187,10 +190,10 @@ fn run_stages(args: &Args, written: &Written) -> Outcome {
         }
         stages.ran(&run);
     }
-    Ok(ended)
+    Ok(exit_code)
 }
 
-/// Runs the plan that `load` makes of the arguments.
+/// Runs the plan that `load` makes from the arguments.
 pub fn run_plan(args: Args, load: impl FnOnce(&Args) -> Result<Plan, Failure>) -> Outcome {
     handle_signals()?;
     args.check_outputs()?;
@@ -198,21 +201,25 @@ pub fn run_plan(args: Args, load: impl FnOnce(&Args) -> Result<Plan, Failure>) -
     Ok(execute_plan(&args, request)?.0)
 }
 
-/// Goes on with an interrupted run.
+/// Resumes an interrupted run.
 fn resume(args: &Args, name: &str) -> Outcome {
     handle_signals()?;
     args.check_outputs()?;
     let run = RunDir::find(&args.runs.runs, name)?;
     let request = Request::resume(run, args.erase_signature.clone(), args.other_signature.clone())?;
-    let (name, stages_follow) = (request.plan.name.clone(), stages::follow(&request.plan));
+    let (name, has_later_stages) = (request.plan.name.clone(), stages::has_later_stages(&request.plan));
     let (code, run) = execute_plan(args, request)?;
-    if let Some(run) = run.filter(|_| stages_follow) {
-        args.say(&format!("go on with the stages after it: fsarena run {name} --after {}", run.id()));
+    if has_later_stages && let Some(run) = run {
+        args.print_message(&format!(
+            "go on with the stages after it: fsarena run {name} --after {}",
+            run.id()
+        ));
     }
     Ok(code)
 }
 
-/// The plan that the arguments name, as it was written.
+/// Reads the plan that the arguments name, without resolving it: of the commands on the command line, of a study or
+/// application, or of a file.
 pub fn read_plan(args: &Args) -> Result<Written, Failure> {
     if let Some(plan) = args.own.plan(&args.given)? {
         return Ok(PlanFile::parse("the command line", plan.as_bytes())?);
@@ -220,24 +227,25 @@ pub fn read_plan(args: &Args) -> Result<Written, Failure> {
     let name = args.plan.as_deref().unwrap_or(study::DEFAULT);
     let (origin, bytes) = match app::plan(name) {
         Some((origin, plan)) => (origin, plan.as_bytes().to_vec()),
-        None => (name.to_string(), read(name)?),
+        None => (name.to_string(), read_file(name)?),
     };
     Ok(PlanFile::parse(&origin, &bytes)?)
 }
 
-fn read(name: &str) -> Result<Vec<u8>, Failure> {
+/// Reads a plan file. If it does not exist, the error lists studies and applications with a similar name.
+fn read_file(name: &str) -> Result<Vec<u8>, Failure> {
     let path = Path::new(name);
     input::read(path, file::MAX_BYTES as u64).map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
             let unknown = unknown("study, application or plan file", name, app::names());
-            Failure::new(ExitCode::Usage, format!("{unknown}{}", flag_meant(name)))
+            Failure::new(ExitCode::Usage, format!("{unknown}{}", suggest_flag(name)))
         }
         _ => Failure::file(path)(error),
     })
 }
 
-/// What to write where a workload, filesystems or a program stand in the place of a study.
-fn flag_meant(name: &str) -> String {
+/// A hint if the user wrote a workload, filesystems or a program instead of a study; else empty.
+fn suggest_flag(name: &str) -> String {
     let flag = if workloads::find(name).is_some() {
         "--workload"
     } else if name.split(',').all(|fs| filesystems::find(fs).is_ok()) {

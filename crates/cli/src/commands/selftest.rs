@@ -1,10 +1,10 @@
-//! `fsarena selftest`: fsarena proves its own error rates, by simulation and on this machine.
+//! `fsarena selftest`: measures fsarena's own error rates, by simulation or on this machine.
 
 mod headline;
 mod here;
 mod plans;
 
-pub use here::quoted;
+pub use here::stored_resolution;
 
 use crate::output;
 use crate::{failure::Outcome, flags::ListFormat};
@@ -63,7 +63,7 @@ fn simulations(text: &str) -> Result<usize, String> {
     known.ok_or_else(|| "write a whole number from 100 to 1000000".into())
 }
 
-/// Proves, and fails where something is not as promised.
+/// Simulates or measures, and prints the error rates. The exit code is that of a refuted claim if a rate is above its limit.
 pub fn run(args: Args) -> Outcome {
     if args.here {
         return here::run(&args.measure, args.seed, args.quiet, args.format);
@@ -76,19 +76,21 @@ pub fn run(args: Args) -> Outcome {
     match args.format {
         ListFormat::Json => output::json(&as_json(&report, &means))?,
         ListFormat::Term => {
-            let checks = report.checks.iter().chain([&report.negative]).map(Line::of).collect::<Vec<_>>();
+            let checks: Vec<CheckRow> =
+                report.checks.iter().chain([&report.negative]).map(CheckRow::from).collect();
             output::rows(&checks, ListFormat::Term)?;
             headline::print(&report)?;
-            output::text(format!("\n{}\n\n", words(&report)))?;
-            output::rows(&means.iter().map(MeanLine::of).collect::<Vec<_>>(), ListFormat::Term)?;
+            output::text(format!("\n{}\n\n", describe_report(&report)))?;
+            output::rows(&means.iter().map(MeanRow::from).collect::<Vec<_>>(), ListFormat::Term)?;
             output::text(format!("\n{MEANS}\n"))?
         }
     };
     Ok(exit_code(&report, &means))
 }
 
+/// A row of the table of rules: the rate of errors of one rule under one kind of noise.
 #[derive(serde::Serialize)]
-struct Line {
+struct CheckRow {
     rule: String,
     noise: &'static str,
     error: String,
@@ -97,55 +99,57 @@ struct Line {
     state: &'static str,
 }
 
-impl Line {
-    fn of(check: &Check) -> Line {
+impl From<&Check> for CheckRow {
+    fn from(check: &Check) -> CheckRow {
         let percent = |share: f64| format!("{:.2}%", 100.0 * share);
-        let time = |of: fn((f64, f64)) -> f64| {
-            check.time.map_or(String::new(), |time| format!(", {:.2} of the time", of(time)))
+        // Rules that find the best also have a share of the time that a run takes, and its limit.
+        let of_time = |share: f64| format!(", {share:.2} of the time");
+        let (time, time_limit) = match check.time {
+            Some((share, limit)) => (of_time(share), of_time(limit)),
+            None => (String::new(), String::new()),
         };
         let (rule, promise) = match check.order {
             Order::Random => (check.rule.name(), "at most"),
             Order::Fixed => (format!("{}, FIXED ORDER", check.rule.name()), "more than"),
         };
-        Line {
+        CheckRow {
             rule,
             noise: check.noise.name(),
-            error: percent(check.rate()) + &time(|(share, _)| share),
+            error: format!("{}{time}", percent(check.rate())),
             limits: format!(
                 "{} to {}",
                 percent(lower_limit(check.wrong, check.runs)),
                 percent(check.upper())
             ),
-            promise: format!("{promise} {}{}", percent(check.limit()), time(|(_, limit)| limit)),
+            promise: format!("{promise} {}{time_limit}", percent(check.limit())),
             state: check.state().name(),
         }
     }
 }
 
-impl Row for Line {
+impl Row for CheckRow {
     const COLUMNS: &'static [&'static str] =
         &["rule", "noise", "error: ERRS", "limits: 95% LIMITS", "promise: PROMISED", "state"];
 }
 
-/// What stands below the table of mean costs.
+/// The text below the table of mean costs.
 const MEANS: &str = "In how many runs the 95% interval of the ratio of mean cost missed it at some look from 20 to 400 rounds, and the \
                      share of runs that have one at the look that has fewest. Stalls that no round shows are not bounded: \
                      for those the misses are shown, without a promise.";
 
-/// A promise that is broken counts before one that so few runs leave open.
+/// The exit code of all checks. A broken promise counts before one that is inconclusive because of too few runs.
 fn exit_code(report: &Report, means: &[MeanCheck]) -> ExitCode {
-    let some = |state| means.iter().any(|check| check.state() == Some(state));
-    match report.exit_code() {
-        ExitCode::Refuted => ExitCode::Refuted,
-        _ if some(PromiseState::Broken) => ExitCode::Refuted,
-        _ if some(PromiseState::Open) => ExitCode::Inconclusive,
-        code => code,
+    let any_is = |state| means.iter().any(|check| check.state() == Some(state));
+    let code = report.exit_code();
+    if code == ExitCode::Refuted || any_is(PromiseState::Broken) {
+        return ExitCode::Refuted;
     }
+    if any_is(PromiseState::Open) { ExitCode::Inconclusive } else { code }
 }
 
-/// The interval of the ratio of mean cost under one pair of noises.
+/// A row of the table of mean costs: how often the interval of the ratio missed it under one pair of noises.
 #[derive(serde::Serialize)]
-struct MeanLine {
+struct MeanRow {
     a: &'static str,
     b: &'static str,
     drift: &'static str,
@@ -156,11 +160,11 @@ struct MeanLine {
     state: &'static str,
 }
 
-impl MeanLine {
-    fn of(check: &MeanCheck) -> MeanLine {
+impl From<&MeanCheck> for MeanRow {
+    fn from(check: &MeanCheck) -> MeanRow {
         let percent = |share: f64| format!("{:.2}%", 100.0 * share);
         let (low, high) = check.limits();
-        MeanLine {
+        MeanRow {
             a: check.shapes.0.name(),
             b: check.shapes.1.name(),
             drift: if check.drifts { "yes" } else { "no" },
@@ -173,7 +177,7 @@ impl MeanLine {
     }
 }
 
-impl Row for MeanLine {
+impl Row for MeanRow {
     const COLUMNS: &'static [&'static str] = &[
         "a: NOISE OF A",
         "b: NOISE OF B",
@@ -186,7 +190,8 @@ impl Row for MeanLine {
     ];
 }
 
-fn words(report: &Report) -> String {
+/// The result of the simulation in two sentences.
+fn describe_report(report: &Report) -> String {
     let runs = report.negative.runs;
     let end = match report.exit_code() {
         ExitCode::Done => "Every rule keeps its promise, and without random order the first would not.",
@@ -198,6 +203,7 @@ fn words(report: &Report) -> String {
     )
 }
 
+/// All checks as JSON.
 fn as_json(report: &Report, means: &[MeanCheck]) -> Value {
     let check = |check: &Check| {
         json!({

@@ -1,9 +1,9 @@
-//! `fsarena serve`: a local web page over a folder of runs.
+//! `fsarena serve`: serves a directory of runs as a local web page.
 
 use crate::failure::{Outcome, printing};
 use crate::{commands::report, flags::Runs};
 use fsarena_core::exit::ExitCode;
-use fsarena_report::report::Asked;
+use fsarena_report::report::ReportOptions;
 use fsarena_run::work;
 use fsarena_serve::{Analysis, Options, Server};
 use std::net::{IpAddr, Ipv4Addr};
@@ -42,11 +42,12 @@ Examples:
   fsarena serve --bind 0.0.0.0             for other machines: open the address with the token
   ssh -L 8017:localhost:8017 bench         from another machine, through SSH";
 
-/// Serves until a signal comes.
+/// Serves until a signal arrives.
 pub fn run(args: Args) -> Outcome {
     let mut hosts = args.allow_host;
     hosts.extend(fsarena_sys::kernel::SysRoot::host().fact("proc/sys/kernel/hostname"));
-    let report = |record| report::of(record, Asked::default()).map_err(|failure| failure.to_string());
+    let report =
+        |record| report::analyse_run(record, ReportOptions::default()).map_err(|failure| failure.to_string());
     let server = Server::open(Options {
         runs: args.dir.unwrap_or(args.runs.runs),
         bind: args.bind,

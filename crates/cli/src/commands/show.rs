@@ -1,4 +1,4 @@
-//! `fsarena show`: a run, a study, an application, a filesystem, or published figures.
+//! `fsarena show`: prints a run, a study, an application, a filesystem, or published figures.
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::terminal::rows::table;
@@ -25,7 +25,7 @@ pub struct Args {
     runs: Runs,
 }
 
-/// Shows.
+/// Finds what the argument names and prints it.
 pub fn run(args: Args) -> Outcome {
     if let Some(name) = args.what.strip_prefix("published:") {
         output::page(&published::published_page(&published::find_published(name)?)?, &args.format)
@@ -45,7 +45,8 @@ pub fn run(args: Args) -> Outcome {
             Ok(json!(filesystem))
         })
     } else {
-        let run = RunDir::find(&args.runs.runs, &args.what).map_err(|error| or_study(error, &args.what))?;
+        let run =
+            RunDir::find(&args.runs.runs, &args.what).map_err(|error| suggest_study(error, &args.what))?;
         let (plan, commands) = (run.plan()?, commands(&run)?);
         print(&args.format, "a run", text_of(&run, &commands)?, || {
             Ok(json!({ "run": run.id(), "path": run.path(), "plan": plan, "commands": commands }))
@@ -53,7 +54,7 @@ pub fn run(args: Args) -> Outcome {
     }
 }
 
-/// Prints text for people, or JSON for programs.
+/// Prints text or JSON, as `format` requires. `what` names the kind of thing in the error for another format.
 fn print(format: &str, what: &str, text: String, json: impl FnOnce() -> Result<Value, Failure>) -> Outcome {
     match format {
         "term" => output::text(text),
@@ -62,25 +63,27 @@ fn print(format: &str, what: &str, text: String, json: impl FnOnce() -> Result<V
     }
 }
 
-/// Proposes a study where the name is nearer to one than to a run.
-fn or_study(error: fsarena_store::Error, name: &str) -> Failure {
+/// The failure of an unknown name: suggests a study or application with a similar name if there is one, else `error`.
+fn suggest_study(error: fsarena_store::Error, name: &str) -> Failure {
     match nearest(name, app::names()) {
         Some(study) => unknown("run, study or application", name, [study]).into(),
         None => error.into(),
     }
 }
 
-/// A plan that ships with fsarena, as a table.
+/// Parses a plan of fsarena as a table.
 fn plan_table(name: &str, plan: &str) -> Result<toml::Value, Failure> {
     toml::from_str(plan).map_err(|error| Failure::new(ExitCode::Internal, format!("{name}: {error}")))
 }
 
+/// Reads the commands that a run executed.
 fn commands(run: &RunDir) -> Result<Vec<LogLine>, Failure> {
     let mut commands = vec![];
     fsarena_store::commands(run, &mut |line| commands.push(line.clone()))?;
     Ok(commands)
 }
 
+/// The resolved plan of a run and its commands, as text.
 fn text_of(run: &RunDir, commands: &[LogLine]) -> Result<String, Failure> {
     let file = run.plan_file();
     let plan = std::fs::read_to_string(&file).map_err(Failure::file(&file))?;

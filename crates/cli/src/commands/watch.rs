@@ -1,4 +1,4 @@
-//! `fsarena watch`: what a request costs on a live machine, without driving it.
+//! `fsarena watch`: measures what a request costs on a machine in production, without generating load.
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{ListFormat, Runs, absolute, time};
@@ -6,7 +6,7 @@ use crate::{output, running::handle_signals};
 use fsarena_core::{exit::ExitCode, metric::reading};
 use fsarena_store::RunDir;
 use fsarena_sys::{cancel, host, kernel::SysRoot};
-use fsarena_watch::{CounterSpec, Known, Mark, Recorder, Watch, Watcher, Where, Window};
+use fsarena_watch::{CounterSpec, Mark, Recorder, ServiceSpec, Watch, WatchedPlace, Watcher, Window};
 use serde_json::{Value, json};
 use std::{io::Write, path::PathBuf, time::Duration};
 
@@ -138,15 +138,15 @@ impl Args {
         };
         let host = || fsarena_sys::kernel::SysRoot::host().fact("proc/sys/kernel/hostname");
         let name = self.name.clone().or_else(host).unwrap_or_else(|| "here".into());
-        // A restart may happen in another directory.
+        // A watch can be resumed in another directory, so its paths are absolute.
         let [path, device] = [&self.path, &self.device].map(|path| path.as_deref().map(absolute).transpose());
-        let at = Where { path: path?, device: device? };
-        let service = self.service.iter().map(|text| Known::of(text)).collect();
+        let at = WatchedPlace { path: path?, device: device? };
+        let service = self.service.iter().map(|text| ServiceSpec::parse(text)).collect();
         Ok(Watch { name, counter, at, service, window: self.window, every: self.every }.checked()?)
     }
 }
 
-/// Watches until a signal comes or the windows are done; prints and keeps each window as it closes.
+/// Watches until a signal arrives or the windows are done. Stores and prints each window when it closes.
 pub fn run(args: Args) -> Outcome {
     handle_signals()?;
     let kernel = SysRoot::host();
@@ -160,51 +160,56 @@ pub fn run(args: Args) -> Outcome {
             Recorder::create(&args.runs.runs, &watch, &host, env!("CARGO_PKG_VERSION"))?
         }
     };
-    // From here on a signal ends the watch in order.
+    // From here on a signal ends the watch only after its store is complete.
     let _deferred = cancel::defer_signals();
-    let mut watcher = Watcher::begin(&kernel, recorder.watch(), recorder.next()?)?;
-    watcher.notes().iter().try_for_each(|note| recorder.note(note))?;
-    begin(args.format, &recorder, &watcher)?;
-    let tell = |window: &Window| -> Result<(), Failure> {
-        // The store first: what is shown is also kept.
-        recorder.keep(window)?;
-        recorder.take_notes().iter().for_each(|note| say(&note.text));
+    let mut watcher = Watcher::begin(&kernel, recorder.watch(), recorder.next_window()?)?;
+    watcher.notes().iter().try_for_each(|note| recorder.add_note(note))?;
+    print_head(args.format, &recorder, &watcher)?;
+    let take_window = |window: &Window| -> Result<(), Failure> {
+        // Store the window before printing it, so that every printed window is stored.
+        recorder.record_window(window)?;
+        recorder.take_notes().iter().for_each(|note| print_message(&note.text));
         let line = match args.format {
             ListFormat::Json => window_json(window).to_string(),
             ListFormat::Term => window_line(window),
         };
         output::text(line + "\n").map(drop)
     };
-    watcher.go(args.windows, tell)?;
+    watcher.run(args.windows, take_window)?;
     let (why, complete) = match cancel::requested() {
         Some(_) => ("ended by a signal", false),
         None => ("the windows are done", true),
     };
     recorder.finish(why, complete)?;
     let id = recorder.run().id();
-    say(&format!("kept as {id}; go on with: fsarena watch --resume {id}"));
+    print_message(&format!("kept as {id}; go on with: fsarena watch --resume {id}"));
     Ok(ExitCode::Done)
 }
 
-/// Says what is watched, and begins the table.
-fn begin(format: ListFormat, recorder: &Recorder, watcher: &Watcher) -> Outcome {
+/// Prints to standard error what is watched, and to standard output the head of the table.
+fn print_head(format: ListFormat, recorder: &Recorder, watcher: &Watcher) -> Outcome {
     let watch = recorder.watch();
     let counted = watch.counter.as_ref().map_or("no requests".into(), |counter| counter.to_string());
-    say(&format!("watching {}: {counted}; kept in {}", watch.name, recorder.run().path().display()));
-    watcher.notes().iter().for_each(|note| say(&note.text));
-    watcher.silent().iter().for_each(|text| say(text));
+    print_message(&format!(
+        "watching {}: {counted}; kept in {}",
+        watch.name,
+        recorder.run().path().display()
+    ));
+    watcher.notes().iter().for_each(|note| print_message(&note.text));
+    watcher.missing().iter().for_each(|text| print_message(text));
     match format {
         ListFormat::Json => Ok(ExitCode::Done),
         ListFormat::Term => output::text(table_head() + "\n"),
     }
 }
 
-fn say(text: &str) {
+/// Prints a message to standard error.
+fn print_message(text: &str) {
     // A closed standard error does not stop the watch.
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// What a line has: its head, the reading, and what one of it is worth per second of the window.
+/// The columns of the table: head, reading, and the factor that converts the reading per second to the unit of the head.
 const COLUMNS: [(&str, &str, f64); 10] = [
     ("req/s", reading::REQUESTS, 1.0),
     ("cpu%", reading::MACHINE_CPU, 1e-7),
@@ -227,27 +232,29 @@ fn table_head() -> String {
     format!("{:>20}{heads}   ({LEGEND})", "window (UTC)")
 }
 
-/// Returns a window as a line of the table, with a line for each thing that disturbed it.
+/// Returns a window as a line of the table, followed by a line for each disturbance.
 fn window_line(window: &Window) -> String {
     let rate = |id: &str| Some(window.readings.get(id)? / window.seconds);
     let cell = |value: Option<f64>| format!("{:>9}", value.map_or("–".into(), |value| format!("{value:.1}")));
     let mut line = format!("{:>20}", utc_time(window.started_at));
-    COLUMNS.iter().for_each(|(_, id, worth)| line += &cell(rate(id).map(|value| value * worth)));
+    for (_, id, factor) in COLUMNS {
+        line += &cell(rate(id).map(|value| value * factor));
+    }
     for mark in &window.marks {
         line += &format!("\n{:>20} {mark}", "!");
     }
     line
 }
 
-/// Seconds since 1970 as people read them.
+/// Formats seconds since 1970 as date and time in UTC.
 fn utc_time(seconds: f64) -> String {
     let at = jiff::Timestamp::from_millisecond((seconds * 1e3) as i64);
     at.map_or("?".into(), |at| at.strftime("%Y-%m-%d %H:%M:%S").to_string())
 }
 
-/// Returns a window for programs.
+/// Returns a window as JSON.
 fn window_json(window: &Window) -> Value {
-    let mark = |mark: &Mark| json!({ "text": mark.to_string(), "left_out": mark.spoils() });
+    let mark = |mark: &Mark| json!({ "text": mark.to_string(), "left_out": mark.invalidates_window() });
     json!({
         "window": window.number,
         "started_at_s": window.started_at,

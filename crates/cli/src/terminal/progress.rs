@@ -1,5 +1,5 @@
-//! The display of a run in progress on standard error: a consumer of its events. It draws the view that the live page
-//! shows.
+//! The display of a run in progress on standard error. It consumes the events of the run, and shows the same data as the live
+//! page.
 
 mod bars;
 mod lines;
@@ -26,9 +26,9 @@ pub struct Progress {
 }
 
 enum Display {
-    /// Bars that move.
+    /// Progress bars, on a terminal.
     Bars(Bars),
-    /// A line a round, for logs.
+    /// A line for each round, for logs.
     Plain,
     /// Nothing.
     Quiet,
@@ -37,14 +37,12 @@ enum Display {
 impl Progress {
     /// Shows bars on a terminal, lines elsewhere, and nothing if `quiet`.
     pub fn new(quiet: bool) -> Progress {
-        let display = match (quiet, screen::is_there()) {
-            (true, _) => Display::Quiet,
-            (false, true) => Display::Bars(Bars::new()),
-            (false, false) => Display::Plain,
-        };
-        let lines = match display {
-            Display::Bars(_) => Lines::besides_bars(),
-            Display::Plain | Display::Quiet => Lines::of_log(lines::PAUSE_S),
+        let (display, lines) = if quiet {
+            (Display::Quiet, Lines::for_log(lines::PAUSE_S))
+        } else if screen::is_terminal() {
+            (Display::Bars(Bars::new()), Lines::above_bars())
+        } else {
+            (Display::Plain, Lines::for_log(lines::PAUSE_S))
         };
         Progress { display, intervals: Intervals::default(), lines, run: None }
     }
@@ -53,7 +51,7 @@ impl Progress {
     fn print(&self, line: &str) {
         let line = safe::line(line);
         match &self.display {
-            Display::Bars(bars) => bars.say(&line),
+            Display::Bars(bars) => bars.print_line(&line),
             Display::Plain => drop(writeln!(std::io::stderr(), "{line}")),
             Display::Quiet => {}
         }
@@ -61,13 +59,13 @@ impl Progress {
 }
 
 impl Consumer for Progress {
-    fn say(&mut self, line: &str) {
+    fn show_message(&mut self, line: &str) {
         self.print(line);
     }
 
-    fn trying(&mut self, done: usize, of: usize) {
+    fn show_trials(&mut self, done: usize, of: usize) {
         if let Display::Bars(bars) = &mut self.display {
-            bars.trying(done as u64, of as u64);
+            bars.show_trials(done as u64, of as u64);
         }
     }
 
@@ -82,7 +80,7 @@ impl Consumer for Progress {
     }
 
     fn take(&mut self, event: &Event, state: &RunState) -> Result<(), RunError> {
-        self.intervals.see(event, state);
+        self.intervals.update(event, state);
         use CellEvent::{Command, Profile, Spent};
         if let Event::Command(_) | Event::Cell { what: Command(_) | Profile { .. } | Spent { .. }, .. } =
             event
@@ -93,7 +91,7 @@ impl Consumer for Progress {
         if let Display::Bars(bars) = &mut self.display {
             bars.draw(&view);
         }
-        for line in self.lines.of(event, &view) {
+        for line in self.lines.after_event(event, &view) {
             self.print(&line);
         }
         Ok(())

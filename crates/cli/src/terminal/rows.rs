@@ -1,4 +1,4 @@
-//! Rows as a table.
+//! Lays out rows as a table of text.
 
 use fsarena_core::row::Row;
 use fsarena_report::document::terminal::fit_columns;
@@ -6,17 +6,18 @@ use serde_json::Value;
 use textwrap::core::display_width;
 use textwrap::{Options, WordSplitter, wrap};
 
-/// Between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
-/// The columns that the last field, which is prose, has at least; where there are fewer it stands below the others.
-const PROSE: usize = 30;
-/// What stands before prose below the other fields.
+/// The least width of the last field, which is prose. With less width the prose is below the other fields.
+const MIN_PROSE: usize = 30;
+/// The indent of prose below the other fields.
 const INDENT: &str = "    ";
 
-/// Returns rows as a table for people, no wider than `width` columns where words allow it. Words never break.
+/// Returns rows as a table of at most `width` columns. A word that is too long makes the table wider, because words never
+/// break.
 ///
 /// # Errors
-/// Where a row does not serialize.
+/// If a row cannot be serialized.
 pub fn table<R: Row>(rows: &[R], width: Option<u16>) -> serde_json::Result<String> {
     let columns: Vec<(&str, &str)> =
         R::COLUMNS.iter().map(|column| column.split_once(": ").unwrap_or((column, ""))).collect();
@@ -30,28 +31,35 @@ pub fn table<R: Row>(rows: &[R], width: Option<u16>) -> serde_json::Result<Strin
         lines.push(columns.iter().map(|(field, _)| cell(row, &fields, field)).collect());
     }
     let width = width.map_or(usize::MAX, usize::from);
-    let widths = widths(&lines, width);
+    let widths = column_widths(&lines, width);
     let prose = widths.last().copied().unwrap_or(0);
-    if prose >= PROSE.min(longest(&lines, widths.len() - 1, display_width)) {
-        return Ok(lines.iter().map(|line| laid_out(line, &widths)).collect());
+    if prose >= MIN_PROSE.min(longest(&lines, widths.len() - 1, display_width)) {
+        return Ok(lines.iter().map(|line| lay_out(line, &widths)).collect());
     }
+    // The prose goes below the other fields.
     let prose: Vec<String> = lines.iter_mut().filter_map(Vec::pop).collect();
-    let widths = self::widths(&lines, width);
-    let options = Options::new(width).initial_indent(INDENT).subsequent_indent(INDENT);
-    let below = |text: &String| {
-        let lines = if text.is_empty() {
-            vec![]
-        } else {
-            wrap(text, options.clone().word_splitter(WordSplitter::NoHyphenation))
-        };
-        lines.iter().map(|line| format!("{line}\n")).collect::<String>()
-    };
-    Ok(lines.iter().zip(&prose).map(|(line, prose)| laid_out(line, &widths) + &below(prose)).collect())
+    let widths = column_widths(&lines, width);
+    let options = Options::new(width)
+        .initial_indent(INDENT)
+        .subsequent_indent(INDENT)
+        .word_splitter(WordSplitter::NoHyphenation);
+    let mut table = String::new();
+    for (line, prose) in lines.iter().zip(&prose) {
+        table += &lay_out(line, &widths);
+        if prose.is_empty() {
+            continue;
+        }
+        for line in wrap(prose, options.clone()) {
+            table += &format!("{line}\n");
+        }
+    }
+    Ok(table)
 }
 
-/// The widths of columns: of their texts, and where these do not fit the widest give way down to their longest words. The
-/// first column, which has names, never does: a name that is broken over lines cannot be copied.
-fn widths(lines: &[Vec<String>], width: usize) -> Vec<usize> {
+/// The widths of the columns: those of their texts. If these do not fit into `width`, the widest columns shrink, at most to
+/// their longest words. The first column, which has names, never shrinks, because a name that is broken over lines cannot be
+/// copied.
+fn column_widths(lines: &[Vec<String>], width: usize) -> Vec<usize> {
     let count = lines[0].len();
     let word = |text: &str| text.split(' ').map(display_width).max().unwrap_or(0);
     let natural: Vec<usize> = (0..count).map(|at| longest(lines, at, display_width)).collect();
@@ -60,13 +68,13 @@ fn widths(lines: &[Vec<String>], width: usize) -> Vec<usize> {
     fit_columns(&natural, &least, width.saturating_sub(GAP * (count - 1)))
 }
 
-/// The most columns that a text of one column takes.
+/// The largest value of `of` for the texts in the column `at`.
 fn longest(lines: &[Vec<String>], at: usize, of: impl Fn(&str) -> usize) -> usize {
     lines.iter().map(|line| of(&line[at])).max().unwrap_or(0)
 }
 
-/// A row with its texts broken between words, as lines.
-fn laid_out(row: &[String], widths: &[usize]) -> String {
+/// Lays out a row: wraps its texts between words to the widths of the columns, and returns the lines.
+fn lay_out(row: &[String], widths: &[usize]) -> String {
     let options = |width: usize| Options::new(width.max(1)).word_splitter(WordSplitter::NoHyphenation);
     let cells: Vec<Vec<_>> =
         row.iter().zip(widths).map(|(text, width)| wrap(text, options(*width))).collect();
@@ -83,6 +91,7 @@ fn laid_out(row: &[String], widths: &[usize]) -> String {
     (0..height).map(line).collect()
 }
 
+/// The text of a field of a row.
 fn cell(row: &impl Row, fields: &Value, field: &str) -> String {
     row.for_people(field).unwrap_or_else(|| match &fields[field] {
         Value::Null => String::new(),
@@ -119,7 +128,7 @@ mod tests {
     ];
 
     #[test]
-    fn prose_without_room_stands_below() {
+    fn prose_is_below_the_other_fields_if_the_table_is_too_narrow() {
         let wide = table(&ROWS, None).unwrap();
         assert!(
             wide.contains("dbench-like  a whole number  one two three four five six seven eight\n"),

@@ -1,8 +1,8 @@
-//! Where lines that change are drawn: a terminal, which may become narrower or wider at any time.
+//! A draw target for indicatif that works on a terminal which changes its width.
 //!
-//! indicatif fills each line up to the edge and lets the terminal go on in the next. A terminal that changes its width
-//! takes all of them for one long line then, and lays it out anew. Here every line ends where its words end, and what
-//! was drawn is found again by the rows that it takes now.
+//! indicatif itself fills each line with spaces up to the edge, so that the next line begins without a line break. When the
+//! terminal changes its width, it wraps all these lines anew as one long line. This target ends every line after its last
+//! word with a line break. Before it draws again, it computes how many rows the old lines take at the present width.
 
 use indicatif::{ProgressDrawTarget, TermLike};
 use std::fmt::Write as _;
@@ -10,20 +10,20 @@ use std::io::{Result, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use textwrap::core::display_width;
 
-/// Nobody reads lines longer than this.
-pub const WIDEST: u16 = 100;
-/// Draws a second.
-const DRAWS: u8 = 20;
+/// The largest width of a line, in columns. Longer lines are hard to read.
+pub const MAX_WIDTH: u16 = 100;
+/// The largest number of draws per second.
+const DRAWS_PER_S: u8 = 20;
 
-/// Where bytes go that move lines about.
-pub trait Place: std::fmt::Debug + Send + Sync {
+/// A terminal to draw on.
+pub trait Terminal: std::fmt::Debug + Send + Sync {
     /// Its rows and columns.
     fn size(&self) -> (u16, u16);
 
-    /// Shows these bytes.
+    /// Writes text and control sequences to it.
     ///
     /// # Errors
-    /// Where it is gone.
+    /// If the terminal is closed.
     fn put(&self, bytes: &[u8]) -> Result<()>;
 }
 
@@ -31,13 +31,12 @@ pub trait Place: std::fmt::Debug + Send + Sync {
 #[derive(Debug)]
 struct Stderr;
 
-impl Place for Stderr {
+impl Terminal for Stderr {
     fn size(&self) -> (u16, u16) {
-        let known = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
-        known
-            .map(|size| (size.ws_row, size.ws_col))
-            .filter(|(rows, columns)| *rows > 1 && *columns > 0)
-            .unwrap_or((24, 80))
+        match rustix::termios::tcgetwinsize(std::io::stderr()) {
+            Ok(size) if size.ws_row > 1 && size.ws_col > 0 => (size.ws_row, size.ws_col),
+            _ => (24, 80),
+        }
     }
 
     fn put(&self, bytes: &[u8]) -> Result<()> {
@@ -47,19 +46,19 @@ impl Place for Stderr {
     }
 }
 
-/// Standard error.
-pub fn stderr() -> Arc<dyn Place> {
+/// Standard error as a terminal.
+pub fn stderr() -> Arc<dyn Terminal> {
     Arc::new(Stderr)
 }
 
-/// A place for bars.
-pub fn target(place: Arc<dyn Place>) -> ProgressDrawTarget {
-    let screen = Screen { frame: Mutex::default(), place };
-    ProgressDrawTarget::term_like_with_hz(Box::new(screen), DRAWS)
+/// A draw target for progress bars on a terminal.
+pub fn draw_target(terminal: Arc<dyn Terminal>) -> ProgressDrawTarget {
+    let screen = Screen { frame: Mutex::default(), terminal };
+    ProgressDrawTarget::term_like_with_hz(Box::new(screen), DRAWS_PER_S)
 }
 
-/// Whether standard error can show lines that change.
-pub fn is_there() -> bool {
+/// Whether standard error is a terminal that can redraw lines.
+pub fn is_terminal() -> bool {
     use std::io::IsTerminal;
     std::io::stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
 }
@@ -67,24 +66,26 @@ pub fn is_there() -> bool {
 #[derive(Debug)]
 struct Screen {
     frame: Mutex<Frame>,
-    place: Arc<dyn Place>,
+    terminal: Arc<dyn Terminal>,
 }
 
-/// The lines on the screen and the lines to draw next. The cursor waits in the row below.
+/// The lines on the screen and the lines to draw next. The cursor is in the row below the lines.
 #[derive(Debug, Default)]
 struct Frame {
-    /// The widths of the lines on the screen, and that of the screen when they were drawn.
+    /// The widths of the lines on the screen.
     shown: Vec<usize>,
+    /// The width of the screen when these lines were drawn.
     drawn_at: usize,
-    /// How many of the last rows are to be drawn anew, as the screen was then.
+    /// The number of rows at the end, at that width, that indicatif has cleared and will draw again.
     stale: usize,
+    /// The lines to draw next.
     lines: Vec<String>,
-    /// Whether what is written next only fills a line.
+    /// Whether the next text only fills the rest of a line with spaces.
     filling: bool,
 }
 
 impl Frame {
-    /// Lines and what fills them come in turn.
+    /// Adds a line to draw. indicatif writes a line and the spaces that fill it in turn; this ignores the spaces.
     fn write(&mut self, text: &str) {
         if !self.filling {
             self.lines.push(text.trim_end().to_string());
@@ -92,7 +93,7 @@ impl Frame {
         self.filling = !self.filling;
     }
 
-    /// The bytes that draw it on a screen of this width.
+    /// Returns the bytes that clear the stale lines and draw the next lines, on a screen of this width.
     fn draw(&mut self, width: usize) -> String {
         let rows = |line: usize, width: usize| line.div_ceil(width.max(1)).max(1);
         let (mut stale, mut up) = (self.stale, 0);
@@ -107,7 +108,9 @@ impl Frame {
         if up > 0 {
             let _ = write!(bytes, "\x1b[{up}A\r\x1b[J");
         }
-        self.lines.iter().for_each(|line| bytes.extend([line.as_str(), "\r\n"]));
+        for line in &self.lines {
+            bytes.extend([line.as_str(), "\r\n"]);
+        }
         let shown = self.lines.drain(..).map(|line| display_width(&line)).collect();
         *self = Frame { shown, drawn_at: width, ..Frame::default() };
         bytes
@@ -122,15 +125,15 @@ impl Screen {
 
 impl TermLike for Screen {
     fn width(&self) -> u16 {
-        self.place.size().1.min(WIDEST)
+        self.terminal.size().1.min(MAX_WIDTH)
     }
 
     fn height(&self) -> u16 {
-        // One is for the cursor.
-        self.place.size().0 - 1
+        // The last row is for the cursor.
+        self.terminal.size().0 - 1
     }
 
-    // To clear what is stale is all that it moves for.
+    // indicatif moves the cursor only to clear stale rows, which `flush` does.
     fn move_cursor_up(&self, _: usize) -> Result<()> {
         Ok(())
     }
@@ -163,8 +166,8 @@ impl TermLike for Screen {
     }
 
     fn flush(&self) -> Result<()> {
-        let bytes = self.frame().draw(usize::from(self.place.size().1));
-        self.place.put(bytes.as_bytes())
+        let bytes = self.frame().draw(usize::from(self.terminal.size().1));
+        self.terminal.put(bytes.as_bytes())
     }
 }
 
@@ -183,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_where_their_words_end() {
+    fn lines_end_after_their_last_word() {
         let mut frame = Frame::default();
         assert_eq!(drawn(&mut frame, 0, &["a note", "bar   ", ""], 80), "a note\r\nbar\r\n\r\n");
         // Two bars are drawn anew; the note stays.
@@ -192,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrower_screen_has_more_rows_of_the_same_lines() {
+    fn on_a_narrower_screen_the_same_lines_take_more_rows() {
         let mut frame = Frame::default();
         let bar = "x".repeat(60);
         drawn(&mut frame, 0, &["note", &bar, "in all"], 80);

@@ -38,7 +38,7 @@ fn the_report_leads_with_b_against_a() {
 }
 
 #[test]
-fn equal_sides_are_allowed_and_told_apart() {
+fn equal_variants_are_allowed_and_named_apart() {
     if !root() {
         return;
     }

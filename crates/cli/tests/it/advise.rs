@@ -93,7 +93,7 @@ fn one_cold_pilot_keeps_no_usual_filesystem_out_and_what_was_not_compared_is_nam
 }
 
 #[test]
-fn what_advice_determines_itself_is_refused() {
+fn flags_that_advise_sets_itself_are_refused() {
     let place = Place::new();
     for (flag, value) in [("--options", "noatime"), ("--rounds", "3"), ("--find", "best"), ("--mkfs", "-n 1")]
     {

@@ -44,7 +44,7 @@ fn the_published_matrix() {
 }
 
 #[test]
-fn what_is_no_matrix_is_said() {
+fn figures_that_cannot_be_analysed_are_refused() {
     let place = Place::new();
     let (_, said) = place.expect(2, &["analyse", "published:piszcz-II"]);
     assert!(said.contains("holds no matrix"), "{said}");
@@ -143,7 +143,7 @@ fn the_lock_behind_a_cell_is_named() {
 }
 
 #[test]
-fn without_the_privilege_it_says_what_is_needed() {
+fn without_the_privilege_the_required_one_is_named() {
     if !root() {
         return;
     }

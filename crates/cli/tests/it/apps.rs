@@ -32,31 +32,31 @@ fn write_project(place: &Place) {
 }
 
 #[test]
-fn git() {
+fn git_plan_runs_with_the_real_program() {
     let tasks = ["clone", "status-cold", "status-warm", "checkout", "gc"];
     runs("apps/git", &["git", "perl"], &[], &tasks);
 }
 
 #[test]
-fn node_modules() {
+fn node_modules_plan_runs_with_the_real_programs() {
     runs("apps/node_modules", &["tar", "perl"], &[], &["unpack", "walk", "delete"]);
     let own = ["--set", "input=home/project"];
     runs("apps/node_modules", &["tar", "perl"], &own, &["unpack", "walk", "delete"]);
 }
 
 #[test]
-fn rsync() {
+fn rsync_plan_runs_with_the_real_program() {
     runs("apps/rsync", &["rsync", "perl"], &[], &["first", "second"]);
 }
 
 #[test]
-fn build_of_a_tarball() {
+fn build_plan_builds_a_tarball() {
     let own = ["--set", "input=home/project.tar"];
     runs("apps/build", &["make", "gcc", "tar"], &own, &["unpack", "make", "clean"]);
 }
 
 #[test]
-fn what_an_application_lacks_is_told() {
+fn a_missing_program_of_an_application_is_reported() {
     if !has(&["git"]) {
         return;
     }

@@ -110,7 +110,7 @@ fn groups_of(run: &Running) -> Vec<PathBuf> {
 }
 
 #[test]
-fn conditions_end_with_a_signal() {
+fn a_signal_undoes_the_conditions_of_a_cell() {
     if !root() {
         return;
     }
@@ -220,7 +220,7 @@ fn zram_devices_come_and_go() {
 }
 
 #[test]
-fn what_cannot_be_had_is_said_before_anything_is_made() {
+fn unsupported_levels_are_refused_before_anything_is_made() {
     if !root() {
         return;
     }

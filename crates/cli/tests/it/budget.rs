@@ -4,7 +4,7 @@
 use crate::common::{Place, root};
 
 #[test]
-fn a_budget_that_holds_no_answer_is_said_after_the_first_round_with_what_does() {
+fn a_budget_too_short_for_an_answer_is_reported_after_the_first_round() {
     let place = Place::new();
     ["a", "b"].iter().for_each(|dir| std::fs::create_dir(place.dir.join(dir)).unwrap());
     let on = ["run", "--on", "dir:a", "--on", "dir:b", "--budget", "2s", "--", "sleep", "0.3"];

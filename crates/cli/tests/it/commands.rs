@@ -20,7 +20,7 @@ fn in_columns(place: &Place, columns: u16, args: &[&str]) -> String {
 }
 
 #[test]
-fn help_teaches() {
+fn help_of_commands_is_as_recorded() {
     let place = Place::new();
     insta::assert_snapshot!("help", in_columns(&place, 100, &["--help"]));
     for command in ["run", "report", "compare", "list", "show", "doctor", "recover", "exit-codes"] {
@@ -45,7 +45,7 @@ fn every_exit_code_is_documented() {
 }
 
 #[test]
-fn a_report_of_a_stored_run() {
+fn the_report_of_a_stored_run_is_as_recorded() {
     let (place, id) = place();
     let record = fsarena_store::read(&fsarena_store::RunDir::find(&place.runs(), &id).unwrap()).unwrap();
     // As long as what they stand for, so that everything stays in its column.
@@ -260,7 +260,7 @@ fn a_narrow_terminal_is_kept_to() {
 
 /// A reader that has gone has seen enough; a disk that is full is an error.
 #[test]
-fn output_that_nobody_takes() {
+fn a_closed_or_full_output_ends_a_report_with_the_right_code() {
     let (place, _) = place();
     for format in ["term", "md", "csv", "json"] {
         let (reader, writer) = std::io::pipe().unwrap();

@@ -93,7 +93,7 @@ fn assert_nothing_done(place: &Place) {
 }
 
 #[test]
-fn bad_loadfiles_are_told_before_anything_is_made() {
+fn bad_loadfiles_are_refused_before_anything_is_made() {
     if !root() {
         return;
     }

@@ -32,7 +32,7 @@ fn write(disk: &Disk, bytes: &[u8], at: u64) {
 }
 
 #[test]
-fn data_without_a_signature() {
+fn data_without_a_signature_is_refused() {
     if !root() {
         return;
     }
@@ -261,7 +261,7 @@ fn swapped_to_through_the_backing_file() {
 }
 
 #[test]
-fn a_copy_of_what_is_mounted() {
+fn a_device_with_a_copy_of_a_mounted_filesystem_is_refused() {
     if !root() || !has(&["mkfs.btrfs"]) {
         return;
     }

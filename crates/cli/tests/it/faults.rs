@@ -55,7 +55,7 @@ fn an_image_that_is_too_small_for_the_work() {
 }
 
 #[test]
-fn no_room_for_the_images() {
+fn too_little_space_for_images_is_refused() {
     if !root() {
         return;
     }
@@ -87,7 +87,7 @@ fn room_that_is_gone_when_the_image_is_made() {
 }
 
 #[test]
-fn mkfs_fails() {
+fn a_failing_mkfs_ends_only_its_variant() {
     if !root() {
         return;
     }
@@ -99,7 +99,7 @@ fn mkfs_fails() {
 }
 
 #[test]
-fn mount_fails() {
+fn a_failing_mount_ends_only_its_variant() {
     if !root() {
         return;
     }
@@ -130,7 +130,7 @@ fn first(place: &Place) -> String {
 }
 
 #[test]
-fn a_task_fails() {
+fn a_failing_task_ends_only_its_variant() {
     if !root() {
         return;
     }
@@ -160,7 +160,7 @@ fn a_filesystem_fills_up() {
 }
 
 #[test]
-fn every_variant_fails() {
+fn a_run_whose_variants_all_fail_reports_each() {
     if !root() {
         return;
     }
@@ -190,7 +190,7 @@ fn mkfs_is_not_installed() {
 }
 
 #[test]
-fn the_agent_crashes() {
+fn a_crash_of_the_agent_ends_only_its_variant() {
     if !root() {
         return;
     }
@@ -205,7 +205,7 @@ fn the_agent_crashes() {
 }
 
 #[test]
-fn the_runs_cannot_be_written() {
+fn an_unwritable_runs_directory_is_reported() {
     if !root() {
         return;
     }
@@ -220,7 +220,7 @@ fn the_runs_cannot_be_written() {
 }
 
 #[test]
-fn the_state_cannot_be_written() {
+fn an_unwritable_state_directory_is_reported() {
     if !root() {
         return;
     }
@@ -236,7 +236,7 @@ fn the_state_cannot_be_written() {
 }
 
 #[test]
-fn the_store_is_full() {
+fn a_full_store_ends_the_run_with_a_message() {
     if !root() {
         return;
     }
@@ -298,7 +298,7 @@ fn nobody_reads_the_output() {
 }
 
 #[test]
-fn blanks_and_newlines_in_paths() {
+fn paths_with_spaces_and_newlines_work() {
     if !root() {
         return;
     }

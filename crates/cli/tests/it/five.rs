@@ -73,12 +73,12 @@ impl Samples {
 }
 
 #[test]
-fn by_the_real_programs() {
+fn every_filesystem_has_plausible_samples_with_the_real_programs() {
     every_sample_is_there_and_plausible("commands");
 }
 
 #[test]
-fn by_their_system_calls() {
+fn every_filesystem_has_plausible_samples_with_native_system_calls() {
     every_sample_is_there_and_plausible("native");
 }
 
@@ -173,7 +173,7 @@ fn answered(place: &Place, answer: &str) {
 }
 
 #[test]
-fn on_an_image_in_memory() {
+fn a_run_on_images_in_memory_leaves_nothing() {
     if !root() {
         return;
     }

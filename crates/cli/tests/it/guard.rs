@@ -76,7 +76,7 @@ fn a_foreign_signature_is_given_up_by_its_own_name_only() {
 }
 
 #[test]
-fn mounted_and_under_any_link() {
+fn a_mounted_device_is_refused_under_any_link() {
     if !root() {
         return;
     }
@@ -99,7 +99,7 @@ fn mounted_and_under_any_link() {
 }
 
 #[test]
-fn swap_in_use_and_not() {
+fn swap_devices_are_refused_in_use_or_not() {
     if !root() {
         return;
     }
@@ -114,7 +114,7 @@ fn swap_in_use_and_not() {
 }
 
 #[test]
-fn partition_tables() {
+fn devices_with_partition_tables_are_refused() {
     if !root() {
         return;
     }
@@ -171,7 +171,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn what_somebody_else_holds() {
+fn a_device_with_a_holder_is_refused() {
     if !root() || !has(&["mkfs.btrfs"]) {
         return;
     }
@@ -208,7 +208,7 @@ fn forget_btrfs(devices: &[&str]) {
 }
 
 #[test]
-fn what_is_no_block_device() {
+fn anything_but_a_block_device_is_refused() {
     if !root() {
         return;
     }

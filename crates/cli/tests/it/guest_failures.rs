@@ -20,7 +20,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn what_a_kernel_lacks_is_refused_before_anything_is_made() {
+fn features_that_the_kernel_lacks_are_refused_before_anything_is_made() {
     if !root() || !has(&[QEMU, "mkfs.jfs"]) {
         return;
     }
@@ -204,7 +204,7 @@ fn a_bzimage_that_qemu_cannot_enter_unpacked_boots_whole() {
 }
 
 #[test]
-fn a_file_that_the_emulator_cannot_run_is_told_for_what_it_is() {
+fn a_file_that_is_not_a_kernel_is_reported_as_such() {
     if !root() || !has(&[QEMU]) {
         return;
     }

@@ -199,7 +199,7 @@ fn every_exception_is_one_of_a_command() {
 
 /// Runs the commands of the pages that `FSARENA_GUIDE` names, and writes what they print below them.
 #[test]
-fn write_the_outputs() {
+fn the_outputs_in_the_guide_are_rewritten() {
     let Ok(wanted) = std::env::var(WRITE) else { return };
     for page in pages() {
         if wanted == "all" || page.to_string_lossy().contains(&wanted) {

@@ -34,7 +34,7 @@ fn five_noisy_rounds_have_no_answer() {
 }
 
 #[test]
-fn noise_keeps_the_current_filesystem_and_is_told() {
+fn noise_keeps_the_current_filesystem_and_is_reported() {
     let place = Place::new();
     let times = |fs: &str, round: u32| [noise(fs, round, 0.3); 2];
     let run = stored::planted(&place.runs(), &["ext4", "xfs"], 19, times);

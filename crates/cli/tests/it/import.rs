@@ -36,7 +36,7 @@ fn csv_is_paired_by_round() {
 }
 
 #[test]
-fn what_has_no_rounds_is_said_to_be_unpaired() {
+fn samples_without_rounds_are_reported_as_unpaired() {
     let place = Place::new();
     let bench = |ns: u32| (0..8).map(|i| format!("BenchmarkX-2\t1\t{} ns/op\n", ns + i)).collect::<String>();
     write(&place, "a.txt", &bench(1000));
@@ -194,7 +194,7 @@ fn printed_figures_of_every_unit_come_back() {
 }
 
 #[test]
-fn own_exports_come_back() {
+fn exports_of_fsarena_can_be_imported() {
     if !root() {
         return;
     }

@@ -35,7 +35,7 @@ fn ended_by_every_signal(args: &[&str]) {
 }
 
 #[test]
-fn while_a_plan_is_worked_out() {
+fn a_signal_while_a_plan_is_resolved_ends_fsarena() {
     ended_by_every_signal(&[
         "run",
         "plan.toml",

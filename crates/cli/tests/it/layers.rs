@@ -162,7 +162,7 @@ fn in_loops(mut needs: BTreeMap<&Module, BTreeSet<Module>>) -> Vec<String> {
 }
 
 #[test]
-fn files_form_layers() {
+fn files_of_a_crate_form_layers_without_cycles() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let (mut seen, mut faults) = (0, vec![]);
     for entry in crates.read_dir().unwrap() {
@@ -177,7 +177,7 @@ fn files_form_layers() {
 }
 
 #[test]
-fn a_loop_of_files_is_found() {
+fn a_cycle_of_files_is_found() {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
     write("lib.rs", "mod above;\nmod below;\npub use above::{above as top, Other};\n");

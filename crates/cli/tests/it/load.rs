@@ -88,7 +88,7 @@ fn a_load_of_both_kinds_adds_up() {
 }
 
 #[test]
-fn what_a_cache_answers_is_labelled_so() {
+fn a_load_that_the_page_cache_serves_is_labelled() {
     if !root() {
         return;
     }
@@ -164,7 +164,7 @@ fn a_sparse_file_is_refused_unless_allowed() {
 }
 
 #[test]
-fn devices_are_refused() {
+fn load_refuses_block_devices() {
     if !root() {
         return;
     }
@@ -183,7 +183,7 @@ fn devices_are_refused() {
 }
 
 #[test]
-fn what_cannot_be_is_said_before_anything_is_made() {
+fn impossible_loads_are_refused_before_anything_is_made() {
     let place = Place::new();
     for (args, word) in [
         (&["--bs", "much"][..], "cannot read the size"),

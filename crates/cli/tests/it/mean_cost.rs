@@ -61,7 +61,7 @@ fn in_a_line(text: &str) -> String {
 }
 
 #[test]
-fn a_stall_in_3_of_24_rounds_is_told() {
+fn a_stall_in_3_of_24_rounds_is_reported() {
     let place = Place::new();
     planted(&place.runs(), 24, stalling);
     let told = in_a_line(&place.expect(0, &["report"]).0);

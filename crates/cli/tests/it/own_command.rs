@@ -131,7 +131,7 @@ fn a_failing_setup_or_check_fails_the_cell() {
 }
 
 #[test]
-fn what_cannot_run_is_refused_before_the_run() {
+fn a_command_that_cannot_run_is_refused_before_the_run() {
     let place = Place::new();
     let said = |code, args: &[&str]| place.expect(code, args).1;
     let missing = said(6, &["run", "--on", "dir:home", "--", "no-such-program"]);
@@ -266,7 +266,7 @@ fn one_variant_fails_and_the_others_go_on() {
 }
 
 #[test]
-fn what_is_written_elsewhere_is_told() {
+fn bytes_written_to_other_devices_are_reported() {
     let work = task("cd \"$FSARENA_SOURCE\" && head -c 5000000 /dev/urandom > astray");
     let Some(place) = place(&work) else { return };
     let (printed, _) = place.expect(0, &["run", "own.toml", "--quiet"]);

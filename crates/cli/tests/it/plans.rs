@@ -84,7 +84,7 @@ fn the_place_of_a_mistake_is_named_and_what_would_be_right() {
 }
 
 #[test]
-fn garbage_is_no_plan() {
+fn a_plan_file_of_random_bytes_is_refused() {
     let place = Place::new();
     // Deterministic, and no text: every byte once, over and over.
     let garbage: Vec<u8> =

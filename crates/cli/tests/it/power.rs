@@ -13,7 +13,7 @@ fn place() -> Place {
 
 /// Without barriers the disk is never flushed, and what a cut loses was synced all the same.
 #[test]
-fn synced_files_survive_a_power_cut_and_a_lost_one_is_told_loudly() {
+fn synced_files_survive_a_power_cut_and_a_lost_one_is_reported() {
     if !root() || !has(&["qemu-system-x86_64"]) || debian("6.1", "-cloud-amd64").is_none() {
         return;
     }

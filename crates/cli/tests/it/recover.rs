@@ -27,7 +27,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn a_damaged_first_line_is_told_and_every_step_is_done() {
+fn a_damaged_first_line_is_reported_and_every_step_is_undone() {
     if !root() {
         return;
     }

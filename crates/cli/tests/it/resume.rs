@@ -68,32 +68,32 @@ fn recovers(place: &Place) {
 }
 
 #[test]
-fn killed_before_the_loop_device() {
+fn a_run_killed_before_the_loop_device_is_resumed() {
     killed(&[], |place| Gate::new(place, When::Before, "losetup", "*other.img*", 0));
 }
 
 #[test]
-fn killed_after_the_loop_device() {
+fn a_run_killed_after_the_loop_device_is_resumed() {
     killed(&[], |place| Gate::new(place, When::After, "losetup", "*test.img*", 0));
 }
 
 #[test]
-fn killed_during_mkfs() {
+fn a_run_killed_during_mkfs_is_resumed() {
     killed(&[], |place| Gate::new(place, When::Before, "mkfs.ext3", "*/dev/loop*", 0));
 }
 
 #[test]
-fn killed_after_mount() {
+fn a_run_killed_after_mount_is_resumed() {
     killed(&[], |place| Gate::new(place, When::After, "mount", "*mnt/test*", 2));
 }
 
 #[test]
-fn killed_during_a_command() {
+fn a_run_killed_during_a_command_is_resumed() {
     killed(&["--set", "driver=commands"], |place| Gate::new(place, When::Before, "touch", "*f00010", 3));
 }
 
 #[test]
-fn killed_during_unmount() {
+fn a_run_killed_during_unmount_is_resumed() {
     killed(&[], |place| Gate::new(place, When::Before, "umount", "*mnt/test*", 1));
 }
 
@@ -127,7 +127,7 @@ fn a_run_whose_event_log_cannot_be_written_goes_on_and_tells_the_user() {
 }
 
 #[test]
-fn killed_during_a_sync_that_hangs() {
+fn a_run_killed_during_a_hanging_sync_is_resumed() {
     if !root() {
         return;
     }
@@ -235,7 +235,7 @@ fn a_run_that_goes_on_is_left_alone() {
 }
 
 #[test]
-fn what_cannot_be_resumed_is_said() {
+fn a_run_that_cannot_be_resumed_is_refused_with_the_reason() {
     let place = Place::new();
     let (_, said) = place.expect(2, &["run", "--resume", "nothing"]);
     assert!(said.contains("Unknown run `nothing`"), "{said}");
@@ -271,7 +271,7 @@ fn a_variant_that_failed_keeps_its_place_in_the_order() {
 }
 
 #[test]
-fn a_directory_is_given_back() {
+fn an_interrupted_run_in_a_directory_is_resumed_and_cleaned_up() {
     let place = Place::new();
     let dir = place.dir.join("a dir of mine");
     std::fs::create_dir(&dir).unwrap();

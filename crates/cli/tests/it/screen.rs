@@ -94,7 +94,7 @@ fn a_scheduler_of_loop_devices_says_that_the_disk_keeps_its_own() {
 }
 
 #[test]
-fn what_directories_confound_stands_in_the_first_lines() {
+fn confounding_of_directories_is_in_the_first_lines() {
     let place = Place::new();
     std::fs::create_dir(place.dir.join("other")).unwrap();
     let args = ["run", "plan.toml", "--on", "dir:home", "--on", "dir:other", "--quiet"];
@@ -107,7 +107,7 @@ fn what_directories_confound_stands_in_the_first_lines() {
 }
 
 #[test]
-fn what_a_comparison_of_runs_confounds_stands_in_the_first_lines() {
+fn confounding_of_compared_runs_is_in_the_first_lines() {
     let place = Place::new();
     let ids = [(); 2].map(|()| stored::run(&place.runs()).id());
     let (printed, _) = place.expect(0, &["compare", &ids[0], &ids[1]]);

@@ -44,7 +44,7 @@ fn the_list_is_searched_sorted_and_leads_to_the_report() {
 }
 
 #[test]
-fn answers_come_to_the_list() {
+fn the_list_of_runs_shows_answers_when_they_are_ready() {
     let (_place, [one, _], web) = served(&[]);
     let answered = || {
         let rows: serde_json::Value =
@@ -347,7 +347,7 @@ fn beyond_this_machine_it_asks_for_its_token() {
 }
 
 #[test]
-fn what_cannot_be_served_is_said() {
+fn a_server_that_cannot_start_reports_the_reason() {
     let (place, _, web) = served(&[]);
     let port = web.address.port().to_string();
     let (_, said) = place.expect(6, &["serve", "--port", &port]);

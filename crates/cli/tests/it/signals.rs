@@ -54,7 +54,7 @@ fn at(place: &Place, mut gate: Gate, args: &[&str]) -> (Running, Release) {
 
 /// The user's options are tried before the run: no run begins.
 #[test]
-fn while_options_are_tried() {
+fn signals_while_options_are_tried_leave_nothing() {
     if !root() {
         return;
     }
@@ -78,7 +78,7 @@ fn while_options_are_tried() {
 }
 
 #[test]
-fn while_an_image_is_made() {
+fn signals_while_an_image_is_made_leave_nothing() {
     every_signal(0, |place| {
         let mut run = start(place, &["--size", "1GiB"]);
         run.until("the image is there", || place.run_file("images/test.img").is_some());
@@ -87,17 +87,17 @@ fn while_an_image_is_made() {
 }
 
 #[test]
-fn while_a_loop_device_is_attached() {
+fn signals_while_a_loop_device_is_attached_leave_nothing() {
     every_signal(0, |place| at(place, Gate::new(place, When::Before, "losetup", "*test.img*", 0), &[]));
 }
 
 #[test]
-fn while_the_other_disk_is_made() {
+fn signals_while_the_source_disk_is_made_leave_nothing() {
     every_signal(0, |place| at(place, Gate::new(place, When::Before, "mkfs.ext4", "*/dev/loop*", 0), &[]));
 }
 
 #[test]
-fn while_inputs_are_made() {
+fn signals_while_inputs_are_made_leave_nothing() {
     every_signal(0, |place| {
         let mut gate = Gate::new(place, When::After, "mount", "*mnt/other*", 0);
         let mut run = start(place, &["--set", "tasks=9"]);
@@ -111,7 +111,7 @@ fn while_inputs_are_made() {
 }
 
 #[test]
-fn while_waiting_until_idle() {
+fn signals_during_the_idle_wait_leave_nothing() {
     if !root() {
         return;
     }
@@ -127,18 +127,18 @@ fn while_waiting_until_idle() {
 }
 
 #[test]
-fn during_mkfs() {
+fn signals_during_mkfs_leave_nothing() {
     every_signal(1, |place| at(place, Gate::new(place, When::Before, "mkfs.ext2", "*/dev/loop*", 1), &[]));
 }
 
 #[test]
-fn during_mount() {
+fn signals_during_mount_leave_nothing() {
     every_signal(1, |place| at(place, Gate::new(place, When::Before, "mount", "*mnt/test*", 1), &[]));
     every_signal(1, |place| at(place, Gate::new(place, When::After, "mount", "*mnt/test*", 1), &[]));
 }
 
 #[test]
-fn during_a_native_task() {
+fn signals_during_a_native_task_leave_nothing() {
     every_signal(1, |place| {
         let mut gate = Gate::new(place, When::After, "mount", "*mnt/test*", 1);
         let mut run = start(place, &[]);
@@ -154,14 +154,14 @@ fn during_a_native_task() {
 }
 
 #[test]
-fn during_a_command_of_a_task() {
+fn signals_during_a_command_leave_nothing() {
     every_signal(1, |place| {
         at(place, Gate::new(place, When::Before, "touch", "*f00010", 1), &["--set", "driver=commands"])
     });
 }
 
 #[test]
-fn during_the_sync_after_a_task() {
+fn signals_during_the_sync_after_a_task_leave_nothing() {
     every_signal(0, |place| {
         let disk = place.mount(Disk::ext4());
         let mut gate = Gate::new(place, When::After, "touch", "*f00019", 0);
@@ -177,17 +177,17 @@ fn during_the_sync_after_a_task() {
 }
 
 #[test]
-fn during_unmount() {
+fn signals_during_unmount_leave_nothing() {
     every_signal(1, |place| at(place, Gate::new(place, When::Before, "umount", "*mnt/test*", 1), &[]));
 }
 
 #[test]
-fn while_the_devices_are_given_back() {
+fn signals_while_devices_are_removed_leave_nothing() {
     every_signal(2, |place| at(place, Gate::new(place, When::Before, "losetup", "*--detach*", 0), &[]));
 }
 
 #[test]
-fn while_reports_are_written() {
+fn signals_while_reports_are_written_leave_nothing() {
     every_signal(2, |place| {
         // Opening a pipe waits for a reader, which never comes.
         let pipe = place.dir.join("pipe");
@@ -209,7 +209,7 @@ fn at_terminal(place: &Place) -> Running {
 }
 
 #[test]
-fn ctrl_c_at_a_terminal() {
+fn ctrl_c_at_a_terminal_ends_the_run_and_cleans_up() {
     if !root() {
         return;
     }
@@ -225,7 +225,7 @@ fn ctrl_c_at_a_terminal() {
 }
 
 #[test]
-fn the_terminal_goes_away() {
+fn a_closed_terminal_ends_the_run_and_cleans_up() {
     if !root() {
         return;
     }

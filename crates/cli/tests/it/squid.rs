@@ -107,7 +107,7 @@ fn a_killed_run_leaves_no_squid() {
 }
 
 #[test]
-fn without_squid_it_is_said_what_to_install() {
+fn without_squid_the_package_to_install_is_named() {
     if !root() {
         return;
     }

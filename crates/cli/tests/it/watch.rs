@@ -233,7 +233,7 @@ fn a_watch_goes_on_after_a_kill() {
 }
 
 #[test]
-fn what_cannot_be_watched_is_said() {
+fn a_watch_that_cannot_start_reports_the_reason() {
     let place = Place::new();
     let of_prometheus = ["watch", "--prometheus", "https://a/metrics", "--series", "x"];
     for args in [&["watch", "--squid", "https://a/"][..], &of_prometheus] {
@@ -258,7 +258,7 @@ fn what_cannot_be_watched_is_said() {
 }
 
 #[test]
-fn what_is_silent_at_the_beginning_is_told_then() {
+fn a_source_without_data_is_reported_at_the_start() {
     let place = Place::new();
     let service = Service::start(Answer::Closed);
     let args = ["watch", "--squid", &service.address, "--service", "no-such-name"];

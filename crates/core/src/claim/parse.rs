@@ -5,19 +5,19 @@ use crate::average::Average;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// Words with a meaning of their own; a variant of that name is written in quotes.
+/// The reserved words. The name of a variant that equals one of them needs quotes.
 pub(super) const KEYWORDS: [&str; 6] = ["best", "worst", "is", "not", "by", "within"];
 
-/// Whether an unquoted name on the right is `task.metric`.
+/// Whether the parser takes an unquoted name on the right side for `task.metric`.
 pub(super) fn reads_as_quantity(name: &str) -> bool {
     let word = |part: &str| part.chars().next().is_some_and(char::is_alphabetic) && part.chars().all(in_word);
     name.split('.').count() >= 2 && name.split('.').all(word)
 }
 
-/// Reads many claims, one a line. Empty lines and comments (`# …`) are passed over.
+/// Parses a text with one claim per line. Skips empty lines and comments (`# …`).
 ///
 /// # Errors
-/// The first line that cannot be parsed as a claim.
+/// A line is not a claim. Only the first such line is reported.
 pub fn parse_all(text: &str) -> Result<Vec<Claim>, ClaimError> {
     let blank = |line: &str| line.trim_start().is_empty() || line.trim_start().starts_with('#');
     text.lines()
@@ -30,18 +30,18 @@ pub fn parse_all(text: &str) -> Result<Vec<Claim>, ClaimError> {
 impl FromStr for Claim {
     type Err = ClaimError;
 
-    /// Reads one claim; a comment may follow it.
+    /// Parses one claim; a comment may follow it.
     fn from_str(text: &str) -> Result<Claim, ClaimError> {
         let mut cursor = Cursor::new(text);
-        cursor.blanks();
+        cursor.skip_blanks();
         let begin = cursor.at;
         let subject = cursor.quantity("a quantity such as `untar.elapsed`")?;
-        cursor.blanks();
+        cursor.skip_blanks();
         cursor.require(":", "`:` and a relation")?;
         let relation = cursor.relation()?;
         let average = cursor.average().unwrap_or_default();
         let end = cursor.at;
-        cursor.blanks();
+        cursor.skip_blanks();
         if !matches!(cursor.peek(), None | Some('#')) {
             return cursor.expected("the end of the claim");
         }
@@ -72,7 +72,7 @@ impl Cursor<'_> {
     }
 
     fn op(&mut self) -> Parsed<Op> {
-        self.blanks();
+        self.skip_blanks();
         match Op::ALL.into_iter().find(|(text, _)| self.take(text)) {
             Some((_, op)) => Ok(op),
             None if self.peek() == Some('=') => self.expected("`==` for equal"),
@@ -80,12 +80,12 @@ impl Cursor<'_> {
         }
     }
 
-    /// `0.97 *`, or nothing: 1.
+    /// Parses `0.97 *`; returns 1 if there is no factor.
     fn factor(&mut self) -> Parsed<f64> {
-        self.blanks();
+        self.skip_blanks();
         let begin = self.at;
         if let Some(number) = self.digits() {
-            self.blanks();
+            self.skip_blanks();
             if self.take("*") {
                 return self.positive(number, begin);
             }
@@ -95,7 +95,7 @@ impl Cursor<'_> {
     }
 
     fn right(&mut self) -> Parsed<Right> {
-        self.blanks();
+        self.skip_blanks();
         let begin = self.at;
         if self.peek() == Some('"') {
             return Ok(Right::Variant(self.quoted()?));
@@ -108,7 +108,7 @@ impl Cursor<'_> {
         Ok(Right::Variant(name))
     }
 
-    /// `by mean`, `by typical`, or nothing.
+    /// Parses `by mean` or `by typical`; returns None and stays in place if neither follows.
     fn average(&mut self) -> Option<Average> {
         let begin = self.at;
         let named = |cursor: &mut Self| Average::ALL.into_iter().find(|one| cursor.keyword(one.name()));
@@ -119,22 +119,22 @@ impl Cursor<'_> {
         average
     }
 
-    /// `by 5%`, `within 0.5%`, or nothing.
+    /// Parses `by 5%` or `within 0.5%`; returns None if neither follows.
     fn percent(&mut self, op: Op) -> Parsed<Option<f64>> {
-        self.blanks();
+        self.skip_blanks();
         let begin = self.at;
         if self.average().is_some() {
             self.at = begin;
             return Ok(None);
         }
-        let (wanted, other) = if op.tolerates() { ("within", "by") } else { ("by", "within") };
+        let (own, other) = if op.tolerates() { ("within", "by") } else { ("by", "within") };
         if self.keyword(other) {
-            return self.fail_at(begin, format!("`{op}` goes with `{wanted}`, not with `{other}`"));
+            return self.fail_at(begin, format!("`{op}` goes with `{own}`, not with `{other}`"));
         }
-        if !self.keyword(wanted) {
+        if !self.keyword(own) {
             return Ok(None);
         }
-        self.blanks();
+        self.skip_blanks();
         let begin = self.at;
         let Some(number) = self.digits() else {
             return self.expected("a percentage such as `5%`, or `mean`");
@@ -149,7 +149,7 @@ impl Cursor<'_> {
 
     fn quantity(&mut self, what: &str) -> Parsed<Quantity> {
         let begin = self.at;
-        let name = self.run(|c| in_word(c) || c == '.');
+        let name = self.take_while(|c| in_word(c) || c == '.');
         if name.is_empty() || name.split('.').any(str::is_empty) {
             self.at = begin;
             return self.expected(what);
@@ -166,25 +166,25 @@ impl Cursor<'_> {
         if !self.take("[") {
             return Ok(params);
         }
-        self.blanks();
+        self.skip_blanks();
         while !self.take("]") {
             let begin = self.at;
-            let key = self.run(in_word);
+            let key = self.take_while(in_word);
             if key.is_empty() {
                 return self.expected("a parameter such as `bs=4096`, or `]`");
             }
             self.require("=", "`=`")?;
             let value = match self.peek() {
                 Some('"') => self.quoted()?,
-                Some(c) if in_value(c) => self.run(in_value).to_string(),
+                Some(c) if in_value(c) => self.take_while(in_value).to_string(),
                 _ => return self.expected("a value"),
             };
             if params.insert(key.to_string(), value).is_some() {
                 return self.fail_at(begin, "this parameter is given twice");
             }
-            self.blanks();
+            self.skip_blanks();
             if self.take(",") {
-                self.blanks();
+                self.skip_blanks();
             } else if self.peek() != Some(']') {
                 return self.expected("`,` or `]`");
             }
@@ -193,13 +193,13 @@ impl Cursor<'_> {
     }
 
     fn variant(&mut self) -> Parsed<String> {
-        self.blanks();
+        self.skip_blanks();
         if self.peek() == Some('"') {
             return self.quoted();
         }
         let begin = self.at;
-        // `==` ends a name, a single `=` is part of it: `fs=ext4==fs=xfs`.
-        let name = self.run(in_name);
+        // `==` ends a name, a single `=` is part of it: `fs=ext4==fs=xfs` compares `fs=ext4` and `fs=xfs`.
+        let name = self.take_while(in_name);
         let name = name.split_once("==").map_or(name, |(name, _)| name);
         if name.is_empty() || name.starts_with('=') || KEYWORDS.contains(&name) {
             self.at = begin;
@@ -228,15 +228,15 @@ fn in_word(c: char) -> bool {
 /// The parsed value, or the error.
 type Parsed<T> = Result<T, ClaimError>;
 
-/// A place in the text.
+/// A position in the text. Each parsing method starts there and advances it past the parsed text.
 struct Cursor<'a> {
     text: &'a str,
-    /// The byte where it stands.
+    /// The byte offset of the next character.
     at: usize,
 }
 
 impl<'a> Cursor<'a> {
-    /// At its beginning.
+    /// A cursor at the beginning of the text.
     fn new(text: &'a str) -> Cursor<'a> {
         Cursor { text, at: 0 }
     }
@@ -245,14 +245,15 @@ impl<'a> Cursor<'a> {
         &self.text[self.at..]
     }
 
-    /// Takes characters as long as they are of a kind.
-    fn run(&mut self, of: impl Fn(char) -> bool) -> &'a str {
+    /// Takes characters as long as `accepts` returns true.
+    fn take_while(&mut self, accepts: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
-        let length = rest.find(|c| !of(c)).unwrap_or(rest.len());
+        let length = rest.find(|c| !accepts(c)).unwrap_or(rest.len());
         self.at += length;
         &rest[..length]
     }
 
+    /// Parses a text in quotes, in which `\"`, `\\` and `\n` are escapes.
     fn quoted(&mut self) -> Parsed<String> {
         let begin = self.at;
         let mut text = String::new();
@@ -273,9 +274,9 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Digits with at most one point among them.
+    /// Takes digits and points; None if there are none. [`Cursor::positive`] then parses the number.
     fn digits(&mut self) -> Option<&'a str> {
-        Some(self.run(|c| c.is_ascii_digit() || c == '.')).filter(|text| !text.is_empty())
+        Some(self.take_while(|c| c.is_ascii_digit() || c == '.')).filter(|text| !text.is_empty())
     }
 
     fn positive(&mut self, text: &str, begin: usize) -> Parsed<f64> {
@@ -285,15 +286,15 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes a word where it stands by itself.
+    /// Takes a word, unless it is only the beginning of a longer name.
     fn keyword(&mut self, word: &str) -> bool {
-        self.blanks();
+        self.skip_blanks();
         let found = self.rest().strip_prefix(word).is_some_and(|rest| !rest.starts_with(in_name));
         found && self.take(word)
     }
 
-    fn blanks(&mut self) {
-        self.run(char::is_whitespace);
+    fn skip_blanks(&mut self) {
+        self.take_while(char::is_whitespace);
     }
 
     fn peek(&self) -> Option<char> {
@@ -306,9 +307,12 @@ impl<'a> Cursor<'a> {
         next
     }
 
+    /// Takes `text` if it follows; returns whether it did.
     fn take(&mut self, text: &str) -> bool {
         let found = self.rest().starts_with(text);
-        self.at += if found { text.len() } else { 0 };
+        if found {
+            self.at += text.len();
+        }
         found
     }
 
@@ -316,6 +320,7 @@ impl<'a> Cursor<'a> {
         if self.take(text) { Ok(()) } else { self.expected(what) }
     }
 
+    /// Fails with the message `expected WHAT, found …` at the current position.
     fn expected<T>(&self, what: &str) -> Parsed<T> {
         let found = match self.peek() {
             None => "the end".to_string(),

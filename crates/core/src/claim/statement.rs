@@ -1,4 +1,4 @@
-//! What a claim says, and the error of a text that is none.
+//! The types of a parsed claim, its canonical text form, and the error for a text that is not a claim.
 
 use super::parse::{KEYWORDS, in_name, in_value, reads_as_quantity};
 use crate::average::Average;
@@ -25,13 +25,13 @@ use std::fmt::{self, Display, Formatter};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Claim {
-    /// As it was written, without blanks around it and without its comment.
+    /// The text as the user wrote it, without surrounding blanks and without its comment.
     pub text: String,
     /// The measured quantity.
     pub subject: Quantity,
     /// The relation that the claim states.
     pub relation: Relation,
-    /// The average of the rounds that it compares: `by mean` at its end.
+    /// Which average of the rounds it compares. The typical round by default; `by mean` at the end of the claim changes it.
     pub average: Average,
 }
 
@@ -39,13 +39,13 @@ pub struct Claim {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClaimOutcome {
-    /// The data show it.
+    /// The data show that the claim is true.
     Held,
     /// The data show the opposite.
     Refuted,
-    /// Neither: the data allow both.
+    /// The data allow both.
     Inconclusive,
-    /// A difference was claimed, and there is none that matters.
+    /// The claim states a difference, but the data show that any difference is within the margin.
     Equivalent,
 }
 
@@ -64,8 +64,8 @@ impl ClaimOutcome {
         }
     }
 
-    /// The outcome of a claim with or without `not`, from the outcome without it.
-    pub fn turned(self, negated: bool) -> ClaimOutcome {
+    /// Swaps held and refuted if `negated`: the outcome of a claim with `not`, from the outcome of the same claim without it.
+    pub fn negated_if(self, negated: bool) -> ClaimOutcome {
         match self {
             ClaimOutcome::Held if negated => ClaimOutcome::Refuted,
             ClaimOutcome::Refuted if negated => ClaimOutcome::Held,
@@ -77,18 +77,18 @@ impl ClaimOutcome {
 /// Something measured.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Quantity {
-    /// The task: `untar`; `total` or `geomean` for all of them together. None: whichever task has the metric.
+    /// The task: `untar`; `total` or `geomean` for all tasks together. None for whichever task has the metric.
     pub task: Option<String>,
     /// The metric: `elapsed`.
     pub metric: String,
-    /// The parameters of the task: `bs` → `4096`. A task that has more of them still matches.
+    /// The parameters of the task: `bs` → `4096`. A task with further parameters also matches.
     pub params: BTreeMap<String, String>,
 }
 
-/// What a claim says.
+/// The relation that a claim states.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Relation {
-    /// One variant compared with something.
+    /// One variant compared with another variant, or with another quantity of the same variant.
     Pair(Pair),
     /// One variant compared with all others.
     Extreme(Extreme),
@@ -96,10 +96,10 @@ pub enum Relation {
 
 /// `LEFT OPERATOR [FACTOR *] RIGHT [by|within PERCENT%]`.
 ///
-/// The statement is about the ratio ρ = left/right, judged as θ = ln ρ against ln `factor`. With x the
+/// The statement is about the ratio ρ = left/right. fsarena compares θ = ln ρ with ln `factor`. With x the
 /// percentage as a fraction and f the factor:
 ///
-/// | written | says | on the scale of θ |
+/// | claim | meaning | on the scale of θ |
 /// |---|---|---|
 /// | `a < b by x` | a is more than x below f·b | θ < ln f + ln(1 − x) |
 /// | `a > b by x` | a is more than x above f·b | θ > ln f + ln(1 + x) |
@@ -108,23 +108,22 @@ pub enum Relation {
 /// | `a <= b within x` | a is at most x above f·b | θ ≤ ln f + ln(1 + x) |
 /// | `a >= b within x` | a is at most x below f·b | θ ≥ ln f − ln(1 + x) |
 ///
-/// `by` takes percent of the right side as people do, so `a < b by 5%` means a < 0.95·b. What `within`
-/// tolerates is symmetric on the logarithmic scale: a factor of 1 + x either way, so that it does not
-/// matter which variant is written first.
+/// The percentage after `by` refers to the right side, so `a < b by 5%` means a < 0.95·b. The tolerance after `within` is
+/// symmetric on the logarithmic scale: a factor of 1 + x either way. So the order of the two variants does not matter.
 ///
-/// ρ is the ratio in a typical round, or that of the means where the claim ends with `by mean` ([`Average`]).
+/// ρ is the ratio in a typical round, or the ratio of the means if the claim ends with `by mean` ([`Average`]).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pair {
     /// The variant on the left.
     pub left: String,
     /// The operator.
     pub op: Op,
-    /// What the right side is multiplied by; 1 where nothing is written.
+    /// The factor of the right side; 1 if the claim has none.
     pub factor: f64,
     /// The right side.
     pub right: Right,
-    /// Per cent behind `by` (for `<`, `>`, `!=`) or `within` (for `==`, `<=`, `>=`). None where nothing is
-    /// written: 0 for `by`; for `within` the margin of the run.
+    /// The percentage after `by` (for `<`, `>`, `!=`) or `within` (for `==`, `<=`, `>=`). None if the claim has none: then it
+    /// is 0 for `by`, and the margin of the run for `within`.
     pub percent: Option<f64>,
 }
 
@@ -139,19 +138,19 @@ pub enum Right {
 
 /// `best is VARIANT`, `worst is VARIANT`, `best is not VARIANT`, `worst is not VARIANT`.
 ///
-/// Best means better than every other variant, worst worse than every other; which way is better, the metric
-/// says.
+/// `best` means better than every other variant, `worst` means worse than every other. The metric defines whether lower or
+/// higher values are better.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extreme {
-    /// Which end.
+    /// Best or worst.
     pub end: End,
     /// The variant.
     pub variant: String,
-    /// Whether the claim denies it: `best is not VARIANT`.
+    /// Whether the claim has `not`: `best is not VARIANT`.
     pub negated: bool,
 }
 
-/// An end of the order of variants.
+/// The first or last place in the order of variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// Better than every other.
@@ -178,7 +177,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// The operators as they are written; one that begins like another comes before it.
+    /// The operators with their text. `<=` comes before `<`, because the parser takes the first that matches.
     pub(super) const ALL: [(&str, Op); 6] = [
         ("<=", Op::AtMost),
         ("<", Op::Less),
@@ -188,7 +187,7 @@ impl Op {
         ("!=", Op::NotEqual),
     ];
 
-    /// Whether its percentage follows `within`: what the statement tolerates. Else `by`: what it demands.
+    /// Whether its percentage follows `within` and is a tolerance. Otherwise it follows `by` and is a minimal difference.
     pub fn tolerates(self) -> bool {
         matches!(self, Op::AtMost | Op::Equal | Op::AtLeast)
     }
@@ -202,15 +201,15 @@ impl Pair {
 }
 
 impl Extreme {
-    /// Whether it is about the least values, where a metric is better in this direction.
+    /// Whether the claim is about the smallest values, for a metric with this direction.
     pub fn is_least(&self, direction: Direction) -> bool {
         (direction == Direction::Lower) == (self.end == End::Best)
     }
 }
 
 impl Claim {
-    /// The claim that a variant is the same as another: `left == right within percent%`; without a percentage
-    /// within the margin of the run.
+    /// The claim that two variants are equal: `left == right within percent%`. Without a percentage, the margin of the run
+    /// applies.
     pub fn same(subject: Quantity, left: &str, right: &str, percent: Option<f64>) -> Claim {
         let (left, right) = (left.to_string(), Right::Variant(right.to_string()));
         let relation = Relation::Pair(Pair { left, op: Op::Equal, factor: 1.0, right, percent });
@@ -243,7 +242,7 @@ impl From<Claim> for String {
     }
 }
 
-/// A claim that could not be read. Points at the character:
+/// A syntax error in a claim. Its message shows the position:
 ///
 /// ```text
 /// claim, column 20: expected a variant, found `by`
@@ -251,33 +250,33 @@ impl From<Claim> for String {
 ///                        ^
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("claim, {}column {column}: {message}\n  {}", place(.line), pointed(.text, *.column))]
+#[error("claim, {}column {column}: {message}\n  {}", line_prefix(.line), with_caret(.text, *.column))]
 pub struct ClaimError {
-    /// The line as it was written.
+    /// The line as the user wrote it.
     pub text: String,
-    /// Its number, from 1, where there are several.
+    /// The number of the line in a text of several claims, from 1.
     pub line: Option<usize>,
-    /// The character at fault, from 1; one behind the last where something is missing at the end.
+    /// The position of the error in characters, from 1; one after the last character if something is missing at the end.
     pub column: usize,
-    /// The message: the expected and the actual text.
+    /// The expected and the actual text.
     pub message: String,
 }
 
-fn place(line: &Option<usize>) -> String {
+fn line_prefix(line: &Option<usize>) -> String {
     line.map_or(String::new(), |line| format!("line {line}, "))
 }
 
-/// The most characters that are shown before the fault, and behind it.
-const AROUND: usize = 150;
+/// The most characters that a message shows before the error, and after it.
+const CONTEXT: usize = 150;
 
-/// The text around the fault, and below it a caret.
-fn pointed(text: &str, column: usize) -> String {
-    let from = (column - 1).saturating_sub(AROUND);
-    let shown: String = text.chars().skip(from).take(2 * AROUND).collect();
+/// The text around an error, and a second line with a caret under the character at `column`.
+fn with_caret(text: &str, column: usize) -> String {
+    let from = (column - 1).saturating_sub(CONTEXT);
+    let shown: String = text.chars().skip(from).take(2 * CONTEXT).collect();
     format!("{shown}\n  {}^", indent(&shown, column - from))
 }
 
-/// Blanks up to the character at fault. Tabs stay tabs, so that the caret stands under it.
+/// Blanks up to `column`. Tabs stay tabs, so that the caret is under its character.
 fn indent(text: &str, column: usize) -> String {
     text.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect()
 }
@@ -317,11 +316,16 @@ impl Display for Relation {
                 write!(f, "{end} is {}{}", if *negated { "not " } else { "" }, name(variant))
             }
             Relation::Pair(Pair { left, op, factor, right, percent }) => {
-                let factor = Some(factor).filter(|factor| **factor != 1.0);
-                let factor = factor.map_or(String::new(), |factor| format!("{factor} * "));
-                write!(f, "{} {op} {factor}{right}", name(left))?;
+                write!(f, "{} {op} ", name(left))?;
+                if *factor != 1.0 {
+                    write!(f, "{factor} * ")?;
+                }
+                write!(f, "{right}")?;
                 let word = if op.tolerates() { "within" } else { "by" };
-                percent.map_or(Ok(()), |percent| write!(f, " {word} {percent}%"))
+                match percent {
+                    Some(percent) => write!(f, " {word} {percent}%"),
+                    None => Ok(()),
+                }
             }
         }
     }
@@ -335,9 +339,9 @@ impl Display for Right {
             }
             Right::Quantity(quantity) => {
                 quantity.fmt(f)?;
-                // Without brackets a metric alone would read as a variant.
-                let bare = quantity.task.is_none() && quantity.params.is_empty();
-                f.write_str(if bare { "[]" } else { "" })
+                // Without brackets the parser would take a metric alone for a variant.
+                let metric_only = quantity.task.is_none() && quantity.params.is_empty();
+                f.write_str(if metric_only { "[]" } else { "" })
             }
         }
     }
@@ -351,19 +355,20 @@ impl Display for End {
 
 impl Display for Op {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let own = Op::ALL.iter().find(|(_, op)| op == self);
-        own.map_or(Ok(()), |(text, _)| f.write_str(text))
+        let (text, _) = Op::ALL.iter().find(|(_, op)| op == self).expect("ALL has every operator");
+        f.write_str(text)
     }
 }
 
-/// Whether a variant needs no quotes. A name that ends in `=` or begins with it could grow into an operator.
+/// Whether the name of a variant can be written without quotes. A name that begins or ends with `=` cannot: together with an
+/// operator beside it, the parser would read another operator.
 fn is_name(text: &str) -> bool {
     let plain = !text.is_empty() && text.chars().all(in_name);
     let operator = text.contains("==") || text.starts_with('=') || text.ends_with('=');
     plain && !operator && !KEYWORDS.contains(&text)
 }
 
-/// A name or value, in quotes where it needs them.
+/// Returns a name or value unchanged if it is `plain`, otherwise in quotes with special characters escaped.
 fn quoted(text: &str, plain: bool) -> String {
     if plain {
         return text.to_string();

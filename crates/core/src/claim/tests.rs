@@ -19,7 +19,7 @@ fn error(text: &str) -> String {
 }
 
 #[test]
-fn every_documented_form_is_canonical() {
+fn every_documented_form_is_displayed_unchanged() {
     for text in [
         "untar.elapsed: xfs < ext4",
         "untar.elapsed: xfs < ext4 by 5%",
@@ -48,7 +48,7 @@ fn every_documented_form_is_canonical() {
 }
 
 #[test]
-fn the_parts_of_a_claim() {
+fn a_claim_is_parsed_into_quantity_parameters_and_relation() {
     assert_eq!(claim("x: a < b  # why").text, "x: a < b");
     let read = claim("  throughput[ clients=5, \tbs=\"a,b\" ]:xfs>=0.97*ext2 within 3%  # why");
     assert_eq!(read.text, "throughput[ clients=5, \tbs=\"a,b\" ]:xfs>=0.97*ext2 within 3%");
@@ -78,7 +78,7 @@ fn a_claim_is_about_the_typical_round_unless_it_names_the_mean() {
 }
 
 #[test]
-fn a_single_equals_sign_belongs_to_the_name() {
+fn a_single_equals_sign_is_part_of_the_name() {
     let read = pair("x.elapsed: fs=ext4==fs=xfs");
     assert_eq!(
         (read.left.as_str(), read.op, read.right),
@@ -101,7 +101,7 @@ fn keywords_in_quotes_are_variants() {
 }
 
 #[test]
-fn errors_point_at_the_character() {
+fn errors_have_the_column_of_the_character() {
     assert_eq!(
         error("untar.elapsed: xfs < by 5%"),
         "claim, column 22: expected a variant, found `by`\n  untar.elapsed: xfs < by 5%\n                       ^"
@@ -138,7 +138,7 @@ fn errors_point_at_the_character() {
 }
 
 #[test]
-fn many_claims_with_comments() {
+fn parse_all_skips_comments_and_reports_the_line_of_an_error() {
     let text = "# what the author says\n\nx: best is xfs\n  y.z: a < b # here\n";
     assert_eq!(parse_all(text).unwrap().len(), 2);
     let error = parse_all("x: best is xfs\nx: a ~ b\n").unwrap_err();
@@ -146,7 +146,7 @@ fn many_claims_with_comments() {
 }
 
 #[test]
-fn claims_are_strings_in_files() {
+fn claims_are_serialized_as_strings() {
     let read: Vec<Claim> = serde_json::from_str("[\"x: a < b\"]").unwrap();
     assert_eq!(serde_json::to_string(&read).unwrap(), "[\"x: a < b\"]");
     assert!(serde_json::from_str::<Claim>("\"x: a\"").unwrap_err().to_string().contains("column 5"));
@@ -186,7 +186,7 @@ fn relations() -> impl Strategy<Value = Relation> {
 
 proptest! {
     #[test]
-    fn what_is_displayed_parses_to_the_same(
+    fn a_displayed_claim_parses_to_the_same_claim(
         subject in quantities(),
         relation in relations(),
         average in prop::sample::select(Average::ALL.to_vec()),
@@ -200,7 +200,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_an_error_with_a_place(text in any::<String>()) {
+    fn errors_in_random_text_have_a_column_within_the_text(text in any::<String>()) {
         if let Err(error) = text.parse::<Claim>() {
             prop_assert!((1..=text.chars().count() + 1).contains(&error.column));
             let _ = error.to_string();
@@ -208,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn what_looks_like_a_claim_never_panics(text in "([a-z.:<>=!*\"#\\[\\],%0-9\\\\ ]|best|is|not|by|within|mean){0,30}") {
+    fn text_made_of_pieces_of_claims_never_panics(text in "([a-z.:<>=!*\"#\\[\\],%0-9\\\\ ]|best|is|not|by|within|mean){0,30}") {
         let _ = text.parse::<Claim>().map_err(|error| error.to_string());
         let _ = parse_all(&text);
     }

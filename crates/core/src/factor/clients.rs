@@ -1,21 +1,21 @@
-//! The number of clients or threads of the load.
+//! The factor `clients`: the number of clients or threads of the load.
 
 use super::{CLIENTS, parsed};
 use crate::setting::{Settings, Value};
 
-/// The settings of workloads that are a number of clients.
+/// The names of the settings that hold the number of clients of a workload.
 pub(crate) const SETTINGS: [&str; 2] = [CLIENTS, "threads"];
 
-/// The meaning of a level. None leaves the workload's own.
+/// Parses a level. None for an empty level, which keeps the workload's own number.
 ///
 /// # Errors
-/// How a level is written.
+/// The level is not a number from 1 to 1024.
 pub fn parse(level: &str) -> Result<Option<u32>, String> {
     let clients = |level: &str| level.parse().ok().filter(|clients| (1..=1024).contains(clients));
     parsed(level, "number of clients", "a number from 1 to 1024", clients)
 }
 
-/// Whether a workload with these settings has clients that can be set.
+/// Whether these settings of a workload include a number of clients.
 pub fn applies(settings: &Settings) -> bool {
     SETTINGS.iter().any(|id| settings.0.contains_key(*id))
 }
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_replace_whatever_the_workload_had() {
+    fn set_replaces_the_number_or_list_of_clients() {
         let list = Value::List(vec![Value::Int(1), Value::Int(16)]);
         let mut settings = Settings([("threads".to_string(), list), ("bs".into(), Value::Int(5))].into());
         assert!(applies(&settings));

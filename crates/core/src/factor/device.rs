@@ -1,4 +1,4 @@
-//! The backing device of the filesystem.
+//! The factor `device`: the backing device of the filesystem.
 
 use crate::names;
 
@@ -14,7 +14,7 @@ pub enum BackingDevice {
 }
 
 impl BackingDevice {
-    /// The level.
+    /// Its name as a level.
     pub fn name(self) -> &'static str {
         match self {
             BackingDevice::Loop => "loop",
@@ -24,10 +24,10 @@ impl BackingDevice {
     }
 }
 
-/// The meaning of a level. None is what the run as a whole has.
+/// Parses a level. None for an empty level, which means the backing device of the run.
 ///
 /// # Errors
-/// How a level is written.
+/// No device has this name.
 pub fn parse(level: &str) -> Result<Option<BackingDevice>, String> {
     let known = [BackingDevice::Loop, BackingDevice::Ram, BackingDevice::Zram];
     match level {

@@ -1,25 +1,25 @@
-//! A device that misbehaves.
+//! The factor `faults`: simulated faults of the device.
 
 use super::{bytes, parsed};
 use serde::{Deserialize, Serialize};
 
-/// What a device does wrong.
+/// A simulated fault of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Faults {
-    /// Every request is done later.
+    /// Every request is delayed.
     Delay {
         /// The delay in milliseconds.
         ms: u64,
     },
-    /// Every request fails for a while, again and again.
+    /// The device alternates between working and failing every request.
     Flaky {
         /// Seconds in which it works.
         up_s: u64,
-        /// Seconds in which it does not.
+        /// Seconds in which it fails.
         down_s: u64,
     },
-    /// A range can be neither read nor written.
+    /// Reads and writes of a range fail.
     Error {
         /// Where it begins, in bytes: a multiple of 512.
         start: u64,
@@ -31,24 +31,29 @@ pub enum Faults {
 /// A sector, the unit of the device mapper.
 const SECTOR: u64 = 512;
 
-/// The meaning of a level. None is a good device.
+/// Parses a level: `delay:5ms`, `flaky:9s/1s` or `error:64MiB+1MiB`. None for an empty level: a device without faults.
 ///
 /// # Errors
-/// How a level is written.
+/// The level does not have one of these forms.
 pub fn parse(level: &str) -> Result<Option<Faults>, String> {
+    parsed(level, "device fault", "`delay:5ms`, `flaky:9s/1s` or `error:64MiB+1MiB`", parse_fault)
+}
+
+fn parse_fault(level: &str) -> Option<Faults> {
     let number = |text: &str, unit: &str| text.strip_suffix(unit)?.parse().ok().filter(|number| *number > 0);
     let sectors = |text: &str| bytes(text).filter(|bytes| bytes % SECTOR == 0);
-    let faults = |level: &str| match level.split_once(':') {
-        Some(("delay", time)) => number(time, "ms").map(|ms| Faults::Delay { ms }),
-        Some(("flaky", times)) => times.split_once('/').and_then(|(up, down)| {
+    match level.split_once(':')? {
+        ("delay", time) => Some(Faults::Delay { ms: number(time, "ms")? }),
+        ("flaky", times) => {
+            let (up, down) = times.split_once('/')?;
             Some(Faults::Flaky { up_s: number(up, "s")?, down_s: number(down, "s")? })
-        }),
-        Some(("error", range)) => range.split_once('+').and_then(|(start, length)| {
+        }
+        ("error", range) => {
+            let (start, length) = range.split_once('+')?;
             Some(Faults::Error { start: sectors(start)?, bytes: sectors(length)? })
-        }),
+        }
         _ => None,
-    };
-    parsed(level, "device fault", "`delay:5ms`, `flaky:9s/1s` or `error:64MiB+1MiB`", faults)
+    }
 }
 
 #[cfg(test)]
@@ -56,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_kinds() {
+    fn delays_flaky_devices_and_error_ranges_are_parsed() {
         assert_eq!(parse("delay:5ms"), Ok(Some(Faults::Delay { ms: 5 })));
         assert_eq!(parse("flaky:9s/1s"), Ok(Some(Faults::Flaky { up_s: 9, down_s: 1 })));
         let range = Faults::Error { start: 64 << 20, bytes: 1 << 20 };

@@ -1,4 +1,4 @@
-//! The place of the journal or log: inside the filesystem, or on a separate device.
+//! The factor `journal`: the place of the journal or log, inside the filesystem or on a separate device.
 
 use super::device::{self, BackingDevice};
 use super::{bytes, parsed};
@@ -6,16 +6,16 @@ use super::{bytes, parsed};
 /// A journal on a separate device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct External {
-    /// Its size in bytes; by default that of the filesystem.
+    /// Its size in bytes; default: the size that mkfs chooses.
     pub bytes: Option<u64>,
-    /// Its backing device; by default of the same kind as the filesystem's.
+    /// Its backing device; default: the same kind as the filesystem's device.
     pub on: Option<BackingDevice>,
 }
 
-/// The meaning of a level. None is inside.
+/// Parses a level. None for an empty level: the journal is inside the filesystem.
 ///
 /// # Errors
-/// How a level is written.
+/// The level does not have the form `external[:SIZE][@DEVICE]`.
 pub fn parse(level: &str) -> Result<Option<External>, String> {
     let (place, on) = level.split_once('@').unwrap_or((level, ""));
     let on = device::parse(on)?;
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn size_and_carrier_may_be_said() {
+    fn size_and_backing_device_are_optional() {
         assert_eq!(parse(""), Ok(None));
         assert_eq!(parse("external"), Ok(Some(External { bytes: None, on: None })));
         let both = External { bytes: Some(64 << 20), on: Some(BackingDevice::Ram) };

@@ -1,47 +1,47 @@
-//! The metrics that the commands of a run declared by printing them, and where two declarations contradict each other.
+//! The metrics that commands of a run declared in their output, and the error for two contradictory declarations.
 
 use crate::sample::MetricSpec;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A metric as somebody declared it.
+/// The declaration of a metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Declaration {
-    /// What it means.
+    /// The definition of the metric.
     pub metric: MetricSpec,
-    /// Who declared it: `task build of ext4 in round 1`.
+    /// The origin of the declaration: `task build of ext4 in round 1`.
     pub by: String,
 }
 
-/// Two declarations of one name that mean different things.
+/// Two declarations of one name with different definitions.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{} was declared as `{}` by {} and as `{}` by {}; give both one meaning, or two names",
         self.name(), .earlier.metric, .earlier.by, .later.metric, .later.by)]
 pub struct Contradiction {
-    /// The first.
+    /// The first declaration.
     pub earlier: Declaration,
-    /// The one that differs.
+    /// The declaration that contradicts it.
     pub later: Declaration,
 }
 
 impl Contradiction {
-    /// What both declare: without the unit, where they differ in it.
+    /// The common name of both metrics; without the unit if they differ in it.
     fn name(&self) -> &str {
         let later = &self.later.metric;
         if self.earlier.metric.id == later.id { &later.id } else { later.unit.bare(&later.id) }
     }
 }
 
-/// Metrics by name, each with its first declaration.
+/// The declared metrics by name, each with its first declaration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Declared(BTreeMap<String, Declaration>);
 
 impl Declared {
-    /// Takes over a declaration. True if the name is new.
+    /// Adds a declaration. Returns true if the name is new.
     ///
     /// # Errors
-    /// An earlier declaration of that name with another meaning.
+    /// An earlier declaration of the same name has a different definition.
     pub fn declare(&mut self, metric: &MetricSpec, by: &str) -> Result<bool, Box<Contradiction>> {
         let later = Declaration { metric: metric.clone(), by: by.into() };
         match self.0.get(&metric.id) {
@@ -56,19 +56,19 @@ impl Declared {
         }
     }
 
-    /// Takes over a metric that a command printed. One quantity has one unit: `x_s` and `x_ns` contradict each other, and
-    /// `x_bytes` and `x_count` do not. True if the name is new.
+    /// Adds a metric that a command printed. Each quantity must always have the same unit: `x_s` and `x_ns` contradict each other,
+    /// `x_bytes` and `x_count` do not. Returns true if the name is new.
     ///
     /// # Errors
-    /// An earlier declaration of that name with another meaning.
+    /// An earlier declaration of the same name has a different definition or unit.
     pub fn declare_printed(&mut self, metric: &MetricSpec, by: &str) -> Result<bool, Box<Contradiction>> {
-        let printed = |metric: &MetricSpec| metric.unit.bare(&metric.id).to_string();
-        let name = printed(metric);
-        let other = |known: &&Declaration| {
+        let name = metric.unit.bare(&metric.id);
+        let has_other_unit = |known: &&Declaration| {
             let unit = known.metric.unit;
-            unit != metric.unit && unit.is_of_same_quantity(metric.unit) && printed(&known.metric) == name
+            let same_quantity = unit.is_of_same_quantity(metric.unit) && unit.bare(&known.metric.id) == name;
+            unit != metric.unit && same_quantity
         };
-        match self.0.values().find(other) {
+        match self.0.values().find(has_other_unit) {
             Some(earlier) => {
                 let later = Declaration { metric: metric.clone(), by: by.into() };
                 Err(Box::new(Contradiction { earlier: earlier.clone(), later }))
@@ -77,12 +77,12 @@ impl Declared {
         }
     }
 
-    /// A metric by its name, where it was declared.
+    /// Finds a declared metric by its name.
     pub fn get(&self, id: &str) -> Option<&MetricSpec> {
         self.0.get(id).map(|declaration| &declaration.metric)
     }
 
-    /// Every metric.
+    /// Every declared metric.
     pub fn metrics(&self) -> impl Iterator<Item = &MetricSpec> {
         self.0.values().map(|declaration| &declaration.metric)
     }
@@ -94,15 +94,15 @@ mod tests {
     use crate::sample::{Direction, Fold, Over, Unit};
 
     #[test]
-    fn one_name_has_one_meaning() {
+    fn contradictory_declarations_of_a_name_are_errors() {
         let spec =
             |direction, help: &str| MetricSpec::new("x_s".into(), Unit::Seconds, direction, help.into());
         let mut declared = Declared::default();
         assert_eq!(declared.declare(&spec(Direction::Lower, "one"), "task a"), Ok(true));
         assert_eq!(declared.declare(&spec(Direction::Lower, "other"), "task b"), Ok(false));
-        let said = declared.declare(&spec(Direction::Higher, "one"), "task c").unwrap_err().to_string();
+        let error = declared.declare(&spec(Direction::Higher, "one"), "task c").unwrap_err().to_string();
         assert_eq!(
-            said,
+            error,
             "x_s was declared as `x_s s lower` by task a and as `x_s s higher` by task c; give both one meaning, or two names"
         );
         let summed = MetricSpec { over: Over::all(Fold::Sum), ..spec(Direction::Lower, "one") };

@@ -1,16 +1,16 @@
-//! Readings that metrics here and code elsewhere share: their names, and definitions where no probe takes them.
+//! The names of readings that several modules use, and the definitions of readings that no probe takes.
 
 use crate::sample::{Fold, ReadingDef, Unit};
 
 /// Time until the command returned.
 pub const ELAPSED: &str = "elapsed_ns";
-/// Time until the command returned and `syncfs` after it.
+/// Time until the `syncfs` after the command returned.
 pub const SYNCED: &str = "synced_ns";
-/// Time that a command without work takes.
+/// Time to start a command that does nothing.
 pub const START: &str = "process_start_ns";
-/// Bytes that reached the source disk meanwhile.
+/// Bytes written to the source disk during the task.
 pub const SOURCE_WRITTEN: &str = "source_write_bytes";
-/// Bytes that reached the disk of the root directory meanwhile.
+/// Bytes written to the disk of the root directory during the task.
 pub const ROOT_WRITTEN: &str = "root_write_bytes";
 /// User time of the process tree.
 pub const USER: &str = "user_ns";
@@ -20,11 +20,11 @@ pub const SYSTEM: &str = "system_ns";
 pub const MACHINE_CPU: &str = "machine_cpu_ns";
 /// User and system time of the process tree until its data was synced.
 pub const TREE_CPU_SYNCED: &str = "tree_cpu_synced_ns";
-/// Bytes that the process tree asked to write.
+/// Bytes that the process tree passed to write calls.
 pub const WRITTEN: &str = "written_bytes";
-/// Bytes that the process tree asked to read.
+/// Bytes that read calls returned to the process tree.
 pub const READ: &str = "read_bytes";
-/// Bytes that the process tree itself had fetched, past all caches.
+/// Bytes that the process tree fetched from storage, because no cache had them.
 pub const FETCHED: &str = "fetched_bytes";
 /// Bytes that reached the device under test.
 pub const DEVICE_WRITTEN: &str = "device_write_bytes";
@@ -34,37 +34,37 @@ pub const DEVICE_READ: &str = "device_read_bytes";
 pub const DEVICE_FLUSHES: &str = "device_flushes";
 /// Peak memory of the largest process.
 pub const PEAK_MEMORY: &str = "peak_memory_bytes";
-/// Reads a second that the load itself counted.
+/// Reads per second, counted by the load.
 pub const READ_RATE: &str = "read_iops_per_s";
-/// Writes a second that the load itself counted.
+/// Writes per second, counted by the load.
 pub const WRITE_RATE: &str = "write_iops_per_s";
-/// Bytes a second of these reads.
+/// Bytes read per second, counted by the load.
 pub const READ_BANDWIDTH: &str = "read_bandwidth_bytes_per_s";
-/// Bytes a second of these writes.
+/// Bytes written per second, counted by the load.
 pub const WRITE_BANDWIDTH: &str = "write_bandwidth_bytes_per_s";
-/// Bytes a second that the clients of a file server moved.
+/// Bytes per second that the clients of a file server read and wrote.
 pub const THROUGHPUT: &str = "served_bytes_per_s";
-/// Durable commits a second.
+/// Durable commits per second.
 pub const COMMIT_RATE: &str = "commit_iops_per_s";
-/// The generator's share of an operation.
+/// The load generator's share of the time of an operation.
 pub const CLIENT: &str = "client_ratio";
 /// Requests that were answered.
 pub const REQUESTS: &str = "requests_count";
-/// Transactions a second of a database.
+/// Transactions per second of a database.
 pub const TRANSACTIONS: &str = "transactions_per_s";
-/// User time of the service that answered them.
+/// User time of the service that answers requests.
 pub const SERVICE_USER: &str = "service_user_ns";
 /// System time of the service.
 pub const SERVICE_SYSTEM: &str = "service_system_ns";
 /// CPU time of the kernel's own threads.
 pub const KERNEL_THREADS: &str = "kernel_threads_ns";
-/// Time that CPUs were idle while I/O was waited for.
+/// Time that CPUs were idle while processes waited for I/O.
 pub const IOWAIT: &str = "iowait_ns";
 /// Clients that did a task together.
 pub const CLIENTS: &str = "clients_count";
-/// Operations a second of all clients while all of them worked.
+/// Operations per second of all clients while all of them worked.
 pub const COMMON_RATE: &str = "common_iops_per_s";
-/// Bytes a second of all clients while all of them worked.
+/// Bytes per second of all clients while all of them worked.
 pub const COMMON_BANDWIDTH: &str = "common_bandwidth_bytes_per_s";
 /// Time in which all clients worked.
 pub const COMMON_TIME: &str = "common_ns";
@@ -72,19 +72,19 @@ pub const COMMON_TIME: &str = "common_ns";
 pub const START_SPREAD: &str = "start_spread_ns";
 /// The largest error of the clients' clocks.
 pub const CLOCK_ERROR: &str = "clock_error_ns";
-/// Jain's index over the rates of the clients.
+/// Jain's fairness index over the rates of the clients.
 pub const CLIENT_FAIRNESS: &str = "client_fairness_ratio";
 /// The slowest client's rate over the fastest one's.
 pub const SLOWEST_CLIENT: &str = "slowest_client_ratio";
 /// Clients whose reads a cache answered.
 pub const CACHED_CLIENTS: &str = "cached_clients_count";
-/// Time that a load was measured.
+/// Length of the measured part of a load.
 pub const LOAD_ELAPSED: &str = "load_elapsed_ns";
 /// Blocks whose contents were verified.
 pub const VERIFIED: &str = "verified_count";
-/// Whether the load was steady: 1 or 0; absent where a load is paced, or too short to tell.
+/// Whether the load was steady: 1 or 0. Absent if the load is paced or too short for a decision.
 pub const STEADY: &str = "steady_ratio";
-/// Instructions of programs, in a guest that counts them.
+/// Instructions in user space, in a guest that counts instructions.
 pub const USER_INSTRUCTIONS: &str = "user_instructions";
 /// Instructions of the kernel.
 pub const KERNEL_INSTRUCTIONS: &str = "kernel_instructions";
@@ -92,7 +92,7 @@ pub const KERNEL_INSTRUCTIONS: &str = "kernel_instructions";
 pub const GUEST_INSTRUCTIONS: &str = "guest_instructions";
 /// Instructions of the whole guest until the command returned.
 pub const RETURNED_INSTRUCTIONS: &str = "returned_instructions";
-/// System calls, where instructions are counted.
+/// System calls, in a guest that counts instructions.
 pub const SYSTEM_CALLS: &str = "system_calls_count";
 /// Instructions of the process tree until its command returned.
 pub const TREE_INSTRUCTIONS: &str = "tree_instructions";
@@ -109,12 +109,12 @@ pub const FILES_LOST: &str = "files_lost_count";
 /// Bytes of a recording that were replayed up to a power cut.
 pub const REPLAYED: &str = "replayed_bytes";
 
-/// CPU time, which adds up over tasks and clients.
+/// CPU time, which is summed over tasks and over clients.
 pub const fn cpu_time(id: &'static str) -> ReadingDef {
     ReadingDef::lower(id, Unit::Nanoseconds).tasks(Fold::Sum).clients(Fold::Sum)
 }
 
-/// Time that passes: it adds up over tasks, and clients spend it at the same time.
+/// Elapsed time, which is summed over tasks but not over clients: they run at the same time.
 pub const fn time(id: &'static str) -> ReadingDef {
     ReadingDef::lower(id, Unit::Nanoseconds).tasks(Fold::Sum)
 }
@@ -204,7 +204,7 @@ pub const TOGETHER: &[ReadingDef] = &[
         .help("clients that fetched under a tenth of what they read: a cache answered"),
 ];
 
-/// The readings of a service that answers requests, be it driven or watched.
+/// The readings of a service that answers requests: a server under a load, or a running service that fsarena observes.
 pub const SERVICE: &[ReadingDef] = &[
     ReadingDef::neutral(REQUESTS, Unit::Count).help("requests that were answered"),
     cpu_time(SERVICE_USER)

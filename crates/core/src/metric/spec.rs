@@ -28,7 +28,7 @@ pub enum Fold {
     /// The sum of the amounts behind the rates, divided by the time from the first start to the last end. Only clients
     /// combine like this, not tasks.
     Rate,
-    /// Not at all: several values have no meaningful combination.
+    /// They do not combine: several values have no meaningful combination.
     None,
 }
 
@@ -100,7 +100,7 @@ impl Over {
         Over { tasks: fold, ranks: fold, hosts: fold }
     }
 
-    /// How metrics of a unit combine where nothing else is declared. Times may be latencies, which never add up.
+    /// The default combination for a unit. Times may be latencies, so they are not summed.
     pub const fn by(unit: Unit) -> Over {
         let clients = match unit {
             Unit::Bytes | Unit::Count => return Over::all(Fold::Sum),
@@ -133,7 +133,7 @@ pub struct MetricSpec<Text = String> {
     pub help: Text,
 }
 
-/// The definition of a reading or metric of fsarena's own. A probe defines the readings that it takes.
+/// The definition of a built-in reading or metric. Each probe defines the readings that it takes.
 pub type ReadingDef = MetricSpec<&'static str>;
 
 impl<Text> MetricSpec<Text> {
@@ -142,7 +142,7 @@ impl<Text> MetricSpec<Text> {
         MetricSpec { id, unit, direction, scope: Scope::Process, over: Over::by(unit), of: None, help }
     }
 
-    /// The name of the combined value of all tasks: `total`, `largest`. None where values of tasks do not combine.
+    /// The name of the combined value of all tasks: `total`, `largest`. None if the values of tasks do not combine.
     pub const fn whole(&self) -> Option<&'static str> {
         if self.of.is_some() { Fold::Sum.name() } else { self.over.tasks.name() }
     }
@@ -266,14 +266,14 @@ pub enum Unit {
     Percent,
     /// A quotient without a unit.
     Ratio,
-    /// Things per second.
+    /// Operations or other events per second.
     PerSecond,
     /// Bytes per second.
     BytesPerSecond,
 }
 
 impl Unit {
-    /// Every unit in its order, with the suffix of names in JSON and CSV and the symbol that people read.
+    /// Every unit in the order of the enum, with its suffix in JSON and CSV and its symbol in reports.
     const ALL: [(Unit, &str, &str); 8] = [
         (Unit::Nanoseconds, "ns", "ns"),
         (Unit::Seconds, "s", "s"),
@@ -295,12 +295,12 @@ impl Unit {
         Unit::ALL[self as usize].1
     }
 
-    /// The symbol that people read after a number.
+    /// The symbol after a number in reports.
     pub const fn symbol(self) -> &'static str {
         Unit::ALL[self as usize].2
     }
 
-    /// What one of it is worth in seconds, ones or ones a second: a nanosecond is 1e-9, a per cent 0.01.
+    /// The factor that converts this unit to the base unit of its quantity: 1e-9 for nanoseconds, 0.01 for per cent.
     pub const fn worth(self) -> f64 {
         match self {
             Unit::Nanoseconds => 1e-9,
@@ -309,7 +309,7 @@ impl Unit {
         }
     }
 
-    /// The name of a metric with its unit: the suffix is added where the name does not end with it.
+    /// The name of a metric with its unit; adds the suffix unless the name already ends with it.
     pub fn named(self, id: &str) -> String {
         format!("{}_{}", self.bare(id), self.suffix())
     }
@@ -339,7 +339,7 @@ pub enum Direction {
     Lower,
     /// More is better: throughput, usable space.
     Higher,
-    /// Neither: a circumstance.
+    /// Neither: the value describes the circumstances of a measurement.
     Neutral,
 }
 
@@ -359,7 +359,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folds_are_of_all_values() {
+    fn each_fold_combines_all_values_and_passes_nan_on() {
         let of = |fold: Fold, values: &[f64]| fold.of(values.iter().copied());
         assert_eq!(of(Fold::Sum, &[1.0, 2.0, 6.0]), Some(9.0));
         assert_eq!(of(Fold::Max, &[1.0, 6.0, 2.0]), Some(6.0));
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn declarations_name_what_is_unusual() {
+    fn display_leaves_out_combinations_that_are_the_default() {
         let spec =
             MetricSpec::new("tps_per_s".to_string(), Unit::PerSecond, Direction::Higher, String::new());
         assert_eq!(spec.to_string(), "tps_per_s per_s higher");

@@ -15,13 +15,13 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct ClaimSeries {
     /// The claim.
     pub claim: Claim,
-    /// The difference that matters in this run, as a fraction, for claims that name none.
+    /// The margin of the run as a fraction, for claims without their own percentage.
     pub margin: f64,
-    /// The variants that the claim names, as far as the run has them.
+    /// The variants that the claim names and the run has.
     pub variants: Vec<usize>,
-    /// The values, without warm-up rounds and dropped rounds; or why there are none, in a sentence for people.
+    /// The values without warm-up rounds and dropped rounds, or a sentence about why the run has none.
     pub series: Result<ComparedSeries, String>,
-    /// The same with the dropped rounds; None if no round was dropped.
+    /// The values with the dropped rounds; None if no round was dropped.
     pub with_dropped: Option<Result<ComparedSeries, String>>,
 }
 
@@ -36,7 +36,7 @@ pub enum ComparedSeries {
         variant: usize,
         /// Its values.
         left: Vec<f64>,
-        /// The variant on the right, with its values. Of two quantities of one variant it is that variant without a name.
+        /// The right side with its values: another variant, or another quantity of the same variant.
         right: Rival,
     },
     /// A variant and all its rivals.
@@ -54,7 +54,7 @@ pub enum ComparedSeries {
     },
 }
 
-/// A variant that another one is compared with.
+/// The values that a variant is compared with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rival {
     /// The variant and its name; None for another quantity of the same variant.
@@ -63,7 +63,7 @@ pub struct Rival {
     pub values: Vec<f64>,
 }
 
-/// The values of claims on a run, one claim after the other. Any stored run has values for any claim.
+/// Returns each claim with its values from a run. The claims need not be those of the run's plan.
 pub fn claim_series<'a>(
     record: &'a RunRecord,
     claims: &'a [Claim],
@@ -72,7 +72,7 @@ pub fn claim_series<'a>(
     claim_series_among(record, claims, candidates.map(|variant| variant.name.as_str()).collect())
 }
 
-/// The same as [`claim_series`], where claims about all variants are about these only.
+/// The same as [`claim_series`], but claims about the best or the worst variant compare only the variants of `among`.
 pub fn claim_series_among<'a>(
     record: &'a RunRecord,
     claims: &'a [Claim],
@@ -90,10 +90,10 @@ pub fn claim_series_among<'a>(
     })
 }
 
-/// Metrics that tell how a figure was measured: claims about them hold for any figure.
+/// Metrics that describe how a figure was measured. Claims about them are valid even if the figure is not.
 const WITNESSES: [&str; 4] = ["device_share", reading::CLIENT, reading::STEADY, reading::VERIFIED];
 
-/// Finds the values of claims. A metric is derived once, however many claims are about it.
+/// Finds the values of claims. It caches the grid of each metric, because several claims use the same metric.
 struct SeriesReader<'a> {
     record: &'a RunRecord,
     among: Vec<&'a str>,
@@ -157,35 +157,46 @@ impl<'a> SeriesReader<'a> {
         self.record.variant(name).ok_or_else(|| unknown("variant", name, self.record.names()).into())
     }
 
-    /// Whether a variant is a rival. One that failed left the run: without its samples no variant can be better or worse than
-    /// it.
+    /// Whether a variant is compared in claims about the best or the worst. A variant that failed is not: it left the run, so
+    /// its samples are incomplete.
     fn competes(&self, variant: usize) -> bool {
         let failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed { .. });
         self.among.contains(&self.record.name(variant))
             && !self.record.cells.iter().any(|cell| cell.variant == variant && failed(&cell.outcome))
     }
 
-    /// The metric of a quantity and its values by variant and round, or why there are none.
-    fn values(&mut self, quantity: &Quantity) -> Result<(MetricSpec, VariantValues), String> {
+    /// The metric of a quantity over all tasks together, and its values by variant and round.
+    fn values_over_tasks(&mut self, quantity: &Quantity) -> Result<(MetricSpec, VariantValues), String> {
         let record = self.record;
         let grid = self.grid(&quantity.metric)?;
         let metric = grid.metric.clone();
-        if let Some(whole) = quantity.task.as_deref().filter(|task| WHOLES.contains(task)) {
-            let tasks = Quantity { task: None, ..quantity.clone() };
-            let mut fitting = grid.comparable_tasks();
-            fitting.retain(|task| tasks.fits(&record.tasks[*task].id));
-            if fitting.is_empty() {
-                return Err(no_task(&metric.id));
-            }
-            if whole != TOTAL {
-                return Ok((metric, grid.geometric_means(&fitting)));
-            }
-            let id = &metric.id;
-            let totals = grid.totals(&fitting).ok_or_else(|| {
-                format!("{id} cannot be summed over tasks; claim the geometric mean: geomean.{id}")
-            })?;
-            return Ok((metric, totals));
+        let any_task = Quantity { task: None, ..quantity.clone() };
+        let mut fitting = grid.comparable_tasks();
+        fitting.retain(|task| any_task.fits(&record.tasks[*task].id));
+        if fitting.is_empty() {
+            return Err(no_task(&metric.id));
         }
+        if quantity.task.as_deref() != Some(TOTAL) {
+            return Ok((metric, grid.geometric_means(&fitting)));
+        }
+        let id = &metric.id;
+        let totals = grid.totals(&fitting).ok_or_else(|| {
+            format!("{id} cannot be summed over tasks; claim the geometric mean: geomean.{id}")
+        })?;
+        Ok((metric, totals))
+    }
+
+    /// The metric of a quantity and its values by variant and round.
+    ///
+    /// # Errors
+    /// The run has no such values, several tasks fit, or the figure is invalid.
+    fn values(&mut self, quantity: &Quantity) -> Result<(MetricSpec, VariantValues), String> {
+        if quantity.task.as_deref().is_some_and(|task| WHOLES.contains(&task)) {
+            return self.values_over_tasks(quantity);
+        }
+        let record = self.record;
+        let grid = self.grid(&quantity.metric)?;
+        let metric = grid.metric.clone();
         let fits = |task: &usize| quantity.fits(&record.tasks[*task].id) && has_data(&grid.values[*task]);
         let fitting: Vec<usize> = (0..record.tasks.len()).filter(fits).collect();
         match fitting[..] {
@@ -205,6 +216,7 @@ impl<'a> SeriesReader<'a> {
         }
     }
 
+    /// The error for a quantity of a task that has no values, or that the run does not have.
     fn no_value(&self, quantity: &Quantity) -> String {
         let tasks = || self.record.tasks.iter().map(|task| task.id.name.as_str()).chain(WHOLES);
         match quantity.task.as_deref().filter(|name| !tasks().any(|task| task == *name)) {

@@ -14,22 +14,22 @@ pub struct ReadingTotal {
     pub id: &'static str,
     /// Its unit.
     pub unit: Unit,
-    /// How it combines tasks. A metric with a formula is computed from the sums of the readings.
+    /// How the values of several tasks were combined; [`Fold::Sum`] for a metric that is computed from readings.
     pub fold: Fold,
-    /// For each variant, the values of the rounds that have all tasks.
+    /// For each variant, one value for each round that has all tasks.
     pub values: VariantValues,
 }
 
-/// The totals of metrics and readings, without those that no round has.
+/// The totals of these metrics and readings. Leaves out a metric if no round has all its tasks.
 pub fn reading_totals(record: &RunRecord, ids: &[&'static str]) -> Vec<ReadingTotal> {
     let sums = ReadingSums { record, leave_out: left_out(record), known: RefCell::default() };
     ids.iter().filter_map(|id| sums.total(id)).collect()
 }
 
-/// The combined values of a reading; NaN where the round lacks a task. None if no task has the reading, or it has no total.
+/// The combined values of a reading; NaN if the round lacks a task. None if no task has the reading, or it has no total.
 type Sums = Option<VariantValues>;
 
-/// The sums of readings. Each is computed once, however many metrics use it.
+/// Computes and caches the sums of readings, because several metrics use the same reading.
 struct ReadingSums<'a> {
     record: &'a RunRecord,
     leave_out: BTreeSet<u32>,

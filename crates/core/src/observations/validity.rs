@@ -1,7 +1,7 @@
-//! Figures that did not measure what their task claims.
+//! Finds invalid figures: figures that did not measure what their task claims, so no ranking may use them.
 //!
-//! A percentile of latency is one of them if it had too few requests: beyond the quantile q of n requests lie n·(1 − q), and
-//! with fewer than ten of them one request moves the percentile.
+//! A percentile of latency is invalid if the load had too few requests. Of n requests, n·(1 − q) are slower than the quantile
+//! q. If these are fewer than ten, a single request changes the percentile noticeably.
 
 use super::{VariantValues, has_data, left_out, values_by_task};
 use crate::average::median;
@@ -10,16 +10,16 @@ use crate::record::{MetricSpec, RunRecord};
 use crate::{cell::Variant, matrix::work_of, setting::Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Why a figure of one task and variant may not rank.
+/// Why the figure of one task and variant is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InvalidReason {
     /// The page cache served direct I/O.
     Cache,
     /// The load generator took more than a tenth of an operation.
     ClientBound,
-    /// Blocks were to be verified, and none was.
+    /// The plan requires verified blocks, but none was verified.
     Unverified,
-    /// It had too few requests for the percentile.
+    /// The load had too few requests for the percentile.
     FewRequests,
 }
 
@@ -32,7 +32,7 @@ impl InvalidReason {
         InvalidReason::FewRequests,
     ];
 
-    /// What the variant did; follows the names of the variant and the task.
+    /// The predicate of a sentence whose subject is the variant: `served direct I/O from the page cache`.
     pub fn words(self) -> &'static str {
         match self {
             InvalidReason::Cache => "served direct I/O from the page cache",
@@ -43,7 +43,8 @@ impl InvalidReason {
     }
 }
 
-/// Why a task ranks no variant: `btrfs at rndrd[bs=512,threads=1] served direct I/O from the page cache`.
+/// A sentence about why no ranking uses a task: `btrfs at rndrd[bs=512,threads=1] served direct I/O from the page cache`. None
+/// if all its figures are valid.
 pub fn invalid_reason(record: &RunRecord, metric: &str, task: usize) -> Option<String> {
     let figures = invalid_figures(record, metric);
     let of_task = figures
@@ -52,7 +53,7 @@ pub fn invalid_reason(record: &RunRecord, metric: &str, task: usize) -> Option<S
     let ((_, first), reason) = of_task.min_by_key(|(at, _)| **at)?;
     let (mut variant, mut words) = (*first, reason.words().to_string());
     if let (InvalidReason::FewRequests, Some(percentile)) = (reason, Percentile::of_metric(metric)) {
-        // The rarest requests determine how long is long enough for all.
+        // The variant with the fewest requests determines how long the load must run for all.
         let of_task = short_figures(record, &percentile).into_iter().filter(|figure| figure.task == task);
         if let Some(least) = of_task.min_by(|a, b| a.requests.total_cmp(&b.requests)) {
             (variant, words) = (least.variant, least.words(&percentile));
@@ -61,10 +62,10 @@ pub fn invalid_reason(record: &RunRecord, metric: &str, task: usize) -> Option<S
     Some(format!("{} at {} {words}", record.name(variant), record.tasks[task].id))
 }
 
-/// The figures of a metric that may not rank, by task and variant, each with the first reason.
+/// The invalid figures of a metric, by task and variant, each with the first reason that applies.
 pub fn invalid_figures(record: &RunRecord, metric: &str) -> BTreeMap<(usize, usize), InvalidReason> {
     let mut found = BTreeMap::new();
-    // First, because its remedy, a longer load, helps other figures too.
+    // Check this first, because its remedy, a longer load, also improves other figures.
     if let Some(percentile) = Percentile::of_metric(metric) {
         for figure in short_figures(record, &percentile) {
             found.insert((figure.task, figure.variant), InvalidReason::FewRequests);
@@ -90,15 +91,15 @@ pub fn invalid_figures(record: &RunRecord, metric: &str) -> BTreeMap<(usize, usi
     found
 }
 
-/// The tasks whose load was steady in no round, with the variants. Rounds compare all variants over the same time, so such
-/// figures rank: for a load of that length.
+/// The tasks and variants whose load was not steady in any round. Their figures are still valid: all variants of a round ran
+/// the load for the same time, so the comparison holds for a load of that length.
 pub fn never_steady(record: &RunRecord) -> Vec<(usize, usize)> {
     let figures = known_figures(record, reading::STEADY).into_iter();
     let unsteady = figures.filter(|(.., rounds)| !rounds.iter().any(|one| *one > 0.0));
     unsteady.map(|(task, variant, _)| (task, variant)).collect()
 }
 
-/// The task, the variant and the rounds of each figure of a metric that has a value. Empty if the run lacks the metric.
+/// The figures of a metric that have a value, each as task, variant and values by round. Empty if the run lacks the metric.
 fn known_figures(record: &RunRecord, metric: &str) -> Vec<(usize, usize, Vec<f64>)> {
     let Some((_, rows)) = record.metric(metric) else { return vec![] };
     let mut figures = vec![];
@@ -112,8 +113,8 @@ fn known_figures(record: &RunRecord, metric: &str) -> Vec<(usize, usize, Vec<f64
     figures
 }
 
-/// The tasks that do not commit, if others of the run do and the metric is of single operations, such as a rate or a latency:
-/// a figure over commits and reads together would be of neither.
+/// The tasks without commits, if other tasks of the run commit and the metric describes single operations, such as a rate or a
+/// latency. A mean over commits and reads would describe neither.
 pub(super) fn tasks_apart(
     record: &RunRecord,
     metric: &MetricSpec,
@@ -132,7 +133,8 @@ pub(super) fn tasks_apart(
 
 /// Whether every workload of the plan that ran this task has the setting on for the variant.
 fn has_setting(record: &RunRecord, task: usize, variant: &Variant, setting: &str) -> bool {
-    let rows = record.samples.task.iter().zip(&record.samples.cell).filter(|(of, _)| **of as usize == task);
+    let rows = record.samples.task.iter().zip(&record.samples.cell);
+    let rows = rows.filter(|(of_row, _)| **of_row as usize == task);
     let names: BTreeSet<&str> =
         rows.map(|(_, cell)| record.cells[*cell as usize].workload.as_str()).collect();
     let mut plans = record.plan.workloads.iter().filter(|plan| names.contains(plan.name.as_str())).peekable();
@@ -145,7 +147,7 @@ fn has_setting(record: &RunRecord, task: usize, variant: &Variant, setting: &str
         })
 }
 
-/// The fewest requests of a round that lie beyond its percentile.
+/// The fewest requests per round that must be slower than the percentile.
 const FEWEST_BEYOND: f64 = 10.0;
 
 /// A percentile of latency.
@@ -153,12 +155,12 @@ const FEWEST_BEYOND: f64 = 10.0;
 struct Percentile {
     /// The share of requests that it covers: 0.999.
     share: f64,
-    /// The readings that may count the requests; the first that a run has is used.
+    /// The readings that may have the number of requests; the first one that the run has is used.
     counts: Vec<String>,
 }
 
 impl Percentile {
-    /// The percentile that a metric or reading is: `latency_p999`, `sync_latency_p99_ns`. None of any other.
+    /// Parses the name of a metric or reading: `latency_p999`, `sync_latency_p99_ns`. None if it is not a percentile of latency.
     fn of_metric(metric: &str) -> Option<Percentile> {
         let metric = metric.strip_suffix("_ns").unwrap_or(metric);
         let (before, digits) = metric.rsplit_once("latency_p")?;
@@ -170,12 +172,12 @@ impl Percentile {
         Some(Percentile { share: hundredths / 10f64.powi(digits.len() as i32), counts })
     }
 
-    /// The fewest requests of a round: 10/(1 − q).
+    /// The fewest requests per round that the percentile requires: 10/(1 − q).
     fn required_requests(&self) -> f64 {
         (FEWEST_BEYOND / (1.0 - self.share)).round()
     }
 
-    /// Its words: `99.9th percentile`.
+    /// Its name in sentences: `99.9th percentile`.
     fn words(&self) -> String {
         match (self.share * 1e6).round() / 1e4 {
             50.0 => "median".into(),
@@ -184,25 +186,26 @@ impl Percentile {
     }
 }
 
-/// A percentile of too few requests.
+/// The figure of a percentile with too few requests.
 #[derive(Debug, Clone, PartialEq)]
 struct ShortFigure {
     task: usize,
     variant: usize,
-    /// Requests of its median round.
+    /// The median number of requests per round.
     requests: f64,
-    /// How long that round measured, in seconds, if the load recorded it.
+    /// The median length of the load in seconds, if the load recorded it.
     seconds: Option<f64>,
 }
 
 impl ShortFigure {
-    /// What it had and what it requires; follows the names of the variant and the task.
+    /// The predicate of a sentence whose subject is the variant: how many requests it had, how many the percentile requires,
+    /// and how long to measure.
     fn words(&self, percentile: &Percentile) -> String {
         let (had, required) = (self.requests.round(), percentile.required_requests());
         let mut text =
             format!("had {had} requests a round, and a {} requires {required}", percentile.words());
         if let Some(seconds) = self.seconds.filter(|_| self.requests > 0.0) {
-            // A tenth more, as loads vary.
+            // A tenth more, because the number of requests varies.
             let enough = (1.1 * seconds * required / self.requests).ceil();
             text.push_str(&format!("; measure for {enough} s instead of {seconds:.1} s"));
         }
@@ -210,7 +213,7 @@ impl ShortFigure {
     }
 }
 
-/// The figures of a percentile whose median round has too few requests. Empty if the run does not count them.
+/// The figures of a percentile whose median round has too few requests. Empty if the run has no number of requests.
 fn short_figures(record: &RunRecord, percentile: &Percentile) -> Vec<ShortFigure> {
     let Some((_, counts)) = percentile.counts.iter().find_map(|id| record.metric(id)) else { return vec![] };
     let left_out = left_out(record);
@@ -235,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_recognised_by_their_names() {
+    fn a_percentile_is_parsed_from_the_name_of_its_metric() {
         let of = |metric| {
             Percentile::of_metric(metric).map(|one| (one.required_requests(), one.words(), one.counts))
         };
@@ -250,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_time_is_proposed_from_the_rate() {
+    fn the_message_proposes_a_length_with_enough_requests() {
         let percentile = Percentile::of_metric("latency_p999").unwrap();
         let short = ShortFigure { task: 0, variant: 0, requests: 512.0, seconds: Some(1.0) };
         // 10,000 / 512 s and a tenth more.

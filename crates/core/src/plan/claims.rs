@@ -1,4 +1,4 @@
-//! Claims in plans and on the command line: where a fault lies, and whether what they name is there.
+//! Parses the claims of plans and of the command line, and checks that their variants, tasks and metrics exist.
 
 use super::overrides::{Overrides, Vocabulary};
 use super::{Plan, Written, error::PlanError};
@@ -9,16 +9,15 @@ use std::ops::Range;
 
 /// The name of the sum over all tasks in claims.
 pub const TOTAL: &str = "total";
-/// That of the geometric mean over all tasks, in which each counts alike.
+/// The name of the geometric mean over all tasks in claims; each task has the same weight.
 pub const GEOMEAN: &str = "geomean";
-/// The names of all tasks together.
+/// The task names in claims that mean all tasks together.
 pub const WHOLES: [&str; 2] = [TOTAL, GEOMEAN];
 
-/// Reads the claims of a plan and those of the command line, and checks them against the plan's variants and
-/// tasks.
+/// Parses the claims of a plan and of the command line, and checks them against the plan's variants and tasks.
 ///
 /// # Errors
-/// The first text that is not a claim or contains an unknown name, with line and column of the character at fault.
+/// A text is not a claim or contains an unknown name. The error has the position of the first such character.
 pub(super) fn resolve(
     Written { origin, text, file, .. }: &Written,
     over: &Overrides,
@@ -30,7 +29,7 @@ pub(super) fn resolve(
     let mut claims = Vec::new();
     for spanned in &file.claims {
         claims.push(names.claim(spanned.get_ref()).map_err(|fault| {
-            let at = character(text, spanned.span(), fault.column);
+            let at = byte_of_character(text, spanned.span(), fault.column);
             PlanError::at(origin, text, at..at, format!("claim: {}", fault.message))
         })?);
     }
@@ -43,19 +42,20 @@ pub(super) fn resolve(
     Ok(claims)
 }
 
-/// What claims may name.
+/// The names that claims may use.
 struct Names<'a> {
     variants: Vec<Variant>,
     tasks: Vec<TaskInfo>,
     metrics: &'a [String],
-    /// Whether a workload can print metrics, which a plan does not know.
+    /// Whether a workload can print metrics of its own. Then any metric is accepted.
     prints: bool,
 }
 
-/// The byte of the claim's text at which a fault lies, and what is wrong.
+/// The byte offset of an error in a text, and the message.
 type Fault = (usize, String);
 
 impl Names<'_> {
+    /// Parses and checks one claim.
     fn claim(&self, text: &str) -> Result<Claim, ClaimError> {
         let claim: Claim = text.parse()?;
         match self.fault(&claim, text) {
@@ -67,24 +67,28 @@ impl Names<'_> {
         }
     }
 
+    /// The first error in the names of a claim: of its subject, its variants, or the quantity on the right.
     fn fault(&self, claim: &Claim, text: &str) -> Option<Fault> {
         let begin = text.len() - text.trim_start().len();
         let relation = relation_begins(text, begin + claim.subject.name().len());
-        // A name with escapes in quotes is not found as it is: then the relation as a whole is pointed at.
-        let place = |word: &str| relation + text[relation..].find(word).unwrap_or(0);
-        let subject = || self.quantity_fault(&claim.subject).map(|(at, message)| (begin + at, message));
-        let variant = || self.variant_fault(claim).map(|(name, message)| (place(name), message));
-        let right = || match &claim.relation {
-            Relation::Pair(Pair { right: Right::Quantity(right), .. }) => {
-                let beside = self.quantity_fault(&right.beside(&claim.subject));
-                let fault = beside.and_then(|_| self.quantity_fault(right));
-                fault.map(|(at, message)| (place(&right.name()) + at, message))
-            }
-            _ => None,
-        };
-        subject().or_else(variant).or_else(right)
+        // Returns the beginning of the relation if the text has the word with escapes.
+        let position_of = |word: &str| relation + text[relation..].find(word).unwrap_or(0);
+        if let Some((at, message)) = self.quantity_fault(&claim.subject) {
+            return Some((begin + at, message));
+        }
+        if let Some((name, message)) = self.variant_fault(claim) {
+            return Some((position_of(name), message));
+        }
+        if let Relation::Pair(Pair { right: Right::Quantity(right), .. }) = &claim.relation {
+            // Valid if a task has the parameters of both sides, or those of the right side alone.
+            self.quantity_fault(&right.beside(&claim.subject))?;
+            let (at, message) = self.quantity_fault(right)?;
+            return Some((position_of(&right.name()) + at, message));
+        }
+        None
     }
 
+    /// The first error in the variants of a claim: the name that it is about, and the message.
     fn variant_fault<'c>(&self, claim: &'c Claim) -> Option<(&'c str, String)> {
         let known = || self.variants.iter().map(|variant| variant.name.as_str());
         let names = claim.variants();
@@ -96,11 +100,13 @@ impl Names<'_> {
         {
             return Some((left, "the claim compares a variant with itself".into()));
         }
-        let lonely = matches!(claim.relation, Relation::Extreme(_)) && self.variants.len() < 2;
-        lonely.then(|| (names[0], "this is the only variant: `best` and `worst` need two or more".into()))
+        if matches!(claim.relation, Relation::Extreme(_)) && self.variants.len() < 2 {
+            return Some((names[0], "this is the only variant: `best` and `worst` need two or more".into()));
+        }
+        None
     }
 
-    /// The byte of the quantity's name at which the fault lies, and what is wrong.
+    /// The first error in a quantity, with its byte offset in [`Quantity::name`].
     fn quantity_fault(&self, quantity: &Quantity) -> Option<Fault> {
         let metric = &quantity.metric;
         if !self.metrics.contains(metric) && !self.prints {
@@ -123,7 +129,7 @@ impl Names<'_> {
     }
 }
 
-/// Where the relation begins, behind the name and the parameters of the subject.
+/// The byte offset of the relation: after the colon that follows the name and parameters of the subject.
 fn relation_begins(text: &str, name_ends: usize) -> usize {
     let rest = &text[name_ends..];
     let params = if rest.starts_with('[') { rest.find(']').unwrap_or(0) } else { 0 };
@@ -131,19 +137,20 @@ fn relation_begins(text: &str, name_ends: usize) -> usize {
 }
 
 impl Quantity {
-    /// A metric of all tasks together, as the answer has it: their total, or the geometric mean where the metric has none.
+    /// A metric over all tasks together: the total, or the geometric mean if the metric has no total.
     pub fn of_all(metric: &str) -> Quantity {
         let total = metric::find(metric).is_some_and(|known| known.spec.whole().is_some());
         let whole = if total { TOTAL } else { GEOMEAN };
         Quantity { task: Some(whole.into()), metric: metric.into(), params: Default::default() }
     }
 
-    /// `task.metric`, or the metric alone, as it is written.
+    /// The quantity without its parameters, in the syntax of claims: `task.metric`, or the metric alone.
     pub fn name(&self) -> String {
         self.task.as_ref().map_or(self.metric.clone(), |task| format!("{task}.{}", self.metric))
     }
 
-    /// Whether this task is meant: it has the name, where one is given, and all of the parameters. `30|400` is either value.
+    /// Whether the quantity includes this task: the task has its name (if it has one) and all its parameters. The parameter
+    /// value `30|400` matches 30 and 400.
     pub fn fits(&self, task: &TaskId) -> bool {
         self.task.as_ref().is_none_or(|name| *name == task.name)
             && self.params.iter().all(|(key, values)| {
@@ -151,22 +158,22 @@ impl Quantity {
             })
     }
 
-    /// The same with the parameters of the quantity on the left that it does not name itself.
+    /// The same quantity with those parameters of the quantity on the left that it does not set itself.
     pub fn beside(&self, left: &Quantity) -> Quantity {
         let params = left.params.clone().into_iter().chain(self.params.clone()).collect();
         Quantity { params, ..self.clone() }
     }
 }
 
-/// The byte of a TOML file at which a character (from 1) of a string in it stands. `span` is the string with
-/// its quotes.
-fn character(text: &str, span: Range<usize>, column: usize) -> usize {
+/// Converts a character position in a TOML string to a byte offset in the file. `column` counts from 1; `span` is the string
+/// with its quotes.
+fn byte_of_character(text: &str, span: Range<usize>, column: usize) -> usize {
     let raw = &text[span.clone()];
     let quotes = if raw.starts_with("\"\"\"") || raw.starts_with("'''") { 3 } else { 1 };
     let escapes = raw.starts_with('"');
-    // A line break right behind three quotes is not part of the string.
+    // A line break right after three quotes is not part of the string.
     let begin = quotes + usize::from(quotes == 3 && raw[3..].starts_with('\n'));
-    // A claim of a stored plan has no place in the text.
+    // A claim of a stored plan has an empty span.
     let Some(string) = raw.get(begin..) else { return span.start };
     let mut rest = string.chars();
     for _ in 1..column {
@@ -188,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn characters_of_toml_strings() {
+    fn byte_offsets_of_characters_in_toml_strings() {
         for (raw, column, expected) in [
             ("\"abc\"", 1, 1),
             ("\"abc\"", 3, 3),
@@ -201,12 +208,12 @@ mod tests {
             ("\"\"\"\nabc\"\"\"", 2, 5),
             ("'''abc'''", 2, 4),
         ] {
-            assert_eq!(character(raw, 0..raw.len(), column), expected, "{raw} {column}");
+            assert_eq!(byte_of_character(raw, 0..raw.len(), column), expected, "{raw} {column}");
         }
     }
 
     #[test]
-    fn the_relation_begins_behind_the_parameters() {
+    fn the_relation_begins_after_the_parameters_and_the_colon() {
         let text = "x.y[a=\"b:c\", d=2] : e < f";
         assert_eq!(&text[relation_begins(text, 3)..], " e < f");
         assert_eq!(relation_begins("x: e < f", 1), 2);

@@ -4,13 +4,13 @@ use crate::exit::{ExitCode, Exits};
 use crate::names::unknown;
 use std::ops::Range;
 
-/// One error of a plan: its place, what is wrong, and what is accepted.
+/// One error of a plan: its position, what is wrong, and what is accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}{}: {message}", place(.at))]
 pub struct PlanError {
-    /// The file, study or command-line flag.
+    /// The file, study or command-line flag with the error.
     pub origin: String,
-    /// Line and column of the first character, both from 1; none for the command line.
+    /// Line and column of the first character, both from 1; None for the command line.
     pub at: Option<(usize, usize)>,
     /// The message.
     pub message: String,
@@ -50,7 +50,7 @@ impl Exits for PlanError {
     }
 }
 
-/// The parser's message in the words of plans.
+/// Rewrites a message of the TOML parser in the words of plans.
 pub(crate) fn plain(message: &str) -> String {
     const WORDS: [(&str, &str); 7] = [
         ("recursion limit", "nested too deeply"),
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parser_speaks_plainly() {
+    fn parser_messages_are_rewritten_in_the_words_of_plans() {
         assert_eq!(
             plain("unknown field `nme`, expected `name` or `seed`"),
             "Unknown key `nme`. Did you mean `name`? Available: name, seed"

@@ -1,4 +1,4 @@
-//! A plan as it was written: parsed, inert, every value with its place in the text.
+//! The structure of a plan file: parsed values with their positions in the text, not yet checked or completed.
 
 use crate::scale::Scale;
 use serde::Deserialize;
@@ -8,16 +8,16 @@ use toml::Spanned;
 /// The size limit of a plan, in bytes: far above any plan that a person writes.
 pub const MAX_BYTES: usize = 1 << 20;
 
-/// Names and values with their places in the text.
+/// Names and values with their positions in the text.
 pub type Pairs = BTreeMap<Spanned<String>, Spanned<toml::Value>>;
 
-/// A plan file, parsed and nothing more.
+/// A parsed plan file; [`super::resolve`] checks and completes it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanFile {
     /// The name of the study or plan.
     pub name: Spanned<String>,
-    /// One line for people.
+    /// A title of one line.
     #[serde(default)]
     pub title: String,
     /// The question that the run answers.
@@ -30,13 +30,13 @@ pub struct PlanFile {
     /// The claims to test ([`crate::claim`]).
     #[serde(default)]
     pub claims: Vec<Spanned<String>>,
-    /// What varies.
+    /// The levels of each factor.
     #[serde(default)]
     pub factors: Pairs,
-    /// Variants one by one, instead of the product of the factors.
+    /// Variants named one by one, instead of the product of the factors.
     #[serde(default, rename = "variant")]
     pub variants: Vec<Pairs>,
-    /// What carries the filesystems.
+    /// The devices of the filesystems.
     #[serde(default)]
     pub device: DeviceFile,
     /// When to stop.
@@ -45,13 +45,13 @@ pub struct PlanFile {
     /// When the machine counts as idle.
     #[serde(default)]
     pub idle: IdleFile,
-    /// What differs at one scale.
+    /// Settings that apply only at one scale.
     #[serde(default)]
     pub scales: BTreeMap<Scale, ScaleFile>,
-    /// How far the published figures of a study can be trusted.
+    /// The precision of the study's published figures, and the machine they are from.
     #[serde(default)]
     pub published: PublishedFile,
-    /// Stages, each a run, the later ones of what an earlier one found best.
+    /// Stages of a study. Each is a run of its own; a later stage can use the best level of an earlier one.
     #[serde(default, rename = "stage")]
     pub stages: Vec<StageFile>,
     /// What the author of a study concluded.
@@ -62,51 +62,51 @@ pub struct PlanFile {
     pub workloads: Vec<Pairs>,
 }
 
-/// `[device]` as written.
+/// The table `[device]`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceFile {
     /// Size of each image: `"2GiB"`.
     pub size: Option<Spanned<String>>,
-    /// Whether loop images bypass the page cache below them.
+    /// Whether loop images bypass the page cache of the filesystem that stores them.
     pub direct_io: Option<bool>,
-    /// Whether the loop device offers discard.
+    /// Whether the loop device supports discard.
     pub discard: Option<bool>,
-    /// Whether an erased device is brought into its steady state before the first round.
+    /// Whether fsarena writes an erased device into its steady state before the first round.
     pub precondition: Option<bool>,
     /// The filesystem of the second device.
     pub other_fs: Option<Spanned<String>>,
 }
 
-/// `[stop]` as written.
+/// The table `[stop]`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StopFile {
     /// The number of rounds.
     pub rounds: Option<Spanned<u32>>,
-    /// Rounds before these that belong to no comparison; with shards, of each shard.
+    /// The number of warm-up rounds, which run first and which no comparison uses; with shards, per shard.
     pub warmup: Option<Spanned<u32>>,
-    /// Time after which no round is started: `"150s"`.
+    /// Time budget: `"150s"`. A round starts only if it will probably end within it.
     pub budget: Option<Spanned<String>>,
-    /// The most rounds, where claims determine how many are needed.
+    /// The largest number of rounds of a run that ends once its claims are decided.
     pub max_rounds: Option<Spanned<u32>>,
     /// The difference under which variants count as equivalent: `"1%"`.
     pub margin: Option<Spanned<String>>,
-    /// Look for the best variant, until the choice costs at most this much more than the best: `"1%"`.
+    /// Search for the best variant until the choice costs at most this much more than the best: `"1%"`.
     pub best_within: Option<Spanned<String>>,
-    /// The metric of that, where it is not the primary one of the workload: `"tps_per_s"`.
+    /// The metric of that search; default: the primary metric of the workload.
     pub best_metric: Option<String>,
-    /// Whether the best costs least in a typical round or in the mean: `"typical"` (default) or `"mean"`.
+    /// Whether that search compares the typical round or the mean cost: `"typical"` (default) or `"mean"`.
     pub best_by: Option<Spanned<String>>,
 }
 
-/// `[scales.SCALE]` as written.
+/// The table `[scales.SCALE]`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ScaleFile {
     /// The number of rounds.
     pub rounds: Option<Spanned<u32>>,
-    /// Time after which no round is started: `"150s"`.
+    /// Time budget: `"150s"`. A round starts only if it will probably end within it.
     pub budget: Option<Spanned<String>>,
     /// Levels of factors at this scale.
     pub factors: Pairs,
@@ -114,46 +114,46 @@ pub struct ScaleFile {
     pub set: Pairs,
 }
 
-/// `[published]` as written; see [`crate::conclusion::Trust`].
+/// The table `[published]`; see [`crate::conclusion::Trust`].
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PublishedFile {
-    /// The set that conclusions are about which name none.
+    /// The set of published figures of each conclusion that does not name its own.
     pub set: Option<String>,
     /// The difference below which two figures count as equal: `"1%"`.
     pub tolerance: Option<String>,
     /// The step of the last printed digit.
     pub resolution: Option<f64>,
-    /// Every filesystem that the author compared, if the sets lack figures of some.
+    /// Every filesystem that the author compared; only needed if the published sets do not have all of them.
     pub filesystems: Vec<String>,
     /// Roles of the author's variants, if they are not filesystems: `["before", "after"]`. The variants of a run take
     /// these roles in order.
     pub roles: Vec<String>,
-    /// The author's machine as he states it, by set.
+    /// The machine that the author describes, by set.
     pub machine: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// `[[conclusion]]` as written; see [`crate::conclusion::Conclusion`].
+/// A table `[[conclusion]]`; see [`crate::conclusion::Conclusion`].
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConclusionFile {
-    /// In our words.
+    /// The conclusion in fsarena's words.
     pub says: String,
     /// A short paraphrase of the author's sentence, with its place in the article.
     pub source: String,
-    /// The part of the claims that is ours and not the author's, such as a threshold.
+    /// The part of the claims that fsarena added, such as a threshold.
     pub ours: Option<String>,
     /// The set of published figures that it is about.
     pub set: Option<String>,
     /// The stage that it is about; by default any.
     pub stage: Option<String>,
-    /// Claims; `{a,b}` stands for one claim with each, `{*}` for all tasks.
+    /// The claims. `{a,b}` in a claim makes one claim with each word, `{*}` one claim for each task.
     pub claims: Vec<Spanned<String>>,
     /// How many of them have to hold, or which share of them: `11`, `"50%"`.
     pub at_least: Option<Spanned<toml::Value>>,
 }
 
-/// `[[stage]]` as written.
+/// A table `[[stage]]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StageFile {
@@ -168,31 +168,31 @@ pub struct StageFile {
     /// Whether it runs only if `--stage` names it.
     #[serde(default)]
     pub optional: bool,
-    /// What varies in it, before what varies in all stages.
+    /// The levels of factors in this stage; they override the factors of the plan.
     #[serde(default)]
     pub factors: Pairs,
-    /// Settings of the workloads in it.
+    /// Settings of the workloads in this stage.
     #[serde(default)]
     pub set: Pairs,
-    /// The factor of which each variant keeps the best level of an earlier stage.
+    /// A factor: each variant uses the level of it that was best in an earlier stage.
     pub best: Option<String>,
-    /// That stage.
+    /// The name of that earlier stage.
     pub of: Option<String>,
     /// The metric that determines the best level; `throughput` by default.
     pub by: Option<String>,
-    /// What differs at one scale.
+    /// Settings that apply only at one scale.
     #[serde(default)]
     pub scales: BTreeMap<Scale, ScaleFile>,
 }
 
-/// `[idle]` as written.
+/// The table `[idle]`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdleFile {
-    /// Time after which a task starts all the same: `"5s"`.
+    /// The longest wait: `"5s"`. After it the task starts on a busy machine.
     pub timeout: Option<Spanned<String>>,
-    /// Dirty and writeback pages left on the machine: `"4MiB"`.
+    /// The most dirty and writeback pages on an idle machine: `"4MiB"`.
     pub dirty: Option<Spanned<String>>,
-    /// Share of time that some task may stall on I/O, in per cent.
+    /// The largest I/O pressure of an idle machine: per cent of the poll interval in which some process stalled on I/O.
     pub io_pressure_percent: Option<Spanned<f64>>,
 }

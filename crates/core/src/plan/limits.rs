@@ -8,7 +8,7 @@ use bytesize::ByteSize;
 use serde::{Deserialize, Deserializer, de::Error};
 use std::time::Duration;
 
-/// The longest time in seconds: more than thirty years, which overflows no clock when it is added.
+/// The longest time in seconds: more than thirty years. Adding it to a clock cannot overflow.
 pub const LONGEST_S: f64 = 1e9;
 /// The most rounds of a run; more do not change the result of any test in fsarena.
 pub const LARGEST_ROUNDS: u32 = 100_000;
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_one_that_a_clock_can_add() {
+    fn a_valid_time_can_be_added_to_a_clock() {
         assert_eq!(time(1.5), Ok(Duration::from_millis(1500)));
         assert!(std::time::Instant::now().checked_add(4 * time(LONGEST_S).unwrap()).is_some());
         for none in [-1.0, f64::NAN, f64::INFINITY, 1e30, 1.1e9] {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_shares_have_ranges() {
+    fn limits_accept_their_bounds_and_reject_values_beyond() {
         assert_eq!([0, 1, LARGEST_ROUNDS, u32::MAX].map(|n| rounds(n).is_ok()), [false, true, true, false]);
         assert_eq!([0, MOST_WARMUP, u32::MAX].map(|n| warmup(n).is_ok()), [true, true, false]);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The words that a plan may use on this machine, and the command line.
+//! The inputs of plan resolution besides the plan: the names that plans may use on this machine, and the command line.
 
 use super::error::PlanError;
 use super::shard::Shard;
@@ -11,12 +11,12 @@ use crate::setting::WorkloadDef;
 use bytesize::ByteSize;
 use std::path::{Path, PathBuf};
 
-/// What exists: the words a plan may use.
+/// The names that a plan may use: filesystems, factors, workloads, metrics and tasks.
 #[derive(Debug, Clone)]
 pub struct Vocabulary {
     /// Every known filesystem with its option sets.
     pub filesystems: Vec<(String, Vec<String>)>,
-    /// Those that this machine can make and mount.
+    /// The filesystems that this machine can make and mount.
     pub available: Vec<String>,
     /// Every factor.
     pub factors: Vec<FactorDef>,
@@ -30,7 +30,7 @@ pub struct Vocabulary {
     pub rounds: fn(&Plan) -> u32,
 }
 
-/// What the command line says over the plan.
+/// The settings from the command line, which override the plan. Each field names its flag.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     /// `--scale`.
@@ -51,21 +51,21 @@ pub struct Overrides {
     pub margin: Option<f64>,
     /// `--find best --within`, as a fraction.
     pub best_within: Option<f64>,
-    /// The first of `--metric`, which counts where the run looks for the best.
+    /// The first metric of `--metric`, for a run that searches for the best variant.
     pub best_metric: Option<String>,
-    /// `--by`: the average by which the best is found.
+    /// `--by`: the average that the search for the best variant compares.
     pub best_by: Option<Average>,
     /// `--claim`.
     pub claims: Vec<String>,
     /// `--fs`, `--options`, `--factor NAME=LEVEL,LEVEL`: levels instead of the plan's.
     pub factors: Vec<(String, Vec<String>)>,
-    /// `--workload`: instead of the plan's only one.
+    /// `--workload`: replaces the only workload of the plan.
     pub workload: Option<String>,
     /// `--set NAME=VALUE`.
     pub settings: Vec<(String, String)>,
     /// `--on`, `--erase`.
     pub backing: Option<Backing>,
-    /// Where loop images lie if nothing names their directory.
+    /// The directory of loop images if `--on` does not name one.
     pub images: Option<PathBuf>,
     /// `--size`.
     pub size: Option<ByteSize>,
@@ -75,15 +75,15 @@ pub struct Overrides {
     pub other_dir: Option<PathBuf>,
     /// `--other` with a block device.
     pub other_device: Option<OtherDevice>,
-    /// The seed taken where neither plan nor command line gives one.
+    /// The seed if neither the plan nor the command line sets one.
     pub fresh_seed: u64,
 }
 
 impl Overrides {
-    /// Takes over from a stored plan where it ran, unless the command line says where to run.
+    /// Takes over the devices of a stored plan, unless the command line selects them.
     ///
     /// # Errors
-    /// Where a device was erased for it: that is for the command line to say, each time.
+    /// The stored run erased a device. Only the command line may name a device to erase.
     pub fn where_it_ran(&mut self, written: &Written) -> Result<(), PlanError> {
         let Some(plan) = &written.stored else { return Ok(()) };
         let again = |path: &Path, flag: &str| {
@@ -104,7 +104,7 @@ impl Overrides {
         }
         self.backing = Some(match plan.device.backing.clone() {
             Backing::Erase { path, .. } => return again(&path, "--erase"),
-            // What runs the guest's instructions is found out anew.
+            // The preflight selects the accelerator anew.
             Backing::Guest(guest) => Backing::Guest(GuestPlan { accelerator: None, ..guest }),
             backing => backing,
         });

@@ -1,4 +1,4 @@
-//! From what was written to what it means here: defaults, the command line, and every check.
+//! Resolves a parsed plan: applies defaults and the command line, and checks everything.
 
 mod stop;
 mod workloads;
@@ -18,13 +18,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use toml::Spanned;
 
-/// A value that a plan gives as text.
+/// A value that a plan file writes as text, such as a size or a duration. None if the file does not set it.
 type Text = Option<Spanned<String>>;
 
-/// Resolves a parsed plan.
+/// Turns a parsed plan into a complete, checked [`Plan`] for this machine.
 ///
 /// # Errors
-/// One, with line and column where it lies in the plan's text, or the flag where it lies in one.
+/// A value is invalid. The error has the line and column if the value is in the plan's text, or the name of its flag.
 pub fn resolve(written: &Written, over: &Overrides, words: &Vocabulary) -> Result<Plan, PlanError> {
     let scale = over.scale.or(written.file.scale).unwrap_or_default();
     let at_scale = written.file.scales.get(&scale).cloned().unwrap_or_default();
@@ -35,7 +35,7 @@ struct Resolver<'a> {
     written: &'a Written,
     file: &'a PlanFile,
     scale: Scale,
-    /// What differs at that scale.
+    /// The settings of the plan that apply only at `scale`.
     at_scale: ScaleFile,
     over: &'a Overrides,
     words: &'a Vocabulary,
@@ -71,15 +71,15 @@ impl Resolver<'_> {
             variants: self.variants()?,
             workloads: self.workloads()?,
         };
-        self.variant_names_differ(&plan)?;
-        if self.rounds_by_default() {
-            let most = plan.stop.rounds;
-            plan.stop.rounds = (self.words.rounds)(&plan).min(most);
+        self.check_variants(&plan)?;
+        if self.uses_default_rounds() {
+            plan.stop.rounds = (self.words.rounds)(&plan).min(plan.stop.rounds);
         }
         plan.claims = claims::resolve(self.written, self.over, &plan, self.words)?;
         Ok(plan)
     }
 
+    /// Fails with an error at a byte range of the plan's text.
     fn bad<T>(&self, span: Range<usize>, message: impl Into<String>) -> Result<T, PlanError> {
         Err(PlanError::at(&self.written.origin, &self.written.text, span, message))
     }
@@ -127,7 +127,7 @@ impl Resolver<'_> {
         self.read(text, |text| text.parse().ok(), "size", "write it like \"2GiB\"")
     }
 
-    /// A value of the plan within its limit; none where the plan has none.
+    /// Checks a value of the plan against its limit. None if the plan does not set it.
     fn within<T: Copy>(
         &self,
         value: Option<&Spanned<T>>,
@@ -138,28 +138,30 @@ impl Resolver<'_> {
     }
 
     fn duration(&self, text: &Text) -> Result<Option<f64>, PlanError> {
-        let seconds = |text: &str| humantime::parse_duration(text).ok().map(|time| time.as_secs_f64());
-        let read = self.read(text, seconds, "time", "write it like \"150s\" or \"10m\"")?;
-        let at = text.as_ref().zip(read).map(|(text, seconds)| Spanned::new(text.span(), seconds));
+        let parse = |text: &str| humantime::parse_duration(text).ok().map(|time| time.as_secs_f64());
+        let parsed = self.read(text, parse, "time", "write it like \"150s\" or \"10m\"")?;
+        let at = text.as_ref().zip(parsed).map(|(text, seconds)| Spanned::new(text.span(), seconds));
         self.within(at.as_ref(), limits::seconds)
     }
 
+    /// Parses a text of the plan. None if the plan does not set it. If `parse` returns None, the error names the value with
+    /// `what`, and shows how to write it with `how`.
     fn read<T>(
         &self,
         text: &Text,
-        read: impl Fn(&str) -> Option<T>,
+        parse: impl Fn(&str) -> Option<T>,
         what: &str,
         how: &str,
     ) -> Result<Option<T>, PlanError> {
         let Some(text) = text else { return Ok(None) };
-        match read(text.get_ref()) {
+        match parse(text.get_ref()) {
             Some(value) => Ok(Some(value)),
             None => self.bad(text.span(), format!("cannot read the {what} `{}`; {how}", text.get_ref())),
         }
     }
 }
 
-/// The way out for a filesystem that fsarena does not make.
+/// What to do about a filesystem that fsarena cannot make.
 const ELSEWHERE: &str = "Any other filesystem needs its own mkfs and mount: set it up yourself, and compare its directory with \
                          one of another filesystem, --on dir:PATH --on dir:PATH";
 
@@ -167,7 +169,8 @@ const ELSEWHERE: &str = "Any other filesystem needs its own mkfs and mount: set 
 type Levels = BTreeMap<String, Vec<String>>;
 
 impl Resolver<'_> {
-    /// The factors with their levels, and which filesystems are left out because they lack an option set.
+    /// Returns the factors with their levels, and a sentence about filesystems that were left out because they lack one of
+    /// the option sets.
     fn factors(&self) -> Result<(Levels, Option<String>), PlanError> {
         let (mut factors, mut left_out) = (BTreeMap::new(), None);
         for (key, value) in self.file.factors.iter().chain(&self.at_scale.factors) {
@@ -195,7 +198,8 @@ impl Resolver<'_> {
         Ok((factors, left_out))
     }
 
-    /// Without `--fs`, drops the filesystems that lack one of the option sets.
+    /// Removes the filesystems that lack one of the option sets, unless that would remove all of them. Returns a sentence
+    /// that names them.
     fn leave_out_without_options(&self, factors: &mut Levels) -> Option<String> {
         let sets = factors.get(factor::OPTIONS).cloned().unwrap_or_default();
         let has_all = |fs: &String| {
@@ -253,7 +257,7 @@ impl Resolver<'_> {
         Ok(levels)
     }
 
-    /// The fault of one level of a factor.
+    /// What is wrong with one level of a factor; None if it is valid.
     pub(super) fn level_fault(&self, id: &str, level: &str) -> Option<String> {
         let names = || self.words.filesystems.iter().map(|(id, _)| id.as_str());
         if level.contains('\0') {
@@ -277,12 +281,14 @@ impl Resolver<'_> {
 }
 
 impl Resolver<'_> {
+    /// The variants that the plan names one by one, varied by the factors of the scale and the command line. Empty if the
+    /// variants are the product of the factors instead.
     fn variants(&self) -> Result<Vec<Variant>, PlanError> {
         if matches!(self.over.backing, Some(Backing::Dir)) || !self.takes_named() {
             return Ok(vec![]);
         }
         let variants = self.file.variants.iter().filter_map(|pairs| self.variant(pairs).transpose());
-        let variants = self.wanted(variants.collect::<Result<_, _>>()?)?;
+        let variants = self.select_by_fs(variants.collect::<Result<_, _>>()?)?;
         let mut varied = BTreeMap::new();
         for (key, value) in &self.at_scale.factors {
             varied.insert(key.get_ref().clone(), self.level_list(value)?);
@@ -292,8 +298,8 @@ impl Resolver<'_> {
         Ok(varied.into_iter().fold(variants, |variants, (id, levels)| matrix::vary(variants, &id, &levels)))
     }
 
-    /// Whether the variants that a plan names are those of the run: `--fs` replaces variants that differ in something
-    /// else than their filesystems, and takes a choice of the others.
+    /// Whether the run uses the variants that the plan names one by one. With `--fs`, it does so only if each of them has
+    /// another filesystem: then the flag selects some of them. Otherwise the flag replaces them.
     fn takes_named(&self) -> bool {
         let mut seen = BTreeSet::new();
         let fs = |pairs: &Pairs| {
@@ -301,14 +307,14 @@ impl Resolver<'_> {
             level.and_then(|(_, level)| level.get_ref().as_str().map(String::from))
         };
         let distinct = self.file.variants.iter().filter_map(fs).all(|level| seen.insert(level));
-        let asked = self.over.factors.iter().any(|(id, _)| id == factor::FS);
-        !self.file.variants.is_empty() && (distinct || !asked)
+        let has_flag = self.over.factors.iter().any(|(id, _)| id == factor::FS);
+        !self.file.variants.is_empty() && (distinct || !has_flag)
     }
 
-    /// `--fs` takes a choice of the variants that a plan names.
-    fn wanted(&self, mut variants: Vec<Variant>) -> Result<Vec<Variant>, PlanError> {
-        let asked = self.over.factors.iter().find(|(id, _)| id == factor::FS);
-        let Some((_, levels)) = asked.filter(|_| !variants.is_empty()) else { return Ok(variants) };
+    /// Keeps the variants whose filesystem `--fs` names; all of them without the flag.
+    fn select_by_fs(&self, mut variants: Vec<Variant>) -> Result<Vec<Variant>, PlanError> {
+        let flag = self.over.factors.iter().find(|(id, _)| id == factor::FS);
+        let Some((_, levels)) = flag.filter(|_| !variants.is_empty()) else { return Ok(variants) };
         if let Some(level) =
             levels.iter().find(|level| variants.iter().all(|variant| variant.level(factor::FS) != **level))
         {
@@ -323,7 +329,7 @@ impl Resolver<'_> {
         Ok(variants)
     }
 
-    /// A variant; none where it is optional and this machine cannot make its filesystem.
+    /// Reads one variant of the plan. None if it is optional and this machine cannot make its filesystem.
     fn variant(&self, pairs: &Pairs) -> Result<Option<Variant>, PlanError> {
         let mut variant = Variant { name: String::new(), levels: BTreeMap::new() };
         let mut optional = false;
@@ -354,11 +360,12 @@ impl Resolver<'_> {
             let levels = variant.levels.values().map(String::as_str).filter(|level| !level.is_empty());
             variant.name = levels.collect::<Vec<_>>().join("/");
         }
-        let here = self.words.available.iter().any(|fs| fs == variant.level(factor::FS));
-        Ok(Some(variant).filter(|_| here || !optional))
+        let available = self.words.available.iter().any(|fs| fs == variant.level(factor::FS));
+        if available || !optional { Ok(Some(variant)) } else { Ok(None) }
     }
 
-    fn variant_names_differ(&self, plan: &Plan) -> Result<(), PlanError> {
+    /// Checks the number of variants, and that each has its own name.
+    fn check_variants(&self, plan: &Plan) -> Result<(), PlanError> {
         if let Some(fault) = matrix::fault(plan) {
             return Err(self.fault(fault));
         }

@@ -1,4 +1,4 @@
-//! What a plan means here: complete and checked. It is stored with the run.
+//! The complete, checked plan of a run, and its parts.
 
 use super::limits::{de, maybe};
 use super::shard::Shard;
@@ -11,9 +11,9 @@ use std::{collections::BTreeMap, path::PathBuf};
 /// A complete, checked plan. It is stored with the run, and read back to resume it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Plan {
-    /// The study or plan it came from.
+    /// The name of the study or plan file.
     pub name: String,
-    /// One line for people.
+    /// A title of one line.
     pub title: String,
     /// The question that the run answers.
     pub question: String,
@@ -24,16 +24,16 @@ pub struct Plan {
     /// The claims that the run tests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<Claim>,
-    /// Which stage of a study it is, where that has several.
+    /// The stage of the study; None if the study has no stages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
-    /// What varies, and its levels.
+    /// The levels of each factor.
     pub factors: BTreeMap<String, Vec<String>>,
-    /// The omissions, a sentence each: filesystems that lack an option set, and settings that
-    /// the workload of `--workload` lacks.
+    /// One sentence for each omission: filesystems that lack an option set, and settings that the workload of `--workload`
+    /// does not have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub omitted: Vec<String>,
-    /// Where the variants live.
+    /// The devices of the filesystems.
     pub device: DevicePlan,
     /// When to stop.
     pub stop: StopPlan,
@@ -47,29 +47,29 @@ pub struct Plan {
     pub workloads: Vec<WorkloadPlan>,
 }
 
-/// Which stage of a study a run is.
+/// The stage of a study that a run measures.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Stage {
     /// Its name: `saturation`.
     pub name: String,
-    /// The runs of the stages before it, by the names of these.
+    /// The ids of the runs of earlier stages, by the names of the stages.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub earlier: BTreeMap<String, String>,
-    /// The variants that earlier stages did not compare, because the budget did not hold them.
+    /// The variants that earlier stages did not compare, because the budget did not suffice for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_compared: Vec<String>,
-    /// Runs among which the error of one answer is split, where it is: each bounds its regrets at that part of 5%.
+    /// The number of runs that share the 5% error probability of one answer: each bounds its regrets at 5% divided by it.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe::split")]
     pub error_split: Option<u32>,
 }
 
 impl Plan {
-    /// The runs among which the error of one answer is split: 1 where a run answers alone.
+    /// The number of runs that share the error probability of one answer; 1 if the run answers alone.
     pub fn error_split(&self) -> usize {
         self.stage.as_ref().and_then(|stage| stage.error_split).map_or(1, |split| split.max(1) as usize)
     }
 
-    /// Whether a workload can print metrics that only its output defines.
+    /// Whether a workload can print its own metrics, whose definitions are only known from its output.
     pub fn prints(&self) -> bool {
         self.workloads.iter().any(|workload| workload.settings.0.contains_key("metric_regex"))
     }
@@ -81,7 +81,7 @@ impl Plan {
 pub enum Backing {
     /// A loop image on disk.
     Loop {
-        /// The directory that holds the image; the run's own where it is not given.
+        /// The directory of the image; default: the directory of the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<PathBuf>,
     },
@@ -94,18 +94,18 @@ pub enum Backing {
     Erase {
         /// Its stable name under `/dev/disk/by-id/`.
         path: PathBuf,
-        /// The filesystem signature that the user gives up.
+        /// The filesystem signature on the device that the user allows fsarena to erase.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
     },
-    /// Existing directories, one a variant; nothing is formatted or mounted.
+    /// Existing directories, one per variant; fsarena formats and mounts nothing.
     Dir,
     /// Image files in a guest kernel: no root, no device of this machine.
     Guest(GuestPlan),
 }
 
 impl Backing {
-    /// What executes the cells. Figures of different executors are never compared.
+    /// A phrase for the machine that executes the cells. Figures of different executors are never compared.
     pub fn executor(&self) -> &'static str {
         match self {
             Backing::Guest(guest) => match (guest.emulator, guest.accelerator) {
@@ -123,24 +123,24 @@ impl Backing {
 pub struct GuestPlan {
     /// What emulates them.
     pub emulator: Emulator,
-    /// The modules of kernels that are named by their path; where installed ones are where this is not given.
+    /// The directory of the modules of kernels that are named by path; default: the directory of installed kernels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modules: Option<PathBuf>,
-    /// Their memory.
+    /// The memory of each guest.
     #[serde(deserialize_with = "de::memory")]
     pub memory: ByteSize,
-    /// The longest silence in seconds after which a guest is taken for hung.
+    /// Seconds without output after which fsarena treats a guest as hung.
     #[serde(deserialize_with = "de::patience")]
     pub patience_s: f64,
-    /// What executes its instructions; none before the preflight selects one.
+    /// What executes the instructions of a guest; None before the preflight selects it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accelerator: Option<Accelerator>,
-    /// Whether each guest boots by itself, where it could begin with a machine that has booted already.
+    /// Whether each guest boots anew instead of starting from a snapshot of a booted machine.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fresh: bool,
 }
 
-/// What runs the instructions of a guest under QEMU.
+/// How QEMU executes the instructions of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accelerator {
@@ -154,7 +154,7 @@ pub enum Accelerator {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Emulator {
-    /// QEMU, by the CPU's own virtualisation where that works, else by translation.
+    /// QEMU, with the CPU's virtualisation if that works, otherwise with translation.
     Qemu,
     /// QEMU with instruction counting: its time is instructions, not seconds.
     Exact,
@@ -164,7 +164,7 @@ impl Emulator {
     /// All of them.
     pub const ALL: [Emulator; 2] = [Emulator::Qemu, Emulator::Exact];
 
-    /// The word of `--on`.
+    /// The word for `--on`.
     pub const fn name(self) -> &'static str {
         match self {
             Emulator::Qemu => "qemu",
@@ -192,23 +192,23 @@ impl GuestPlan {
 pub struct DevicePlan {
     /// What carries the filesystems under test.
     pub backing: Backing,
-    /// Size of each image; what the workload needs where it is not given.
+    /// Size of each image; default: the size that the workload needs.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe::size")]
     pub size: Option<ByteSize>,
-    /// Whether loop images bypass the page cache of the filesystem below them, as a device would.
+    /// Whether loop images bypass the page cache of the filesystem that stores them, like a device.
     pub direct_io: bool,
-    /// Whether the loop device offers discard. Without it mkfs cannot punch the image, so that all variants
-    /// find the same blocks allocated below them.
+    /// Whether the loop device supports discard. Without discard, mkfs cannot punch holes into the image, so all variants
+    /// use an image with the same allocated blocks.
     pub discard: bool,
-    /// Whether an erased device is brought into its steady state before the first round; then nothing discards it.
+    /// Whether fsarena writes an erased device into its steady state before the first round. Then nothing discards it.
     #[serde(default)]
     pub precondition: bool,
     /// The filesystem of the second device ("source disk").
     pub other_fs: String,
-    /// The directory for the source disk: for its image, or used as it is where variants are directories.
+    /// The directory of the source disk's image; if the variants are directories, the source directory itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_dir: Option<PathBuf>,
-    /// The block device that the user named for erasing, to be the source disk.
+    /// The block device that the user named as source disk; fsarena erases it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_device: Option<OtherDevice>,
 }
@@ -218,31 +218,31 @@ pub struct DevicePlan {
 pub struct OtherDevice {
     /// Its stable name under `/dev/disk/by-id/`.
     pub path: PathBuf,
-    /// The filesystem signature that the user gives up, in this run alone.
+    /// The filesystem signature on the device that the user allows fsarena to erase, in this run only.
     #[serde(skip)]
     pub signature: Option<String>,
 }
 
-/// Rounds at most where claims or a budget decide how many there are: the last look of the sequential test.
+/// The largest number of rounds if claims or a budget end the run. The sequential test has its last look at this round.
 pub const MOST_ROUNDS: u32 = 400;
 
-/// How much longer than a default budget a run may take for its first answer.
+/// The factor by which a run may exceed a default budget to reach its first answer.
 const EXTENSION: f64 = 1.25;
 
 /// When to stop.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StopPlan {
-    /// The most rounds.
+    /// The largest number of rounds, without the warm-up rounds.
     #[serde(deserialize_with = "de::rounds")]
     pub rounds: u32,
-    /// Rounds that run before these and belong to no comparison, those of all shards together.
+    /// The number of warm-up rounds of all shards together. They run first, and no comparison uses them.
     #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "de::warmup")]
     pub warmup: u32,
-    /// Seconds after which no round is started that would probably end later.
+    /// Time budget in seconds. A round starts only if it will probably end within it.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe::seconds")]
     pub budget_s: Option<f64>,
-    /// Whether the budget is that of a plan that ships with fsarena, and not the user's: the run may exceed it for its
-    /// first answer, up to [`StopPlan::extended_s`].
+    /// Whether the budget comes from a plan that ships with fsarena, not from the user. The run may exceed such a budget for
+    /// its first answer, up to [`StopPlan::extended_s`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub default_budget: bool,
     /// Whether the run ends as soon as every claim is decided.
@@ -251,17 +251,17 @@ pub struct StopPlan {
     /// The difference that matters, as a fraction; see [`StopPlan::margin()`].
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe::difference")]
     pub margin: Option<f64>,
-    /// Which of the rounds run here, where other machines run the others; all of them without it.
+    /// The share of the rounds that this machine runs, if several machines share a run; None for all rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
-    /// The run looks for the best variant, and ends once its choice costs at most this fraction more than the best;
-    /// variants that cannot be the best leave.
+    /// If set, the run searches for the best variant. It eliminates variants that cannot be the best, and ends once its
+    /// choice costs at most this fraction more than the best.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe::difference")]
     pub best_within: Option<f64>,
-    /// The metric by which it is the best, where that is not the primary one of the workload.
+    /// The metric of that search; default: the primary metric of the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best_metric: Option<String>,
-    /// Whether it is the best in a typical round or by mean cost.
+    /// Whether that search compares the typical round or the mean cost.
     #[serde(default, skip_serializing_if = "Average::is_typical")]
     pub best_by: Average,
 }
@@ -273,27 +273,28 @@ impl StopPlan {
         self.margin.unwrap_or(0.01)
     }
 
-    /// The budget in seconds, and where it is a default one, what a run may take for its first answer: a quarter more.
+    /// The longest time in seconds that a run may take for its first answer: the budget, or a quarter more if it is a default
+    /// budget.
     pub fn extended_s(&self) -> Option<f64> {
         self.budget_s.map(|budget| if self.default_budget { EXTENSION * budget } else { budget })
     }
 
-    /// Whether a round runs here.
+    /// Whether this machine runs a round.
     pub fn has(&self, round: u32) -> bool {
         self.shard.is_none_or(|shard| shard.has(round))
     }
 
-    /// How many rounds run here to be compared, at most.
+    /// The largest number of rounds on this machine, without warm-up rounds.
     pub fn rounds_here(&self) -> u32 {
         self.shard.map_or(self.rounds, |shard| shard.rounds(self.rounds))
     }
 
-    /// How many warm-up rounds run here: as many as on each other machine.
+    /// Warm-up rounds per machine.
     pub fn warmup_here(&self) -> u32 {
         self.warmup / self.shard.map_or(1, |shard| shard.of)
     }
 
-    /// The rounds of all shards at most, warm-up included: the number of the last one, counted from 1.
+    /// The largest number of rounds of all shards together, warm-up included.
     pub fn all_rounds(&self) -> u32 {
         self.warmup.saturating_add(self.rounds)
     }
@@ -309,7 +310,7 @@ impl StopPlan {
     }
 }
 
-/// Plans without warm-up rounds do not mention them.
+/// Leaves `warmup` out of stored plans that have no warm-up rounds.
 fn is_zero(rounds: &u32) -> bool {
     *rounds == 0
 }
@@ -317,12 +318,12 @@ fn is_zero(rounds: &u32) -> bool {
 /// When the machine counts as idle, so that a task may begin.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct IdlePlan {
-    /// Seconds after which a task starts all the same, and its sample is tagged.
+    /// The longest wait in seconds. After it the task starts on a busy machine, and its sample is marked.
     #[serde(deserialize_with = "de::seconds")]
     pub timeout_s: f64,
-    /// Dirty and writeback pages left on the machine.
+    /// The most bytes of dirty and writeback pages on an idle machine.
     pub dirty: ByteSize,
-    /// Share of time that some task may stall on I/O, in per cent, over one poll.
+    /// The largest I/O pressure of an idle machine: per cent of the poll interval in which some process stalled on I/O.
     #[serde(deserialize_with = "de::share")]
     pub io_pressure_percent: f64,
 }

@@ -1,18 +1,18 @@
-//! Shards: the rounds of one plan, spread over machines that know nothing of each other.
+//! Shards: the rounds of one plan, divided among machines that do not communicate.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// One of `of` equal parts of a plan's rounds: rounds `number`, `number + of`, … counted from 1.
 ///
-/// Numbers from 0 to `of - 1` do as well as those from 1 to `of`, because schedulers count either way: the first shard
-/// counted from 0 has the rounds of the last one counted from 1.
+/// Shards may be numbered from 1 to `of` or from 0 to `of - 1`, because job schedulers do either. Shard 0 has the same rounds
+/// as shard `of`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Shard {
-    /// Which part.
+    /// The number of this part.
     pub number: u32,
-    /// How many parts there are.
+    /// The number of parts.
     pub of: u32,
 }
 
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_shards_are_rejected() {
         for text in ["", "3", "3/", "/3", "4/3", "0/0", "-1/3", "1/3/5", "99999999999/3"] {
             assert!(text.parse::<Shard>().is_err(), "{text}");
         }

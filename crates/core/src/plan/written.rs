@@ -1,9 +1,8 @@
-//! Plans as text: reads the text of a plan, be it one that a person wrote or the complete plan of a run, and takes its stages
-//! apart.
+//! Parses the text of a plan: a plan file that a person wrote, or the stored plan of a run. Also extracts single stages.
 //!
-//! Runs, `--dry-run` and reports store complete plans ([`Plan`]); a plan file leaves most settings open. Converted back to a
-//! plan file, the stored plan can be changed on the command line and passes every check again: it may come from an untrusted
-//! source.
+//! Runs, `--dry-run` and reports store complete plans ([`Plan`]), while a plan file leaves most settings open. This module
+//! converts a stored plan back to a plan file, so that the command line can change it and every check runs again: a stored
+//! plan may come from an untrusted source.
 
 use super::Plan;
 use super::error::{PlanError, line_and_column, plain};
@@ -17,16 +16,16 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-/// A plan as it was written: what was parsed, and the text that errors point into.
+/// A parsed plan with its text, which error positions refer to.
 #[derive(Debug, Clone)]
 pub struct Written {
-    /// What errors call it: the file's path, `study NAME`.
+    /// The name of the plan in errors: the file's path, or `study NAME`.
     pub origin: String,
     /// The text.
     pub text: String,
-    /// What the text says.
+    /// The parsed text.
     pub file: PlanFile,
-    /// The complete plan of a run, where this was made of one.
+    /// The complete plan, if the text is the stored plan of a run.
     pub stored: Option<Plan>,
 }
 
@@ -38,10 +37,11 @@ impl Written {
 }
 
 impl PlanFile {
-    /// Parses a plan, be it one that a person wrote or the stored one of a run. `origin` names it in errors.
+    /// Parses a plan: one that a person wrote, or the stored plan of a run. `origin` names it in errors.
     ///
     /// # Errors
-    /// One, with line and column: for what is not UTF-8, not TOML, an unknown key, a wrong type.
+    /// The text is too large, not UTF-8, not TOML, has a NUL character, an unknown key or a wrong type, or its stages
+    /// contradict each other. The error has line and column where possible.
     ///
     /// # Examples
     /// ```
@@ -67,7 +67,7 @@ impl PlanFile {
         })?;
         let bad = |error: toml::de::Error| {
             let first = error.message().lines().next().unwrap_or("is not TOML");
-            // Without a place it is nested too deeply to go on anywhere.
+            // The parser gives no position if the text is nested too deeply.
             PlanError::at(origin, text, error.span().unwrap_or(0..0), plain(first))
         };
         let table = DeTable::parse(text).map_err(bad)?;
@@ -76,8 +76,10 @@ impl PlanFile {
             return Err(PlanError::at(origin, text, place, message));
         }
         let stored: Option<Plan> = is_stored(text).then(|| toml::from_str(text)).transpose().map_err(bad)?;
-        let file =
-            stored.as_ref().map_or_else(|| toml::from_str(text).map_err(bad), |plan| Ok(as_written(plan)))?;
+        let file = match &stored {
+            Some(plan) => as_plan_file(plan),
+            None => toml::from_str(text).map_err(bad)?,
+        };
         match file.stages_fault() {
             Some(fault) => Err(PlanError::flag(origin, fault)),
             None => Ok(Written { origin: origin.into(), text: text.into(), file, stored }),
@@ -85,7 +87,7 @@ impl PlanFile {
     }
 }
 
-/// Where a key or a value has a NUL character in it, which the system takes for the end of a path or an argument.
+/// The byte range of the first key or value with a NUL character. System calls would cut a path or an argument there.
 fn nul_in(key: &Spanned<DeString>, value: &Spanned<DeValue>) -> Option<Range<usize>> {
     if key.get_ref().contains('\0') {
         return Some(key.span());
@@ -101,26 +103,26 @@ fn nul_in(key: &Spanned<DeString>, value: &Spanned<DeValue>) -> Option<Range<usi
 /// The longest line of a plan that an error repeats, in characters.
 const LONGEST_SHOWN: usize = 120;
 
-/// Whether this is a stored plan: only there it says where it runs, which else the command line does.
+/// Whether the text is a stored plan. Only stored plans have the key `device.backing`; otherwise the command line selects it.
 fn is_stored(text: &str) -> bool {
     let backing = |table: toml::Table| table.get("device")?.get("backing").cloned();
     toml::from_str(text).is_ok_and(|table| backing(table).is_some())
 }
 
 impl Plan {
-    /// Reads the complete plan of a run from the text that the store keeps.
+    /// Parses the complete plan of a run from the text in the store.
     ///
     /// # Errors
-    /// What is wrong, with the line in which it lies: text that is not TOML, a missing key, a number beyond its limit, too
-    /// many variants or tasks.
+    /// The text is not TOML, lacks a key, has a number beyond its limit, or has too many variants or tasks. The message names
+    /// the line.
     pub fn of_stored(text: &str) -> Result<Plan, String> {
-        let plan: Plan = toml::from_str(text).map_err(|error| in_words(text, &error))?;
+        let plan: Plan = toml::from_str(text).map_err(|error| with_line(text, &error))?;
         matrix::fault(&plan).map_or(Ok(plan), Err)
     }
 }
 
-/// What the parser says, in one line: ``line 21, `warmup = 9000`: at most 5000 warm-up rounds``.
-fn in_words(text: &str, error: &toml::de::Error) -> String {
+/// The parser's message with its line: ``line 21, `warmup = 9000`: at most 5000 warm-up rounds``.
+fn with_line(text: &str, error: &toml::de::Error) -> String {
     let what = plain(error.message().lines().next().unwrap_or("this is not TOML"));
     let Some(span) = error.span() else { return what };
     let (line, _) = line_and_column(text.as_bytes(), span.start);
@@ -128,10 +130,11 @@ fn in_words(text: &str, error: &toml::de::Error) -> String {
     format!("line {line}, `{}`: {what}", safe::shortened(written.trim(), LONGEST_SHOWN))
 }
 
-/// What a person could have written for it.
-fn as_written(plan: &Plan) -> PlanFile {
+/// Converts a stored plan to a plan file with the same settings.
+fn as_plan_file(plan: &Plan) -> PlanFile {
     let (stop, idle, device) = (&plan.stop, &plan.idle, &plan.device);
-    let (rounds, most) = if stop.adapts() { (None, Some(stop.rounds)) } else { (Some(stop.rounds), None) };
+    let (rounds, max_rounds) =
+        if stop.adapts() { (None, Some(stop.rounds)) } else { (Some(stop.rounds), None) };
     // Rounds off binary noise: 0.07 * 100 is 7.000000000000001.
     let percent = |fraction: f64| at_begin(format!("{}%", (fraction * 1e8).round() / 1e6));
     let variant = |variant: &Variant| {
@@ -158,7 +161,7 @@ fn as_written(plan: &Plan) -> PlanFile {
             rounds: rounds.map(at_begin),
             warmup: Some(at_begin(stop.warmup_here())),
             budget: stop.budget_s.map(seconds).map(at_begin),
-            max_rounds: most.map(at_begin),
+            max_rounds: max_rounds.map(at_begin),
             margin: stop.margin.map(percent),
             best_within: stop.best_within.map(percent),
             best_metric: stop.best_metric.clone(),
@@ -177,7 +180,7 @@ fn as_written(plan: &Plan) -> PlanFile {
     }
 }
 
-/// Gives a value the position 0: values of a stored plan do not have a position in a text.
+/// Gives a value position 0, because values of a stored plan have no position in a text.
 fn at_begin<T>(value: T) -> Spanned<T> {
     Spanned::new(0..0, value)
 }
@@ -190,14 +193,17 @@ fn bytes(size: ByteSize) -> String {
     format!("{} B", size.as_u64())
 }
 
-/// As a plan says a time; what is none stays as it is, and is refused where it is read.
+/// Formats a number of seconds as in a plan: `50ms`. A number that is not a valid time is printed as it is; resolving the plan
+/// then rejects it.
 fn seconds(seconds: f64) -> String {
-    let time = Duration::try_from_secs_f64(seconds);
-    time.map_or_else(|_| seconds.to_string(), |time| humantime::format_duration(time).to_string())
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) => humantime::format_duration(time).to_string(),
+        Err(_) => seconds.to_string(),
+    }
 }
 
 impl PlanFile {
-    /// The plan of one stage: its factors, settings and scales before those of the whole.
+    /// The plan of one stage: the whole plan with the factors, settings and scales of the stage laid over it.
     pub fn of_stage(&self, stage: &StageFile) -> PlanFile {
         let mut file = self.clone();
         file.stages.clear();
@@ -222,45 +228,46 @@ impl PlanFile {
         file
     }
 
-    /// The first fault in the stages, if any.
+    /// What is wrong with the stages; None if they are valid. A stage may take the best level only of a stage before it.
     pub fn stages_fault(&self) -> Option<String> {
-        let mut before = BTreeSet::new();
+        let mut earlier = BTreeSet::new();
         for stage in &self.stages {
-            if before.contains(&stage.name) {
+            if earlier.contains(&stage.name) {
                 return Some(format!("two stages are called `{}`", stage.name));
             }
             match (&stage.best, &stage.of) {
                 (None, None) => {}
-                (Some(_), Some(of)) if before.contains(of) => {}
+                (Some(_), Some(of)) if earlier.contains(of) => {}
                 (Some(_), Some(of)) => {
-                    return Some(match self.circle(stage) {
-                        Some(circle) => format!("stages need each other in a circle: {circle}"),
+                    return Some(match self.stage_cycle(stage) {
+                        Some(cycle) => format!("stages need each other in a circle: {cycle}"),
                         None => format!("no stage before `{}` is called `{of}`", stage.name),
                     });
                 }
                 _ => return Some(format!("stage `{}`: `best` and `of` go together", stage.name)),
             }
-            before.insert(&stage.name);
+            earlier.insert(&stage.name);
         }
         None
     }
 
-    /// The stages that lead from one back to itself, in words; none where they do not.
-    fn circle(&self, from: &StageFile) -> Option<String> {
-        let (mut words, mut at) = (format!("`{}`", from.name), from);
+    /// The cycle of stages that leads from a stage back to itself: `` `a` → `b` → `a` ``. None if there is no cycle.
+    fn stage_cycle(&self, from: &StageFile) -> Option<String> {
+        let mut cycle = format!("`{}`", from.name);
+        let mut stage = from;
         for _ in &self.stages {
-            let of = at.of.as_ref()?;
-            words.push_str(&format!(" → `{of}`"));
+            let of = stage.of.as_ref()?;
+            cycle.push_str(&format!(" → `{of}`"));
             if *of == from.name {
-                return Some(words);
+                return Some(cycle);
             }
-            at = self.stages.iter().find(|stage| stage.name == *of)?;
+            stage = self.stages.iter().find(|stage| stage.name == *of)?;
         }
         None
     }
 }
 
-/// Puts values over others, each with its own place in the text.
+/// Overwrites values with those of `own`, which keep their own positions in the text.
 fn lay_over(whole: &mut Pairs, own: &Pairs) {
     for (id, value) in own {
         whole.remove(id);
@@ -285,15 +292,15 @@ mod tests {
         let mut plan = plan_with(&[("fs", &["ext4"])]);
         plan.device.backing = Backing::Erase { path: "/dev/disk/by-id/x".into(), signature: None };
         let written = parsed(&plan);
-        let told = Overrides::default().where_it_ran(&written).unwrap_err().to_string();
-        assert!(told.contains("/dev/disk/by-id/x") && told.contains("--erase DEVICE"), "{told}");
+        let error = Overrides::default().where_it_ran(&written).unwrap_err().to_string();
+        assert!(error.contains("/dev/disk/by-id/x") && error.contains("--erase DEVICE"), "{error}");
         let mut over = Overrides { backing: Some(Backing::Ram), ..Overrides::default() };
         over.where_it_ran(&written).unwrap();
         assert_eq!(over.backing, Some(Backing::Ram));
     }
 
     #[test]
-    fn a_guest_is_one_again() {
+    fn a_resumed_run_uses_its_guest_again_and_selects_the_accelerator_anew() {
         let mut plan = plan_with(&[("fs", &["ext4"])]);
         let guest = GuestPlan { fresh: true, ..GuestPlan::of(Emulator::Qemu) };
         plan.device.backing =
@@ -304,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused_where_it_is_read() {
+    fn invalid_seconds_are_printed_as_a_text_that_is_not_a_duration() {
         assert_eq!((seconds(0.05).as_str(), seconds(5.0).as_str()), ("50ms", "5s"));
         for none in [-1.0, f64::NAN, f64::INFINITY] {
             assert!(humantime::parse_duration(&seconds(none)).is_err());
@@ -321,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_changes_what_it_names() {
+    fn a_stage_overrides_only_the_settings_that_it_names() {
         let file = parsed_file(TEXT);
         let (one, two) = (file.of_stage(&file.stages[0]), file.of_stage(&file.stages[1]));
         assert_eq!((one.factors.len(), two.factors.len()), (2, 1));
@@ -337,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn stages_build_on_stages_before_them() {
+    fn a_stage_may_depend_only_on_earlier_stages() {
         let fault = |from: &str, to: &str| {
             PlanFile::parse("x", TEXT.replace(from, to).as_bytes()).unwrap_err().to_string()
         };

@@ -52,7 +52,7 @@ fn round(state: &mut RunState, number: u32, at: f64) {
 }
 
 #[test]
-fn a_cell_that_begins_again_forgets_its_first_attempt() {
+fn a_cell_that_begins_again_drops_the_samples_of_its_first_attempt() {
     let mut state = run(&["ext4"]);
     let events = cell(&state, 0, 0, 1.0, Outcome::Done);
     apply(&mut state, 10.0, &events[..6]);
@@ -65,7 +65,7 @@ fn a_cell_that_begins_again_forgets_its_first_attempt() {
 }
 
 #[test]
-fn whole_cells_are_kept_and_interrupted_ones_forgotten() {
+fn finished_and_failed_cells_are_kept_and_interrupted_ones_dropped() {
     let mut state = run(&["ext4", "xfs"]);
     let failed = Outcome::Failed { why: "mkfs".into(), cause: Cause::Missing };
     for (variant, round, outcome) in [(0, 0, Outcome::Done), (1, 0, failed), (0, 1, Outcome::Interrupted)] {
@@ -87,7 +87,7 @@ fn whole_cells_are_kept_and_interrupted_ones_forgotten() {
 }
 
 #[test]
-fn a_reading_that_comes_late_is_absent_before() {
+fn a_reading_that_appears_late_is_nan_in_earlier_samples() {
     let mut state = run(&["ext4"]);
     let first = cell(&state, 0, 0, 1.0, Outcome::Done);
     let mut second = cell(&state, 0, 1, 1.0, Outcome::Done);
@@ -110,12 +110,12 @@ fn notes_keep_their_round() {
 }
 
 #[test]
-fn the_time_left_follows_the_pace() {
+fn the_time_left_is_the_remaining_rounds_at_the_mean_pace() {
     let mut state = run(&["ext4", "xfs"]);
     state.apply(100.0, &started(4, None));
     assert_eq!(state.left(), None);
     round(&mut state, 0, 100.0);
-    // Four seconds for one round, three to come.
+    // One round took four seconds, and three rounds remain.
     assert_eq!((state.done, state.tasks, state.left()), (1, 2, Some(Duration::from_secs(12))));
     state.apply(105.0, &Event::RoundStarted { round: 1, order: vec![] });
     assert_eq!(state.left(), Some(Duration::from_secs(11)));
@@ -134,7 +134,7 @@ fn a_resumed_run_keeps_its_rounds_and_counts_its_own_pace() {
     assert!(state.ended.is_none());
     round(&mut state, 1, 204.0);
     assert_eq!((state.done, state.left()), (2, Some(Duration::from_secs(24))));
-    // The same from the store.
+    // A state made from the stored record behaves the same.
     let mut again = RunState::new(state.record);
     again.apply(300.0, &started(5, None));
     round(&mut again, 2, 306.0);
@@ -157,7 +157,7 @@ fn a_reading_that_a_command_printed_keeps_its_definition() {
 }
 
 #[test]
-fn a_budget_ends_earlier_than_the_rounds() {
+fn the_time_left_is_at_most_the_rest_of_the_budget() {
     let left = |rounds, budget_s| {
         let mut state = run(&["ext4", "xfs"]);
         state.apply(0.0, &started(rounds, budget_s));
@@ -175,7 +175,7 @@ fn a_budget_ends_earlier_than_the_rounds() {
 }
 
 #[test]
-fn a_damaged_log_does_no_harm() {
+fn invalid_events_of_a_damaged_log_are_ignored() {
     let mut state = run(&["ext4", "xfs"]);
     state.apply(f64::NAN, &started(u32::MAX, Some(f64::NAN)));
     state.apply(-1e300, &Event::RoundFinished { round: u32::MAX });
@@ -196,9 +196,9 @@ fn the_width_of_a_claims_interval_is_kept_after_each_round() {
         provisional: true,
         effect,
     };
-    let tell = |state: &mut RunState, standing| state.apply(1.0, &Event::Claims { standing });
-    tell(&mut state, vec![standing("a", None), standing("b", Some((0.0, -0.5, 1.0)))]);
-    tell(&mut state, vec![standing("a", Some((0.0, 0.0, 0.0))), standing("b", Some((0.0, 0.0, 1.0)))]);
+    let update = |state: &mut RunState, standing| state.apply(1.0, &Event::Claims { standing });
+    update(&mut state, vec![standing("a", None), standing("b", Some((0.0, -0.5, 1.0)))]);
+    update(&mut state, vec![standing("a", Some((0.0, 0.0, 0.0))), standing("b", Some((0.0, 0.0, 1.0)))]);
     let widths: Vec<&[f64]> = state.claims.iter().map(|claim| &claim.widths[..]).collect();
     assert_eq!(widths, [&[0.0][..], &[4f64.ln(), 2f64.ln()]]);
 }

@@ -1,4 +1,4 @@
-//! Loops that do the work and nothing else: no clock, no histogram, no choice.
+//! Minimal loops that perform the same operations as the engine, without its clock, histograms and random choices.
 
 use crate::scratch::{Failure, in_memory};
 use crate::table::Run;
@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 use std::time::{Duration, Instant};
 use std::{fs::File, os::unix::fs::FileExt, path::Path};
 
-/// CPU time of this process or of its ended children so far: user and all, nanoseconds.
+/// CPU time of this process or of its ended children so far, in nanoseconds: user time, and user plus system time.
 pub fn cpu_ns(whose: libc::c_int) -> (f64, f64) {
     // SAFETY: an all-zero rusage is valid, and getrusage only writes to it.
     let usage = unsafe {
@@ -19,7 +19,7 @@ pub fn cpu_ns(whose: libc::c_int) -> (f64, f64) {
     (ns(usage.ru_utime), ns(usage.ru_utime) + ns(usage.ru_stime))
 }
 
-/// Measures what this process does; `work` gives its operations.
+/// Measures the time and CPU time of `work` in this process; `work` returns its number of operations.
 pub fn measured(work: impl FnOnce() -> Result<u64, Failure>) -> Result<Option<Run>, Failure> {
     let (user, all) = cpu_ns(libc::RUSAGE_SELF);
     let begun = Instant::now();
@@ -33,7 +33,7 @@ pub fn measured(work: impl FnOnce() -> Result<u64, Failure>) -> Result<Option<Ru
     }))
 }
 
-/// Random `pread`s for a time; the time is looked at every 1024 of them.
+/// Performs random `pread`s for some seconds; reads the clock after every 1024 calls.
 pub fn pread(path: &Path, bytes: u64, seconds: f64) -> Result<Option<Run>, Failure> {
     let file = File::open(path)?;
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);

@@ -1,10 +1,10 @@
-//! Other generators, run as their authors ship them.
+//! Runs other load generators, unmodified.
 
 use crate::scratch::{Failure, LOOP_BYTES};
 use crate::{bare::cpu_ns, table::Run};
 use std::{path::Path, process::Command};
 
-/// Runs a program and gives what it prints and the CPU time it took; absent where it is not installed.
+/// Runs a program and returns its output and its CPU time; None if it is not installed.
 fn run(command: &mut Command) -> Result<Option<(String, f64, f64)>, Failure> {
     let (user, all) = cpu_ns(libc::RUSAGE_CHILDREN);
     let output = match command.output() {

@@ -7,7 +7,7 @@ use fsarena_engine::meta::{self, Operation};
 use fsarena_engine::{self as engine, Bound, Engine, Files, LoadJob, Warmup};
 use std::rc::Rc;
 
-/// How long one run takes, in seconds.
+/// The length of one run in seconds.
 const SECONDS: f64 = 2.0;
 
 /// Makes the contenders of a row.
@@ -59,7 +59,7 @@ fn cached_pread(title: &'static str, bytes: u64, goals: [f64; 2]) -> Result<Row<
     })
 }
 
-/// fio as someone sets it up who wants its highest figure.
+/// The fio options for its highest throughput.
 const FIO_TUNED: &[&str] = &[
     "--ioengine=io_uring",
     "--iodepth=32",

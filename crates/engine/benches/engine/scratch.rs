@@ -1,4 +1,4 @@
-//! Files and a loop image to measure on, taken away when a row is done.
+//! Files and a loop image for the benchmark, removed after each row.
 
 use fsarena_engine::{Content, FileSpec, Files};
 use fsarena_sys::image::{self, Image};
@@ -8,7 +8,7 @@ use fsarena_sys::{argv::Argv, undo::Journal};
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Anything that ends the benchmark.
+/// Any error that ends the benchmark.
 pub type Failure = Box<dyn std::error::Error>;
 
 /// Bytes of a file in the page cache that the caches of the processor hold for the most part, so that a loop costs more

@@ -1,8 +1,8 @@
-//! Rounds, medians and ratios.
+//! Runs the rounds of a row, and prints its medians and ratios.
 
 use crate::scratch::Failure;
 
-/// How often each contender runs.
+/// The number of runs of each contender.
 const ROUNDS: usize = 5;
 
 /// The figures of one run of a contender.
@@ -67,8 +67,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Asks for real-time priority, which all contenders inherit: whatever else runs on the machine then
-/// disturbs them little. Says whether it was had.
+/// Requests real-time priority, which all contenders inherit, so that other processes disturb them little. Returns a sentence
+/// about whether it was granted.
 pub fn undisturbed() -> &'static str {
     let parameters = libc::sched_param { sched_priority: 1 };
     // SAFETY: the structure is complete, and 0 is this process.

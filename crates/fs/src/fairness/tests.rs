@@ -1,3 +1,5 @@
+//! Tests of `fairness.rs`.
+
 use super::*;
 use crate::{filesystems, lifecycle::VariantOptions};
 
@@ -18,29 +20,31 @@ fn variant(fs: &str, mkfs: &[&str], mount: &str) -> VariantFacts {
     }
 }
 
-/// The same variant at these levels.
-fn at(variant: VariantFacts, levels: &[(&str, &str)]) -> VariantFacts {
+/// The variant with these levels of its factors.
+fn with_levels(variant: VariantFacts, levels: &[(&str, &str)]) -> VariantFacts {
     let levels = levels.iter().map(|(id, level)| (id.to_string(), level.to_string()));
     VariantFacts { levels: levels.collect(), ..variant }
 }
 
 #[test]
-fn an_axis_that_goes_with_the_filesystem_is_remarked_on_and_one_that_is_crossed_is_not() {
-    let of = |fs: &str, scheduler: &str| at(variant(fs, &[], ""), &[("fs", fs), ("scheduler", scheduler)]);
-    let mixed = axes(&[of("ext3", "bfq"), of("xfs", "none")]);
+fn an_axis_that_is_not_crossed_with_the_filesystem_gets_a_note() {
+    let of = |fs: &str, scheduler: &str| {
+        with_levels(variant(fs, &[], ""), &[("fs", fs), ("scheduler", scheduler)])
+    };
+    let mixed = axis_notes(&[of("ext3", "bfq"), of("xfs", "none")]);
     assert_eq!(mixed.len(), 1);
     assert!(
         mixed[0].text.contains("`scheduler` differs") && mixed[0].text.contains("xfs  (none)"),
         "{mixed:?}"
     );
     let crossed = [of("ext3", "bfq"), of("ext3", "none"), of("xfs", "bfq"), of("xfs", "none")];
-    assert!(axes(&crossed).is_empty());
-    assert_eq!(axes(&crossed[..3]).len(), 1);
-    assert!(axes(&crossed[..2]).is_empty());
+    assert!(axis_notes(&crossed).is_empty());
+    assert_eq!(axis_notes(&crossed[..3]).len(), 1);
+    assert!(axis_notes(&crossed[..2]).is_empty());
 }
 
 #[test]
-fn more_devices_are_remarked_on() {
+fn variants_with_more_devices_get_a_note() {
     let mut journal = variant("ext4", &[], "");
     journal.options.journal = fsarena_core::factor::journal::parse("external").unwrap();
     let mut striped = variant("btrfs", &[], "");
@@ -50,8 +54,8 @@ fn more_devices_are_remarked_on() {
     assert!(notes.iter().any(|text| text.contains("spread over several devices")), "{notes:?}");
 }
 
-/// Each note as (variant, a word that tells the rule).
-fn said(variants: &[VariantFacts]) -> Vec<String> {
+/// The notes of the lint, each as `variant: word`, where the word identifies the rule.
+fn notes_by_rule(variants: &[VariantFacts]) -> Vec<String> {
     const WORDS: &[&str] = &[
         "cache",
         "inode tables",
@@ -75,76 +79,79 @@ fn said(variants: &[VariantFacts]) -> Vec<String> {
 }
 
 #[test]
-fn equal_variants_are_not_remarked_on() {
+fn equal_variants_get_no_notes() {
     for def in filesystems::FILESYSTEMS {
         for set in def.options {
             let one = variant(def.id, set.mkfs, &set.mount.join(","));
-            assert_eq!(said(&[one.clone(), one]), [""; 0], "{} {}", def.id, set.id);
+            assert_eq!(notes_by_rule(&[one.clone(), one]), [""; 0], "{} {}", def.id, set.id);
         }
     }
-    assert_eq!(said(&[]), [""; 0]);
+    assert_eq!(notes_by_rule(&[]), [""; 0]);
 }
 
 #[test]
-fn access_times_alone_are_fair() {
-    assert_eq!(said(&[variant("xfs", &[], ""), variant("xfs", &[], "noatime")]), [""; 0]);
+fn a_difference_in_access_times_gets_no_note() {
+    assert_eq!(notes_by_rule(&[variant("xfs", &[], ""), variant("xfs", &[], "noatime")]), [""; 0]);
 }
 
 #[test]
-fn barriers() {
+fn missing_barriers_get_a_note() {
     assert_eq!(
-        said(&[variant("ext4", &[], ""), variant("ext4", &[], "nobarrier")]),
+        notes_by_rule(&[variant("ext4", &[], ""), variant("ext4", &[], "nobarrier")]),
         ["ext4 nobarrier: cache"]
     );
     assert_eq!(
-        said(&[variant("ext4", &[], "barrier=0"), variant("ext3", &[], "barrier=0")])[0],
+        notes_by_rule(&[variant("ext4", &[], "barrier=0"), variant("ext3", &[], "barrier=0")])[0],
         "ext4 barrier=0: inode tables"
     );
 }
 
 #[test]
-fn the_kernels_word_counts_before_the_users() {
+fn mount_options_that_the_kernel_reports_override_those_of_the_user() {
     let mut mounted = variant("ext4", &[], "nobarrier");
     mounted.effective = "rw,barrier".into();
-    assert_eq!(said(&[mounted, variant("ext4", &[], "")]), [""; 0]);
+    assert_eq!(notes_by_rule(&[mounted, variant("ext4", &[], "")]), [""; 0]);
 }
 
 #[test]
-fn the_last_option_wins() {
-    assert_eq!(said(&[variant("ext4", &[], "nobarrier,barrier=1"), variant("ext4", &[], "")]), [""; 0]);
-}
-
-#[test]
-fn durability_modes() {
-    assert_eq!(said(&[variant("ext2", &[], ""), variant("ext3", &[], "")]), ["ext2: no journal"]);
+fn the_last_of_two_contradicting_options_counts() {
     assert_eq!(
-        said(&[variant("ext3", &[], "data=writeback"), variant("ext3", &[], "")]),
+        notes_by_rule(&[variant("ext4", &[], "nobarrier,barrier=1"), variant("ext4", &[], "")]),
+        [""; 0]
+    );
+}
+
+#[test]
+fn different_durability_gets_a_note() {
+    assert_eq!(notes_by_rule(&[variant("ext2", &[], ""), variant("ext3", &[], "")]), ["ext2: no journal"]);
+    assert_eq!(
+        notes_by_rule(&[variant("ext3", &[], "data=writeback"), variant("ext3", &[], "")]),
         ["ext3 data=writeback: writeback"]
     );
     assert_eq!(
-        said(&[variant("ext3", &[], "data=journal"), variant("ext3", &[], "")]),
+        notes_by_rule(&[variant("ext3", &[], "data=journal"), variant("ext3", &[], "")]),
         ["ext3 data=journal: twice"]
     );
     let without = variant("ext3", &["-O", "^has_journal"], "");
-    assert_eq!(said(&[variant("ext2", &[], ""), without.clone()]), [""; 0]);
-    assert_eq!(said(&[without, variant("ext3", &[], "")]), ["ext3: no journal"]);
+    assert_eq!(notes_by_rule(&[variant("ext2", &[], ""), without.clone()]), [""; 0]);
+    assert_eq!(notes_by_rule(&[without, variant("ext3", &[], "")]), ["ext3: no journal"]);
 }
 
 #[test]
-fn what_gives_up_safety_is_known_in_the_words_of_every_filesystem() {
+fn options_that_give_up_safety_are_known_for_every_filesystem() {
     assert_eq!(
-        said(&[variant("jfs", &[], "nointegrity"), variant("jfs", &[], "")]),
+        notes_by_rule(&[variant("jfs", &[], "nointegrity"), variant("jfs", &[], "")]),
         ["jfs nointegrity: no journal"]
     );
     assert_eq!(
-        said(&[variant("reiserfs", &[], "nolog"), variant("ext3", &[], "")]),
+        notes_by_rule(&[variant("reiserfs", &[], "nolog"), variant("ext3", &[], "")]),
         ["reiserfs nolog: no journal"]
     );
     assert_eq!(
-        said(&[variant("reiser4", &[], "no_write_barrier"), variant("ext3", &[], "")]),
+        notes_by_rule(&[variant("reiser4", &[], "no_write_barrier"), variant("ext3", &[], "")]),
         ["reiser4 no_write_barrier: cache"]
     );
-    // Whatever the names: what gives up safety is known by what it does.
+    // Every option set `fast-unsafe` gives up a guarantee, unless the filesystem has none to give up.
     for def in filesystems::FILESYSTEMS {
         let unsafe_set = def.option_set("fast-unsafe").unwrap();
         let one = variant(def.id, unsafe_set.mkfs, &unsafe_set.mount.join(","));
@@ -155,57 +162,57 @@ fn what_gives_up_safety_is_known_in_the_words_of_every_filesystem() {
 }
 
 #[test]
-fn a_journal_that_the_features_lack_is_missing() {
+fn a_feature_list_without_a_journal_means_no_journal() {
     let mut one = variant("ext3", &[], "");
     one.features = "Filesystem features:      ext_attr dir_index\nInode count: 1".into();
-    assert_eq!(said(&[one.clone(), variant("ext3", &[], "")]), ["ext3: no journal"]);
+    assert_eq!(notes_by_rule(&[one.clone(), variant("ext3", &[], "")]), ["ext3: no journal"]);
     one.features = "Filesystem features:      has_journal ext_attr".into();
-    assert_eq!(said(&[one, variant("ext3", &[], "")]), [""; 0]);
+    assert_eq!(notes_by_rule(&[one, variant("ext3", &[], "")]), [""; 0]);
 }
 
 #[test]
-fn lazy_initialisation() {
+fn lazy_initialisation_gets_a_note() {
     let eager = variant("ext4", &["-E", "lazy_itable_init=0,lazy_journal_init=0"], "");
-    assert_eq!(said(&[variant("ext4", &[], ""), eager]), ["ext4: inode tables"]);
+    assert_eq!(notes_by_rule(&[variant("ext4", &[], ""), eager]), ["ext4: inode tables"]);
 }
 
 #[test]
-fn reflink_checksums_and_compression() {
+fn different_reflink_checksums_and_compression_get_a_note() {
     let plain = variant("xfs", &["-m", "reflink=0"], "");
-    assert_eq!(said(&[variant("xfs", &[], ""), plain.clone()]), ["xfs: sharing"]);
-    assert_eq!(said(&[variant("btrfs", &[], ""), plain]), ["btrfs: sharing", "btrfs: checksums"]);
+    assert_eq!(notes_by_rule(&[variant("xfs", &[], ""), plain.clone()]), ["xfs: sharing"]);
+    assert_eq!(notes_by_rule(&[variant("btrfs", &[], ""), plain]), ["btrfs: sharing", "btrfs: checksums"]);
     let nodatacow = variant("btrfs", &[], "nodatacow");
-    assert_eq!(said(&[variant("btrfs", &[], ""), nodatacow]), ["btrfs: checksums"]);
+    assert_eq!(notes_by_rule(&[variant("btrfs", &[], ""), nodatacow]), ["btrfs: checksums"]);
     assert_eq!(
-        said(&[variant("btrfs", &[], "compress=zstd"), variant("btrfs", &[], "")]),
+        notes_by_rule(&[variant("btrfs", &[], "compress=zstd"), variant("btrfs", &[], "")]),
         ["btrfs compress=zstd: compresses"]
     );
-    assert_eq!(said(&[variant("btrfs", &[], "compress=no"), variant("btrfs", &[], "")]), [""; 0]);
+    assert_eq!(notes_by_rule(&[variant("btrfs", &[], "compress=no"), variant("btrfs", &[], "")]), [""; 0]);
 }
 
 #[test]
-fn discard() {
+fn different_discard_gets_a_note() {
     assert_eq!(
-        said(&[variant("xfs", &[], "discard"), variant("xfs", &[], "nodiscard")]),
+        notes_by_rule(&[variant("xfs", &[], "discard"), variant("xfs", &[], "nodiscard")]),
         ["xfs discard: discards"]
     );
 }
 
 #[test]
-fn sizes_differ() {
+fn different_device_sizes_get_a_note() {
     let mut large = variant("xfs", &[], "");
     large.size_bytes += 1 << 20;
-    assert_eq!(said(&[variant("xfs", &[], ""), large]), ["all: in size"]);
+    assert_eq!(notes_by_rule(&[variant("xfs", &[], ""), large]), ["all: in size"]);
 }
 
 #[test]
-fn what_a_variant_gives_up_of_safety_is_told() {
+fn given_up_guarantees_get_a_weaker_note() {
     let weaker = |variants: &[VariantFacts]| -> Vec<String> {
         let notes = super::lint(variants, false).into_iter().filter(|note| note.kind == NoteKind::Weaker);
         notes.map(|note| format!("{}: {}", note.variant.unwrap().trim(), &note.text[..10])).collect()
     };
     assert_eq!(weaker(&[variant("ext2", &[], ""), variant("ext4", &[], "")]), ["ext2: no journal"]);
-    // Where all are alike, and where one keeps more than its rival by default, nothing is given up.
+    // Equal variants, and a filesystem that guarantees more than its rival by default, give up nothing.
     assert!(weaker(&[variant("xfs", &[], ""), variant("btrfs", &[], "")]).is_empty());
     assert!(weaker(&[variant("ext4", &[], "nobarrier"), variant("ext3", &[], "nobarrier")]).is_empty());
     assert_eq!(

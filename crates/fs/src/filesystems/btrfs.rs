@@ -1,4 +1,4 @@
-//! Btrfs. Under 2 GiB its chunks are so small that it stalls for want of room.
+//! Btrfs. On devices under 2 GiB its chunks are so small that it stalls for lack of space.
 
 use crate::def::*;
 

@@ -1,4 +1,4 @@
-//! ext2, ext3 and ext4, which one kernel driver and one mkfs make.
+//! ext2, ext3 and ext4, which share a mkfs (mke2fs) and a kernel driver.
 
 use crate::def::*;
 
@@ -25,7 +25,7 @@ const FEATURES: &str = "64bit bigalloc casefold dir_index dir_nlink ea_inode enc
                             metadata_csum_seed meta_bg mmp orphan_file project quota resize_inode sparse_super \
                             sparse_super2 stable_inodes uninit_bg verity";
 
-/// Mount options of ext2, ext3 and ext4, for which kernels have one driver: `Documentation/admin-guide/ext4.rst`.
+/// Mount options of the driver of ext2, ext3 and ext4: `Documentation/admin-guide/ext4.rst` of the kernel.
 const MOUNT_NAMES: &str = "abort acl auto_da_alloc barrier block_validity bsddf commit dax dax=always dax=inode dax=never data \
                                data=journal data=ordered data=writeback data_err data_err=abort data_err=ignore debug \
                                delalloc dioread_lock dioread_nolock discard errors errors=continue errors=panic \
@@ -36,10 +36,10 @@ const MOUNT_NAMES: &str = "abort acl auto_da_alloc barrier block_validity bsddf 
                                noinit_itable nojournal_checksum noload noquota norecovery nouser_xattr prjquota quota \
                                resgid resuid sb stripe sysvgroups test_dummy_encryption user_xattr usrquota";
 
-/// The check of ext3 and ext4, whose journal is replayed when they are mounted.
+/// The check of ext3 and ext4, which needs no repair before: the mount replays the journal.
 const E2FSCK: CheckDef = CheckDef { program: "e2fsck", before: &[], full: &["-f", "-n"] };
 
-/// What ext2, ext3 and ext4 have in common.
+/// The common part of the definitions of ext2, ext3 and ext4.
 const E2FS: FsDef = FsDef {
     background: Some(crate::lazy::EXT4LAZYINIT),
     always: &["-F"],
@@ -47,7 +47,7 @@ const E2FS: FsDef = FsDef {
     features: FEATURES,
     mount_names: MOUNT_NAMES,
     arguments: MKE2FS,
-    // The seed of the hash of names determines the order of directory entries and so the amount of work.
+    // The hash seed determines the order of directory entries, and so the amount of work.
     pins: &[("-U", ""), ("-E", "hash_seed=")],
     contents: Some("-d"),
     packages: &["e2fsprogs"],

@@ -33,7 +33,7 @@ pub const VFAT: FsDef = FsDef {
     ..BASE
 };
 
-/// exFAT. mkfs never asks.
+/// exFAT. Its mkfs never asks for confirmation.
 pub const EXFAT: FsDef = FsDef {
     id: "exfat",
     title: "exFAT",

@@ -1,4 +1,4 @@
-//! HFS+, of Apple. Linux writes it without its journal, so mkfs makes none.
+//! HFS+, the filesystem of macOS until 2017. Linux does not write its journal, so fsarena makes it without one.
 
 use crate::def::*;
 

@@ -1,4 +1,4 @@
-//! JFS, IBM's journaling filesystem. `-q` is its "do not ask".
+//! JFS, IBM's journaling filesystem. With `-q` its mkfs does not ask for confirmation.
 
 use crate::def::*;
 

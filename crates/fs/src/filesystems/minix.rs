@@ -1,4 +1,5 @@
-//! Minix, the filesystem that Linux began with, in its third version. No journal; names of at most 60 bytes, files of at most 2 GiB.
+//! Minix version 3, a successor of the first filesystem of Linux. It has no journal, names of at most 60 bytes and files of at
+//! most 2 GiB.
 
 use crate::def::*;
 

@@ -1,4 +1,4 @@
-//! NILFS2, a log-structured filesystem of continuous snapshots. Its cleaner runs as a process.
+//! NILFS2, a log-structured filesystem with continuous snapshots. Its cleaner is a user process.
 
 use crate::def::*;
 

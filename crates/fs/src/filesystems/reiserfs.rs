@@ -2,7 +2,7 @@
 
 use crate::def::*;
 
-/// ReiserFS 3.6, removed in Linux 6.13. Given once, `-f` still asks.
+/// ReiserFS 3.6, removed in Linux 6.13. With a single `-f` mkfs still asks for confirmation.
 pub const REISERFS: FsDef = FsDef {
     id: "reiserfs",
     title: "ReiserFS",

@@ -1,4 +1,4 @@
-//! UDF, of optical media, as it lies on a hard disk.
+//! UDF, the filesystem of optical media, in its format for hard disks.
 
 use crate::def::*;
 
@@ -7,7 +7,7 @@ pub const DEF: FsDef = FsDef {
     id: "udf",
     title: "UDF",
     mkfs: "mkudffs",
-    // Blocks of another size than the device's sectors are not found by every kernel.
+    // Not every kernel finds the filesystem if its block size differs from the sector size of the device.
     always: &["--media-type=hd", "--blocksize=512"],
     options: &[
         DEFAULT,

@@ -1,11 +1,11 @@
-//! XFS. Its mkfs makes nothing under 300 MB.
+//! XFS. Its mkfs refuses devices under 300 MB.
 
 use crate::def::*;
 
 /// XFS.
 pub const DEF: FsDef = FsDef {
     id: "xfs",
-    // Workers free the inodes of removed files. A worker has the name of its queue, after a plus sign while it works.
+    // Kernel workers free the inodes of removed files. The name of a busy worker has a plus sign and the name of its queue.
     background: Some(Background { thread: "+xfs-inodegc/{}", has_work: |_| Ok(true), by_mkfs: None }),
     title: "XFS",
     mkfs: "mkfs.xfs",

@@ -1,5 +1,5 @@
-//! Tries every option of every mkfs's manual, in every form that getopt(3) reads, with a victim path in each place: no
-//! input that the grammar accepts makes mkfs open a second path.
+//! Tests of `grammar.rs`. They try every option in the manual of every mkfs, in every form that getopt(3) reads, with a victim
+//! path in each place, and check that no accepted input makes mkfs open a second path.
 
 use super::{
     COMMON_MOUNT_OPTIONS, PINNED_ID, Takes, check_mkfs_arguments, check_mount_options, pin_random_values,
@@ -15,8 +15,8 @@ use std::collections::BTreeSet;
 const VICTIMS: [&str; 4] = ["/dev/loop6", "~/photos.tar", "../photos.tar", "photos.tar"];
 const TARGET: &str = "TARGET";
 
-/// What the manual of each mkfs says: flags, options with a value, options that name a device or a file, and options
-/// with a list of keys (those after `!` name a device or a file). Debian 12, and what later versions added.
+/// The options in the manual of a mkfs: flags, options with a value, options that name a device or a file, and options with
+/// a list of keys (a key with `!` names a device or a file). From Debian 12 and later versions.
 struct Manual {
     fs: &'static str,
     flags: &'static str,
@@ -202,16 +202,16 @@ impl Manual {
         self.options().into_iter().find(|(known, _)| *known == name)
     }
 
-    /// An option by its name or, as getopt_long(3) has it, by the beginning of one long name alone.
-    fn abbreviated(&self, name: &str) -> Option<(&'static str, Reads)> {
+    /// An option by its name or, like getopt_long(3), by an unambiguous beginning of a long name.
+    fn option_by_abbreviation(&self, name: &str) -> Option<(&'static str, Reads)> {
         let options = self.options();
         let mut fitting = options.iter().filter(|(known, _)| known.starts_with(name));
         let only = fitting.next().filter(|_| fitting.next().is_none()).copied();
         self.option(name).or(only)
     }
 
-    /// The paths that mkfs would open, reading its arguments as getopt_long(3) does with permutation.
-    fn opened(&self, argv: &[String]) -> Vec<String> {
+    /// The paths that mkfs would open if it reads its arguments like getopt_long(3) with permutation.
+    fn opened_paths(&self, argv: &[String]) -> Vec<String> {
         let mut opened = vec![];
         let mut words = argv.iter();
         while let Some(word) = words.next() {
@@ -220,9 +220,11 @@ impl Manual {
             } else if word.starts_with("--") {
                 let (name, attached) =
                     word.split_once('=').map_or((&word[..], None), |(name, value)| (name, Some(value)));
-                if let Some((_, reads)) = self.abbreviated(name).filter(|(_, reads)| *reads != Reads::Flag) {
+                if let Some((_, reads)) =
+                    self.option_by_abbreviation(name).filter(|(_, reads)| *reads != Reads::Flag)
+                {
                     let value = attached.map(String::from).or_else(|| words.next().cloned());
-                    opened.extend(named(reads, &value.unwrap_or_default()));
+                    opened.extend(named_paths(reads, &value.unwrap_or_default()));
                 }
             } else if let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
                 for (at, letter) in letters.char_indices() {
@@ -230,7 +232,7 @@ impl Manual {
                     if reads != Reads::Flag {
                         let rest = &letters[at + letter.len_utf8()..];
                         let value = if rest.is_empty() { words.next().cloned() } else { Some(rest.into()) };
-                        opened.extend(named(reads, &value.unwrap_or_default()));
+                        opened.extend(named_paths(reads, &value.unwrap_or_default()));
                         break;
                     }
                 }
@@ -241,7 +243,7 @@ impl Manual {
         opened
     }
 
-    /// Pieces of argument lists: each option in each form, with the victim in each place.
+    /// Parts of argument lists: each option in each form, with the victim in each place.
     fn pieces(&self, victim: &str) -> Vec<String> {
         let mut pieces =
             vec![victim.to_string(), format!("-- {victim}"), "--".into(), "-".into(), format!("- {victim}")];
@@ -289,8 +291,8 @@ impl Manual {
     }
 }
 
-/// What the value of an option names.
-fn named(reads: Reads, value: &str) -> Vec<String> {
+/// The paths that the value of an option names.
+fn named_paths(reads: Reads, value: &str) -> Vec<String> {
     match reads {
         Reads::Flag | Reads::Value => vec![],
         Reads::Path => vec![value.into()],
@@ -322,14 +324,14 @@ fn no_argument_reaches_a_second_path() {
             Ok(mut words) => {
                 accepted += 1;
                 words.push(TARGET.into());
-                assert_eq!(manual.opened(&words), [TARGET], "{}: {level:?} became {words:?}", def.mkfs);
+                assert_eq!(manual.opened_paths(&words), [TARGET], "{}: {level:?} became {words:?}", def.mkfs);
                 assert!(!words.iter().any(|word| word.contains(['/', '~'])), "{}: {words:?}", def.mkfs);
             }
         };
         for victim in VICTIMS {
             let pieces = manual.pieces(victim);
             pieces.iter().for_each(|piece| check(piece));
-            // Two pieces: what one leaves open the other could fill. Strides make other pairs of them.
+            // Pairs of pieces: an option in one piece could take its value from the other. Each stride makes other pairs.
             for stride in [1, 7, 61, 211] {
                 let others = pieces.iter().cycle().skip(stride);
                 pieces.iter().zip(others).for_each(|(one, other)| check(&format!("{one} {other}")));
@@ -339,7 +341,8 @@ fn no_argument_reaches_a_second_path() {
     }
 }
 
-/// An option that took a value where the grammar sees a flag, or the other way round, would shift all that follow.
+/// If mkfs took a value for an option that the grammar treats as a flag, or the reverse, it would read all later words in
+/// another way.
 #[test]
 fn grammars_agree_with_the_manuals() {
     let covered: BTreeSet<&str> = MANUALS.iter().map(|manual| manual.fs).collect();
@@ -352,7 +355,7 @@ fn grammars_agree_with_the_manuals() {
                 let agrees = match (takes, reads) {
                     (Takes::Nothing, Some(Reads::Flag)) | (Takes::Value, Some(Reads::Value)) => true,
                     (Takes::Keys(keys), Some(Reads::List(all))) => set(keys).is_subset(&set(all)),
-                    // Whatever is refused may be more than that.
+                    // The grammar may refuse options that name no path, too.
                     (Takes::Path, Some(_)) => true,
                     _ => false,
                 };
@@ -378,7 +381,7 @@ fn the_option_sets_that_ship_are_accepted() {
 }
 
 #[test]
-fn short_options_come_back_one_a_word() {
+fn short_options_are_returned_as_separate_words() {
     for (fs, level, expected) in [
         (
             "ext4",
@@ -415,7 +418,10 @@ fn a_refusal_names_the_argument_and_what_is_accepted() {
         let def = find(fs).unwrap();
         let error = arguments(def, level).unwrap_err();
         assert_eq!(error.exit_code(), code, "{error}");
-        assert!(error.to_string().contains(argument) && error.to_string().contains(&def.listed()), "{error}");
+        assert!(
+            error.to_string().contains(argument) && error.to_string().contains(&def.list_accepted_options()),
+            "{error}"
+        );
     }
 }
 
@@ -466,7 +472,7 @@ fn no_mount_option_reaches_a_second_path() {
                 assert_eq!(error.exit_code(), ExitCode::Refused, "{option}: {error}");
             }
         }
-        // Wherever a slash is, it could be a path.
+        // Any value with a slash could be a path.
         let slashed = victim.contains('/');
         for option in ["usrquota={}", "subvol={}", "{}", "anything={}"].map(|pattern| named(pattern, victim))
         {
@@ -487,7 +493,7 @@ fn pinned(fs: &str, words: &[&str]) -> String {
 }
 
 #[test]
-fn what_is_said_already_stays() {
+fn values_that_the_arguments_set_are_not_pinned() {
     assert_eq!(pinned("ext4", &[]), "-U ID -E hash_seed=ID");
     assert_eq!(pinned("ext4", &["-E", "lazy_itable_init=0"]), "-E lazy_itable_init=0,hash_seed=ID -U ID");
     assert_eq!(pinned("ext4", &["-E", "hash_seed=x", "-U", "y"]), "-E hash_seed=x -U y");
@@ -496,7 +502,7 @@ fn what_is_said_already_stays() {
 }
 
 #[test]
-fn two_filesystems_that_are_made_alike_are_alike() {
+fn equal_options_make_equal_filesystems() {
     let dir = tempfile::tempdir().unwrap();
     let made = |name: &str| {
         let image = dir.path().join(name);
@@ -514,7 +520,7 @@ fn two_filesystems_that_are_made_alike_are_alike() {
 }
 
 #[test]
-fn a_mistyped_name_has_a_nearest_one() {
+fn a_mistyped_name_gets_a_suggestion() {
     let feature = |fs: &str, words: &str| suggest_feature(find(fs).unwrap(), words);
     assert_eq!(feature("ext4", "-b 4096 -O extent,^has_jounal"), Some("has_journal"));
     assert_eq!(feature("btrfs", "no-hole"), Some("no-holes"));
@@ -523,7 +529,7 @@ fn a_mistyped_name_has_a_nearest_one() {
     assert_eq!(mount("vfat", "noatme"), Some("noatime"));
     assert_eq!(mount("ext3", "data=writebak"), Some("data=writeback"));
     assert_eq!(mount("btrfs", "compres=zstd:3"), Some("compress"));
-    // The name is right: only the kernel knows which values are.
+    // The name is right, and only the kernel can check the value.
     assert_eq!(mount("xfs", "logbufs=800"), None);
     assert_eq!(mount("xfs", "qwertz"), None);
 }

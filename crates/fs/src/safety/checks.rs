@@ -1,20 +1,20 @@
-//! Checks that a device passes before fsarena may overwrite it: its name, its users (mounts, swap, devices built on it) and
-//! its content.
+//! The checks that a device must pass before fsarena may overwrite it: its name, its users (mounts, swap, devices built on
+//! it) and its content.
 
 use crate::written::{Samples, Signature, WrittenLog};
 use crate::{Error, error::refused};
-use fsarena_sys::device::{BlockDevice, behind, is_claimed};
+use fsarena_sys::device::{BlockDevice, device_of_path, is_claimed};
 use fsarena_sys::kernel::{MountEntry, SysRoot};
 use fsarena_sys::{cancel, loopdev, undo};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Where stable names of devices live. A name like `/dev/sda` may mean another disk after a reboot.
+/// The directory of stable device names. A name like `/dev/sda` may mean another disk after a reboot.
 const BY_ID: &str = "/dev/disk/by-id";
 
-/// The signature type that stands for content without any signature.
+/// The value of `--erase-signature` for content without a known signature.
 const UNKNOWN: &str = "unknown";
-/// What to do about a partition table.
+/// The advice for a device with a partition table.
 const CLEAR_TABLE: &str = "Name a partition, or clear the table yourself: `wipefs --all`";
 
 /// Checks that the path is a stable name of a block device.
@@ -75,7 +75,9 @@ pub(super) fn check_unused(kernel: &SysRoot, device: &BlockDevice, shown: &Path)
 }
 
 fn partition(kernel: &SysRoot, disk: &BlockDevice, name: &str) -> Result<BlockDevice, Error> {
-    let numbers = disk.attribute(&format!("{name}/dev")).and_then(|text| fsarena_sys::device::numbers(&text));
+    let numbers = disk
+        .attribute(&format!("{name}/dev"))
+        .and_then(|text| fsarena_sys::device::parse_device_numbers(&text));
     let (major, minor) = numbers.ok_or_else(|| {
         refused(&disk.path, format!("its partition {name} has no number"), "Look at it with lsblk")
     })?;
@@ -90,7 +92,8 @@ fn check_user(usage: &DeviceUses, device: &BlockDevice, shown: &Path, what: &str
     }
 }
 
-/// Checks that the device holds only what fsarena left there, or what the user gives up.
+/// Checks that the device is empty, or has only content that fsarena left there or that the user gives up. `found` are its
+/// signatures, and `given_up` is the type of signature in `--erase-signature`.
 pub(super) fn check_content(
     device: &BlockDevice,
     id: &Path,
@@ -101,43 +104,43 @@ pub(super) fn check_content(
     if let Some(table) = found.iter().find(|signature| signature.is_partition_table()) {
         return Err(refused(id, format!("it has a partition table ({})", table.kind), CLEAR_TABLE));
     }
-    let strange = found.iter().find(|signature| given_up != Some(&signature.kind));
-    if strange.is_none() && (!found.is_empty() || given_up == Some(UNKNOWN)) {
+    let not_given_up = found.iter().find(|signature| given_up != Some(&signature.kind));
+    if not_given_up.is_none() && (!found.is_empty() || given_up == Some(UNKNOWN)) {
         return Ok(());
     }
     let unreadable = |error: fsarena_sys::Error| match error {
         stopped @ fsarena_sys::Error::Interrupted { .. } => stopped.into(),
         error => refused(id, error.to_string(), "Look at the kernel's log: `dmesg`"),
     };
-    let left = written.content(id)?;
-    if let Some(left) = &left
-        && left.fits(device, cancel::check).map_err(unreadable)?
+    let last_content = written.content(id)?;
+    if let Some(content) = &last_content
+        && content.matches(device, cancel::check).map_err(unreadable)?
     {
         return Ok(());
     }
-    let Some(strange) = strange else {
+    let Some(signature) = not_given_up else {
         if Samples::read(device, cancel::check).map_err(unreadable)?.blank {
             return Ok(());
         }
-        let why = match left {
+        let why = match last_content {
             Some(_) => "its content changed since fsarena's last run on it, or that run was killed",
             None => {
                 "it is not empty: it carries data without any known signature, such as an encrypted volume or a database"
             }
         };
-        return Err(refused(id, why, format!("If that may be lost, say so: --erase-signature {UNKNOWN}")));
+        return Err(refused(id, why, format!("To overwrite it, pass --erase-signature {UNKNOWN}")));
     };
-    let (kind, uuid) = (&strange.kind, strange.uuid.as_deref().unwrap_or("without UUID"));
-    let whose = if written.contains(id, strange)? {
+    let (kind, uuid) = (&signature.kind, signature.uuid.as_deref().unwrap_or("without UUID"));
+    let whose = if written.contains(id, signature)? {
         "and its content changed since fsarena wrote that, or the run that did so was killed"
     } else {
         "which fsarena did not write"
     };
-    let fix = format!("If that may be lost, say so: --erase-signature {kind}");
+    let fix = format!("To overwrite it, pass --erase-signature {kind}");
     Err(refused(id, format!("it carries {kind} ({uuid}), {whose}"), fix))
 }
 
-/// Checks with the kernel that no mount, swap area or other device has claimed the device.
+/// Checks with an exclusive open that no mount, swap area or other device uses the device.
 pub(super) fn check_exclusive(device: &BlockDevice, shown: &Path) -> Result<(), Error> {
     if is_claimed(&device.path)? {
         let why = "the kernel says that it is in use";
@@ -146,14 +149,14 @@ pub(super) fn check_exclusive(device: &BlockDevice, shown: &Path) -> Result<(), 
     Ok(())
 }
 
-/// Checks the path of an image before it is made: it must be free, and it must not lie on a filesystem under
-/// test, where it would measure itself.
+/// Checks the path of an image before fsarena makes it: the path must not exist, and must not be on a filesystem under test,
+/// whose measurements the image would disturb.
 ///
-/// `under_test` are devices or directories that the run measures; images that any running fsarena has
-/// attached count as well.
+/// `under_test` are the devices and directories that the run measures. Images that any running fsarena has attached count
+/// as under test too.
 ///
 /// # Errors
-/// [`Error::Refused`], or where the directory is not there.
+/// [`Error::Refused`], or the directory is missing.
 pub fn check_image_path(
     kernel: &SysRoot,
     state_dir: &Path,
@@ -167,22 +170,22 @@ pub fn check_image_path(
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir_dev =
         dir.metadata().map_err(fsarena_sys::Error::io("looking for the image's directory", dir))?.dev();
-    let carrier = behind(kernel, dir)?;
-    let is_carrier = |path: &Path| carrier.as_ref().is_some_and(|device| is_device(path, device));
+    let backing = device_of_path(kernel, dir)?;
+    let is_backing = |path: &Path| backing.as_ref().is_some_and(|device| is_device(path, device));
     let same_filesystem =
         |path: &Path| path.metadata().is_ok_and(|meta| meta.is_dir() && meta.dev() == dir_dev);
     let mut loops = vec![];
-    for image in undo::images(state_dir)? {
+    for image in undo::journaled_images(state_dir)? {
         loops.extend(loopdev::attached(kernel, &image)?);
     }
-    let tested = under_test.iter().find(|tested| is_carrier(tested) || same_filesystem(tested)).cloned();
-    let tested = tested.or_else(|| loops.into_iter().find(|device| is_carrier(device)));
+    let tested = under_test.iter().find(|tested| is_backing(tested) || same_filesystem(tested)).cloned();
+    let tested = tested.or_else(|| loops.into_iter().find(|device| is_backing(device)));
     let Some(tested) = tested else { return Ok(()) };
     let why = format!("it would lie on {}, which is itself under test", tested.display());
     Err(refused(path, why, "Name a directory on another filesystem: --on loop:DIR"))
 }
 
-/// Everything that this machine has mounted or swaps to.
+/// The mounts and swap areas of this machine.
 pub(super) struct DeviceUses {
     kernel: SysRoot,
     mounts: Vec<MountEntry>,
@@ -202,14 +205,14 @@ impl DeviceUses {
     /// Reads the mounts and swap areas of this machine.
     ///
     /// # Errors
-    /// Where the kernel's lists cannot be read: the guard must then refuse rather than guess.
+    /// The kernel's lists cannot be read. The caller must then refuse the device.
     pub fn read(kernel: &SysRoot) -> Result<DeviceUses, Error> {
         Ok(DeviceUses { kernel: kernel.clone(), mounts: kernel.mounts()?, swaps: kernel.swaps()? })
     }
 
     /// The use of a device; None if it is not in use. Devices named in `except` do not count as its users.
     pub fn find_use(&self, device: &BlockDevice, except: &[String]) -> Option<DeviceUse> {
-        // btrfs mounts have numbers of their own, so the source counts as well.
+        // A btrfs mount has its own device number, so the source of the mount counts too.
         let carries =
             |m: &&MountEntry| m.major_minor == device.numbers() || is_device(Path::new(&m.source), device);
         if let Some(mount) = self.mounts.iter().find(carries) {
@@ -236,7 +239,8 @@ impl DeviceUses {
         Some(DeviceUse { how, fix: "Detach that: `losetup --detach`" })
     }
 
-    /// The use of a file, given by the number of its filesystem and its inode number; None if it is not in use.
+    /// The use of a file as swap; None if it is not in use. `identity` is the device number of its filesystem (`major:minor`)
+    /// and its inode number.
     pub fn find_use_of_file(&self, identity: &(String, u64)) -> Option<DeviceUse> {
         let same = |path: &&PathBuf| {
             path.metadata().is_ok_and(|meta| {
@@ -250,7 +254,7 @@ impl DeviceUses {
     }
 }
 
-/// Whether a path names this device: by number, or by name where the path cannot be looked at.
+/// Whether a path names this device: by its device number, or by its name if the path cannot be read.
 pub(super) fn is_device(path: &Path, device: &BlockDevice) -> bool {
     match path.metadata() {
         Ok(meta) if meta.file_type().is_block_device() => {

@@ -1,7 +1,8 @@
-//! Other nodes of a device's storage: a second loop device of its file, a second path to its disk, a copy of its UUID.
+//! Finds other device nodes of the same storage: a second loop device of the same file, a second path to the same disk, a device
+//! with the same UUID.
 //!
-//! A filesystem that is mounted through one node is destroyed through another, and the kernel's own exclusive open does
-//! not prevent it.
+//! Writing through one node destroys a filesystem that is mounted through another, and the kernel's exclusive open does not
+//! prevent that.
 
 use super::checks::{DeviceUse, DeviceUses};
 use crate::{Error, error::refused, written::Signature};
@@ -9,7 +10,7 @@ use fsarena_sys::device::{self, BlockDevice};
 use fsarena_sys::{argv::Argv, kernel::SysRoot, loopdev::BackingFile};
 use std::path::Path;
 
-/// A part of the storage that a device lies on: these sectors of a disk, or a whole file.
+/// A part of the storage of a device: a range of sectors of a disk, or a whole file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct StoragePart {
     on: Storage,
@@ -20,20 +21,21 @@ struct StoragePart {
 /// The identity of a disk or file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Storage {
-    /// A file: the number of its filesystem, and its inode number.
+    /// A file: the device number of its filesystem (`major:minor`), and its inode number.
     File((String, u64)),
-    /// A disk, by the kernel's numbers: one node.
+    /// A disk, by its device number.
     Node(String),
-    /// A disk, by the identity that the hardware reports; nodes of one disk share it. Cheap bridges report the same for
-    /// different disks, so the size counts as well.
+    /// A disk, by the identity that its hardware reports, which all nodes of the disk share. Cheap bridges report the same
+    /// identity for different disks, so the size must match too.
     Hardware { attribute: &'static str, id: String, sectors: u64 },
 }
 
-/// Attributes with the identity of a disk, the most specific first. A serial number of an NVMe controller is that of all
-/// its namespaces, but those have a `wwid`.
+/// Attributes with the identity of a disk, the most specific first. All namespaces of an NVMe controller have the same serial
+/// number, but each has its own `wwid`.
 const IDENTITIES: [&str; 4] = ["wwid", "device/wwid", "serial", "device/serial"];
 
-/// Refuses a device whose content is in use through another node.
+/// Returns an error if the storage of a device is in use through another node. `loops` are the files of all loop devices, and
+/// `signatures` those of the device.
 pub(super) fn check_other_nodes(
     kernel: &SysRoot,
     device: &BlockDevice,
@@ -45,20 +47,23 @@ pub(super) fn check_other_nodes(
     let mut below = vec![];
     let own = storage_parts(kernel, device, loops, &mut below)
         .map_err(|why| refused(shown, why, "fsarena cannot tell who else uses it; use `--on loop:DIR`"))?;
-    let file = |place: &StoragePart| {
-        if let Storage::File(id) = &place.on { usage.find_use_of_file(id) } else { None }
+    let use_of_file = |part: &StoragePart| match &part.on {
+        Storage::File(id) => usage.find_use_of_file(id),
+        _ => None,
     };
-    if let Some(used) = own.iter().find_map(file) {
+    if let Some(used) = own.iter().find_map(use_of_file) {
         return Err(refused(shown, format!("its backing file {}", used.how), used.fix));
     }
-    let mut others = device::all(kernel)?;
+    let mut others = device::all_block_devices(kernel)?;
     others.retain(|other| !below.contains(&other.name));
-    let same: Vec<_> = others.iter().filter_map(|other| same_storage(kernel, &own, other, loops)).collect();
-    let seen = same.iter().find_map(|same| Some((same, usage.find_use(same.node, &below)?)));
-    let claimed =
-        || same.iter().filter(|same| same.within).find_map(|same| Some((same, find_claim(same.node)?)));
-    if let Some((same, used)) = seen.or_else(claimed) {
-        let why = format!("{} has {} and {}", same.node.path.display(), same.common, used.how);
+    let shared: Vec<_> =
+        others.iter().filter_map(|other| find_shared_storage(kernel, &own, other, loops)).collect();
+    let visible_use = shared.iter().find_map(|other| Some((other, usage.find_use(other.node, &below)?)));
+    let hidden_use = || {
+        shared.iter().filter(|other| other.within).find_map(|other| Some((other, find_claim(other.node)?)))
+    };
+    if let Some((other, used)) = visible_use.or_else(hidden_use) {
+        let why = format!("{} has {} and {}", other.node.path.display(), other.common, used.how);
         return Err(refused(shown, why, used.fix));
     }
     check_uuids(&usage, device, shown, signatures, &others, &below)
@@ -67,26 +72,27 @@ pub(super) fn check_other_nodes(
 /// A node of the same storage as the device under check.
 struct SharedNode<'a> {
     node: &'a BlockDevice,
-    /// What both have in common.
+    /// The storage that both share: `the same backing file`.
     common: &'static str,
-    /// Whether all of the node lies on that storage. If not, a claim of the node may concern another partition.
+    /// Whether the whole node is on that storage. If not, a claim of the node may concern another partition.
     within: bool,
 }
 
-fn same_storage<'a>(
+/// Whether a node is on the same storage as the device under check; None if it is not.
+fn find_shared_storage<'a>(
     kernel: &SysRoot,
     own: &[StoragePart],
     node: &'a BlockDevice,
     loops: &[BackingFile],
 ) -> Option<SharedNode<'a>> {
-    // What cannot be read of another device is not a reason to refuse this one.
+    // An unreadable attribute of another device is not a reason to refuse this one.
     let theirs = storage_parts(kernel, node, loops, &mut vec![]).unwrap_or_default();
     let mut pairs = own.iter().flat_map(|own| theirs.iter().map(move |their| (own, their)));
     let (own, their, common) = pairs.find_map(|(own, their)| Some((own, their, own.shares(their)?)))?;
     Some(SharedNode { node, common, within: their.is_within(own) })
 }
 
-/// A use of another node that only the kernel knows, because it does not show in this mount namespace.
+/// A use of another node that an exclusive open detects, because it is not visible in this mount namespace.
 fn find_claim(other: &BlockDevice) -> Option<DeviceUse> {
     match device::is_claimed(&other.path) {
         Ok(false) => None,
@@ -101,7 +107,7 @@ fn find_claim(other: &BlockDevice) -> Option<DeviceUse> {
     }
 }
 
-/// Refuses a device that has a UUID of one in use: what is mounted by UUID may be either.
+/// Returns an error if a device in use has the same UUID: a mount by UUID may use either device.
 fn check_uuids(
     usage: &DeviceUses,
     device: &BlockDevice,
@@ -134,13 +140,13 @@ fn is_void(uuid: &str) -> bool {
     uuid.chars().all(|c| matches!(c, '0' | '-'))
 }
 
-/// The UUIDs of the content of a device, and that of its partition entry.
+/// The UUIDs of the content of a device and of its partition entry, from blkid(8).
 fn uuids(device: &BlockDevice) -> Result<Vec<String>, String> {
     let argv = Argv::new("blkid").args(["-p", "-o", "export"]).arg(&device.path).env("LC_ALL", "C");
     let ended = argv.run().map_err(|error| error.to_string())?;
     match ended.status.code() {
         Some(0) => Ok(parse_blkid(&ended.stdout)),
-        // blkid(8): nothing found; several signatures, which wipefs tells one by one.
+        // blkid(8): 2 means nothing found; 8 means several signatures, which wipefs lists one by one.
         Some(2 | 8) => Ok(vec![]),
         _ => Err(format!("blkid cannot read it ({})", ended.stderr.trim())),
     }
@@ -153,7 +159,7 @@ fn parse_blkid(text: &str) -> Vec<String> {
 }
 
 impl StoragePart {
-    /// What two parts have in common; None if they do not overlap.
+    /// The storage that two parts share, as text; None if they do not overlap.
     fn shares(&self, other: &StoragePart) -> Option<&'static str> {
         let overlap = self.on == other.on && self.from < other.to && other.from < self.to;
         overlap.then_some(match self.on {
@@ -163,14 +169,14 @@ impl StoragePart {
         })
     }
 
-    /// Whether this part lies within another one that it overlaps.
+    /// Whether this part is completely inside another one on the same storage.
     fn is_within(&self, other: &StoragePart) -> bool {
         other.from <= self.from && self.to <= other.to
     }
 }
 
-/// The storage that a device lies on. Adds the names of the device and of those below it to `below`. The error says what
-/// cannot be read.
+/// The storage of a device: its disk, the file of a loop device, and the devices below a multipath or encrypted device. Adds the
+/// names of the device and of the devices below it to `below`. The error names what cannot be read.
 fn storage_parts(
     kernel: &SysRoot,
     device: &BlockDevice,
@@ -190,7 +196,7 @@ fn storage_parts(
         let (_, sectors) = disk.extent().unwrap_or_default();
         all.push(range(Storage::Hardware { attribute, id, sectors }));
     }
-    // A loop device of a partition has the partition's name in it.
+    // The backing file of a loop device can be the node of a partition.
     if let Some(text) = disk.attribute("loop/backing_file") {
         match BlockDevice::open(kernel, Path::new(&text)) {
             Ok(backing) => all.extend(storage_parts(kernel, &backing, loops, below)?),
@@ -201,7 +207,8 @@ fn storage_parts(
             }
         }
     }
-    // Volumes of a group lie on the same devices without sharing a sector; these two lie on the whole of theirs.
+    // LVM volumes of a group are on the same devices without sharing a sector. Multipath and encrypted devices span the whole
+    // devices below them.
     let mapped = device.attribute("dm/uuid").unwrap_or_default();
     if mapped.starts_with("mpath-") || mapped.starts_with("CRYPT-") {
         for slave in device.slaves().map_err(|error| error.to_string())? {

@@ -1,9 +1,9 @@
-//! The guard against a kernel made of files. On real devices: `tests/guard.rs`.
+//! Tests of the guard with a fake `/proc` and `/sys`. Tests with real devices are in `tests/it/guard.rs`.
 
 use super::*;
 use fsarena_testkit::FakeRoot;
 
-/// A disk `sdz` (8:400) with one partition and a mount list and swaps of choice.
+/// A fake machine with a disk `sdz` (8:400), a mount list and a list of a_disk_in_use_as_swap_is_refused areas.
 struct Machine {
     root: FakeRoot,
 }
@@ -50,7 +50,7 @@ fn an_unused_disk_passes() {
 }
 
 #[test]
-fn mounted_by_number_or_by_name() {
+fn a_disk_mounted_by_number_or_by_name_is_refused() {
     for line in ["36 35 8:400 / /mnt rw - ext4 /dev/root rw\n", "36 35 0:50 / /mnt rw - btrfs /dev/sdz rw\n"]
     {
         assert!(Machine::new(line, "").check(400).contains("it is mounted at \"/mnt\""), "{line}");
@@ -58,8 +58,12 @@ fn mounted_by_number_or_by_name() {
 }
 
 #[test]
-fn swap() {
-    assert!(Machine::new("", "/dev/sdz partition 1 0 -2\n").check(400).contains("in use as swap"));
+fn a_disk_in_use_as_swap_is_refused() {
+    assert!(
+        Machine::new("", "/dev/sdz partition 1 0 -2\n")
+            .check(400)
+            .contains("in use as a_disk_in_use_as_swap_is_refused")
+    );
 }
 
 #[test]
@@ -78,7 +82,7 @@ fn a_partition_is_free_only_when_its_disk_is() {
 }
 
 #[test]
-fn holders_and_loops_on_it() {
+fn a_disk_with_holders_or_loop_devices_is_refused() {
     let machine = Machine::new("", "");
     machine.root.file("sys/devices/sdz/holders/dm-3", "");
     assert!(machine.check(400).contains("it is part of dm-3"));
@@ -88,23 +92,23 @@ fn holders_and_loops_on_it() {
 }
 
 #[test]
-fn read_only() {
+fn a_read_only_disk_is_refused() {
     let machine = Machine::new("", "");
     machine.root.file("sys/devices/sdz/ro", "1\n");
     assert!(machine.check(400).contains("read-only"));
 }
 
 #[test]
-fn an_unreadable_mount_list_is_no_permission() {
+fn unreadable_mounts_or_swaps_refuse_the_disk() {
     let machine = Machine::new("nonsense\n", "");
-    assert!(machine.check(400).contains("reads unlike any kernel"));
+    assert!(machine.check(400).contains("has a format that fsarena does not understand"));
     let machine = Machine::new("", "");
     std::fs::remove_file(machine.root.path().join("proc/swaps")).unwrap();
     assert!(machine.check(400).contains("proc/swaps"));
 }
 
 #[test]
-fn files_and_character_devices_are_no_devices_to_erase() {
+fn files_directories_and_character_devices_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (file, link) = (dir.path().join("disk.img"), dir.path().join("link"));
     std::fs::write(&file, "precious").unwrap();
@@ -121,7 +125,7 @@ fn files_and_character_devices_are_no_devices_to_erase() {
 }
 
 #[test]
-fn an_image_never_replaces_a_file_nor_lies_on_what_is_tested() {
+fn an_image_path_must_be_free_and_not_under_test() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("mine.img");
     std::fs::write(&file, "precious").unwrap();

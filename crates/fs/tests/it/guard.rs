@@ -1,5 +1,5 @@
-//! Every refusal of the guard, on real devices. Loop devices stand in for disks: a link in
-//! `/dev/disk/by-id` gives each a stable name, and is removed again.
+//! Tests of every refusal of the guard, on real devices. Loop devices stand in for disks; a temporary link in
+//! `/dev/disk/by-id` gives each a stable name.
 
 use crate::common::{Place, root, run};
 use fsarena_core::exit::{ExitCode, Exits};
@@ -10,11 +10,11 @@ use fsarena_sys::{kernel::SysRoot, mount};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A stable name for a device, as udev would make one.
+/// A stable name of a device, like those of udev. Dropping it removes the name.
 struct Name(PathBuf);
 
 impl Name {
-    fn of(device: &Path) -> Name {
+    fn make(device: &Path) -> Name {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = PathBuf::from(format!("/dev/disk/by-id/fsarena-test-{}-{number}", std::process::id()));
@@ -36,7 +36,7 @@ impl Name {
 impl Drop for Name {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
-        // Fails while there is any other name in it.
+        // Fails while the directory has other names.
         let _ = std::fs::remove_dir("/dev/disk/by-id").and_then(|()| std::fs::remove_dir("/dev/disk"));
     }
 }
@@ -59,13 +59,13 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn an_empty_disk_named_stably_is_accepted_and_later_its_own_signature() {
+fn an_empty_disk_and_one_with_fsarenas_own_signature_are_accepted() {
     if !root() {
         return;
     }
     let place = Place::new();
     let disk = place.foreign("disk", 64);
-    let name = Name::of(disk.path());
+    let name = Name::make(disk.path());
     let ext4 = filesystems::find("ext4").unwrap();
     for _ in 0..2 {
         let scratch = erase(&place, &name.0, None).unwrap();
@@ -82,14 +82,14 @@ fn an_empty_disk_named_stably_is_accepted_and_later_its_own_signature() {
 }
 
 #[test]
-fn a_name_that_can_move_is_refused_and_the_stable_one_told() {
+fn an_unstable_name_is_refused_and_the_stable_one_suggested() {
     if !root() {
         return;
     }
     let place = Place::new();
     let disk = place.foreign("disk", 16);
     refused(&place, disk.path(), "another disk after a reboot");
-    let name = Name::of(disk.path());
+    let name = Name::make(disk.path());
     refused(&place, disk.path(), text(&name.0));
     let link = place.dir.join("link to it");
     std::os::unix::fs::symlink(disk.path(), &link).unwrap();
@@ -97,14 +97,14 @@ fn a_name_that_can_move_is_refused_and_the_stable_one_told() {
 }
 
 #[test]
-fn mounted_under_any_name() {
+fn a_device_mounted_by_another_name_is_refused() {
     if !root() {
         return;
     }
     for (fs, mib) in [("ext4", 64), ("btrfs", 256)] {
         let place = Place::new();
         let disk = place.foreign("disk", mib);
-        let (name, second) = (Name::of(disk.path()), Name::of(disk.path()));
+        let (name, second) = (Name::make(disk.path()), Name::make(disk.path()));
         run(&format!("mkfs.{fs}"), &[text(disk.path())]);
         let target = place.mount_point("mnt");
         let mounted = mount::mount(&place.journal, &mut |_| {}, &second.0, &target, fs, "").unwrap();
@@ -114,13 +114,13 @@ fn mounted_under_any_name() {
 }
 
 #[test]
-fn swap() {
+fn a_device_with_swap_is_refused() {
     if !root() {
         return;
     }
     let place = Place::new();
     let disk = place.foreign("disk", 16);
-    let name = Name::of(disk.path());
+    let name = Name::make(disk.path());
     run("mkswap", &[text(disk.path())]);
     refused(&place, &name.0, "carries swap");
     run("swapon", &[text(disk.path())]);
@@ -129,13 +129,13 @@ fn swap() {
 }
 
 #[test]
-fn partition_tables() {
+fn a_device_with_a_partition_table_is_refused() {
     if !root() {
         return;
     }
     let place = Place::new();
     let disk = place.foreign("disk", 16);
-    let name = Name::of(disk.path());
+    let name = Name::make(disk.path());
     // A DOS table is its mark at the end of the first sector; one entry: type 0x83, sectors 2048 to 4095.
     let mut sector = [0u8; 512];
     sector[446..462].copy_from_slice(&[0, 0, 2, 0, 0x83, 0, 2, 0, 0, 8, 0, 0, 0, 8, 0, 0]);
@@ -147,13 +147,13 @@ fn partition_tables() {
 }
 
 #[test]
-fn a_device_that_carries_another_loop() {
+fn a_device_attached_to_a_loop_device_is_refused() {
     if !root() {
         return;
     }
     let place = Place::new();
     let disk = place.foreign("disk", 16);
-    let name = Name::of(disk.path());
+    let name = Name::make(disk.path());
     let above = place.attach(disk.path(), true);
     refused(&place, &name.0, text(above.path()));
     above.detach(&mut |_| {}).unwrap();
@@ -161,13 +161,13 @@ fn a_device_that_carries_another_loop() {
 }
 
 #[test]
-fn what_the_kernel_has_claimed() {
+fn a_device_that_another_process_has_claimed_is_refused() {
     if !root() {
         return;
     }
     let place = Place::new();
     let disk = place.foreign("disk", 16);
-    let name = Name::of(disk.path());
+    let name = Name::make(disk.path());
     use rustix::fs::{Mode, OFlags};
     let flags = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
     let claimed = rustix::fs::open(disk.path(), flags, Mode::empty()).unwrap();
@@ -180,13 +180,13 @@ fn what_the_kernel_has_claimed() {
 }
 
 #[test]
-fn read_only_devices() {
+fn a_read_only_device_is_refused() {
     if !root() {
         return;
     }
     let place = Place::new();
     let disk = place.foreign("disk", 16);
-    let name = Name::of(disk.path());
+    let name = Name::make(disk.path());
     run("blockdev", &["--setro", text(disk.path())]);
     refused(&place, &name.0, "read-only");
     run("blockdev", &["--setrw", text(disk.path())]);
@@ -194,7 +194,7 @@ fn read_only_devices() {
 }
 
 #[test]
-fn files_and_links_to_them_even_when_named_like_disks() {
+fn files_and_character_devices_with_names_of_disks_are_refused() {
     if !root() {
         return;
     }
@@ -202,13 +202,13 @@ fn files_and_links_to_them_even_when_named_like_disks() {
     let file = place.dir.join("precious");
     std::fs::write(&file, "data").unwrap();
     refused(&place, &file, "a regular file");
-    refused(&place, &Name::of(&file).0, "a regular file");
-    refused(&place, &Name::of(Path::new("/dev/null")).0, "a character device");
+    refused(&place, &Name::make(&file).0, "a regular file");
+    refused(&place, &Name::make(Path::new("/dev/null")).0, "a character device");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "data");
 }
 
 #[test]
-fn an_image_on_the_filesystem_under_test() {
+fn an_image_on_the_filesystem_under_test_is_refused() {
     if !root() {
         return;
     }

@@ -17,11 +17,11 @@ fn variant(def: &FsDef, set: &str) -> Variant {
     }
 }
 
-/// The format before checksums is a build option of the kernel.
+/// The option set that a kernel may lack: the format before checksums is a build option.
 const KERNEL_MAY_LACK: &str = "xfs nocrc";
 
-/// Every option set of every filesystem whose mkfs is installed is made over another filesystem without a
-/// question; those the kernel has are mounted, written to and unmounted.
+/// Makes every option set of every filesystem whose mkfs is installed over the previous one, without confirmation. Mounts,
+/// writes and unmounts those that the kernel supports.
 #[test]
 fn every_option_set_is_made_and_mounted() {
     if !root() {
@@ -69,9 +69,8 @@ fn every_option_set_is_made_and_mounted() {
     assert!(!image.exists() && loopdev::attached(&SysRoot::host(), &image).unwrap().is_empty());
 }
 
-/// Whatever filesystem is on the device, each mkfs overwrites it.
 #[test]
-fn each_is_made_over_each_other() {
+fn each_mkfs_overwrites_every_other_filesystem() {
     if !root() {
         return;
     }
@@ -86,7 +85,7 @@ fn each_is_made_over_each_other() {
         let made = lifecycle::format(&device, def, &VariantOptions::default(), &mut |_| {});
         made.unwrap_or_else(|error| panic!("{}: {error}", def.id));
     };
-    // Alternating between two covers both directions.
+    // Alternating between two filesystems covers both directions.
     for (i, one) in installed.iter().enumerate() {
         for other in &installed[i + 1..] {
             make(one.def);
@@ -96,7 +95,7 @@ fn each_is_made_over_each_other() {
     }
 }
 
-/// What mkfs runs under lets it write to its own device and to no other, by whichever name.
+/// A confined mkfs can write only to its own device, whatever the name of another device is.
 #[test]
 fn a_confined_program_cannot_write_to_another_device() {
     if !root() {
@@ -125,7 +124,7 @@ fn a_confined_program_cannot_write_to_another_device() {
 }
 
 #[test]
-fn a_failing_mkfs_says_why_in_its_own_words() {
+fn the_error_of_a_failing_mkfs_has_its_output() {
     if !root() {
         return;
     }
@@ -159,7 +158,7 @@ fn a_busy_mount_point_names_its_user() {
 }
 
 #[test]
-fn the_loop_device_offers_discard_only_when_asked() {
+fn a_loop_device_offers_discard_only_on_request() {
     if !root() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Filesystems on real loop devices. One program, so that it is linked once.
+//! Tests of filesystems on real loop devices. They are one program, so that it is linked once.
 
 mod common;
 mod guard;

@@ -1,5 +1,5 @@
-//! What `fsarena recover` does after its owner was killed: a child process sets everything up, is killed
-//! without a chance to clean up, and the parent recovers.
+//! Tests recovery after a SIGKILL: a child process mounts a filesystem and is killed before it can clean up; the parent then
+//! recovers.
 
 use crate::common::root;
 use fsarena_fs::lifecycle::{self, VariantOptions};
@@ -10,11 +10,11 @@ use fsarena_sys::{argv::Argv, image, kernel::SysRoot, process};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Names the directory in which the child sets things up. Where it is not set this test is the parent.
+/// The environment variable with the directory of the child process. It is unset in the parent.
 const CHILD: &str = "FSARENA_TEST_CHILD";
 
 #[test]
-fn everything_a_killed_process_left_is_taken_away() {
+fn recover_removes_everything_that_a_killed_process_left() {
     if let Some(dir) = std::env::var_os(CHILD) {
         set_up_and_wait(Path::new(&dir));
     }
@@ -26,7 +26,7 @@ fn everything_a_killed_process_left_is_taken_away() {
     std::fs::create_dir(&dir).unwrap();
     let state = dir.join("state");
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "recover::everything_a_killed_process_left_is_taken_away"])
+        .args(["--exact", "recover::recover_removes_everything_that_a_killed_process_left"])
         .env(CHILD, &dir)
         .stdout(Stdio::null())
         .spawn()
@@ -43,10 +43,10 @@ fn everything_a_killed_process_left_is_taken_away() {
 
     child.kill().unwrap();
     child.wait().unwrap();
-    let mut said = vec![];
-    let done = recover(&kernel, &state, &mut |text| said.push(text.to_string())).unwrap();
-    assert_eq!(done.failed, 0, "{said:#?}");
-    assert!(done.undone >= 4, "{said:#?}");
+    let mut messages = vec![];
+    let done = recover(&kernel, &state, &mut |text| messages.push(text.to_string())).unwrap();
+    assert_eq!(done.failed, 0, "{messages:#?}");
+    assert!(done.undone >= 4, "{messages:#?}");
     assert!(!kernel.mounts().unwrap().iter().any(|mount| mount.target == target));
     assert!(loopdev::attached(&kernel, &image).unwrap().is_empty());
     assert!(!dir.join("work").exists());
@@ -54,7 +54,7 @@ fn everything_a_killed_process_left_is_taken_away() {
     assert_eq!(again, Default::default());
 }
 
-/// Runs in the child, and never returns: a mounted filesystem with a command busy on it.
+/// Runs in the child process and never returns: mounts a filesystem, and runs a command in it.
 fn set_up_and_wait(dir: &Path) -> ! {
     let journal = Journal::create(&dir.join("state"), "runs/killed").unwrap();
     let (work, target) = (dir.join("work"), dir.join("work/mnt"));

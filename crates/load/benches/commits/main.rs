@@ -1,6 +1,6 @@
-//! The workloads `wal`, `sqlite` and `maildir` beside the same loops in C: `cargo bench -p fsarena-load`. The goal is 0.95
-//! of their rate. In memory: on tmpfs, where a sync costs nothing and the loops are all there is, and on ext4 on a loop
-//! image, where syncs are fast.
+//! Compares the workloads `wal`, `sqlite` and `maildir` with the same loops in C: `cargo bench -p fsarena-load`. The goal is
+//! 0.95 of their rate. Runs in memory: on tmpfs, where a sync takes no time, and on ext4 on a loop device, where syncs are
+//! fast.
 
 #[allow(dead_code)]
 #[path = "../../../engine/benches/engine/scratch.rs"]
@@ -16,16 +16,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use table::{Row, Run};
 
-/// A row: a task of a workload with these settings, and how often it does its operation.
+/// One comparison: a task of a workload with some settings, and the number of its operations.
 struct Compared {
     title: &'static str,
     workload: &'static str,
     task: &'static str,
     set: &'static [(&'static str, &'static str)],
     times: u64,
-    /// The setting that says how often.
+    /// The setting for the number of operations.
     bound: &'static str,
-    /// The arguments of the C program behind the path of its files.
+    /// The arguments of the C program that follow the path of its files.
     arguments: &'static [&'static str],
 }
 
@@ -68,14 +68,14 @@ const fn sqlite(
 
 fn main() -> Result<(), Failure> {
     println!("{}", table::undisturbed());
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let filters: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
     let (on_loop, memory) = (OnLoop::new()?, in_memory()?);
-    // Long enough for a ratio: what costs a sync on ext4 costs a function call on tmpfs.
+    // Ten times as many operations on tmpfs, because each takes much less time there.
     for (on, root, times) in [("tmpfs", memory.path(), 10), ("ext4 in memory", on_loop.dir(), 1)] {
         for row in ROWS {
             let row = Compared { times: times * row.times, ..*row };
             let title = format!("{} on {on}", row.title);
-            if wanted.is_empty() || wanted.iter().any(|part| title.contains(part.as_str())) {
+            if filters.is_empty() || filters.iter().any(|part| title.contains(part.as_str())) {
                 row.compare(&title, root, memory.path())?;
             }
         }
@@ -85,7 +85,7 @@ fn main() -> Result<(), Failure> {
 
 impl Compared {
     fn compare(&self, title: &str, root: &Path, programs: &Path) -> Result<(), Failure> {
-        let program = compiled(self.workload, programs)?;
+        let program = compile(self.workload, programs)?;
         let place = Place { root: root.join("root"), other: programs.into(), server_user: None };
         std::fs::create_dir_all(&place.root)?;
         table::print(&Row {
@@ -114,7 +114,7 @@ impl Compared {
         let mut work = vec![];
         for (at, task) in workload.steps(&job, place)?.into_iter().enumerate() {
             let is_it = task.info.id.name == self.task;
-            // The first task makes what all work on.
+            // The first task prepares the files of all tasks.
             for action in task.prepare.into_iter().filter(|_| at == 0 || is_it) {
                 action.perform(&mut |_| {})?;
             }
@@ -153,13 +153,13 @@ fn run(per_s: f64) -> Run {
 }
 
 /// Compiles a C program beside this file.
-fn compiled(name: &str, dir: &Path) -> Result<PathBuf, Failure> {
+fn compile(name: &str, dir: &Path) -> Result<PathBuf, Failure> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/commits").join(name).with_extension("c");
     let program = dir.join(format!("{name}-c"));
     let mut gcc = Command::new("gcc");
     gcc.args(["-O3", "-Wall", "-o"]).arg(&program).arg(source);
     if name == "sqlite" {
-        gcc.arg(our_sqlite()?);
+        gcc.arg(find_sqlite_library()?);
     }
     if gcc.args(["-lpthread", "-lm", "-ldl"]).status()?.success() {
         Ok(program)
@@ -168,8 +168,8 @@ fn compiled(name: &str, dir: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The very library that this program is linked with: the newest one beside it.
-fn our_sqlite() -> Result<PathBuf, Failure> {
+/// Finds the SQLite library that this program is linked with: the newest one in its build directory.
+fn find_sqlite_library() -> Result<PathBuf, Failure> {
     let own = std::env::current_exe()?;
     let build = own.ancestors().nth(2).ok_or("the benchmark lies in target/release/deps")?.join("build");
     let libraries = std::fs::read_dir(build)?.flatten().map(|entry| entry.path().join("out/libsqlite3.a"));

@@ -1,5 +1,5 @@
-// Transactions of the workload `sqlite` on a database that it made, by SQLite's interface for C. Linked with the SQLite
-// that fsarena contains, whose header is not at hand, so the declarations are here.
+// Transactions of the workload `sqlite` on a database that the workload created, by SQLite's C interface. The program is
+// linked with the SQLite that fsarena contains. The declarations are here, because its header is not available.
 //   sqlite DATABASE JOURNAL update|read|insert TIMES   prints transactions a second
 #include <pthread.h>
 #include <stdint.h>
@@ -33,7 +33,7 @@ static void check(int failed, const char *what) {
     }
 }
 
-// In a thread, as every client of a load.
+// Runs in a thread, like every client of a load.
 static void *client(void *arguments) {
     char **argv = arguments;
     const char *what = argv[3];

@@ -1,5 +1,5 @@
-// The log of the workload `wal`, preallocated, as a C programmer would write it: no clock, no histogram. The checksum is
-// the one that the CPU has an instruction for, and none on other CPUs.
+// The preallocated log of the workload `wal`, as a C programmer would write it, without a clock and a histogram. The checksum
+// is the CRC-32 of the CPU's instruction, and 0 on CPUs without it.
 //   wal DIR CLIENTS RECORDS   prints records a second
 #define _GNU_SOURCE
 #include <fcntl.h>

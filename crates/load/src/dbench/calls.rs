@@ -1,7 +1,7 @@
-//! The system calls of each operation, as the real dbench makes them.
+//! Makes the system calls of each operation as the real dbench does.
 //!
-//! They go through the C library where rustix makes newer system calls than dbench does (`openat`, `statx`). nix and the
-//! standard library call the functions of the C library.
+//! rustix makes newer system calls than dbench for some operations (`statx`). These operations use nix and the standard
+//! library instead, which call the functions of the C library.
 
 use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, fstat, stat};
@@ -11,10 +11,10 @@ use std::{io, mem::MaybeUninit, os::unix::ffi::OsStrExt, path::Path};
 
 /// Bytes of glibc's buffer for the entries of a directory.
 const DIRECTORY_BYTES: usize = 32 << 10;
-/// The flags of opendir.
-const LIST: libc::c_int = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_DIRECTORY;
-/// Characters that make a name a pattern for FIND_FIRST.
-const PATTERN: &[u8] = b"<>*?\"";
+/// The flags with which opendir(3) opens a directory.
+const OPEN_DIRECTORY: libc::c_int = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_DIRECTORY;
+/// Wildcards in a name of FIND_FIRST.
+const WILDCARDS: &[u8] = b"<>*?\"";
 
 /// A buffer for entries of directories.
 pub struct Entries(Vec<MaybeUninit<u8>>);
@@ -26,7 +26,7 @@ impl Entries {
     }
 }
 
-/// A path in a buffer that can be cut at its last slash.
+/// A path in a reusable buffer.
 #[derive(Debug, Default)]
 pub struct Name {
     /// The path and a zero byte.
@@ -34,7 +34,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// Sets the path to the root and what `add` appends.
+    /// Sets the path to the root, followed by the bytes that `add` appends.
     pub fn set(&mut self, root: &[u8], add: impl FnOnce(&mut Vec<u8>)) {
         self.bytes.clear();
         self.bytes.extend_from_slice(root);
@@ -65,8 +65,8 @@ impl Name {
         self.bytes.push(0);
     }
 
-    /// Calls `with` with the directory and the last part of the path.
-    fn cut<T>(&mut self, with: impl FnOnce(&CStr, &[u8]) -> T) -> Option<T> {
+    /// Calls `with` with the directory and the last part of the path, and returns its result.
+    fn split_last<T>(&mut self, with: impl FnOnce(&CStr, &[u8]) -> T) -> Option<T> {
         let slash = self.bytes.iter().rposition(|byte| *byte == b'/')?;
         self.bytes[slash] = 0;
         let (directory, last) = self.bytes.split_at(slash + 1);
@@ -83,19 +83,19 @@ pub fn resolve(name: &mut Name, entries: &mut Entries) {
     if stat(name.path()).is_ok() {
         return;
     }
-    name.cut(|directory, last| {
-        list(directory, entries, |entry| last.eq_ignore_ascii_case(entry));
+    name.split_last(|directory, last| {
+        read_directory(directory, entries, |entry| last.eq_ignore_ascii_case(entry));
     });
 }
 
-/// Lists the directory of a pattern, up to `most` entries. Does nothing for a name without wildcards, which the
-/// lookup before it has already resolved.
+/// Reads the directory of a pattern, up to `most` entries. Does nothing for a name without wildcards, because `resolve` has
+/// looked it up already.
 pub fn find(name: &mut Name, entries: &mut Entries, mut most: i64) {
-    if !name.bytes().iter().any(|byte| PATTERN.contains(byte)) {
+    if !name.bytes().iter().any(|byte| WILDCARDS.contains(byte)) {
         return;
     }
-    name.cut(|directory, _| {
-        list(directory, entries, |_| {
+    name.split_last(|directory, _| {
+        read_directory(directory, entries, |_| {
             most -= 1;
             most <= 0
         });
@@ -103,9 +103,9 @@ pub fn find(name: &mut Name, entries: &mut Entries, mut most: i64) {
 }
 
 /// Reads a directory until `stop` returns true, with the system calls of opendir, readdir and closedir.
-fn list(directory: &CStr, entries: &mut Entries, mut stop: impl FnMut(&[u8]) -> bool) {
-    let Ok(open) = open_file(directory, LIST) else { return };
-    // glibc asks for the best size of its buffer.
+fn read_directory(directory: &CStr, entries: &mut Entries, mut stop: impl FnMut(&[u8]) -> bool) {
+    let Ok(open) = open_file(directory, OPEN_DIRECTORY) else { return };
+    // opendir(3) reads the status to choose the size of its buffer.
     let _ = fstat(&open);
     let mut raw = RawDir::new(&open, &mut entries.0);
     while let Some(Ok(entry)) = raw.next() {
@@ -117,7 +117,7 @@ fn list(directory: &CStr, entries: &mut Entries, mut stop: impl FnMut(&[u8]) -> 
 
 /// Removes the files below a directory; the directories stay.
 pub fn delete_tree(path: &mut Name) {
-    let Ok(open) = open_file(path.path(), LIST) else { return };
+    let Ok(open) = open_file(path.path(), OPEN_DIRECTORY) else { return };
     let _ = fstat(&open);
     let mut entries = Entries::new();
     let mut raw = RawDir::new(&open, &mut entries.0);
@@ -130,7 +130,7 @@ pub fn delete_tree(path: &mut Name) {
         path.extend(&[b"/", last]);
         match stat(path.path()) {
             Ok(found) if found.st_mode & libc::S_IFMT == libc::S_IFDIR => delete_tree(path),
-            // The next operation that requires the removal fails instead.
+            // Ignores an error. An operation that requires the removal will fail.
             Ok(_) => drop(nix::unistd::unlink(path.path())),
             Err(_) => {}
         }
@@ -138,7 +138,7 @@ pub fn delete_tree(path: &mut Name) {
     }
 }
 
-/// Sets the times of a file back by some seconds. It fails if the file was renamed, as in the real dbench.
+/// Sets the times of a file back by some seconds. Has no effect if the file was renamed, as in the real dbench.
 pub fn set_times(file: &OwnedFd, path: &CStr) {
     if let Ok(now) = fstat(file) {
         let times = libc::utimbuf { actime: now.st_atime - 10, modtime: now.st_mtime - 12 };
@@ -159,7 +159,7 @@ pub fn lock(file: &OwnedFd, unlock: bool, offset: i64, size: i64) {
     let _ = nix::fcntl::fcntl(file, nix::fcntl::FcntlArg::F_SETLKW(&range));
 }
 
-/// Opens a file, creates it, or creates and opens a directory.
+/// Opens or creates a file, or creates and opens a directory, as the options and the disposition of NTCreateX require.
 ///
 /// # Errors
 /// The error of the system call.
@@ -169,7 +169,7 @@ pub fn create(path: &CStr, options: i64, disposition: i64) -> io::Result<OwnedFd
     const OVERWRITE_IF: i64 = 5;
     let directory = libc::O_RDONLY | libc::O_DIRECTORY;
     if options & super::load_stats::DIRECTORY != 0 {
-        // It may be there already.
+        // The directory may exist already.
         let _ = nix::unistd::mkdir(path, Mode::S_IRWXU);
         return open_file(path, directory);
     }
@@ -185,7 +185,7 @@ pub fn create(path: &CStr, options: i64, disposition: i64) -> io::Result<OwnedFd
 }
 
 /// The mode of the files that dbench creates.
-const FILE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
+const FILE_MODE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
 
 /// Converts a path for the standard library.
 pub fn as_path(text: &CStr) -> &Path {
@@ -197,7 +197,7 @@ pub fn as_path(text: &CStr) -> &Path {
 /// # Errors
 /// The error of the system call.
 pub fn open_file(path: &CStr, flags: libc::c_int) -> io::Result<OwnedFd> {
-    Ok(nix::fcntl::open(path, OFlag::from_bits_retain(flags) | OFlag::O_CLOEXEC, FILE)?)
+    Ok(nix::fcntl::open(path, OFlag::from_bits_retain(flags) | OFlag::O_CLOEXEC, FILE_MODE)?)
 }
 
 #[cfg(test)]
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_whole_again_after_it_was_looked_up() {
+    fn looking_a_name_up_leaves_it_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let mut name = name(dir.path());
         let before = name.bytes().to_vec();
@@ -224,20 +224,20 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_gone_through_as_far_as_asked() {
+    fn a_directory_is_read_until_the_callback_stops_it() {
         let dir = tempfile::tempdir().unwrap();
         (0..2000).for_each(|number| drop(std::fs::write(dir.path().join(format!("f{number}")), "")));
         let path = std::ffi::CString::new(dir.path().as_os_str().as_bytes()).unwrap();
-        let seen = |until: &[u8]| {
+        let read_until = |until: &[u8]| {
             let mut names = vec![];
-            list(&path, &mut Entries::new(), |entry| {
+            read_directory(&path, &mut Entries::new(), |entry| {
                 names.push(entry.to_vec());
                 entry.eq_ignore_ascii_case(until)
             });
             names
         };
-        let mut all = seen(b"none");
-        assert_eq!(seen(b"F1000").last().unwrap(), b"f1000");
+        let mut all = read_until(b"none");
+        assert_eq!(read_until(b"F1000").last().unwrap(), b"f1000");
         all.sort();
         all.dedup();
         assert_eq!(all.len(), 2002);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn dispositions_open_as_the_real_one_does() {
+    fn dispositions_open_create_and_truncate_as_in_the_real_dbench() {
         let dir = tempfile::tempdir().unwrap();
         let name = name(dir.path());
         assert_eq!(create(name.path(), 0x40, 1).unwrap_err().raw_os_error(), Some(libc::ENOENT));
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(fstat(create(name.path(), 0x40, 5).unwrap()).unwrap().st_size, 0);
         std::fs::remove_file(dir.path().join("Ab")).unwrap();
         assert!(create(name.path(), 1, 2).is_ok() && create(name.path(), 1, 2).is_ok());
-        // A directory opened as a file is opened as a directory after all.
+        // Opening a directory with the options of a file opens the directory.
         assert!(create(name.path(), 0x40, 1).is_ok());
         lock(&file, false, 2_147_483_538, 1);
         lock(&file, true, 2_147_483_538, 1);

@@ -1,4 +1,5 @@
-//! A client, which plays the program repeatedly until the run is over, with its open files and the data that it writes.
+//! A client of dbench. It plays the program repeatedly until the run is over. This file also has its table of open files
+//! and the data that it writes.
 
 use crate::dbench::Options;
 use crate::dbench::calls::{self, Entries, Name, as_path};
@@ -16,18 +17,18 @@ use rustix::fd::OwnedFd;
 use std::{ffi::CString, io, sync::atomic::Ordering::Relaxed, time::Duration};
 
 /// The state that all clients of a run share.
-pub struct Shared<'r, C> {
-    /// The program that they play.
+pub struct SharedState<'r, C> {
+    /// The program that all clients play.
     pub program: &'r Program,
-    /// Where they tell what they did.
+    /// The counters and error messages of all clients.
     pub counters: &'r SharedCounters,
-    /// The data that they write.
+    /// The data of writes.
     pub payloads: &'r Payloads,
-    /// The directory they work in.
+    /// The directory in which the clients work.
     pub root: CString,
     /// The options of the player.
     pub options: &'r Options,
-    /// Limit of each client in bytes a nanosecond; none for no limit.
+    /// Limit of each client in bytes a nanosecond, or `None` without a limit.
     pub rate: Option<f64>,
     /// The clock.
     pub clock: C,
@@ -35,59 +36,62 @@ pub struct Shared<'r, C> {
     pub scale: Scale,
 }
 
-/// The client cannot continue. Its counters have the reason.
+/// The client cannot continue. The reason is in [`ClientCounters::failure`].
 struct ClientFailed;
 /// The result of an operation, or the failure of the client.
 type ClientResult<T = ()> = Result<T, ClientFailed>;
 
 /// One client.
 pub struct Client<'r, C> {
-    shared: &'r Shared<'r, C>,
+    shared: &'r SharedState<'r, C>,
     cursor: Cursor<'r>,
     counters: &'r ClientCounters,
     /// The name that replaces `client1` in names.
-    own: Vec<u8>,
+    own_name: Vec<u8>,
     handles: Handles,
     names: [Name; 2],
     entries: Entries,
     /// The buffer of reads.
     buffer: Vec<u8>,
-    /// The index of the pattern to write, if there is one.
+    /// The index of the pattern to write; `None` writes plain data.
     pattern: Option<usize>,
     /// The start of this pass, in ticks.
-    begun: u64,
-    /// The last operation under a rate: its start in ticks, and the bytes moved by then.
+    pass_start: u64,
+    /// The start of the last operation under a rate, in ticks, and the value of `bytes` at that time.
     last_paced: Option<(u64, u64)>,
+    /// Bytes read and written so far.
     bytes: u64,
+    /// Number of writes so far.
     writes: usize,
 }
 
 impl<'r, C: Clock> Client<'r, C> {
-    /// Makes the client of this number, from 0.
-    pub fn new(shared: &'r Shared<'r, C>, number: u32) -> Client<'r, C> {
+    /// Makes the client with this number, from 0.
+    pub fn new(shared: &'r SharedState<'r, C>, number: u32) -> Client<'r, C> {
         Client {
             shared,
             cursor: Cursor::new(shared.program, number, shared.options.clients, shared.options.seed),
             counters: shared.counters.client(number),
-            own: format!("client{number}").into_bytes(),
+            own_name: format!("client{number}").into_bytes(),
             handles: Handles::default(),
             names: Default::default(),
             entries: Entries::new(),
             buffer: vec![0; shared.program.largest],
             pattern: None,
-            begun: 0,
+            pass_start: 0,
             last_paced: None,
             bytes: 0,
             writes: 0,
         }
     }
 
-    /// Waits for the start and plays until the run is over. If the client fails earlier, its counters have the reason.
+    /// Waits for the start and plays until the run is over. If the client fails earlier, the reason is in
+    /// [`ClientCounters::failure`].
     pub fn run(mut self) {
         self.shared.counters.wait_for_start();
         self.begin_pass();
-        // The code that finds the reason records it.
-        let _failed = self.play();
+        // `fail` has recorded the reason of a failure.
+        let _ = self.play();
     }
 
     fn play(&mut self) -> ClientResult {
@@ -96,14 +100,14 @@ impl<'r, C: Clock> Client<'r, C> {
             match self.cursor.step() {
                 Step::Operation(kind, instruction, numbers) => {
                     if let Some(rate) = self.shared.rate {
-                        self.pace(rate);
+                        self.wait_for_rate(rate);
                     }
                     let from = clock.now();
                     self.operation(kind, instruction, numbers)?;
                     self.count(kind, numbers, clock.now().saturating_sub(from));
                 }
                 Step::At(ns) if self.shared.rate.is_none() => {
-                    self.wait_until(self.begun + self.shared.scale.ticks(ns));
+                    self.wait_until(self.pass_start + self.shared.scale.ticks(ns));
                 }
                 Step::At(_) => {}
                 Step::End => self.begin_pass(),
@@ -116,15 +120,16 @@ impl<'r, C: Clock> Client<'r, C> {
         Ok(())
     }
 
-    /// Restarts the time base of timed lines and of the rate. Like dbench, also after every line that does not operate
-    /// on files.
+    /// Restarts the time base of timed lines and of the rate. As in the real dbench, this also happens after every line
+    /// that is not a file operation.
     fn begin_pass(&mut self) {
-        self.begun = self.shared.clock.now();
+        self.pass_start = self.shared.clock.now();
         self.last_paced = None;
     }
 
-    fn control(&mut self, next: Step) {
-        match next {
+    /// Performs a step that is not a file operation.
+    fn control(&mut self, step: Step) {
+        match step {
             Step::Sleep(us) => {
                 let ns = us.saturating_mul(1000);
                 self.sleep_until(self.shared.clock.now().saturating_add(self.shared.scale.ticks(ns)));
@@ -136,14 +141,15 @@ impl<'r, C: Clock> Client<'r, C> {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }
-            Step::Pattern(which) => self.pattern = Some(which),
+            Step::Pattern(index) => self.pattern = Some(index),
             _ => {}
         }
     }
 
+    /// Counts a finished operation.
     #[inline]
     fn count(&mut self, kind: OperationKind, numbers: Numbers, ticks: u64) {
-        // Counts the requested bytes, even if the read returned fewer.
+        // As in the real dbench, a short read counts with the requested bytes.
         let moved =
             if matches!(kind, OperationKind::ReadX | OperationKind::WriteX) { numbers[2] as u64 } else { 0 };
         self.bytes += moved;
@@ -157,7 +163,7 @@ impl<'r, C: Clock> Client<'r, C> {
 
     /// Delays an operation until the bytes since the last one fit the rate. A client that falls behind never catches
     /// up.
-    fn pace(&mut self, rate: f64) {
+    fn wait_for_rate(&mut self, rate: f64) {
         let now = self.shared.clock.now();
         let Some((last, bytes)) = self.last_paced else {
             self.last_paced = (self.bytes > 0).then_some((now, self.bytes));
@@ -191,49 +197,65 @@ impl<'r, C: Clock> Client<'r, C> {
         }
     }
 
-    fn operation(&mut self, kind: OperationKind, one: &Instruction, numbers: Numbers) -> ClientResult {
-        for which in 0..kind.def().names {
-            self.name(which, one)?;
+    fn operation(
+        &mut self,
+        kind: OperationKind,
+        instruction: &Instruction,
+        numbers: Numbers,
+    ) -> ClientResult {
+        for index in 0..kind.def().names {
+            self.compose_name(index, instruction)?;
             if kind != OperationKind::Deltree {
-                calls::resolve(&mut self.names[which], &mut self.entries);
+                calls::resolve(&mut self.names[index], &mut self.entries);
             }
         }
         let [name, other] = &self.names;
         match kind {
-            OperationKind::NtCreateX => return self.create(one, numbers),
-            OperationKind::Close => match self.handles.take(numbers[0]) {
+            OperationKind::NtCreateX => return self.create(instruction, numbers),
+            OperationKind::Close => match self.handles.remove(numbers[0]) {
                 Some(closed) => drop(closed),
-                None => return self.no_handle(one, numbers[0]),
+                None => return self.fail_for_closed_handle(instruction, numbers[0]),
             },
             OperationKind::Rename => {
-                return self.expect(
-                    one,
+                return self.check_result(
+                    instruction,
                     "rename",
                     std::fs::rename(as_path(name.path()), as_path(other.path())),
                 );
             }
             OperationKind::Unlink => {
-                return self.expect(one, "unlink", nix::unistd::unlink(name.path()).map_err(io::Error::from));
+                return self.check_result(
+                    instruction,
+                    "unlink",
+                    nix::unistd::unlink(name.path()).map_err(io::Error::from),
+                );
             }
             OperationKind::Rmdir => {
-                return self.expect(one, "rmdir", std::fs::remove_dir(as_path(name.path())));
+                return self.check_result(instruction, "rmdir", std::fs::remove_dir(as_path(name.path())));
             }
             OperationKind::Mkdir => {
-                // It may be there already; another client makes it, too.
+                // The directory may exist already, because other clients create it, too.
                 let _ = nix::unistd::mkdir(name.path(), Mode::S_IRWXU | Mode::S_IRWXG | Mode::S_IRWXO);
             }
             OperationKind::Deltree => calls::delete_tree(&mut self.names[0]),
             OperationKind::QueryPath => {}
             OperationKind::Find => calls::find(&mut self.names[0], &mut self.entries, numbers[1]),
             OperationKind::QueryFs => drop(rustix::fs::statvfs(self.shared.root.as_c_str())),
-            _ => return self.on_handle(kind, one, numbers),
+            _ => return self.handle_operation(kind, instruction, numbers),
         }
         Ok(())
     }
 
-    /// Operations on an open file.
-    fn on_handle(&mut self, kind: OperationKind, one: &Instruction, numbers: Numbers) -> ClientResult {
-        let Some(open) = self.handles.get(numbers[0]) else { return self.no_handle(one, numbers[0]) };
+    /// Performs an operation on an open file.
+    fn handle_operation(
+        &mut self,
+        kind: OperationKind,
+        instruction: &Instruction,
+        numbers: Numbers,
+    ) -> ClientResult {
+        let Some(open) = self.handles.get(numbers[0]) else {
+            return self.fail_for_closed_handle(instruction, numbers[0]);
+        };
         match kind {
             OperationKind::Flush => drop(rustix::fs::fsync(&open.file)),
             OperationKind::QueryFile => drop(fstat(&open.file)),
@@ -243,111 +265,128 @@ impl<'r, C: Clock> Client<'r, C> {
             }
             OperationKind::LockX => calls::lock(&open.file, false, numbers[1], numbers[2]),
             OperationKind::UnlockX => calls::lock(&open.file, true, numbers[1], numbers[2]),
-            OperationKind::ReadX => return self.read(one, numbers),
-            _ => return self.write(one, numbers),
+            OperationKind::ReadX => return self.read(instruction, numbers),
+            _ => return self.write(instruction, numbers),
         }
         Ok(())
     }
 
-    fn create(&mut self, one: &Instruction, [options, disposition, number, _]: Numbers) -> ClientResult {
+    fn create(
+        &mut self,
+        instruction: &Instruction,
+        [options, disposition, number, _]: Numbers,
+    ) -> ClientResult {
         let name = &self.names[0];
         let file = match calls::create(name.path(), options, disposition) {
             Ok(file) => file,
-            Err(error) if one.expected == Expected::Success => {
+            Err(error) if instruction.expected == Expected::Success => {
                 if is_shortage(&error) {
-                    return self.fail(one, Some(error), &[b"open ", name.bytes()]);
+                    return self.fail(instruction, Some(error), &[b"open ", name.bytes()]);
                 }
-                self.unexpected_result(one, Some(error), &[b"open ", name.bytes()]);
+                self.record_unexpected_result(instruction, Some(error), &[b"open ", name.bytes()]);
                 return Ok(());
             }
             Err(_) => return Ok(()),
         };
-        if one.expected == Expected::Failure {
-            self.unexpected_result(one, None, &[b"open succeeded: ", name.bytes()]);
+        if instruction.expected == Expected::Failure {
+            self.record_unexpected_result(instruction, None, &[b"open succeeded: ", name.bytes()]);
             return Ok(());
         }
         let _ = fstat(&file);
         let name = name.path().to_bytes_with_nul().to_vec();
-        if self.handles.keep(number, OpenFile { file, name }).is_err() {
-            let why = format!("{MAX_HANDLES} files are open, and no client can have more");
-            return self.fail(one, None, &[why.as_bytes()]);
+        if self.handles.insert(number, OpenFile { file, name }).is_err() {
+            let why = format!("{MAX_HANDLES} files are open, the most that a client can have");
+            return self.fail(instruction, None, &[why.as_bytes()]);
         }
         Ok(())
     }
 
-    fn read(&mut self, one: &Instruction, [number, offset, size, result]: Numbers) -> ClientResult {
-        let size = self.size(one, size)?;
+    fn read(&mut self, instruction: &Instruction, [number, offset, size, result]: Numbers) -> ClientResult {
+        let size = self.check_size(instruction, size)?;
         let Some(open) = self.handles.get(number) else { return Ok(()) };
         let done = rustix::io::pread(&open.file, &mut self.buffer[..size], offset as u64);
-        if done.map_or(-1, |read| read as i64) != result && one.expected == Expected::Success {
+        if done.map_or(-1, |read| read as i64) != result && instruction.expected == Expected::Success {
             let error = done.err().map(io::Error::from);
-            self.unexpected_result(one, error, &[b"read another number of bytes of ", &open.name]);
+            self.record_unexpected_result(
+                instruction,
+                error,
+                &[b"read another number of bytes of ", &open.name],
+            );
         }
         Ok(())
     }
 
-    fn write(&mut self, one: &Instruction, [number, offset, size, result]: Numbers) -> ClientResult {
-        let size = self.size(one, size)?;
+    fn write(&mut self, instruction: &Instruction, [number, offset, size, result]: Numbers) -> ClientResult {
+        let size = self.check_size(instruction, size)?;
         self.writes = self.writes.wrapping_add(1);
         let Some(open) = self.handles.get(number) else { return Ok(()) };
         let payload = self.shared.payloads.slice(self.pattern, self.writes, size);
         match rustix::io::pwrite(&open.file, payload, offset as u64) {
             Ok(written) if written as i64 == result => Ok(()),
-            Ok(_) => self.fail(one, None, &[b"wrote another number of bytes to ", &open.name]),
-            Err(errno) => self.fail(one, Some(errno.into()), &[b"write ", &open.name]),
+            Ok(_) => self.fail(instruction, None, &[b"wrote another number of bytes to ", &open.name]),
+            Err(errno) => self.fail(instruction, Some(errno.into()), &[b"write ", &open.name]),
         }
     }
 
     /// Checks a size that may depend on random numbers.
-    fn size(&self, one: &Instruction, size: i64) -> ClientResult<usize> {
+    fn check_size(&self, instruction: &Instruction, size: i64) -> ClientResult<usize> {
         match usize::try_from(size) {
             Ok(size) if size <= self.buffer.len() => Ok(size),
             _ => {
                 let what = format!("{size} bytes to read or write");
-                self.fail(one, None, &[what.as_bytes()])
+                self.fail(instruction, None, &[what.as_bytes()])
             }
         }
     }
 
-    /// Composes a name of the operation.
-    fn name(&mut self, which: usize, one: &Instruction) -> ClientResult {
-        let (names, id) = (&self.shared.program.names, one.names[which]);
+    /// Composes a name of the operation into `names[index]`.
+    fn compose_name(&mut self, index: usize, instruction: &Instruction) -> ClientResult {
+        let (names, id) = (&self.shared.program.names, instruction.names[index]);
         let root = self.shared.root.as_bytes();
-        let (own, strings) = (&self.own, &self.cursor.strings);
-        self.names[which].set(root, |bytes| names.compose(id, own, strings, bytes));
-        if names.is_random(id) && super::name::check(&self.names[which].bytes()[root.len()..]).is_err() {
-            let name = self.names[which].bytes();
-            return self.fail(one, None, &[b"a name that leads out: ", name]);
+        let (own_name, strings) = (&self.own_name, &self.cursor.strings);
+        self.names[index].set(root, |bytes| names.compose(id, own_name, strings, bytes));
+        if names.is_random(id) && super::name::check(&self.names[index].bytes()[root.len()..]).is_err() {
+            let name = self.names[index].bytes();
+            return self.fail(instruction, None, &[b"a name that leads out of the directory: ", name]);
         }
         Ok(())
     }
 
     /// Fails the client if an operation has another result than the loadfile states, as in the real dbench.
-    fn expect(&self, one: &Instruction, what: &str, done: io::Result<()>) -> ClientResult {
+    fn check_result(&self, instruction: &Instruction, what: &str, done: io::Result<()>) -> ClientResult {
         let name = self.names[0].bytes();
-        match (done, one.expected) {
-            (Ok(()), Expected::Failure) => self.fail(one, None, &[what.as_bytes(), b" succeeded: ", name]),
-            (Err(error), Expected::Success) => self.fail(one, Some(error), &[what.as_bytes(), b" ", name]),
+        match (done, instruction.expected) {
+            (Ok(()), Expected::Failure) => {
+                self.fail(instruction, None, &[what.as_bytes(), b" succeeded: ", name])
+            }
+            (Err(error), Expected::Success) => {
+                self.fail(instruction, Some(error), &[what.as_bytes(), b" ", name])
+            }
             _ => Ok(()),
         }
     }
 
-    fn no_handle<T>(&self, one: &Instruction, number: i64) -> ClientResult<T> {
+    fn fail_for_closed_handle<T>(&self, instruction: &Instruction, number: i64) -> ClientResult<T> {
         let what = format!("handle {number} is not open");
         // An earlier unexpected result is the cause.
         let before = match self.counters.unexpected_result.message() {
-            Some(said) => format!("; before, at line {}: {}", said.line, said.text),
+            Some(earlier) => format!("; before, at line {}: {}", earlier.line, earlier.text),
             None => String::new(),
         };
-        self.fail(one, None, &[what.as_bytes(), before.as_bytes()])
+        self.fail(instruction, None, &[what.as_bytes(), before.as_bytes()])
     }
 
-    fn unexpected_result(&self, one: &Instruction, error: Option<io::Error>, parts: &[&[u8]]) {
-        self.counters.unexpected_result.record(one.line, error, parts);
+    fn record_unexpected_result(&self, instruction: &Instruction, error: Option<io::Error>, parts: &[&[u8]]) {
+        self.counters.unexpected_result.record(instruction.line, error, parts);
     }
 
-    fn fail<T>(&self, one: &Instruction, error: Option<io::Error>, parts: &[&[u8]]) -> ClientResult<T> {
-        self.counters.failure.record(one.line, error, parts);
+    fn fail<T>(
+        &self,
+        instruction: &Instruction,
+        error: Option<io::Error>,
+        parts: &[&[u8]],
+    ) -> ClientResult<T> {
+        self.counters.failure.record(instruction.line, error, parts);
         Err(ClientFailed)
     }
 }
@@ -365,14 +404,13 @@ pub const MAX_HANDLES: usize = 200;
 /// An open file, and the name it was opened by.
 #[derive(Debug)]
 struct OpenFile {
-    /// The file.
-    pub file: OwnedFd,
-    /// Its path, with a zero at the end.
-    pub name: Vec<u8>,
+    file: OwnedFd,
+    /// The path, with a zero byte at the end.
+    name: Vec<u8>,
 }
 
-/// The open files of a client, by the numbers of the loadfile. As in the real dbench, a number that is used twice means the
-/// file in the first free place.
+/// The open files of a client by their handle numbers in the loadfile. As in the real dbench, a file goes into the first
+/// free slot; of two files with the same number, the one in the lower slot is used.
 #[derive(Debug, Default)]
 struct Handles {
     numbers: Vec<Option<i64>>,
@@ -384,7 +422,7 @@ impl Handles {
     ///
     /// # Errors
     /// Returns the file if the table is full.
-    pub fn keep(&mut self, number: i64, file: OpenFile) -> Result<(), OpenFile> {
+    fn insert(&mut self, number: i64, file: OpenFile) -> Result<(), OpenFile> {
         let free = self.numbers.iter().position(Option::is_none).unwrap_or(self.numbers.len());
         if free == MAX_HANDLES {
             return Err(file);
@@ -393,37 +431,39 @@ impl Handles {
             self.numbers.push(None);
             self.open.push(None);
         }
-        (self.numbers[free], self.open[free]) = (Some(number), Some(file));
+        self.numbers[free] = Some(number);
+        self.open[free] = Some(file);
         Ok(())
     }
 
-    /// The file of a number.
+    /// The open file with this number.
     #[inline]
-    pub fn get(&self, number: i64) -> Option<&OpenFile> {
+    fn get(&self, number: i64) -> Option<&OpenFile> {
         let place = self.numbers.iter().position(|kept| *kept == Some(number))?;
         self.open[place].as_ref()
     }
 
-    /// Removes the file of a number.
-    pub fn take(&mut self, number: i64) -> Option<OpenFile> {
+    /// Removes the open file with this number.
+    fn remove(&mut self, number: i64) -> Option<OpenFile> {
         let place = self.numbers.iter().position(|kept| *kept == Some(number))?;
         self.numbers[place] = None;
         self.open[place].take()
     }
 }
 
-/// Number of offsets in the noise at which a write can begin, so that successive writes differ.
-const PLACES: usize = 256;
+/// Number of offsets in the noise at which the data of a write can begin, so that successive writes differ.
+const OFFSETS: usize = 256;
 /// Bytes between two such offsets.
-const APART: usize = 509;
+const OFFSET_STEP: usize = 509;
 
-/// The data that clients write. It is made before the start and shared by all clients.
+/// The data that clients write. It is made before the run starts, and all clients share it.
 #[derive(Debug)]
 pub struct Payloads {
     /// Data for writes without a pattern.
     plain: Vec<u8>,
-    /// Whether each write takes another part of `plain`.
+    /// Whether successive writes take different parts of `plain`.
     varies: bool,
+    /// Each pattern of the program, repeated up to the largest write.
     patterns: Vec<Vec<u8>>,
 }
 
@@ -431,7 +471,7 @@ impl Payloads {
     /// Makes the data for a program.
     pub fn new(program: &Program, content: Content, seed: u64) -> Payloads {
         let varies = content != Content::Zeros;
-        let mut plain = vec![0; program.largest + if varies { PLACES * APART } else { 0 }];
+        let mut plain = vec![0; program.largest + if varies { OFFSETS * OFFSET_STEP } else { 0 }];
         if varies {
             ChaCha8Rng::seed_from_u64(mix(seed, 3)).fill_bytes(&mut plain);
         }
@@ -439,13 +479,13 @@ impl Payloads {
         Payloads { plain, varies, patterns: program.patterns.iter().map(fill).collect() }
     }
 
-    /// Returns `bytes` bytes for the write of this number.
+    /// Returns `bytes` bytes of data for the write with this number.
     #[inline]
     pub fn slice(&self, pattern: Option<usize>, write: usize, bytes: usize) -> &[u8] {
         match pattern {
-            Some(which) => &self.patterns[which][..bytes],
+            Some(index) => &self.patterns[index][..bytes],
             None => {
-                let from = if self.varies { write % PLACES * APART } else { 0 };
+                let from = if self.varies { write % OFFSETS * OFFSET_STEP } else { 0 };
                 &self.plain[from..from + bytes]
             }
         }
@@ -462,22 +502,22 @@ mod tests {
     }
 
     #[test]
-    fn places_are_used_again_and_their_number_is_bounded() {
+    fn handle_slots_are_reused_and_limited() {
         let mut handles = Handles::default();
         for number in 0..MAX_HANDLES as i64 {
-            handles.keep(number, open("a")).unwrap();
+            handles.insert(number, open("a")).unwrap();
         }
-        assert!(handles.keep(999, open("b")).is_err());
-        assert!(handles.take(7).is_some() && handles.take(7).is_none() && handles.get(7).is_none());
-        // The same number twice: the first place counts.
-        handles.keep(100, open("c")).unwrap();
+        assert!(handles.insert(999, open("b")).is_err());
+        assert!(handles.remove(7).is_some() && handles.remove(7).is_none() && handles.get(7).is_none());
+        // Two files have the same number: the one in the lower slot is used.
+        handles.insert(100, open("c")).unwrap();
         assert_eq!(handles.get(100).unwrap().name, b"c");
-        handles.take(100).unwrap();
+        handles.remove(100).unwrap();
         assert_eq!(handles.get(100).unwrap().name, b"a");
     }
 
     #[test]
-    fn patterns_zeros_and_noise() {
+    fn writes_get_the_pattern_or_zeros_or_changing_noise() {
         let text = "WRITEPATTERN ab\nWriteX 1 0 7 7 *\n";
         let program = loadfile::parse("f", text.as_bytes()).unwrap();
         let zeros = Payloads::new(&program, Content::Zeros, 1);

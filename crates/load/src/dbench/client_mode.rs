@@ -1,7 +1,7 @@
-//! Clients as processes or threads: starts them together, watches them through the phases, records their time series, and
-//! ends them together.
+//! Runs all clients of dbench as processes or threads: starts them together, watches them through the phases, records
+//! their time series, and ends them together.
 
-use crate::dbench::client::{self, Client, Shared};
+use crate::dbench::client::{self, Client, SharedState};
 use crate::dbench::error::DbenchError;
 use crate::dbench::shared_counters::{ClientCounters, Phase, SharedCounters};
 use crate::dbench::{ClientMode, Options};
@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 
 /// How often the watcher reads the counters.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Stack size of a client. It keeps no large value on its stack, except where it deletes a tree.
+/// Stack size of a client. It has no large values on its stack, except the buffer for deleting a tree.
 const STACK_BYTES: usize = 512 << 10;
 
-/// The lengths of the phases, and the bytes and operations in them.
+/// The lengths of the phases, the bytes of the measured phase, and the time series.
 #[derive(Debug, Clone)]
 pub struct Times {
     /// Length of the warm-up.
@@ -29,7 +29,7 @@ pub struct Times {
     pub measured: Duration,
     /// Bytes read and written in the measured phase.
     pub bytes: [u64; 2],
-    /// All phases over time.
+    /// Operations and bytes of all phases over time.
     pub series: Vec<Point>,
 }
 
@@ -37,14 +37,14 @@ pub struct Times {
 ///
 /// # Errors
 /// If the clients cannot be started, or the first client that failed.
-pub fn run<C: Clock>(shared: &Shared<C>) -> Result<Times, DbenchError> {
+pub fn run<C: Clock>(shared: &SharedState<C>) -> Result<Times, DbenchError> {
     match shared.options.mode {
-        ClientMode::Threads => threads(shared),
-        ClientMode::Processes => processes(shared),
+        ClientMode::Threads => run_threads(shared),
+        ClientMode::Processes => run_processes(shared),
     }
 }
 
-fn threads<C: Clock>(shared: &Shared<C>) -> Result<Times, DbenchError> {
+fn run_threads<C: Clock>(shared: &SharedState<C>) -> Result<Times, DbenchError> {
     std::thread::scope(|scope| {
         let mut started = vec![];
         for number in 0..shared.options.clients {
@@ -78,13 +78,14 @@ fn threads<C: Clock>(shared: &Shared<C>) -> Result<Times, DbenchError> {
 struct Child {
     number: u32,
     pid: Pid,
-    ended: OwnedFd,
+    /// Readable once the process has ended.
+    pidfd: OwnedFd,
 }
 
-fn processes<C: Clock>(shared: &Shared<C>) -> Result<Times, DbenchError> {
+fn run_processes<C: Clock>(shared: &SharedState<C>) -> Result<Times, DbenchError> {
     let mut children = vec![];
     for number in 0..shared.options.clients {
-        match start(shared, number) {
+        match fork_client(shared, number) {
             Ok(child) => children.push(child),
             Err(source) => {
                 shared.counters.enter(Phase::Over);
@@ -98,28 +99,33 @@ fn processes<C: Clock>(shared: &Shared<C>) -> Result<Times, DbenchError> {
     }
     let times = watch(shared.counters, shared.options, &mut |wait| any_ended(&children, wait));
     shared.counters.enter(Phase::Over);
-    let lost = children.into_iter().map(reap).fold(Ok(()), Result::and);
+    let mut reaped = Ok(());
+    for child in children {
+        // Reaps the other children after an error, too; the first error stays.
+        reaped = reaped.and(reap(child));
+    }
+    // The reason that a client gave is more useful than its exit code.
     check_failures(shared.counters)?;
-    lost?;
+    reaped?;
     times.ok_or(DbenchError::Cancelled)
 }
 
-fn start<C: Clock>(shared: &Shared<C>, number: u32) -> std::io::Result<Child> {
+fn fork_client<C: Clock>(shared: &SharedState<C>, number: u32) -> std::io::Result<Child> {
     let parent = rustix::process::getpid();
-    // SAFETY: the child has this thread only. glibc and musl leave malloc usable behind fork, no other lock is
-    // taken, and the child leaves by _exit without running what this process has to run at its end.
+    // SAFETY: the child has this thread only. glibc and musl leave malloc usable after fork, the child takes no other
+    // lock, and it leaves by _exit, without the exit handlers of this process.
     match unsafe { libc::fork() } {
         -1 => Err(std::io::Error::last_os_error()),
         0 => {
-            let work = std::panic::AssertUnwindSafe(|| child(shared, number, parent));
+            let work = std::panic::AssertUnwindSafe(|| run_child(shared, number, parent));
             let code = if std::panic::catch_unwind(work).is_ok() { 0 } else { 101 };
-            // SAFETY: it ends this process.
+            // SAFETY: _exit ends this process and returns nothing.
             unsafe { libc::_exit(code) }
         }
         pid => {
             let pid = Pid::from_raw(pid).ok_or(std::io::ErrorKind::Other)?;
             match pidfd_open(pid, PidfdFlags::empty()) {
-                Ok(ended) => Ok(Child { number, pid, ended }),
+                Ok(pidfd) => Ok(Child { number, pid, pidfd }),
                 Err(errno) => {
                     // The pid still belongs to the child: only this process can reap it.
                     let _ = rustix::process::kill_process(pid, Signal::KILL);
@@ -131,22 +137,23 @@ fn start<C: Clock>(shared: &Shared<C>, number: u32) -> std::io::Result<Child> {
     }
 }
 
-fn child<C: Clock>(shared: &Shared<C>, number: u32, parent: Pid) {
-    // A client without its parent would never end.
-    let dies = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
-    if dies.is_ok() && rustix::process::getppid() == Some(parent) {
+fn run_child<C: Clock>(shared: &SharedState<C>, number: u32, parent: Pid) {
+    // A client that outlives its parent would never end. The parent may have ended before this call.
+    let dies_with_parent = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    if dies_with_parent.is_ok() && rustix::process::getppid() == Some(parent) {
         Client::new(shared, number).run();
     }
 }
 
 /// Waits until a child ends, at most `wait`. Returns whether one ended.
 fn any_ended(children: &[Child], wait: Duration) -> bool {
-    let fds = children.iter().map(|child| PollFd::new(&child.ended, PollFlags::IN));
+    let fds = children.iter().map(|child| PollFd::new(&child.pidfd, PollFlags::IN));
     let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
     // A signal ends the wait early, and the caller checks for it.
     poll(&mut fds.collect::<Vec<_>>(), Some(&wait)).is_ok_and(|ended| ended > 0)
 }
 
+/// Waits until a child has ended, and returns an error if it did not end with exit code 0.
 fn reap(child: Child) -> Result<(), DbenchError> {
     let lost = |how: String| Err(DbenchError::Lost { client: child.number, how });
     loop {
@@ -165,41 +172,45 @@ fn reap(child: Child) -> Result<(), DbenchError> {
     }
 }
 
-/// Leads all clients through the phases. Returns none if the run ends before its time.
+/// Starts the phases one after the other and records the time series. Returns `None` if the run ends early, because a
+/// client ended or failed or a signal cancelled it. `ended` waits for the given time, and returns whether a client ended.
 fn watch(
     counters: &SharedCounters,
     options: &Options,
     ended: &mut dyn FnMut(Duration) -> bool,
 ) -> Option<Times> {
-    // A client may end before this thread saw it ready, so always check for the end first.
-    let mut early = |wait: Duration| {
+    // A client may end before this thread counts it as ready, so always check for the end first.
+    let mut ended_early = |wait: Duration| {
         ended(wait)
             || cancel::requested().is_some()
             || counters.clients().any(|client| client.failure.count.load(Relaxed) > 0)
     };
     while counters.ready() < options.clients {
-        if early(Duration::from_millis(1)) {
+        if ended_early(Duration::from_millis(1)) {
             return None;
         }
     }
     let (begun, mut series) = (Instant::now(), TimeSeries::begin(options));
     counters.enter(Phase::WarmUp);
-    let (least, most) = (options.warm_up, options.warm_up + options.measured);
-    // As in the real dbench, the warm-up lasts until every client has moved data. Some clients move none at all.
+    let (shortest, longest) = (options.warm_up, options.warm_up + options.measured);
+    // As in the real dbench, the warm-up lasts until every client has moved data. It has a limit, because the clients of
+    // some loads move no data.
     let moved = || counters.clients().all(|client| client.bytes.load(Relaxed) > 0);
-    while begun.elapsed() < least || (least > Duration::ZERO && begun.elapsed() < most && !moved()) {
-        if early(least.saturating_sub(begun.elapsed()).clamp(Duration::from_millis(1), POLL_INTERVAL)) {
+    while begun.elapsed() < shortest || (shortest > Duration::ZERO && begun.elapsed() < longest && !moved()) {
+        if ended_early(
+            shortest.saturating_sub(begun.elapsed()).clamp(Duration::from_millis(1), POLL_INTERVAL),
+        ) {
             return None;
         }
         series.update(counters);
     }
-    if least > Duration::ZERO {
+    if shortest > Duration::ZERO {
         series.end_warm_up(counters);
     }
     let counted = Instant::now();
     counters.enter(Phase::Measured);
     while counted.elapsed() < options.measured {
-        if early(options.measured.saturating_sub(counted.elapsed()).min(POLL_INTERVAL)) {
+        if ended_early(options.measured.saturating_sub(counted.elapsed()).min(POLL_INTERVAL)) {
             return None;
         }
         series.update(counters);
@@ -223,26 +234,26 @@ fn check_failures(counters: &SharedCounters) -> Result<(), DbenchError> {
     Ok(())
 }
 
-/// Other descriptors of this program and its libraries.
-const OTHERS: u64 = 32;
+/// Allowance for the descriptors that this program and its libraries have open besides.
+const OTHER_DESCRIPTORS: u64 = 32;
 
 /// The open file limit that one process requires if a client has at most `open_at_most` files open.
 ///
 /// Threads share one table. Each client process has a separate table, but the parent holds one descriptor for each
 /// client, and each client inherits those of the clients before it.
 fn open_files_needed(clients: u32, mode: ClientMode, open_at_most: u64) -> u64 {
-    // One more than its handles: the directory that it reads.
+    // One more than its handles, for the directory that it reads.
     let each = open_at_most.min(client::MAX_HANDLES as u64) + 1;
     match mode {
-        ClientMode::Threads => u64::from(clients) * each + OTHERS,
-        ClientMode::Processes => u64::from(clients) + each + OTHERS,
+        ClientMode::Threads => u64::from(clients) * each + OTHER_DESCRIPTORS,
+        ClientMode::Processes => u64::from(clients) + each + OTHER_DESCRIPTORS,
     }
 }
 
 /// Checks before a run that the limit of open files is high enough.
 ///
 /// # Errors
-/// [`DbenchError::Limit`].
+/// [`DbenchError::Limit`] if the hard limit of this process is lower than the clients require.
 pub fn check_open_file_limit(clients: u32, mode: ClientMode, open_at_most: u64) -> Result<(), DbenchError> {
     check_against_limit(
         clients,
@@ -269,8 +280,8 @@ fn check_against_limit(
     )))
 }
 
-/// The shortest stretch of the series.
-const SHORTEST: Duration = Duration::from_millis(100);
+/// The shortest interval of the time series.
+const MIN_STRETCH: Duration = Duration::from_millis(100);
 
 /// The operations and bytes of all clients over time, from their counters. It has no latencies, because summing the
 /// histograms of a thousand clients again and again would take CPU time from them.
@@ -286,7 +297,7 @@ pub struct TimeSeries {
 impl TimeSeries {
     /// Starts the series now.
     pub fn begin(options: &Options) -> TimeSeries {
-        let every = ((options.warm_up + options.measured) / MOST_POINTS as u32).max(SHORTEST);
+        let every = ((options.warm_up + options.measured) / MOST_POINTS as u32).max(MIN_STRETCH);
         let last = (Duration::ZERO, 0, 0);
         TimeSeries { begun: Instant::now(), every, last, stretches: vec![], warm_up: 0 }
     }
@@ -336,11 +347,11 @@ mod tests {
     use fsarena_engine::Content;
 
     #[test]
-    fn a_thousand_clients_need_more_than_256_files() {
+    fn too_low_a_limit_of_open_files_is_an_error() {
         for mode in [ClientMode::Processes, ClientMode::Threads] {
             let needed = open_files_needed(1000, mode, 23);
-            let said = check_against_limit(1000, mode, needed, Some(256)).unwrap_err().to_string();
-            assert!(said.contains("1000 clients") && said.contains("256 are allowed"), "{said}");
+            let message = check_against_limit(1000, mode, needed, Some(256)).unwrap_err().to_string();
+            assert!(message.contains("1000 clients") && message.contains("256 are allowed"), "{message}");
             assert!(check_against_limit(1000, mode, needed, Some(needed)).is_ok());
             assert!(check_against_limit(1000, mode, needed, None).is_ok());
         }
@@ -349,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_become_points_by_phase() {
+    fn the_series_has_separate_points_for_the_warm_up() {
         let options = Options {
             clients: 2,
             mode: ClientMode::Threads,
@@ -361,14 +372,14 @@ mod tests {
         };
         let counters = SharedCounters::new(2).unwrap();
         let mut series = TimeSeries::begin(&options);
-        assert_eq!(series.every, SHORTEST);
+        assert_eq!(series.every, MIN_STRETCH);
         add(&counters.client(0).operations, 3);
         add(&counters.client(1).bytes, 500);
         series.end_warm_up(&counters);
         add(&counters.client(1).operations, 4);
         let points = series.points(&counters);
-        let told: Vec<_> = points.iter().map(|one| (one.warm_up, one.operations, one.bytes)).collect();
-        assert_eq!(told, [(true, 3, 500), (false, 4, 0)]);
+        let found: Vec<_> = points.iter().map(|one| (one.warm_up, one.operations, one.bytes)).collect();
+        assert_eq!(found, [(true, 3, 500), (false, 4, 0)]);
         assert_eq!(points[0].end_s(), points[1].start_s);
     }
 }

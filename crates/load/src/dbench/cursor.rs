@@ -1,8 +1,9 @@
-//! Walks through a program: resolves loops, repetitions, and numbers that depend on the run. It performs no operations.
+//! Walks through the steps of a program for one client: resolves loops, repetitions, and numbers that depend on the run.
+//! Performs no operations.
 
 use super::kind::{NUMBERS, Numbers, OperationKind};
-use super::name::STRINGS;
-use super::number::{Number, integer};
+use super::name::MAX_STRINGS;
+use super::number::{Number, parse_integer};
 use super::program::{Action, Instruction, Program};
 use fsarena_core::schedule::mix;
 use rand::{Rng, SeedableRng, rngs::Xoshiro256PlusPlus};
@@ -37,27 +38,29 @@ pub enum Step<'p> {
 #[derive(Debug)]
 pub struct Cursor<'p> {
     program: &'p Program,
+    /// The index of the next instruction.
     at: usize,
     /// Remaining repetitions of the current operation.
     repeat: i64,
-    /// The start of the loop, and its remaining rounds.
-    round: (usize, i64),
+    /// The index of the first instruction of the loop, and its remaining rounds.
+    loop_state: (usize, i64),
+    /// The numbers of the previous operation.
     previous: Numbers,
     client: i64,
     clients: i64,
     rng: Xoshiro256PlusPlus,
     /// The current random strings.
-    pub strings: [Vec<u8>; STRINGS],
+    pub strings: [Vec<u8>; MAX_STRINGS],
 }
 
 impl<'p> Cursor<'p> {
-    /// A cursor at the first line, for client number `client` (from 0) of `clients`.
+    /// Makes a cursor at the first line, for client number `client` (from 0) of `clients`.
     pub fn new(program: &'p Program, client: u32, clients: u32, seed: u64) -> Cursor<'p> {
         Cursor {
             program,
             at: 0,
             repeat: 1,
-            round: (0, 0),
+            loop_state: (0, 0),
             previous: [0; NUMBERS],
             client: client.into(),
             clients: clients.into(),
@@ -78,9 +81,10 @@ impl<'p> Cursor<'p> {
             if let Action::Operation(kind) = instruction.action {
                 self.repeat -= 1;
                 if self.repeat == 0 {
-                    (self.at, self.repeat) = (self.at + 1, 1);
+                    self.at += 1;
+                    self.repeat = 1;
                 }
-                self.previous = std::array::from_fn(|which| self.value(instruction, which));
+                self.previous = std::array::from_fn(|index| self.value(instruction, index));
                 return Step::Operation(kind, instruction, self.previous);
             }
             self.at += 1;
@@ -90,9 +94,10 @@ impl<'p> Cursor<'p> {
         }
     }
 
+    /// Handles an instruction that is not an operation. Returns a step if the client has something to do.
     fn control(&mut self, instruction: &Instruction) -> Option<Step<'p>> {
         let program = self.program;
-        let number = |which| program.number(instruction, which).unwrap_or(0);
+        let number = |index| program.number(instruction, index).unwrap_or(0);
         Some(match instruction.action {
             Action::At => Step::At(number(0) as u64),
             Action::Sleep => Step::Sleep(number(0) as u64),
@@ -105,13 +110,13 @@ impl<'p> Cursor<'p> {
                 Step::Drawn
             }
             Action::Loop => {
-                self.round = (self.at, number(0));
+                self.loop_state = (self.at, number(0));
                 return None;
             }
             Action::EndLoop => {
-                self.round.1 -= 1;
-                if self.round.1 > 0 {
-                    self.at = self.round.0;
+                self.loop_state.1 -= 1;
+                if self.loop_state.1 > 0 {
+                    self.at = self.loop_state.0;
                 }
                 return None;
             }
@@ -123,23 +128,24 @@ impl<'p> Cursor<'p> {
         })
     }
 
+    /// The value of a number of an instruction.
     #[inline]
-    fn value(&mut self, instruction: &Instruction, which: usize) -> i64 {
-        let number = match self.program.number(instruction, which) {
+    fn value(&mut self, instruction: &Instruction, index: usize) -> i64 {
+        let number = match self.program.number(instruction, index) {
             Ok(value) => return value,
             Err(number) => number,
         };
-        let previous = self.previous[which];
+        let previous = self.previous[index];
         match number {
             Number::Literal(value) => *value,
-            // C's random() twice: never negative.
-            Number::Random(qualifiers) => {
-                qualifiers.iter().fold((self.rng.next_u64() >> 1) as i64, |value, one| one.apply(value))
-            }
+            // Like two calls of C's random(), this is never negative.
+            Number::Random(qualifiers) => qualifiers
+                .iter()
+                .fold((self.rng.next_u64() >> 1) as i64, |value, qualifier| qualifier.apply(value)),
             Number::Previous(more) => previous.wrapping_add(*more),
             Number::PreviousAndChild => previous.wrapping_add(self.client),
             Number::PreviousAndClients => previous.wrapping_add(self.clients),
-            Number::Stored(place) => integer(&self.strings[usize::from(*place)]).unwrap_or(0),
+            Number::Stored(place) => parse_integer(&self.strings[usize::from(*place)]).unwrap_or(0),
         }
     }
 }
@@ -149,29 +155,29 @@ mod tests {
     use super::super::loadfile;
     use super::*;
 
-    /// The handle of each operation in the first `steps` steps, or the debug form of any other step.
-    fn walk(text: &str, steps: usize) -> Vec<String> {
+    /// Takes `count` steps. Returns the handle of each operation, and the debug form of any other step.
+    fn walk(text: &str, count: usize) -> Vec<String> {
         let program = loadfile::parse("test", text.as_bytes()).unwrap();
         let mut cursor = Cursor::new(&program, 3, 8, 1);
-        let mut said = vec![];
-        for _ in 0..steps {
-            said.push(match cursor.step() {
+        let mut steps = vec![];
+        for _ in 0..count {
+            steps.push(match cursor.step() {
                 Step::Operation(_, _, numbers) => numbers[0].to_string(),
                 other => format!("{other:?}"),
             });
         }
-        said
+        steps
     }
 
     #[test]
-    fn loops_and_repetitions_are_gone_through() {
+    fn loops_and_repetitions_are_expanded() {
         let text = "Flush 1 0x0\nLOOP 2\nFlush 2 0x0\nREPEAT 3\nFlush 3 0x0\nENDLOOP\nFlush 4 0x0\n";
-        let said = walk(text, 12).join(" ");
-        assert_eq!(said, "1 2 3 3 3 2 3 3 3 4 End 1");
+        let steps = walk(text, 12).join(" ");
+        assert_eq!(steps, "1 2 3 3 3 2 3 3 3 4 End 1");
     }
 
     #[test]
-    fn numbers_refer_to_the_operation_before() {
+    fn relative_numbers_and_stored_strings_are_resolved() {
         let text = "Flush 10 0x0\nREPEAT 2\nFlush +5 0x0\nFlush +child 0x0\nFlush +num_children 0x0\n";
         assert_eq!(walk(text, 5).join(" "), "10 15 20 23 31");
         let text = "RANDOMSTRING 2 \"[7]1\"\nFlush $2 0x0\n";
@@ -179,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn random_numbers_are_qualified_and_repeat_by_the_seed() {
+    fn random_numbers_are_qualified_and_depend_on_seed_and_client() {
         let text = "Flush *%100/10+1 0x0\n";
         let program = loadfile::parse("test", text.as_bytes()).unwrap();
         let draw = |client| {
@@ -198,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_operation_is_told() {
+    fn control_lines_become_steps_with_their_numbers() {
         let text = "SLEEP 5\nSETSP 2\nWAITSP 1 2\nWRITEPATTERN ab\n1.5 Flush 1 0x0\n";
         assert_eq!(
             walk(text, 6),

@@ -1,4 +1,4 @@
-//! The errors of the player.
+//! The errors of reading and playing dbench's loads.
 
 use fsarena_core::exit::{ExitCode, Exits};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ pub enum DbenchError {
          (looked for {looked_for}); or name one with --set loadfile=FILE, or use the workload dbench-like"
     )]
     NoLoadfile {
-        /// The places that were searched.
+        /// The paths that were searched.
         looked_for: String,
     },
     /// A loadfile cannot be read.
@@ -44,7 +44,7 @@ pub enum DbenchError {
     /// The limits of this machine are too low for this number of clients.
     #[error("{0}")]
     Limit(String),
-    /// The load needs more clients.
+    /// The load requires more clients.
     #[error(
         "the load waits for client {client} (from 0), and there are {clients}; take more: --set clients={needed}",
         needed = .client + 1
@@ -58,7 +58,7 @@ pub enum DbenchError {
     /// A client failed.
     #[error("client {client} failed at line {line}: {why}")]
     Client {
-        /// Which, from 0.
+        /// The number of the client, from 0.
         client: u32,
         /// The line of the loadfile.
         line: u32,
@@ -81,9 +81,9 @@ pub enum DbenchError {
     /// A client process ended without a message.
     #[error("client {client} ended by {how}")]
     Lost {
-        /// Which, from 0.
+        /// The number of the client, from 0.
         client: u32,
-        /// `signal 9`, `exit 1`.
+        /// How the process ended, such as `signal 9` or `exit 1`.
         how: String,
     },
 }

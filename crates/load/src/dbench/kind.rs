@@ -1,4 +1,4 @@
-//! The seventeen operations of a loadfile.
+//! The seventeen kinds of operations in a loadfile, with their names, readings and numbers of arguments.
 
 use fsarena_core::dbench::{OPERATIONS, Operation};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub enum OperationKind {
     Rename,
     /// Removes a file.
     Unlink,
-    /// Removes the files below a directory; directories stay.
+    /// Removes the files below a directory, but not the directories.
     Deltree,
     /// Removes a directory.
     Rmdir,
@@ -56,11 +56,11 @@ pub struct KindDef {
     pub reading: &'static str,
     /// Number of names that it takes.
     pub names: usize,
-    /// Number of numbers that it needs behind the names. A loadfile may have more.
+    /// Number of numbers that must follow the names. A loadfile may have more.
     pub numbers: usize,
 }
 
-/// Largest number of an operation's numbers that have a meaning: handle, offset, size, result.
+/// Number of an operation's numbers that have a meaning, at most: handle, offset, size, result.
 pub const NUMBERS: usize = 4;
 /// The numbers of one operation.
 pub type Numbers = [i64; NUMBERS];
@@ -97,13 +97,13 @@ impl OperationKind {
         &KINDS[self as usize]
     }
 
-    /// Finds a kind by its name in a loadfile. dbench 5.0 takes either case.
+    /// Finds a kind by its name in a loadfile, in upper or lower case as in dbench 5.0.
     pub fn find(name: &[u8]) -> Option<OperationKind> {
         KINDS.iter().find(|def| def.name.as_bytes().eq_ignore_ascii_case(name)).map(|def| def.kind)
     }
 
     /// Finds a kind by its name in the output of dbench 4.0 or 5.0.
-    pub fn of_printed(name: &str) -> Option<OperationKind> {
+    pub fn find_printed(name: &str) -> Option<OperationKind> {
         KINDS.iter().find(|def| def.printed == name || def.name == name).map(|def| def.kind)
     }
 }
@@ -113,11 +113,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_in_the_order_of_the_kinds() {
+    fn the_table_is_in_the_order_of_the_kinds_and_finds_each_by_its_names() {
         for (at, def) in KINDS.iter().enumerate() {
             assert_eq!(def.kind as usize, at);
             assert_eq!(OperationKind::find(def.name.to_lowercase().as_bytes()), Some(def.kind));
-            assert_eq!(OperationKind::of_printed(def.printed), Some(def.kind));
+            assert_eq!(OperationKind::find_printed(def.printed), Some(def.kind));
             assert!(def.printed == def.name || def.name.contains('_'), "{} is not {}", def.printed, def.name);
             assert!(def.numbers <= NUMBERS);
         }

@@ -1,14 +1,14 @@
-//! Statistics of one pass of a program, played in memory: the largest number of files and bytes at one time, and the figures
-//! by which two loads are compared.
+//! Statistics of one pass of a program, which is played in memory: the largest number of files and bytes at one time, and
+//! the figures for comparing the generated load with dbench's standard loadfile.
 
 use super::cursor::{Cursor, Step};
 use super::kind::{KINDS, Numbers, OperationKind};
-use super::name::{NameId, STRINGS};
+use super::name::{MAX_STRINGS, NameId};
 use super::program::{Expected, Instruction, Program};
 use std::collections::{BTreeMap, HashMap};
 
-/// Largest number of operations to count: more than any loadfile has, but its loops may repeat more.
-const MOST_STEPS: u64 = 20_000_000;
+/// Largest number of operations to count. A loadfile has fewer lines, but its loops can repeat them without a limit.
+const MAX_STEPS: u64 = 20_000_000;
 /// The option of NTCreateX that creates a directory.
 pub const DIRECTORY: i64 = 0x1;
 
@@ -27,9 +27,9 @@ pub struct LoadStats {
     pub read_sizes: BTreeMap<i64, u64>,
     /// Number of writes by size.
     pub write_sizes: BTreeMap<i64, u64>,
-    /// Reads that begin where the previous read through the same handle ended.
+    /// Number of reads that begin where the previous read through the same handle ended.
     pub sequential_reads: u64,
-    /// Writes that do not extend the file.
+    /// Number of writes that do not extend the file.
     pub writes_within: u64,
     /// Number of handles without a read or a write.
     pub idle_opens: u64,
@@ -37,7 +37,7 @@ pub struct LoadStats {
     pub reading_opens: u64,
     /// Largest number of files at one time.
     pub most_files: u64,
-    /// Sum over all operations of the number of files.
+    /// Sum of the number of files after each operation. Divided by the number of operations, it is the mean.
     pub files_by_operation: u64,
     /// Largest number of handles at one time.
     pub most_open: u64,
@@ -50,10 +50,15 @@ pub struct LoadStats {
 impl LoadStats {
     /// Plays one pass and collects its statistics.
     pub fn collect(program: &Program) -> LoadStats {
-        let mut played =
-            Played { program, stats: LoadStats::default(), files: HashMap::new(), open: vec![], bytes: 0 };
+        let mut played = PlayedPass {
+            program,
+            stats: LoadStats::default(),
+            files: HashMap::new(),
+            open: vec![],
+            bytes: 0,
+        };
         let mut cursor = Cursor::new(program, 0, 1, 0);
-        for _ in 0..MOST_STEPS {
+        for _ in 0..MAX_STEPS {
             match cursor.step() {
                 Step::End => break,
                 Step::Operation(kind, instruction, numbers) => {
@@ -61,7 +66,7 @@ impl LoadStats {
                     if instruction.expected != Expected::Failure {
                         played.operation(kind, instruction, numbers, &cursor.strings);
                     }
-                    played.note();
+                    played.update_peaks();
                 }
                 _ => {}
             }
@@ -80,27 +85,30 @@ impl LoadStats {
     }
 }
 
-/// A file: its size, or a directory.
+/// The size of a file, or `None` for a directory.
 type Size = Option<i64>;
 
+/// An open handle.
 struct Open {
     handle: i64,
     name: Vec<u8>,
     reads: u64,
     writes: u64,
-    /// Where the last read ended.
-    ended: Option<i64>,
+    /// The offset where the last read ended.
+    read_end: Option<i64>,
 }
 
-struct Played<'p> {
+/// The files and handles of the pass so far.
+struct PlayedPass<'p> {
     program: &'p Program,
     stats: LoadStats,
     files: HashMap<Vec<u8>, Size>,
     open: Vec<Open>,
+    /// Bytes of all files.
     bytes: i64,
 }
 
-impl Played<'_> {
+impl PlayedPass<'_> {
     fn count(&mut self, kind: OperationKind, instruction: &Instruction) {
         self.stats.counts[kind as usize] += 1;
         if instruction.expected == Expected::Failure {
@@ -108,7 +116,7 @@ impl Played<'_> {
         }
     }
 
-    fn note(&mut self) {
+    fn update_peaks(&mut self) {
         let files = self.files.len() as u64 - self.stats.directories;
         self.stats.files_by_operation += files;
         self.stats.most_files = self.stats.most_files.max(files);
@@ -116,7 +124,7 @@ impl Played<'_> {
         self.stats.most_bytes = self.stats.most_bytes.max(self.bytes.max(0) as u64);
     }
 
-    fn name(&self, id: NameId, strings: &[Vec<u8>; STRINGS]) -> Vec<u8> {
+    fn name(&self, id: NameId, strings: &[Vec<u8>; MAX_STRINGS]) -> Vec<u8> {
         let mut name = vec![];
         self.program.names.compose(id, b"client1", strings, &mut name);
         name
@@ -125,23 +133,23 @@ impl Played<'_> {
     fn operation(
         &mut self,
         kind: OperationKind,
-        one: &Instruction,
+        instruction: &Instruction,
         numbers: Numbers,
-        strings: &[Vec<u8>; STRINGS],
+        strings: &[Vec<u8>; MAX_STRINGS],
     ) {
         match kind {
-            OperationKind::NtCreateX => self.create(self.name(one.names[0], strings), numbers),
+            OperationKind::NtCreateX => self.create(self.name(instruction.names[0], strings), numbers),
             OperationKind::Close => self.close(numbers[0]),
             OperationKind::Rename => {
-                let [from, to] = one.names.map(|name| self.name(name, strings));
+                let [from, to] = instruction.names.map(|name| self.name(name, strings));
                 if let Some(size) = self.files.remove(&from) {
                     self.remove(&to);
                     self.files.insert(to, size);
                 }
             }
-            OperationKind::Unlink => self.remove(&self.name(one.names[0], strings)),
+            OperationKind::Unlink => self.remove(&self.name(instruction.names[0], strings)),
             OperationKind::Deltree => {
-                let below = [self.name(one.names[0], strings), b"/".to_vec()].concat();
+                let below = [self.name(instruction.names[0], strings), b"/".to_vec()].concat();
                 let gone = self.files.keys().filter(|name| name.starts_with(&below));
                 gone.cloned().collect::<Vec<_>>().iter().for_each(|name| self.remove(name));
             }
@@ -162,11 +170,11 @@ impl Played<'_> {
                 self.bytes -= std::mem::take(size);
             }
         }
-        self.open.push(Open { handle, name, reads: 0, writes: 0, ended: None });
+        self.open.push(Open { handle, name, reads: 0, writes: 0, read_end: None });
     }
 
     fn remove(&mut self, name: &[u8]) {
-        // Directories stay, as they do when the real dbench deletes a tree.
+        // Directories stay, because the real dbench does not remove them when it deletes a tree.
         if let Some(Some(size)) = self.files.get(name).copied() {
             self.files.remove(name);
             self.bytes -= size;
@@ -191,7 +199,7 @@ impl Played<'_> {
         *self.stats.read_sizes.entry(size).or_default() += 1;
         let Some(open) = self.find(handle) else { return };
         open.reads += 1;
-        if open.ended.replace(offset.saturating_add(size)) == Some(offset) {
+        if open.read_end.replace(offset.saturating_add(size)) == Some(offset) {
             self.stats.sequential_reads += 1;
         }
     }
@@ -240,7 +248,7 @@ Deltree \"\\client1\" NT_STATUS_OK
 ";
 
     #[test]
-    fn what_there_is_at_most_is_counted() {
+    fn operations_peaks_bytes_and_kinds_of_opens_are_counted() {
         let stats = LoadStats::collect(&loadfile::parse("f", TEXT.as_bytes()).unwrap());
         assert_eq!((stats.operations(), stats.count(OperationKind::NtCreateX)), (18, 5));
         assert_eq!(stats.failures[OperationKind::NtCreateX as usize], 1);

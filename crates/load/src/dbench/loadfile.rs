@@ -1,8 +1,8 @@
-//! Finds, decompresses and reads loadfiles line by line. Rejects other files by their first bytes, their size or
-//! their first long line, so memory use stays bounded for any input.
+//! Finds, decompresses and parses the loadfiles of dbench line by line. A file that is not a loadfile is refused because of
+//! its first bytes, its size or its first long line, so memory use is bounded for any input.
 
 use crate::dbench::kind::{NUMBERS, OperationKind};
-use crate::dbench::number::{Number, RandomString, integer};
+use crate::dbench::number::{Number, RandomString, parse_integer};
 use crate::dbench::program::{Action, Builder, Expected};
 use crate::{dbench::Program, dbench::error::DbenchError};
 use flate2::bufread::MultiGzDecoder;
@@ -10,20 +10,21 @@ use fsarena_sys::input;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Paths of dbench's own loadfile: those of Debian's package, then those of 5.0 installed from its sources.
+/// Paths of the loadfile that dbench installs: first those of Debian's package, then those of dbench 5.0 from source.
 const INSTALLED: [&str; 4] = [
     "/usr/share/dbench/client.txt",
     "/usr/share/dbench/client.load",
     "/usr/local/share/doc/dbench/loadfiles/client.load",
     "/usr/share/doc/dbench/loadfiles/client.load",
 ];
-/// Largest text in bytes, twenty times the standard loadfile.
-const MOST_BYTES: u64 = 512 << 20;
+/// Largest size of the text in bytes, twenty times the standard loadfile.
+const MAX_BYTES: u64 = 512 << 20;
 /// Largest number of lines of a program, which take 320 MB in memory.
-const MOST_LINES: usize = 10_000_000;
+const MAX_LINES: usize = 10_000_000;
 /// Bytes read at once.
 const CHUNK: usize = 256 << 10;
-const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// The first bytes of a file that gzip compressed.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Returns the loadfile that the user named, or else the installed one.
 ///
@@ -37,23 +38,22 @@ pub fn find(named: &str) -> Result<PathBuf, DbenchError> {
     installed.ok_or_else(|| DbenchError::NoLoadfile { looked_for: INSTALLED.join(", ") })
 }
 
-/// Reads a loadfile, which may be packed with gzip.
+/// Reads a loadfile, which may be compressed with gzip.
 ///
 /// # Errors
-/// If the file cannot be read or is not a loadfile, with the number of the line.
+/// If the file cannot be read, is too large, or is not a loadfile; the last error has the number of the line.
 pub fn load(path: &Path) -> Result<Program, DbenchError> {
     let failed = |source| DbenchError::Read { path: path.into(), source };
-    let unfit = |why: String| DbenchError::Unfit { path: path.into(), why };
     let file = input::open(path).map_err(failed)?;
     let bytes = file.metadata().map_err(failed)?.len();
-    if bytes > MOST_BYTES {
-        return Err(unfit(too_large(bytes)));
+    if bytes > MAX_BYTES {
+        return Err(DbenchError::Unfit { path: path.into(), why: too_large(bytes) });
     }
     let mut plain = BufReader::with_capacity(CHUNK, file);
-    if plain.fill_buf().map_err(failed)?.starts_with(&GZIP) {
-        read(path, BufReader::with_capacity(CHUNK, MultiGzDecoder::new(plain)))
+    if plain.fill_buf().map_err(failed)?.starts_with(&GZIP_MAGIC) {
+        parse_lines(path, BufReader::with_capacity(CHUNK, MultiGzDecoder::new(plain)))
     } else {
-        read(path, plain)
+        parse_lines(path, plain)
     }
 }
 
@@ -62,15 +62,15 @@ pub fn load(path: &Path) -> Result<Program, DbenchError> {
 /// # Errors
 /// If the text is not a loadfile, with the number of the line.
 pub fn parse(origin: &str, text: &[u8]) -> Result<Program, DbenchError> {
-    read(Path::new(origin), text)
+    parse_lines(Path::new(origin), text)
 }
 
 fn too_large(bytes: u64) -> String {
-    let [bytes, most] = [bytes, MOST_BYTES].map(bytesize::ByteSize);
+    let [bytes, most] = [bytes, MAX_BYTES].map(bytesize::ByteSize);
     format!("{bytes} are too many to read (at most {most}): the standard loadfile has 26 MB")
 }
 
-fn read(path: &Path, mut text: impl BufRead) -> Result<Program, DbenchError> {
+fn parse_lines(path: &Path, mut text: impl BufRead) -> Result<Program, DbenchError> {
     let at = |line: u32, why: String| DbenchError::Line { path: path.into(), line, why };
     let mut parser = Parser::default();
     let (mut line, mut number, mut bytes) = (Vec::with_capacity(LONGEST_LINE + 2), 0, 0);
@@ -79,7 +79,7 @@ fn read(path: &Path, mut text: impl BufRead) -> Result<Program, DbenchError> {
         let longest = LONGEST_LINE as u64 + 2;
         let read = text.by_ref().take(longest).read_until(b'\n', &mut line);
         number += 1;
-        bytes += read.map_err(|source| broken(path, number, source))? as u64;
+        bytes += read.map_err(|source| read_error(path, number, source))? as u64;
         let Some(content) = line.strip_suffix(b"\n") else {
             match line.len() {
                 0 => break,
@@ -90,18 +90,18 @@ fn read(path: &Path, mut text: impl BufRead) -> Result<Program, DbenchError> {
                 _ => return Err(at(number, "the file ends within this line: is it cut short?".into())),
             }
         };
-        if bytes > MOST_BYTES {
+        if bytes > MAX_BYTES {
             return Err(at(number, too_large(bytes)));
         }
-        parser.line(number, content).map_err(|why| at(number, why))?;
-        if parser.builder.len() > MOST_LINES {
-            return Err(at(number, format!("more than {MOST_LINES} lines are too many to play")));
+        parser.parse_line(number, content).map_err(|why| at(number, why))?;
+        if parser.builder.len() > MAX_LINES {
+            return Err(at(number, format!("more than {MAX_LINES} lines are too many to play")));
         }
     }
     parser.finish().map_err(|(line, why)| at(line, why))
 }
 
-fn broken(path: &Path, line: u32, source: std::io::Error) -> DbenchError {
+fn read_error(path: &Path, line: u32, source: std::io::Error) -> DbenchError {
     let why = match source.kind() {
         ErrorKind::UnexpectedEof => "the packed file ends here: it is cut short".into(),
         ErrorKind::InvalidInput | ErrorKind::InvalidData => format!("the packed file is damaged: {source}"),
@@ -110,68 +110,67 @@ fn broken(path: &Path, line: u32, source: std::io::Error) -> DbenchError {
     DbenchError::Line { path: path.into(), line, why }
 }
 
-/// The result of parsing a line; the error describes it for the user.
+/// The result of parsing a line. The error describes the invalid part of the line.
 type Parsed = Result<(), String>;
 
 /// The longest line, in bytes, as in the real dbench.
-pub const LONGEST_LINE: usize = 1022;
-/// Most words of a line; the real dbench ignores further ones.
-const MOST_WORDS: usize = 19;
+const LONGEST_LINE: usize = 1022;
+/// Most words of a line after the operation, as in the real dbench.
+const MAX_WORDS: usize = 19;
 
 /// Parses the lines of a loadfile, of dbench 4.0 and 5.0: `[time] OPERATION ["name"] ["name"] number… STATUS`.
 #[derive(Debug, Default)]
-pub struct Parser {
+struct Parser {
     /// The program so far.
-    pub builder: Builder,
-    /// The line and the count of a REPEAT whose operation comes next.
+    builder: Builder,
+    /// The line and the count of a REPEAT whose operation has not followed yet.
     repeat: Option<(u32, i64)>,
     /// Open handles, and the lines that opened them.
     open: Vec<(i64, u32)>,
-    // Buffers that every line uses again.
+    // Buffers that all lines reuse.
     names: [Vec<u8>; 2],
     numbers: Vec<Number>,
 }
 
-/// Returns the error for a line that is not text; none for text.
-pub fn not_text(line: &[u8]) -> Option<String> {
+/// Returns the error for a line that is not text, or `None` for text.
+fn not_text(line: &[u8]) -> Option<String> {
     let byte = line.iter().find(|byte| (**byte < b' ' && **byte != b'\t') || **byte == 0x7f)?;
     Some(format!("it has the byte {byte:#04x}, and a loadfile is text"))
 }
 
 impl Parser {
-    /// Parses a line without its end.
-    ///
-    /// # Errors
-    /// Describes the error for the user.
-    pub fn line(&mut self, number: u32, line: &[u8]) -> Parsed {
+    /// Parses one line, without the newline at its end.
+    fn parse_line(&mut self, number: u32, line: &[u8]) -> Parsed {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        not_text(line).map_or(Ok(()), Err)?;
+        if let Some(why) = not_text(line) {
+            return Err(why);
+        }
         let mut words = Words(line);
         let Some(first) = words.next().transpose()? else { return Ok(()) };
         if first.starts_with(b"#") {
             return Ok(());
         }
-        let from_time = first.first().is_some_and(u8::is_ascii_digit);
-        if !from_time && self.directive(number, first, line)? {
+        if first.first().is_some_and(u8::is_ascii_digit) {
+            let time = parse_time(first)?;
+            let operation = words.next().transpose()?.ok_or("no operation after the time")?;
+            return self.parse_operation(number, Some(time), operation, words);
+        }
+        if self.parse_directive(number, first, line)? {
             return Ok(());
         }
-        let (time, operation) = if from_time {
-            (Some(time(first)?), words.next().transpose()?.ok_or("nothing behind the time")?)
-        } else {
-            (None, first)
-        };
-        self.operation(number, time, operation, words)
+        self.parse_operation(number, None, first, words)
     }
 
     /// Returns the program after the last line.
     ///
     /// # Errors
-    /// Describes the missing part, with the number of its line.
-    pub fn finish(self) -> Result<super::Program, (u32, String)> {
+    /// If the end of a REPEAT, of an open file or of a LOOP is missing, with the number of its line; or if the program has
+    /// no operations.
+    fn finish(self) -> Result<Program, (u32, String)> {
         if let Some((line, _)) = self.repeat {
             return Err((line, "nothing follows this REPEAT".into()));
         }
-        // A file that was cut short between two lines: every pass would leave them open.
+        // The file may be cut short between two lines. Every pass would leave the file open.
         if let Some((handle, line)) = self.open.first() {
             let why = format!("handle {handle} is opened here and never closed: is the file cut short?");
             return Err((*line, why));
@@ -180,42 +179,44 @@ impl Parser {
     }
 
     /// Parses a control line such as LOOP or SLEEP. Returns false for any other line.
-    fn directive(&mut self, number: u32, first: &[u8], line: &[u8]) -> Result<bool, String> {
+    fn parse_directive(&mut self, number: u32, first: &[u8], line: &[u8]) -> Result<bool, String> {
         const DIRECTIVES: [&[u8]; 8] =
             [b"LOOP", b"ENDLOOP", b"REPEAT", b"SLEEP", b"SETSP", b"WAITSP", b"WRITEPATTERN", b"RANDOMSTRING"];
         if !DIRECTIVES.contains(&first) {
             return Ok(false);
         }
-        self.no_repeat()?;
+        self.refuse_after_repeat()?;
         let rest =
             line[line.windows(first.len()).position(|at| at == first).unwrap_or(0)..].split_at(first.len()).1;
         match first {
-            b"LOOP" => self.builder.control(number, Action::Loop, &[one(rest, "LOOP", 1)?])?,
+            b"LOOP" => self.builder.control(number, Action::Loop, &[single_integer(rest, "LOOP", 1)?])?,
             b"ENDLOOP" => self.builder.control(number, Action::EndLoop, &[])?,
-            b"REPEAT" => self.repeat = Some((number, one(rest, "REPEAT", 1)?)),
-            b"SLEEP" => self.builder.control(number, Action::Sleep, &[one(rest, "SLEEP", 0)?])?,
-            b"SETSP" => self.builder.control(number, Action::SetPoint, &[one(rest, "SETSP", i64::MIN)?])?,
+            b"REPEAT" => self.repeat = Some((number, single_integer(rest, "REPEAT", 1)?)),
+            b"SLEEP" => self.builder.control(number, Action::Sleep, &[single_integer(rest, "SLEEP", 0)?])?,
+            b"SETSP" => {
+                self.builder.control(number, Action::SetPoint, &[single_integer(rest, "SETSP", i64::MIN)?])?
+            }
             b"WAITSP" => {
-                let numbers = integers(rest)?;
+                let numbers = parse_integers(rest)?;
                 let [client, _] = numbers[..] else { return Err("WAITSP takes a client and a point".into()) };
                 let client = u32::try_from(client)
                     .map_err(|_| format!("client {client}: clients are numbered from 0"))?;
                 self.builder.wait_for(client);
                 self.builder.control(number, Action::WaitPoint, &numbers)?;
             }
-            b"WRITEPATTERN" => self.pattern(number, rest)?,
-            _ => self.random_string(number, rest)?,
+            b"WRITEPATTERN" => self.parse_pattern(number, rest)?,
+            _ => self.parse_random_string(number, rest)?,
         }
         Ok(true)
     }
 
-    /// Adds a pattern: the rest of the line with its end, as in the real dbench.
-    fn pattern(&mut self, number: u32, rest: &[u8]) -> Parsed {
+    /// Adds the pattern of a WRITEPATTERN line: the rest of the line and a newline, as in the real dbench.
+    fn parse_pattern(&mut self, number: u32, rest: &[u8]) -> Parsed {
         let text = rest.get(1..).filter(|text| !text.is_empty()).ok_or("WRITEPATTERN takes a text")?;
         self.builder.pattern(number, &[text, b"\n"].concat())
     }
 
-    fn random_string(&mut self, number: u32, rest: &[u8]) -> Parsed {
+    fn parse_random_string(&mut self, number: u32, rest: &[u8]) -> Parsed {
         let rest = rest.trim_ascii();
         let (place, text) = rest.split_at(rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len()));
         let [place @ b'0'..=b'9'] = place else {
@@ -227,30 +228,30 @@ impl Parser {
         self.builder.draw(number, place - b'0', RandomString::parse(text)?)
     }
 
-    fn no_repeat(&self) -> Parsed {
+    fn refuse_after_repeat(&self) -> Parsed {
         match self.repeat {
             Some((line, _)) => Err(format!("no operation, and the REPEAT of line {line} needs one")),
             None => Ok(()),
         }
     }
 
-    fn operation(&mut self, line: u32, time: Option<i64>, operation: &[u8], words: Words) -> Parsed {
-        let (mut all, mut count) = ([&b""[..]; MOST_WORDS], 0);
+    fn parse_operation(&mut self, line: u32, time: Option<i64>, operation: &[u8], words: Words) -> Parsed {
+        let (mut all, mut count) = ([&b""[..]; MAX_WORDS], 0);
         for (place, word) in all.iter_mut().zip(words) {
             (*place, count) = (word?, count + 1);
         }
         let Some((status, words)) = all[..count].split_last() else {
-            return Err(format!("`{}` stands alone: an operation ends with a status", shown(operation)));
+            return Err(format!("`{}` stands alone: an operation ends with a status", abbreviate(operation)));
         };
-        // dbench 4.0 has this among its operations, and does not count it.
+        // In dbench 4.0, Sleep is an operation that is not counted.
         if operation.eq_ignore_ascii_case(b"Sleep") {
-            self.no_repeat()?;
-            let microseconds = words.first().and_then(|word| integer(word)).filter(|one| *one >= 0);
+            self.refuse_after_repeat()?;
+            let microseconds = words.first().and_then(|word| parse_integer(word)).filter(|us| *us >= 0);
             let microseconds = microseconds.ok_or("Sleep takes microseconds")?;
             return self.builder.control(line, Action::Sleep, &[microseconds]);
         }
-        let Some(kind) = OperationKind::find(operation) else { return Err(unknown(operation)) };
-        let expected = expected(status)?;
+        let Some(kind) = OperationKind::find(operation) else { return Err(unknown_operation(operation)) };
+        let expected = parse_status(status)?;
         let (names, numbers) = words.split_at(kind.def().names.min(words.len()));
         self.numbers.clear();
         for word in numbers {
@@ -263,17 +264,17 @@ impl Parser {
         if let Some((at, count)) = self.repeat.take() {
             self.builder.control(at, Action::Repeat, &[count])?;
         }
-        let mut slashed = [&b""[..]; 2];
-        for ((slashed, name), room) in slashed.iter_mut().zip(names).zip(&mut self.names) {
-            *slashed = slashes(name, room);
+        let mut slash_names = [&b""[..]; 2];
+        for ((slash_name, name), buffer) in slash_names.iter_mut().zip(names).zip(&mut self.names) {
+            *slash_name = replace_backslashes(name, buffer);
         }
-        self.builder.operation(line, kind, &slashed[..names.len()], &self.numbers, expected)?;
-        self.follow(line, kind, expected);
+        self.builder.operation(line, kind, &slash_names[..names.len()], &self.numbers, expected)?;
+        self.track_handles(line, kind, expected);
         Ok(())
     }
 
-    /// Tracks open handles, if their numbers are literal.
-    fn follow(&mut self, line: u32, kind: OperationKind, expected: Expected) {
+    /// Tracks which handles are open, if their numbers are literal.
+    fn track_handles(&mut self, line: u32, kind: OperationKind, expected: Expected) {
         match (kind, self.numbers.as_slice()) {
             (OperationKind::NtCreateX, [_, _, Number::Literal(handle), ..])
                 if expected == Expected::Success =>
@@ -290,55 +291,59 @@ impl Parser {
     }
 }
 
-fn shown(word: &[u8]) -> String {
+/// The first 40 characters of a word, for an error message.
+fn abbreviate(word: &[u8]) -> String {
     String::from_utf8_lossy(word).chars().take(40).collect()
 }
 
-fn unknown(operation: &[u8]) -> String {
+fn unknown_operation(operation: &[u8]) -> String {
     if operation.starts_with(b"SMB") {
         return "this is a loadfile of dbench 1; fsarena plays those of 4.0 and 5.0".into();
     }
-    let shown = shown(operation);
+    let shown = abbreviate(operation);
     format!("unknown operation `{shown}`: fsarena plays the file operations of 4.0 and 5.0")
 }
 
 /// Parses seconds such as `12.5` to nanoseconds.
-fn time(word: &[u8]) -> Result<i64, String> {
+fn parse_time(word: &[u8]) -> Result<i64, String> {
     let seconds: Option<f64> = std::str::from_utf8(word).ok().and_then(|text| text.parse().ok());
     match seconds.filter(|seconds| (0.0..1e9).contains(seconds)) {
         Some(seconds) => Ok((seconds * 1e9).round() as i64),
-        None => Err(format!("`{}`: expected seconds, such as 12.5", shown(word))),
+        None => Err(format!("`{}`: expected seconds, such as 12.5", abbreviate(word))),
     }
 }
 
-/// Parses a status to the expected result. SUCCESS, ERROR and `*` are of dbench 5.0, which uses them for other backends than
-/// files.
-fn expected(status: &[u8]) -> Result<Expected, String> {
+/// Parses a status to the expected result. dbench 5.0 has SUCCESS, ERROR and `*` for backends other than files.
+fn parse_status(status: &[u8]) -> Result<Expected, String> {
     match status {
         b"NT_STATUS_OK" | b"SUCCESS" => Ok(Expected::Success),
         b"*" => Ok(Expected::Anything),
         [b'0', b'x', zeros @ ..] if zeros.iter().all(|byte| *byte == b'0') => Ok(Expected::Success),
         [b'0', b'x', ..] => Ok(Expected::Failure),
         _ if status.starts_with(b"NT_STATUS_") || status.starts_with(b"ERROR") => Ok(Expected::Failure),
-        _ => {
-            Err(format!("unknown status `{}`: expected NT_STATUS_…, 0x…, SUCCESS, ERROR or *", shown(status)))
-        }
+        _ => Err(format!(
+            "unknown status `{}`: expected NT_STATUS_…, 0x…, SUCCESS, ERROR or *",
+            abbreviate(status)
+        )),
     }
 }
 
-fn slashes<'b>(name: &[u8], into: &'b mut Vec<u8>) -> &'b [u8] {
-    into.clear();
-    into.extend(name.iter().map(|byte| if *byte == b'\\' { b'/' } else { *byte }));
-    into
+fn replace_backslashes<'b>(name: &[u8], buffer: &'b mut Vec<u8>) -> &'b [u8] {
+    buffer.clear();
+    buffer.extend(name.iter().map(|byte| if *byte == b'\\' { b'/' } else { *byte }));
+    buffer
 }
 
-fn integers(rest: &[u8]) -> Result<Vec<i64>, String> {
+fn parse_integers(rest: &[u8]) -> Result<Vec<i64>, String> {
     let words = rest.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
-    words.map(|word| integer(word).ok_or_else(|| format!("`{}`: expected an integer", shown(word)))).collect()
+    words
+        .map(|word| parse_integer(word).ok_or_else(|| format!("`{}`: expected an integer", abbreviate(word))))
+        .collect()
 }
 
-fn one(rest: &[u8], what: &str, least: i64) -> Result<i64, String> {
-    match integers(rest)?[..] {
+/// Parses the only number of a directive, which must be at least `least`.
+fn single_integer(rest: &[u8], what: &str, least: i64) -> Result<i64, String> {
+    match parse_integers(rest)?[..] {
         [value] if value >= least => Ok(value),
         _ if least > i64::MIN => Err(format!("{what} takes a number from {least}")),
         _ => Err(format!("{what} takes a number")),
@@ -397,19 +402,19 @@ Rename \"\\clients\\client1\\a b\" \"\\clients\\client1\\c\" SUCCESS
 Unlink \"\\clients\\client1\\c\" 0x6 NT_STATUS_OK
 ";
 
-    fn wrong(text: &str) -> String {
+    fn parse_error(text: &str) -> String {
         parse("f", text.as_bytes()).unwrap_err().to_string()
     }
 
     #[test]
-    fn both_grammars_are_read() {
+    fn lines_of_dbench_4_and_5_are_parsed() {
         let program = parse("f", GOOD.as_bytes()).unwrap();
         assert_eq!((program.operations(), program.instructions().len()), (8, 9));
         assert_eq!((program.names.len(), program.largest), (4, 4096));
     }
 
     #[test]
-    fn packed_files_are_read_and_cut_ones_told() {
+    fn gzip_files_are_read_and_truncated_or_damaged_ones_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("load.gz");
         let mut packer = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
@@ -425,7 +430,7 @@ Unlink \"\\clients\\client1\\c\" 0x6 NT_STATUS_OK
     }
 
     #[test]
-    fn each_fault_has_its_line() {
+    fn an_invalid_line_is_reported_with_its_number() {
         for (text, expected) in [
             ("Flush 1 0x0\nFrobnicate 1 0x0\n", "line 2: unknown operation `Frobnicate`"),
             ("Flush 1\n", "line 1: unknown status `1`"),
@@ -449,15 +454,15 @@ Unlink \"\\clients\\client1\\c\" 0x6 NT_STATUS_OK
                 "line 1: handle 7 is opened here and never closed",
             ),
         ] {
-            let said = wrong(text);
-            assert!(said.contains(expected), "{text:?}: {said}");
+            let message = parse_error(text);
+            assert!(message.contains(expected), "{text:?}: {message}");
         }
-        assert!(wrong(&"x".repeat(5000)).contains("line 1: it is longer than 1,022 bytes"));
-        assert!(wrong(&format!("\u{1}{}", "x".repeat(5000))).contains("0x01"));
+        assert!(parse_error(&"x".repeat(5000)).contains("line 1: it is longer than 1,022 bytes"));
+        assert!(parse_error(&format!("\u{1}{}", "x".repeat(5000))).contains("0x01"));
     }
 
     #[test]
-    fn what_is_no_file_or_too_large_is_refused_unread() {
+    fn directories_devices_and_huge_or_sparse_files_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         assert!(load(dir.path()).unwrap_err().to_string().contains("this is a directory"));
         assert!(load(Path::new("/dev/zero")).unwrap_err().to_string().contains("this is a character device"));

@@ -1,14 +1,15 @@
-//! The names of files in a program. Each is stored once, and cut where the name of a client or a random string goes.
+//! The names of files in a program. Each name is stored once, as pieces of text between which the names of clients and random
+//! strings are inserted.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// The name of the client in a loadfile. Every client replaces it by its own name.
-pub const CLIENT: &[u8] = b"client1";
+const CLIENT: &[u8] = b"client1";
 /// Number of random strings that a loadfile can store.
-pub const STRINGS: usize = 10;
+pub const MAX_STRINGS: usize = 10;
 
-/// The id of a name; [`NameId::NONE`] for operations without one.
+/// The id of a name. Operations without a name have [`NameId::NONE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameId(u32);
 
@@ -17,7 +18,7 @@ impl NameId {
     pub const NONE: NameId = NameId(u32::MAX);
 }
 
-/// A piece of text, and what follows it.
+/// A piece of a name's text, and the insertion that follows it.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Piece {
     start: u32,
@@ -25,7 +26,7 @@ struct Piece {
     then: Then,
 }
 
-/// The part of a name that follows a piece of text.
+/// The insertion that follows a piece of text: nothing, the name of the client, or a random string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Then {
     Nothing,
@@ -54,13 +55,13 @@ impl Names {
         self.text.len() + size_of_val(self.pieces.as_slice()) + size_of_val(self.ends.as_slice())
     }
 
-    /// Whether a random string is part of the name, so that it is known only during a run.
+    /// Whether the name has a random string, so that it is known only during a run.
     pub fn is_random(&self, name: NameId) -> bool {
         self.pieces_of(name).iter().any(|piece| matches!(piece.then, Then::Stored(_)))
     }
 
     /// Appends a name to a buffer, with the name of the client and the random strings.
-    pub fn compose(&self, name: NameId, client: &[u8], strings: &[Vec<u8>; STRINGS], into: &mut Vec<u8>) {
+    pub fn compose(&self, name: NameId, client: &[u8], strings: &[Vec<u8>; MAX_STRINGS], into: &mut Vec<u8>) {
         for piece in self.pieces_of(name) {
             into.extend_from_slice(&self.text[piece.start as usize..piece.end as usize]);
             match piece.then {
@@ -89,18 +90,18 @@ impl NamesBuilder {
     /// Interns a name with `/` between its parts. With `stored`, `$3` in it stands for a random string.
     ///
     /// # Errors
-    /// Describes the error for the user.
+    /// If the name leads out of the directory of the run, has an invalid `$`, or there are too many names.
     pub fn intern(&mut self, name: &[u8], stored: bool) -> Result<NameId, String> {
-        // With and without random strings the same text means different things, but `$` is rare.
-        let dollar = stored && name.contains(&b'$');
-        if !dollar && let Some(known) = self.known.get(name) {
+        // A name with `$` is not reused, because its meaning depends on `stored`. Such names are rare.
+        let has_strings = stored && name.contains(&b'$');
+        if !has_strings && let Some(known) = self.known.get(name) {
             return Ok(*known);
         }
         check(name)?;
         let id = NameId(u32::try_from(self.names.ends.len()).map_err(|_| "too many names".to_string())?);
-        self.cut(name, dollar)?;
+        self.split_into_pieces(name, has_strings)?;
         self.names.ends.push(self.names.pieces.len() as u32);
-        if !dollar {
+        if !has_strings {
             self.known.insert(name.into(), id);
         }
         Ok(id)
@@ -111,28 +112,28 @@ impl NamesBuilder {
         self.names
     }
 
-    fn cut(&mut self, name: &[u8], dollar: bool) -> Result<(), String> {
+    fn split_into_pieces(&mut self, name: &[u8], has_strings: bool) -> Result<(), String> {
         let mut rest = name;
         let mut at = 0;
         while at < rest.len() {
             if rest[at..].starts_with(CLIENT) {
-                self.piece(&rest[..at], Then::Client);
+                self.push_piece(&rest[..at], Then::Client);
                 (rest, at) = (&rest[at + CLIENT.len()..], 0);
-            } else if dollar && rest[at] == b'$' {
+            } else if has_strings && rest[at] == b'$' {
                 let Some(digit @ b'0'..=b'9') = rest.get(at + 1) else {
                     return Err("behind $ stands the number of a random string, 0 to 9".into());
                 };
-                self.piece(&rest[..at], Then::Stored(digit - b'0'));
+                self.push_piece(&rest[..at], Then::Stored(digit - b'0'));
                 (rest, at) = (&rest[at + 2..], 0);
             } else {
                 at += 1;
             }
         }
-        self.piece(rest, Then::Nothing);
+        self.push_piece(rest, Then::Nothing);
         Ok(())
     }
 
-    fn piece(&mut self, text: &[u8], then: Then) {
+    fn push_piece(&mut self, text: &[u8], then: Then) {
         let start = self.names.text.len() as u32;
         self.names.text.extend_from_slice(text);
         self.names.pieces.push(Piece { start, end: self.names.text.len() as u32, then });
@@ -142,7 +143,7 @@ impl NamesBuilder {
 /// Checks that a name stays below the directory of the run.
 ///
 /// # Errors
-/// Describes why it does not.
+/// If the name has `..` as a part or does not begin with a slash.
 pub fn check(name: &[u8]) -> Result<(), String> {
     match name {
         [b'/', ..] if name.split(|byte| *byte == b'/').any(|part| part == b"..") => {
@@ -161,7 +162,7 @@ mod tests {
         let mut names = NamesBuilder::default();
         names.intern(b"/before", false).unwrap();
         let id = names.intern(name.as_bytes(), stored)?;
-        let mut strings: [Vec<u8>; STRINGS] = Default::default();
+        let mut strings: [Vec<u8>; MAX_STRINGS] = Default::default();
         strings[3] = b"abc".to_vec();
         let mut into = b"/mnt".to_vec();
         names.finish().compose(id, b"client42", &strings, &mut into);
@@ -169,14 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn each_client_has_its_own_name() {
+    fn the_name_of_the_client_replaces_client1() {
         assert_eq!(composed("/clients/client1/a", false).unwrap(), "/mnt/clients/client42/a");
         assert_eq!(composed("/client1/client1", false).unwrap(), "/mnt/client42/client42");
         assert_eq!(composed("/clients", false).unwrap(), "/mnt/clients");
     }
 
     #[test]
-    fn random_strings_are_put_in_where_there_are_any() {
+    fn random_strings_replace_dollar_numbers_if_any_are_stored() {
         assert_eq!(composed("/client1/$3.dat", true).unwrap(), "/mnt/client42/abc.dat");
         assert_eq!(composed("/a$3", false).unwrap(), "/mnt/a$3");
         assert!(composed("/a$b", true).is_err());
@@ -184,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn no_name_leads_out() {
+    fn names_that_lead_out_of_the_directory_are_refused() {
         assert!(composed("/a/../../etc", false).unwrap_err().contains("leads out"));
         assert!(composed("a", false).unwrap_err().contains("does not begin"));
         assert_eq!(composed("/a..b/...", false).unwrap(), "/mnt/a..b/...");
     }
 
     #[test]
-    fn a_name_is_kept_once() {
+    fn equal_names_have_one_id() {
         let mut names = NamesBuilder::default();
         let first = names.intern(b"/a", false).unwrap();
         assert_ne!(names.intern(b"/b", false).unwrap(), first);

@@ -1,4 +1,4 @@
-//! The numbers of a loadfile (literal, random, relative to the previous operation, or of the client) and its random strings.
+//! The numbers of a loadfile, which can be literal, random, or relative to the previous operation, and its random strings.
 
 use rand::{Rng, RngExt};
 use serde::{Deserialize, Serialize};
@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 pub enum Number {
     /// `4096`, `0x40`, `-1`.
     Literal(i64),
-    /// `*%1024/2+1`: a random number, then qualified from left to right.
+    /// `*%1024/2+1`: a random number, to which the qualifiers are applied from left to right.
     Random(Vec<Qualifier>),
-    /// `+1024`: the same number of the previous operation plus this value.
+    /// `+1024`: the number of the previous operation in the same position, plus this value.
     Previous(i64),
-    /// `+child`: the same number of the previous operation plus the client's number, from 0.
+    /// `+child`: the number of the previous operation in the same position, plus the client's number, from 0.
     PreviousAndChild,
-    /// `+num_children`: the same number of the previous operation plus the number of clients.
+    /// `+num_children`: the number of the previous operation in the same position, plus the number of clients.
     PreviousAndClients,
-    /// `$3`: the value of the third random string.
+    /// `$3`: the value of the random string with number 3.
     Stored(u8),
 }
 
@@ -32,19 +32,19 @@ pub enum Qualifier {
 }
 
 impl Number {
-    /// Parses a number.
+    /// Parses a number in any of its forms.
     ///
     /// # Errors
-    /// Describes the error for the user.
+    /// If the text is not a number; the message is for the user.
     pub fn parse(text: &[u8]) -> Result<Number, String> {
         let shown = || String::from_utf8_lossy(text).into_owned();
         let number = match text {
             b"+child" => Some(Number::PreviousAndChild),
             b"+num_children" => Some(Number::PreviousAndClients),
-            [b'+', rest @ ..] => integer(rest).map(Number::Previous),
-            [b'*', rest @ ..] => return random(rest).map_err(|why| format!("`{}`: {why}", shown())),
+            [b'+', rest @ ..] => parse_integer(rest).map(Number::Previous),
+            [b'*', rest @ ..] => return parse_random(rest).map_err(|why| format!("`{}`: {why}", shown())),
             [b'$', digit @ b'0'..=b'9'] => Some(Number::Stored(digit - b'0')),
-            _ => integer(text).map(Number::Literal),
+            _ => parse_integer(text).map(Number::Literal),
         };
         number.ok_or_else(|| {
             format!("`{}`: expected an integer, +n, +child, +num_children, $0–$9 or *…", shown())
@@ -52,11 +52,11 @@ impl Number {
     }
 }
 
-fn random(mut text: &[u8]) -> Result<Number, String> {
+fn parse_random(mut text: &[u8]) -> Result<Number, String> {
     let mut qualifiers = vec![];
     while let [sign, rest @ ..] = text {
         let end = rest.iter().position(|byte| b"%/+".contains(byte)).unwrap_or(rest.len());
-        let value = integer(&rest[..end]).filter(|value| *value > 0);
+        let value = parse_integer(&rest[..end]).filter(|value| *value > 0);
         let value = value.ok_or("behind %, / or + stands a number above 0")?;
         qualifiers.push(match sign {
             b'%' => Qualifier::Modulo(value),
@@ -69,8 +69,8 @@ fn random(mut text: &[u8]) -> Result<Number, String> {
     Ok(Number::Random(qualifiers))
 }
 
-/// Parses a whole number as C does: decimal, hexadecimal behind `0x`, octal behind `0`.
-pub fn integer(text: &[u8]) -> Option<i64> {
+/// Parses an integer as C does: hexadecimal after `0x`, octal after `0`, otherwise decimal.
+pub fn parse_integer(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
         digits => (false, digits),
@@ -80,7 +80,7 @@ pub fn integer(text: &[u8]) -> Option<i64> {
         [b'0', digits @ ..] if !digits.is_empty() => (8, digits),
         digits => (10, digits),
     };
-    // `from_str_radix` would take a second sign.
+    // `from_str_radix` would accept a second sign.
     if !digits.first()?.is_ascii_hexdigit() {
         return None;
     }
@@ -100,9 +100,9 @@ impl Qualifier {
 }
 
 /// The longest random string, in bytes, as in the real dbench.
-const LONGEST: usize = 255;
+const MAX_STRING_BYTES: usize = 255;
 
-/// The text of RANDOMSTRING, in which a character of each `[set]` is drawn.
+/// The text of RANDOMSTRING. Each draw replaces each `[set]` by one of its characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RandomString(Vec<StringPart>);
 
@@ -116,7 +116,7 @@ impl RandomString {
     /// Parses a text such as `file[0123456789].dat`.
     ///
     /// # Errors
-    /// Describes the error for the user.
+    /// If a set is empty or has no end, or the string is too long; the message is for the user.
     pub fn parse(text: &[u8]) -> Result<RandomString, String> {
         let mut parts = vec![];
         let mut rest = text;
@@ -134,12 +134,12 @@ impl RandomString {
         let length: usize =
             parts.iter().map(|part| if let StringPart::Text(text) = part { text.len() } else { 1 }).sum();
         match length {
-            0..=LONGEST => Ok(RandomString(parts)),
-            _ => Err(format!("a random string of {length} bytes; {LONGEST} is the longest")),
+            0..=MAX_STRING_BYTES => Ok(RandomString(parts)),
+            _ => Err(format!("a random string of {length} bytes; {MAX_STRING_BYTES} is the longest")),
         }
     }
 
-    /// Draws a string.
+    /// Draws a string into a buffer, which it clears first.
     pub fn draw(&self, rng: &mut impl Rng, into: &mut Vec<u8>) {
         into.clear();
         for part in &self.0 {
@@ -160,16 +160,16 @@ mod tests {
     fn whole_numbers_are_read_as_c_reads_them() {
         for (text, value) in [("0", 0), ("16385", 16385), ("0x40", 64), ("010", 8), ("-1", -1), ("0X1f", 31)]
         {
-            assert_eq!(integer(text.as_bytes()), Some(value), "{text}");
+            assert_eq!(parse_integer(text.as_bytes()), Some(value), "{text}");
         }
         for text in ["", "-", "0x", "08", "1.5", "+1", "--1", "-+1", "0x-1", "x", "9223372036854775808", "é"]
         {
-            assert_eq!(integer(text.as_bytes()), None, "{text}");
+            assert_eq!(parse_integer(text.as_bytes()), None, "{text}");
         }
     }
 
     #[test]
-    fn every_form_is_known() {
+    fn every_form_of_a_number_is_parsed() {
         let parse = |text: &str| Number::parse(text.as_bytes());
         assert_eq!(parse("*"), Ok(Number::Random(vec![])));
         let qualifiers = vec![Qualifier::Modulo(0x1000), Qualifier::Align(4096), Qualifier::Plus(1)];
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn qualifiers_work_from_left_to_right() {
+    fn qualifiers_are_applied_from_left_to_right() {
         let qualified = |qualifiers: &[Qualifier]| qualifiers.iter().fold(10_007, |n, q| q.apply(n));
         assert_eq!(qualified(&[Qualifier::Modulo(5000), Qualifier::Align(4), Qualifier::Plus(3)]), 7);
         assert_eq!(qualified(&[Qualifier::Align(4), Qualifier::Modulo(5000)]), 4);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_drawn_is_refused() {
+    fn invalid_random_strings_are_refused() {
         assert!(RandomString::parse(b"a[b").unwrap_err().contains("without"));
         assert!(RandomString::parse(b"a[]").unwrap_err().contains("nothing"));
         assert!(RandomString::parse(&[b'a'; 256]).unwrap_err().contains("256"));

@@ -1,4 +1,4 @@
-//! The result of a run, and its readings.
+//! The result of a run of dbench's clients, and its readings.
 
 use super::client_mode::Times;
 use super::kind::{KINDS, OperationKind};
@@ -28,13 +28,14 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// No operations.
     fn none() -> Measured {
         // Its buckets grow as they are needed, so any value fits.
         let latency = Histogram::new(DIGITS).expect("three digits are allowed");
         Measured { count: 0, total_ns: 0, max_ns: 0, latency }
     }
 
-    /// Sets how many there were and how long they took, under names that begin so.
+    /// Sets the readings for the number and the latencies of the operations. Their names begin with `prefix`.
     fn set(&self, readings: &mut Readings, prefix: &str) {
         readings.set(&format!("{prefix}operations_count"), self.count as f64);
         if self.count > 0 {
@@ -58,11 +59,11 @@ pub struct DbenchOutcome {
     pub by_client: Vec<u64>,
     /// CPU time of all clients in all phases.
     pub cpu: Cpu,
-    /// Nanoseconds by which the latest operation started after its due time; 0 without a rate or timed lines.
+    /// Largest delay between the due time of an operation and its start, in nanoseconds; 0 without a rate or timed lines.
     pub lateness_ns: u64,
-    /// Operations that ended otherwise than their status says, where the real dbench goes on.
+    /// Number of operations with another result than the loadfile states, after which the clients continued.
     pub unexpected_results: u64,
-    /// The first of them.
+    /// The message of the first such operation.
     pub unexpected_result: Option<Message>,
 }
 
@@ -74,7 +75,10 @@ impl DbenchOutcome {
         };
         DbenchOutcome {
             times,
-            kinds: KINDS.iter().filter_map(|def| Some((def.kind, measured(counters, def.kind)?))).collect(),
+            kinds: KINDS
+                .iter()
+                .filter_map(|def| Some((def.kind, measured_operations(counters, def.kind)?)))
+                .collect(),
             operations: each(|client| &client.operations).sum(),
             by_client: each(|client| &client.operations).collect(),
             cpu,
@@ -96,11 +100,11 @@ impl DbenchOutcome {
     /// Operations of all kinds.
     pub fn measured(&self) -> Measured {
         let mut all = Measured::none();
-        for (_, one) in &self.kinds {
-            all.count += one.count;
-            all.total_ns += one.total_ns;
-            all.max_ns = all.max_ns.max(one.max_ns);
-            all.latency.add(&one.latency).unwrap_or_default();
+        for (_, measured) in &self.kinds {
+            all.count += measured.count;
+            all.total_ns += measured.total_ns;
+            all.max_ns = all.max_ns.max(measured.max_ns);
+            all.latency.add(&measured.latency).unwrap_or_default();
         }
         all
     }
@@ -108,13 +112,13 @@ impl DbenchOutcome {
     /// All readings.
     pub fn readings(&self) -> Readings {
         let mut readings = Readings::default();
-        for (kind, one) in &self.kinds {
+        for (kind, measured) in &self.kinds {
             let prefix = format!("{}_", kind.def().reading);
-            one.set(&mut readings, &prefix);
+            measured.set(&mut readings, &prefix);
             if let Some(way) =
                 [OperationKind::ReadX, OperationKind::WriteX].iter().position(|moves| moves == kind)
             {
-                self.set_rates(&mut readings, &prefix, one.count, self.times.bytes[way]);
+                self.set_rates(&mut readings, &prefix, measured.count, self.times.bytes[way]);
             }
         }
         let (all, bytes) = (self.measured(), self.times.bytes.iter().sum());
@@ -141,18 +145,18 @@ impl DbenchOutcome {
     }
 }
 
-/// The operations of one kind; none if there were none.
-fn measured(counters: &SharedCounters, kind: OperationKind) -> Option<Measured> {
+/// The operations of one kind by all clients, or `None` if no client performed any.
+fn measured_operations(counters: &SharedCounters, kind: OperationKind) -> Option<Measured> {
     let mut all = Measured::none();
     for client in counters.clients() {
-        let one = &client.kinds[kind as usize];
-        let count = one.count.load(Relaxed);
+        let measured = &client.kinds[kind as usize];
+        let count = measured.count.load(Relaxed);
         // Clients leave unused counters unwritten, so their pages are never allocated.
         if count > 0 {
             all.count += count;
-            all.total_ns += one.total_ns.load(Relaxed);
-            all.max_ns = all.max_ns.max(one.max_ns.load(Relaxed));
-            one.latencies.add_to(&mut all.latency);
+            all.total_ns += measured.total_ns.load(Relaxed);
+            all.max_ns = all.max_ns.max(measured.max_ns.load(Relaxed));
+            measured.latencies.add_to(&mut all.latency);
         }
     }
     (all.count > 0).then_some(all)
@@ -168,7 +172,7 @@ macro_rules! readings_of {
 }
 
 /// Readings that only loads of dbench have. Reads and writes have the names of the load engine.
-const OWN: [&[ReadingDef]; 16] = [
+const DEFS: [&[ReadingDef]; 16] = [
     &readings_of!("ntcreatex", "dbench's NTCreateX (open, create, make a directory)"),
     &readings_of!("close", "dbench's Close"),
     &readings_of!("rename", "dbench's Rename"),
@@ -195,7 +199,7 @@ const OWN: [&[ReadingDef]; 16] = [
 
 /// Readings that only loads of dbench have.
 pub fn defs() -> impl Iterator<Item = &'static ReadingDef> {
-    OWN.into_iter().flatten()
+    DEFS.into_iter().flatten()
 }
 
 #[cfg(test)]
@@ -204,7 +208,7 @@ mod tests {
     use fsarena_engine::readings;
 
     #[test]
-    fn every_kind_has_its_readings_and_none_twice() {
+    fn every_kind_has_its_readings_and_their_ids_are_unique() {
         let mut ids: Vec<&str> = defs().chain(readings::defs()).map(|def| def.id).collect();
         for kind in KINDS {
             let latency = ["mean", "p50", "p95", "p99", "p999", "max"].map(|of| format!("latency_{of}_ns"));
@@ -220,20 +224,20 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_those_of_the_load_engine_and_never_above_the_longest() {
+    fn percentiles_match_the_recorded_latencies_and_are_at_most_the_maximum() {
         let mut latency = Measured::none().latency;
         (1..=1000).for_each(|micros| latency.record(micros * 1000).unwrap());
         let mut readings = Readings::default();
         set_percentiles(&mut readings, "read_", &latency, 998_000);
-        let told = |of: &str| readings.get(&format!("read_latency_{of}_ns")).unwrap();
+        let reading = |of: &str| readings.get(&format!("read_latency_{of}_ns")).unwrap();
         for (of, ns) in [("p50", 500e3), ("p95", 950e3), ("p99", 990e3)] {
-            assert!((told(of) / ns - 1.0).abs() < 0.002, "{of}: {}", told(of));
+            assert!((reading(of) / ns - 1.0).abs() < 0.002, "{of}: {}", reading(of));
         }
-        assert_eq!(told("p999"), 998e3);
+        assert_eq!(reading("p999"), 998e3);
     }
 
     #[test]
-    fn fairness_is_jains() {
+    fn fairness_is_the_index_of_jain() {
         assert_eq!(jain(&[5, 5]), 1.0);
         assert_eq!(jain(&[5, 0]), 0.5);
         assert_eq!(jain(&[]), 1.0);

@@ -1,4 +1,4 @@
-//! A load in the compact form in which it is stored and played, with 32 bytes for each line.
+//! A parsed load in the compact form in which fsarena stores and plays it, with 32 bytes for each line.
 
 use crate::dbench::error::DbenchError;
 use crate::dbench::kind::{NUMBERS, OperationKind};
@@ -7,7 +7,7 @@ use crate::dbench::number::{Number, Qualifier, RandomString};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Most bytes that one operation reads or writes. The real dbench 5.0 has a buffer of this size.
+/// Most bytes that one operation can read or write. The real dbench 5.0 has a buffer of this size.
 pub const LARGEST: i64 = 16 << 20;
 
 /// The expected result of an operation.
@@ -30,9 +30,9 @@ pub enum Action {
     At,
     /// Sleeps for a number of microseconds.
     Sleep,
-    /// Announces that this client has reached a point.
+    /// Sets the point that this client has reached, so that other clients can wait for it.
     SetPoint,
-    /// Waits until another client has reached a point.
+    /// Waits until another client is at a point.
     WaitPoint,
     /// Sets the pattern of all later writes.
     Pattern,
@@ -46,10 +46,11 @@ pub enum Action {
     Repeat,
 }
 
-/// A number below 2³¹, or 2³¹ plus the index of another number in a table.
+/// A literal number below 2³¹, or [`IN_TABLE`] plus the index of another number in the program's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Packed(u32);
 
+/// The bit that marks a [`Packed`] number as an index.
 const IN_TABLE: u32 = 1 << 31;
 
 /// One line.
@@ -76,13 +77,13 @@ impl Instruction {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Program {
     instructions: Vec<Instruction>,
-    /// Numbers that are not small and literal.
+    /// The numbers that are random, relative, negative or large; see [`Packed`].
     table: Vec<Number>,
     /// All names.
     pub names: Names,
     /// The patterns for `Action::Pattern`.
     pub patterns: Vec<Vec<u8>>,
-    /// The random strings for `Action::Draw`, each with the number under which it is stored.
+    /// The random strings for `Action::Draw`, each with the number by which names refer to it.
     pub strings: Vec<(u8, RandomString)>,
     /// Most bytes that an operation can read or write.
     pub largest: usize,
@@ -91,16 +92,18 @@ pub struct Program {
 }
 
 impl Program {
-    /// Refuses too few clients.
+    /// Checks that a run of `clients` clients has every client that the program waits for.
     ///
     /// # Errors
-    /// [`DbenchError::TooFew`] if a client would wait for one that does not exist.
+    /// [`DbenchError::TooFew`] if a client would wait for another one that does not exist.
     pub fn check_clients(&self, clients: u32) -> Result<(), DbenchError> {
-        let missing = self.waits_for.filter(|client| *client >= clients);
-        missing.map_or(Ok(()), |client| Err(DbenchError::TooFew { client, clients }))
+        match self.waits_for {
+            Some(client) if client >= clients => Err(DbenchError::TooFew { client, clients }),
+            _ => Ok(()),
+        }
     }
 
-    /// Every line.
+    /// All lines.
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
     }
@@ -115,7 +118,10 @@ impl Program {
         size_of_val(self.instructions.as_slice()) + size_of_val(self.table.as_slice()) + self.names.bytes()
     }
 
-    /// A literal number of an instruction, or as an error the definition of another number.
+    /// Returns a number of an instruction.
+    ///
+    /// # Errors
+    /// The definition of the number, if its value is known only during the run.
     pub fn number(&self, instruction: &Instruction, which: usize) -> Result<i64, &Number> {
         match instruction.numbers[which].0 {
             small if small < IN_TABLE => Ok(i64::from(small)),
@@ -126,21 +132,21 @@ impl Program {
         }
     }
 
-    /// Encodes the program; the bytes are fewer than it takes in memory.
+    /// Encodes the program, in fewer bytes than it takes in memory.
     pub fn pack(&self) -> Vec<u8> {
-        postcard::to_stdvec(self).expect("a program is plain data, and memory does not refuse it")
+        postcard::to_stdvec(self).expect("plain data can be encoded")
     }
 
     /// Decodes a program that [`Program::pack`] encoded.
     ///
     /// # Errors
-    /// Describes the error for the user.
+    /// If the bytes are not a program; the text is for the user.
     pub fn unpack(bytes: &[u8]) -> Result<Program, String> {
         postcard::from_bytes(bytes).map_err(|error| format!("cannot decode this stored load: {error}"))
     }
 
-    /// Writes the encoded program to a file, for the cells of a run. Reading it takes milliseconds where parsing a
-    /// loadfile takes tenths of a second, and guests have no loadfile.
+    /// Writes the encoded program to a file, which the cells of a run read. Reading it takes milliseconds, while parsing
+    /// a loadfile takes tenths of a second, and guests have no loadfile.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -161,21 +167,22 @@ impl Program {
     }
 }
 
-/// Builds a program.
+/// Builds a program line by line.
 #[derive(Debug, Default)]
 pub struct Builder {
-    /// The program so far; its names are still in `names`.
+    /// The program so far, without its names.
     program: Program,
     names: NamesBuilder,
-    /// The line of a LOOP that has not ended, and where it begins.
+    /// The line of a LOOP that has not ended, and the index of its first instruction.
     open_loop: Option<(u32, usize)>,
 }
 
 impl Builder {
-    /// Adds an operation with names that have `/` between their parts.
+    /// Adds an operation. Its names have `/` between their parts.
     ///
     /// # Errors
-    /// Describes the error for the user.
+    /// If the operation takes another number of names, has too few numbers, a size that is out of range, or a name that
+    /// leads out of the directory of the run.
     pub fn operation(
         &mut self,
         line: u32,
@@ -193,12 +200,12 @@ impl Builder {
             return Err(format!("{} needs {needs}, and has {}", def.name, numbers.len()));
         }
         if matches!(kind, OperationKind::ReadX | OperationKind::WriteX) {
-            self.size(kind, &numbers[2])?;
+            self.update_largest(kind, &numbers[2])?;
         }
-        let stored = !self.program.strings.is_empty();
+        let has_strings = !self.program.strings.is_empty();
         let mut ids = [NameId::NONE; 2];
         for (id, name) in ids.iter_mut().zip(names) {
-            *id = self.names.intern(name, stored)?;
+            *id = self.names.intern(name, has_strings)?;
         }
         self.push(Action::Operation(kind), line, ids, numbers, expected)
     }
@@ -253,10 +260,10 @@ impl Builder {
         self.program.instructions.len()
     }
 
-    /// Returns the program.
+    /// Returns the finished program.
     ///
     /// # Errors
-    /// A LOOP without an end, or a program without operations, with the number of the line.
+    /// If a LOOP has no end or the program no operations, with the number of the line.
     pub fn finish(self) -> Result<Program, (u32, String)> {
         let last = self.program.instructions.last().map_or(0, |last| last.line);
         if let Some((line, _)) = self.open_loop {
@@ -295,8 +302,8 @@ impl Builder {
         Ok(Packed(IN_TABLE + place))
     }
 
-    /// Updates the largest size of a read or write.
-    fn size(&mut self, kind: OperationKind, number: &Number) -> Result<(), String> {
+    /// Updates the largest size of a read or write. Returns an error if the size is out of range.
+    fn update_largest(&mut self, kind: OperationKind, number: &Number) -> Result<(), String> {
         let size = match number {
             Number::Literal(value) => *value,
             Number::Random(qualifiers) => match qualifiers.as_slice() {
@@ -313,6 +320,7 @@ impl Builder {
     }
 }
 
+/// Formats a count of things, such as `2 names`.
 fn count(number: usize, what: &str) -> String {
     match number {
         0 => format!("no {what}"),
@@ -336,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_back_whatever_their_size() {
+    fn a_program_keeps_numbers_of_any_size() {
         let mut builder = Builder::default();
         for handle in [0, 1, i64::from(u32::MAX), 0x7fff_ffff, 0x8000_0000, -5, i64::MIN] {
             close(&mut builder, handle).unwrap();
@@ -348,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_operations_and_loops_are_refused() {
         let mut builder = Builder::default();
         let literal = |value| Number::Literal(value);
         let write = [literal(1), literal(0), literal(LARGEST + 1), literal(0)];
@@ -369,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_what_was_written() {
+    fn a_program_is_the_same_after_writing_and_reading_it() {
         let text = "RANDOMSTRING 1 \"f[abc]\"\nWRITEPATTERN abc\nLOOP 2\n\
                     NTCreateX \"\\client1\\$1\" 0x40 0x2 -7 NT_STATUS_OK\n\
                     REPEAT 3\nWriteX -7 *%4096/512+1 +child 5000000000 *\n\
@@ -384,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_short_is_told() {
+    fn a_truncated_or_missing_file_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("load");
         let bytes = synthetic::program(1).pack();

@@ -1,5 +1,5 @@
-//! Memory that clients and their watcher share, also after fork(2): the phase of the run, and counters for each client.
-//! Only a client writes to its counters.
+//! Memory that all clients and the thread that watches them share, also after fork(2): the phase of the run, and counters
+//! for each client. Only the client itself writes to its counters.
 
 use crate::dbench::error::DbenchError;
 use crate::dbench::kind::{KINDS, OperationKind};
@@ -28,7 +28,7 @@ pub enum Phase {
 /// Counters of one kind of operations in the measured phase.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Counted {
+pub struct KindCounters {
     /// Number of operations.
     pub count: AtomicU64,
     /// Nanoseconds of all operations together.
@@ -40,7 +40,7 @@ pub struct Counted {
 }
 
 /// Largest size of a message in bytes.
-const TEXT: usize = 1024;
+const MESSAGE_BYTES: usize = 1024;
 
 /// The first message of a kind from a client, and the number of further ones.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub struct FirstMessage {
     line: AtomicU32,
     errno: AtomicI32,
     length: AtomicU32,
-    text: [AtomicU8; TEXT],
+    text: [AtomicU8; MESSAGE_BYTES],
 }
 
 /// The counters and messages of one client.
@@ -64,16 +64,16 @@ pub struct ClientCounters {
     pub bytes: AtomicU64,
     /// Bytes read and written in the measured phase.
     pub measured_bytes: [AtomicU64; 2],
-    /// Nanoseconds by which the latest operation started after its due time.
+    /// Largest delay between the due time of an operation and its start, in nanoseconds.
     pub lateness_ns: AtomicU64,
-    /// The point it has reached ([`super::program::Action::SetPoint`]).
+    /// The point that the client has reached ([`super::program::Action::SetPoint`]).
     pub point: AtomicI64,
     /// The failure that ended the client.
     pub failure: FirstMessage,
-    /// Operations with another result than the loadfile states, after which the real dbench continues.
+    /// Operations with another result than the loadfile states. The real dbench continues after them, too.
     pub unexpected_result: FirstMessage,
     /// Counters of the measured phase, by [`OperationKind`].
-    pub kinds: [Counted; KINDS.len()],
+    pub kinds: [KindCounters; KINDS.len()],
 }
 
 #[repr(C)]
@@ -89,7 +89,8 @@ pub struct SharedCounters {
     clients: u32,
 }
 
-/// Offset of the recorders. The phase has the page before them alone: all clients read it and one thread writes it.
+/// Offset of the clients' counters in the memory. The phase has a page for itself, because all clients read it all the
+/// time, while other counters next to it would change.
 const CLIENTS_AT: usize = 4096;
 
 impl SharedCounters {
@@ -115,8 +116,8 @@ impl SharedCounters {
     /// If `client` is not below the number of clients.
     pub fn client(&self, client: u32) -> &ClientCounters {
         assert!(client < self.clients);
-        // SAFETY: the mapping is page-aligned, zero is valid for atomics, and the client is one of those
-        // it was made for.
+        // SAFETY: the mapping is page-aligned and has room for the counters of every client below `clients`, and zero
+        // is valid for atomics.
         unsafe {
             &*self.memory.as_ptr().add(CLIENTS_AT + client as usize * size_of::<ClientCounters>()).cast()
         }
@@ -128,7 +129,7 @@ impl SharedCounters {
     }
 
     fn head(&self) -> &Head {
-        // SAFETY: as for recorders, and the first page is the head's.
+        // SAFETY: the mapping is page-aligned, its first page is only for the head, and zero is valid for atomics.
         unsafe { &*self.memory.as_ptr().cast() }
     }
 
@@ -231,30 +232,30 @@ impl FirstMessage {
     }
 }
 
-/// Buckets of one doubling, as a power of two.
-const FINE: u32 = 6;
-/// Doublings above the first 2⁶ nanoseconds: up to 73 minutes.
+/// Binary logarithm of the number of buckets in each doubling of the latency.
+const BUCKET_BITS: u32 = 6;
+/// Number of doublings above the first 2⁶ nanoseconds. The largest latency is 73 minutes.
 const DOUBLINGS: usize = 36;
-const BUCKETS: usize = (DOUBLINGS + 1) << FINE;
+const BUCKETS: usize = (DOUBLINGS + 1) << BUCKET_BITS;
 
 /// A latency histogram of fixed size without pointers, so that processes can share it. One client writes, others read.
 ///
-/// The buckets are those of an HDR histogram, 64 for each doubling, so a value is known to 1.6%.
+/// The buckets are those of an HDR histogram, 64 for each doubling, so the error of a latency is at most 1.6%.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Buckets([AtomicU32; BUCKETS]);
 
-fn place(ns: u64) -> usize {
-    let doubling = (u64::BITS - FINE - 1).saturating_sub(ns.leading_zeros());
+fn bucket_index(ns: u64) -> usize {
+    let doubling = (u64::BITS - BUCKET_BITS - 1).saturating_sub(ns.leading_zeros());
     let fine = (ns >> doubling) as usize;
-    // Beyond the first doubling `fine` has its top bit set, which counts as one doubling more.
-    (((doubling as usize) << FINE) + fine).min(BUCKETS - 1)
+    // Above 64 ns, bit 6 of `fine` is set, which adds the 64 buckets of one more doubling.
+    (((doubling as usize) << BUCKET_BITS) + fine).min(BUCKETS - 1)
 }
 
-/// The middle of a bucket.
-fn value(place: usize) -> u64 {
-    let doubling = (place >> FINE).saturating_sub(1);
-    let fine = place - (doubling << FINE);
+/// The latency in the middle of a bucket, in nanoseconds.
+fn bucket_middle(index: usize) -> u64 {
+    let doubling = (index >> BUCKET_BITS).saturating_sub(1);
+    let fine = index - (doubling << BUCKET_BITS);
     ((fine as u64) << doubling) + ((1 << doubling) >> 1)
 }
 
@@ -262,17 +263,17 @@ impl Buckets {
     /// Counts a latency.
     #[inline]
     pub fn record(&self, ns: u64) {
-        let count = &self.0[place(ns)];
+        let count = &self.0[bucket_index(ns)];
         count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
     /// Adds all counted latencies to a histogram.
     pub fn add_to(&self, histogram: &mut Histogram<u64>) {
-        for (place, count) in self.0.iter().enumerate() {
+        for (index, count) in self.0.iter().enumerate() {
             match count.load(Relaxed) {
                 0 => {}
-                // The histogram grows as needed, and it can grow to every bucket.
-                count => histogram.record_n(value(place), count.into()).unwrap_or_default(),
+                // The histogram resizes itself, so it accepts every latency.
+                count => histogram.record_n(bucket_middle(index), count.into()).unwrap_or_default(),
             }
         }
     }
@@ -283,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_remark_is_kept_once_and_counted() {
+    fn only_the_first_message_is_kept_and_all_are_counted() {
         let counters = SharedCounters::new(3).unwrap();
         let message = &counters.client(2).unexpected_result;
         assert_eq!(message.message(), None);
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_start_together() {
+    fn a_client_waits_for_the_start() {
         let counters = SharedCounters::new(2).unwrap();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| counters.wait_for_start());
@@ -310,17 +311,17 @@ mod tests {
     }
 
     #[test]
-    fn every_value_is_known_to_its_precision() {
+    fn the_middle_of_a_bucket_is_within_a_64th_of_the_latency() {
         for ns in (0..200).chain([1000, 65_535, 65_536, 1_000_000, 123_456_789, 60_000_000_000]) {
-            let told = value(place(ns));
-            assert!(told.abs_diff(ns) as f64 <= ns as f64 / 64.0, "{ns} is told as {told}");
+            let middle = bucket_middle(bucket_index(ns));
+            assert!(middle.abs_diff(ns) as f64 <= ns as f64 / 64.0, "{ns} becomes {middle}");
         }
-        assert_eq!(place(u64::MAX), BUCKETS - 1);
-        assert!((0..BUCKETS - 1).all(|at| place(value(at)) == at));
+        assert_eq!(bucket_index(u64::MAX), BUCKETS - 1);
+        assert!((0..BUCKETS - 1).all(|at| bucket_index(bucket_middle(at)) == at));
     }
 
     #[test]
-    fn what_is_counted_is_given() {
+    fn recorded_latencies_are_added_to_a_histogram() {
         let buckets: Box<Buckets> = Box::new(Buckets(std::array::from_fn(|_| AtomicU32::new(0))));
         (1..=100).for_each(|micros| buckets.record(micros * 1000));
         let mut histogram = Histogram::new(3).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of playing: the files, counts and errors of clients.
+//! Tests of the player: the files that clients leave, their counts, and their errors.
 
 use super::*;
 use fsarena_engine::Content;
@@ -18,8 +18,8 @@ fn options(mode: ClientMode, clients: u32) -> Options {
     }
 }
 
-/// Plays in new directories, five times longer each time, until the outcome has enough. A slow or busy machine only
-/// takes longer.
+/// Plays in new directories, each time five times longer, until `enough` returns true for the outcome or the time is above
+/// 10 s. So the tests also pass on a slow or busy machine.
 fn play_until(
     text: &str,
     mut options: Options,
@@ -39,7 +39,7 @@ fn program(text: &str) -> Program {
     loadfile::parse("test", text.as_bytes()).unwrap()
 }
 
-/// Every operation once.
+/// A loadfile with every operation.
 const ALL: &str = "\
 Mkdir \"\\clients\" NT_STATUS_OK
 NTCreateX \"\\clients\\client1\" 0x1 0x2 1 NT_STATUS_OK
@@ -73,7 +73,7 @@ fn every_operation_is_done_and_counted_by_processes_and_by_threads() {
                 && outcome.times.bytes.iter().all(|bytes| *bytes > 0)
         });
         assert_eq!((outcome.unexpected_results, outcome.unexpected_result), (0, None), "{mode:?}");
-        let counts: Vec<u64> = outcome.kinds.iter().map(|(_, one)| one.count).collect();
+        let counts: Vec<u64> = outcome.kinds.iter().map(|(_, measured)| measured.count).collect();
         assert_eq!(counts.len(), KINDS.len(), "{mode:?}: {counts:?}");
         assert!(outcome.by_client.iter().all(|count| *count > 20), "{mode:?}: {:?}", outcome.by_client);
         // Each read and write requests 1,000 bytes, and reads get 1. The bytes are summed just before the clients stop
@@ -92,7 +92,7 @@ fn every_operation_is_done_and_counted_by_processes_and_by_threads() {
 }
 
 #[test]
-fn a_run_becomes_readings_that_are_known() {
+fn every_reading_of_a_run_is_defined() {
     let (outcome, _dir) = play_until(ALL, options(ClientMode::Threads, 1), |outcome| {
         outcome.kinds.len() == KINDS.len() && outcome.times.bytes[0] > 0
     });
@@ -106,7 +106,7 @@ fn a_run_becomes_readings_that_are_known() {
 }
 
 #[test]
-fn what_is_written_is_zeros_noise_or_the_pattern() {
+fn clients_write_zeros_or_noise_or_the_pattern() {
     let text =
         "WRITEPATTERN xy\nNTCreateX \"\\f\" 0x40 0x2 1 NT_STATUS_OK\nWriteX 1 0 6 6 0x0\nClose 1 0x0\n";
     let plain = text.split_once('\n').unwrap().1;
@@ -139,8 +139,8 @@ fn each_client_draws_its_own_strings() {
 }
 
 #[test]
-fn clients_wait_for_each_other() {
-    // The first says when it is there; the others come to nothing without it.
+fn clients_wait_until_another_client_sets_its_point() {
+    // Client 0 sets its point to 7, for which all clients wait. With 8, no client gets to its operations.
     let text = "SETSP +0\nWAITSP 0 7\nNTCreateX \"\\client1\" 0x40 0x2 1 0x0\nClose 1 0x0\n";
     let dir = tempfile::tempdir().unwrap();
     let reached = text.replace("+0", "7");
@@ -158,7 +158,7 @@ fn clients_wait_for_each_other() {
 
 #[test]
 fn a_rate_holds_each_client_back() {
-    // 100 bytes an operation at 0.1 MB/s: 1,000 a second for each of two.
+    // 100 bytes for each operation at 0.1 MB/s are 1,000 operations a second for each of two clients.
     let text = "NTCreateX \"\\client1\" 0x40 0x2 1 0x0\nREPEAT 100000\nWriteX 1 0 100 100 0x0\nClose 1 0x0\n";
     for mode in MODES {
         let options =
@@ -171,7 +171,7 @@ fn a_rate_holds_each_client_back() {
 }
 
 #[test]
-fn a_client_that_cannot_go_on_ends_the_run_with_line_and_name() {
+fn a_failed_client_ends_the_run_with_an_error_that_has_line_and_name() {
     for (text, expected) in [
         ("Unlink \"\\none\" NT_STATUS_OK\n", "line 1: unlink /"),
         ("Mkdir \"\\d\" 0x0\nRmdir \"\\d\" NT_STATUS_DIRECTORY_NOT_EMPTY\n", "line 2: rmdir succeeded: /"),
@@ -187,7 +187,7 @@ fn a_client_that_cannot_go_on_ends_the_run_with_line_and_name() {
     ] {
         for mode in MODES {
             let dir = tempfile::tempdir().unwrap();
-            // The failure ends it long before.
+            // The failure ends the run long before.
             let long = Options { measured: Duration::from_secs(60), ..options(mode, 2) };
             let error = play(&program(text), &long, dir.path()).unwrap_err().to_string();
             assert!(error.contains(expected), "{mode:?}, {text}: {error}");
@@ -212,11 +212,11 @@ fn a_client_that_is_killed_ends_the_run() {
         std::thread::sleep(Duration::from_millis(5));
     };
     rustix::process::kill_process(client, rustix::process::Signal::KILL).unwrap();
-    let said = played.join().unwrap().unwrap_err().to_string();
-    assert!(said.contains("signal 9"), "{said}");
+    let error = played.join().unwrap().unwrap_err().to_string();
+    assert!(error.contains("signal 9"), "{error}");
 }
 
-/// A child of this process that has a file open: other tests have other children.
+/// Finds the child of this process that has a file open. Other tests have other children.
 fn child_that_has_open(path: &Path) -> Option<rustix::process::Pid> {
     let me = std::process::id().to_string();
     std::fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
@@ -229,7 +229,7 @@ fn child_that_has_open(path: &Path) -> Option<rustix::process::Pid> {
 }
 
 #[test]
-fn a_file_keeps_its_times_set_back() {
+fn a_closed_file_keeps_the_times_that_were_set_back() {
     let text =
         "NTCreateX \"\\f\" 0x40 0x2 1 0x0\nSET_FILE_INFORMATION 1 4 0x0\nClose 1 0x0\nSLEEP 100000000\n";
     let (_, dir) = play_until(text, options(ClientMode::Threads, 1), |outcome| outcome.operations == 3);

@@ -1,8 +1,10 @@
-//! The system calls of `tar cf` and `tar xf`.
+//! Makes the system calls of `tar cf` and `tar xf` in this process.
 
-use crate::program::coreutils::{WITHIN, c_path, create, list, look, open, open_in, stat, write_all};
+use crate::program::coreutils::{
+    OPEN_ENTRY, c_path, create, open, open_in, read_directory, read_status, stat, write_all,
+};
 use crate::source::{self, RECORD};
-use crate::task::{Result, TaskError, at};
+use crate::task::{Result, TaskError, failed_to};
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat,
     fchmod, fchown, futimens, mkdirat, openat, readlinkat, symlinkat, utimensat,
@@ -17,14 +19,15 @@ use tar::{Archive, Builder, Entry, EntryType, Header};
 /// Archives the directory `name` in the directory `within`.
 pub fn pack(archive: &Path, within: &Path, name: &str) -> Result<()> {
     let file = create(archive, OFlags::TRUNC, 0o666)?;
-    look(&file, archive)?;
+    read_status(&file, archive)?;
     let dir = open(within, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)?;
     let records = RecordWriter { file, record: Vec::with_capacity(RECORD) };
     let mut packer = Packer { builder: Builder::new(records), archive };
     packer.entry(dir.as_fd(), &c_path(Path::new(name))?, Path::new(name))?;
-    packer.builder.into_inner().and_then(RecordWriter::finish).map_err(at("write", archive))
+    packer.builder.into_inner().and_then(RecordWriter::finish).map_err(failed_to("write", archive))
 }
 
+/// Archives a directory tree.
 struct Packer<'a> {
     builder: Builder<RecordWriter>,
     archive: &'a Path,
@@ -38,14 +41,14 @@ impl Packer<'_> {
             FileType::Symlink => self.link(parent, name, path, &stat),
             FileType::RegularFile if stat.st_size == 0 => self.header(EntryType::Regular, path, &stat),
             FileType::RegularFile => self.file(parent, name, path, &stat),
-            // GNU tar says "socket ignored" and goes on.
+            // GNU tar prints "socket ignored" and continues.
             _ => Ok(()),
         }
     }
 
     fn directory(&mut self, parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
-        let (dir, stat) = open_in(parent, name, path, WITHIN)?;
-        let entries = list(&dir, path, usize::MAX)?;
+        let (dir, stat) = open_in(parent, name, path, OPEN_ENTRY)?;
+        let entries = read_directory(&dir, path, usize::MAX)?;
         // The slash at the end marks a directory, as in every archive of GNU tar.
         self.header(EntryType::Directory, &path.join(""), &stat)?;
         for entry in entries {
@@ -55,11 +58,11 @@ impl Packer<'_> {
     }
 
     fn file(&mut self, parent: BorrowedFd, name: &CString, path: &Path, stat: &Stat) -> Result<()> {
-        let (file, _) = open_in(parent, name, path, WITHIN)?;
+        let (file, _) = open_in(parent, name, path, OPEN_ENTRY)?;
         self.header(EntryType::Regular, path, stat)?;
         let failed = TaskError::io(format!("copy {} to {}", path.display(), self.archive.display()));
         self.contents(&file, stat.st_size as usize).map_err(failed)?;
-        look(&file, path).map(drop)
+        read_status(&file, path).map(drop)
     }
 
     fn contents(&mut self, file: &OwnedFd, bytes: usize) -> io::Result<()> {
@@ -75,15 +78,15 @@ impl Packer<'_> {
     }
 
     fn link(&mut self, parent: BorrowedFd, name: &CString, path: &Path, stat: &Stat) -> Result<()> {
-        let target = readlinkat(parent, name, Vec::new()).map_err(at("read link", path))?;
+        let target = readlinkat(parent, name, Vec::new()).map_err(failed_to("read link", path))?;
         let target = OsStr::from_bytes(target.to_bytes());
         let linked = self.builder.append_link(&mut header(EntryType::Symlink, stat), path, target);
-        linked.map_err(at("write", self.archive))
+        linked.map_err(failed_to("write", self.archive))
     }
 
     fn header(&mut self, kind: EntryType, path: &Path, stat: &Stat) -> Result<()> {
         let written = self.builder.append_data(&mut header(kind, stat), path, io::empty());
-        written.map_err(at("write", self.archive))
+        written.map_err(failed_to("write", self.archive))
     }
 }
 
@@ -99,7 +102,8 @@ struct RecordWriter {
 }
 
 impl RecordWriter {
-    /// Reads from a file into the record, up to the end of the record. Writes the record when it is full.
+    /// Reads at most `limit` bytes from a file into the current record, and writes the record once it is full. Returns the
+    /// number of bytes read.
     fn fill_from(&mut self, source: &OwnedFd, limit: usize) -> io::Result<usize> {
         let filled = self.record.len();
         self.record.resize(RECORD.min(filled + limit), 0);
@@ -147,27 +151,29 @@ pub fn unpack(archive: &Path, into: &Path) -> Result<()> {
     let owners = rustix::process::geteuid().is_root();
     let mut unpacker = Unpacker { archive, dir, owners, unfinished: Vec::new() };
     for entry in
-        Archive::new(BufReader::with_capacity(RECORD, file)).entries().map_err(at("read", archive))?
+        Archive::new(BufReader::with_capacity(RECORD, file)).entries().map_err(failed_to("read", archive))?
     {
-        unpacker.entry(&mut entry.map_err(at("read", archive))?)?;
+        unpacker.entry(&mut entry.map_err(failed_to("read", archive))?)?;
     }
-    unpacker.leave(None)
+    unpacker.finish_directories(None)
 }
 
-/// Reads records of 10 KiB, as GNU tar does. A read never returns bytes of two records, so that files are written in the
-/// same parts as by GNU tar.
+/// Reads records of 10 KiB, as GNU tar does. A read never returns bytes of two records, so files are written in the same
+/// parts as by GNU tar.
 type RecordReader = BufReader<File>;
 
+/// Unpacks an archive into a directory.
 struct Unpacker<'a> {
     archive: &'a Path,
     dir: File,
-    /// Only root may give files away.
+    /// Whether to restore owners, which only root can.
     owners: bool,
-    /// The parent directories of the last entry. Their attributes are set after their last entry, so that unpacking into
-    /// them does not change their times again.
+    /// The parent directories of the last entry. Their attributes are set after their last entry, because unpacking into
+    /// them changes their times.
     unfinished: Vec<(PathBuf, Attributes)>,
 }
 
+/// The attributes that unpacking restores.
 struct Attributes {
     owner: (Uid, Gid),
     mode: Mode,
@@ -176,24 +182,24 @@ struct Attributes {
 
 impl Unpacker<'_> {
     fn entry(&mut self, entry: &mut Entry<RecordReader>) -> Result<()> {
-        let broken = || at("read", self.archive);
-        let path = entry.path().map_err(broken())?.into_owned();
-        let attributes = Attributes::from_header(entry.header()).map_err(broken())?;
-        self.leave(Some(&path))?;
+        let invalid = || failed_to("read", self.archive);
+        let path = entry.path().map_err(invalid())?.into_owned();
+        let attributes = Attributes::from_header(entry.header()).map_err(invalid())?;
+        self.finish_directories(Some(&path))?;
         match entry.header().entry_type() {
             EntryType::Directory => {
-                mkdirat(&self.dir, &path, Mode::RWXU).map_err(at("mkdir", &path))?;
+                mkdirat(&self.dir, &path, Mode::RWXU).map_err(failed_to("mkdir", &path))?;
                 self.unfinished.push((path, attributes));
                 Ok(())
             }
             EntryType::Symlink => {
-                let target = entry.link_name().map_err(broken())?.unwrap_or_default().into_owned();
-                symlinkat(&c_path(&target)?, &self.dir, &path).map_err(at("link", &path))?;
+                let target = entry.link_name().map_err(invalid())?.unwrap_or_default().into_owned();
+                symlinkat(&c_path(&target)?, &self.dir, &path).map_err(failed_to("link", &path))?;
                 self.attributes_by_name(&path, &attributes)
             }
             EntryType::Regular => self.file(entry, &path, &attributes),
             other => Err(TaskError::Unfit(format!(
-                "{}: entries of type {other:?} are not made here",
+                "{}: entries of type {other:?} are not supported",
                 path.display()
             ))),
         }
@@ -203,40 +209,41 @@ impl Unpacker<'_> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         let flags = flags | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let created = openat(&self.dir, path, flags, Mode::RUSR | Mode::WUSR);
-        let file = created.map(File::from).map_err(at("create", path))?;
+        let file = created.map(File::from).map_err(failed_to("create", path))?;
         let mut part = [0; RECORD];
         loop {
-            match entry.read(&mut part).map_err(at("read", self.archive))? {
+            match entry.read(&mut part).map_err(failed_to("read", self.archive))? {
                 0 => break,
                 got => write_all(&file, &part[..got], path)?,
             }
         }
-        futimens(&file, &attributes.times).map_err(at("set the times of", path))?;
+        futimens(&file, &attributes.times).map_err(failed_to("set the times of", path))?;
         if self.owners {
             let (user, group) = attributes.owner;
-            fchown(&file, Some(user), Some(group)).map_err(at("change the owner of", path))?;
+            fchown(&file, Some(user), Some(group)).map_err(failed_to("change the owner of", path))?;
         }
-        fchmod(&file, attributes.mode).map_err(at("change the mode of", path))
+        fchmod(&file, attributes.mode).map_err(failed_to("change the mode of", path))
     }
 
-    /// Sets the attributes of the directories that do not contain the next entry.
-    fn leave(&mut self, next: Option<&Path>) -> Result<()> {
-        let is_left = |(dir, _): &mut (PathBuf, Attributes)| next.is_none_or(|path| !path.starts_with(dir));
-        while let Some((dir, attributes)) = self.unfinished.pop_if(is_left) {
+    /// Sets the attributes of the directories that do not contain the next entry; without a next entry, of all.
+    fn finish_directories(&mut self, next: Option<&Path>) -> Result<()> {
+        let is_finished =
+            |(dir, _): &mut (PathBuf, Attributes)| next.is_none_or(|path| !path.starts_with(dir));
+        while let Some((dir, attributes)) = self.unfinished.pop_if(is_finished) {
             self.attributes_by_name(&dir, &attributes)?;
             chmodat(&self.dir, &dir, attributes.mode, AtFlags::empty())
-                .map_err(at("change the mode of", &dir))?;
+                .map_err(failed_to("change the mode of", &dir))?;
         }
         Ok(())
     }
 
     fn attributes_by_name(&self, path: &Path, attributes: &Attributes) -> Result<()> {
         utimensat(&self.dir, path, &attributes.times, AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(at("set the times of", path))?;
+            .map_err(failed_to("set the times of", path))?;
         if self.owners {
             let (user, group) = attributes.owner;
             chownat(&self.dir, path, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)
-                .map_err(at("change the owner of", path))?;
+                .map_err(failed_to("change the owner of", path))?;
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
-//! The system calls of `cp`, `cat`, `find`, `rm -r`, `touch`, `mkdir`, `dd if=/dev/zero` and `split -b`, with errors that
-//! name the file.
+//! Makes the system calls of `cp`, `cat`, `find`, `rm -r`, `touch`, `mkdir`, `dd if=/dev/zero` and `split -b` in this
+//! process. Errors name the file.
 
-use crate::program::{SPLIT_LETTERS, nth};
-use crate::task::{Result, TaskError, at};
+use crate::program::{SPLIT_LETTERS, numbered_name};
+use crate::task::{Result, TaskError, failed_to};
 use rustix::fs::{
     Advice, AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, Timespec, Timestamps, UTIME_NOW,
     copy_file_range, fadvise, fstat, ftruncate, futimens, ioctl_ficlone, mkdirat, openat, readlinkat, statat,
@@ -15,54 +15,54 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::{fs::File, mem::MaybeUninit, os::unix::ffi::OsStrExt};
 
-/// Bytes that cp requests of one copy_file_range(2).
-const RANGE: usize = (isize::MAX as usize) >> 30 << 30;
+/// Bytes that cp(1) requests from one copy_file_range(2).
+const COPY_RANGE_BYTES: usize = (isize::MAX as usize) >> 30 << 30;
 
-/// Copies a file to a name that is not there.
+/// Copies a file as `cp` does. The target must not exist. `clones` lets the filesystem share blocks.
 pub fn copy_file(from: &Path, to: &Path, clones: bool) -> Result<()> {
-    statat(CWD, from, AtFlags::empty()).map_err(at("stat", from))?;
+    statat(CWD, from, AtFlags::empty()).map_err(failed_to("stat", from))?;
     copy_file_contents(from, to, OFlags::RDONLY, clones)
 }
 
 fn copy_file_contents(from: &Path, to: &Path, flags: OFlags, clones: bool) -> Result<()> {
     let source = open(from, flags)?;
-    let target = create(to, OFlags::EXCL, look(&source, from)?.st_mode & 0o777)?;
+    let target = create(to, OFlags::EXCL, read_status(&source, from)?.st_mode & 0o777)?;
     if clones && ioctl_ficlone(&target, &source).is_ok() {
         return Ok(());
     }
-    look(&target, to)?;
-    // Advice: a refusal changes nothing.
+    read_status(&target, to)?;
+    // An error changes nothing, because this is only a hint.
     let _ = fadvise(&source, 0, None, Advice::Sequential);
-    if clones && by_the_kernel(&source, &target, to)? {
+    if clones && copy_in_kernel(&source, &target, to)? {
         return Ok(());
     }
     copy_contents(&source, from, &target, to)
 }
 
-/// Lets the kernel copy. Returns false if it cannot, and then it has copied nothing.
-fn by_the_kernel(source: &File, target: &File, to: &Path) -> Result<bool> {
+/// Copies with copy_file_range(2). Returns false, with nothing copied, if the filesystem does not support it.
+fn copy_in_kernel(source: &File, target: &File, to: &Path) -> Result<bool> {
     let mut copied = false;
     loop {
-        match copy_file_range(source, None, target, None, RANGE) {
-            // It also returns 0 for files of unknown size. Reading them once more does no harm.
+        match copy_file_range(source, None, target, None, COPY_RANGE_BYTES) {
+            // The call also returns 0 for files of unknown size, which the caller then reads.
             Ok(0) => return Ok(copied),
             Ok(_) => copied = true,
             Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if !copied => return Ok(false),
-            Err(errno) => return Err(at("write", to)(errno)),
+            Err(errno) => return Err(failed_to("write", to)(errno)),
         }
     }
 }
 
-/// Copies a directory to a name that is not there.
+/// Copies a directory tree as `cp -r` does. The target must not exist.
 pub fn copy_tree(from: &Path, to: &Path, clones: bool) -> Result<()> {
     let mode = Mode::from_raw_mode(stat(CWD, from, from)?.st_mode & 0o777);
-    mkdirat(CWD, to, mode).map_err(at("mkdir", to))?;
+    mkdirat(CWD, to, mode).map_err(failed_to("mkdir", to))?;
     stat(CWD, to, to)?;
     let dir = open(from, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::DIRECTORY)?;
-    look(&dir, from)?;
-    let mut entries = list(&dir, from, usize::MAX)?;
+    read_status(&dir, from)?;
+    let mut entries = read_directory(&dir, from, usize::MAX)?;
     drop(dir);
-    // cp(1) goes through a directory by inode number, to read the disk in order.
+    // cp(1) copies the entries of a directory by inode number, to read the disk in order.
     entries.sort_by_key(|entry| entry.inode);
     for entry in entries {
         let (below, copy) = (entry.path_in(from), entry.path_in(to));
@@ -80,30 +80,30 @@ pub fn copy_tree(from: &Path, to: &Path, clones: bool) -> Result<()> {
 
 fn copy_link(from: &Path, to: &Path) -> Result<()> {
     stat(CWD, from, from)?;
-    let target = readlinkat(CWD, from, Vec::new()).map_err(at("read link", from))?;
-    symlinkat(&target, CWD, &c_path(to)?).map_err(at("link", to))
+    let target = readlinkat(CWD, from, Vec::new()).map_err(failed_to("read link", from))?;
+    symlinkat(&target, CWD, &c_path(to)?).map_err(failed_to("link", to))
 }
 
-/// Reads a file and writes it to /dev/null.
+/// Reads a file and writes it to /dev/null, as `cat` does.
 pub fn cat(path: &Path) -> Result<()> {
     let null = Path::new("/dev/null");
     let out = open(null, OFlags::WRONLY)?;
     let file = open(path, OFlags::RDONLY)?;
-    look(&file, path)?;
+    read_status(&file, path)?;
     let _ = fadvise(&file, 0, None, Advice::Sequential);
     copy_contents(&file, path, &out, null)
 }
 
-/// Walks through a directory tree.
+/// Walks through a directory tree as `find` does.
 pub fn find(path: &Path) -> Result<()> {
     find_in(CWD, &c_path(path)?, path)
 }
 
 fn find_in(parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
-    let dir = enter(parent, name, path)?;
+    let dir = open_directory(parent, name, path)?;
     // find(1) checks that the directory is still the same one.
     stat(parent, name, path)?;
-    for entry in list(&dir, path, usize::MAX)? {
+    for entry in read_directory(&dir, path, usize::MAX)? {
         if entry.kind(|| stat(&dir, &entry.name, &entry.path_in(path)))? == FileType::Directory {
             find_in(dir.as_fd(), &entry.name, &entry.path_in(path))?;
         }
@@ -111,32 +111,32 @@ fn find_in(parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes a directory tree.
+/// Removes a directory tree as `rm -r` does.
 pub fn remove_tree(path: &Path) -> Result<()> {
     remove_in(CWD, &c_path(path)?, path)
 }
 
 fn remove_in(parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
-    // rm(1) first looks whether the directory is empty, and reads it from the start where it is not.
-    if !list(enter(parent, name, path)?, path, 1)?.is_empty() {
-        let (dir, _) = open_in(parent, name, path, WITHIN | OFlags::DIRECTORY)?;
-        for entry in list(&dir, path, usize::MAX)? {
+    // rm(1) first checks whether the directory is empty. If not, it opens it again and reads it from the start.
+    if !read_directory(open_directory(parent, name, path)?, path, 1)?.is_empty() {
+        let (dir, _) = open_in(parent, name, path, OPEN_ENTRY | OFlags::DIRECTORY)?;
+        for entry in read_directory(&dir, path, usize::MAX)? {
             let below = entry.path_in(path);
             match entry.kind(|| stat(&dir, &entry.name, &below))? {
                 FileType::Directory => remove_in(dir.as_fd(), &entry.name, &below)?,
-                _ => unlinkat(&dir, &entry.name, AtFlags::empty()).map_err(at("remove", &below))?,
+                _ => unlinkat(&dir, &entry.name, AtFlags::empty()).map_err(failed_to("remove", &below))?,
             }
         }
     }
-    unlinkat(parent, name, AtFlags::REMOVEDIR).map_err(at("remove", path))
+    unlinkat(parent, name, AtFlags::REMOVEDIR).map_err(failed_to("remove", path))
 }
 
 /// Bytes that cp, cat and split read at a time.
 const BUFFER: usize = 128 << 10;
-/// Bytes of the buffer that the programs pass to getdents64.
-const ENTRIES: usize = 32 << 10;
+/// Bytes of the buffer that the programs pass to getdents64(2).
+const ENTRIES_BYTES: usize = 32 << 10;
 /// The flags with which find, rm and tar open the entries of a tree.
-pub const WITHIN: OFlags = OFlags::RDONLY
+pub const OPEN_ENTRY: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOFOLLOW)
@@ -144,7 +144,9 @@ pub const WITHIN: OFlags = OFlags::RDONLY
 
 /// An entry of a directory.
 pub struct Entry {
+    /// Name in the directory.
     pub name: CString,
+    /// Inode number.
     pub inode: u64,
     kind: FileType,
 }
@@ -155,7 +157,7 @@ impl Entry {
         dir.join(OsStr::from_bytes(self.name.to_bytes()))
     }
 
-    /// The type of the entry. `stat` is called for filesystems that do not store the type of a file with its name.
+    /// The type of the entry. Calls `stat` on filesystems whose directories have no file types.
     pub fn kind(&self, stat: impl FnOnce() -> Result<Stat>) -> Result<FileType> {
         match self.kind {
             FileType::Unknown => Ok(FileType::from_raw_mode(stat()?.st_mode)),
@@ -164,16 +166,16 @@ impl Entry {
     }
 }
 
-/// Reads a directory to its end, or until there are `most` entries.
-pub fn list(dir: impl AsFd, path: &Path, most: usize) -> Result<Vec<Entry>> {
+/// Reads the entries of a directory without `.` and `..`, until its end or until there are `most` entries.
+pub fn read_directory(dir: impl AsFd, path: &Path, most: usize) -> Result<Vec<Entry>> {
     // The offset that aligns the buffer may cost a few bytes.
-    let mut buffer = vec![MaybeUninit::uninit(); ENTRIES + 8];
-    let mut raw = RawDir::new(dir, &mut buffer[..ENTRIES]);
+    let mut buffer = vec![MaybeUninit::uninit(); ENTRIES_BYTES + 8];
+    let mut raw = RawDir::new(dir, &mut buffer[..ENTRIES_BYTES]);
     let mut entries = Vec::new();
     while entries.len() < most
         && let Some(entry) = raw.next()
     {
-        let entry = entry.map_err(at("read", path))?;
+        let entry = entry.map_err(failed_to("read", path))?;
         if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
             let (name, kind) = (entry.file_name().into(), entry.file_type());
             entries.push(Entry { name, inode: entry.ino(), kind });
@@ -184,77 +186,81 @@ pub fn list(dir: impl AsFd, path: &Path, most: usize) -> Result<Vec<Entry>> {
 
 /// Opens an existing file.
 pub fn open(path: &Path, flags: OFlags) -> Result<File> {
-    openat(CWD, path, flags, Mode::empty()).map(File::from).map_err(at("open", path))
+    openat(CWD, path, flags, Mode::empty()).map(File::from).map_err(failed_to("open", path))
 }
 
 /// Opens an entry of a directory and reads its status.
 pub fn open_in(parent: impl AsFd, name: &CString, path: &Path, flags: OFlags) -> Result<(OwnedFd, Stat)> {
-    let file = openat(parent, name, flags, Mode::empty()).map_err(at("open", path))?;
-    let stat = look(&file, path)?;
+    let file = openat(parent, name, flags, Mode::empty()).map_err(failed_to("open", path))?;
+    let stat = read_status(&file, path)?;
     Ok((file, stat))
 }
 
-/// Opens a directory as find and rm do: status by name, open, status again.
-pub fn enter(parent: BorrowedFd, name: &CString, path: &Path) -> Result<OwnedFd> {
+/// Opens a directory as find and rm do: reads its status by name, opens it, and reads its status again.
+pub fn open_directory(parent: BorrowedFd, name: &CString, path: &Path) -> Result<OwnedFd> {
     stat(parent, name, path)?;
-    Ok(open_in(parent, name, path, WITHIN | OFlags::DIRECTORY)?.0)
+    Ok(open_in(parent, name, path, OPEN_ENTRY | OFlags::DIRECTORY)?.0)
 }
 
 /// Creates a file.
 pub fn create(path: &Path, flags: OFlags, mode: u32) -> Result<File> {
     let created = openat(CWD, path, OFlags::WRONLY | OFlags::CREATE | flags, Mode::from_raw_mode(mode));
-    created.map(File::from).map_err(at("create", path))
+    created.map(File::from).map_err(failed_to("create", path))
 }
 
-/// The status of an open file.
-pub fn look(file: impl AsFd, path: &Path) -> Result<Stat> {
-    fstat(file).map_err(at("stat", path))
+/// Reads the status of an open file with fstat(2).
+pub fn read_status(file: impl AsFd, path: &Path) -> Result<Stat> {
+    fstat(file).map_err(failed_to("stat", path))
 }
 
-/// The status of a name, itself where it is a symbolic link.
+/// Reads the status of a name without following a symbolic link.
 pub fn stat(parent: impl AsFd, name: impl Arg, path: &Path) -> Result<Stat> {
-    statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(at("stat", path))
+    statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed_to("stat", path))
 }
 
 /// Copies a file from its current position to its end.
 fn copy_contents(mut from: &File, from_path: &Path, to: &File, to_path: &Path) -> Result<()> {
     let mut buffer = vec![0; BUFFER];
     loop {
-        match from.read(&mut buffer).map_err(at("read", from_path))? {
+        match from.read(&mut buffer).map_err(failed_to("read", from_path))? {
             0 => return Ok(()),
             got => write_all(to, &buffer[..got], to_path)?,
         }
     }
 }
 
-/// Writes all bytes, however many calls that takes.
+/// Writes all bytes, with several calls if necessary.
 pub fn write_all(mut file: &File, bytes: &[u8], path: &Path) -> Result<()> {
-    file.write_all(bytes).map_err(at("write", path))
+    file.write_all(bytes).map_err(failed_to("write", path))
 }
 
-/// A path as the kernel takes it.
+/// Converts a path to a C string.
 pub fn c_path(path: &Path) -> Result<CString> {
     CString::new(path.as_os_str().as_bytes())
         .map_err(|_| TaskError::Unfit(format!("{} has a NUL in it", path.display())))
 }
 
-/// Touches files one after the other.
+/// Touches files one after the other, as `touch` does.
 pub fn touch(dir: &Path, count: u64) -> Result<()> {
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     let now = Timestamps { last_access: now, last_modification: now };
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOCTTY | OFlags::NONBLOCK;
-    (0..count).map(|n| dir.join(nth("f", n))).try_for_each(|path| {
+    for n in 0..count {
+        let path = dir.join(numbered_name("f", n));
         openat(CWD, &path, flags, Mode::from_raw_mode(0o666))
             .and_then(|file| futimens(&file, &now))
-            .map_err(at("touch", &path))
-    })
+            .map_err(failed_to("touch", &path))?;
+    }
+    Ok(())
 }
 
 /// Makes directories one after the other.
 pub fn make_directories(dir: &Path, count: u64) -> Result<()> {
-    (0..count)
-        .map(|n| dir.join(nth("d", n)))
-        .try_for_each(|path| mkdirat(CWD, &path, Mode::from_raw_mode(0o777)).map_err(at("mkdir", &path)))
+    for n in 0..count {
+        let path = dir.join(numbered_name("d", n));
+        mkdirat(CWD, &path, Mode::from_raw_mode(0o777)).map_err(failed_to("mkdir", &path))?;
+    }
+    Ok(())
 }
 
 /// Writes a file of zeros, 1 MiB at a time.
@@ -264,7 +270,7 @@ pub fn write_zeros(path: &Path, mebibytes: u64) -> Result<()> {
     let file = create(path, OFlags::TRUNC, 0o666)?;
     let mut buffer = vec![0; 1 << 20];
     for _ in 0..mebibytes {
-        let got = rustix::io::read(&zero, &mut buffer).map_err(at("read", source))?;
+        let got = rustix::io::read(&zero, &mut buffer).map_err(failed_to("read", source))?;
         write_all(&file, &buffer[..got], path)?;
     }
     Ok(())
@@ -273,41 +279,41 @@ pub fn write_zeros(path: &Path, mebibytes: u64) -> Result<()> {
 /// Splits a file into pieces of `piece` bytes, named `INTO/xaaaaa`, `INTO/xaaaab`, …
 pub fn split_file(path: &Path, piece: usize, into: &Path) -> Result<()> {
     let file = open(path, OFlags::RDONLY)?;
-    look(&file, path)?;
+    read_status(&file, path)?;
     let mut buffer = vec![0; BUFFER];
     let mut pieces = 0;
-    // The open piece and the bytes that it still takes. A piece in which a buffer ends is written in two parts.
-    let mut opened: Option<(File, usize)> = None;
+    // The open piece, and the bytes that are missing in it. If a buffer ends within a piece, two writes fill the piece.
+    let mut open_piece: Option<(File, usize)> = None;
     loop {
-        let got = rustix::io::read(&file, &mut buffer).map_err(at("read", path))?;
+        let got = rustix::io::read(&file, &mut buffer).map_err(failed_to("read", path))?;
         if got == 0 {
             return Ok(());
         }
         let mut rest = &buffer[..got];
         while !rest.is_empty() {
-            let (out, left) = match opened.take() {
-                Some(opened) => opened,
+            let (out, left) = match open_piece.take() {
+                Some(open_piece) => open_piece,
                 None => {
                     pieces += 1;
-                    (piece_file(&into.join(piece_name(pieces - 1)))?, piece)
+                    (create_piece(&into.join(piece_name(pieces - 1)))?, piece)
                 }
             };
             let (now, later) = rest.split_at(left.min(rest.len()));
             write_all(&out, now, into)?;
-            opened = (now.len() < left).then_some((out, left - now.len()));
+            open_piece = (now.len() < left).then_some((out, left - now.len()));
             rest = later;
         }
     }
 }
 
-fn piece_file(path: &Path) -> Result<File> {
+fn create_piece(path: &Path) -> Result<File> {
     let file = create(path, OFlags::empty(), 0o666)?;
-    look(&file, path)?;
-    ftruncate(&file, 0).map_err(at("truncate", path))?;
+    read_status(&file, path)?;
+    ftruncate(&file, 0).map_err(failed_to("truncate", path))?;
     Ok(file)
 }
 
-/// The name of the n-th piece.
+/// The name of the n-th piece, from 0.
 fn piece_name(n: usize) -> String {
     let letter = |place: u32| char::from(b'a' + (n / 26usize.pow(place) % 26) as u8);
     std::iter::once('x').chain((0..SPLIT_LETTERS as u32).rev().map(letter)).collect()

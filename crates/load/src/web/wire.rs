@@ -1,40 +1,42 @@
-//! HTTP/1.1 as far as a client, squid and an origin on loopback need it.
+//! Reads the heads of HTTP/1.1 messages, for the clients and the origin server of squid on loopback.
 
 use std::io;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 
-/// The longest head in bytes.
-const LONGEST: usize = 16 << 10;
+/// Longest head in bytes.
+const MAX_HEAD_BYTES: usize = 16 << 10;
 
-/// The head of a request or of an answer.
+/// The head of a request or of a response.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// The status of an answer.
+    /// The status of a response.
     pub status: Option<u16>,
     /// The number of the object that a request names.
     pub object: Option<u64>,
     /// `Content-Length`.
     pub length: Option<u64>,
-    /// Whether `X-Cache` says that it was a hit.
+    /// Whether `X-Cache` states a hit.
     pub hit: bool,
     /// Whether the connection ends with this message.
     pub last: bool,
 }
 
-/// Reads a head. Returns none if the other side has closed the connection.
+/// Reads a head. Returns `None` if the other side has closed the connection.
 ///
 /// # Errors
 /// If the head is incomplete, too long, or not HTTP.
-pub async fn head(stream: &mut BufReader<impl AsyncRead + Unpin>) -> io::Result<Option<Head>> {
+pub async fn read_head(stream: &mut BufReader<impl AsyncRead + Unpin>) -> io::Result<Option<Head>> {
     let mut text = Vec::new();
     loop {
-        // A line without an end would fill the memory.
-        let read =
-            (&mut *stream).take((LONGEST + 1 - text.len()) as u64).read_until(b'\n', &mut text).await?;
+        // Limit the bytes, because a line without an end would fill the memory.
+        let read = (&mut *stream)
+            .take((MAX_HEAD_BYTES + 1 - text.len()) as u64)
+            .read_until(b'\n', &mut text)
+            .await?;
         match read {
             0 if text.is_empty() => return Ok(None),
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            _ if text.len() > LONGEST => return Err(io::Error::other("a head of more than 16 KiB")),
+            _ if text.len() > MAX_HEAD_BYTES => return Err(io::Error::other("a head of more than 16 KiB")),
             _ => {}
         }
         if text.ends_with(b"\n\n") || text.ends_with(b"\n\r\n") {
@@ -75,11 +77,11 @@ mod tests {
 
     fn read(bytes: &[u8]) -> io::Result<Option<Head>> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(head(&mut BufReader::new(bytes)))
+        runtime.block_on(read_head(&mut BufReader::new(bytes)))
     }
 
     #[test]
-    fn heads_are_read() {
+    fn heads_of_requests_and_responses_are_parsed() {
         let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 17\r\nX-Cache: HIT from fsarena\r\nConnection: close\r\n\r\nbody";
         let head = read(answer).unwrap().unwrap();
         assert_eq!((head.status, head.length, head.hit, head.last), (Some(200), Some(17), true, true));
@@ -90,6 +92,6 @@ mod tests {
         assert!(read(b"HTTP/1.1 200 OK\r\nX: y").is_err());
         let mut endless = BufReader::new(tokio::io::repeat(b'x'));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        assert!(runtime.block_on(super::head(&mut endless)).unwrap_err().to_string().contains("16 KiB"));
+        assert!(runtime.block_on(super::read_head(&mut endless)).unwrap_err().to_string().contains("16 KiB"));
     }
 }

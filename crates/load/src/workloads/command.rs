@@ -1,6 +1,6 @@
-//! `command`: any program, on a fresh filesystem in each round.
+//! `command`: commands of the user, timed on a fresh filesystem in each round.
 
-use crate::task::{self, Action, Before, Result, Task, TaskError, at};
+use crate::task::{self, Action, Before, Result, Task, TaskError, failed_to};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use crate::{invocation::Invocation, printed::Rule};
 use fsarena_core::cell::{TaskId, TaskInfo};
@@ -13,8 +13,8 @@ use std::time::Duration;
 /// The workload.
 pub struct Command;
 
-/// The file on the source disk that exists once the command of `once` has run.
-const DONE: &str = ".once";
+/// The file on the source disk that exists after the command of `once` has run.
+const ONCE_DONE: &str = ".once";
 /// The directory on the source disk that commands find as `$TMPDIR`.
 const TEMPORARY: &str = "tmp";
 
@@ -27,7 +27,7 @@ const CHECK: SettingDef =
 const METRIC_REGEX: SettingDef =
     SettingDef::texts("metric_regex").help("metrics that tasks print: `NAME UNIT DIRECTION: REGEX`");
 
-/// The settings of one task. The workload's `prepare`, `check` and `cache` apply where a task has none.
+/// The settings of one task. `prepare`, `check` and `cache` of the workload apply to tasks that do not set them.
 const TASK: &[SettingDef] = &[
     SettingDef::text("name").help("name of the task; by default that of its program"),
     SettingDef::text("cmd").help("shell command to time, run as `sh -euc`"),
@@ -63,28 +63,32 @@ const DEF: WorkloadDef = WorkloadDef {
 
 /// One of the commands to time.
 struct TimedCommand {
+    /// The name of its task.
     name: String,
+    /// Program and arguments.
     words: Vec<String>,
+    /// The settings of its task, by [`TASK`].
     settings: Settings,
 }
 
 impl TimedCommand {
     fn all(job: &Job) -> Vec<TimedCommand> {
         let Some(Value::List(tables)) = job.settings.0.get("task") else { return vec![] };
-        tables.iter().fold(vec![], |mut all, table| {
-            let Value::Table(values) = table else { return all };
+        let mut all = vec![];
+        for table in tables {
+            let Value::Table(values) = table else { continue };
             let settings = Settings(values.clone());
             let words = match settings.text("cmd") {
                 "" => settings.words("run").into_iter().map(String::from).collect(),
-                script => shell(script),
+                script => shell_words(script),
             };
             let name = match settings.text("name") {
-                "" => unused(&all, &program_of(&settings)),
+                "" => unused_name(&all, &program_name(&settings)),
                 name => name.to_string(),
             };
             all.push(TimedCommand { name, words, settings });
-            all
-        })
+        }
+        all
     }
 
     fn info(&self) -> TaskInfo {
@@ -92,13 +96,13 @@ impl TimedCommand {
             "" => self.words.join(" "),
             script => script.into(),
         };
-        // The same command can be several tasks.
+        // A task that has a name shows it, because several tasks can have the same command.
         let named = !self.settings.text("name").is_empty();
         let title = if named { format!("{}: {command}", self.name) } else { command };
         task::info(&self.name, title, [])
     }
 
-    /// A setting of the task, or else of the workload.
+    /// Returns a setting of the task, or that of the workload if the task does not set it.
     fn text<'a>(&'a self, job: &'a Job, id: &str) -> &'a str {
         match self.settings.text(id) {
             "" => job.settings.text(id),
@@ -106,39 +110,43 @@ impl TimedCommand {
         }
     }
 
-    /// The rules for metrics in the task's output: its own, or else those of the workload.
+    /// Parses the rules for metrics in the task's output. A task without rules has those of the workload.
     fn rules(&self, job: &Job) -> Result<Vec<Rule>> {
         let own = self.settings.words("metric_regex");
         let rules = if own.is_empty() { job.settings.words("metric_regex") } else { own };
-        let fault = |fault| TaskError::Plan(format!("metric_regex of task `{}`: {fault}", self.name));
-        rules.into_iter().map(Rule::parse).collect::<Result<_, _>>().map_err(fault)
+        let invalid = |fault| TaskError::Plan(format!("metric_regex of task `{}`: {fault}", self.name));
+        rules.into_iter().map(Rule::parse).collect::<Result<_, _>>().map_err(invalid)
     }
 
-    fn fault(&self) -> Option<String> {
+    /// Returns what is wrong with the settings of the task, or `None` if they are valid.
+    fn find_fault(&self) -> Option<String> {
         let script = self.settings.text("cmd");
         let vector = self.settings.words("run");
-        let written = [!script.is_empty(), !vector.is_empty()];
-        let empty = if written[0] { script.trim().is_empty() } else { vector.first() == Some(&"") };
-        let named = self.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
-        match written {
-            [true, true] => Some(format!("task `{}` has both `cmd` and `run`; keep one", self.name)),
-            [false, false] => Some(format!("task `{}` has no command; add cmd = \"COMMAND\"", self.name)),
-            _ if empty => {
-                Some(format!("the command of task `{}` is empty; write the program to run", self.name))
-            }
-            _ if !named => Some(format!("task name `{}`: use letters, digits, - and _", self.name)),
-            _ => None,
+        let (has_script, has_vector) = (!script.is_empty(), !vector.is_empty());
+        if has_script && has_vector {
+            return Some(format!("task `{}` has both `cmd` and `run`; keep one", self.name));
         }
+        if !has_script && !has_vector {
+            return Some(format!("task `{}` has no command; add cmd = \"COMMAND\"", self.name));
+        }
+        let is_blank = if has_script { script.trim().is_empty() } else { vector[0].is_empty() };
+        if is_blank {
+            return Some(format!("the command of task `{}` is empty; write the program to run", self.name));
+        }
+        if !self.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) {
+            return Some(format!("task name `{}`: use letters, digits, - and _", self.name));
+        }
+        None
     }
 }
 
-/// A shell command as an argument vector.
-fn shell(script: &str) -> Vec<String> {
+/// The argument vector that runs a shell command.
+fn shell_words(script: &str) -> Vec<String> {
     ["sh", "-euc", script].map(String::from).into()
 }
 
-/// The name of the first program of a task.
-fn program_of(settings: &Settings) -> String {
+/// The name of the first program of a task, for the name of the task.
+fn program_name(settings: &Settings) -> String {
     let first = settings.text("cmd").split_whitespace().next();
     let first = first.or(settings.words("run").first().copied()).unwrap_or_default();
     let file = Path::new(first).file_name().unwrap_or_default().to_string_lossy();
@@ -147,14 +155,14 @@ fn program_of(settings: &Settings) -> String {
 }
 
 /// Returns the first unused name of `make`, `make-2`, …
-fn unused(taken: &[TimedCommand], name: &str) -> String {
+fn unused_name(taken: &[TimedCommand], name: &str) -> String {
     let is_free = |name: &String| taken.iter().all(|task| task.name != *name);
     let numbered = (2..).map(|n| format!("{name}-{n}"));
     std::iter::once(name.to_string()).chain(numbered).find(is_free).unwrap_or_default()
 }
 
-/// The time that each command may take.
-fn limit(job: &Job) -> Duration {
+/// The time limit of each command.
+fn time_limit(job: &Job) -> Duration {
     Duration::from_secs_f64(job.settings.float("timeout"))
 }
 
@@ -165,6 +173,7 @@ struct CommandBuilder<'a> {
 }
 
 impl CommandBuilder<'_> {
+    /// The action of a command in a directory.
     fn action(&self, dir: &Path, words: Vec<String>, rules: Vec<Rule>) -> Action {
         let env = vec![
             ("FSARENA_DIR", self.place.root.clone()),
@@ -172,24 +181,25 @@ impl CommandBuilder<'_> {
             ("FSARENA_INPUT", PathBuf::from(self.job.settings.text("input"))),
             ("TMPDIR", self.place.other.join(TEMPORARY)),
         ];
-        let limit = limit(self.job);
+        let limit = time_limit(self.job);
         Action::Own(Invocation { words, dir: dir.into(), env, limit, rules })
     }
 
-    /// The setup that runs once in a run. The first cell does it, because its process has the rights of the workload.
+    /// The command of `once`, unless it has run. It is part of the first cell, because the cell's process has the rights of
+    /// the workload.
     fn once(&self) -> Vec<Action> {
-        let (script, done) = (self.job.settings.text("once"), self.place.other.join(DONE));
+        let (script, done) = (self.job.settings.text("once"), self.place.other.join(ONCE_DONE));
         if script.is_empty() || done.exists() {
             return vec![];
         }
-        let note = |done: &PathBuf| std::fs::write(done, "").map_err(at("write", done));
-        let work = self.action(&self.place.other, shell(script), vec![]);
-        vec![work, Action::with(&done, ["touch", DONE], note)]
+        let note = |done: &PathBuf| std::fs::write(done, "").map_err(failed_to("write", done));
+        let work = self.action(&self.place.other, shell_words(script), vec![]);
+        vec![work, Action::with(&done, ["touch", ONCE_DONE], note)]
     }
 
-    /// The action of a shell command; none if it is empty.
+    /// The action of a shell command, or `None` if the command is empty.
     fn script(&self, script: &str) -> Option<Action> {
-        (!script.is_empty()).then(|| self.action(&self.place.root, shell(script), vec![]))
+        (!script.is_empty()).then(|| self.action(&self.place.root, shell_words(script), vec![]))
     }
 }
 
@@ -199,7 +209,7 @@ impl Workload for Command {
     }
 
     fn time_limit(&self, job: &Job) -> Option<Duration> {
-        Some(limit(job))
+        Some(time_limit(job))
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
@@ -215,7 +225,7 @@ impl Workload for Command {
         }
         let mut prints = vec![];
         for (at, task) in tasks.iter().enumerate() {
-            if let Some(fault) = task.fault() {
+            if let Some(fault) = task.find_fault() {
                 return Err(TaskError::Plan(fault));
             }
             if tasks[..at].iter().any(|other| other.name == task.name) {
@@ -225,11 +235,11 @@ impl Workload for Command {
             let rules = task.rules(job)?.into_iter();
             prints.extend(rules.map(|rule| Declaration { metric: rule.metric, by: by.clone() }));
         }
-        refuse_unmade(job, &tasks[0])?;
-        let lacking = |name: &&str| !name.contains('/') && program::find(name).is_none();
-        let lacking: Vec<&str> = job.settings.words("needs").into_iter().filter(lacking).collect();
-        if !lacking.is_empty() {
-            let (names, packages) = (lacking.join(", "), lacking.join(" "));
+        check_first_program(job, &tasks[0])?;
+        let is_missing = |name: &&str| !name.contains('/') && program::find(name).is_none();
+        let missing: Vec<&str> = job.settings.words("needs").into_iter().filter(is_missing).collect();
+        if !missing.is_empty() {
+            let (names, packages) = (missing.join(", "), missing.join(" "));
             let why = format!("not installed: {names}; on Debian: apt-get install {packages}");
             return Err(TaskError::Missing(why));
         }
@@ -251,7 +261,7 @@ impl Workload for Command {
 
     fn inputs(&self, _job: &Job, place: &Place) -> Result<()> {
         let dir = place.other.join(TEMPORARY);
-        dirs::make_dirs(&dir).map_err(at("make", &dir))
+        dirs::make_dirs(&dir).map_err(failed_to("make", &dir))
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
@@ -272,21 +282,22 @@ impl Workload for Command {
     }
 
     fn checks(&self, job: &Job, place: &Place, id: &TaskId) -> Vec<Action> {
-        let tasks = TimedCommand::all(job);
-        let task = tasks.iter().find(|task| task.name == id.name);
-        task.and_then(|task| CommandBuilder { job, place }.script(task.text(job, "check")))
-            .into_iter()
-            .collect()
+        let builder = CommandBuilder { job, place };
+        match TimedCommand::all(job).iter().find(|task| task.name == id.name) {
+            Some(task) => builder.script(task.text(job, "check")).into_iter().collect(),
+            None => vec![],
+        }
     }
 }
 
-/// Whether a program is a path on the filesystem under test, which is created when the run begins.
+/// Whether a program is a path on the filesystem under test, where it cannot exist before the run.
 fn is_relative(program: &str) -> bool {
     program.contains('/') && !program.starts_with('/')
 }
 
-/// Refuses a first task whose program is on the filesystem under test if no command before it can have put it there.
-fn refuse_unmade(job: &Job, first: &TimedCommand) -> Result<()> {
+/// Checks that the program of the first task can exist: it is not on the filesystem under test, which is empty, or a command
+/// before the task may put it there.
+fn check_first_program(job: &Job, first: &TimedCommand) -> Result<()> {
     let before = [job.settings.text("once"), job.settings.text("setup"), first.text(job, "prepare")];
     let program = &first.words[0];
     if !is_relative(program) || before.iter().any(|script| !script.is_empty()) {

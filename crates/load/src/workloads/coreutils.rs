@@ -5,10 +5,10 @@ mod tasks;
 
 use crate::payload::Payload;
 use crate::program::{self, DRIVER, Driver, REFLINK, prepare_destination};
-use crate::source::{COMPRESSIBLE, Contents, Source, TREE, TREE_FILES, compressible};
-use crate::task::{self, Action, Before, Call, Result, Task, TaskError, at};
+use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES, TreeSize, compressible};
+use crate::task::{self, Action, Before, Call, Result, Task, TaskError, failed_to};
 use crate::workload::{Demands, Job, Place, Survey, Workload, fairness, remark};
-use crate::workloads::coreutils::tasks::{SMALL, Sizes, TARBALL, TASKS, TaskDef, Thing};
+use crate::workloads::coreutils::tasks::{FileGroup, SMALL_FILE, Sizes, TARBALL, TASKS, TaskDef};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, event::Note};
 use std::collections::BTreeSet;
@@ -23,14 +23,15 @@ impl Workload for Coreutils {
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
         let sizes = Sizes::from_job(job);
-        CoreutilsSettings::resolve(job).tasks.iter().map(|task| info(task, &sizes)).collect()
+        CoreutilsSettings::resolve(job).tasks.iter().map(|task| task_info(task, &sizes)).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
         let settings = CoreutilsSettings::resolve(job);
-        let (contents, demands) = settings.source.look()?;
+        let (contents, demands) = settings.source.measure()?;
         let room = tasks::room_needed(&settings.tasks, &Sizes::from_job(job), &contents);
-        let unpacked = tasks::with_suppliers(&settings.tasks).iter().any(|task| task.makes == Thing::Tree);
+        let unpacked =
+            tasks::with_suppliers(&settings.tasks).iter().any(|task| task.makes == FileGroup::Tree);
         let demands = if unpacked { demands } else { Demands::default() };
         Ok(Survey { room, demands, remarks: settings.remarks(&contents, room.bytes), ..Survey::default() })
     }
@@ -40,7 +41,7 @@ impl Workload for Coreutils {
         if settings.driver.native {
             return vec![];
         }
-        // Only the names matter here: nothing is under this root.
+        // The paths are placeholders; only the names of the programs are used.
         let (at, sizes) =
             (Place { root: "/".into(), other: "/".into(), server_user: None }, Sizes::from_job(job));
         let run = tasks::with_suppliers(&settings.tasks);
@@ -51,28 +52,31 @@ impl Workload for Coreutils {
     fn inputs(&self, job: &Job, place: &Place) -> Result<()> {
         let settings = CoreutilsSettings::resolve(job);
         let input = place.other.join(TARBALL);
-        // A file beside the archive names its source. It is written last, so the archive is complete if it exists.
-        let (beside, made_of) = (input.with_extension("tar.made-of"), format!("{:?}\n", settings.source));
-        if std::fs::read_to_string(&beside).is_ok_and(|of| of == made_of) && input.exists() {
+        // A file beside the archive records the archive's source. It is written last, so if it exists, the archive is
+        // complete.
+        let (source_note, made_of) =
+            (input.with_extension("tar.made-of"), format!("{:?}\n", settings.source));
+        if std::fs::read_to_string(&source_note).is_ok_and(|of| of == made_of) && input.exists() {
             return Ok(());
         }
         let unfinished = input.with_extension("unfinished");
         let written = settings.source.archive_to(&unfinished)?;
-        written.sync_all().map_err(at("write", &unfinished))?;
-        std::fs::rename(&unfinished, input).map_err(at("rename", &unfinished))?;
-        std::fs::write(&beside, made_of).map_err(at("write", &beside))
+        written.sync_all().map_err(failed_to("write", &unfinished))?;
+        std::fs::rename(&unfinished, input).map_err(failed_to("rename", &unfinished))?;
+        std::fs::write(&source_note, made_of).map_err(failed_to("write", &source_note))
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let settings = CoreutilsSettings::resolve(job);
         let builder = TaskBuilder { at: place, sizes: Sizes::from_job(job), settings: &settings, job };
         let (input, all) = (place.other.join(TARBALL), tasks::with_suppliers(&settings.tasks));
-        if all.iter().any(|task| task.needs == Thing::Input) && !input.exists() {
-            let why = format!("the archive {} is not there: it is made once a run", input.display());
+        if all.iter().any(|task| task.needs == FileGroup::Input) && !input.exists() {
+            let why =
+                format!("the archive {} is missing; fsarena makes it at the start of a run", input.display());
             return Err(TaskError::Unfit(why));
         }
-        let mut there = BTreeSet::from([Thing::Nothing, Thing::Input]);
-        Ok(settings.tasks.iter().map(|task| builder.task(task, &mut there)).collect())
+        let mut present = BTreeSet::from([FileGroup::Nothing, FileGroup::Input]);
+        Ok(settings.tasks.iter().map(|task| builder.task(task, &mut present)).collect())
     }
 
     fn may_clone(&self, job: &Job) -> bool {
@@ -80,7 +84,7 @@ impl Workload for Coreutils {
     }
 }
 
-fn info(task: &TaskDef, sizes: &Sizes) -> TaskInfo {
+fn task_info(task: &TaskDef, sizes: &Sizes) -> TaskInfo {
     TaskInfo { number: Some(format!("{:03}", task.number)), ..task::info(task.id, task.title(sizes), []) }
 }
 
@@ -93,27 +97,27 @@ struct TaskBuilder<'a> {
 }
 
 impl TaskBuilder<'_> {
-    fn task(&self, task: &TaskDef, there: &mut BTreeSet<Thing>) -> Task {
+    fn task(&self, task: &TaskDef, present: &mut BTreeSet<FileGroup>) -> Task {
         let mut prepare = Vec::new();
-        self.supply(task.needs, there, &mut prepare);
+        self.supply(task.needs, present, &mut prepare);
         let work = self.work(task, &mut prepare);
         if task.uses_up {
-            there.remove(&task.needs);
+            present.remove(&task.needs);
         }
-        there.insert(task.makes);
-        let cold = self.settings.cold && task.needs != Thing::Nothing;
+        present.insert(task.makes);
+        let cold = self.settings.cold && task.needs != FileGroup::Nothing;
         let before = if cold { Before::ColdCache } else { Before::Warm };
-        Task { before, prepare, ..Task::new(info(task, &self.sizes), work) }
+        Task { before, prepare, ..Task::new(task_info(task, &self.sizes), work) }
     }
 
-    /// Adds the untimed work that makes what a task needs, if no chosen task makes it.
-    fn supply(&self, thing: Thing, there: &mut BTreeSet<Thing>, prepare: &mut Vec<Action>) {
-        if !there.insert(thing) {
+    /// Adds the untimed work that makes these files, unless they are present already.
+    fn supply(&self, thing: FileGroup, present: &mut BTreeSet<FileGroup>, prepare: &mut Vec<Action>) {
+        if !present.insert(thing) {
             return;
         }
         match tasks::maker_of(thing) {
             Some(task) => {
-                self.supply(task.needs, there, prepare);
+                self.supply(task.needs, present, prepare);
                 let work = self.work(task, prepare);
                 prepare.push(work);
             }
@@ -121,21 +125,21 @@ impl TaskBuilder<'_> {
         }
     }
 
-    /// The work of a task. Adds the untimed work that prepares its destination.
+    /// Returns the work of a task, and adds the untimed work that prepares its destination.
     fn work(&self, task: &TaskDef, prepare: &mut Vec<Action>) -> Action {
         let op = (task.op)(self.at, &self.sizes);
         prepare.extend(prepare_destination(&op));
         program::action(&op, self.settings.driver)
     }
 
-    /// Writes the file that is split. No task makes it.
+    /// Makes the action that writes the file that is split.
     fn write_small(&self) -> Action {
-        let (path, bytes) = (self.at.root.join(SMALL), self.sizes.small_bytes);
+        let (path, bytes) = (self.at.root.join(SMALL_FILE), self.sizes.small_bytes);
         let (seed, compressible) = (self.job.seed, compressible(self.job));
         Action::Call(Call::new([format!("write {bytes} bytes to {}", path.display())], move || {
             let mut contents = vec![0; bytes as usize];
             Payload::new(seed, compressible).fill(&mut contents);
-            std::fs::write(&path, &contents).map_err(at("write", &path))
+            std::fs::write(&path, &contents).map_err(failed_to("write", &path))
         }))
     }
 }
@@ -163,7 +167,7 @@ struct CoreutilsSettings {
     driver: Driver,
     cold: bool,
     source: Source,
-    /// In the order in which they run.
+    /// The chosen tasks in the order in which they run.
     tasks: Vec<&'static TaskDef>,
 }
 
@@ -179,8 +183,9 @@ impl CoreutilsSettings {
             tasks: TASKS.iter().filter(|task| numbers.contains(&task.number)).collect(),
         }
     }
-    /// The remarks for every report on this machine, if the files of all tasks take at most `bytes` bytes.
-    fn remarks(&self, contents: &Contents, bytes: u64) -> Vec<Note> {
+
+    /// The notes in every report. `bytes` is the largest size of all files at one time.
+    fn remarks(&self, contents: &TreeSize, bytes: u64) -> Vec<Note> {
         let mut notes = Vec::from(self.driver.remarks());
         notes.push(self.source.remark());
         if contents.left_out > 0 {
@@ -195,13 +200,13 @@ impl CoreutilsSettings {
             let fix = "compare with compression off, or leave out 13, 14 and 21";
             notes.push(remark(text).fix(fix));
         }
-        notes.extend(memory(self.cold, bytes, rustix::system::sysinfo().totalram as u64));
+        notes.extend(page_cache_remark(self.cold, bytes, rustix::system::sysinfo().totalram as u64));
         notes
     }
 }
 
-/// The remark on tasks that read from memory instead of the device; none if they do not.
-fn memory(cold: bool, working_set: u64, ram: u64) -> Option<Note> {
+/// Warns that tasks read from the page cache instead of the device, if all files fit into memory and the cache is warm.
+fn page_cache_remark(cold: bool, working_set: u64, ram: u64) -> Option<Note> {
     if cold || working_set > ram {
         return None;
     }
@@ -219,11 +224,11 @@ mod tests {
     use fsarena_core::event::NoteKind;
 
     #[test]
-    fn a_working_set_that_fits_into_memory_is_said_when_the_cache_is_warm() {
-        let note = memory(false, 300 << 20, 8 << 30).unwrap();
+    fn a_working_set_that_fits_into_memory_gets_a_remark_if_the_cache_is_warm() {
+        let note = page_cache_remark(false, 300 << 20, 8 << 30).unwrap();
         assert_eq!(note.kind, NoteKind::Fairness);
         assert!(note.text.starts_with("all files (300 MiB at most) fit into memory (8192 MiB)"));
-        assert_eq!(memory(true, 300 << 20, 8 << 30), None);
-        assert_eq!(memory(false, 9 << 30, 8 << 30), None);
+        assert_eq!(page_cache_remark(true, 300 << 20, 8 << 30), None);
+        assert_eq!(page_cache_remark(false, 9 << 30, 8 << 30), None);
     }
 }

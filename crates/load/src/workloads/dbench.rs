@@ -15,8 +15,8 @@ use fsarena_core::{cell::TaskInfo, event::Note, names::distinct};
 use fsarena_engine::Content;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-/// Number that is mixed into the seed of a round for the order of its tasks.
-const ORDER: u64 = 0xDBE;
+/// Mixed into the seed of a round to shuffle the order of its tasks.
+const ORDER_SEED: u64 = 0xDBE;
 
 /// The workload that plays a loadfile by fsarena's own player.
 pub const DBENCH: Dbench = Dbench {
@@ -41,8 +41,9 @@ impl Dbench {
         })
     }
 
-    /// Whether cells find the load on the source disk. The real dbench reads the loadfile itself.
-    fn is_kept(&self, settings: &DbenchSettings) -> bool {
+    /// Whether the load is stored on the source disk for the cells. The real dbench reads the loadfile itself, and a
+    /// synthetic load is generated again.
+    fn stores_load(&self, settings: &DbenchSettings) -> bool {
         self.source == Source::Loadfile && !settings.real
     }
 
@@ -73,10 +74,10 @@ impl Workload for Dbench {
         }
         let clients = u64::from(settings.options.clients);
         let room = Room {
-            // Twice the data: a filesystem that never overwrites keeps what was overwritten until it commits.
+            // Twice the data: a copy-on-write filesystem keeps old blocks until it commits.
             bytes: 2 * clients * stats.most_bytes,
             inodes: clients * (stats.most_files + stats.directories),
-            other_bytes: if self.is_kept(&settings) { program.pack().len() as u64 } else { 0 },
+            other_bytes: if self.stores_load(&settings) { program.pack().len() as u64 } else { 0 },
         };
         Ok(Survey { room, remarks: remarks(self.source, &settings), ..Survey::default() })
     }
@@ -87,8 +88,8 @@ impl Workload for Dbench {
 
     /// Reads the loadfile once in a run and stores it for the cells, because a guest has no loadfile.
     fn inputs(&self, job: &Job, place: &Place) -> Result<()> {
-        if self.is_kept(&DbenchSettings::resolve(job)) {
-            self.program(job)?.write_to(&kept(place))?;
+        if self.stores_load(&DbenchSettings::resolve(job)) {
+            self.program(job)?.write_to(&load_path(place))?;
         }
         Ok(())
     }
@@ -96,11 +97,12 @@ impl Workload for Dbench {
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (settings, root) = (&DbenchSettings::resolve(job), &place.root.join("dbench"));
         let play: Box<dyn Fn(u32) -> Action> = if settings.real {
-            let (loadfile, of_5) = (self.loadfile(job)?, dbench_tool::is_of_5()?);
-            Box::new(move |clients| dbench_tool::action(settings, clients, &loadfile, of_5, root))
+            let (loadfile, is_5) = (self.loadfile(job)?, dbench_tool::is_version_5()?);
+            Box::new(move |clients| dbench_tool::action(settings, clients, &loadfile, is_5, root))
         } else {
-            let kept = self.is_kept(settings).then(|| Program::read_from(&kept(place))).transpose()?;
-            let program = Arc::new(kept.map_or_else(|| self.program(job), Ok)?);
+            let stored =
+                self.stores_load(settings).then(|| Program::read_from(&load_path(place))).transpose()?;
+            let program = Arc::new(stored.map_or_else(|| self.program(job), Ok)?);
             Box::new(move |clients| {
                 let options = Options { clients, ..settings.options.clone() };
                 let words = [self.def.id, &format!("{clients} clients"), &root.display().to_string()];
@@ -115,13 +117,13 @@ impl Workload for Dbench {
             Task::new(self.info(clients), work)
                 .after([Action::on("empty", root, |root| Ok(fresh_dir(root)?))])
         };
-        Ok(shuffled(settings.clients.clone(), job.seed, ORDER).into_iter().map(task).collect())
+        Ok(shuffled(settings.clients.clone(), job.seed, ORDER_SEED).into_iter().map(task).collect())
     }
 }
 
-/// The remarks for every report.
+/// The notes on this workload in every report.
 fn remarks(source: Source, settings: &DbenchSettings) -> Vec<Note> {
-    let mut notes = vec![remark(who(source, settings))];
+    let mut notes = vec![remark(engine_remark(source, settings))];
     if !settings.real {
         let what = if settings.options.content == Content::Zeros { "zeros, as dbench does" } else { "noise" };
         notes.push(remark(format!("clients write {what}")));
@@ -136,11 +138,12 @@ fn remarks(source: Source, settings: &DbenchSettings) -> Vec<Note> {
 }
 
 /// The file that stores a loadfile's load for the cells of a run.
-fn kept(place: &Place) -> PathBuf {
+fn load_path(place: &Place) -> PathBuf {
     place.other.join("load")
 }
 
-fn who(source: Source, settings: &DbenchSettings) -> String {
+/// The note on the program that played the load.
+fn engine_remark(source: Source, settings: &DbenchSettings) -> String {
     let [warm_up, seconds] =
         [settings.options.warm_up, settings.options.measured].map(|time| time.as_secs_f64());
     let threads = settings.options.mode == dbench::ClientMode::Threads;

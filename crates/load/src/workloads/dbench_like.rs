@@ -1,4 +1,4 @@
-//! `dbench-like`: clients of a file server with the statistics of dbench's loadfile, without its text.
+//! `dbench-like`: clients of a file server with a generated load that has the statistics of dbench's loadfile.
 
 use crate::workloads::dbench::{self, Dbench, Source};
 use fsarena_core::setting::WorkloadDef;

@@ -1,9 +1,9 @@
-//! `dbench-tool`: the tasks of `dbench` by the real dbench, its arguments and its output.
+//! `dbench-tool`: runs the tasks of `dbench` with the real dbench, and parses its output.
 
 use crate::dbench::OperationKind;
 use crate::task::{Action, Result};
 use crate::workloads::dbench::{Dbench, DbenchSettings, METRICS, Source, loadfile_settings};
-use fsarena_core::dbench::{Said, read};
+use fsarena_core::dbench::{DbenchLine, read};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_sys::argv::Argv;
 use std::path::Path;
@@ -19,29 +19,30 @@ pub const DBENCH_TOOL: Dbench = Dbench {
     source: Source::Loadfile,
 };
 
-/// The measured time in whole seconds, at least two. dbench takes whole seconds and prints nothing for less than two.
+/// The measured time in whole seconds, at least two. dbench accepts only whole seconds, and prints nothing for less than
+/// two.
 pub fn whole_seconds(settings: &DbenchSettings) -> u64 {
     (settings.options.measured.as_secs_f64().ceil() as u64).max(2)
 }
 
-/// Whether the installed dbench is 5.0, which needs the option `-B`.
+/// Whether the installed dbench is 5.0, which requires the option `-B`.
 ///
 /// # Errors
 /// If dbench cannot be started.
-pub fn is_of_5() -> Result<bool> {
+pub fn is_version_5() -> Result<bool> {
     let help = Argv::new("dbench").arg("--help").run()?;
     Ok(help.stdout.contains("--backend"))
 }
 
 /// Makes the action that runs the real dbench with `clients` clients in an empty directory.
-pub fn action(settings: &DbenchSettings, clients: u32, loadfile: &Path, of_5: bool, root: &Path) -> Action {
-    let argv = argv(settings, clients, loadfile, of_5, root);
+pub fn action(settings: &DbenchSettings, clients: u32, loadfile: &Path, is_5: bool, root: &Path) -> Action {
+    let argv = argv(settings, clients, loadfile, is_5, root);
     let seconds = whole_seconds(settings);
     Action::read(argv, ["dbench", " (4.0 and 5.0)"], move |printed| readings(printed, seconds))
 }
 
-fn argv(settings: &DbenchSettings, clients: u32, loadfile: &Path, of_5: bool, root: &Path) -> Argv {
-    let argv = Argv::new("dbench").args(of_5.then_some(["-B", "fileio"]).into_iter().flatten());
+fn argv(settings: &DbenchSettings, clients: u32, loadfile: &Path, is_5: bool, root: &Path) -> Argv {
+    let argv = Argv::new("dbench").args(is_5.then_some(["-B", "fileio"]).into_iter().flatten());
     // dbench's cleanup is not part of the measurement, and the next task starts in an empty directory.
     let argv = argv.arg("--skip-cleanup").arg("-t").arg(whole_seconds(settings).to_string());
     let argv = argv.arg("-c").arg(loadfile).arg("-D").arg(root);
@@ -49,17 +50,17 @@ fn argv(settings: &DbenchSettings, clients: u32, loadfile: &Path, of_5: bool, ro
     argv.args(rate.into_iter().flatten()).arg(clients.to_string())
 }
 
-/// Parses dbench's output to readings with the names of the native player; none if a figure is missing. Counts cover all
-/// seconds. The throughput is as printed, without the last second.
+/// Parses dbench's output to readings with the names of the native player. Returns `None` if a figure is missing. Counts
+/// cover all seconds, but the throughput that dbench prints leaves out the last second.
 fn readings(printed: &str, seconds: u64) -> Option<Readings> {
     let mut readings = Readings::default();
     let (mut moved, mut operations, mut total_ns) = (None, 0, 0.0);
     for (_, said) in read(printed) {
         match said.ok()? {
-            Said::Version(_) | Said::Load(_) => {}
-            Said::Failed(_) => return None,
-            Said::Operation { name, count, mean_ms, max_ms } => {
-                let kind = OperationKind::of_printed(name)?;
+            DbenchLine::Version(_) | DbenchLine::Load(_) => {}
+            DbenchLine::Failed(_) => return None,
+            DbenchLine::Operation { name, count, mean_ms, max_ms } => {
+                let kind = OperationKind::find_printed(name)?;
                 let prefix = kind.def().reading;
                 operations += count;
                 readings.set(&format!("{prefix}_operations_count"), count as f64);
@@ -73,7 +74,7 @@ fn readings(printed: &str, seconds: u64) -> Option<Readings> {
                     readings.set(&format!("{prefix}_iops_per_s"), count as f64 / seconds as f64);
                 }
             }
-            Said::Throughput { mb_s, max_ms, .. } => {
+            DbenchLine::Throughput { mb_s, max_ms, .. } => {
                 moved = Some(mb_s).filter(|mb_s| mb_s.is_finite() && *mb_s >= 0.0);
                 readings.set("all_latency_max_ns", max_ms? * 1e6);
             }
@@ -117,18 +118,18 @@ mod tests {
     }
 
     #[test]
-    fn names_of_5_are_known_and_what_is_cut_short_is_refused() {
-        let of_5 = OF_4.replace("Qpathinfo", "QUERY_PATH_INFORMATION").replace("Find", "FIND_FIRST");
-        assert_eq!(readings(&of_5, 2), readings(OF_4, 2));
+    fn the_names_of_dbench_5_are_accepted_and_truncated_output_is_refused() {
+        let is_5 = OF_4.replace("Qpathinfo", "QUERY_PATH_INFORMATION").replace("Find", "FIND_FIRST");
+        assert_eq!(readings(&is_5, 2), readings(OF_4, 2));
         assert_eq!(readings("", 2), None);
         assert_eq!(readings(&OF_4[..OF_4.find("Throughput").unwrap()], 2), None);
         assert_eq!(readings(&OF_4.replace("93.5652", "nan"), 2), None);
     }
 
     #[test]
-    fn the_arguments_are_those_of_the_cell() {
-        let words = |settings: &DbenchSettings, of_5| {
-            argv(settings, 20, Path::new("/l"), of_5, Path::new("/mnt")).words().join(" ")
+    fn the_arguments_of_dbench_follow_the_settings() {
+        let words = |settings: &DbenchSettings, is_5| {
+            argv(settings, 20, Path::new("/l"), is_5, Path::new("/mnt")).words().join(" ")
         };
         assert_eq!(words(&settings(&[]), false), "dbench --skip-cleanup -t 2 -c /l -D /mnt 20");
         let held = settings(&[("rate", "2.5"), ("seconds", "9.5")]);

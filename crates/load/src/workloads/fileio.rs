@@ -1,15 +1,15 @@
 //! `fileio`: file I/O by mode, block size and number of threads. Each combination is a task.
 //!
 //! The semantics are those of sysbench's fileio: a set of equal files, one sequential cursor that all threads share, a sync
-//! of every file after every N writes, and a final sync by each thread. Each task runs until it is steady. The seed of the
-//! round shuffles the tasks of a cell.
+//! of every file after every N writes, and a final sync by each thread. Each task runs until its rate is steady. The seed of
+//! the round shuffles the tasks of a cell.
 
 #[cfg(test)]
 mod tests;
 
 use crate::pace::shuffled;
 use crate::payload::{PAYLOAD, content};
-use crate::task::{self, Action, Before, Call, Result, Task, TaskError, at};
+use crate::task::{self, Action, Before, Call, Result, Task, TaskError, failed_to};
 use crate::workload::{Demands, Job, Place, Room, Survey, Workload, fairness, remark};
 use crate::workloads::{fio, sysbench};
 use fsarena_core::sample::TaskOutput;
@@ -20,8 +20,8 @@ use fsarena_engine::Warmup;
 use fsarena_engine::{Allow, Bound, Content, FileSpec, Files, Open, Pattern, SyncEvery, dio_align};
 use std::path::PathBuf;
 
-/// Number that is mixed into the seed of a round for the order of its tasks.
-const ORDER: u64 = 0x0D3E;
+/// Mixed into the seed of a round to shuffle the order of its tasks.
+const ORDER_SEED: u64 = 0x0D3E;
 
 /// The workload by fsarena's own load engine.
 pub const FILEIO: FileIo = FileIo {
@@ -39,13 +39,13 @@ impl Workload for FileIo {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        FileIoSettings::resolve(job).cells.into_iter().map(info).collect()
+        FileIoSettings::resolve(job).cells.into_iter().map(task_info).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
         let settings = FileIoSettings::resolve(job);
         let demands = Demands { direct_io: settings.direct, ..Demands::default() };
-        // Twice the data: a filesystem that never overwrites keeps what was overwritten until it commits.
+        // Twice the data: a copy-on-write filesystem keeps old blocks until it commits.
         let room =
             Room { bytes: 2 * settings.total_bytes(), inodes: u64::from(settings.files), other_bytes: 0 };
         Ok(Survey { room, remarks: remarks(&settings), demands, ..Survey::default() })
@@ -67,14 +67,14 @@ impl Workload for FileIo {
         let mut builder = TaskBuilder {
             settings: FileIoSettings::resolve(job),
             target: Target::probe(place)?,
-            whole: None,
+            checksum_block: None,
         };
-        let order = shuffled(builder.settings.cells.clone(), job.seed, ORDER);
+        let order = shuffled(builder.settings.cells.clone(), job.seed, ORDER_SEED);
         Ok(order.into_iter().map(|cell| builder.task(cell)).collect())
     }
 }
 
-/// The remarks for every report.
+/// The notes on this workload in every report.
 fn remarks(settings: &FileIoSettings) -> Vec<Note> {
     let (files, each) = (settings.files, settings.file_bytes >> 10);
     let what = if settings.content == fsarena_engine::Content::Zeros { "zeros" } else { "noise" };
@@ -83,7 +83,7 @@ fn remarks(settings: &FileIoSettings) -> Vec<Note> {
         writes => format!("all synced after every {writes} writes"),
     };
     let files = format!("{files} files of {each} KiB filled with {what}, {sync}");
-    let mut notes = vec![remark(tool(settings)), remark(files)];
+    let mut notes = vec![remark(engine_remark(settings)), remark(files)];
     if !settings.direct {
         let text = "direct=false: files go through the page cache, so reads of files that fit into memory never reach the device";
         notes.push(fairness(text).fix("--set direct=true"));
@@ -91,7 +91,8 @@ fn remarks(settings: &FileIoSettings) -> Vec<Note> {
     notes
 }
 
-fn tool(settings: &FileIoSettings) -> String {
+/// The note on the program that did the I/O.
+fn engine_remark(settings: &FileIoSettings) -> String {
     match settings.tool {
         Tool::Native => format!(
             "engine=native: each task ended when MSER-5 and the SNIA rule called it steady, after {} s at the latest; the warm-up is left out",
@@ -105,7 +106,7 @@ fn tool(settings: &FileIoSettings) -> String {
     }
 }
 
-fn info(FileIoCell { mode, block, threads }: FileIoCell) -> TaskInfo {
+fn task_info(FileIoCell { mode, block, threads }: FileIoCell) -> TaskInfo {
     task::info(mode.name, mode.title, [("bs", block.to_string()), ("threads", threads.to_string())])
 }
 
@@ -114,7 +115,7 @@ fn info(FileIoCell { mode, block, threads }: FileIoCell) -> TaskInfo {
 struct Target {
     path: PathBuf,
     is_device: bool,
-    /// The alignment that direct I/O needs there, in bytes.
+    /// The alignment that direct I/O requires, in bytes.
     align: u32,
 }
 
@@ -124,15 +125,15 @@ impl Target {
         if is_device {
             return Ok(Target { align: dio_align(&path), path, is_device });
         }
-        // Only a file has the alignment, because it depends on the filesystem and its device together.
+        // The alignment depends on the filesystem and its device together, so only a file reports it.
         let probe = path.join("alignment");
-        std::fs::write(&probe, "").map_err(at("write", &probe))?;
+        std::fs::write(&probe, "").map_err(failed_to("write", &probe))?;
         let align = dio_align(&probe);
-        std::fs::remove_file(&probe).map_err(at("remove", &probe))?;
+        std::fs::remove_file(&probe).map_err(failed_to("remove", &probe))?;
         Ok(Target { path, is_device, align })
     }
 
-    /// Returns the reason if a task cannot be done here.
+    /// Returns the reason for leaving a task out, or `None` if the task can run.
     fn refusal(&self, settings: &FileIoSettings, cell: FileIoCell) -> Option<String> {
         if settings.direct && !cell.block.is_multiple_of(self.align) {
             return Some(format!(
@@ -144,7 +145,7 @@ impl Target {
             .then(|| "left out: the bare device, because sysbench drives regular files only".into())
     }
 
-    /// The files or the part of the device, without creating anything.
+    /// The files, or the part of the device. Creates nothing.
     fn files(&self, settings: &FileIoSettings) -> Result<Files> {
         Ok(if self.is_device {
             Files::device_start(&self.path, settings.total_bytes())?
@@ -158,17 +159,18 @@ impl Target {
 struct TaskBuilder {
     settings: FileIoSettings,
     target: Target,
-    /// The state of the files at this point: none if they are missing or short, else the size of their verified blocks,
-    /// which is 0 without verification.
-    whole: Option<u32>,
+    /// The files before the next task: `None` if they are missing or incomplete, otherwise the size in bytes of the blocks
+    /// with a checksum, which is 0 without checksums.
+    checksum_block: Option<u32>,
 }
 
 impl TaskBuilder {
+    /// Makes the task of a cell. A task that cannot run only returns the reason.
     fn task(&mut self, cell: FileIoCell) -> Task {
         if let Some(why) = self.target.refusal(&self.settings, cell) {
             let refuse = Call::new(["left", "out"], move || Err::<TaskOutput, _>(TaskError::LeftOut(why)));
             let prepare = vec![Action::Call(refuse)];
-            return Task { info: info(cell), before: Before::Warm, prepare, work: vec![] };
+            return Task { info: task_info(cell), before: Before::Warm, prepare, work: vec![] };
         }
         let prepare = self.prepare(cell);
         let (settings, target) = (&self.settings, &self.target);
@@ -177,40 +179,50 @@ impl TaskBuilder {
             Tool::Sysbench => sysbench::action(settings, cell, &target.path),
             Tool::Fio => fio::action(settings, cell, &target.path, target.is_device),
         };
-        Task::new(info(cell), work).after(prepare)
+        Task::new(task_info(cell), work).after(prepare)
     }
 
-    /// Makes the untimed action that creates or removes the files that a cell starts from.
+    /// Makes the untimed action that fills or removes files so that a cell can start, or `None` if the present files fit.
     fn prepare(&mut self, cell: FileIoCell) -> Option<Action> {
-        let (has, is_device) = (self.whole, self.target.is_device);
+        let is_device = self.target.is_device;
         if cell.mode.recreates() && !is_device {
-            self.whole = None;
+            self.checksum_block = None;
             return Some(self.call("remove", |target, settings| Ok(target.files(settings)?.remove()?)));
         }
         let verify = if self.settings.verify && !is_device { cell.block } else { 0 };
-        let fits = if cell.mode.writes { has.is_some() } else { has == Some(verify) };
-        // Writes leave blocks without a checksum.
-        let spoils = cell.mode.writes && self.settings.verify;
-        self.whole = if fits { has } else { Some(verify) }.filter(|_| !spoils);
-        let fill = move |target: &Target, settings: &FileIoSettings| {
-            fill(target, settings, (verify > 0).then_some(verify))
+        let fits = match self.checksum_block {
+            Some(block) => cell.mode.writes || block == verify,
+            None => false,
         };
-        (!fits).then(|| self.call("fill", fill))
+        if cell.mode.writes && self.settings.verify {
+            // The writes of this cell leave blocks without a checksum, so the next cell cannot use the files.
+            self.checksum_block = None;
+        } else if !fits {
+            self.checksum_block = Some(verify);
+        }
+        if fits {
+            return None;
+        }
+        Some(
+            self.call("fill", move |target, settings| fill(target, settings, (verify > 0).then_some(verify))),
+        )
     }
 
+    /// Makes the action of a cell for fsarena's own load engine.
     fn native(&self, cell: FileIoCell) -> Action {
         let job = self.settings.job(cell, self.target.is_device);
-        self.call(&info(cell).id.to_string(), move |target, settings| {
+        self.call(&task_info(cell).id.to_string(), move |target, settings| {
             let outcome = fsarena_engine::run(&job, &target.files(settings)?, &mut |_| {})?;
             let mut found = outcome.task_output();
             if job.verify {
-                // Also where that is none.
+                // Set the reading even if it is 0.
                 found.readings.set(reading::VERIFIED, outcome.verified_blocks as f64);
             }
             Ok(found)
         })
     }
 
+    /// Makes an action in this process on the target. The log has `what`, the files and the target.
     fn call<F: Into<TaskOutput>>(
         &self,
         what: &str,
@@ -224,10 +236,11 @@ impl TaskBuilder {
     }
 }
 
-/// Writes every byte that a task will read, because reads of unwritten extents never reach the device.
+/// Writes every byte that a task will read, because reads of unwritten extents never reach the device. `verify_block` is the
+/// size of blocks with a checksum.
 fn fill(target: &Target, settings: &FileIoSettings, verify_block: Option<u32>) -> Result<()> {
     if target.is_device {
-        fsarena_engine::run(&settings.filling(), &target.files(settings)?, &mut |_| {})?;
+        fsarena_engine::run(&settings.fill_job(), &target.files(settings)?, &mut |_| {})?;
     } else {
         let FileIoSettings { files: count, file_bytes: bytes, content, seed, .. } = *settings;
         Files::prepare(&target.path, &FileSpec { count, bytes, content, seed, verify_block })?;
@@ -325,22 +338,33 @@ pub struct FileIoCell {
 /// The resolved settings of a job.
 #[derive(Debug, Clone)]
 pub struct FileIoSettings {
+    /// The program that does the I/O.
     pub tool: Tool,
+    /// The tasks.
     pub cells: Vec<FileIoCell>,
+    /// Number of files.
     pub files: u32,
     /// Bytes of each file.
     pub file_bytes: u64,
+    /// Whether files are opened with `O_DIRECT`.
     pub direct: bool,
+    /// Number of writes of all threads after which every file is synced; 0 for never.
     pub fsync_every: u64,
+    /// Whether each thread syncs every file at the end of writes.
     pub fsync_end: bool,
+    /// The content of writes.
     pub content: Content,
-    /// The longest that a cell is measured.
+    /// The longest time that a cell is measured, in seconds.
     pub seconds: f64,
-    /// Length of an interval. A task needs at least fifty intervals to be steady.
+    /// Length of an interval of the time series. A task requires at least fifty intervals to be steady.
     pub interval_ms: u32,
+    /// Number of operations after which a cell ends; 0 to end it once it is steady.
     pub events: u64,
+    /// Whether blocks have checksums, which reads check.
     pub verify: bool,
+    /// Whether files may be read although their extents are compressed, shared, sparse or unwritten.
     pub any_layout: bool,
+    /// The seed of everything random.
     pub seed: u64,
 }
 
@@ -378,7 +402,7 @@ impl FileIoSettings {
         u64::from(self.files) * self.file_bytes
     }
 
-    /// Writes between two rounds of syncs; none without syncs between writes.
+    /// Number of writes between two syncs of all files, or `None` without syncs between writes.
     pub fn sync_after(&self, mode: Mode) -> Option<u64> {
         (mode.writes && self.fsync_every > 0).then_some(self.fsync_every)
     }
@@ -402,7 +426,7 @@ impl FileIoSettings {
                 events => Bound::Operations(events),
             },
             content: self.content,
-            // The blocks on a device carry no identity.
+            // Blocks on a bare device have no checksums.
             verify: self.verify && !mode.writes && !on_device,
             allow: Allow { unwritten: any, sparse: any, shared: any, inline: any, encoded: any },
             interval_ms: self.interval_ms,
@@ -412,7 +436,7 @@ impl FileIoSettings {
     }
 
     /// The job that fills a bare device before it is read.
-    pub fn filling(&self) -> engine::LoadJob {
+    pub fn fill_job(&self) -> engine::LoadJob {
         engine::LoadJob {
             open: Open { direct: true, ..Open::default() },
             block_bytes: self.file_bytes.min(1 << 20) as u32,
@@ -446,7 +470,7 @@ fn cells(job: &Job) -> Vec<FileIoCell> {
     cells
 }
 
-/// Bytes of each file: a multiple of all usual block sizes, and at least one of the largest blocks.
+/// Bytes of each file: a multiple of all usual block sizes, and at least one block of the largest size.
 fn file_bytes(job: &Job, files: u32, largest: u64) -> u64 {
     let total = job.count("total_bytes", (2 << 30, 0));
     total.div_ceil(u64::from(files)).max(largest).next_multiple_of(16384)

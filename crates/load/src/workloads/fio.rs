@@ -1,4 +1,4 @@
-//! `fio`: the tasks of `fileio` by the real fio, its arguments and its JSON output.
+//! `fio`: runs the tasks of `fileio` with the real fio, and parses its JSON output.
 
 use crate::task::{Action, TaskError};
 use crate::workloads::fileio::{FileIo, FileIoCell, FileIoSettings, METRICS, fileio_settings};
@@ -34,7 +34,7 @@ fn argv(settings: &FileIoSettings, cell: FileIoCell, on: &Path, is_device: bool)
     let way = if cell.mode.writes { "write" } else { "read" };
     let argv = Argv::new("fio")
         .args(["--output-format=json", "--ioengine=psync", "--thread", "--group_reporting"])
-        // Blocks with replacement, files neither preallocated nor truncated to size.
+        // Random blocks can repeat, and fio neither preallocates the files nor drops them from the page cache.
         .args(["--norandommap", "--fallocate=none", "--invalidate=0"])
         .arg(format!("--name={}", cell.mode.name))
         .arg(format!("--rw={rand}{way}"))
@@ -42,7 +42,7 @@ fn argv(settings: &FileIoSettings, cell: FileIoCell, on: &Path, is_device: bool)
         .arg(format!("--numjobs={}", cell.threads))
         .arg(format!("--direct={}", u8::from(settings.direct)))
         .arg(format!("--size={}", settings.total_bytes()))
-        // It takes 32 bits.
+        // fio accepts seeds of 32 bits.
         .arg(format!("--randseed={}", settings.seed as u32))
         .arg(if settings.content == Content::Zeros { "--zero_buffers" } else { "--refill_buffers" });
     let argv = if is_device {
@@ -50,7 +50,7 @@ fn argv(settings: &FileIoSettings, cell: FileIoCell, on: &Path, is_device: bool)
         name.push(on);
         argv.arg(name)
     } else {
-        // With filename_format only the first of several threads would find its files.
+        // With filename_format instead of a list, only the first of several threads would find its files.
         let names: Vec<String> = (0..settings.files).map(|number| format!("test_file.{number}")).collect();
         argv.cwd(on)
             .arg(format!("--filename={}", names.join(":")))
@@ -58,7 +58,7 @@ fn argv(settings: &FileIoSettings, cell: FileIoCell, on: &Path, is_device: bool)
             .arg(format!("--file_service_type={order}"))
     };
     let argv = argv
-        // Else it would make them at their full size before it writes.
+        // Without this option, fio creates the files with their full size before it writes.
         .args((cell.mode.recreates() && !is_device).then_some("--create_on_open=1"))
         .args(settings.sync_after(cell.mode).map(|writes| format!("--fsync={writes}")))
         .args((cell.mode.writes && settings.fsync_end).then_some("--end_fsync=1"));
@@ -87,7 +87,7 @@ pub fn parse(text: &str) -> Result<Readings, String> {
     if let Some(error) = jobs.iter().filter_map(|job| job["error"].as_i64()).find(|error| *error != 0) {
         return Err(format!("a job failed with error {error}"));
     }
-    // Grouped reporting makes one job of all threads.
+    // With grouped reporting, one job has the figures of all threads.
     let job = jobs.first().ok_or("no jobs")?;
     let mut readings = Readings::default();
     for (prefix, rate, bandwidth) in [
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn warnings_before_the_json_are_passed_over_and_errors_are_told() {
+    fn warnings_before_the_json_are_skipped_and_failed_jobs_are_errors() {
         let warned = format!("note: both iodepth >= 1 and synchronous I/O engine are selected\n{OF_3_33}");
         assert!(parse(&warned).is_ok());
         assert!(parse(&OF_3_33.replace("\"error\" : 0", "\"error\" : 22")).unwrap_err().contains("error 22"));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_arguments_are_those_of_the_cell() {
+    fn the_arguments_of_fio_follow_the_cell() {
         let settings = FileIoSettings::resolve(&job(FIO.def, 7, &[]));
         let [seqrd, _, seqwr, rndwr] = settings.cells[..] else { panic!("{:?}", settings.cells) };
         let words = |cell, on, device| argv(&settings, cell, Path::new(on), device).words();

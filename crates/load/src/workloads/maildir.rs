@@ -1,5 +1,5 @@
-//! `maildir`: mail as servers keep it in Maildirs. Each message is written to `tmp/`, synced, renamed (or linked) to
-//! `new/`, and the directory is synced; it is read and moved to `cur/`; it expires.
+//! `maildir`: mail in Maildirs, as mail servers store it. Delivery writes each message to `tmp/`, syncs it, renames (or
+//! links) it to `new/`, and syncs that directory. Then each message is read and moved to `cur/`, and at last removed.
 
 use crate::pace::{self, PacedLoad};
 use crate::payload::{Noise, fault, fresh_dir};
@@ -50,7 +50,7 @@ fn shape(job: &Job) -> MaildirShape {
     }
 }
 
-fn info(load: PacedLoad, stage: MailStage) -> TaskInfo {
+fn task_info(load: PacedLoad, stage: MailStage) -> TaskInfo {
     let [_, name, title] = stage.words();
     load.info(name, title)
 }
@@ -67,7 +67,7 @@ impl Workload for Maildir {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        tasks(job).into_iter().map(|(load, stage)| info(load, stage)).collect()
+        tasks(job).into_iter().map(|(load, stage)| task_info(load, stage)).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
@@ -75,7 +75,7 @@ impl Workload for Maildir {
         let each = (shape.bytes as u64).next_multiple_of(4096);
         let inodes = shape.messages + 4 * shape.mailboxes;
         let room = Room { bytes: shape.messages * each + 4096 * inodes, inodes, other_bytes: 0 };
-        // Flags follow a colon.
+        // The names of read messages have a colon before the flags.
         let reserved = Some(shape.name(MailStage::Read, 0));
         let demands = Demands { reserved, ..Demands::default() };
         Ok(Survey { room, demands, remarks: remarks(&shape), ..Survey::default() })
@@ -91,21 +91,25 @@ impl Workload for Maildir {
                 let config = load.config(&job, &kinds, Bound::Operations(shape.messages));
                 Ok(custom_load::run(&config, &boxes)?.task_output())
             });
-            Task::new(info(load, stage), work).after((stage == MailStage::Deliver).then_some(empty))
+            Task::new(task_info(load, stage), work).after((stage == MailStage::Deliver).then_some(empty))
         };
         Ok(tasks(job).into_iter().map(task).collect())
     }
 
-    /// Checks that every message is intact where its last task left it, and that there is nothing else.
+    /// Checks that every message is intact where its last task left it, and that no other files exist.
     fn checks(&self, job: &Job, place: &Place, task: &TaskId) -> Vec<Action> {
         let (root, shape) = (place.root.join("maildir"), shape(job));
-        let named = |stage: &MailStage| stage.words()[1] == task.name;
-        let check = |stage| Action::on("compare", &root, move |root| verify_messages(root, &shape, stage));
-        MailStage::ALL.into_iter().find(named).map(check).into_iter().collect()
+        let mut checks = vec![];
+        for stage in MailStage::ALL {
+            if stage.words()[1] == task.name {
+                checks.push(Action::on("compare", &root, move |root| verify_messages(root, &shape, stage)));
+            }
+        }
+        checks
     }
 }
 
-/// The remarks for every report.
+/// The notes on this workload in every report.
 fn remarks(shape: &MaildirShape) -> Vec<Note> {
     let how = if shape.links { "linked to new/ and unlinked" } else { "renamed to new/" };
     let text = format!(
@@ -201,10 +205,10 @@ struct Maildirs {
 }
 
 impl Maildirs {
-    /// Opens the Maildirs that [`prepare`] made.
+    /// Opens the Maildirs that [`make_maildirs`] made.
     ///
     /// # Errors
-    /// Where one is missing.
+    /// If a Maildir is missing.
     fn open(root: &Path, shape: MaildirShape, stage: MailStage) -> Result<Maildirs, EngineError> {
         let open = |number| {
             let dir = root.join(shape.mailbox(number)).join("new");
@@ -298,7 +302,7 @@ mod tests {
     use super::*;
     use crate::testing::{job, perform, place};
     #[test]
-    fn messages_come_are_read_and_leave_and_each_stage_is_compared() {
+    fn each_stage_handles_all_messages_and_its_check_finds_stray_and_damaged_files() {
         for method in ["rename", "link"] {
             let job = job(&DEF, 3, &[("method", method), ("messages", "20")]);
             let dir = tempfile::tempdir().unwrap();
@@ -311,7 +315,7 @@ mod tests {
                 assert_eq!(commits, (id.name == "deliver").then_some(20.0));
                 let check = || Maildir.checks(&job, &place, &id).remove(0).perform(&mut |_| {}).map(drop);
                 check().unwrap();
-                // One file that should not be there, wherever it is.
+                // A stray file in any directory fails the check.
                 let stray = dir.path().join("maildir/user00003/tmp/stray");
                 std::fs::write(&stray, "").unwrap();
                 assert!(check().unwrap_err().to_string().contains("files instead of"));
@@ -320,8 +324,8 @@ mod tests {
                     let damaged = dir.path().join("maildir/user00003/new/0000000019.fsarena");
                     let whole = std::fs::read(&damaged).unwrap();
                     std::fs::write(&damaged, &whole[1..]).unwrap();
-                    let said = check().unwrap_err().to_string();
-                    assert!(said.starts_with("DATA LOSS") && said.contains("0000000019"), "{said}");
+                    let error = check().unwrap_err().to_string();
+                    assert!(error.starts_with("DATA LOSS") && error.contains("0000000019"), "{error}");
                     std::fs::write(&damaged, whole).unwrap();
                 }
             }

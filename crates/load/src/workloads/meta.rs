@@ -1,9 +1,9 @@
 //! `meta`: the metadata operations of clients that share a filesystem, in the phases of mdtest.
 //!
-//! Each client makes separate names, in separate directories or in shared ones; it looks up and reads the names of
-//! another client.
+//! Each client creates files and directories with separate names, in separate directories or in shared ones. It looks up and
+//! reads those of another client.
 
-use crate::task::{self, Action, Result, Task, at};
+use crate::task::{self, Action, Result, Task, failed_to};
 use crate::workload::{Client, Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, metric::reading, sample::Readings};
@@ -46,13 +46,13 @@ const TASKS: [(&str, &str, Option<Operation>); 8] = [
     ("remove", "Remove files", Some(Operation::Unlink)),
 ];
 
-fn info(job: &Job, name: &str, title: &str) -> TaskInfo {
+fn task_info(job: &Job, name: &str, title: &str) -> TaskInfo {
     let dirs = job.settings.text("dirs");
     task::info(name, format!("{title} ({dirs} directories)"), [("dirs", dirs.to_string())])
 }
 
 /// The job of each client.
-fn of_client(job: &Job) -> meta::MetaJob {
+fn client_job(job: &Job) -> meta::MetaJob {
     let shared = job.settings.text("dirs") == "shared";
     meta::MetaJob {
         names: job.count("names", NAMES) as u32,
@@ -66,21 +66,22 @@ fn of_client(job: &Job) -> meta::MetaJob {
 }
 
 /// Walks through a directory tree and reads the status of every entry. Returns the number of entries.
-fn walk(dir: &Path) -> std::io::Result<u64> {
+fn count_entries(dir: &Path) -> std::io::Result<u64> {
     let mut found = 0;
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
         found += 1;
         if entry.metadata()?.is_dir() {
-            found += walk(&entry.path())?;
+            found += count_entries(&entry.path())?;
         }
     }
     Ok(found)
 }
 
+/// Walks through all directories and returns the rate of entries.
 fn find(root: &Path) -> Result<Readings> {
     let begun = Instant::now();
-    let found = walk(root).map_err(at("find in", root))? as f64;
+    let found = count_entries(root).map_err(failed_to("find in", root))? as f64;
     let elapsed = begun.elapsed();
     let mut readings = Readings::default();
     readings.set("all_operations_count", found);
@@ -95,15 +96,15 @@ impl Workload for Meta {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        TASKS.iter().map(|(name, title, _)| info(job, name, title)).collect()
+        TASKS.iter().map(|(name, title, _)| task_info(job, name, title)).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let each_client = of_client(job);
+        let each_client = client_job(job);
         each_client.check()?;
         let meta::MetaJob { names, depth, fan_out, bytes, .. } = each_client;
         let inodes = u64::from(names) + 2 * u64::from(fan_out).pow(depth);
-        // The least that a small file takes on most filesystems.
+        // On most filesystems, a small file takes at least 1 KiB.
         let each = u64::from(bytes).next_multiple_of(4096).max(1024);
         let room = Room { bytes: inodes * each, inodes, other_bytes: 0 };
         let remarks = vec![remark(format!("each client makes {names} files and as many directories"))];
@@ -115,19 +116,21 @@ impl Workload for Meta {
     }
 
     fn steps_of(&self, job: &Job, place: &Place, of: Client) -> Result<Vec<Task>> {
-        let client = |number| meta::Client::new(of_client(job), &place.root, number).map(Arc::new);
+        let client = |number| meta::Client::new(client_job(job), &place.root, number).map(Arc::new);
         let (own, other) = (client(of.index)?, client(of.reads)?);
         let mut make = Some(Action::with(&own, ["make", "directories"], |own| Ok(own.create_directories()?)));
         let task = |(name, title, operation): (&str, &str, Option<Operation>)| {
-            let perform = |operation: Operation| {
-                let looks = matches!(operation, Operation::StatDir | Operation::Stat | Operation::Read);
-                let client = if looks { &other } else { &own };
-                Action::with(client, [operation.name()], move |client| {
-                    Ok(client.perform(operation)?.task_output())
-                })
+            let work = match operation {
+                None => Action::on("find", &place.root, find),
+                Some(operation) => {
+                    let reads = matches!(operation, Operation::StatDir | Operation::Stat | Operation::Read);
+                    let client = if reads { &other } else { &own };
+                    Action::with(client, [operation.name()], move |client| {
+                        Ok(client.perform(operation)?.task_output())
+                    })
+                }
             };
-            let work = operation.map_or_else(|| Action::on("find", &place.root, find), perform);
-            Task::new(info(job, name, title), work).after(make.take())
+            Task::new(task_info(job, name, title), work).after(make.take())
         };
         Ok(TASKS.into_iter().map(task).collect())
     }
@@ -137,15 +140,16 @@ impl Workload for Meta {
 mod tests {
     use super::*;
     use crate::testing::{job, perform, place};
+
     #[test]
-    fn too_many_directories_are_refused_before_anything_is_made() {
+    fn the_survey_refuses_too_many_directories() {
         let job = job(&DEF, 1, &[("depth", "16"), ("branching", "16")]);
         let error = Meta.survey(&job).unwrap_err();
         assert!(error.to_string().contains("at most a million"), "{error}");
     }
 
     #[test]
-    fn clients_find_what_others_made_and_leave_nothing() {
+    fn clients_find_the_files_of_others_and_remove_their_own() {
         for dirs in ["own", "shared"] {
             let dir = tempfile::tempdir().unwrap();
             let place = place(dir.path());
@@ -155,7 +159,7 @@ mod tests {
                 [0, 1].map(|index| Meta.steps_of(&job, &place, of(index)).unwrap().into_iter()).into();
             for _ in TASKS {
                 let tasks: Vec<Task> = clients.iter_mut().map(|steps| steps.next().unwrap()).collect();
-                // As the barrier has it: all have prepared a task before any begins.
+                // As in a run, all clients prepare a task before any client starts it.
                 let (prepare, work): (Vec<_>, Vec<_>) =
                     tasks.into_iter().map(|task| (task.prepare, task.work)).unzip();
                 perform(prepare.into_iter().flatten());
@@ -164,7 +168,7 @@ mod tests {
                     found.filter_map(|found| found.readings.get("all_operations_count")).collect();
                 assert!(counts.len() == 2 && counts.iter().all(|count| *count >= 20.0), "{counts:?}");
             }
-            let files = walk(dir.path()).unwrap();
+            let files = count_entries(dir.path()).unwrap();
             let leaves = if dirs == "own" { 1 + 2 * 3 } else { 1 + 3 };
             assert_eq!(files, leaves, "only the directories of the trees are left");
         }

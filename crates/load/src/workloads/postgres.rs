@@ -1,8 +1,8 @@
 //! `postgres`: the real PostgreSQL with its data on the filesystem under test, and pgbench, read-only and simple-update.
 //!
-//! Creating the cluster and loading the tables is not timed. Each task starts a separate server, to which pgbench connects
-//! over a Unix socket, and ends it with a checkpoint. So all CPU time and I/O of the server belongs to the task, and no
-//! server runs when the machine has to be idle.
+//! Creating the cluster and loading the tables is not timed. Each task starts a server, to which pgbench connects over a
+//! Unix socket, and ends it with a checkpoint. So all CPU time and I/O of the server belongs to the task, and no server runs
+//! while fsarena waits until the machine is idle.
 
 mod pgbench;
 mod server;
@@ -26,7 +26,7 @@ const DEF: WorkloadDef = WorkloadDef {
     settings: settings::SETTINGS,
 };
 
-/// Bytes of write-ahead log.
+/// Bytes of write-ahead log that the transactions wrote.
 const WAL: &str = "wal_bytes";
 /// Checkpoints that ended while pgbench ran.
 const CHECKPOINTS: &str = "checkpoints_count";
@@ -43,12 +43,15 @@ pub const READINGS: &[ReadingDef] = &[
 
 /// Bytes of tables and indexes for each unit of the scale factor; PostgreSQL 15 takes 15.0 MB.
 const UNIT_BYTES: u64 = 16 << 20;
-/// Bytes of a new cluster, with the first files of its log, and of a database without tables.
+/// Bytes of a new cluster, with the first files of its write-ahead log.
 const CLUSTER_BYTES: u64 = 128 << 20;
+/// Bytes of a database without tables.
 const DATABASE_BYTES: u64 = 16 << 20;
-/// Bytes that updates add in a second, in tables and in the write-ahead log, and that pgbench logs; all generous.
+/// Most bytes that updates add to tables in a second.
 const GROWTH_PER_S: u64 = 8 << 20;
+/// Most bytes that updates add to the write-ahead log in a second.
 const WAL_PER_S: u64 = 64 << 20;
+/// Most bytes that pgbench logs in a second.
 const LOG_PER_S: f64 = 8e6;
 
 impl Workload for Postgres {
@@ -75,24 +78,25 @@ impl Workload for Postgres {
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let settings = PostgresSettings::resolve(job)?;
-        let both = (Cluster::new(place)?, settings);
-        let (cluster, settings) = &both;
+        let needed = (Cluster::new(place)?, settings);
+        let (cluster, settings) = &needed;
         let init = ["initdb".to_string(), cluster.data.display().to_string()];
-        let init = Action::with(&both, init, |(cluster, settings)| cluster.init(settings));
-        let fills =
+        let init = Action::with(&needed, init, |(cluster, settings)| cluster.init(settings));
+        let words =
             ["pgbench", "-i"].map(String::from).into_iter().chain(settings.databases().map(database_name));
         let mut prepare =
-            vec![init, Action::with(&both, fills, |(cluster, settings)| fill(cluster, settings))];
+            vec![init, Action::with(&needed, words, |(cluster, settings)| fill(cluster, settings))];
         let task = |load: PgbenchTask| {
-            let asks = std::iter::once("pgbench".to_string()).chain(server::arguments(settings, load));
-            let work = Action::with(&both, asks, move |(cluster, settings)| measure(cluster, settings, load));
+            let words = std::iter::once("pgbench".to_string()).chain(server::arguments(settings, load));
+            let work =
+                Action::with(&needed, words, move |(cluster, settings)| measure(cluster, settings, load));
             Task::new(load.info(), work).after(std::mem::take(&mut prepare))
         };
         Ok(settings.tasks.iter().copied().map(task).collect())
     }
 }
 
-/// The space that the work needs.
+/// The space that the databases, the write-ahead log and the log of pgbench take.
 fn room(settings: &PostgresSettings) -> Room {
     let tables: u64 = settings.databases().map(|scale| scale as u64 * UNIT_BYTES + DATABASE_BYTES).sum();
     let updates = settings.tasks.iter().filter(|load| load.updates);
@@ -104,7 +108,7 @@ fn room(settings: &PostgresSettings) -> Room {
     Room { bytes, inodes: 4096 + bytes / (16 << 20), other_bytes: (16 << 20) + log as u64 }
 }
 
-/// The remarks for every report.
+/// The notes on this workload in every report.
 fn remarks(settings: &PostgresSettings) -> Vec<Note> {
     let text = format!(
         "pgbench by {} clients in {} threads, protocol {}, on a Unix socket, and its server on the same machine. Starting \
@@ -183,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_arguments_are_those_of_the_settings() {
+    fn the_arguments_of_pgbench_follow_the_settings() {
         let set = [("clients", "16"), ("jobs", "4"), ("rate", "200")];
         let settings = PostgresSettings::resolve(&job(&set)).unwrap();
         let words = server::arguments(&settings, settings.tasks[1]).join(" ");
@@ -195,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_room_covers_tables_and_log_and_weaker_promises_are_told() {
+    fn the_room_covers_tables_and_log_and_weakened_settings_get_a_remark() {
         let set = [("scale_factors", "100"), ("conf", "fsync=off; max_wal_size=80MB")];
         let survey = Postgres.survey(&job(&set)).unwrap();
         let mib = survey.room.bytes >> 20;

@@ -74,7 +74,7 @@ impl Workload for ProxyCache {
     }
 }
 
-/// The remarks for every report.
+/// The notes on this workload in every report.
 fn remarks(shape: &CacheShape) -> Vec<Note> {
     let text = format!(
         "proxy-cache models Squid's ufs: a cache of {} MiB, objects of PolyMix-4, {:.0}% of requests recur \
@@ -94,12 +94,12 @@ fn fill(job: &Job, root: &Path, shared: Shared) -> Action {
     let (shape, log) = (CacheShape::from_settings(job), job.settings.flag("log"));
     Action::on("fill", root, move |root| {
         let account = CostAccount::begin();
-        let made = Cache::make(root, shape, log, shape.demand())?;
-        let bound = Bound::Operations(shape.to_fill().max(1));
+        let created = Cache::create(root, shape, log, shape.demand())?;
+        let bound = Bound::Operations(shape.count_to_fill().max(1));
         let seed = shape.seed;
         let config =
             CustomLoadConfig { threads: FILLERS, kinds: &KINDS, rate: None, bound, interval_ms: 100, seed };
-        let outcome = shared.get_or_init(|| made).run(&config, true)?;
+        let outcome = shared.get_or_init(|| created).run(&config, true)?;
         web::serving_output(&outcome, 1, account, root)
     })
 }
@@ -133,7 +133,7 @@ mod tests {
     use fsarena_core::sample::TaskOutput;
 
     #[test]
-    fn every_task_tells_what_a_request_costs() {
+    fn every_task_has_the_cost_and_the_rate_of_requests() {
         let job = |seconds| {
             let set = [
                 ("rates", "500,0"),

@@ -1,8 +1,8 @@
-//! `recovery`: files are written until the power is cut; then the filesystem comes back, and every file that was synced
-//! before the cut has to be intact.
+//! `recovery`: fsarena writes files until it cuts the power of the disk, times how long the filesystem takes to come back,
+//! and checks that every file that was synced before the cut is intact.
 
 use crate::payload::fault;
-use crate::task::{self, Action, Result, Task, TaskError, at};
+use crate::task::{self, Action, Result, Task, TaskError, failed_to};
 use crate::workload::{Cut, Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, metric::reading, sample::Readings, schedule::mix};
@@ -16,20 +16,21 @@ use std::{io::Write, os::unix::fs::FileExt};
 pub struct Recovery;
 
 /// Number of files that exist at a time. Each new file replaces an older one.
-const LIVE: u64 = 512;
-/// One file in this many is synced, with its directory.
-const SYNCED_EACH: u64 = 4;
+const LIVE_FILES: u64 = 512;
+/// Every file with a number of this multiple, less one, is synced, with its directory.
+const SYNC_INTERVAL: u64 = 4;
+/// Number of directories that the files are spread over.
 const DIRECTORIES: u64 = 7;
 /// Bytes of the largest file.
-const LARGEST: usize = 64 << 10;
-/// The earliest instant of the cut, as a share of the time of work.
-const EARLIEST: f64 = 0.25;
-/// How long the work waits for the cut after its last possible instant.
+const LARGEST_BYTES: usize = 64 << 10;
+/// The earliest time of the cut, as a share of the setting `seconds`.
+const EARLIEST_CUT: f64 = 0.25;
+/// How long the task waits for the cut after the last possible time.
 const OVERDUE: Duration = Duration::from_secs(60);
-/// The file on the source disk with the number of written files up to the last synced one.
+/// The file on the source disk with the number of files that were written when the last sync returned.
 const PROGRESS: &str = "synced";
-/// Number of files that an error names.
-const NAMED: usize = 5;
+/// Largest number of files that an error names.
+const MAX_NAMED_FILES: usize = 5;
 
 const DEF: WorkloadDef = WorkloadDef {
     id: "recovery",
@@ -50,20 +51,27 @@ impl Workload for Recovery {
     }
 
     fn outline(&self, _: &Job) -> Vec<TaskInfo> {
-        vec![task::info("recover", "Come back after a power cut", []), beside("fsck", "Check the filesystem")]
+        vec![
+            task::info("recover", "Come back after a power cut", []),
+            task_outside_totals("fsck", "Check the filesystem"),
+        ]
     }
 
     fn survey(&self, _: &Job) -> Result<Survey> {
         let text = "recover: until the filesystem is mounted again, with fsck before that where the filesystem needs it; \
                     fsck: a full check after that, which changes nothing";
-        // The programs that check filesystems lie on the source disk with their libraries.
-        let room = Room { bytes: LIVE * LARGEST as u64, inodes: LIVE + DIRECTORIES, other_bytes: 64 << 20 };
+        // The source disk also holds the programs that check filesystems, and their libraries.
+        let room = Room {
+            bytes: LIVE_FILES * LARGEST_BYTES as u64,
+            inodes: LIVE_FILES + DIRECTORIES,
+            other_bytes: 64 << 20,
+        };
         Ok(Survey { room, remarks: vec![remark(text)], ..Survey::default() })
     }
 
     fn inputs(&self, _: &Job, place: &Place) -> Result<()> {
         let path = place.other.join(PROGRESS);
-        std::fs::write(&path, 0u64.to_le_bytes()).map_err(at("write", &path))
+        std::fs::write(&path, 0u64.to_le_bytes()).map_err(failed_to("write", &path))
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
@@ -72,31 +80,32 @@ impl Workload for Recovery {
         let paths = (place.root.clone(), place.other.join(PROGRESS));
         let write = Action::with(&paths, ["write", "fsync"], move |(root, progress)| {
             let begun = Instant::now();
-            work(root, progress, seed, &mut |_| begun.elapsed() < limit)?;
+            write_files(root, progress, seed, &mut |_| begun.elapsed() < limit)?;
             Err::<Readings, _>(TaskError::Unfit("the power was not cut".into()))
         });
-        let verify =
-            Action::with(&paths, ["cmp"], move |(root, progress)| verify(root, done(progress)?, seed));
+        let verify = Action::with(&paths, ["cmp"], move |(root, progress)| {
+            verify(root, read_progress(progress)?, seed)
+        });
         Ok(vec![
-            Task::new(beside(Cut::WORK, "Work until the power is cut"), write),
-            Task::new(beside(Cut::VERIFY, "Read the files of before the cut"), verify),
+            Task::new(task_outside_totals(Cut::WORK, "Work until the power is cut"), write),
+            Task::new(task_outside_totals(Cut::VERIFY, "Read the files of before the cut"), verify),
         ])
     }
 
     fn cut(&self, job: &Job) -> Option<Cut> {
-        let share = EARLIEST + (1.0 - EARLIEST) * (mix(job.seed, 1) as f64 / u64::MAX as f64);
+        let share = EARLIEST_CUT + (1.0 - EARLIEST_CUT) * (mix(job.seed, 1) as f64 / u64::MAX as f64);
         let after = Duration::from_secs_f64(share * job.settings.float("seconds"));
         Some(Cut { after, chosen: (job.settings.text("cut") == "any").then(|| mix(job.seed, 2)) })
     }
 }
 
-/// A task that no total counts.
-fn beside(id: &str, title: &str) -> TaskInfo {
+/// Names a task that the totals of reports leave out.
+fn task_outside_totals(id: &str, title: &str) -> TaskInfo {
     TaskInfo { in_totals: false, ..task::info(id, title, []) }
 }
 
 fn is_synced(number: u64) -> bool {
-    number % SYNCED_EACH == SYNCED_EACH - 1
+    number % SYNC_INTERVAL == SYNC_INTERVAL - 1
 }
 
 /// The path of a file below the root.
@@ -106,58 +115,61 @@ fn name(number: u64) -> PathBuf {
 
 fn contents(seed: u64, number: u64) -> Vec<u8> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(seed, number));
-    let mut bytes = vec![0; rng.random_range(1..=LARGEST)];
+    let mut bytes = vec![0; rng.random_range(1..=LARGEST_BYTES)];
     rng.fill_bytes(&mut bytes);
     bytes
 }
 
-/// Writes files one after the other while `go_on` returns true for their number, and stores the number of files after each
-/// sync.
-fn work(root: &Path, progress: &Path, seed: u64, go_on: &mut dyn FnMut(u64) -> bool) -> Result<()> {
+/// Writes files one after the other while `go_on` returns true for the number of the next file. After each sync it stores the
+/// number of written files in `progress`.
+fn write_files(root: &Path, progress: &Path, seed: u64, go_on: &mut dyn FnMut(u64) -> bool) -> Result<()> {
     let sync = |dir: &Path| File::open(dir)?.sync_all();
-    let notes = OpenOptions::new().write(true).open(progress).map_err(at("write", progress))?;
-    let note = |count: u64| notes.write_all_at(&count.to_le_bytes(), 0).and_then(|()| notes.sync_data());
-    note(0).map_err(at("write", progress))?;
+    let progress_file =
+        OpenOptions::new().write(true).open(progress).map_err(failed_to("write", progress))?;
+    let store = |count: u64| {
+        progress_file.write_all_at(&count.to_le_bytes(), 0).and_then(|()| progress_file.sync_data())
+    };
+    store(0).map_err(failed_to("write", progress))?;
     for number in 0..DIRECTORIES {
         let dir = root.join(format!("d{number}"));
-        std::fs::create_dir(&dir).map_err(at("make", &dir))?;
+        std::fs::create_dir(&dir).map_err(failed_to("make", &dir))?;
     }
-    File::open(root).and_then(|dir| Ok(rustix::fs::syncfs(dir)?)).map_err(at("sync", root))?;
+    File::open(root).and_then(|dir| Ok(rustix::fs::syncfs(dir)?)).map_err(failed_to("sync", root))?;
     for number in (0..).take_while(|number| go_on(*number)) {
         let path = root.join(name(number));
-        if let Some(oldest) = number.checked_sub(LIVE) {
+        if let Some(oldest) = number.checked_sub(LIVE_FILES) {
             let oldest = root.join(name(oldest));
-            std::fs::remove_file(&oldest).map_err(at("remove", &oldest))?;
+            std::fs::remove_file(&oldest).map_err(failed_to("remove", &oldest))?;
         }
-        let mut file = File::create(&path).map_err(at("write", &path))?;
-        file.write_all(&contents(seed, number)).map_err(at("write", &path))?;
+        let mut file = File::create(&path).map_err(failed_to("write", &path))?;
+        file.write_all(&contents(seed, number)).map_err(failed_to("write", &path))?;
         if is_synced(number) {
             let dir = path.parent().unwrap_or(root);
-            file.sync_all().and_then(|()| sync(dir)).map_err(at("write", &path))?;
-            note(number + 1).map_err(at("write", progress))?;
+            file.sync_all().and_then(|()| sync(dir)).map_err(failed_to("write", &path))?;
+            store(number + 1).map_err(failed_to("write", progress))?;
         }
     }
     Ok(())
 }
 
 /// Reads the number of files that were written when the last sync returned.
-fn done(progress: &Path) -> Result<u64> {
+fn read_progress(progress: &Path) -> Result<u64> {
     let mut bytes = [0; 8];
     let read = File::open(progress).and_then(|file| file.read_exact_at(&mut bytes, 0));
-    read.map_err(at("read", progress))?;
+    read.map_err(failed_to("read", progress))?;
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Compares the files from before the cut with their contents. Files that were not synced may be lost.
-fn verify(root: &Path, done: u64, seed: u64) -> Result<Readings> {
-    if done == 0 {
+/// Compares the files from before the cut with their expected contents. Files that were not synced may be lost.
+fn verify(root: &Path, written: u64, seed: u64) -> Result<Readings> {
+    if written == 0 {
         let why =
             "the power was cut before the first file was synced; give the work more time: --set seconds=60";
         return Err(TaskError::Unfit(why.into()));
     }
     let (mut synced, mut lost, mut damaged) = (0u64, 0u64, vec![]);
-    // The work may have started files up to the next sync, and each of them removes an old file.
-    for number in (done + SYNCED_EACH).saturating_sub(LIVE)..done {
+    // After the last sync, further files up to the next sync may have been written, each of which removed an old file.
+    for number in (written + SYNC_INTERVAL).saturating_sub(LIVE_FILES)..written {
         synced += u64::from(is_synced(number));
         match fault(&root.join(name(number)), &contents(seed, number)) {
             Some(fault) if is_synced(number) => damaged.push(format!("{} ({fault})", name(number).display())),
@@ -165,11 +177,11 @@ fn verify(root: &Path, done: u64, seed: u64) -> Result<Readings> {
         }
     }
     if !damaged.is_empty() {
-        let more = if damaged.len() > NAMED { ", …" } else { "" };
+        let more = if damaged.len() > MAX_NAMED_FILES { ", …" } else { "" };
         return Err(TaskError::Violation(format!(
             "DATA LOSS: {} of {synced} files that were synced before the power cut are not intact: {}{more}",
             damaged.len(),
-            damaged[..damaged.len().min(NAMED)].join(", ")
+            damaged[..damaged.len().min(MAX_NAMED_FILES)].join(", ")
         )));
     }
     let mut readings = Readings::default();
@@ -183,21 +195,21 @@ mod tests {
     use super::*;
     use crate::testing::job;
 
-    /// The files of a work that is cut before the file of this number.
-    fn written(until: u64) -> (tempfile::TempDir, PathBuf, u64) {
+    /// Writes the files with numbers below `until`. Returns the directory, the root, and the stored progress.
+    fn write_until(until: u64) -> (tempfile::TempDir, PathBuf, u64) {
         let dir = tempfile::tempdir().unwrap();
         let (root, progress) = (dir.path().join("root"), dir.path().join("synced"));
         std::fs::create_dir(&root).unwrap();
         std::fs::write(&progress, [9; 8]).unwrap();
-        work(&root, &progress, 7, &mut |number| number < until).unwrap();
-        (dir, root, done(&progress).unwrap())
+        write_files(&root, &progress, 7, &mut |number| number < until).unwrap();
+        (dir, root, read_progress(&progress).unwrap())
     }
 
     #[test]
     fn intact_files_are_counted_and_lost_ones_without_sync_are_allowed() {
-        let (_dir, root, done) = written(LIVE + 10);
-        assert_eq!(done, LIVE + 8);
-        let of = |id: &str| verify(&root, done, 7).unwrap().get(id).unwrap();
+        let (_dir, root, progress) = write_until(LIVE_FILES + 10);
+        assert_eq!(progress, LIVE_FILES + 8);
+        let of = |id: &str| verify(&root, progress, 7).unwrap().get(id).unwrap();
         // The oldest four may be removed before the next sync.
         assert_eq!((of(reading::FILES_SYNCED), of(reading::FILES_LOST)), (127.0, 0.0));
         std::fs::remove_file(root.join(name(20))).unwrap();
@@ -207,17 +219,17 @@ mod tests {
 
     #[test]
     fn a_damaged_synced_file_is_a_violation_with_its_name() {
-        let (_dir, root, done) = written(40);
-        let said = || verify(&root, done, 7).unwrap_err().to_string();
+        let (_dir, root, progress) = write_until(40);
+        let error = || verify(&root, progress, 7).unwrap_err().to_string();
         std::fs::remove_file(root.join(name(3))).unwrap();
         let mut bytes = contents(7, 7);
         bytes[0] ^= 1;
         std::fs::write(root.join(name(7)), &bytes).unwrap();
         std::fs::write(root.join(name(11)), &contents(7, 11)[1..]).unwrap();
-        assert!(said().starts_with("DATA LOSS: 3 of 10 files that were synced"), "{}", said());
-        assert!(said().contains("intact: d3/f000003 (missing), d0/f000007 (other contents), d4/f000011 ("));
+        assert!(error().starts_with("DATA LOSS: 3 of 10 files that were synced"), "{}", error());
+        assert!(error().contains("intact: d3/f000003 (missing), d0/f000007 (other contents), d4/f000011 ("));
         (12..40).for_each(|number| std::fs::write(root.join(name(number)), "").unwrap());
-        assert!(said().contains("10 of 10") && said().ends_with(", …"), "{}", said());
+        assert!(error().contains("10 of 10") && error().ends_with(", …"), "{}", error());
         assert!(verify(&root, 0, 7).unwrap_err().to_string().contains("--set seconds"));
     }
 

@@ -1,9 +1,9 @@
-//! `shared`: the data of clients that share a filesystem, as IOR moves it.
+//! `shared`: clients that share a filesystem write and read data, as in IOR.
 //!
-//! Each client writes a separate file, and its blocks of one file that all share; then it reads what another client
-//! wrote.
+//! Each client writes a separate file and reads that of another client. Then each writes its blocks of one file that all
+//! share, and reads the blocks of another client.
 
-use crate::task::{self, Action, Result, Task, at};
+use crate::task::{self, Action, Result, Task, failed_to};
 use crate::workload::{Client, Demands, Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
@@ -33,6 +33,7 @@ const DEF: WorkloadDef = WorkloadDef {
 /// The definition of a task: its name, its title, whether it writes, and whether it uses the file that all clients share.
 type TaskRow = (&'static str, &'static str, bool, bool);
 
+/// The tasks in order.
 const TASKS: [TaskRow; 4] = [
     ("write-own", "Write a file of one's own", true, false),
     ("read-other", "Read another client's file", false, false),
@@ -40,15 +41,16 @@ const TASKS: [TaskRow; 4] = [
     ("read-strided", "Read another client's strides", false, true),
 ];
 
-fn info((name, title, ..): TaskRow) -> TaskInfo {
+fn task_info((name, title, ..): TaskRow) -> TaskInfo {
     task::info(name, title, [])
 }
 
+/// Bytes that each client writes and reads.
 fn bytes(job: &Job) -> u64 {
     job.number("bytes", [1 << 30, 32 << 20, 2 << 20])
 }
 
-/// The blocks that a client writes, or reads of another client.
+/// The blocks that a client writes, or the blocks of another client that it reads.
 fn blocks(job: &Job, root: &Path, client: Client, (_, _, write, strided): TaskRow) -> strides::StridesJob {
     let block_bytes = job.settings.int("bs") as u32;
     let writer = if write { client.index } else { client.reads };
@@ -68,8 +70,8 @@ fn blocks(job: &Job, root: &Path, client: Client, (_, _, write, strided): TaskRo
 }
 
 /// Advises the kernel to drop the cached pages of a file.
-fn forget(path: &Path) -> Result<()> {
-    let file = File::open(path).map_err(at("open", path))?;
+fn drop_cached_pages(path: &Path) -> Result<()> {
+    let file = File::open(path).map_err(failed_to("open", path))?;
     // It is only a hint, so an error does not fail the task.
     let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
     Ok(())
@@ -81,7 +83,7 @@ impl Workload for Shared {
     }
 
     fn outline(&self, _: &Job) -> Vec<TaskInfo> {
-        TASKS.map(info).into()
+        TASKS.map(task_info).into()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
@@ -101,9 +103,9 @@ impl Workload for Shared {
         let task = |row: TaskRow| {
             let blocks = blocks(job, &place.root, client, row);
             let path = blocks.path.clone();
-            let prepare = (!blocks.write && drop).then(|| Action::on("forget", &path, forget));
+            let prepare = (!blocks.write && drop).then(|| Action::on("forget", &path, drop_cached_pages));
             let work = Action::on(row.0, &path, move |_| Ok(strides::run(&blocks)?.task_output()));
-            Task::new(info(row), work).after(prepare)
+            Task::new(task_info(row), work).after(prepare)
         };
         Ok(TASKS.into_iter().map(task).collect())
     }
@@ -115,13 +117,13 @@ mod tests {
     use crate::testing::{job, perform, place};
 
     #[test]
-    fn clients_fill_the_shared_file_together_and_read_each_other() {
+    fn clients_write_the_shared_file_together_and_read_the_blocks_of_each_other() {
         let dir = tempfile::tempdir().unwrap();
         let (place, job) = (place(dir.path()), job(&DEF, 3, &[("bytes", "1048576")]));
         let of = |index: u32| Client { index, of: 2, reads: 1 - index };
         let mut steps: Vec<_> =
             [0, 1].map(|client| Shared.steps_of(&job, &place, of(client)).unwrap().into_iter()).into();
-        // All clients do a task before any does the next.
+        // All clients finish a task before any client starts the next.
         for row in TASKS {
             for client in &mut steps {
                 let task = client.next().unwrap();

@@ -1,4 +1,5 @@
-//! `sqlite`: one connection to an SQLite database, in this process. Each insert or update is a transaction.
+//! `sqlite`: updates, reads, inserts and checkpoints by one connection to an SQLite database in this process. Each insert or
+//! update is a transaction.
 
 mod database;
 
@@ -46,12 +47,13 @@ const DEF: WorkloadDef = WorkloadDef {
 struct DatabaseTask {
     journal: String,
     synchronous: String,
-    /// Transactions or reads, and their rate. If absent, the task is a checkpoint of the log.
+    /// The operation and its rate, or `None` for a checkpoint of the log.
     load: Option<(Operation, i64)>,
 }
 
 impl DatabaseTask {
-    /// Every task in order. Tasks that do not change the size of the database come first, so that all variants do the same.
+    /// Every task in order. Tasks that do not change the size of the database come first, so that their work is the same in
+    /// all variants.
     fn all(job: &Job) -> Vec<DatabaseTask> {
         let rates = job.settings.ints(pace::RATES.id);
         let mut all = vec![];
@@ -73,7 +75,7 @@ impl DatabaseTask {
             Some((Operation { name, title, .. }, rate)) => PacedLoad { clients: 1, rate }.info(name, title),
             None => task::info("checkpoint", "Checkpoint: bring the log into the database", []),
         };
-        // SQLite has one writer at a time.
+        // There is always one client, because SQLite allows one writer at a time.
         info.id.params.remove("clients");
         let own = [("journal", &self.journal), ("synchronous", &self.synchronous)];
         info.id.params.extend(own.map(|(name, value)| (name.to_string(), value.clone())));
@@ -84,9 +86,9 @@ impl DatabaseTask {
         Database::new(&dir(place), shape(job), &self.journal, &self.synchronous)
     }
 
-    fn make(&self, job: &Job, place: &Place) -> Result<TaskOutput> {
+    fn create(&self, job: &Job, place: &Place) -> Result<TaskOutput> {
         note(&committed(place), 0)?;
-        self.database(job, place).make().map(TaskOutput::from)
+        self.database(job, place).create().map(TaskOutput::from)
     }
 
     fn work(&self, job: &Job, place: &Place) -> Result<TaskOutput> {
@@ -147,7 +149,7 @@ impl Workload for Sqlite {
             };
             let mode = |task: &DatabaseTask| (task.journal.clone(), task.synchronous.clone());
             let is_fresh = at == 0 || mode(task) != mode(&all[at - 1]);
-            let mut prepare = Vec::from_iter(is_fresh.then(|| call("make", DatabaseTask::make)));
+            let mut prepare = Vec::from_iter(is_fresh.then(|| call("make", DatabaseTask::create)));
             if task.load.is_none() {
                 let fill = |task: &DatabaseTask, job: &Job, place: &Place| {
                     Ok(task.database(job, place).fill_log()?)
@@ -175,7 +177,7 @@ impl Workload for Sqlite {
     }
 }
 
-/// The remarks for every report.
+/// The notes on this workload in every report.
 fn remarks(job: &Job) -> Vec<Note> {
     let shape = shape(job);
     let text = format!(
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mode_does_every_task_and_every_row_is_there() {
+    fn every_mode_runs_every_task_and_keeps_every_row() {
         let set = [("synchronous", "full,normal"), ("operations", "5"), ("rows", "100"), ("batch", "3")];
         let job = job(&set);
         let dir = tempfile::tempdir().unwrap();
@@ -239,21 +241,24 @@ mod tests {
     fn a_row_that_is_lost_or_damaged_is_a_violation() {
         let dir = tempfile::tempdir().unwrap();
         let shape = shape(&job(&[("rows", "50")]));
-        Database::new(dir.path(), shape, "delete", "full").make().unwrap();
+        Database::new(dir.path(), shape, "delete", "full").create().unwrap();
         database::verify(dir.path(), &shape, 0).unwrap();
-        let said = |inserted| database::verify(dir.path(), &shape, inserted).unwrap_err().to_string();
-        assert!(said(1).ends_with("table log has 0 rows instead of 1"), "{}", said(1));
+        let check_error = |inserted| database::verify(dir.path(), &shape, inserted).unwrap_err().to_string();
+        assert!(check_error(1).ends_with("table log has 0 rows instead of 1"), "{}", check_error(1));
         let path = dir.path().join("data.db");
         let connection = rusqlite::Connection::open(&path).unwrap();
         connection.execute("UPDATE data SET value = x'00' WHERE key = 7", []).unwrap();
         drop(connection);
-        assert!(said(0).starts_with("DATA LOSS") && said(0).contains("row 7 of table data is damaged"));
+        assert!(
+            check_error(0).starts_with("DATA LOSS")
+                && check_error(0).contains("row 7 of table data is damaged")
+        );
         std::fs::write(&path, &std::fs::read(&path).unwrap()[..8192]).unwrap();
-        assert!(said(0).contains("data.db"), "{}", said(0));
+        assert!(check_error(0).contains("data.db"), "{}", check_error(0));
     }
 
     #[test]
-    fn commits_that_a_power_cut_takes_are_named() {
+    fn a_mode_that_can_lose_commits_in_a_power_cut_gets_a_fairness_note() {
         let fix = |synchronous: &str| {
             let job = job(&[("synchronous", synchronous)]);
             remarks(&job).iter().any(|note| note.kind == NoteKind::Fairness)

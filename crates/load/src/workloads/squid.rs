@@ -1,4 +1,4 @@
-//! `squid`: the real squid with its cache on the filesystem under test, between clients and an origin server of fsarena, on
+//! `squid`: the real squid with its cache on the filesystem under test. fsarena is its clients and its origin server, on
 //! loopback.
 //!
 //! Objects are those of PolyMix-4, with Zipf popularity. The clients first fill the cache. Then fsarena restarts squid
@@ -58,7 +58,7 @@ struct SquidTasks {
 }
 
 /// The cache, with a size in whole MiB.
-fn cache(job: &Job) -> CacheShape {
+fn cache_shape(job: &Job) -> CacheShape {
     let shape = CacheShape::from_settings(job);
     CacheShape { bytes: shape.bytes.next_multiple_of(1 << 20), ..shape }
 }
@@ -77,7 +77,7 @@ impl Workload for SquidWorkload {
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let cache = cache(job);
+        let cache = cache_shape(job);
         let remarks = remarks(job.settings.text("store"), &cache);
         Ok(Survey { room: cache.room(2, 16 << 20), remarks, ..Survey::default() })
     }
@@ -91,11 +91,11 @@ impl Workload for SquidWorkload {
     }
 
     fn writes_to(&self) -> Option<&'static str> {
-        Some(process::MEMORY)
+        Some(process::MEMORY_DIR)
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let (store, shape) = (job.settings.text("store").to_string(), cache(job));
+        let (store, shape) = (job.settings.text("store").to_string(), cache_shape(job));
         let dirs = SquidDirs {
             store,
             shape,
@@ -108,20 +108,21 @@ impl Workload for SquidWorkload {
             Ok(Arc::new(listener))
         });
         let origin = origin.map_err(TaskError::io("start the origin"))?;
-        let stage = SquidTasks { job: job.clone(), dirs, origin, running: Arc::default() };
-        let fill = Action::with(&stage, stage.words(&fill_task_info()), SquidTasks::fill);
+        let shared = SquidTasks { job: job.clone(), dirs, origin, running: Arc::default() };
+        let fill = Action::with(&shared, shared.words(&fill_task_info()), SquidTasks::fill);
         let mut tasks = vec![Task::new(fill_task_info(), fill)];
         let mut loads = loads(job).into_iter().peekable();
         while let Some(load) = loads.next() {
             let (rate, last) = (load.rate, loads.peek().is_none());
-            let work = Action::with(&stage, stage.words(&load.info), move |stage| stage.serve(rate, last));
+            let work =
+                Action::with(&shared, shared.words(&load.info), move |shared| shared.serve(rate, last));
             tasks.push(load.task(work));
         }
         Ok(tasks)
     }
 }
 
-/// The remarks for every report.
+/// The notes on this workload in every report.
 fn remarks(store: &str, cache: &CacheShape) -> Vec<Note> {
     let text = format!(
         "squid with cache_dir {store} of {} MiB and no memory cache; objects of PolyMix-4 from an origin on loopback, \
@@ -145,22 +146,22 @@ impl SquidTasks {
 
     /// Fills the cache with the most popular objects, and stops squid so that its filesystem can be remounted.
     fn fill(&self) -> Result<TaskOutput> {
-        self.dirs.make()?;
+        self.dirs.create()?;
         let squid = Squid::start(&self.dirs)?;
-        let objects = self.dirs.shape.to_fill();
-        let found = self.measure(&squid, async |asking| asking.fill(self.clients(), objects).await);
+        let objects = self.dirs.shape.count_to_fill();
+        let found = self.measure(&squid, async |clients| clients.fill(self.clients(), objects).await);
         let stopped = squid.stop();
         stopped.and(Ok(found?))
     }
 
-    /// Sends requests for a while. The first of these tasks starts squid and the last one ends it.
+    /// Sends requests for the set time. The first of these tasks starts squid, and the last one ends it.
     fn serve(&self, rate: i64, last: bool) -> Result<TaskOutput> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let squid = running.take().map_or_else(|| Squid::start(&self.dirs), Ok)?;
         let (seconds, seed) = (self.job.settings.float("seconds"), self.job.seed);
-        let found = self.measure(&squid, async |asking| match rate {
-            0 => asking.unpaced(self.clients(), seconds, seed).await,
-            rate => asking.paced(rate as f64, seconds, seed).await,
+        let found = self.measure(&squid, async |clients| match rate {
+            0 => clients.unpaced(self.clients(), seconds, seed).await,
+            rate => clients.paced(rate as f64, seconds, seed).await,
         })?;
         // No task reads the index after the last one, so kill squid: an orderly shutdown takes seconds.
         if !last {
@@ -184,27 +185,27 @@ impl SquidTasks {
                 tokio::net::TcpListener::from_std(origin).map_err(TaskError::io("start the origin"))?;
             let address = listener.local_addr().map_err(TaskError::io("start the origin"))?;
             let origin = tokio::task::spawn_local(client::serve_origin(listener, seed));
-            let asking = SquidClients::new(squid.address, address, seed, self.dirs.shape.demand());
+            let clients = SquidClients::new(squid.address, address, seed, self.dirs.shape.demand());
             let begun = Instant::now();
-            ask(&asking).await;
+            ask(&clients).await;
             let took = begun.elapsed();
             origin.abort();
-            Ok::<_, TaskError>((asking.into_tally(), took))
+            Ok::<_, TaskError>((clients.into_tally(), took))
         })?;
         let client_ns = cpu::process_ns(own).unwrap_or(0).saturating_sub(before.2);
-        let mut found = readings_of(&tally, took)?;
+        let mut found = tally_readings(&tally, took)?;
         account.end(&self.dirs.cache, &mut found)?;
         // After the sync, because squid's last writes are part of the cost of serving.
         let ticks = squid.ticks();
         let used = squid.cpu_ns().saturating_sub(before.0);
-        split(&mut found, used, (ticks.0 - before.1.0, ticks.1 - before.1.1));
+        split_cpu_time(&mut found, used, (ticks.0 - before.1.0, ticks.1 - before.1.1));
         found.set(web::CLIENT_CPU, client_ns as f64);
         let latencies = fsarena_engine::latencies(&tally.corrected);
         Ok(TaskOutput { series: tally.track.points(took), latencies, ..TaskOutput::from(found) })
     }
 }
 
-fn readings_of(tally: &ClientTally, took: Duration) -> Result<Readings> {
+fn tally_readings(tally: &ClientTally, took: Duration) -> Result<Readings> {
     let requests = tally.latency.len();
     if requests == 0 {
         let short =
@@ -223,8 +224,9 @@ fn readings_of(tally: &ClientTally, took: Duration) -> Result<Readings> {
     Ok(found)
 }
 
-/// Splits the exact CPU time into user and system time by the clock ticks. A second has a hundred ticks.
-fn split(found: &mut Readings, used_ns: u64, (user, system): (u64, u64)) {
+/// Sets the user and system time of squid: splits its exact CPU time in the ratio of its clock ticks, which are too coarse
+/// by themselves.
+fn split_cpu_time(found: &mut Readings, used_ns: u64, (user, system): (u64, u64)) {
     let share = if user + system > 0 { user as f64 / (user + system) as f64 } else { 0.5 };
     found.set(reading::SERVICE_USER, used_ns as f64 * share);
     found.set(reading::SERVICE_SYSTEM, used_ns as f64 * (1.0 - share));
@@ -236,16 +238,16 @@ mod tests {
     use crate::testing::{ids, job};
 
     #[test]
-    fn tasks_are_the_filling_the_cold_start_and_each_rate() {
+    fn tasks_fill_the_cache_serve_from_cold_and_serve_at_each_rate() {
         let outline = SquidWorkload.outline(&job(&DEF, 3, &[("rates", "50,0")]));
         assert_eq!(ids(&outline), ["fill", "cold[rate=50]", "serve[rate=50]", "serve[rate=max]"]);
         assert!(SquidWorkload.survey(&job(&DEF, 3, &[("rates", "1")])).unwrap().room.bytes > 64 << 20);
     }
 
     #[test]
-    fn cpu_is_split_by_ticks() {
+    fn cpu_time_is_split_in_the_ratio_of_the_ticks() {
         let mut found = Readings::default();
-        split(&mut found, 1000, (1, 3));
+        split_cpu_time(&mut found, 1000, (1, 3));
         assert_eq!(
             (found.get("service_user_ns"), found.get("service_system_ns")),
             (Some(250.0), Some(750.0))

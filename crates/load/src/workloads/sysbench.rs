@@ -1,7 +1,7 @@
-//! `sysbench`: the tasks of `fileio` by the real sysbench, its arguments and its output.
+//! `sysbench`: runs the tasks of `fileio` with the real sysbench, and parses its output.
 
 use crate::workloads::fileio::{FileIo, FileIoCell, FileIoSettings, METRICS, fileio_settings};
-use crate::{printed::figure, task::Action};
+use crate::{printed::parse_figure, task::Action};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_sys::argv::Argv;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub const SYSBENCH: FileIo = FileIo {
     },
 };
 
-/// The measured time in whole seconds; sysbench takes nothing else.
+/// The measured time in whole seconds, because sysbench accepts no others.
 pub fn whole_seconds(settings: &FileIoSettings) -> u64 {
     settings.seconds.ceil().max(1.0) as u64
 }
@@ -48,7 +48,7 @@ fn argv(settings: &FileIoSettings, cell: FileIoCell) -> Argv {
 
 /// The figures that sysbench prints for one run. Rates are per second, times in seconds.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Printed {
+pub struct SysbenchFigures {
     reads: f64,
     writes: f64,
     syncs: f64,
@@ -61,13 +61,13 @@ pub struct Printed {
     fairness: Option<(f64, f64)>,
 }
 
-/// Parses the output of sysbench 1.0 and 1.1. Returns none if figures are missing or not numeric.
-pub fn parse(text: &str) -> Option<Printed> {
-    let mut found = Printed::default();
+/// Parses the output of sysbench 1.0 and 1.1. Returns `None` if figures are missing or not numeric.
+pub fn parse(text: &str) -> Option<SysbenchFigures> {
+    let mut found = SysbenchFigures::default();
     let (mut reads, mut events, mut total_time) = (None, None, None);
     for line in text.lines() {
         let Some((name, value)) = line.split_once(':') else { continue };
-        let first = || figure(value.split_whitespace().next()?);
+        let first = || parse_figure(value.split_whitespace().next()?);
         match name.trim() {
             // 1.0 has a line for each rate.
             "reads/s" => reads = Some(first()?),
@@ -78,7 +78,7 @@ pub fn parse(text: &str) -> Option<Printed> {
             "write" if value.contains("IOPS=") => found.writes = iops(value)?,
             "fsync" if value.contains("IOPS=") => found.syncs = iops(value)?,
             "total time" | "time elapsed" => {
-                total_time = Some(figure(value.trim().strip_suffix('s')?)?);
+                total_time = Some(parse_figure(value.trim().strip_suffix('s')?)?);
             }
             "total number of events" => events = Some(first()?),
             "avg" => found.latency_mean = Some(first()? / 1e3),
@@ -86,19 +86,19 @@ pub fn parse(text: &str) -> Option<Printed> {
             "95th percentile" => found.latency_p95 = Some(first()? / 1e3),
             "events (avg/stddev)" => {
                 let (mean, deviation) = value.trim().split_once('/')?;
-                found.fairness = Some((figure(mean)?, figure(deviation)?));
+                found.fairness = Some((parse_figure(mean)?, parse_figure(deviation)?));
             }
             _ => {}
         }
     }
-    Some(Printed { reads: reads?, events: events?, total_time: total_time?, ..found })
+    Some(SysbenchFigures { reads: reads?, events: events?, total_time: total_time?, ..found })
 }
 
 fn iops(value: &str) -> Option<f64> {
-    figure(value.split_once("IOPS=")?.1.split(' ').next()?)
+    parse_figure(value.split_once("IOPS=")?.1.split(' ').next()?)
 }
 
-impl Printed {
+impl SysbenchFigures {
     /// Converts the figures to readings with the names of the load engine. Figures that sysbench does not print are left
     /// out.
     fn readings(&self, block: u32) -> Readings {
@@ -144,7 +144,7 @@ mod tests {
 
     const OF_1_0: &str = include_str!("../../tests/data/sysbench-1.0.20-rndwr.txt");
 
-    /// As the format strings of 1.1's sources print it.
+    /// Output in the format of sysbench 1.1, made from the format strings in its sources.
     const OF_1_1: &str = "
 Throughput:
          read:  IOPS=0.00 0.00 MiB/s (0.00 MB/s)
@@ -165,8 +165,8 @@ Throughput:
 ";
 
     #[test]
-    fn both_versions_say_the_same() {
-        let expected = Printed {
+    fn the_output_of_both_versions_gives_the_same_figures() {
+        let expected = SysbenchFigures {
             reads: 0.0,
             writes: 6411.57,
             syncs: 292.64,
@@ -179,11 +179,11 @@ Throughput:
         };
         let of_1_0 = parse(OF_1_0).unwrap();
         assert!((of_1_0.latency_p95.unwrap() - 0.00007).abs() < 1e-12);
-        assert_eq!(Printed { latency_p95: expected.latency_p95, ..of_1_0 }, expected);
+        assert_eq!(SysbenchFigures { latency_p95: expected.latency_p95, ..of_1_0 }, expected);
         let of_1_1 = parse(OF_1_1).unwrap();
         assert_eq!(
-            Printed { latency_p95: expected.latency_p95, ..of_1_1 },
-            Printed { fairness: None, ..expected }
+            SysbenchFigures { latency_p95: expected.latency_p95, ..of_1_1 },
+            SysbenchFigures { fairness: None, ..expected }
         );
     }
 
@@ -200,7 +200,7 @@ Throughput:
     }
 
     #[test]
-    fn what_is_cut_short_or_no_number_is_refused() {
+    fn truncated_output_and_figures_that_are_not_numbers_are_refused() {
         assert_eq!(parse(""), None);
         assert_eq!(parse(&OF_1_0[..OF_1_0.find("General").unwrap()]), None);
         assert_eq!(parse(&OF_1_0.replace("0.1488s", "soon")), None);
@@ -209,7 +209,7 @@ Throughput:
     }
 
     #[test]
-    fn the_arguments_are_those_of_the_cell() {
+    fn the_arguments_of_sysbench_follow_the_cell() {
         let settings = FileIoSettings::resolve(&job(SYSBENCH.def, 7, &[("total_bytes", "4194304")]));
         let words = argv(&settings, settings.cells[3]).words().join(" ");
         assert_eq!(

@@ -1,8 +1,8 @@
-//! `tree`: copy a large tree, and remove it after a remount. What Peiffer's script did, 100 to 400 times.
+//! `tree`: copies a large tree, and removes it after a remount, as Peiffer's script did 100 to 400 times.
 
 use crate::program::{self, DRIVER, Driver, Op, REFLINK};
 use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES, TWINS};
-use crate::task::{Before, Result, Task, TaskError, at, info};
+use crate::task::{Before, Result, Task, TaskError, failed_to, info};
 use crate::tree::TOP;
 use crate::workload::{Demands, Job, Place, Room, Survey, Workload};
 use fsarena_core::{cell::TaskInfo, setting::WorkloadDef};
@@ -29,14 +29,14 @@ impl Workload for Tree {
 
     fn survey(&self, job: &Job) -> Result<Survey> {
         let source = Source::from_job(job);
-        let (contents, demands) = source.look()?;
+        let (contents, demands) = source.measure()?;
         let inodes = contents.files + contents.directories + contents.links;
         let bytes = contents.unpacked_bytes();
         // The archive stays on the source disk until it is unpacked.
         let room = Room { bytes, inodes, other_bytes: bytes + contents.archive_bytes };
         let remarks =
             Driver::from_settings(&job.settings).remarks().into_iter().chain([source.remark()]).collect();
-        // cp(1) without -p keeps no owners.
+        // cp(1) without -p does not restore owners.
         Ok(Survey { room, demands: Demands { owned: None, ..demands }, remarks, ..Survey::default() })
     }
 
@@ -50,13 +50,14 @@ impl Workload for Tree {
         Source::from_job(job).archive_to(&archive)?;
         let unpack = Op::Untar(archive.clone(), place.other.clone());
         program::action(&unpack, Driver { native: true, clones: false }).perform(&mut |_| {})?;
-        std::fs::remove_file(&archive).map_err(at("remove", &archive))
+        std::fs::remove_file(&archive).map_err(failed_to("remove", &archive))
     }
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let from = place.other.join(TOP);
         if !from.is_dir() {
-            let why = format!("the tree {} is not there: it is made once a run", from.display());
+            let why =
+                format!("the tree {} is missing; fsarena makes it at the start of a run", from.display());
             return Err(TaskError::Unfit(why));
         }
         let to = place.root.join(TOP);
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_that_is_not_there_is_said() {
+    fn the_error_for_a_missing_tree_has_its_path() {
         let job = job(&DEF, 7, &[("driver", "native"), ("tree", "/nowhere")]);
         assert!(Tree.survey(&job).unwrap_err().to_string().contains("/nowhere"));
     }

@@ -1,5 +1,5 @@
-//! `wal`: a write-ahead log, as databases keep one. Clients append records, and each waits until its own is on the
-//! device; those that wait at the same time share one `fdatasync` (group commit).
+//! `wal`: a write-ahead log, as databases have it. Each client appends a record and waits until it is on the device.
+//! Clients that wait at the same time share one `fdatasync` (group commit).
 
 mod log;
 
@@ -44,7 +44,7 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-fn info(load: PacedLoad) -> TaskInfo {
+fn task_info(load: PacedLoad) -> TaskInfo {
     load.info("wal", "Commit records to a log")
 }
 
@@ -69,13 +69,13 @@ impl Workload for Wal {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        PacedLoad::all(&job.settings).into_iter().map(info).collect()
+        PacedLoad::all(&job.settings).into_iter().map(task_info).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
         let shape = shape(job);
         let most = PacedLoad::all(&job.settings).iter().map(|load| load.clients).max().unwrap_or(1);
-        // A group that is larger than a segment has one to itself.
+        // A group that is larger than `segment` makes its segment larger.
         let segment = shape.segment.max(u64::from(most) * shape.record as u64);
         let room = Room { bytes: (shape.keep + 2) * segment, inodes: shape.keep + 2, other_bytes: 4096 };
         Ok(Survey { room, remarks: remarks(job, &shape), ..Survey::default() })
@@ -87,12 +87,12 @@ impl Workload for Wal {
             let (job, committed) = (job.clone(), place.other.join(COMMITTED));
             let empty = Action::on("empty", &dir, move |dir| log::prepare(dir, &shape));
             let work = Action::on("commit", &dir, move |dir| commit(&job, load, &shape, dir, &committed));
-            Task::new(info(load), work).after([empty])
+            Task::new(task_info(load), work).after([empty])
         };
         Ok(PacedLoad::all(&job.settings).into_iter().map(task).collect())
     }
 
-    /// Replays the log as a database does after a crash. Every committed record has to be there.
+    /// Checks that every committed record is in the log, which is read as a database does after a crash.
     fn checks(&self, job: &Job, place: &Place, _: &TaskId) -> Vec<Action> {
         let (committed, shape) = (place.other.join(COMMITTED), shape(job));
         vec![Action::on("replay", &place.root.join("wal"), move |dir| {
@@ -111,7 +111,7 @@ fn commit(job: &Job, load: PacedLoad, shape: &LogShape, dir: &Path, committed: &
     Ok(found)
 }
 
-/// The remarks for every report.
+/// The notes on this workload in every report.
 fn remarks(job: &Job, shape: &LogShape) -> Vec<Note> {
     let how = match shape.allocation {
         Allocation::Append => "that grow with each record",
@@ -140,7 +140,7 @@ mod tests {
         testing::job(&DEF, 5, set)
     }
 
-    /// Commits records, and gives the directory of the log and what was found.
+    /// Runs the first task, and returns the directories and the output of the task.
     fn committed(job: &Job) -> (tempfile::TempDir, Place, TaskOutput) {
         let dir = tempfile::tempdir().unwrap();
         let place = Place { root: dir.path().join("root"), other: dir.path().into(), server_user: None };
@@ -164,7 +164,7 @@ mod tests {
             let get = |id: &str| found.readings.get(id);
             assert_eq!(get("commit_operations_count"), Some(100.0), "{allocation}");
             assert_eq!(get("all_operations_count"), Some(100.0));
-            // A sync takes the records of one client at least and of all four at most.
+            // Each sync commits the records of one to four clients.
             let syncs = get("sync_operations_count").unwrap();
             assert!((25.0..=100.0).contains(&syncs), "{syncs}");
             assert!(!found.series.is_empty());
@@ -183,23 +183,23 @@ mod tests {
         // Eight records to a segment.
         let job = job(&[("operations", "20"), ("record", "512"), ("segment", "4096")]);
         let (_dir, place, _) = committed(&job);
-        let second = log::path(&place.root.join("wal"), 6);
+        let second = log::segment_path(&place.root.join("wal"), 6);
         let file = std::fs::OpenOptions::new().read(true).write(true).open(second).unwrap();
         let mut byte = [0];
         file.read_exact_at(&mut byte, 1000).unwrap();
         file.write_all_at(&[!byte[0]], 1000).unwrap();
         assert!(verified(&job, &place).unwrap_err().contains("record 10 at byte 512 of"));
-        // As if it had never been written.
+        // Zeros instead of record 10, as if it had never been written.
         file.write_all_at(&[0; 512], 512).unwrap();
-        let said = verified(&job, &place).unwrap_err();
+        let error = verified(&job, &place).unwrap_err();
         assert!(
-            said.contains("11 of 20 committed records are missing: the log ends after record 9"),
-            "{said}"
+            error.contains("11 of 20 committed records are missing: the log ends after record 9"),
+            "{error}"
         );
     }
 
     #[test]
-    fn clients_and_rates_make_tasks_and_a_paced_latency_counts_from_when_a_record_was_due() {
+    fn each_number_of_clients_and_rate_is_a_task_and_paced_latency_counts_from_the_due_time() {
         let job = job(&[("clients", "1,8"), ("rates", "0,500"), ("seconds", "0.05")]);
         let all =
             ["1,rate=max", "1,rate=500", "8,rate=max", "8,rate=500"].map(|one| format!("wal[clients={one}]"));
@@ -208,7 +208,7 @@ mod tests {
         let (_dir, place, found) = committed(&job);
         assert_eq!(found.readings.get("asked_iops_per_s"), Some(500.0));
         let p99 = (fsarena_core::metric::find("latency_p99").unwrap().from)(&|id| found.readings.get(id));
-        // Seconds have not every nanosecond.
+        // Converting to seconds and back can lose a fraction of a nanosecond.
         let ns = p99.map(|seconds| (seconds * 1e9).round());
         assert_eq!(ns, found.readings.get("corrected_latency_p99_ns"));
         assert_eq!(verified(&job, &place), Ok(()));

@@ -1,8 +1,8 @@
 //! `webproxy`: filebench's personality of that name, exactly as in `webproxy.f`. 100 threads work on 10,000 files of 16 KiB
-//! in one directory, of which 80% exist at the start. Each turn of a thread deletes a file, creates one, appends up to
-//! 16 KiB to it, and reads five files whole.
+//! in one directory, and 80% of the files exist at the start. Each turn of a thread deletes a file, creates one, appends up
+//! to 16 KiB to it, and reads five files completely.
 //!
-//! The data set shrinks while it is measured: deleted files have 16 KiB, and created ones 8 KiB on average.
+//! The data set shrinks during the measurement, because deleted files have 16 KiB and created ones 8 KiB on average.
 
 use crate::payload;
 use crate::task::{self, Action, Result, Task};
@@ -21,9 +21,9 @@ use std::sync::Mutex;
 /// The workload.
 pub struct Webproxy;
 
-/// `$filesize` and `$meaniosize`.
+/// Bytes of a file at the start, and the most that is appended: `$filesize` and `$meaniosize` of `webproxy.f`.
 const FILE_BYTES: usize = 16 << 10;
-/// `prealloc=80`.
+/// Per cent of the files that exist at the start: `prealloc=80`.
 const PREALLOCATED_PERCENT: u64 = 80;
 /// Files read in each turn.
 const READS: u64 = 5;
@@ -78,14 +78,14 @@ impl Workload for Webproxy {
                 CustomLoadConfig { threads, kinds: &["turn"], rate: None, bound, interval_ms: 100, seed };
             let account = CostAccount::begin();
             let outcome = custom_load::run(&config, &personality)?;
-            personality.found(&outcome, account)
+            personality.task_output(&outcome, account)
         });
         let [first, second] = tasks();
         Ok(vec![Task::new(first, make), Task::new(second, turn)])
     }
 }
 
-/// The remarks for every report.
+/// The notes on this workload in every report.
 fn remarks() -> Vec<Note> {
     let text = "webproxy's data set shrinks while it measures: files of 16 KiB are deleted, and what takes their \
                 place has 8 KiB on average. A longer or faster run so works on less data, which flatters the \
@@ -96,13 +96,13 @@ fn remarks() -> Vec<Note> {
 fn preallocate(dir: &Path, existing: u64, noise: &[u8]) -> Result<(), EngineError> {
     std::fs::create_dir(dir).map_err(EngineError::io("making", dir))?;
     for number in 0..existing {
-        let path = file(dir, number as u32);
+        let path = file_path(dir, number as u32);
         std::fs::write(&path, noise).map_err(EngineError::io("writing", &path))?;
     }
     Ok(())
 }
 
-fn file(dir: &Path, number: u32) -> PathBuf {
+fn file_path(dir: &Path, number: u32) -> PathBuf {
     dir.join(format!("{number:08}"))
 }
 
@@ -121,40 +121,41 @@ struct WebproxyThread {
 }
 
 impl Personality {
-    fn delete(&self, own: &mut WebproxyThread) -> Result<(), EngineError> {
-        let Some(number) = self.set.take_existing(&mut own.rng) else { return Ok(()) };
-        let path = file(&self.dir, number);
+    fn delete(&self, thread: &mut WebproxyThread) -> Result<(), EngineError> {
+        let Some(number) = self.set.take_existing(&mut thread.rng) else { return Ok(()) };
+        let path = file_path(&self.dir, number);
         std::fs::remove_file(&path).map_err(EngineError::io("removing", &path))?;
-        self.set.give(number, false);
+        self.set.put_back(number, false);
         Ok(())
     }
 
-    fn create(&self, own: &mut WebproxyThread, bytes: usize) -> Result<(), EngineError> {
-        let Some(number) = self.set.take_missing(&mut own.rng) else { return Ok(()) };
-        let path = file(&self.dir, number);
+    fn create(&self, thread: &mut WebproxyThread, bytes: usize) -> Result<(), EngineError> {
+        let Some(number) = self.set.take_missing(&mut thread.rng) else { return Ok(()) };
+        let path = file_path(&self.dir, number);
         let made = OpenOptions::new().append(true).create_new(true).open(&path);
         let mut made = made.map_err(EngineError::io("making", &path))?;
         made.write_all(&self.noise[..bytes]).map_err(EngineError::io("appending to", &path))?;
         drop(made);
-        self.set.give(number, true);
+        self.set.put_back(number, true);
         Ok(())
     }
 
-    fn read(&self, own: &mut WebproxyThread) -> Result<(), EngineError> {
-        let Some(number) = self.set.read(&mut own.rng) else { return Ok(()) };
-        let path = file(&self.dir, number);
+    fn read(&self, thread: &mut WebproxyThread) -> Result<(), EngineError> {
+        let Some(number) = self.set.begin_read(&mut thread.rng) else { return Ok(()) };
+        let path = file_path(&self.dir, number);
         let mut opened = File::open(&path).map_err(EngineError::io("opening", &path))?;
-        while opened.read(&mut own.buffer).map_err(EngineError::io("reading", &path))? > 0 {}
-        self.set.done(number);
+        while opened.read(&mut thread.buffer).map_err(EngineError::io("reading", &path))? > 0 {}
+        self.set.end_read(number);
         Ok(())
     }
 
-    fn found(&self, outcome: &LoadOutcome, account: CostAccount) -> Result<TaskOutput> {
+    /// The readings of a run.
+    fn task_output(&self, outcome: &LoadOutcome, account: CostAccount) -> Result<TaskOutput> {
         let mut found = web::serving_output(outcome, 1 + READS, account, &self.dir)?;
         let turns = outcome.operations() as f64;
         found.readings.set(web::FLOWOPS, FLOWOPS_A_TURN * turns / (outcome.elapsed_ns as f64 / 1e9));
         let existing = self.set.existing();
-        let sizes = existing.iter().filter_map(|number| file(&self.dir, *number).metadata().ok());
+        let sizes = existing.iter().filter_map(|number| file_path(&self.dir, *number).metadata().ok());
         let bytes: u64 = sizes.map(|meta| meta.len()).sum();
         found.readings.set(web::MEAN_FILE, bytes as f64 / existing.len().max(1) as f64);
         Ok(found)
@@ -168,29 +169,29 @@ impl CustomLoad for Personality {
 
     fn thread_state(&self, thread: u32) -> Result<WebproxyThread, EngineError> {
         let rng = Xoshiro256PlusPlus::seed_from_u64(mix(self.seed, thread.into()));
-        // `$iosize=1m`: a file is read whole by one call, and a second one finds its end.
+        // `$iosize=1m`: one call reads a whole file, and a second call finds its end.
         Ok(WebproxyThread { rng, buffer: vec![0; 1 << 20] })
     }
 
-    fn draw(&self, own: &mut WebproxyThread) -> usize {
-        // `appendfilerand` takes a size evenly from 1 to `iosize`.
-        own.rng.random_range(1..=FILE_BYTES)
+    fn draw(&self, thread: &mut WebproxyThread) -> usize {
+        // `appendfilerand` draws a size uniformly from 1 to `iosize`.
+        thread.rng.random_range(1..=FILE_BYTES)
     }
 
-    fn perform(&self, own: &mut WebproxyThread, bytes: usize) -> Result<usize, EngineError> {
-        self.delete(own)?;
-        self.create(own, bytes)?;
-        (0..READS).try_for_each(|_| self.read(own))?;
+    fn perform(&self, thread: &mut WebproxyThread, bytes: usize) -> Result<usize, EngineError> {
+        self.delete(thread)?;
+        self.create(thread, bytes)?;
+        (0..READS).try_for_each(|_| self.read(thread))?;
         Ok(0)
     }
 }
 
-/// The entries of a file set. Entries that a thread is creating or deleting are in neither list.
+/// The entries of a file set by number. Entries that a thread is creating or deleting are in neither list.
 struct EntryLists {
     /// Number of readers of each entry.
     readers: Vec<u32>,
-    here: Vec<u32>,
-    gone: Vec<u32>,
+    existing: Vec<u32>,
+    missing: Vec<u32>,
 }
 
 /// filebench's file set: entries that exist or not, drawn at random. Only one thread at a time creates or deletes an entry.
@@ -201,8 +202,8 @@ impl FileSet {
     fn new(entries: u32, existing: u32) -> FileSet {
         let lists = EntryLists {
             readers: vec![0; entries as usize],
-            here: (0..existing).collect(),
-            gone: (existing..entries).collect(),
+            existing: (0..existing).collect(),
+            missing: (existing..entries).collect(),
         };
         FileSet(Mutex::new(lists))
     }
@@ -212,49 +213,49 @@ impl FileSet {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Takes an existing entry without readers out of the set, to delete it. Returns none if every entry has readers.
+    /// Takes an existing entry without readers out of the set, to delete it. Returns `None` if there is no such entry.
     fn take_existing(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
         let mut lists = self.lists();
-        let (count, start) = (lists.here.len(), draw_place(&lists.here, rng)?);
-        let free = |at: &usize| lists.readers[lists.here[*at] as usize] == 0;
+        let (count, start) = (lists.existing.len(), draw_index(&lists.existing, rng)?);
+        let free = |at: &usize| lists.readers[lists.existing[*at] as usize] == 0;
         let at = (start..count).chain(0..start).find(free)?;
-        Some(lists.here.swap_remove(at))
+        Some(lists.existing.swap_remove(at))
     }
 
-    /// Takes an entry that does not exist out of the set, to create it.
+    /// Takes a missing entry out of the set, to create it.
     fn take_missing(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
         let mut lists = self.lists();
-        let at = draw_place(&lists.gone, rng)?;
-        Some(lists.gone.swap_remove(at))
+        let at = draw_index(&lists.missing, rng)?;
+        Some(lists.missing.swap_remove(at))
     }
 
     /// Puts an entry back into the set, existing or not.
-    fn give(&self, number: u32, exists: bool) {
+    fn put_back(&self, number: u32, exists: bool) {
         let mut lists = self.lists();
-        if exists { lists.here.push(number) } else { lists.gone.push(number) }
+        if exists { lists.existing.push(number) } else { lists.missing.push(number) }
     }
 
-    /// Takes an existing entry to read it; others may read it too.
-    fn read(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
+    /// Starts to read an existing entry, which others may read, too.
+    fn begin_read(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
         let mut lists = self.lists();
-        let number = lists.here[draw_place(&lists.here, rng)?];
+        let number = lists.existing[draw_index(&lists.existing, rng)?];
         lists.readers[number as usize] += 1;
         Some(number)
     }
 
-    /// Ends reading.
-    fn done(&self, number: u32) {
+    /// Ends reading an entry.
+    fn end_read(&self, number: u32) {
         self.lists().readers[number as usize] -= 1;
     }
 
     /// The entries that exist.
     fn existing(&self) -> Vec<u32> {
-        self.lists().here.clone()
+        self.lists().existing.clone()
     }
 }
 
 /// Draws an index of a list, uniformly.
-fn draw_place(list: &[u32], rng: &mut Xoshiro256PlusPlus) -> Option<usize> {
+fn draw_index(list: &[u32], rng: &mut Xoshiro256PlusPlus) -> Option<usize> {
     (!list.is_empty()).then(|| rng.random_range(0..list.len()))
 }
 
@@ -265,8 +266,8 @@ mod tests {
     use fsarena_core::sample::Readings;
 
     #[test]
-    fn the_set_keeps_its_number_and_loses_its_bytes() {
-        // Longer on a busy machine, until 100 turns have replaced most of the 40 files.
+    fn the_number_of_files_stays_and_their_mean_size_shrinks() {
+        // Runs longer on a busy machine, until 100 turns have replaced most of the 40 files.
         let measured = |seconds| {
             let dir = tempfile::tempdir().unwrap();
             let job = job(&DEF, 3, &[("files", "50"), ("threads", "4"), ("seconds", seconds)]);
@@ -280,27 +281,27 @@ mod tests {
         let mean = last.get("file_mean_bytes").unwrap();
         assert!(mean > 2048.0 && mean < 12_288.0, "{mean}");
         let files = std::fs::read_dir(dir.path().join("bigfileset")).unwrap().count();
-        // Each turn deletes one and makes one; a turn that was under way when time ended is complete.
+        // Each turn deletes one file and creates one, and the turns at the end of the time are completed.
         assert_eq!(files, 40);
     }
 
     #[test]
-    fn what_is_read_is_not_deleted_and_what_is_taken_is_not_read() {
+    fn files_that_are_being_read_are_not_deleted_and_deleted_ones_are_not_read() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
         let set = FileSet::new(3, 2);
-        let reading = set.read(&mut rng).unwrap();
+        let reading = set.begin_read(&mut rng).unwrap();
         let deleted = set.take_existing(&mut rng).unwrap();
         assert_ne!(reading, deleted);
         assert_eq!(set.take_existing(&mut rng), None);
-        assert_eq!(set.read(&mut rng), Some(reading));
-        set.done(reading);
-        set.done(reading);
+        assert_eq!(set.begin_read(&mut rng), Some(reading));
+        set.end_read(reading);
+        set.end_read(reading);
         assert_eq!(set.take_existing(&mut rng), Some(reading));
-        assert_eq!(set.read(&mut rng), None);
+        assert_eq!(set.begin_read(&mut rng), None);
         assert_eq!(set.take_missing(&mut rng), Some(2));
         assert_eq!(set.take_missing(&mut rng), None);
-        set.give(deleted, false);
-        set.give(2, true);
+        set.put_back(deleted, false);
+        set.put_back(2, true);
         assert_eq!((set.take_missing(&mut rng), set.existing()), (Some(deleted), vec![2]));
     }
 }

@@ -1,4 +1,4 @@
-//! All 21 tasks by both drivers, in a temporary directory.
+//! Tests of the workload `coreutils`: all 21 tasks by both drivers, in temporary directories.
 
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, Value};
@@ -51,7 +51,7 @@ fn start(job: &Job) -> (Disks, Vec<Task>) {
     (disks, tasks)
 }
 
-/// Does a task; gives the commands of its timed work.
+/// Performs a task. Returns the commands of its timed work, with their numbers.
 fn perform(task: Task) -> Vec<(Vec<String>, u64)> {
     let mut commands = Vec::new();
     for action in task.prepare {
@@ -65,23 +65,23 @@ fn perform(task: Task) -> Vec<(Vec<String>, u64)> {
     commands
 }
 
-/// The comparable parts of a file: kind and mode, owner, contents; the time only if the task restores it.
+/// The parts of a file that both drivers must leave the same. The time is only in it if the task restores the time.
 #[derive(Debug, PartialEq, Eq)]
-struct Seen {
+struct FileState {
     mode: u32,
     owner: (u32, u32),
     contents: Vec<u8>,
     mtime: Option<i64>,
 }
 
-fn look(root: &Path) -> BTreeMap<String, Seen> {
+fn read_tree(root: &Path) -> BTreeMap<String, FileState> {
     let mut all = BTreeMap::new();
     for entry in walkdir::WalkDir::new(root).min_depth(1) {
         let entry = entry.unwrap();
         let metadata = entry.path().symlink_metadata().unwrap();
         let name = entry.path().strip_prefix(root).unwrap().to_str().unwrap().to_string();
         let contents = match name.as_str() {
-            // Archives differ in how they spell owners: what is in them is compared.
+            // The two archives write owners differently, so compare their entries.
             "tree-again.tar" => listing(entry.path()).into_bytes(),
             _ if metadata.is_file() => std::fs::read(entry.path()).unwrap(),
             _ if metadata.is_symlink() => {
@@ -89,11 +89,11 @@ fn look(root: &Path) -> BTreeMap<String, Seen> {
             }
             _ => vec![],
         };
-        // Only untar restores times; all else is as old as the test.
+        // Only untar restores times. Other files have the time of the test.
         let restored = name == "tree" || name.starts_with("tree/");
         let owner = (metadata.uid(), metadata.gid());
         let mtime = restored.then(|| metadata.mtime());
-        all.insert(name, Seen { mode: metadata.mode(), owner, contents, mtime });
+        all.insert(name, FileState { mode: metadata.mode(), owner, contents, mtime });
     }
     all
 }
@@ -122,8 +122,8 @@ fn listing(archive: &Path) -> String {
     lines.join("\n")
 }
 
-/// Both drivers leave the same files after every task.
-fn drivers_agree(settings: &[(&str, Value)]) {
+/// Checks that both drivers leave the same files after every task.
+fn check_drivers_agree(settings: &[(&str, Value)]) {
     let by = |driver: &str| {
         let mut settings = settings.to_vec();
         settings.push(("driver", text(driver)));
@@ -139,8 +139,8 @@ fn drivers_agree(settings: &[(&str, Value)]) {
         let imitated: Vec<_> =
             perform(imitated).iter().map(|(argv, times)| (argv[0].clone(), *times)).collect();
         assert_eq!(logged, imitated, "{id} is logged alike");
-        let after = look(&commands.0.place.root);
-        let other = look(&native.0.place.root);
+        let after = read_tree(&commands.0.place.root);
+        let other = read_tree(&native.0.place.root);
         assert!(after.keys().eq(other.keys()), "{id} leaves the same names");
         for (name, seen) in &after {
             assert!(*seen == other[name], "after {id}, {name} differs");
@@ -158,12 +158,12 @@ fn drivers_agree(settings: &[(&str, Value)]) {
 
 #[test]
 fn both_drivers_do_the_same_to_the_generated_tree() {
-    drivers_agree(&[]);
+    check_drivers_agree(&[]);
 }
 
 #[test]
-fn both_drivers_do_the_same_where_copies_may_be_clones() {
-    drivers_agree(&[("reflink", text("auto"))]);
+fn both_drivers_do_the_same_if_copies_may_be_clones() {
+    check_drivers_agree(&[("reflink", text("auto"))]);
 }
 
 #[test]
@@ -177,11 +177,11 @@ fn both_drivers_do_the_same_to_a_real_tree() {
     std::os::unix::fs::symlink("nothing", dir.path().join("link")).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o750);
     std::fs::set_permissions(dir.path().join("nothing"), mode).unwrap();
-    drivers_agree(&[("tree", text(dir.path().to_str().unwrap()))]);
+    check_drivers_agree(&[("tree", text(dir.path().to_str().unwrap()))]);
 }
 
 #[test]
-fn tasks_are_those_of_the_outline_and_do_what_their_titles_say() {
+fn tasks_match_the_outline_and_leave_the_files_of_their_titles() {
     let job = job(&[]);
     let (disks, tasks) = start(&job);
     assert_eq!(tasks.iter().map(|task| task.info.clone()).collect::<Vec<_>>(), workload().outline(&job));
@@ -207,7 +207,7 @@ fn tasks_are_those_of_the_outline_and_do_what_their_titles_say() {
 }
 
 #[test]
-fn the_room_asked_for_is_the_room_needed() {
+fn the_surveyed_room_matches_the_space_that_the_tasks_take() {
     let job = job(&[]);
     let room = workload().survey(&job).unwrap().room;
     let (disks, tasks) = start(&job);
@@ -246,7 +246,7 @@ fn a_chosen_task_gets_what_it_needs_untimed() {
 }
 
 #[test]
-fn a_cold_cache_is_asked_for_where_something_is_read() {
+fn tasks_that_read_existing_files_start_from_a_cold_cache() {
     let (_disks, tasks) = start(&job(&[("cache", text("cold"))]));
     let warm: Vec<_> =
         tasks.iter().filter(|task| task.before == Before::Warm).map(|task| &task.info.id.name).collect();
@@ -254,7 +254,7 @@ fn a_cold_cache_is_asked_for_where_something_is_read() {
 }
 
 #[test]
-fn inputs_are_made_once_and_again_for_another_tree() {
+fn the_archive_is_made_once_and_again_for_another_tree() {
     let disks = disks();
     let archive = disks.place.other.join("tree.tar");
     let made = |job: &Job| {
@@ -272,17 +272,17 @@ fn inputs_are_made_once_and_again_for_another_tree() {
 }
 
 #[test]
-fn without_its_input_the_workload_says_so() {
+fn a_missing_archive_is_an_error_with_its_path() {
     let disks = disks();
     let Err(error) = workload().steps(&job(&[]), &disks.place) else {
         panic!("steps() must fail without its input")
     };
-    assert!(error.to_string().contains("tree.tar is not there"), "{error}");
+    assert!(error.to_string().contains("tree.tar is missing"), "{error}");
 }
 
 #[test]
-fn failures_carry_the_words_of_the_command_or_the_file() {
-    for (driver, said) in [("commands", "File exists"), ("native", "mkdir ")] {
+fn the_error_of_a_failed_task_has_the_file_and_the_message_of_the_system() {
+    for (driver, expected) in [("commands", "File exists"), ("native", "mkdir ")] {
         let (disks, tasks) = start(&job(&[("driver", text(driver)), ("tasks", numbers(&[4]))]));
         let task = tasks.into_iter().next().unwrap();
         for action in task.prepare {
@@ -290,11 +290,14 @@ fn failures_carry_the_words_of_the_command_or_the_file() {
         }
         std::fs::create_dir(disks.place.root.join("dirs/d00003")).unwrap();
         let error = task.work.into_iter().next().unwrap().perform(&mut |_| {}).unwrap_err().to_string();
-        assert!(error.contains(said) && error.contains("d00003") && error.contains("File exists"), "{error}");
+        assert!(
+            error.contains(expected) && error.contains("d00003") && error.contains("File exists"),
+            "{error}"
+        );
     }
 }
 
-/// A filesystem in memory that is soon full; gone when dropped.
+/// A tmpfs of 64 KiB. Dropping it unmounts it.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -317,7 +320,7 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn a_full_disk_is_said_with_the_file() {
+fn the_error_of_a_full_disk_has_the_file() {
     if !rustix::process::geteuid().is_root() {
         fsarena_testkit::skipped("root");
         return;
@@ -330,13 +333,16 @@ fn a_full_disk_is_said_with_the_file() {
         workload().inputs(&job, &disks.place).unwrap();
         let task = workload().steps(&job, &disks.place).unwrap().remove(0);
         let error = task.work.into_iter().next().unwrap().perform(&mut |_| {}).unwrap_err();
-        let said = error.to_string();
-        assert!(said.contains("tree.tar") && said.contains("No space left on device"), "{said}");
+        let error_text = error.to_string();
+        assert!(
+            error_text.contains("tree.tar") && error_text.contains("No space left on device"),
+            "{error_text}"
+        );
     }
 }
 
 #[test]
-fn the_programs_are_those_of_the_chosen_tasks() {
+fn the_required_programs_are_those_of_the_chosen_tasks() {
     let of = |settings: &[(&str, Value)]| workload().programs(&job(settings));
     assert_eq!(of(&[]), ["cat", "cp", "dd", "find", "mkdir", "rm", "split", "tar", "touch"]);
     assert_eq!(of(&[("tasks", numbers(&[11]))]), ["cp", "rm", "tar"]);
@@ -344,7 +350,7 @@ fn the_programs_are_those_of_the_chosen_tasks() {
 }
 
 #[test]
-fn sockets_left_out_of_a_real_tree_are_remarked() {
+fn sockets_that_are_left_out_of_a_real_tree_get_a_remark() {
     let dir = tempfile::tempdir().unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("s")).unwrap();
     let notes = workload().survey(&job(&[("tree", text(dir.path().to_str().unwrap()))])).unwrap().remarks;

@@ -1,18 +1,18 @@
-//! Honesty of dbench: its system calls are those of the real one, pass for pass.
+//! Tests that the native player makes the system calls of the real dbench in each pass.
 
 use fsarena_core::{scale::Scale, setting::Settings};
 use fsarena_load::workload::{Job, Place};
 use fsarena_load::workloads;
 use std::{collections::BTreeMap, path::Path, process::Command};
 
-/// The loadfile and the directory for a child process of these tests.
+/// Environment variables with the loadfile, the directory and the time for a child process of these tests.
 const CHILD_LOADFILE: &str = "DBENCH_CHILD_LOADFILE";
 const CHILD_DIR: &str = "DBENCH_CHILD_DIR";
 const CHILD_SECONDS: &str = "DBENCH_CHILD_SECONDS";
-/// Passes from which the calls of loaders and of a pass that the end interrupts hardly matter.
+/// Number of passes from which the calls of the loader and of the incomplete last pass hardly matter.
 const PASSES: f64 = 50.0;
 
-/// Every operation, with names that are there and names that are not; one rename a pass.
+/// A loadfile with every operation, on existing and missing names. It has one rename, which counts the passes.
 const LOAD: &str = "\
 Mkdir \"\\clients\" NT_STATUS_OK
 NTCreateX \"\\clients\\client1\" 0x1 0x2 1 NT_STATUS_OK
@@ -69,16 +69,16 @@ fn child() {
     }
 }
 
-/// System calls a pass, as strace -c counts them; a pass has one rename. Plays longer on a busy machine, until there
-/// are enough passes.
-fn by_pass(table: &Path, command: impl Fn(&str) -> Command) -> BTreeMap<String, f64> {
-    let mut calls = ["4", "16", "64"].into_iter().map(|seconds| calls(&mut command(seconds), table));
-    let calls = calls.find(|calls| calls["rename"] > PASSES).expect("enough passes in 64 s");
+/// System calls in each pass by name, as `strace -c` counts them. Plays longer on a busy machine, until there are enough
+/// passes.
+fn calls_per_pass(table: &Path, command: impl Fn(&str) -> Command) -> BTreeMap<String, f64> {
+    let mut attempts = ["4", "16", "64"].into_iter().map(|seconds| count_calls(&mut command(seconds), table));
+    let calls = attempts.find(|calls| calls["rename"] > PASSES).expect("enough passes in 64 s");
     let passes = calls["rename"];
     calls.into_iter().map(|(name, count)| (name, count / passes)).collect()
 }
 
-fn calls(command: &mut Command, table: &Path) -> BTreeMap<String, f64> {
+fn count_calls(command: &mut Command, table: &Path) -> BTreeMap<String, f64> {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     let text = std::fs::read_to_string(table).unwrap();
@@ -95,7 +95,7 @@ fn system_calls_of_a_pass_are_those_of_the_real_dbench() {
     if !fsarena_testkit::program("strace") || !fsarena_testkit::program("dbench") {
         return;
     }
-    // In memory, where no disk decides how many passes there are.
+    // In memory, so that a slow disk does not reduce the number of passes.
     let within = tempfile::tempdir_in("/dev/shm").unwrap();
     let (table, loadfile) = (within.path().join("table"), within.path().join("load.txt"));
     std::fs::write(&loadfile, LOAD).unwrap();
@@ -109,18 +109,18 @@ fn system_calls_of_a_pass_are_those_of_the_real_dbench() {
         std::fs::create_dir(&dir).unwrap();
         dir
     };
-    let mut ours = by_pass(&table, |seconds| {
+    let mut ours = calls_per_pass(&table, |seconds| {
         let mut ours = strace();
         ours.arg(std::env::current_exe().unwrap()).args(["--exact", "dbench::child"]);
         ours.env(CHILD_LOADFILE, &loadfile).env(CHILD_DIR, dir("ours", seconds)).env(CHILD_SECONDS, seconds);
         ours
     });
     if cfg!(debug_assertions) {
-        // Without optimisation the standard library looks at each descriptor before it closes it.
+        // Without optimisation, the standard library calls fcntl on each descriptor before it closes it.
         let closed = ours["close"];
         ours.entry("fcntl".into()).and_modify(|count| *count -= closed);
     }
-    let real = by_pass(&table, |seconds| {
+    let real = calls_per_pass(&table, |seconds| {
         let mut real = strace();
         real.args(["dbench", "-t", seconds, "--skip-cleanup", "-c"]).arg(&loadfile);
         real.arg("-D").arg(dir("real", seconds)).arg("1");
@@ -142,11 +142,11 @@ fn system_calls_of_a_pass_are_those_of_the_real_dbench() {
         ("fcntl", 0.02),
     ] {
         let [mine, theirs] = [&ours, &real].map(|calls| calls.get(name).copied().unwrap_or(0.0));
-        // Loaders and the start of clients make a few, and one pass is cut short.
+        // The loader and the start of clients make a few calls, and the last pass is incomplete.
         assert!(
             (mine - theirs).abs() <= most * theirs + 0.5,
             "{name}: {mine} and {theirs}\n{ours:?}\n{real:?}"
         );
-        assert!(theirs > 0.0, "{name} is not in it");
+        assert!(theirs > 0.0, "the real dbench never calls {name}");
     }
 }

@@ -1,5 +1,4 @@
-//! Honesty of fileio: its system calls are those of the real sysbench, and what would falsify a figure is
-//! refused.
+//! Tests that fileio makes the system calls of the real sysbench, and refuses files that would falsify its figures.
 
 use fsarena_core::{scale::Scale, setting::Settings};
 use fsarena_engine::{self as engine, Content, FileSpec, Files};
@@ -7,7 +6,7 @@ use fsarena_load::workload::{Job, Place, Workload};
 use fsarena_load::{task::Task, workloads};
 use std::{collections::BTreeMap, path::Path, process::Command};
 
-/// The settings and the directory for a child process of these tests.
+/// Environment variables with the settings and the directory for a child process of these tests.
 const CHILD_SETTINGS: &str = "FILEIO_CHILD_SETTINGS";
 const CHILD_DIR: &str = "FILEIO_CHILD_DIR";
 
@@ -34,6 +33,7 @@ fn task(words: &str, dir: &Path) -> Task {
     tasks.remove(0)
 }
 
+/// Performs the untimed work of the only task of a job, and returns the task.
 fn prepare(words: &str, dir: &Path) -> Task {
     let mut task = task(words, dir);
     for action in std::mem::take(&mut task.prepare) {
@@ -46,15 +46,15 @@ fn work(task: Task) -> Result<(), fsarena_load::task::TaskError> {
     task.work.into_iter().try_for_each(|action| action.perform(&mut |_| {}).map(drop))
 }
 
-/// Not a test: what a traced child does. Without a job in its environment there is nothing to do.
+/// Not a test: the work of a traced child. Does nothing without a job in its environment.
 #[test]
 fn child() {
     let (Ok(words), Ok(dir)) = (std::env::var(CHILD_SETTINGS), std::env::var(CHILD_DIR)) else { return };
     work(task(&words, Path::new(&dir))).unwrap();
 }
 
-/// Calls by name, as strace -c counts them.
-fn counted(command: &mut Command, table: &Path) -> BTreeMap<String, u64> {
+/// Runs a command under `strace -c` and returns the number of calls by name.
+fn count_calls(command: &mut Command, table: &Path) -> BTreeMap<String, u64> {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = std::fs::read_to_string(table).unwrap();
@@ -87,7 +87,7 @@ fn system_calls_are_those_of_the_real_sysbench_in_kind_and_number() {
                 format!("modes={mode} threads={threads} bs=4096 files=8 events=1000 total_bytes=1048576");
             prepare(&words, &dir);
             let child = std::env::current_exe().unwrap();
-            let native = counted(
+            let native = count_calls(
                 strace(&table)
                     .arg(child)
                     .args(["--exact", "fileio::child"])
@@ -100,19 +100,19 @@ fn system_calls_are_those_of_the_real_sysbench_in_kind_and_number() {
             real.current_dir(&dir).args(["sysbench", "fileio", "--file-num=8", "--file-total-size=1048576"]);
             real.args(["--file-block-size=4096", "--file-extra-flags=direct", "--events=1000", "--time=0"]);
             real.args([format!("--file-test-mode={mode}"), format!("--threads={threads}"), "run".into()]);
-            let real = counted(&mut real, &table);
-            same(&format!("{mode}, {threads} threads"), &native, &real);
+            let real = count_calls(&mut real, &table);
+            check_same_calls(&format!("{mode}, {threads} threads"), &native, &real);
         }
     }
 }
 
 #[track_caller]
-fn same(what: &str, native: &BTreeMap<String, u64>, real: &BTreeMap<String, u64>) {
+fn check_same_calls(what: &str, native: &BTreeMap<String, u64>, real: &BTreeMap<String, u64>) {
     let of = |calls: &BTreeMap<String, u64>, name| calls.get(name).copied().unwrap_or(0);
     for name in ["pwrite64", "fsync", "fdatasync", "pwritev2", "io_submit"] {
         assert_eq!(of(native, name), of(real, name), "{what}: {name}\nnative {native:?}\nreal {real:?}");
     }
-    // The dynamic loader reads a few headers, too.
+    // The dynamic loader also reads a few headers.
     let (mine, theirs) = (of(native, "pread64"), of(real, "pread64"));
     assert!(mine.abs_diff(theirs) <= 4, "{what}: pread64 {mine} and {theirs}");
     let moved = of(real, "pwrite64") + theirs;
@@ -120,7 +120,7 @@ fn same(what: &str, native: &BTreeMap<String, u64>, real: &BTreeMap<String, u64>
 }
 
 #[test]
-fn every_thread_of_the_real_tools_works() {
+fn the_real_tools_perform_all_operations_with_several_threads() {
     for tool in ["sysbench", "fio"] {
         if !fsarena_testkit::program(tool) {
             continue;
@@ -150,9 +150,9 @@ fn a_sparse_file_is_refused_by_name() {
     let path = dir.path().join("test_file.2");
     let bytes = std::fs::metadata(&path).unwrap().len();
     std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
-    let said = work(task).unwrap_err().to_string();
-    assert!(said.contains("test_file.2") && said.contains("sparse"), "{said}");
-    // Who asks for it gets it.
+    let error = work(task).unwrap_err().to_string();
+    assert!(error.contains("test_file.2") && error.contains("sparse"), "{error}");
+    // With any_layout, the sparse file is read.
     work(self::task("modes=rndrd files=4 direct=false any_layout=true seconds=0.01", dir.path())).unwrap();
 }
 
@@ -164,8 +164,8 @@ fn a_planted_corruption_is_found_and_named() {
     let path = dir.path().join("test_file.1");
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, b"!", 2 * 4096 + 100).unwrap();
-    let said = work(task).unwrap_err().to_string();
-    assert!(said.contains("wrong data at byte 8192") && said.contains("test_file.1"), "{said}");
+    let error = work(task).unwrap_err().to_string();
+    assert!(error.contains("wrong data at byte 8192") && error.contains("test_file.1"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Workloads in a directory, without a filesystem of their own. One program, so that it is linked once.
+//! Tests of workloads in a temporary directory. All are in one program, so that it is linked once.
 
 mod coreutils;
 mod dbench;

@@ -1,17 +1,17 @@
-//! Jobs of a few ranks in a directory of their own.
+//! Starts jobs of a few ranks in a temporary directory, and reads their results.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A shared directory, runs and a state directory.
-pub struct Place {
+/// A temporary directory with a shared directory, a directory of runs and a state directory.
+pub struct Workspace {
     pub temp: tempfile::TempDir,
 }
 
-impl Place {
-    /// None where mpirun is missing.
-    pub fn new() -> Option<Place> {
+impl Workspace {
+    /// Creates the directory, in memory if possible; `None` if mpirun is missing.
+    pub fn new() -> Option<Workspace> {
         if !fsarena_testkit::program(&mpirun()) {
             return None;
         }
@@ -19,18 +19,19 @@ impl Place {
         let within = if memory.is_dir() { memory.into() } else { std::env::temp_dir() };
         let temp = tempfile::Builder::new().prefix("fsarena-mpi-").tempdir_in(within).unwrap();
         std::fs::create_dir(temp.path().join("shared")).unwrap();
-        Some(Place { temp })
+        Some(Workspace { temp })
     }
 
+    /// The path of a name in the temporary directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.temp.path().join(name)
     }
 
-    /// mpirun of this MPI library with this number of ranks, not started yet.
+    /// The command that runs `fsarena-mpi` with these arguments on this number of ranks.
     pub fn mpirun(&self, ranks: u32, args: &[&str]) -> Command {
         let mut command = Command::new(mpirun());
         if is_open_mpi() {
-            // More ranks than CPUs, as root, and only on this machine.
+            // Allows more ranks than CPUs, allows root, and stays on this machine.
             command.args(["--oversubscribe", "--allow-run-as-root", "--mca", "btl", "self,vader,tcp"]);
         }
         command.args(["-n", &ranks.to_string(), env!("CARGO_BIN_EXE_fsarena-mpi")]).args(args);
@@ -39,7 +40,7 @@ impl Place {
         command
     }
 
-    /// `run` of a plan, given its workloads, at the smallest scale.
+    /// The command that runs a plan with these workloads at the smallest scale.
     pub fn run(&self, ranks: u32, workloads: &str, args: &[&str]) -> Command {
         let idle = "[idle]\ntimeout = '100ms'\n";
         let plan = format!("name = 'p'\n[stop]\nrounds = 1\n{idle}{workloads}");
@@ -51,11 +52,11 @@ impl Place {
     }
 
     /// Files left in the shared directory.
-    pub fn left(&self) -> Vec<PathBuf> {
+    pub fn leftover_files(&self) -> Vec<PathBuf> {
         std::fs::read_dir(self.path("shared")).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// A file of the only run.
+    /// The path of a file of the only run.
     pub fn run_file(&self, name: &str) -> PathBuf {
         std::fs::read_dir(self.path("runs")).unwrap().next().unwrap().unwrap().path().join(name)
     }
@@ -77,24 +78,24 @@ fn mpirun() -> String {
 }
 
 fn is_open_mpi() -> bool {
-    let said = Command::new(mpirun()).arg("--version").output().unwrap();
-    String::from_utf8_lossy(&said.stdout).contains("Open MPI")
+    let printed = Command::new(mpirun()).arg("--version").output().unwrap();
+    String::from_utf8_lossy(&printed.stdout).contains("Open MPI")
 }
 
-/// Runs it to its end.
+/// Runs a command to its end. Returns the exit code and all output.
 pub fn output(command: &mut Command) -> (i32, String) {
-    end_of(command.spawn().unwrap())
+    wait_for_job(command.spawn().unwrap())
 }
 
-/// The exit code of a job and all that it said.
-pub fn end_of(child: Child) -> (i32, String) {
+/// Waits until a job ends. Returns its exit code and all output.
+pub fn wait_for_job(child: Child) -> (i32, String) {
     let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
-    let said = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
-    (status.code().unwrap_or(-1), said)
+    let printed = [stdout, stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    (status.code().unwrap_or(-1), printed)
 }
 
-/// Processes that have this word in their command line or environment.
-pub fn processes(word: &str) -> Vec<u32> {
+/// The ids of processes with this word in their command line or environment.
+pub fn processes_with(word: &str) -> Vec<u32> {
     let has = |pid: u32, file: &str| {
         let text = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
         String::from_utf8_lossy(&text).contains(word)
@@ -105,11 +106,11 @@ pub fn processes(word: &str) -> Vec<u32> {
     pids.filter(|pid| *pid != std::process::id() && (has(*pid, "cmdline") || has(*pid, "environ"))).collect()
 }
 
-/// Waits until something is so, within a time that only a fault exceeds.
+/// Waits until a condition holds; fails with `what` after a minute.
 #[track_caller]
-pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
-    while !is_so() {
+    while !condition() {
         assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
         std::thread::sleep(Duration::from_millis(20));
     }

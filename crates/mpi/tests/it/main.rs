@@ -1,4 +1,4 @@
-//! Tests with the real mpirun: it is all they need besides the binary.
+//! End-to-end tests of `fsarena-mpi` with the real mpirun. Without mpirun they are skipped.
 
 mod common;
 mod failures;

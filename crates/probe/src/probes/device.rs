@@ -5,11 +5,11 @@ use crate::probe::{TextGauge, Unavailable, number};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{Fold, ReadingDef, Unit};
 
-/// The kernel counts in sectors of 512 bytes, whatever the device's own are.
+/// The unit of the kernel's counters in bytes, whatever the sector size of the device is.
 const SECTOR: f64 = 512.0;
 const MILLISECOND: f64 = 1e6;
 
-/// The field of the file (from 0), and the factor that converts it to the reading's unit.
+/// A field of the file: its index (from 0), the factor that converts it to the unit of the reading, and the reading.
 struct Field {
     place: usize,
     worth: f64,
@@ -44,7 +44,7 @@ const FIELDS: &[Field] = &[
     at_return(6, "device_write_to_return_bytes", "bytes written to the device until the command returned"),
 ];
 
-/// An amount of the device, which its machine counts.
+/// The definition of an amount that is counted for the whole machine, not for a process.
 const fn amount(id: &'static str, unit: Unit) -> ReadingDef {
     ReadingDef::lower(id, unit).tasks(Fold::Sum).machine()
 }
@@ -81,7 +81,7 @@ fn open(scene: &Scene) -> Result<Opened, Unavailable> {
         return Err(Unavailable::new("no block device is known below the directory under test"));
     };
     let dir = format!("sys/dev/block/{major}:{minor}");
-    // Without it the counters stay where they are, and look like a device that nothing reached.
+    // Without I/O statistics the counters do not change, which would look like an idle device.
     if scene.kernel.read(&format!("{dir}/queue/iostats")).is_ok_and(|text| text.trim() == "0") {
         let fix = format!("echo 1 > /{dir}/queue/iostats");
         return Err(
@@ -111,7 +111,7 @@ mod tests {
     use crate::probes::testing::{kernel_with, read_once};
 
     #[test]
-    fn hand_checked() {
+    fn all_fields_of_the_stat_file_are_parsed() {
         let mut out = [f64::NAN; FIELDS.len()];
         parse("  1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n", &mut out).unwrap();
         assert_eq!(out, [1.0, 2.0, 1536.0, 5.0, 6.0, 3584.0, 10e6, 11e6, 12.0, 7168.0, 16.0, 1536.0, 3584.0]);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_device_of_the_scene_is_read() {
+    fn the_probe_reads_the_device_of_the_scene() {
         let (_dir, kernel) = kernel_with(&[("sys/dev/block/7:3/stat", "1 0 8 0 0 0 0 0 0 0 0\n")]);
         let mut opened =
             (PROBE.open)(&Scene { kernel, device: Some((7, 3)) }).unwrap_or_else(|e| panic!("{}", e.why));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn statistics_that_are_off_are_not_zeros() {
+    fn disabled_io_statistics_make_the_probe_unavailable() {
         let files = [
             ("sys/dev/block/7:3/stat", "0 0 0 0 0 0 0 0 0 0 0\n"),
             ("sys/dev/block/7:3/queue/iostats", "0\n"),

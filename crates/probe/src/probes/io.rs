@@ -9,7 +9,7 @@ const fn of(id: &'static str, unit: Unit, help: &'static str) -> ProbeReading {
     Takes::DeltaToReturn.of(ReadingDef::neutral(id, unit).help(help))
 }
 
-/// `/proc/self/io`, to which the kernel adds a child when it is waited for.
+/// `/proc/self/io`. The kernel adds the counters of a child when its parent waits for it.
 pub const PROBE: Probe = Probe {
     id: "io",
     help: "bytes and calls that the process tree asked to read and write",
@@ -55,7 +55,7 @@ mod tests {
     use fsarena_sys::kernel::SysRoot;
 
     #[test]
-    fn hand_checked() {
+    fn counters_of_proc_self_io_are_parsed() {
         let mut out = [f64::NAN; 5];
         parse("rchar: 6976\nwchar: 5\nsyscr: 10\nsyscw: 2\nread_bytes: 3\n", &mut out).unwrap();
         assert_eq!(out, [6976.0, 5.0, 10.0, 2.0, 3.0]);
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_counts_once_it_was_waited_for() {
+    fn a_child_counts_after_its_parent_waited_for_it() {
         let Ok(mut gauge) = TextGauge::open(&SysRoot::host(), "proc/self/io", parse) else {
             fsarena_testkit::skipped("this kernel has no /proc/self/io");
             return;

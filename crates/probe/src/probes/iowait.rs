@@ -1,4 +1,4 @@
-//! Where the CPUs' time went, as sampled at clock ticks.
+//! The time of all CPUs by state (I/O wait, user, system, interrupts, steal), sampled at clock ticks.
 
 use crate::probe::{Opened, Probe, ProbeReading, Takes};
 use crate::probe::{TextGauge, stat};
@@ -49,14 +49,14 @@ mod tests {
     use crate::probe::tick_ns;
 
     #[test]
-    fn hand_checked() {
+    fn times_of_the_first_line_are_parsed() {
         let mut out = [f64::NAN; 5];
         parse("cpu  14066 4 2426 239211 1078 1 85 248 0 0\ncpu0 7111 0\n", &mut out).unwrap();
         assert_eq!(out.map(|ns| ns / tick_ns()), [1078.0, 14070.0, 2426.0, 86.0, 248.0]);
     }
 
     #[test]
-    fn another_form_is_refused() {
+    fn other_formats_are_refused() {
         for text in ["", "cpu0 1 2 3 4 5 6 7 8\n", "cpu  1 2 3\n", "cpu  1 2 3 4 x 6 7 8\n"] {
             assert_eq!(parse(text, &mut [0.0; 5]), None, "{text:?}");
         }

@@ -13,9 +13,9 @@
 //! Sampling at ticks misses work that wakes after a tick and sleeps before the next one, which is what
 //! threads of filesystems do under paced load. So sources 3 and 4 are named as such in a note.
 //!
-//! Sources 1 and 2 lack what the running task has spent since it was last switched out or ticked. For this
-//! process a short sleep before reading brings that in. A thread that runs on another CPU at that very
-//! moment is short by its current slice, of a few milliseconds at most.
+//! Sources 1 and 2 lack the time of a running task since its last switch or tick. For this process, a short sleep before
+//! reading adds that time. For a thread that is running on another CPU at that moment, its current slice is missing: a few
+//! milliseconds at most.
 
 use crate::probe::{Gauge, Parse, TextGauge, Unavailable, field, number, stat};
 use crate::probe::{Opened, Probe, Scene, Takes};
@@ -24,12 +24,12 @@ use fsarena_core::metric::reading;
 use fsarena_sys::kernel::SysRoot;
 use std::time::Duration;
 
-/// Long enough to be switched out, and nothing beside a task.
+/// A sleep that is long enough for the kernel to switch this process out, and short compared with a task.
 const SWITCH: Duration = Duration::from_micros(50);
 
 struct Source {
     file: &'static str,
-    /// A file that tells the root of a hierarchy from a container's part of it, and whether the root has it.
+    /// A file that distinguishes the root of a hierarchy from a container's part of it, and whether the root has that file.
     root_mark: Option<(&'static str, bool)>,
     parse: Parse,
     note: &'static str,
@@ -38,7 +38,7 @@ struct Source {
 const EXACT: &str = "exact to the slices that run on other CPUs at the moment of reading";
 const SAMPLED: &str = "sampled at clock ticks, so short work of kernel threads may be missed; a kernel with CONFIG_SCHEDSTATS counts it exactly";
 
-/// The statistics of a hierarchy, and a file that its root does not have.
+/// The source `file` of a cgroup v2 hierarchy; `mark` is a file that its root does not have.
 const fn cgroup2(file: &'static str, mark: &'static str) -> Source {
     Source { file, root_mark: Some((mark, false)), parse: cpu_stat, note: SAMPLED }
 }
@@ -72,7 +72,7 @@ fn open(scene: &Scene) -> Result<Opened, Unavailable> {
         let Some(gauge) = source.open(&scene.kernel) else { continue };
         let text = format!("machine_cpu_ns comes from /{}: {}", source.file, source.note);
         let notes = vec![Note::new(NoteKind::Remark, text)];
-        return Ok(Opened { gauge: Box::new(Complete(gauge)), notes });
+        return Ok(Opened { gauge: Box::new(SleepBeforeRead(gauge)), notes });
     }
     Err(Unavailable::new("neither /proc/schedstat nor cgroup accounting nor /proc/stat can be read"))
 }
@@ -87,10 +87,10 @@ impl Source {
     }
 }
 
-/// Reads after this process was switched out, and so charged.
-struct Complete(TextGauge);
+/// A gauge that sleeps before it reads, so that the kernel adds the time of this process.
+struct SleepBeforeRead(TextGauge);
 
-impl Gauge for Complete {
+impl Gauge for SleepBeforeRead {
     fn read(&mut self, out: &mut [f64]) -> std::io::Result<()> {
         std::thread::sleep(SWITCH);
         self.0.read(out)
@@ -100,7 +100,7 @@ impl Gauge for Complete {
 fn schedstat(text: &str, out: &mut [f64]) -> Option<()> {
     let cpus = text.lines().filter(|line| line.starts_with("cpu"));
     out[0] = cpus.map(|line| number(line.split_ascii_whitespace().nth(7)?)).sum::<Option<f64>>()?;
-    // No CPU at all would add up to nothing, and look like an idle machine.
+    // Without any CPU the sum is 0, which would look like an idle machine.
     text.lines().any(|line| line.starts_with("cpu")).then_some(())
 }
 
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_source_is_taken_and_named() {
+    fn the_best_source_is_used_and_named_in_a_note() {
         let stat = ("proc/stat", "cpu  1 2 3 100 50 4 5 6 0 0\ncpu0 1 2 3\n");
         let v2 = ("sys/fs/cgroup/cpu.stat", "usage_usec 77\nuser_usec 1\n");
         let v1 = ("sys/fs/cgroup/cpuacct/cpuacct.usage", "404\n");
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_containers_part_of_a_hierarchy_is_not_the_machine() {
+    fn the_cgroup_of_a_container_is_not_used() {
         let stat = ("proc/stat", "cpu  1 2 3 100 50 4 5\n");
         let v1 = ("sys/fs/cgroup/cpuacct/cpuacct.usage", "404\n");
         let v2 = [("sys/fs/cgroup/cpu.stat", "usage_usec 77\n"), ("sys/fs/cgroup/cgroup.type", "domain\n")];
@@ -163,17 +163,17 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_passed_over() {
+    fn a_source_with_garbage_is_skipped() {
         for garbage in ["", "version 15\n", "cpu0 1 2\n", "cpu0 0 0 0 0 0 0 x 1 1\n"] {
             let (value, _) = opened(&[("proc/schedstat", garbage), ("proc/stat", "cpu  1 0 0 0 0 0 0\n")]);
             assert_eq!(value, tick_ns(), "{garbage:?}");
         }
     }
 
-    /// The machine spends at least what this process does. Only an exact source can be held to that, and
-    /// only as far as slices on other CPUs allow.
+    /// The machine uses at least the CPU time of this process. That holds only for an exact source, and only approximately
+    /// because of the slices on other CPUs.
     #[test]
-    fn the_machine_spends_what_a_busy_process_spends() {
+    fn machine_cpu_includes_the_time_of_this_process() {
         let mut opened = (PROBE.open)(&Scene { kernel: SysRoot::host(), device: None })
             .unwrap_or_else(|e| panic!("{}", e.why));
         if !opened.notes[0].text.contains(EXACT) {

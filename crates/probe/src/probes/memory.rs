@@ -1,4 +1,4 @@
-//! The most memory that was in use at once.
+//! The peak resident memory of a process during a task.
 
 use crate::probe::{Gauge, TextGauge, Unavailable, field};
 use crate::probe::{Opened, Probe, Scene, Takes};
@@ -6,7 +6,7 @@ use fsarena_core::metric::reading;
 use fsarena_core::sample::{Fold, ReadingDef, Unit};
 use std::path::PathBuf;
 
-/// `VmHWM` of this process, put back before each task.
+/// `VmHWM` of this process, reset before each task.
 pub const PROBE: Probe = Probe {
     id: "memory",
     help: "peak resident memory",
@@ -24,7 +24,7 @@ fn open(scene: &Scene) -> Result<Opened, Unavailable> {
     match peak.clear() {
         Ok(()) => Ok(Opened::new(peak)),
         Err(error) => {
-            Err(Unavailable::new(format!("peaks cannot be put back through /proc/self/clear_refs: {error}"))
+            Err(Unavailable::new(format!("the peak cannot be reset with /proc/self/clear_refs: {error}"))
                 .fix("use a kernel with CONFIG_PROC_PAGE_MONITOR"))
         }
     }
@@ -36,7 +36,7 @@ struct Peak {
 }
 
 impl Peak {
-    /// 5 sets the peak to what is resident now (proc_pid_clear_refs(5)).
+    /// Sets the peak to the memory that is resident now (proc_pid_clear_refs(5)).
     fn clear(&mut self) -> std::io::Result<()> {
         std::fs::write(&self.clear_refs, "5")
     }
@@ -48,7 +48,7 @@ impl Gauge for Peak {
     }
 
     fn reset(&mut self) {
-        // It worked when the probe was opened; should it fail now, the peak is that of a longer time.
+        // This worked when the probe was opened. If it fails now, the peak is that of a longer time.
         let _ = self.clear();
     }
 }
@@ -65,7 +65,7 @@ mod tests {
     use fsarena_sys::kernel::SysRoot;
 
     #[test]
-    fn hand_checked() {
+    fn vm_hwm_is_parsed_in_bytes() {
         let mut out = [f64::NAN];
         parse("Name:\tcat\nVmPeak:\t    3060 kB\nVmHWM:\t    1740 kB\n", &mut out).unwrap();
         assert_eq!(out, [1740.0 * 1024.0]);
@@ -73,10 +73,10 @@ mod tests {
     }
 
     #[test]
-    fn a_peak_is_seen_and_forgotten() {
+    fn a_peak_is_measured_and_reset() {
         const SIZE: usize = 64 << 20;
         let Ok(mut opened) = (PROBE.open)(&Scene { kernel: SysRoot::host(), device: None }) else {
-            fsarena_testkit::skipped("this kernel cannot put peaks back");
+            fsarena_testkit::skipped("this kernel cannot reset peaks");
             return;
         };
         opened.gauge.reset();

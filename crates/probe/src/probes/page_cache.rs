@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hand_checked() {
+    fn dirty_writeback_and_cached_bytes_are_parsed() {
         let mut out = [f64::NAN; 3];
         let text = "MemTotal: 9 kB\nSwapCached: 8 kB\nCached:  700 kB\nDirty:  12 kB\nWritebackTmp: 5 kB\nWriteback: 3 kB\n";
         parse(text, &mut out).unwrap();

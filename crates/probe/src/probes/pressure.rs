@@ -1,4 +1,4 @@
-//! How long tasks were held up for want of I/O, CPU or memory.
+//! The time that tasks waited for I/O, CPU or memory (pressure stall information).
 
 use crate::probe::{Gauge, KernelFile, Unavailable, number};
 use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes};
@@ -49,7 +49,7 @@ impl Gauge for Files {
     }
 }
 
-/// `some … total=µs`, and `full …`, which old kernels do not have for the CPU.
+/// Parses the lines `some … total=µs` and `full … total=µs`. Old kernels have no line `full` for the CPU.
 fn parse(text: &str, out: &mut [f64]) -> Option<()> {
     let total = |line: &str| number(line.split_once("total=")?.1.trim()).map(|us| us * 1e3);
     out[0] = total(text.lines().find(|line| line.starts_with("some "))?)?;
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hand_checked() {
+    fn some_and_full_totals_are_parsed() {
         let mut out = [f64::NAN; 2];
         let text = "some avg10=0.18 avg60=0.08 avg300=0.38 total=10308896\nfull avg10=0.18 avg60=0.08 avg300=0.37 total=10080032\n";
         parse(text, &mut out).unwrap();
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn full_may_be_missing_and_some_may_not() {
+    fn a_missing_full_line_is_accepted_and_a_missing_some_line_is_not() {
         let mut out = [f64::NAN; 2];
         parse("some avg10=0.00 total=7\n", &mut out).unwrap();
         assert!(out[0] == 7e3 && out[1].is_nan());

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn children_that_were_waited_for_count() {
+    fn ended_children_count() {
         let mut before = [0.0; PROBE.readings.len()];
         Usage.read(&mut before).unwrap();
         let status =

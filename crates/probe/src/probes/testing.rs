@@ -4,7 +4,7 @@ use crate::probe::Gauge;
 use fsarena_sys::kernel::SysRoot;
 use fsarena_testkit::FakeRoot;
 
-/// A kernel that has these files.
+/// A fake `/proc` and `/sys` with these files.
 pub(crate) fn kernel_with(files: &[(&str, &str)]) -> (FakeRoot, SysRoot) {
     let root = FakeRoot::with(files);
     let kernel = SysRoot::at(root.path());

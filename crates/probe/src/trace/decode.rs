@@ -1,6 +1,5 @@
-//! Decodes the records that the kernel writes into the ring buffers (perf_event_open(2), "MMAP layout").
-//!
-//! Also the layout of a tracepoint's record, which its `format` file in tracefs describes, and the call chains.
+//! Decodes the records that the kernel writes into perf ring buffers (perf_event_open(2), "MMAP layout"), the fields of
+//! tracepoint records, which a `format` file in tracefs describes, and call chains.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,8 +8,8 @@ const LOST: u32 = 2;
 const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
 
-/// How the samples of one event are laid out. Every event samples TID and TIME first, and has
-/// `sample_id_all`, so that its other records end with the same two.
+/// The layout of the samples of one event. The samples of every event begin with TID and TIME. All events have `sample_id_all`,
+/// so their other records end with TID and TIME.
 #[derive(Debug, Clone, Copy)]
 pub enum Decoder {
     /// `lock:contention_begin`, sampled with CALLCHAIN and RAW.
@@ -24,44 +23,44 @@ pub enum Decoder {
     End {
         /// The lock's address.
         lock: Field,
-        /// 0 where the lock was taken, a negative error number where the task gave up.
+        /// 0 if the task took the lock, a negative error number if it gave up.
         ret: Field,
     },
     /// A clock, sampled with CALLCHAIN.
     Cpu,
 }
 
-/// A record. Times are nanoseconds of CLOCK_MONOTONIC.
+/// A decoded record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// When it was written.
+    /// The time of the event, in nanoseconds of CLOCK_MONOTONIC.
     pub time: u64,
-    /// The process it concerns.
+    /// The process of the event.
     pub pid: u32,
-    /// The thread it concerns.
+    /// The thread of the event.
     pub tid: u32,
-    /// Its content, with chains as the kernel writes them: addresses of 8 bytes, innermost first.
+    /// Its content. Chains are bytes as the kernel writes them: addresses of 8 bytes, innermost first.
     pub what: What<&'a [u8]>,
 }
 
-/// What happened, with its call chain as `C`.
+/// The content of an event; `C` is the type of its call chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What<C> {
     /// A task begins to wait for a lock.
     Begin { lock: u64, flags: u32, chain: C },
-    /// It has the lock, or gave up.
+    /// A task stops waiting for a lock: it has the lock, or gave up.
     End { lock: u64, gave_up: bool },
     /// A task was running when the clock ticked.
     Cpu { chain: C },
-    /// A process or thread was made; `pid` of the record is its process.
+    /// A process or thread starts; `pid` of the record is its process, and `parent` the process that started it.
     Fork { parent: u32 },
-    /// The buffer was full: this many records are missing before this one.
+    /// The buffer was full, so the kernel dropped this number of records before this one.
     Lost { records: u64 },
 }
 
 impl<C> What<C> {
-    /// The same with another form of its chain.
-    pub fn map<D>(self, form: impl FnOnce(C) -> D) -> What<D> {
+    /// Converts the call chain with `form`.
+    pub fn map_chain<D>(self, form: impl FnOnce(C) -> D) -> What<D> {
         match self {
             What::Begin { lock, flags, chain } => What::Begin { lock, flags, chain: form(chain) },
             What::Cpu { chain } => What::Cpu { chain: form(chain) },
@@ -77,7 +76,7 @@ impl<C> What<C> {
 pub struct Malformed;
 
 impl Decoder {
-    /// Decodes the body of a record; none where its type is of no interest here.
+    /// Decodes the body of a record; None for types of records that the trace does not use.
     pub fn decode(self, record_type: u32, body: &[u8]) -> Result<Option<Record<'_>>, Malformed> {
         match record_type {
             SAMPLE => self.sample(body).map(Some).ok_or(Malformed),
@@ -138,26 +137,26 @@ impl<'a> Bytes<'a> {
         Some(u64::from_ne_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    /// A count and that many addresses.
+    /// Takes a count, and returns the bytes of that number of addresses.
     fn chain(&mut self) -> Option<&'a [u8]> {
         let bytes = self.u64()?.checked_mul(8)?;
         self.take(usize::try_from(bytes).ok()?)
     }
 
-    /// A length and that many bytes.
+    /// Takes a length, and returns that number of bytes.
     fn raw(&mut self) -> Option<&'a [u8]> {
         let length = self.u32()?;
         self.take(length as usize)
     }
 }
 
-/// Where the fields of a tracepoint's raw record lie.
+/// The layout of a tracepoint's raw record: its fields by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Format {
     fields: BTreeMap<String, Field>,
 }
 
-/// One field: its place in the raw record, in bytes.
+/// The offset and size of a field in a raw record, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
     offset: usize,
@@ -165,9 +164,9 @@ pub struct Field {
 }
 
 impl Format {
-    /// Reads lines such as `field:unsigned int flags; offset:16; size:4; signed:0;`. Others are skipped.
+    /// Parses lines such as `field:unsigned int flags; offset:16; size:4; signed:0;`. Skips other lines.
     pub fn parse(text: &str) -> Format {
-        Format { fields: text.lines().filter_map(field).collect() }
+        Format { fields: text.lines().filter_map(parse_field).collect() }
     }
 
     /// A field by its name.
@@ -176,7 +175,8 @@ impl Format {
     }
 }
 
-fn field(line: &str) -> Option<(String, Field)> {
+/// Parses the line of a field into its name and place.
+fn parse_field(line: &str) -> Option<(String, Field)> {
     let mut parts = line.split(';').map(str::trim);
     let declaration = parts.next()?.strip_prefix("field:")?;
     let name = declaration.rsplit([' ', '*']).next()?.split('[').next()?;
@@ -192,8 +192,8 @@ fn field(line: &str) -> Option<(String, Field)> {
 }
 
 impl Field {
-    /// The field's value in a raw record, zero-extended; none where the record is too short, or the field
-    /// is not a number of 1, 2, 4 or 8 bytes.
+    /// The field's value in a raw record, zero-extended; None if the record is too short, or the field does not have 1, 2, 4 or
+    /// 8 bytes.
     pub fn read(self, raw: &[u8]) -> Option<u64> {
         let bytes = raw.get(self.offset..self.offset.checked_add(self.size)?)?;
         Some(match self.size {
@@ -206,12 +206,12 @@ impl Field {
     }
 }
 
-// Marks between the parts of a chain (enum perf_callchain_context). Every value at or above MAX is one.
+// Marks between the parts of a chain (enum perf_callchain_context). Every value at or above CONTEXT_MAX is a mark.
 const CONTEXT_MAX: u64 = -4095_i64 as u64;
 const CONTEXT_KERNEL: u64 = -128_i64 as u64;
 const CONTEXT_USER: u64 = -512_i64 as u64;
 
-/// A chain in this collection.
+/// The id of a chain in [`Chains`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChainId(usize);
 
@@ -224,7 +224,7 @@ pub struct Chain {
     pub user: Vec<u64>,
 }
 
-/// Every distinct chain that was seen. A contended lock has few, so an event costs a number.
+/// All distinct chains of a trace, so that an event stores only an id. A contended lock has few distinct chains.
 #[derive(Debug, Default)]
 pub struct Chains {
     ids: HashMap<Box<[u8]>, ChainId>,
@@ -232,7 +232,7 @@ pub struct Chains {
 }
 
 impl Chains {
-    /// The chain of these bytes: addresses of 8 bytes with context marks in between.
+    /// Returns the id of a chain, and adds the chain if it is new. `bytes` are addresses of 8 bytes with context marks.
     pub fn intern(&mut self, bytes: &[u8]) -> ChainId {
         if let Some(id) = self.ids.get(bytes) {
             return *id;
@@ -243,7 +243,7 @@ impl Chains {
         id
     }
 
-    /// The chain of an id that [`Chains::intern`] gave.
+    /// The chain with an id that [`Chains::intern`] returned.
     pub fn get(&self, id: ChainId) -> &Chain {
         &self.chains[id.0]
     }
@@ -259,7 +259,7 @@ impl Chain {
                 (CONTEXT_MAX.., _) => context = address,
                 (_, CONTEXT_KERNEL) => chain.kernel.push(address),
                 (_, CONTEXT_USER) => chain.user.push(address),
-                // Hypervisors and guests are not asked for.
+                // The events do not request frames of hypervisors and guests.
                 _ => {}
             }
         }
@@ -301,7 +301,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_beginning_wait_tells_lock_flags_and_chain() {
+    fn contention_begin_is_decoded_with_lock_flags_and_chain() {
         let chain = [u64::MAX - 127, 0xffff_ffff_8100_0010, 0xffff_ffff_8100_0020];
         let body = [task(10, 11, 5_000), chained(&chain), raw(0xdead_0008, 2)].concat();
         let record = decoders()[0].decode(SAMPLE, &body).unwrap().unwrap();
@@ -311,7 +311,7 @@ pub mod tests {
     }
 
     #[test]
-    fn an_end_tells_whether_the_task_gave_up() {
+    fn contention_end_is_decoded_with_its_result() {
         for (ret, gave_up) in [(0, false), (-4_i32 as u32, true)] {
             let body = [task(10, 11, 6_000), raw(0xdead_0008, ret)].concat();
             let record = decoders()[1].decode(SAMPLE, &body).unwrap().unwrap();
@@ -320,7 +320,7 @@ pub mod tests {
     }
 
     #[test]
-    fn losses_and_forks_have_their_time() {
+    fn lost_and_fork_records_are_decoded_with_their_time() {
         let body = [addresses(&[99, 1234]), task(1, 2, 7_000)].concat();
         let record = decoders()[1].decode(LOST, &body).unwrap().unwrap();
         assert_eq!((record.time, record.what), (7_000, What::Lost { records: 1234 }));
@@ -339,7 +339,7 @@ pub mod tests {
     }
 
     #[test]
-    fn other_records_are_of_no_interest() {
+    fn other_record_types_are_skipped() {
         assert_eq!(decoders()[0].decode(5, &[]), Ok(None));
     }
 
@@ -351,7 +351,7 @@ pub mod tests {
             }
         }
 
-        /// Bytes that begin well get further into the decoder.
+        /// Bytes with a valid beginning reach later parts of the decoder.
         #[test]
         fn a_record_cut_anywhere_never_panics(keep in 0_usize..80, junk in any::<[u8; 8]>(), at in 0_usize..72) {
             let mut body = [task(10, 11, 5), chained(&[1, 2, 3]), raw(7, 2)].concat();
@@ -364,7 +364,7 @@ pub mod tests {
         }
     }
 
-    /// The file of Linux 6.18.
+    /// The `format` file of `contention_begin` in Linux 6.18.
     pub const BEGIN: &str = "name: contention_begin\nID: 408\nformat:\n\
         \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
         \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\
@@ -374,13 +374,13 @@ pub mod tests {
         \tfield:unsigned int flags;\toffset:16;\tsize:4;\tsigned:0;\n\n\
         print fmt: \"%p (flags=%s)\", REC->lock_addr\n";
 
-    /// The file of its companion.
+    /// The `format` file of `contention_end`.
     pub const END: &str = "name: contention_end\nID: 407\nformat:\n\
         \tfield:void * lock_addr;\toffset:8;\tsize:8;\tsigned:0;\n\
         \tfield:int ret;\toffset:16;\tsize:4;\tsigned:1;\n";
 
     #[test]
-    fn fields_are_found_where_the_kernel_puts_them() {
+    fn fields_of_a_format_file_are_parsed() {
         let format = Format::parse(BEGIN);
         assert_eq!(format.field("lock_addr"), Some(Field { offset: 8, size: 8 }));
         assert_eq!(format.field("flags"), Some(Field { offset: 16, size: 4 }));
@@ -389,7 +389,7 @@ pub mod tests {
     }
 
     #[test]
-    fn pointers_and_arrays_have_bare_names() {
+    fn names_of_pointer_and_array_fields_are_parsed() {
         let format = Format::parse(
             "\tfield:char *name;\toffset:0;\tsize:8;\n\tfield:char comm[16];\toffset:8;\tsize:16;\n",
         );
@@ -399,7 +399,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_line_without_offset_or_size_is_no_field() {
+    fn a_field_line_without_offset_or_size_is_skipped() {
         let format = Format::parse("field:int a;\nfield:int b;\toffset:x;\tsize:4;\nfield:int c; offset:4;");
         assert_eq!(format, Format::parse(""));
     }
@@ -417,14 +417,14 @@ pub mod tests {
     }
 
     #[test]
-    fn marks_part_kernel_from_user() {
+    fn context_marks_separate_kernel_and_user_frames() {
         let bytes = addresses(&[CONTEXT_KERNEL, 0xffff_ffff_8100_0000, CONTEXT_USER, 0x5000, 0x6000]);
         let chain = Chain::parse(&bytes);
         assert_eq!(chain, Chain { kernel: vec![0xffff_ffff_8100_0000], user: vec![0x5000, 0x6000] });
     }
 
     #[test]
-    fn an_equal_chain_is_kept_once() {
+    fn equal_chains_get_the_same_id() {
         let mut chains = Chains::default();
         let a = chains.intern(&addresses(&[CONTEXT_KERNEL, 1]));
         let b = chains.intern(&addresses(&[CONTEXT_KERNEL, 2]));

@@ -1,9 +1,9 @@
-//! Errors that keep fsarena from tracing contention, with how to fix them.
+//! The reasons why a trace cannot start, each with its remedy.
 
 use fsarena_core::exit::{ExitCode, Exits};
 use std::path::PathBuf;
 
-/// Why tracing could not start. Each message says what is needed and how to get it.
+/// Why a trace could not start. Each message names the requirement and how to meet it.
 #[derive(Debug, thiserror::Error)]
 pub enum Unavailable {
     /// The kernel has no such tracepoint.
@@ -36,7 +36,7 @@ pub enum Unavailable {
         /// The system's word.
         source: std::io::Error,
     },
-    /// The kernel does not tell the addresses of its functions.
+    /// The kernel hides the addresses of its functions.
     #[error(
         "the kernel hides the addresses of its functions in {path:?} (kernel.kptr_restrict is {restrict}), so no lock could be named: run as root or with CAP_SYSLOG and kernel.kptr_restrict below 2 (as root, `sysctl kernel.kptr_restrict=1`); a kernel without CONFIG_KALLSYMS lists none"
     )]
@@ -46,12 +46,12 @@ pub enum Unavailable {
         /// The value of the sysctl, or `unknown`.
         restrict: String,
     },
-    /// A file of the kernel cannot be read, or does not read as expected.
-    #[error("{what}: {why}; this kernel describes its tracepoints in a way that fsarena does not know")]
+    /// A file of the kernel cannot be read, or has an unexpected format.
+    #[error("{what}: {why}; this kernel describes its tracepoints in a format that fsarena does not support")]
     Unreadable {
-        /// Which file.
+        /// The file.
         what: String,
-        /// The system's word, or what is missing in it.
+        /// The error of the system, or the missing part of the file.
         why: String,
     },
     /// The kernel refused an event or its buffer for lack of a resource.
@@ -61,9 +61,9 @@ pub enum Unavailable {
     Refused {
         /// The refused operation.
         doing: &'static str,
-        /// For which CPU.
+        /// The CPU.
         cpu: usize,
-        /// Mebibytes of its buffers.
+        /// The size of its buffers in mebibytes.
         mib: usize,
         /// The system's word.
         source: std::io::Error,

@@ -1,37 +1,35 @@
-//! The result of a trace.
-//!
-//! Chains of addresses become named places here.
+//! The result of a trace: lock sites and CPU sites with the names of functions instead of addresses.
 
 use crate::trace::decode::ChainId;
+use crate::trace::lock_kind::LockKind;
 use crate::trace::symbols::{self, Symbols};
 use crate::trace::tally::{Tally, Waits};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 /// A place in the kernel where tasks waited for a lock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LockSite {
     /// The kind of lock.
     pub kind: LockKind,
-    /// The function by which it was taken: `down_read`.
+    /// The function of the locking layer that the caller called: `down_read`.
     pub function: String,
-    /// The function that took it, the first outside the locking layer, and its callers, nearest first, on
-    /// the path on which most of the time was spent.
+    /// The function that took the lock (the first outside the locking layer) and its callers, nearest first, on the path with
+    /// the longest total wait.
     pub callers: Vec<String>,
-    /// Where the program stood on that path, innermost first, as file and offset; empty where user chains
-    /// were not asked for.
+    /// The program's frames on that path, innermost first, as file and offset; empty unless the options request user chains.
     pub program: Vec<String>,
-    /// Its part of the time that all tasks waited for any lock, 0 to 1.
+    /// The share of the time that all tasks waited for any lock, 0 to 1.
     pub share: f64,
     /// Number of waits.
     pub waits: u64,
-    /// Waits that ended without the lock: by a signal or a time-out.
+    /// The number of waits that ended without the lock, by a signal or a timeout.
     pub gave_up: u64,
-    /// Nanoseconds waited, by all tasks together.
+    /// The sum of the waits of all tasks in nanoseconds.
     pub total_ns: u64,
     /// The mean wait in nanoseconds.
     pub mean_ns: u64,
-    /// The wait in nanoseconds that 99% did not exceed, within 1%.
+    /// The 99th percentile of the waits in nanoseconds, within 1%.
     pub p99_ns: u64,
     /// The longest wait in nanoseconds.
     pub max_ns: u64,
@@ -44,25 +42,25 @@ impl LockSite {
     }
 }
 
-/// A function of the kernel that tasks were found in when the clock ticked.
+/// A function of the kernel in which tasks were running when the kernel took CPU samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CpuSite {
-    /// The function, or `(user code)` for all that runs outside the kernel.
+    /// The function, or `(user code)` for all code outside the kernel.
     pub function: String,
     /// Its callers, nearest first, on the path with most samples.
     pub callers: Vec<String>,
     /// The program's frames on that path; empty unless the options request user chains.
     pub program: Vec<String>,
-    /// Its part of all samples, 0 to 1.
+    /// Its share of all samples, 0 to 1.
     pub share: f64,
     /// Number of samples.
     pub samples: u64,
 }
 
-/// A call chain that tasks were found in.
+/// A call chain in which tasks were running when the kernel took CPU samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stack {
-    /// The functions, outermost first; `(user code)` alone for all that runs outside the kernel.
+    /// The functions, outermost first; only `(user code)` for all code outside the kernel.
     pub frames: Vec<String>,
     /// Number of samples.
     pub samples: u64,
@@ -71,129 +69,38 @@ pub struct Stack {
 /// The result of a trace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
-    /// How long was traced, in nanoseconds.
+    /// The length of the trace in nanoseconds.
     pub duration_ns: u64,
-    /// Contended locks, the longest waits together first.
+    /// Contended locks, sorted by their total wait, the longest first.
     pub locks: Vec<LockSite>,
     /// Number of waits.
     pub waits: u64,
-    /// Nanoseconds waited for locks, by all tasks together: with many tasks more than the duration.
+    /// The sum of the waits of all tasks in nanoseconds; it can exceed the duration.
     pub total_wait_ns: u64,
-    /// The functions that took CPU time, most first.
+    /// The functions with CPU samples, those with most samples first.
     pub cpu: Vec<CpuSite>,
-    /// Every chain of the CPU samples, in the order of their names, where that was asked for.
+    /// Every chain of the CPU samples, sorted by name; empty unless the options request it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stacks: Vec<Stack>,
     /// Number of CPU samples.
     pub cpu_samples: u64,
-    /// What the samples count: `cycles` or, where the machine has no such counter, `cpu-clock`; none where
-    /// none were asked for. `cpu-clock` is a timer's interrupt: where the kernel has interrupts off, the
-    /// sample is taken when it allows them again.
+    /// The event that triggers CPU samples: `cycles`, or `cpu-clock` if the machine has no such counter; None without CPU
+    /// samples. `cpu-clock` is a timer interrupt: while the kernel has interrupts disabled, the sample is delayed.
     pub cpu_event: Option<String>,
-    /// Records that the kernel dropped because a buffer was full. The figures are then of the rest.
+    /// The number of records that the kernel dropped because a buffer was full. The other figures lack them.
     pub lost: u64,
-    /// Waits that had begun before the trace, or whose beginning was lost; not counted above.
+    /// The number of waits that began before the trace, or whose beginning was lost; not in the other figures.
     pub waits_without_begin: u64,
-    /// Waits that were not over at the end of the trace, or whose end may have been lost; not counted above.
+    /// The number of waits that did not end in the trace, or whose end may be lost; not in the other figures.
     pub waits_without_end: u64,
 }
 
-// The kernel's LCB_F_* flags (include/trace/events/lock.h). perf(1) relies on them too
-// (tools/perf/util/bpf_skel/lock_data.h), and no release has changed one.
-const SPIN: u32 = 1 << 0;
-const READ: u32 = 1 << 1;
-const WRITE: u32 = 1 << 2;
-const RT: u32 = 1 << 3;
-const PERCPU: u32 = 1 << 4;
-const MUTEX: u32 = 1 << 5;
-
-/// The kind of a kernel lock, and for what it was wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LockKind {
-    /// A spinlock.
-    Spinlock,
-    /// A spinning reader-writer lock, to read.
-    RwlockRead,
-    /// A spinning reader-writer lock, to write.
-    RwlockWrite,
-    /// A sleeping reader-writer semaphore, to read.
-    RwsemRead,
-    /// A sleeping reader-writer semaphore, to write.
-    RwsemWrite,
-    /// A mutex.
-    Mutex,
-    /// A counting semaphore. Linux 5.19 says the same of a mutex; there the function's name tells.
-    Semaphore,
-    /// A mutex with priority inheritance. On PREEMPT_RT, spinlocks are these.
-    RtMutex,
-    /// A reader-writer lock of PREEMPT_RT, to read.
-    RtRwlockRead,
-    /// A reader-writer lock of PREEMPT_RT, to write.
-    RtRwlockWrite,
-    /// A per-CPU reader-writer semaphore, to read.
-    PercpuRwsemRead,
-    /// A per-CPU reader-writer semaphore, to write.
-    PercpuRwsemWrite,
-    /// A combination of flags that is newer than fsarena.
-    Unknown,
-}
-
-impl LockKind {
-    /// Decodes the flags of `lock:contention_begin`.
-    pub fn from_flags(flags: u32) -> LockKind {
-        // A task that spins for a mutex before it sleeps says both.
-        if flags & MUTEX != 0 {
-            return LockKind::Mutex;
-        }
-        match flags {
-            0 => LockKind::Semaphore,
-            SPIN => LockKind::Spinlock,
-            f if f == SPIN | READ => LockKind::RwlockRead,
-            f if f == SPIN | WRITE => LockKind::RwlockWrite,
-            READ => LockKind::RwsemRead,
-            WRITE => LockKind::RwsemWrite,
-            RT => LockKind::RtMutex,
-            f if f == RT | READ => LockKind::RtRwlockRead,
-            f if f == RT | WRITE => LockKind::RtRwlockWrite,
-            f if f == PERCPU | READ => LockKind::PercpuRwsemRead,
-            f if f == PERCPU | WRITE => LockKind::PercpuRwsemWrite,
-            _ => LockKind::Unknown,
-        }
-    }
-
-    /// What people call it: `rwsem read`.
-    pub fn name(self) -> &'static str {
-        match self {
-            LockKind::Spinlock => "spinlock",
-            LockKind::RwlockRead => "rwlock read",
-            LockKind::RwlockWrite => "rwlock write",
-            LockKind::RwsemRead => "rwsem read",
-            LockKind::RwsemWrite => "rwsem write",
-            LockKind::Mutex => "mutex",
-            LockKind::Semaphore => "semaphore",
-            LockKind::RtMutex => "rt_mutex",
-            LockKind::RtRwlockRead => "rt_rwlock read",
-            LockKind::RtRwlockWrite => "rt_rwlock write",
-            LockKind::PercpuRwsemRead => "percpu_rwsem read",
-            LockKind::PercpuRwsemWrite => "percpu_rwsem write",
-            LockKind::Unknown => "unknown lock",
-        }
-    }
-}
-
-impl fmt::Display for LockKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// What a frame is called that no symbol covers.
+/// The name of a frame without a symbol.
 const UNKNOWN: &str = "(unknown)";
-/// What all that runs outside the kernel is called.
+/// The name of all code outside the kernel.
 const USER: &str = "(user code)";
 
-/// The path that weighs most among those that lead to one place.
+/// The path with the largest weight among those that lead to one place.
 #[derive(Default)]
 struct Heaviest {
     weight: u64,
@@ -210,13 +117,13 @@ impl Heaviest {
     }
 }
 
-/// Every place where tasks waited, the longest waits together first: by kind of lock, function by which
-/// it was taken, and function that took it.
+/// The places where tasks waited, those with the longest total wait first. A place is a kind of lock, a function of the locking
+/// layer, and the function that called it.
 pub fn lock_sites(tally: &Tally, symbols: &Symbols) -> Vec<LockSite> {
     let mut places: BTreeMap<(LockKind, String, String), (Waits, Heaviest)> = BTreeMap::new();
     for ((kind, chain), waits) in &tally.locks {
         let names = kernel_names(tally, symbols, *chain);
-        let (function, callers) = symbols::split(&names);
+        let (function, callers) = symbols::split_lock_chain(&names);
         let function = function.unwrap_or(UNKNOWN);
         let key = (*kind, function.to_string(), callers.first().unwrap_or(&UNKNOWN).to_string());
         let (sum, path) = places.entry(key).or_insert_with(|| (Waits::new(), Heaviest::default()));
@@ -244,7 +151,7 @@ pub fn lock_sites(tally: &Tally, symbols: &Symbols) -> Vec<LockSite> {
     sites
 }
 
-/// Every function that was found running, most samples first.
+/// The functions with CPU samples, those with most samples first.
 pub fn cpu_sites(tally: &Tally, symbols: &Symbols) -> Vec<CpuSite> {
     let mut places: BTreeMap<String, (u64, Heaviest)> = BTreeMap::new();
     for (chain, samples) in &tally.cpu {
@@ -269,7 +176,7 @@ pub fn cpu_sites(tally: &Tally, symbols: &Symbols) -> Vec<CpuSite> {
     sites
 }
 
-/// Every chain that was found running, outermost function first.
+/// The chains with CPU samples, each with the outermost function first.
 pub fn cpu_stacks(tally: &Tally, symbols: &Symbols) -> Vec<Stack> {
     let mut chains: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
     for (chain, samples) in &tally.cpu {
@@ -284,15 +191,15 @@ pub fn cpu_stacks(tally: &Tally, symbols: &Symbols) -> Vec<Stack> {
 fn kernel_names<'a>(tally: &Tally, symbols: &'a Symbols, chain: ChainId) -> Vec<&'a str> {
     let addresses = &tally.chains.get(chain).kernel;
     let frames = addresses.iter().enumerate().map(|(depth, address)| {
-        // All but the innermost are return addresses: after a call that does not return, that is the next
-        // function already.
+        // All frames but the innermost are return addresses. After a call that does not return, the return address belongs to
+        // the next function, so the address before it counts.
         let inside = if depth == 0 { *address } else { address.saturating_sub(1) };
         symbols.name(inside).unwrap_or(UNKNOWN)
     });
     frames.collect()
 }
 
-/// A part of a whole; 0 of nothing.
+/// The quotient of part and whole; 0 if the whole is 0.
 fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
@@ -301,7 +208,7 @@ fn share(part: u64, whole: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::trace::tally::tests::{event, tally, wait};
-    use crate::{trace::decode::What, trace::decode::tests::addresses, trace::tracer::Target};
+    use crate::{trace::decode::What, trace::decode::tests::addresses, trace::options::Target};
 
     #[test]
     fn flags_decode_as_the_kernel_sets_them() {
@@ -334,7 +241,7 @@ mod tests {
     const TASK: (u32, u32) = (1, 1);
 
     #[test]
-    fn waits_are_grouped_by_kind_and_taker_whatever_the_way_there() {
+    fn waits_are_grouped_by_kind_and_taker_over_all_paths() {
         let symbols = Symbols::parse(SYMBOLS);
         let mut tally = tally(Target::WholeMachine);
         // 100 + 300 ns by two ways through one function, 500 by another, 100 to write.
@@ -362,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_return_address_behind_a_function_belongs_to_it() {
+    fn a_return_address_at_the_end_of_a_function_belongs_to_it() {
         let symbols = Symbols::parse(SYMBOLS);
         let mut tally = tally(Target::WholeMachine);
         wait(&mut tally, TASK, READ, 100, &[0x1000, 0x3000, 0x4000]);
@@ -371,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_grouped_by_function_and_user_code_is_one() {
+    fn samples_are_grouped_by_function_with_user_code_as_one() {
         let symbols = Symbols::parse(SYMBOLS);
         let mut tally = tally(Target::WholeMachine);
         let user = -512_i64 as u64;
@@ -396,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_seen_is_no_site() {
+    fn an_empty_trace_has_no_sites() {
         let tally = tally(Target::WholeMachine);
         assert!(
             lock_sites(&tally, &Symbols::default()).is_empty()

@@ -1,51 +1,55 @@
-//! A profile as text, at most 100 columns wide.
+//! Renders a profile as text, at most 100 columns wide.
 
 use crate::trace::profile::{CpuSite, LockSite, Profile};
 use std::fmt::Write;
 
 const WIDTH: usize = 100;
-/// What lines that belong to the one above begin with.
+/// The indentation of lines that continue the line above.
 const INDENT: &str = "        ";
 
 impl Profile {
-    /// The profile for people: the `top` most contended locks and busiest functions, each with up to
-    /// `frames` callers (1: only the function that took the lock).
+    /// The profile as text: the `top` most contended locks and the `top` busiest functions, each with up to `frames` callers
+    /// (with 1, only the function that took the lock).
     pub fn text(&self, top: usize, frames: usize) -> String {
         let mut out = String::new();
-        let seconds = duration(self.duration_ns);
+        let seconds = format_duration(self.duration_ns);
         if self.locks.is_empty() {
-            line(&mut out, &format!("No task waited for a lock in {seconds}."));
+            push_line(&mut out, &format!("No task waited for a lock in {seconds}."));
         } else {
-            let (total, waits) = (duration(self.total_wait_ns), self.waits);
-            line(&mut out, &format!("Waiting for locks, all tasks: {total} in {seconds}, {waits} waits."));
+            let (total, waits) = (format_duration(self.total_wait_ns), self.waits);
+            push_line(
+                &mut out,
+                &format!("Waiting for locks, all tasks: {total} in {seconds}, {waits} waits."),
+            );
             out.push_str("  share     total    waits      mean       p99       max  lock\n");
             for site in self.locks.iter().take(top) {
-                lock(&mut out, site, frames);
+                push_lock(&mut out, site, frames);
             }
-            rest(&mut out, self.locks.len(), top, "places where locks were waited for");
+            push_rest(&mut out, self.locks.len(), top, "places where locks were waited for");
         }
         if let Some(event) = &self.cpu_event {
-            line(&mut out, &format!("\nOn the CPU: {} samples by {event}.", self.cpu_samples));
+            push_line(&mut out, &format!("\nOn the CPU: {} samples by {event}.", self.cpu_samples));
             for site in self.cpu.iter().take(top) {
-                function(&mut out, site, frames);
+                push_function(&mut out, site, frames);
             }
-            rest(&mut out, self.cpu.len(), top, "functions");
+            push_rest(&mut out, self.cpu.len(), top, "functions");
         }
-        self.remarks(&mut out);
+        self.push_remarks(&mut out);
         out
     }
 
-    fn remarks(&self, out: &mut String) {
+    /// Appends remarks on lost records and uncounted waits.
+    fn push_remarks(&self, out: &mut String) {
         if self.lost > 0 {
             let lost = self.lost;
-            line(
+            push_line(
                 out,
                 &format!("\n{lost} records were lost: the reader fell behind. Shares are of the rest."),
             );
         }
         let (begin, end) = (self.waits_without_begin, self.waits_without_end);
         if begin + end > 0 {
-            line(
+            push_line(
                 out,
                 &format!("\nNot counted: {begin} waits without their beginning, {end} without their end."),
             );
@@ -53,61 +57,62 @@ impl Profile {
     }
 }
 
-fn lock(out: &mut String, site: &LockSite, frames: usize) {
+fn push_lock(out: &mut String, site: &LockSite, frames: usize) {
     let head = format!(
         "{:>6.1}% {:>9} {:>8} {:>9} {:>9} {:>9}  {}",
         site.share * 100.0,
-        duration(site.total_ns),
+        format_duration(site.total_ns),
         site.waits,
-        duration(site.mean_ns),
-        duration(site.p99_ns),
-        duration(site.max_ns),
+        format_duration(site.mean_ns),
+        format_duration(site.p99_ns),
+        format_duration(site.max_ns),
         site.kind,
     );
-    line(out, &head);
-    chain(out, &site.function, &site.callers, frames.max(1));
-    program(out, &site.program, frames);
+    push_line(out, &head);
+    push_chain(out, &site.function, &site.callers, frames.max(1));
+    push_program(out, &site.program, frames);
 }
 
-fn function(out: &mut String, site: &CpuSite, frames: usize) {
-    line(out, &format!("{:>6.1}% {}", site.share * 100.0, site.function));
+fn push_function(out: &mut String, site: &CpuSite, frames: usize) {
+    push_line(out, &format!("{:>6.1}% {}", site.share * 100.0, site.function));
     if let Some((first, callers)) = site.callers.split_first()
         && frames > 1
     {
-        chain(out, &format!("← {first}"), callers, frames - 1);
+        push_chain(out, &format!("← {first}"), callers, frames - 1);
     }
-    program(out, &site.program, frames);
+    push_program(out, &site.program, frames);
 }
 
-fn program(out: &mut String, program: &[String], frames: usize) {
+fn push_program(out: &mut String, program: &[String], frames: usize) {
     if let Some((first, callers)) = program.split_first() {
-        chain(out, &format!("in the program: {first}"), callers, frames.saturating_sub(1));
+        push_chain(out, &format!("in the program: {first}"), callers, frames.saturating_sub(1));
     }
 }
 
-/// `down_read ← ext4_file_write_iter ← vfs_write`, broken before an arrow where it is too wide.
-fn chain(out: &mut String, first: &str, callers: &[String], frames: usize) {
+/// Appends `down_read ← ext4_file_write_iter ← vfs_write`, with a line break before an arrow if it is too wide.
+fn push_chain(out: &mut String, first: &str, callers: &[String], frames: usize) {
     let mut text = format!("{INDENT}{first}");
     for caller in callers.iter().take(frames) {
         let next = format!(" ← {caller}");
         if text.chars().count() + next.chars().count() > WIDTH {
-            line(out, &text);
+            push_line(out, &text);
             text = format!("{INDENT}  {}", next.trim_start());
         } else {
             text.push_str(&next);
         }
     }
-    line(out, &text);
+    push_line(out, &text);
 }
 
-fn rest(out: &mut String, all: usize, shown: usize, what: &str) {
+/// Appends how many more entries there are, if not all are shown.
+fn push_rest(out: &mut String, all: usize, shown: usize, what: &str) {
     if all > shown {
-        line(out, &format!("{INDENT}and {} more {what}", all - shown));
+        push_line(out, &format!("{INDENT}and {} more {what}", all - shown));
     }
 }
 
-/// One line, cut where a name is too long for it.
-fn line(out: &mut String, text: &str) {
+/// Appends a line, cut off at [`WIDTH`].
+fn push_line(out: &mut String, text: &str) {
     if text.chars().count() > WIDTH {
         out.extend(text.chars().take(WIDTH - 1).chain(['…']));
     } else {
@@ -116,8 +121,8 @@ fn line(out: &mut String, text: &str) {
     out.push('\n');
 }
 
-/// Three digits and a unit: `251 µs`, `1.20 s`.
-fn duration(ns: u64) -> String {
+/// Formats a duration with three digits and a unit: `251 µs`, `1.20 s`.
+fn format_duration(ns: u64) -> String {
     let mut text = String::new();
     let (value, unit) = match ns {
         0..1_000 => return format!("{ns} ns"),
@@ -133,7 +138,7 @@ fn duration(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::profile::LockKind;
+    use crate::trace::lock_kind::LockKind;
 
     fn profile() -> Profile {
         let site = |share, function: &str, callers: &[&str]| LockSite {
@@ -169,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hot_lock_is_in_front() {
+    fn the_most_contended_lock_comes_first() {
         let text = profile().text(1, 1);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0], "Waiting for locks, all tasks: 2.70 s in 1.00 s, 3000 waits.");
@@ -201,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_told() {
+    fn lost_records_are_reported() {
         let mut profile = profile();
         assert!(!profile.text(3, 1).contains("lost"));
         profile.lost = 17;
@@ -212,14 +217,15 @@ mod tests {
     }
 
     #[test]
-    fn no_contention_is_said() {
+    fn a_trace_without_contention_says_so() {
         let empty = Profile { locks: vec![], ..profile() };
         assert_eq!(empty.text(3, 1), "No task waited for a lock in 1.00 s.\n");
     }
 
     #[test]
     fn durations_have_three_digits() {
-        let shown = [0, 999, 1_000, 9_994, 9_995, 99_949, 99_950, 999_499, 59_900_000_000].map(duration);
+        let shown =
+            [0, 999, 1_000, 9_994, 9_995, 99_949, 99_950, 999_499, 59_900_000_000].map(format_duration);
         assert_eq!(
             shown,
             ["0 ns", "999 ns", "1.00 µs", "9.99 µs", "10.0 µs", "99.9 µs", "100 µs", "999 µs", "59.9 s"]

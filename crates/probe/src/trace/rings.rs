@@ -1,9 +1,9 @@
-//! The events and their ring buffers, one of each kind a CPU.
+//! Opens the perf events of a trace with a ring buffer for each event on each CPU.
 //!
-//! Tracefs describes the tracepoints; it is found where it is mounted, or mounted privately.
+//! The tracepoints are described in tracefs: fsarena uses a mounted one, or mounts a private one.
 
 use crate::trace::decode::{Field, Format};
-use crate::{trace::Unavailable, trace::decode::Decoder, trace::tracer::Options};
+use crate::{trace::Unavailable, trace::decode::Decoder, trace::options::Options};
 use fsarena_sys::kernel::{SysRoot, cpu_list};
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Clock, SampleFlag, Sampler};
@@ -12,25 +12,26 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use std::io::{self, Read};
 use std::{fs::File, os::fd::OwnedFd, path::Path};
 
-/// Bytes that all buffers together should take, whatever the number of CPUs.
+/// The intended size of all buffers for beginnings together, in bytes.
 const ALL_RINGS: usize = 64 << 20;
-/// Bytes of the largest buffer of a CPU. A beginning with its chain takes about 300.
+/// The largest buffer of a CPU, in bytes. A beginning with its chain takes about 300.
 const LARGEST_RING: usize = 4 << 20;
+/// The smallest buffer for beginnings of a CPU, in bytes.
 const SMALLEST_RING: usize = 256 << 10;
 
 /// One event on one CPU, with its buffer.
 pub struct Ring {
     /// The CPU.
     pub cpu: u32,
-    /// How to read its records.
+    /// The decoder of its records.
     pub decoder: Decoder,
     /// The buffer.
     pub sampler: Sampler,
 }
 
-/// All events.
+/// The ring buffers of all events.
 pub struct Rings {
-    /// In the order in which they are switched on: ends of waits before beginnings, so that no beginning
+    /// The buffers in the order in which the events are switched on: ends of waits before beginnings, so that no beginning
     /// lacks its end.
     pub rings: Vec<Ring>,
     /// The event that the clock samples count.
@@ -39,12 +40,12 @@ pub struct Rings {
 
 /// Opens the events on every CPU, for all processes.
 ///
-/// It does not open them per process: an event that follows new threads (`inherit`) may have a buffer only if it is
-/// bound to one CPU. That would take events × threads × CPUs, and would miss threads that start meanwhile. The reader
-/// instead selects the processes by the process number in each record.
+/// The events are not opened per process: an event that follows new threads (`inherit`) may have a buffer only if it is
+/// bound to one CPU. That would require events × threads × CPUs buffers, and would miss threads that start meanwhile. Instead
+/// the reader selects the processes by the pid in each record.
 ///
 /// # Errors
-/// What this kernel or user lacks.
+/// This kernel lacks a feature, or this user a permission.
 pub fn open(kernel: &SysRoot, options: &Options) -> Result<Rings, Unavailable> {
     let locks = options.locks.then(|| Locks::find(kernel)).transpose()?;
     let cpus = online(kernel)?;
@@ -88,26 +89,25 @@ impl Locks {
     }
 }
 
-/// What every event has in common: records begin, or end, with task and time of a clock that this program
-/// reads too.
-fn common(builder: &mut Builder<'static>, options: &Options) {
+/// Sets the options of every event: its records begin or end with the task and the time of CLOCK_MONOTONIC.
+fn set_common_options(builder: &mut Builder<'static>, options: &Options) {
     builder.any_pid().include_kernel().sample(SampleFlag::TID | SampleFlag::TIME).sample_id_all(true);
     builder.clockid(Clock::MONOTONIC).exclude_callchain_user(!options.user_chains);
 }
 
 fn tracepoint(tracepoint: &Tracepoint, options: &Options) -> Builder<'static> {
     let mut builder = Builder::new(perf_event::events::Tracepoint::with_id(tracepoint.id));
-    common(&mut builder, options);
+    set_common_options(&mut builder, options);
     builder.sample(SampleFlag::RAW).sample_period(1);
     builder
 }
 
-/// CPU cycles, or a timer where the machine does not count them, as most virtual ones do not.
+/// The event for CPU samples and its name: CPU cycles, or a timer if the machine does not count them, like most virtual ones.
 fn clock(kernel: &SysRoot, options: &Options, cpu: usize) -> (Builder<'static>, &'static str) {
     let limit = kernel.fact("proc/sys/kernel/perf_event_max_sample_rate").and_then(|text| text.parse().ok());
     let hz = options.cpu_samples_hz.min(limit.unwrap_or(u32::MAX));
     let sampled = |mut builder: Builder<'static>| {
-        common(&mut builder, options);
+        set_common_options(&mut builder, options);
         builder.exclude_idle(true).sample(SampleFlag::CALLCHAIN).sample_frequency(hz.into());
         builder
     };
@@ -136,7 +136,7 @@ impl Opener<'_> {
             let mut event = event.clone();
             let counter = match event.one_cpu(cpu).wakeup_watermark(bytes / 4).build() {
                 Ok(counter) => counter,
-                // It went offline just now.
+                // The CPU went offline just now.
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
                 Err(error) => return Err(self.refused("opening a perf event", cpu, error)),
             };
@@ -149,14 +149,14 @@ impl Opener<'_> {
 
     fn refused(&self, doing: &'static str, cpu: usize, source: io::Error) -> Unavailable {
         match source.raw_os_error() {
-            // Seccomp filters of containers answer like a kernel without perf events, or with EPERM.
+            // Seccomp filters of containers return ENOSYS, like a kernel without perf events, or EPERM.
             Some(libc::EACCES | libc::EPERM | libc::ENOSYS) => not_permitted(self.kernel, doing, source),
             _ => Unavailable::Refused { doing, cpu, mib: (self.largest * 3 / 2) >> 20, source },
         }
     }
 }
 
-/// Bytes of the buffer for beginnings; the others have a quarter of it.
+/// The size of the buffer for beginnings of one CPU, in bytes: a power of two. Most other buffers have a quarter of it.
 fn ring_bytes(cpus: usize) -> usize {
     let fair = ALL_RINGS / cpus.max(1);
     let power_of_two = (fair + 1).next_power_of_two() / 2;
@@ -190,7 +190,7 @@ impl Tracepoint {
     /// A field of its record.
     ///
     /// # Errors
-    /// Where the record has no such field.
+    /// The record has no such field.
     fn field(&self, name: &str) -> Result<Field, Unavailable> {
         let missing = || unreadable(self.event, "format", format!("it has no field {name}"));
         self.format.field(name).ok_or_else(missing)
@@ -206,14 +206,14 @@ impl Tracefs {
     /// The tracefs that is mounted below this root.
     ///
     /// # Errors
-    /// Where there is none, or this user may not look into it.
+    /// No tracefs is mounted, or this user may not read it.
     fn mounted(kernel: &SysRoot) -> io::Result<Tracefs> {
         let usual = ["sys/kernel/tracing", "sys/kernel/debug/tracing"].map(|rel| kernel.path(rel));
         let elsewhere = kernel.mounts().unwrap_or_default().into_iter();
         let elsewhere = elsewhere.filter(|mount| mount.fs_type == "tracefs").map(|mount| mount.target);
         let mut refusal = io::ErrorKind::NotFound.into();
         for dir in usual.into_iter().chain(elsewhere) {
-            // An empty directory is there whether anything is mounted on it or not.
+            // Looks for `events`, because the mount point exists even if nothing is mounted on it.
             match dir.join("events").metadata().and_then(|_| Ok(open_dir(&dir)?)) {
                 Ok(dir) => return Ok(Tracefs(dir)),
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => refusal = error,
@@ -227,7 +227,7 @@ impl Tracefs {
     /// kernel removes it when the file is closed, also after SIGKILL.
     ///
     /// # Errors
-    /// Where the kernel has no tracefs, or this user may not mount.
+    /// The kernel has no tracefs, or this user may not mount.
     fn detached() -> io::Result<Tracefs> {
         let context = rustix::mount::fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
         rustix::mount::fsconfig_create(&context)?;
@@ -244,7 +244,7 @@ impl Tracefs {
     /// Opens the mounted tracefs, else mounts a private one.
     ///
     /// # Errors
-    /// Where neither is possible; the message says how to enable it.
+    /// Neither is possible; the message has the remedy.
     fn find(kernel: &SysRoot) -> Result<Tracefs, Unavailable> {
         let mounted = match Tracefs::mounted(kernel) {
             Ok(tracefs) => return Ok(tracefs),
@@ -252,7 +252,7 @@ impl Tracefs {
         };
         Tracefs::detached().map_err(|source| match (source.kind(), mounted.kind()) {
             (io::ErrorKind::PermissionDenied, _) | (_, io::ErrorKind::PermissionDenied) => {
-                not_permitted(kernel, "looking into tracefs", source)
+                not_permitted(kernel, "reading tracefs", source)
             }
             _ => Unavailable::NoTracefs { why: format!("none is mounted, and mounting one: {source}") },
         })
@@ -261,7 +261,7 @@ impl Tracefs {
     /// A tracepoint of the group `lock`.
     ///
     /// # Errors
-    /// Where the kernel has no such tracepoint, or describes it in an unknown way.
+    /// The kernel has no such tracepoint, or describes it in an unknown format.
     fn tracepoint(&self, kernel: &SysRoot, event: &'static str) -> Result<Tracepoint, Unavailable> {
         let read = |file: &str| {
             self.read(&format!("events/lock/{event}/{file}")).map_err(|source| match source.kind() {
@@ -291,7 +291,7 @@ fn open_dir(dir: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// The error of an operation that this user may not do, with the value of the sysctl that decides.
+/// The error of an operation that this user may not do, with the value of the sysctl `kernel.perf_event_paranoid`.
 pub fn not_permitted(kernel: &SysRoot, doing: &'static str, source: io::Error) -> Unavailable {
     let paranoid =
         kernel.fact("proc/sys/kernel/perf_event_paranoid").unwrap_or_else(|| "unknown".to_string());
@@ -305,7 +305,7 @@ mod tests {
     use crate::trace::decode::tests::BEGIN;
 
     #[test]
-    fn lists_of_cpus_have_ranges_and_gaps() {
+    fn cpu_lists_with_ranges_and_gaps_are_parsed() {
         assert_eq!(cpu_list("0"), Some(vec![0]));
         assert_eq!(cpu_list("0-2,5,7-8"), Some(vec![0, 1, 2, 5, 7, 8]));
         for bad in ["", "a", "0-", "3-1"] {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_are_powers_of_two_that_many_cpus_share() {
+    fn buffers_are_powers_of_two_and_shrink_with_more_cpus() {
         assert_eq!(ring_bytes(2), 4 << 20);
         assert_eq!(ring_bytes(16), 4 << 20);
         assert_eq!(ring_bytes(17), 2 << 20);
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tracepoint_is_read_where_tracefs_is_mounted() {
+    fn a_tracepoint_is_read_at_each_usual_mount_point() {
         for place in ["sys/kernel/tracing", "sys/kernel/debug/tracing"] {
             let event = format!("{place}/events/lock/contention_begin");
             let (_dir, kernel) =
@@ -335,14 +335,14 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_directory_is_no_tracefs() {
+    fn an_empty_directory_is_not_taken_for_tracefs() {
         let (dir, kernel) = kernel_with(&[]);
         std::fs::create_dir_all(dir.path().join("sys/kernel/tracing")).unwrap();
         assert_eq!(Tracefs::mounted(&kernel).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
-    fn a_kernel_without_the_tracepoint_is_told_what_it_needs() {
+    fn the_error_for_a_missing_tracepoint_names_the_required_kernel() {
         let (_dir, kernel) = kernel_with(&[
             ("sys/kernel/tracing/events/sched/enable", "0\n"),
             ("proc/sys/kernel/osrelease", "5.15.0\n"),

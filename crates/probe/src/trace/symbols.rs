@@ -1,19 +1,19 @@
-//! The kernel's symbols, from /proc/kallsyms.
+//! Names of addresses: kernel functions from /proc/kallsyms, and file and offset for addresses in programs.
 //!
-//! Also the frames of the kernel's locking layer, which stand between a contended lock and the code that requested it, and
-//! the names of addresses in programs: the mapped file and the offset in it.
+//! This file also recognizes the functions of the kernel's locking layer, which are in a call chain between a contended lock and
+//! the code that requested it.
 
 use crate::trace::Unavailable;
 use fsarena_sys::kernel::SysRoot;
 use std::{collections::HashMap, path::Path};
 
-/// Where the kernel lists them.
+/// The kernel's list of symbols.
 const KALLSYMS: &str = "proc/kallsyms";
 
 /// Names of the kernel's functions by address.
 #[derive(Debug, Default)]
 pub struct Symbols {
-    /// Ascending, one name an address.
+    /// Sorted by address, with one name for each address.
     functions: Vec<(u64, String)>,
 }
 
@@ -21,7 +21,7 @@ impl Symbols {
     /// Reads the list of the running kernel, loaded modules included.
     ///
     /// # Errors
-    /// Where it is not there, or all its addresses are hidden.
+    /// The list is missing, or all its addresses are hidden.
     pub fn read(kernel: &SysRoot) -> Result<Symbols, Unavailable> {
         let symbols = Symbols::parse(&kernel.read(KALLSYMS).unwrap_or_default());
         if symbols.functions.is_empty() {
@@ -31,25 +31,29 @@ impl Symbols {
         Ok(symbols)
     }
 
-    /// Reads lines such as `ffffffff817a81e0 t ext4_file_write_iter` or, for a module's, `… [xfs]` at the
-    /// end. Skips symbols that are not functions, and hidden ones (an address of zeros).
+    /// Parses lines such as `ffffffff817a81e0 t ext4_file_write_iter`; symbols of modules end with `[xfs]`. Skips symbols that
+    /// are not functions, and hidden symbols (an address of zeros).
     pub fn parse(text: &str) -> Symbols {
-        let mut functions: Vec<_> = text.lines().filter_map(function).collect();
+        let mut functions: Vec<_> = text.lines().filter_map(parse_symbol).collect();
         functions.sort_by_key(|function| (function.0, rank(function)));
         functions.dedup_by_key(|(address, ..)| *address);
         Symbols {
-            functions: functions.into_iter().map(|(address, _, name)| (address, bare(name).into())).collect(),
+            functions: functions
+                .into_iter()
+                .map(|(address, _, name)| (address, without_suffix(name).into()))
+                .collect(),
         }
     }
 
-    /// The function that an address lies in: the last that begins at or before it.
+    /// The function that an address is in: the last function that begins at or before it.
     pub fn name(&self, address: u64) -> Option<&str> {
         let after = self.functions.partition_point(|(start, _)| *start <= address);
         Some(self.functions[after.checked_sub(1)?].1.as_str())
     }
 }
 
-fn function(line: &str) -> Option<(u64, char, &str)> {
+/// Parses the line of a function into address, type and name; None for other symbols.
+fn parse_symbol(line: &str) -> Option<(u64, char, &str)> {
     let mut words = line.split_ascii_whitespace();
     let address = u64::from_str_radix(words.next()?, 16).ok()?;
     let kind = words.next()?.chars().next()?;
@@ -58,14 +62,14 @@ fn function(line: &str) -> Option<(u64, char, &str)> {
     (address != 0 && matches!(kind, 't' | 'T' | 'w' | 'W')).then_some((address, kind, name))
 }
 
-/// The sort key by which the plainest of several names of one address comes first: not weak, few leading underscores.
+/// A sort key that puts the plainest of several names of one address first: not weak, few leading underscores, short.
 fn rank(&(_, kind, name): &(u64, char, &str)) -> (bool, usize, usize) {
     let underscores = name.len() - name.trim_start_matches('_').len();
     (matches!(kind, 'w' | 'W'), underscores, name.len())
 }
 
-/// How names of the locking layer begin: kernel/locking, and its callers' inline wrappers where these are
-/// compiled out of line. No name of any filesystem.
+/// The beginnings of names of the locking layer: functions of kernel/locking, and inline wrappers that a compiler may emit as
+/// functions. No function of a filesystem begins like this.
 const PREFIXES: &[&str] = &[
     // Spinlocks and spinning reader-writer locks.
     "_raw_spin_",
@@ -125,42 +129,43 @@ const PREFIXES: &[&str] = &[
     "rwbase_",
 ];
 
-/// Short names that would be too much as prefixes.
+/// Names of the locking layer that are too short to be used as prefixes.
 const NAMES: &[&str] = &["down", "up", "__up"];
 
-/// How names begin that the tracing of contention itself adds to a chain.
-const MACHINERY: &[&str] = &["__traceiter_contention_", "trace_contention_", "perf_trace_", "__perf_trace_"];
+/// The beginnings of names of functions that the tracepoint itself adds to a chain.
+const TRACEPOINT_PREFIXES: &[&str] =
+    &["__traceiter_contention_", "trace_contention_", "perf_trace_", "__perf_trace_"];
 
+/// Whether a function belongs to the locking layer or to the tracepoint.
 fn in_layer(function: &str) -> bool {
-    NAMES.contains(&function) || begins(function, PREFIXES) || begins(function, MACHINERY)
+    NAMES.contains(&function) || begins(function, PREFIXES) || begins(function, TRACEPOINT_PREFIXES)
 }
 
 fn begins(function: &str, prefixes: &[&str]) -> bool {
     prefixes.iter().any(|prefix| function.starts_with(prefix))
 }
 
-/// The name without what the compiler appends to a copy of a function: `__mutex_lock.constprop.0`.
-pub fn bare(function: &str) -> &str {
+/// The name of a function without a suffix of the compiler: `__mutex_lock` for `__mutex_lock.constprop.0`.
+pub fn without_suffix(function: &str) -> &str {
     match function.find('.') {
         Some(at) if at > 0 => &function[..at],
         _ => function,
     }
 }
 
-/// Splits a chain, innermost frame first, into the function by which the lock was taken and its callers,
-/// nearest first.
+/// Splits a chain, innermost frame first, into the lock function and its callers, nearest first. The lock function is the
+/// outermost frame of the locking layer.
 ///
-/// The innermost frame holds the tracepoint, so it belongs to the locking layer whatever its name is; the
-/// lock function is the outermost of the frames that do.
-pub fn split<'a>(chain: &'a [&'a str]) -> (Option<&'a str>, &'a [&'a str]) {
-    let chain = &chain[chain.iter().take_while(|name| begins(name, MACHINERY)).count()..];
+/// The innermost frame contains the tracepoint, so it belongs to the locking layer whatever its name is.
+pub fn split_lock_chain<'a>(chain: &'a [&'a str]) -> (Option<&'a str>, &'a [&'a str]) {
+    let chain = &chain[chain.iter().take_while(|name| begins(name, TRACEPOINT_PREFIXES)).count()..];
     let Some((first, rest)) = chain.split_first() else { return (None, &[]) };
     let deep = rest.iter().take_while(|name| in_layer(name)).count();
     let function = if deep == 0 { first } else { &rest[deep - 1] };
     (Some(function), &rest[deep..])
 }
 
-/// A mapped piece of a file.
+/// A mapped part of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mapping {
     start: u64,
@@ -169,7 +174,7 @@ struct Mapping {
     file: String,
 }
 
-/// What the processes have mapped, read when it is first asked for: while they live.
+/// The mapped files of processes, each read when an address of the process is first looked up.
 #[derive(Debug)]
 pub struct UserMaps {
     kernel: SysRoot,
@@ -177,23 +182,26 @@ pub struct UserMaps {
 }
 
 impl UserMaps {
-    /// Nothing read yet.
+    /// No processes read yet.
     pub fn new(kernel: &SysRoot) -> UserMaps {
         UserMaps { kernel: kernel.clone(), processes: HashMap::new() }
     }
 
-    /// `libc.so.6+0x11ba41`: an offset in the file; where nothing is known to be mapped, the address.
+    /// The file and offset of an address in a process: `libc.so.6+0x11ba41`; the address itself if no known file is mapped
+    /// there.
     pub fn name(&mut self, pid: u32, address: u64) -> String {
-        let known = self.processes.get(&pid).and_then(|maps| find(maps, address));
-        // It may have been mapped since.
-        known.or_else(|| find(self.read(pid), address)).unwrap_or_else(|| format!("{address:#x}"))
+        if let Some(name) = self.processes.get(&pid).and_then(|maps| find(maps, address)) {
+            return name;
+        }
+        // The file may have been mapped since.
+        find(self.read(pid), address).unwrap_or_else(|| format!("{address:#x}"))
     }
 
     fn read(&mut self, pid: u32) -> &[Mapping] {
         let text = self.kernel.read(&format!("proc/{pid}/maps")).unwrap_or_default();
-        let now: Vec<_> = text.lines().filter_map(mapping).collect();
+        let now: Vec<_> = text.lines().filter_map(parse_mapping).collect();
         let known = self.processes.entry(pid).or_default();
-        // A process that is gone has an empty list: what was known of it still holds.
+        // The list of an ended process is empty: the earlier list still counts.
         if !now.is_empty() {
             *known = now;
         }
@@ -206,8 +214,8 @@ fn find(maps: &[Mapping], address: u64) -> Option<String> {
     Some(format!("{}+{:#x}", map.file, address - map.start + map.offset))
 }
 
-/// `7f00a000-7f00b000 r-xp 00001000 08:01 131 /usr/lib/libc.so.6`, where it has a name.
-fn mapping(line: &str) -> Option<Mapping> {
+/// Parses `7f00a000-7f00b000 r-xp 00001000 08:01 131 /usr/lib/libc.so.6`; None for a mapping without a file.
+fn parse_mapping(line: &str) -> Option<Mapping> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
     let _access = words.next()?;
@@ -246,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn of_several_names_the_plain_one_is_taken() {
+    fn the_plainest_of_several_names_is_used() {
         let symbols = Symbols::parse(LIST);
         assert_eq!(symbols.name(0xffff_ffff_8100_0000), Some("startup"));
         assert_eq!(symbols.name(0xffff_ffff_817a_9000), Some("the_real_one"));
     }
 
     #[test]
-    fn hidden_addresses_are_an_error_that_says_what_to_do() {
+    fn the_error_for_hidden_addresses_names_the_sysctl() {
         let (_root, kernel) = crate::probes::testing::kernel_with(&[
             (KALLSYMS, "0000000000000000 T _stext\n0000000000000000 T vfs_read\n"),
             ("proc/sys/kernel/kptr_restrict", "2\n"),
@@ -269,35 +277,41 @@ mod tests {
     #[test]
     fn the_caller_is_the_first_frame_outside_the_locking_layer() {
         let chain = ["rwsem_down_read_slowpath", "down_read", "ext4_file_write_iter", "vfs_write"];
-        assert_eq!(split(&chain), (Some("down_read"), &["ext4_file_write_iter", "vfs_write"][..]));
+        assert_eq!(split_lock_chain(&chain), (Some("down_read"), &["ext4_file_write_iter", "vfs_write"][..]));
         let chain = ["__mutex_lock", "mutex_lock_nested", "some_fs_create", "path_openat"];
-        assert_eq!(split(&chain), (Some("mutex_lock_nested"), &["some_fs_create", "path_openat"][..]));
+        assert_eq!(
+            split_lock_chain(&chain),
+            (Some("mutex_lock_nested"), &["some_fs_create", "path_openat"][..])
+        );
         let chain = ["native_queued_spin_lock_slowpath", "_raw_spin_lock", "futex_wake"];
-        assert_eq!(split(&chain), (Some("_raw_spin_lock"), &["futex_wake"][..]));
+        assert_eq!(split_lock_chain(&chain), (Some("_raw_spin_lock"), &["futex_wake"][..]));
     }
 
     #[test]
-    fn a_lock_function_of_unknown_name_is_still_the_lock_function() {
-        assert_eq!(split(&["novel_lock_slow", "vfs_read"]), (Some("novel_lock_slow"), &["vfs_read"][..]));
+    fn the_innermost_frame_is_the_lock_function_whatever_its_name() {
+        assert_eq!(
+            split_lock_chain(&["novel_lock_slow", "vfs_read"]),
+            (Some("novel_lock_slow"), &["vfs_read"][..])
+        );
     }
 
     #[test]
-    fn the_machinery_of_the_tracepoint_is_no_lock() {
+    fn functions_of_the_tracepoint_are_skipped() {
         let chain = ["__traceiter_contention_begin", "__down_common", "down", "driver_wait"];
-        assert_eq!(split(&chain), (Some("down"), &["driver_wait"][..]));
+        assert_eq!(split_lock_chain(&chain), (Some("down"), &["driver_wait"][..]));
     }
 
     #[test]
-    fn waking_up_others_belongs_to_the_lock() {
+    fn functions_that_wake_waiters_belong_to_the_lock() {
         let chain = ["native_queued_spin_lock_slowpath", "_raw_spin_lock_irqsave", "rwsem_wake", "up_write"];
-        assert_eq!(split(&chain), (Some("up_write"), &[][..]));
+        assert_eq!(split_lock_chain(&chain), (Some("up_write"), &[][..]));
     }
 
     #[test]
-    fn a_chain_may_be_empty_or_all_lock() {
-        assert_eq!(split(&[]), (None, &[][..]));
-        assert_eq!(split(&["perf_trace_contention_begin"]), (None, &[][..]));
-        assert_eq!(split(&["mutex_lock"]), (Some("mutex_lock"), &[][..]));
+    fn chains_without_callers_are_split() {
+        assert_eq!(split_lock_chain(&[]), (None, &[][..]));
+        assert_eq!(split_lock_chain(&["perf_trace_contention_begin"]), (None, &[][..]));
+        assert_eq!(split_lock_chain(&["mutex_lock"]), (Some("mutex_lock"), &[][..]));
     }
 
     #[test]
@@ -308,15 +322,15 @@ mod tests {
     }
 
     #[test]
-    fn what_compilers_append_is_dropped() {
-        assert_eq!(bare("__mutex_lock.constprop.0"), "__mutex_lock");
-        assert_eq!(bare("ext4_da_write.isra.0.cold"), "ext4_da_write");
-        assert_eq!(bare(".Lfoo"), ".Lfoo");
-        assert_eq!(bare("vfs_write"), "vfs_write");
+    fn compiler_suffixes_are_removed() {
+        assert_eq!(without_suffix("__mutex_lock.constprop.0"), "__mutex_lock");
+        assert_eq!(without_suffix("ext4_da_write.isra.0.cold"), "ext4_da_write");
+        assert_eq!(without_suffix(".Lfoo"), ".Lfoo");
+        assert_eq!(without_suffix("vfs_write"), "vfs_write");
     }
 
     #[test]
-    fn an_address_is_a_place_in_a_file() {
+    fn addresses_in_programs_are_named_by_file_and_offset() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("proc/7")).unwrap();
         let maps = "55550000-55560000 rw-p 00000000 00:00 0\n\

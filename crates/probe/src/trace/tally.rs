@@ -1,25 +1,22 @@
-//! Sums up the events of the traced processes.
-//!
-//! The beginning and the end of each wait are paired, and the durations of waits become histograms.
+//! Sums up the events of the traced processes: pairs the beginning and the end of each wait, and adds the durations of waits
+//! to histograms.
 
 use crate::trace::decode::{ChainId, Chains};
 use crate::trace::symbols::UserMaps;
-use crate::trace::tracer::{Event, Target};
-use crate::{trace::decode::What, trace::profile::LockKind};
+use crate::{trace::decode::What, trace::lock_kind::LockKind, trace::options::Target};
 use hdrhistogram::Histogram;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
-/// The sums so far.
+/// The sums of a trace so far.
 #[derive(Debug)]
 pub struct Tally {
-    /// None for every process.
+    /// The traced processes; None for all.
     processes: Option<HashSet<u32>>,
-    /// The tracer's own reader thread, which the tally excludes.
+    /// The reader thread of the tracer, whose events do not count.
     pub not_this_thread: Option<u32>,
-    /// Every chain.
     pub chains: Chains,
-    /// Begun waits.
+    /// The waits that have begun and not ended.
     pub pairing: Pairing,
     /// Waits by kind of lock and chain.
     pub locks: HashMap<(LockKind, ChainId), Waits>,
@@ -28,12 +25,12 @@ pub struct Tally {
     /// The program's frames, for chains that contain them.
     pub users: HashMap<ChainId, Vec<String>>,
     maps: UserMaps,
-    /// Records that the kernel had no room for.
+    /// The number of records that the kernel dropped because a buffer was full.
     pub lost: u64,
 }
 
 impl Tally {
-    /// Nothing seen yet.
+    /// An empty tally.
     pub fn new(target: &Target, maps: UserMaps) -> Tally {
         let processes = match target {
             Target::Pids(pids) => Some(pids.iter().copied().collect()),
@@ -52,34 +49,35 @@ impl Tally {
         }
     }
 
-    /// Takes the next event. Events must come in the order in which they happened.
+    /// Adds the next event. Events must arrive sorted by time.
     pub fn add(&mut self, event: &Event) {
         match event.what {
             What::Lost { records } => {
                 self.lost += records;
-                self.pairing.lost();
+                self.pairing.discard_open_waits();
             }
             What::Fork { parent } => self.fork(event.pid, parent),
-            _ if !self.concerns(event) => {}
+            _ if !self.is_traced(event) => {}
             What::Begin { lock, flags, chain } => {
                 self.pairing.begin(task(event), lock, Begun { time: event.time, flags, chain });
             }
             What::End { lock, gave_up } => self.end(event, lock, gave_up),
-            // The idle task runs when nothing does.
+            // The idle task (pid 0) does not count as running.
             What::Cpu { .. } if event.pid == 0 => {}
             What::Cpu { chain } => {
-                self.note_user(event.pid, chain);
+                self.name_user_frames(event.pid, chain);
                 *self.cpu.entry(chain).or_default() += 1;
             }
         }
     }
 
-    fn concerns(&self, event: &Event) -> bool {
+    /// Whether an event is of a traced process, and not of the reader thread.
+    fn is_traced(&self, event: &Event) -> bool {
         Some(event.tid) != self.not_this_thread
             && self.processes.as_ref().is_none_or(|processes| processes.contains(&event.pid))
     }
 
-    /// The children of a process that is looked at are looked at too.
+    /// Adds the child of a traced process to the traced processes.
     fn fork(&mut self, pid: u32, parent: u32) {
         if let Some(processes) = &mut self.processes
             && processes.contains(&parent)
@@ -90,14 +88,15 @@ impl Tally {
 
     fn end(&mut self, event: &Event, lock: u64, gave_up: bool) {
         let Some(begun) = self.pairing.end(task(event), lock) else { return };
-        self.note_user(event.pid, begun.chain);
+        self.name_user_frames(event.pid, begun.chain);
         let waits =
             self.locks.entry((LockKind::from_flags(begun.flags), begun.chain)).or_insert_with(Waits::new);
         waits.add(event.time.saturating_sub(begun.time), gave_up);
     }
 
-    /// Names where the program stood, while it is there to be asked what it has mapped.
-    fn note_user(&mut self, pid: u32, chain: ChainId) {
+    /// Stores the names of the program's frames in a chain. It must happen while the process exists, because its mappings are
+    /// in `/proc`.
+    fn name_user_frames(&mut self, pid: u32, chain: ChainId) {
         let user = &self.chains.get(chain).user;
         if !user.is_empty() && !self.users.contains_key(&chain) {
             let names = user.iter().map(|address| self.maps.name(pid, *address)).collect();
@@ -115,37 +114,37 @@ fn task(event: &Event) -> Task {
 pub enum Task {
     /// A thread.
     Thread(u32),
-    /// The idle task of a CPU; interrupts that come while it runs are counted to it.
+    /// The idle task of a CPU. Interrupts during it count as its events.
     Idle(u32),
 }
 
 /// The beginning of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Begun {
-    /// Nanoseconds.
+    /// The time in nanoseconds.
     pub time: u64,
     /// LCB_F_* flags.
     pub flags: u32,
-    /// Where.
+    /// The call chain.
     pub chain: ChainId,
 }
 
-/// Waits that have begun.
+/// Pairs the beginnings and ends of waits.
 ///
 /// A task may wait for several locks at a time: a waiter for a mutex also takes the mutex's internal spinlock, and an
 /// interrupt may occur. Task and lock together identify a wait.
 #[derive(Debug, Default)]
 pub struct Pairing {
     open: HashMap<(Task, u64), Begun>,
-    /// Ends whose beginning was not seen: it was before the trace, or lost.
+    /// The number of ends without a beginning: it was before the trace, or lost.
     pub without_begin: u64,
-    /// Beginnings whose end was not seen: it came after the trace, or was lost.
+    /// The number of beginnings without an end: it was after the trace, or lost.
     pub without_end: u64,
 }
 
 impl Pairing {
-    /// A task begins to wait. A mutex reports another beginning when the wait changes between spinning and sleeping; the
-    /// first one counts. For any other lock, a second beginning means that the end of the previous wait was lost.
+    /// Records that a task begins to wait. A mutex reports another beginning when the wait changes between spinning and
+    /// sleeping; the first one counts. For any other lock, a second beginning means that the end of the previous wait was lost.
     pub fn begin(&mut self, task: Task, lock: u64, begun: Begun) {
         match self.open.entry((task, lock)) {
             Entry::Occupied(_) if LockKind::from_flags(begun.flags) == LockKind::Mutex => {}
@@ -157,7 +156,7 @@ impl Pairing {
         }
     }
 
-    /// A task's wait is over: when and where it began, where that was seen.
+    /// Records that a task stops waiting. Returns the beginning of the wait, if the trace has it.
     pub fn end(&mut self, task: Task, lock: u64) -> Option<Begun> {
         let begun = self.open.remove(&(task, lock));
         if begun.is_none() {
@@ -166,70 +165,85 @@ impl Pairing {
         begun
     }
 
-    /// Records were lost up to now. Any open wait may be one whose end was lost, and would be taken for one
-    /// that lasts until the task waits for the same lock again: all are given up.
-    pub fn lost(&mut self) {
+    /// Discards all open waits after a loss of records: the end of any of them may be lost, and the wait would then seem to
+    /// last until the task waits for the same lock again.
+    pub fn discard_open_waits(&mut self) {
         self.without_end += self.open.len() as u64;
         self.open.clear();
     }
 
-    /// The trace is over.
+    /// Ends the trace: counts all open waits as waits without an end.
     pub fn finish(&mut self) {
-        self.lost();
+        self.discard_open_waits();
     }
 }
 
-/// Two significant digits: quantiles are right within 1%.
+/// The significant digits of the histogram: quantiles are exact within 1%.
 const DIGITS: u8 = 2;
 
-/// Waits, summed up. Nanoseconds.
+/// The sum and the distribution of waits, in nanoseconds.
 #[derive(Debug, Clone)]
 pub struct Waits {
-    /// How many.
+    /// The number of waits.
     pub count: u64,
-    /// How many ended without the lock.
+    /// The number of waits that ended without the lock.
     pub gave_up: u64,
-    /// All together.
+    /// The sum of all waits.
     pub total: u64,
-    /// The longest.
+    /// The longest wait.
     pub max: u64,
-    spread: Histogram<u32>,
+    histogram: Histogram<u32>,
 }
 
 impl Waits {
-    /// None yet.
+    /// No waits.
     pub fn new() -> Waits {
-        let spread = Histogram::new(DIGITS).expect("two digits are within the histogram's one to five");
-        Waits { count: 0, gave_up: 0, total: 0, max: 0, spread }
+        let histogram = Histogram::new(DIGITS).expect("two digits are within the histogram's one to five");
+        Waits { count: 0, gave_up: 0, total: 0, max: 0, histogram }
     }
 
-    /// One more.
+    /// Adds a wait.
     pub fn add(&mut self, ns: u64, gave_up: bool) {
         self.count += 1;
         self.gave_up += u64::from(gave_up);
         self.total += ns;
         self.max = self.max.max(ns);
-        self.spread.record(ns).expect("a histogram that resizes itself takes any time");
+        self.histogram.record(ns).expect("a histogram that resizes itself takes any time");
     }
 
-    /// All those of another.
+    /// Adds all waits of `other`.
     pub fn merge(&mut self, other: &Waits) {
         self.count += other.count;
         self.gave_up += other.gave_up;
         self.total += other.total;
         self.max = self.max.max(other.max);
-        self.spread.add(&other.spread).expect("a histogram that resizes itself holds any other");
+        self.histogram.add(&other.histogram).expect("a histogram that resizes itself holds any other");
     }
 
-    /// The mean; 0 where there are none.
+    /// The mean wait; 0 without waits.
     pub fn mean(&self) -> u64 {
         self.total.checked_div(self.count).unwrap_or(0)
     }
 
-    /// The wait that 99% did not exceed, within 1%.
+    /// The 99th percentile of the waits, within 1%.
     pub fn p99(&self) -> u64 {
-        self.spread.value_at_quantile(0.99).min(self.max)
+        self.histogram.value_at_quantile(0.99).min(self.max)
     }
+}
+
+/// An event of the trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// Nanoseconds of CLOCK_MONOTONIC.
+    pub time: u64,
+    /// The CPU of the event.
+    pub cpu: u32,
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// What happened.
+    pub what: What<ChainId>,
 }
 
 #[cfg(test)]
@@ -246,7 +260,7 @@ pub mod tests {
         Event { time, cpu: 0, pid, tid, what }
     }
 
-    /// A wait of a thread for the lock at 100, of a time, in a chain.
+    /// Adds a wait of a thread for the lock at address 100, of `ns` nanoseconds, with a call chain.
     pub fn wait(tally: &mut Tally, (pid, tid): (u32, u32), flags: u32, ns: u64, chain: &[u64]) {
         let chain = tally.chains.intern(&addresses(chain));
         tally.add(&event(1_000, pid, tid, What::Begin { lock: 100, flags, chain }));
@@ -258,7 +272,7 @@ pub mod tests {
     }
 
     #[test]
-    fn only_the_wanted_processes_and_their_children_count() {
+    fn only_traced_processes_and_their_children_count() {
         let mut tally = tally(Target::Pids(vec![10]));
         wait(&mut tally, (10, 11), 2, 5, &[1]);
         wait(&mut tally, (20, 20), 2, 70, &[1]);
@@ -274,7 +288,7 @@ pub mod tests {
     }
 
     #[test]
-    fn the_whole_machine_is_all_but_the_reader() {
+    fn the_whole_machine_excludes_the_reader_thread() {
         let mut tally = tally(Target::WholeMachine);
         tally.not_this_thread = Some(99);
         wait(&mut tally, (10, 11), 2, 5, &[1]);
@@ -283,7 +297,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_loss_ends_all_waits_that_are_open() {
+    fn a_loss_of_records_discards_open_waits() {
         let mut tally = tally(Target::WholeMachine);
         let chain = tally.chains.intern(&[]);
         tally.add(&event(1, 1, 1, What::Begin { lock: 100, flags: 0, chain }));
@@ -294,7 +308,7 @@ pub mod tests {
     }
 
     #[test]
-    fn idling_is_not_running() {
+    fn samples_of_the_idle_task_do_not_count() {
         let mut tally = tally(Target::WholeMachine);
         let chain = tally.chains.intern(&addresses(&[1]));
         tally.add(&event(1, 0, 0, What::Cpu { chain }));
@@ -318,7 +332,7 @@ pub mod tests {
     }
 
     #[test]
-    fn waits_of_tasks_and_locks_do_not_mix() {
+    fn waits_are_paired_by_task_and_lock() {
         let mut pairing = Pairing::default();
         pairing.begin(A, 100, begun(1));
         pairing.begin(B, 100, begun(2));
@@ -331,7 +345,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_mutex_that_goes_from_spinning_to_sleeping_began_when_it_first_said_so() {
+    fn the_first_of_several_beginnings_of_a_mutex_wait_counts() {
         let mut pairing = Pairing::default();
         pairing.begin(A, 100, flagged(1, MUTEX_SPINNING));
         pairing.begin(A, 100, flagged(9, MUTEX));
@@ -341,7 +355,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_wait_that_begins_anew_has_lost_its_end() {
+    fn a_second_beginning_means_that_the_end_was_lost() {
         let mut pairing = Pairing::default();
         pairing.begin(A, 100, begun(1));
         pairing.begin(A, 100, begun(9));
@@ -350,7 +364,7 @@ pub mod tests {
     }
 
     #[test]
-    fn idle_tasks_of_two_cpus_are_two() {
+    fn idle_tasks_of_two_cpus_are_different_tasks() {
         let mut pairing = Pairing::default();
         pairing.begin(Task::Idle(0), 100, begun(1));
         assert_eq!(pairing.end(Task::Idle(1), 100), None);
@@ -358,11 +372,11 @@ pub mod tests {
     }
 
     #[test]
-    fn a_lost_end_does_not_make_a_wait_that_never_was() {
+    fn a_lost_end_does_not_prolong_a_wait() {
         let mut pairing = Pairing::default();
         pairing.begin(A, 100, begun(1));
         // Here its end, and the beginning of the next wait, are lost.
-        pairing.lost();
+        pairing.discard_open_waits();
         assert_eq!(pairing.end(A, 100), None);
         assert_eq!((pairing.without_begin, pairing.without_end), (1, 1));
         pairing.begin(A, 100, begun(50));
@@ -370,7 +384,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_wait_that_is_not_over_is_counted() {
+    fn a_wait_without_an_end_is_counted() {
         let mut pairing = Pairing::default();
         pairing.begin(A, 100, begun(1));
         pairing.finish();
@@ -378,7 +392,7 @@ pub mod tests {
     }
 
     #[test]
-    fn sums_and_quantiles_are_those_of_all_waits() {
+    fn merged_waits_have_the_sums_and_quantiles_of_both() {
         let (mut low, mut high) = (Waits::new(), Waits::new());
         for ns in 1..=98 {
             low.add(ns * 1_000, false);
@@ -393,7 +407,7 @@ pub mod tests {
     }
 
     #[test]
-    fn no_waits_have_no_mean() {
+    fn without_waits_mean_and_p99_are_zero() {
         assert_eq!((Waits::new().mean(), Waits::new().p99()), (0, 0));
     }
 

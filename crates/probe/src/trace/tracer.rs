@@ -2,18 +2,20 @@
 //!
 //! A thread empties the ring buffers while the work runs, and puts the events of all CPUs into the order of their times.
 
-use crate::trace::decode::{self, Decoder, What};
+use crate::trace::decode::{self, Decoder};
+use crate::trace::options::{Options, Target};
 use crate::trace::rings::{self, Ring, Rings};
+use crate::trace::tally::{Event, Tally};
 use crate::trace::{Unavailable, profile};
-use crate::{trace::decode::ChainId, trace::profile::Profile, trace::symbols::Symbols};
-use crate::{trace::rings::not_permitted, trace::symbols::UserMaps, trace::tally::Tally};
+use crate::{trace::profile::Profile, trace::symbols::Symbols};
+use crate::{trace::rings::not_permitted, trace::symbols::UserMaps};
 use fsarena_sys::kernel::SysRoot;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::time::ClockId;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::{sync::Arc, thread::JoinHandle};
 
-/// A running trace. Dropping it ends it.
+/// A running trace. Dropping it ends the trace.
 #[derive(Debug)]
 #[must_use = "the trace ends when dropped"]
 pub struct Tracer {
@@ -29,12 +31,12 @@ impl Tracer {
     /// Starts a trace on this machine.
     ///
     /// # Errors
-    /// Where this kernel or user lacks something (the message says how to get it), or the process does not exist.
+    /// This kernel lacks a feature or this user a permission (the message has the remedy), or a process does not exist.
     pub fn start(options: &Options) -> Result<Tracer, Unavailable> {
         let kernel = SysRoot::host();
         check_processes(&kernel, &options.target)?;
         let mut rings = rings::open(&kernel, options)?;
-        // Now, because waits without names would be of no use.
+        // Reads the symbols before the trace, because a trace without names is useless.
         let symbols = Symbols::read(&kernel)?;
         let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)
             .map_err(|error| Unavailable::Reader(error.into()))?;
@@ -57,7 +59,7 @@ impl Tracer {
     /// Ends the trace and returns its result.
     pub fn stop(mut self) -> Profile {
         let Finished { tally, duration_ns } = self.finish().expect("only stop and drop finish a trace");
-        // A module may have been loaded since; where the list cannot be read any more, the first one holds.
+        // Reads the symbols again, because a module may have been loaded since. If that fails, the first list counts.
         let symbols = Symbols::read(&self.kernel).unwrap_or_else(|_| std::mem::take(&mut self.symbols));
         let locks = profile::lock_sites(&tally, &symbols);
         Profile {
@@ -83,7 +85,7 @@ impl Tracer {
     }
 }
 
-/// Checks that the processes exist: one that does not would look like one that never waits.
+/// Checks that the processes exist: a missing process would look like a process that never waits.
 fn check_processes(kernel: &SysRoot, target: &Target) -> Result<(), Unavailable> {
     let Target::Pids(pids) = target else { return Ok(()) };
     match pids.iter().find(|pid| !kernel.path(&format!("proc/{pid}")).exists()) {
@@ -98,48 +100,10 @@ impl Drop for Tracer {
     }
 }
 
-/// The tasks whose waits are traced.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// These processes with all their threads, and the processes they start while they are traced. What
-    /// kernel threads do on their behalf is not theirs.
-    Pids(Vec<u32>),
-    /// Every task, kernel threads included.
-    WholeMachine,
-}
-
-/// What to trace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
-    /// Whose waits.
-    pub target: Target,
-    /// Whether waits for locks are traced.
-    pub locks: bool,
-    /// CPU samples per second and CPU; 0 for none. The kernel's limit
-    /// (`kernel.perf_event_max_sample_rate`) holds.
-    pub cpu_samples_hz: u32,
-    /// Whether the program's part of the chains is kept too. It is right only for programs built with frame
-    /// pointers.
-    pub user_chains: bool,
-    /// Whether every chain of the CPU samples is kept, not only the functions and their heaviest paths.
-    pub stacks: bool,
-}
-
-impl Options {
-    /// Waits for locks, and CPU samples `cpu_samples_hz` times a second.
-    pub fn locks(target: Target, cpu_samples_hz: u32) -> Options {
-        Options { target, locks: true, cpu_samples_hz, user_chains: false, stacks: false }
-    }
-
-    /// CPU samples with every chain, without locks.
-    pub fn stacks(target: Target, cpu_samples_hz: u32) -> Options {
-        Options { target, locks: false, cpu_samples_hz, user_chains: false, stacks: true }
-    }
-}
-
-/// The longest sleep of the thread that reads. Buffers that fill up wake it sooner.
+/// The longest sleep of the reader thread. A buffer that fills up wakes it sooner.
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// A record is written a moment after its time is taken; on a virtual machine that is not running, a long one.
+/// How much later than its time a record may appear in its buffer, in nanoseconds. It is long, because a hypervisor may stop
+/// the CPU in between.
 const SLACK_NS: u64 = 20_000_000;
 
 /// The result of the thread that reads the ring buffers.
@@ -150,7 +114,7 @@ struct Finished {
     duration_ns: u64,
 }
 
-/// Nanoseconds of CLOCK_MONOTONIC, which the records have too.
+/// The time of CLOCK_MONOTONIC in nanoseconds; the records use the same clock.
 fn monotonic_ns() -> u64 {
     let time = rustix::time::clock_gettime(ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -167,9 +131,9 @@ fn read_rings(mut rings: Rings, begun: u64, stop: &OwnedFd, mut tally: Tally) ->
             tally.add(&event);
         }
     }
-    // Beginnings first: see `Rings::rings`.
+    // In reverse order, so that beginnings of waits are switched off before ends: see `Rings::rings`.
     for ring in rings.rings.iter_mut().rev() {
-        // It fails for a CPU that went offline, and has nothing to say any more.
+        // Fails for a CPU that went offline, which writes no more records.
         let _ = ring.sampler.disable();
     }
     let duration_ns = monotonic_ns() - begun;
@@ -191,19 +155,20 @@ fn wait_for_records(rings: &[Ring], stop: &OwnedFd) -> bool {
     }));
     match rustix::event::poll(&mut fds, Some(&POLL_INTERVAL)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => {}
-        // Short of memory: the buffers can still be read.
+        // The kernel is short of memory. The buffers can still be read.
         Err(_) => std::thread::sleep(std::time::Duration::from_millis(10)),
     }
     !fds[0].revents().is_empty()
 }
 
+/// Moves all records from the ring buffers to the queue.
 fn drain(rings: &mut [Ring], tally: &mut Tally, queue: &mut EventQueue) {
     for Ring { cpu, decoder, sampler } in rings {
         while let Some(record) = sampler.next_record() {
             match parse_event(*decoder, *cpu, record.ty(), &record.to_contiguous(), tally) {
                 Ok(Some(event)) => queue.push(event),
                 Ok(None) => {}
-                // Never seen; a reader must not take a figure for whole that is not.
+                // Never observed. It counts as lost, so that the profile is not shown as complete.
                 Err(decode::Malformed) => tally.lost += 1,
             }
         }
@@ -218,41 +183,26 @@ fn parse_event(
     tally: &mut Tally,
 ) -> Result<Option<Event>, decode::Malformed> {
     let Some(record) = decoder.decode(record_type, body)? else { return Ok(None) };
-    let what = record.what.map(|chain| tally.chains.intern(chain));
+    let what = record.what.map_chain(|chain| tally.chains.intern(chain));
     Ok(Some(Event { time: record.time, cpu, pid: record.pid, tid: record.tid, what }))
 }
 
-/// An event of the trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event {
-    /// Nanoseconds of CLOCK_MONOTONIC.
-    pub time: u64,
-    /// The CPU it happened on.
-    pub cpu: u32,
-    /// The process.
-    pub pid: u32,
-    /// The thread.
-    pub tid: u32,
-    /// What happened.
-    pub what: What<ChainId>,
-}
-
-/// Events that wait until all earlier ones have been read.
+/// Sorts the events of all CPUs by time.
 ///
-/// A wait may begin on one CPU and end on another, and each CPU's buffers are read at another moment. Once
-/// all buffers have been read, nothing older than the beginning of that round is to come.
+/// A wait may begin on one CPU and end on another, and the reader reads the buffers one after the other. After it has read all
+/// buffers once, no event older than the start of that pass can follow.
 #[derive(Debug, Default)]
 struct EventQueue(Vec<Event>);
 
 impl EventQueue {
-    /// Takes an event, in any queue.
+    /// Adds an event, in any order.
     fn push(&mut self, event: Event) {
         self.0.push(event);
     }
 
     /// Removes the events up to a time and returns them, oldest first.
     fn drain_until(&mut self, time: u64) -> std::vec::Drain<'_, Event> {
-        // Mostly runs that are in order already, which this sort is good at.
+        // The events are mostly sorted sequences, which this sort merges quickly.
         self.0.sort_by_key(|event| event.time);
         let due = self.0.partition_point(|event| event.time <= time);
         self.0.drain(..due)
@@ -262,9 +212,10 @@ impl EventQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::decode::What;
 
     #[test]
-    fn a_process_that_is_not_there_is_an_error() {
+    fn a_missing_process_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("proc/7")).unwrap();
         let kernel = SysRoot::at(dir.path());
@@ -279,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_all_cpus_come_by_time_and_not_before_their_turn() {
+    fn the_queue_returns_events_of_all_cpus_sorted_by_time() {
         let mut queue = EventQueue::default();
         for event in [at(10, 0), at(30, 0), at(50, 0), at(20, 1), at(40, 1)] {
             queue.push(event);

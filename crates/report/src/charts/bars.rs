@@ -1,4 +1,4 @@
-//! Bars for each task: in per cent of the best variant, and in the unit of the metric.
+//! Bar charts of the variants for each task: in per cent of the best variant, and in the unit of the metric.
 
 use crate::chart_context::{ChartContext, MAX_REACH, MAX_TASKS, clipped_whisker, too_many_tasks_note};
 use crate::drawing::{Axis, Chart, Colour, Form, Mark, Panel, theme};
@@ -9,11 +9,12 @@ use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::comparison::{Comparison, median};
 use fsarena_stats::{analyse::Analysis, ratio::Ratio, simulate::parallel, table::FIRST_LOOK};
 
-/// Why a variant is better than the best, which beats most others.
-const CIRCLE: &str = " Where three variants beat each other in a circle, one is better than 100%: that is no significant \
+/// Explains a bar that is better than 100%. The best variant is the one that beats the most others, so another variant can
+/// beat it.
+const CIRCLE_NOTE: &str = " Where three variants beat each other in a circle, one is better than 100%: that is no significant \
                       difference.";
 
-/// Every task, the total and the geometric mean in per cent of the best variant, a chart for each metric.
+/// A chart for each metric: every task, the total and the geometric mean in per cent of the best variant.
 pub fn ratio_charts(context: &ChartContext) -> Vec<Chart> {
     let analyses = context.report.analyses.iter().filter(|analysis| !matrix::is_matrix(analysis));
     analyses.filter_map(|analysis| ratio_chart(context, analysis)).collect()
@@ -25,11 +26,13 @@ fn ratio_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
     if groups.is_empty() {
         return None;
     }
-    let compared = || groups.iter().map(|(_, comparison)| *comparison);
-    let variants = context.variants(|variant| compared().any(|c| c.order.contains(&variant)));
-    let limit = limit(compared());
-    let marks =
-        compared().enumerate().flat_map(|(at, c)| bar_group(context, &variants, at, c, limit)).collect();
+    let compared: Vec<&Comparison> = groups.iter().map(|(_, comparison)| *comparison).collect();
+    let variants = context.variants(|variant| compared.iter().any(|c| c.order.contains(&variant)));
+    let limit = bar_limit(compared.iter().copied());
+    let mut marks = vec![];
+    for (at, comparison) in compared.iter().enumerate() {
+        marks.extend(bar_group(context, &variants, at, comparison, limit));
+    }
     let x = Axis::from_zero(axis_label(analysis), limit * 1.1, Unit::Percent);
     let each = (variants.len() * 13 + 10) as u32;
     let panel = Panel::rows("", x, groups.iter().map(|(name, _)| name), (60, each), marks);
@@ -39,8 +42,8 @@ fn ratio_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
          others are measured by it. Whiskers are {}; one that goes on beyond the picture has an arrow and its end \
          behind it. Variants that share a letter are not significantly different.{}{}",
         metric.help,
-        whiskers_note(compared(), analysis.grid.rounds.len()),
-        if compared().any(Comparison::has_circle) { CIRCLE } else { "" },
+        whiskers_note(&compared, analysis.grid.rounds.len()),
+        if compared.iter().any(|comparison| comparison.has_circle()) { CIRCLE_NOTE } else { "" },
         bars_left_out(context, analysis, &groups, &without)
     );
     let chart = Chart::new(format!("ratios-{}", metric.id), format!("{}, best = 100%", metric.id), about);
@@ -48,15 +51,22 @@ fn ratio_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
     Some(Chart { form: Form::Normalised, panels: vec![panel], legend, ..chart })
 }
 
-/// The comparisons: of each task, and of all tasks together.
+/// The groups of bars with their names: the comparisons over all tasks, and of each task unless there are too many.
 fn groups(analysis: &Analysis) -> Vec<(String, &Comparison)> {
     let tasks = analysis.tasks().count();
-    let overall = analysis.overall.as_ref().filter(|_| tasks > 1);
-    let total = overall.and_then(|overall| Some((overall.name.to_uppercase(), overall.total.as_ref()?)));
-    let mean = overall.map(|overall| ("GEOMETRIC MEAN".to_string(), &overall.geometric));
-    let all = total.into_iter().chain(mean).map(|(name, all)| (name, &all.comparison));
-    let each = analysis.tasks().filter(|_| tasks <= MAX_TASKS);
-    all.chain(each.map(|task| (label(&task.task), &task.comparison))).collect()
+    let mut groups = vec![];
+    if tasks > 1
+        && let Some(overall) = &analysis.overall
+    {
+        if let Some(total) = &overall.total {
+            groups.push((overall.name.to_uppercase(), &total.comparison));
+        }
+        groups.push(("GEOMETRIC MEAN".into(), &overall.geometric.comparison));
+    }
+    if tasks <= MAX_TASKS {
+        groups.extend(analysis.tasks().map(|task| (label(&task.task), &task.comparison)));
+    }
+    groups
 }
 
 fn axis_label(analysis: &Analysis) -> String {
@@ -68,6 +78,7 @@ fn axis_label(analysis: &Analysis) -> String {
     format!("{} in per cent of the best{better}", analysis.metric.id)
 }
 
+/// The bars of the variants in group `at`, from top to bottom.
 fn bar_group(
     context: &ChartContext,
     variants: &[usize],
@@ -75,24 +86,30 @@ fn bar_group(
     comparison: &Comparison,
     limit: f64,
 ) -> Vec<Mark> {
+    // The group takes 84% of its row, and the gap between two bars is a tenth of a bar.
     let height = 0.84 / variants.len() as f64;
-    let row = |(row, variant): (usize, &usize)| {
+    let mut marks = vec![];
+    for (row, variant) in variants.iter().enumerate() {
         let top = -(at as f64) - 0.08 - row as f64 * height;
-        bar(comparison, *variant, context.looks[*variant].colour, (top - height * 0.9, top), limit)
-    };
-    variants.iter().enumerate().flat_map(row).collect()
+        let colour = context.looks[*variant].colour;
+        marks.extend(bar(comparison, *variant, colour, (top - height * 0.9, top), limit));
+    }
+    marks
 }
 
-/// Where bars and whiskers of these comparisons end, in per cent of the best.
-pub fn limit<'c>(comparisons: impl Iterator<Item = &'c Comparison>) -> f64 {
-    let ratios = comparisons.flat_map(|comparison| &comparison.variants).filter_map(|variant| variant.ratio);
-    let most =
-        |(longest, furthest): (f64, f64), ratio: Ratio| (longest.max(ratio.value), furthest.max(ratio.high));
-    let (longest, furthest) = ratios.fold((1.0, 1.0), most);
-    100.0 * furthest.max(longest).min(longest * MAX_REACH)
+/// The end of the longest bar or whisker of these comparisons, in per cent of the best. Whiskers end at [`MAX_REACH`] times
+/// the longest bar.
+pub fn bar_limit<'c>(comparisons: impl Iterator<Item = &'c Comparison>) -> f64 {
+    let (mut longest_bar, mut furthest_end) = (1.0_f64, 1.0_f64);
+    for ratio in comparisons.flat_map(|comparison| &comparison.variants).filter_map(|variant| variant.ratio) {
+        longest_bar = longest_bar.max(ratio.value);
+        furthest_end = furthest_end.max(ratio.high);
+    }
+    100.0 * furthest_end.max(longest_bar).min(longest_bar * MAX_REACH)
 }
 
-/// One variant in per cent of the best: a bar from zero, its interval, its figure and letters.
+/// The marks of one variant in per cent of the best: a bar from zero, its interval, its figure and letters. `y` has the lower
+/// and the upper edge of the bar.
 pub fn bar(comparison: &Comparison, variant: usize, colour: Colour, y: (f64, f64), limit: f64) -> Vec<Mark> {
     let (result, is_best) = (&comparison.variants[variant], comparison.best() == Some(variant));
     let value = if is_best { Some(100.0) } else { result.ratio.map(|ratio| 100.0 * ratio.value) };
@@ -114,40 +131,46 @@ pub fn bar(comparison: &Comparison, variant: usize, colour: Colour, y: (f64, f64
     marks
 }
 
-/// What the whiskers of these comparisons are.
-pub fn whiskers_note<'c>(comparisons: impl Iterator<Item = &'c Comparison>, rounds: usize) -> &'static str {
-    let ratios = comparisons.flat_map(|c| &c.variants).filter_map(|variant| variant.ratio);
-    let ratios: Vec<_> = ratios.filter(|ratio| ratio.rounds > 1).collect();
+/// Explains the whiskers of these comparisons. `rounds` is the number of rounds of the run.
+fn whiskers_note(comparisons: &[&Comparison], rounds: usize) -> &'static str {
+    let ratios = comparisons.iter().flat_map(|c| &c.variants).filter_map(|variant| variant.ratio);
+    let ratios: Vec<Ratio> = ratios.filter(|ratio| ratio.rounds > 1).collect();
     let provisional = ratios.iter().filter(|ratio| ratio.provisional).count();
-    match (provisional, rounds < FIRST_LOOK) {
-        _ if ratios.is_empty() => "not there: each would rest on one round",
-        (0, _) => "95% intervals, within rounds",
-        (_, true) => "the extremes seen: under 8 rounds nothing is exact",
-        (some, _) if some == ratios.len() => "the extremes seen: under 8 rounds have a ratio",
-        _ => {
-            "95% intervals, within rounds, or, at figures with a ?, the extremes seen: under 8 rounds have a ratio"
-        }
+    if ratios.is_empty() {
+        "not there: each would rest on one round"
+    } else if provisional == 0 {
+        "95% intervals, within rounds"
+    } else if rounds < FIRST_LOOK {
+        "the extremes seen: under 8 rounds nothing is exact"
+    } else if provisional == ratios.len() {
+        "the extremes seen: under 8 rounds have a ratio"
+    } else {
+        "95% intervals, within rounds, or, at figures with a ?, the extremes seen: under 8 rounds have a ratio"
     }
 }
 
-/// Why a variant has no bar in a comparison.
+/// Reasons why a variant has no bar in a comparison.
 const NO_VALUE: &str =
     "no round has a value of it, and a geometric mean takes values above zero of all tasks";
 const ZERO: &str = "in every round either it or the best variant is zero, and zero has no ratio";
-const APART: &str = "it shares no round with the best variant";
+const NO_COMMON_ROUND: &str = "it shares no round with the best variant";
 
-fn not_there(comparison: &Comparison, variant: usize) -> Option<&'static str> {
+/// The reason why a variant has no bar in a comparison; `None` if it has one.
+fn missing_reason(comparison: &Comparison, variant: usize) -> Option<&'static str> {
     let result = &comparison.variants[variant];
-    let missing = comparison.best() != Some(variant) && result.ratio.is_none();
-    missing.then_some(match (result.rounds, result.excluded) {
+    if comparison.best() == Some(variant) || result.ratio.is_some() {
+        return None;
+    }
+    Some(match (result.rounds, result.excluded) {
         (0, _) => NO_VALUE,
-        (_, 0) => APART,
+        (_, 0) => NO_COMMON_ROUND,
         _ => ZERO,
     })
 }
 
-/// Sentences, each with a space before it, on every variant, task and interval that is not drawn.
-pub fn bars_left_out(
+/// Sentences, each with a space before it, about every task, variant and interval that is not drawn. `without` are the
+/// groups without any bar.
+fn bars_left_out(
     context: &ChartContext,
     analysis: &Analysis,
     groups: &[(String, &Comparison)],
@@ -157,22 +180,23 @@ pub fn bars_left_out(
     let mut words = not_drawn(&names, "no two variants are above zero in one round, and zero has no ratio");
     words.push_str(&too_many_tasks_note(analysis.tasks().count()));
     for (variant, name) in context.record().names().into_iter().enumerate() {
-        for why in [NO_VALUE, ZERO, APART] {
-            let of = groups.iter().filter(|(_, c)| not_there(c, variant) == Some(why));
-            let tasks: Vec<String> = of.map(|(name, _)| name.clone()).collect();
-            // Nothing where it is so in all there are.
+        for why in [NO_VALUE, ZERO, NO_COMMON_ROUND] {
+            let missing = groups.iter().filter(|(_, c)| missing_reason(c, variant) == Some(why));
+            let tasks: Vec<String> = missing.map(|(name, _)| name.clone()).collect();
+            if tasks.is_empty() {
+                continue;
+            }
+            // The tasks are named only if the variant has a bar in others.
             let within =
                 if tasks.len() == groups.len() { String::new() } else { format!(" in {}", listed(&tasks)) };
-            if !tasks.is_empty() {
-                words.push_str(&format!(" {name} is not drawn{within}: {why}."));
-            }
+            words.push_str(&format!(" {name} is not drawn{within}: {why}."));
         }
         words.push_str(&few_rounds_note(variant, name, groups));
     }
     words
 }
 
-/// Where an interval rests on fewer rounds than were run, or is none.
+/// Sentences about the groups in which a variant has no interval, or one of fewer rounds because of zeros.
 fn few_rounds_note(variant: usize, name: &str, groups: &[(String, &Comparison)]) -> String {
     let mut words = String::new();
     for (task, comparison) in groups {
@@ -195,7 +219,7 @@ fn few_rounds_note(variant: usize, name: &str, groups: &[(String, &Comparison)])
     words
 }
 
-/// Medians in the unit of the metric, a panel for each task, a chart for each metric.
+/// A chart for each metric: the medians in the unit of the metric, a panel for each task.
 pub fn raw_charts(context: &ChartContext) -> Vec<Chart> {
     let analyses = context.report.analyses.iter().filter(|analysis| !matrix::is_matrix(analysis));
     analyses.filter_map(|analysis| raw_chart(context, analysis)).collect()
@@ -244,23 +268,28 @@ fn raw_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
     Some(Chart { form: Form::Raw, legend: context.legend(&variants, false), ..chart.in_pairs(panels) })
 }
 
-/// A task, and its values by variant and round.
+/// A task and its values by variant and round.
 type TaskValues<'a> = (&'a TaskInfo, &'a Vec<Vec<f64>>);
 
-/// Names each missing bar and whisker, and the reason.
+/// Sentences that name each missing bar and whisker with the reason.
 fn raw_left_out(context: &ChartContext, variants: &[usize], tasks: &[TaskValues]) -> String {
-    let of = |count: usize| -> Vec<String> {
-        let places = tasks.iter().flat_map(|task| variants.iter().map(move |variant| (task, *variant)));
-        let known = |((_, values), variant): &(&TaskValues, usize)| {
-            values[*variant].iter().filter(|value| !value.is_nan()).count()
-        };
-        let found = places.filter(|place| known(place) == count);
-        found.map(|((task, _), variant)| format!("{} in {}", context.name(variant), label(task))).collect()
-    };
-    let one = match listed(&of(1)) {
-        one if one.is_empty() => one,
-        one => format!(" Without an interval, which takes two rounds: {one}."),
-    };
-    let none = context.not_drawn(variants, "no value") + &too_many_tasks_note(tasks.len());
-    none + &not_drawn(&of(0), "no value") + &one
+    let (mut without_bar, mut without_interval) = (vec![], vec![]);
+    for (task, values) in tasks {
+        for variant in variants {
+            let name = || format!("{} in {}", context.name(*variant), label(task));
+            match values[*variant].iter().filter(|value| !value.is_nan()).count() {
+                0 => without_bar.push(name()),
+                1 => without_interval.push(name()),
+                _ => {}
+            }
+        }
+    }
+    let mut words = context.not_drawn(variants, "no value");
+    words.push_str(&too_many_tasks_note(tasks.len()));
+    words.push_str(&not_drawn(&without_bar, "no value"));
+    if !without_interval.is_empty() {
+        let names = listed(&without_interval);
+        words.push_str(&format!(" Without an interval, which takes two rounds: {names}."));
+    }
+    words
 }

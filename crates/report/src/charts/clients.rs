@@ -1,4 +1,5 @@
-//! Client curves: throughput over the number of clients, the law that fits, where it saturates and where it peaks.
+//! Charts of client curves: throughput over the number of clients, the scalability law that fits best, the saturation and
+//! the peak.
 
 use crate::chart_context::ChartContext;
 use crate::drawing::{Anchor, Axis, Chart, Key, Look, Mark, Panel, Shape, Sign, axis::trimmed, theme};
@@ -6,90 +7,103 @@ use crate::{number::Scale, scaling, scaling::curves::Curves};
 use fsarena_core::record::MetricSpec;
 use fsarena_stats::{ratio::Ratio, scaling::Scaling};
 
-/// How much the band of saturation covers.
-const BAND: f64 = 0.35;
+/// Opacity of the band of saturation.
+const BAND_OPACITY: f64 = 0.35;
 
-/// Throughput over the number of clients: all curves together, and each with the law that fits.
+/// Two charts of throughput over the number of clients: all curves in one panel (of several), and each curve with the law
+/// that fits it best.
 pub fn charts(context: &ChartContext) -> Vec<Chart> {
-    let Some(run) = Curves::shown(context.record()) else { return vec![] };
-    let (metric, mut analysed) = (&run.metric, run.analysed(context.record().plan.seed));
-    // As everywhere, in the order of the run's variants.
+    let Some(run) = Curves::of_report(context.record()) else { return vec![] };
+    let (metric, mut analysed) = (&run.metric, run.analyse(context.record().plan.seed));
+    // All charts have the order of the run's variants.
     analysed.sort_by_key(|(variant, _)| *variant);
     let rest = run.left_out().map_or(String::new(), |words| format!(" {words}"));
-    let curves = analysed.iter().enumerate().map(|(at, (variant, one))| {
-        // Several curves of a variant, of several workloads, are shades of its colour.
+    let mut curves = vec![];
+    for (at, (variant, scaling)) in analysed.iter().enumerate() {
+        // A variant has a curve for each workload, each in another shade.
         let before = analysed[..at].iter().filter(|(other, _)| other == variant).count();
-        Curve { one, look: context.shade(*variant, before) }
-    });
-    let curves: Vec<Curve> = curves.collect();
-    let together = (curves.len() > 1).then(|| together(metric, &curves, &rest));
-    together.into_iter().chain([fitted(metric, &curves, &rest)]).collect()
+        curves.push(Curve { scaling, look: context.shade(*variant, before) });
+    }
+    let mut charts = vec![];
+    if curves.len() > 1 {
+        charts.push(all_curves_chart(metric, &curves, &rest));
+    }
+    charts.push(fit_chart(metric, &curves, &rest));
+    charts
 }
 
-/// One curve, and how it is drawn.
+/// One curve and its look.
 struct Curve<'a> {
-    one: &'a Scaling,
+    scaling: &'a Scaling,
     look: Look,
 }
 
 impl Curve<'_> {
-    /// The number of clients, and the geometric mean over rounds.
+    /// The points of the curve: the number of clients, and the geometric mean of the throughput over rounds.
     fn points(&self) -> Vec<(f64, f64)> {
-        let means = self.one.series.means();
-        self.one.series.n.iter().copied().zip(means.into_iter().map(f64::exp)).collect()
+        let means = self.scaling.series.means();
+        self.scaling.series.n.iter().copied().zip(means.into_iter().map(f64::exp)).collect()
     }
 
     /// The intervals of the typical value at each number of clients.
     fn intervals(&self) -> Vec<(f64, Ratio)> {
-        let of = |(n, x): (&f64, &Vec<f64>)| Some((*n, Ratio::typical(x)?));
-        self.one.series.n.iter().zip(&self.one.series.x).filter_map(of).collect()
+        let interval = |(n, values): (&f64, &Vec<f64>)| Some((*n, Ratio::typical(values)?));
+        self.scaling.series.n.iter().zip(&self.scaling.series.x).filter_map(interval).collect()
     }
 
-    fn last(&self) -> f64 {
-        self.one.series.n.last().copied().unwrap_or(1.0)
+    fn max_clients(&self) -> f64 {
+        self.scaling.series.n.last().copied().unwrap_or(1.0)
     }
 
-    fn most(&self) -> f64 {
+    fn max_throughput(&self) -> f64 {
         let highs = self.intervals().into_iter().map(|(_, typical)| typical.high);
         let modelled = self.law().into_iter().map(|(_, x)| x);
         self.points().into_iter().map(|(_, x)| x).chain(highs).chain(modelled).fold(0.0, f64::max)
     }
 
     /// The measured points with their intervals.
-    fn measured(&self) -> Vec<Mark> {
-        let up = |(x, typical): (f64, Ratio)| self.look.up(x, (typical.low, typical.high));
-        self.intervals().into_iter().map(up).chain(self.look.dots(self.points())).collect()
+    fn measured_marks(&self) -> Vec<Mark> {
+        let interval = |(x, typical): (f64, Ratio)| self.look.interval(x, (typical.low, typical.high));
+        self.intervals().into_iter().map(interval).chain(self.look.dots(self.points())).collect()
     }
 
-    /// The law that fits best, as points; empty if the numbers of clients are too few for any.
+    /// The points of the law that fits best; empty if there are too few numbers of clients to fit a law.
     fn law(&self) -> Vec<(f64, f64)> {
         const STEPS: u32 = 80;
-        let fit = self.one.choice.as_ref().and_then(|choice| choice.fits.first());
-        let Some((fit, first)) = fit.zip(self.one.series.n.first()) else { return vec![] };
-        let at = |step: u32| first + (self.last() - first) * f64::from(step) / f64::from(STEPS);
+        let fit = self.scaling.choice.as_ref().and_then(|choice| choice.fits.first());
+        let Some((fit, first)) = fit.zip(self.scaling.series.n.first()) else { return vec![] };
+        let at = |step: u32| first + (self.max_clients() - first) * f64::from(step) / f64::from(STEPS);
         (0..=STEPS).map(at).map(|n| (n, fit.law.ln_at(n).exp())).collect()
     }
 
-    /// Where twice the clients stop paying: the band from where they may to where they do.
-    fn saturation(&self, top: f64) -> Vec<Mark> {
-        let Some(saturation) = &self.one.saturation else { return vec![] };
+    /// The band of saturation, up to the height `top`: from the number of clients at which doubling may bring nothing to the
+    /// one at which it certainly brings nothing.
+    fn saturation_marks(&self, top: f64) -> Vec<Mark> {
+        let Some(saturation) = &self.scaling.saturation else { return vec![] };
         let Some(from) = saturation.from else { return vec![] };
-        let until = saturation.at.unwrap_or(self.last());
-        let band =
-            Mark::Box { x: (from.min(until), until), y: (0.0, top), colour: theme::SHADE, opacity: BAND };
-        let line = saturation.at.map(|at| Mark::line([(at, 0.0), (at, top)], theme::SOFT, 1.5));
-        std::iter::once(band).chain(line).collect()
+        let until = saturation.at.unwrap_or(self.max_clients());
+        let x = (from.min(until), until);
+        let mut marks = vec![Mark::Box { x, y: (0.0, top), colour: theme::SHADE, opacity: BAND_OPACITY }];
+        if let Some(at) = saturation.at {
+            marks.push(Mark::line([(at, 0.0), (at, top)], theme::SOFT, 1.5));
+        }
+        marks
     }
 
-    fn peak(&self) -> Vec<Mark> {
-        let peak = &self.one.peak;
-        let across = peak.interval.map(|x| Mark::Across { x, y: peak.throughput, beyond: None });
-        let dot = Mark::Dot { at: (peak.at, peak.throughput), colour: theme::INK, shape: Shape::Diamond };
-        across.into_iter().chain([dot]).collect()
+    fn peak_marks(&self) -> Vec<Mark> {
+        let peak = &self.scaling.peak;
+        let mut marks = vec![];
+        if let Some(x) = peak.interval {
+            marks.push(Mark::HorizontalInterval { x, y: peak.throughput, beyond: None });
+        }
+        let at = (peak.at, peak.throughput);
+        marks.push(Mark::Dot { at, colour: theme::INK, shape: Shape::Diamond });
+        marks
     }
 }
 
-/// What the vertical axis measures, and its unit: `throughput in MB/s`.
+/// The axes of a panel up to `last` clients and a throughput of `most`. The label of the vertical axis has the unit:
+/// `throughput in MB/s`.
 fn axes(metric: &MetricSpec, last: f64, most: f64) -> (Axis, Axis) {
     let symbol = Scale::of(most * 1.05, metric.unit).symbol;
     let unit = if symbol.is_empty() { String::new() } else { format!(" in {symbol}") };
@@ -97,19 +111,19 @@ fn axes(metric: &MetricSpec, last: f64, most: f64) -> (Axis, Axis) {
     (Axis::linear("clients", 0.0, last * 1.04, trimmed), y)
 }
 
-/// All curves in one panel.
-fn together(metric: &MetricSpec, curves: &[Curve], rest: &str) -> Chart {
-    let last = curves.iter().map(Curve::last).fold(1.0, f64::max);
-    let (x, y) = axes(metric, last, curves.iter().map(Curve::most).fold(0.0, f64::max));
+/// The chart of all curves in one panel.
+fn all_curves_chart(metric: &MetricSpec, curves: &[Curve], rest: &str) -> Chart {
+    let last = curves.iter().map(Curve::max_clients).fold(1.0, f64::max);
+    let (x, y) = axes(metric, last, curves.iter().map(Curve::max_throughput).fold(0.0, f64::max));
     let line = |curve: &Curve| curve.look.line(&curve.points(), 1.5);
-    let marks = curves.iter().flat_map(|curve| std::iter::once(line(curve)).chain(curve.measured()));
+    let marks = curves.iter().flat_map(|curve| std::iter::once(line(curve)).chain(curve.measured_marks()));
     let panel = Panel::new("", x, y, 340, marks.collect());
     let about = format!(
         "{}, over the number of clients. Points are geometric means over rounds, bars 95% intervals of the typical \
          value (under 8 rounds the extremes seen), none of one round.{rest}",
         metric.help
     );
-    let legend = curves.iter().map(|curve| curve.look.key(&curve.one.series.name)).collect();
+    let legend = curves.iter().map(|curve| curve.look.key(&curve.scaling.series.name)).collect();
     Chart {
         panels: vec![panel],
         legend,
@@ -117,11 +131,11 @@ fn together(metric: &MetricSpec, curves: &[Curve], rest: &str) -> Chart {
     }
 }
 
-/// A panel a curve, with what fits it.
-fn fitted(metric: &MetricSpec, curves: &[Curve], rest: &str) -> Chart {
+/// The chart with a panel for each curve: its law, saturation and peak.
+fn fit_chart(metric: &MetricSpec, curves: &[Curve], rest: &str) -> Chart {
     let legend = vec![
         Key::new("measured", theme::SOFT, Sign::Point(Shape::Disc)),
-        Key::new("saturation, from where it may be to where it is", theme::SHADE, Sign::Area(BAND)),
+        Key::new("saturation, from where it may be to where it is", theme::SHADE, Sign::Area(BAND_OPACITY)),
         Key::new("peak, with its interval", theme::INK, Sign::Point(Shape::Diamond)),
     ];
     let about = "Each curve with the law that fits best by AICc, as a line. The band begins at the first number of clients \
@@ -134,12 +148,12 @@ fn fitted(metric: &MetricSpec, curves: &[Curve], rest: &str) -> Chart {
 }
 
 fn panel(metric: &MetricSpec, curve: &Curve) -> Panel {
-    let one = curve.one;
-    let (x, y) = axes(metric, curve.last(), curve.most());
-    let mut marks = curve.saturation(y.range.1);
+    let one = curve.scaling;
+    let (x, y) = axes(metric, curve.max_clients(), curve.max_throughput());
+    let mut marks = curve.saturation_marks(y.range.1);
     marks.push(Mark::line(curve.law(), curve.look.colour, 2.0));
-    marks.extend(curve.measured());
-    marks.extend(curve.peak());
+    marks.extend(curve.measured_marks());
+    marks.extend(curve.peak_marks());
     marks.push(Mark::words((x.range.1, 0.0), (-4, -10), scaling::law_name(one), theme::INK, Anchor::End));
     let (saturation, peak) = (scaling::saturation_range(one), scaling::peak_range(one));
     let title = format!("{}: saturation {saturation}, peak {peak}", one.series.name);

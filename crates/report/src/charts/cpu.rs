@@ -1,4 +1,4 @@
-//! Where CPU time and the time of the run went, for each variant.
+//! Charts of the CPU time by user, and of the time of the run by activity, for each variant.
 
 use crate::chart_context::{ChartContext, stacked_bar};
 use crate::drawing::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Sign, theme};
@@ -7,8 +7,8 @@ use fsarena_core::observations::{ReadingTotal, reading_totals};
 use fsarena_core::{event::SpentOn, sample::Unit};
 use fsarena_stats::{comparison::median, ratio::Ratio};
 
-/// The parts: name of the metric, what it is, and its place on the scale of heat maps. Colours of filesystems mean
-/// filesystems, so these are others.
+/// The parts of the CPU time: id of the metric, text of the legend, and position on the colour scale of heat maps, whose
+/// colours differ from those of filesystems. NaN stands for grey.
 const CPU_PARTS: [(&str, &str, f64); 4] = [
     ("user", "process, user mode", 0.95),
     ("system", "process, in the kernel", 0.7),
@@ -16,7 +16,7 @@ const CPU_PARTS: [(&str, &str, f64); 4] = [
     ("iowait_ns", "CPU idle, waiting for I/O", f64::NAN),
 ];
 
-/// Who used the CPU: the process in user and kernel mode, and everything beside it.
+/// The chart of CPU time: of the process in user and kernel mode, and of everything else.
 pub fn cpu_charts(context: &ChartContext) -> Vec<Chart> {
     let totals = reading_totals(context.record(), &CPU_PARTS.map(|(id, ..)| id));
     if !totals.iter().any(|total| total.id == "system") {
@@ -45,7 +45,7 @@ fn part_colour(share: f64) -> Colour {
     if share.is_nan() { theme::GRID } else { Colour::heat(share) }
 }
 
-/// The parts of one variant in a row, and where they end.
+/// The marks of one variant's bar, and the coordinate of its right end, including the interval.
 fn cpu_bar(totals: &[ReadingTotal], variant: usize, row: usize) -> (Vec<Mark>, f64) {
     let lengths = CPU_PARTS.map(|(id, _, share)| {
         let total = totals.iter().find(|total| total.id == id)?;
@@ -56,16 +56,16 @@ fn cpu_bar(totals: &[ReadingTotal], variant: usize, row: usize) -> (Vec<Mark>, f
     let parts = lengths.into_iter().flatten().map(|(length, share)| (length, part_colour(share)));
     let (mut marks, mut end) = stacked_bar(row, parts);
     let y = Axis::slot(row);
-    if let Some(typical) = in_all(totals, variant) {
-        marks.push(Mark::Across { x: (typical.low, typical.high), y, beyond: None });
+    if let Some(typical) = typical_cpu_time(totals, variant) {
+        marks.push(Mark::HorizontalInterval { x: (typical.low, typical.high), y, beyond: None });
         end = end.max(typical.high);
     }
     marks.push(Mark::figure(y, with_unit(used, Unit::Seconds)));
     (marks, end)
 }
 
-/// The typical sum of what was used, over rounds that have all parts.
-fn in_all(totals: &[ReadingTotal], variant: usize) -> Option<Ratio> {
+/// The typical CPU time of a round over all parts except waiting for I/O, with its interval.
+fn typical_cpu_time(totals: &[ReadingTotal], variant: usize) -> Option<Ratio> {
     let used = totals.iter().filter(|total| total.id != "iowait_ns");
     let used: Vec<&Vec<f64>> = used.map(|total| &total.values[variant]).collect();
     let rounds = used.iter().map(|values| values.len()).min()?;
@@ -73,15 +73,15 @@ fn in_all(totals: &[ReadingTotal], variant: usize) -> Option<Ratio> {
     Ratio::typical(&sums.collect::<Vec<f64>>())
 }
 
-/// The parts in their order: name in the store, in words, and colour. Greys, and the idle wait as grey as in the chart of the
-/// run over time: colours mean filesystems, or who used the CPU.
+/// The parts of the time of a cell: activity, text of the legend, and colour. The colours are greys, because other colours
+/// stand for filesystems or users of the CPU; the idle wait has the grey of the chart of throughput over time.
 const TIME_PARTS: [(SpentOn, &str, Colour); 3] = [
     (SpentOn::Timed, "timed", theme::INK),
     (SpentOn::Lifecycle, "mkfs, mount, unmount", theme::SOFT),
     (SpentOn::Idle, "waiting until idle", theme::SHADE),
 ];
 
-/// The time of all cells of each variant: timed, lifecycle, idle wait and the rest.
+/// The chart of the time of all cells of each variant: timed, lifecycle, idle wait and the rest.
 pub fn time_spent_charts(context: &ChartContext) -> Vec<Chart> {
     let spent = |variant: usize, part: SpentOn| {
         let cells = context.record().cells.iter().filter(|cell| cell.variant == variant);
@@ -104,14 +104,15 @@ pub fn time_spent_charts(context: &ChartContext) -> Vec<Chart> {
     vec![Chart { panels: vec![panel], legend, ..Chart::new("spent", "Where the time went", about) }]
 }
 
-/// The bar of a variant that spent `of` each part, in seconds.
-fn time_bar(row: usize, of: impl Fn(SpentOn) -> f64) -> Vec<Mark> {
-    let known = TIME_PARTS.map(|(name, _, colour)| (of(name), colour));
-    let sum: f64 = known.iter().map(|(length, _)| length).sum();
-    let other = [((of(SpentOn::Total) - sum).max(0.0), theme::PAPER)];
-    let (mut marks, end) = stacked_bar(row, known.into_iter().chain(other));
-    let timed = with_unit(100.0 * of(SpentOn::Timed) / of(SpentOn::Total), Unit::Percent);
-    let text = format!("{}, {timed} timed", with_unit(of(SpentOn::Total), Unit::Seconds));
+/// The bar of a variant. `seconds` returns the time that it spent on a part.
+fn time_bar(row: usize, seconds: impl Fn(SpentOn) -> f64) -> Vec<Mark> {
+    let parts = TIME_PARTS.map(|(part, _, colour)| (seconds(part), colour));
+    let sum: f64 = parts.iter().map(|(length, _)| length).sum();
+    let total = seconds(SpentOn::Total);
+    let other = ((total - sum).max(0.0), theme::PAPER);
+    let (mut marks, end) = stacked_bar(row, parts.into_iter().chain([other]));
+    let timed = with_unit(100.0 * seconds(SpentOn::Timed) / total, Unit::Percent);
+    let text = format!("{}, {timed} timed", with_unit(total, Unit::Seconds));
     marks.push(Mark::words((end, Axis::slot(row)), (6, 0), text, theme::SOFT, Anchor::Start));
     marks
 }

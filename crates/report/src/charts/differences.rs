@@ -1,53 +1,56 @@
-//! Differences within rounds: a strip of dots for each comparison, how its interval narrowed, and variants with two speeds.
+//! Charts of differences within rounds: a strip of dots for each comparison, the narrowing of its interval from round to
+//! round, and variants with two speeds.
 
 use crate::chart_context::{ChartContext, jitter, widen_range};
 use crate::drawing::{Axis, Chart, Key, Mark, Panel, Shape, Sign, theme};
 use crate::words::{label, not_drawn, over_all};
 use crate::{document::Source, drawing::axis::trimmed, drawing::colour::PURPLE, number::plural};
-use fsarena_core::{cell::TaskInfo, claim::Relation, record::RunRecord};
+use fsarena_core::{claim::Relation, record::RunRecord};
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::judge::Judged;
 use fsarena_stats::ratio::{Ratio, log_ratios};
 use fsarena_stats::table::FIRST_LOOK;
 
-/// One comparison, round by round.
+/// The comparison of two variants, round by round.
 #[derive(Debug, Clone)]
 pub struct Paired {
     /// The label of the comparison: `xfs over ext4: total elapsed`.
     pub label: String,
-    /// ln(B/A) of every round that has both, in the order of the rounds.
+    /// ln(B/A) of every round with values of both variants, in the order of the rounds.
     pub d: Vec<f64>,
-    /// The variant above the line of the fraction, by index; `None` for a claim.
+    /// The index of variant B, the numerator; `None` for a claim.
     pub variant: Option<usize>,
-    /// What it is made of: the task, or all, and both variants.
+    /// The task, or all tasks, and both variants.
     pub source: Option<Source>,
 }
 
-/// Tasks that are shown one by one; of more, only all together.
-const FEW: usize = 6;
+/// With more tasks than this, only all tasks together are compared.
+const MAX_SINGLE_TASKS: usize = 6;
 
-/// The comparisons of a report: claims where it has some, else each variant with the best by each metric that was asked
-/// for; of two variants B with A, task by task where there are few.
+/// The comparisons of a report: its claims, then for each metric of the report the best variant with each other one; of
+/// only two variants the second with the first, also task by task if there are few tasks.
 pub fn paired_differences(context: &ChartContext) -> Vec<Paired> {
-    let claims = context.report.claims.iter().filter(|claim| !claim.d.is_empty());
-    let mut series: Vec<Paired> = claims
-        .map(|judged| Paired {
+    let mut series = vec![];
+    for judged in context.report.claims.iter().filter(|claim| !claim.d.is_empty()) {
+        series.push(Paired {
             label: judged.claim.text.clone(),
             d: judged.d.clone(),
             variant: None,
             source: claim_source(context.record(), judged),
-        })
-        .collect();
-    series.extend(context.report.analyses.iter().flat_map(|analysis| of_metric(context, analysis)));
+        });
+    }
+    for analysis in &context.report.analyses {
+        series.extend(differences_of_metric(context, analysis));
+    }
     series
 }
 
-/// The names of comparisons.
-pub fn labels(series: &[Paired]) -> Vec<String> {
+/// The labels of comparisons.
+fn labels(series: &[Paired]) -> Vec<String> {
     series.iter().map(|paired| paired.label.clone()).collect()
 }
 
-fn of_metric(context: &ChartContext, analysis: &Analysis) -> Vec<Paired> {
+fn differences_of_metric(context: &ChartContext, analysis: &Analysis) -> Vec<Paired> {
     let Some(overall) = &analysis.overall else { return vec![] };
     let (record, main, what) = (context.record(), overall.main(), over_all(analysis));
     let grid = &analysis.grid;
@@ -57,7 +60,7 @@ fn of_metric(context: &ChartContext, analysis: &Analysis) -> Vec<Paired> {
         if tasks.len() > 1 {
             series.extend(Paired::new(context, &what, &main.values, None, [0, 1]));
         }
-        if tasks.len() <= FEW {
+        if tasks.len() <= MAX_SINGLE_TASKS {
             for task in tasks {
                 let what = format!("{}, {}", label(&grid.tasks[task]), analysis.metric.id);
                 series.extend(Paired::new(context, &what, &grid.values[task], Some(task), [0, 1]));
@@ -72,7 +75,7 @@ fn of_metric(context: &ChartContext, analysis: &Analysis) -> Vec<Paired> {
 }
 
 impl Paired {
-    /// B over A, by the values of variants and rounds; `None` if no round has both.
+    /// B over A. `values` are the values of the metric by variant and round. `None` if no round has values of both.
     fn new(
         context: &ChartContext,
         what: &str,
@@ -87,30 +90,30 @@ impl Paired {
     }
 }
 
-/// The variants that were compared for a claim, in its task or in all of them.
+/// The source of the verdict on a claim: its task, or all tasks if it is about several, and the compared variants. `None`
+/// without a verdict.
 pub fn claim_source(record: &RunRecord, judged: &Judged) -> Option<Source> {
     judged.verdict.as_ref()?;
     let subject = match &judged.claim.relation {
         Relation::Pair(pair) => &pair.left,
         Relation::Extreme(extreme) => &extreme.variant,
     };
-    let asked = &judged.claim.subject;
-    let task = |task: &TaskInfo| asked.task.as_ref().is_some_and(|name| *name == task.id.name);
-    let own = |at: &usize| {
-        let params = &record.tasks[*at].id.params;
-        asked.params.iter().all(|(key, value)| params.get(key) == Some(value))
+    let work = &judged.claim.subject;
+    let matches_claim = |at: &usize| {
+        let id = &record.tasks[*at].id;
+        work.task.as_ref() == Some(&id.name)
+            && work.params.iter().all(|(key, value)| id.params.get(key) == Some(value))
     };
-    let mut tasks = (0..record.tasks.len()).filter(|at| task(&record.tasks[*at])).filter(own);
-    // Of several tasks that it is about, all.
-    let task = tasks.next().filter(|_| tasks.next().is_none());
+    let mut tasks = (0..record.tasks.len()).filter(matches_claim);
+    let only_task = tasks.next().filter(|_| tasks.next().is_none());
     let variants = std::iter::once(subject).chain(&judged.rival);
-    Source::of(task, variants.filter_map(|name| record.variant(name)))
+    Source::of(only_task, variants.filter_map(|name| record.variant(name)))
 }
 
-/// The most dots of one strip: of more, every n-th round is shown.
-const STRIP_DOTS: usize = 200;
+/// A strip has about this many dots at most: of more rounds, it shows every n-th.
+const MAX_STRIP_DOTS: usize = 200;
 
-/// A dot for the difference of each round, with the estimate and its interval.
+/// The chart with a dot for the difference of each round, and the estimate with its interval.
 pub fn strip_charts(context: &ChartContext) -> Vec<Chart> {
     let (series, short): (Vec<Paired>, Vec<Paired>) =
         paired_differences(context).into_iter().partition(|paired| paired.d.len() > 1);
@@ -126,7 +129,7 @@ pub fn strip_charts(context: &ChartContext) -> Vec<Chart> {
     let about = "Every dot is the difference of two variants in one round; the diamond is the Hodges–Lehmann estimate \
                  and the line its 95% interval (under 8 rounds the extremes seen). Where the line crosses \"same\", \
              there is no significant difference.";
-    let thinned = series.iter().any(|paired| paired.d.len() > STRIP_DOTS);
+    let thinned = series.iter().any(|paired| paired.d.len() > MAX_STRIP_DOTS);
     let about = format!(
         "{about}{}{}",
         if thinned { " Of many rounds every n-th is a dot; the estimate is over all." } else { "" },
@@ -143,9 +146,10 @@ pub fn strip_charts(context: &ChartContext) -> Vec<Chart> {
     vec![Chart { panels: vec![panel], legend, ..chart }]
 }
 
+/// The marks of the comparison in row `at`.
 fn strip(context: &ChartContext, at: usize, paired: &Paired) -> Vec<Mark> {
     let colour = paired.variant.map_or(PURPLE, |variant| context.looks[variant].colour);
-    let every = paired.d.len().div_ceil(STRIP_DOTS);
+    let every = paired.d.len().div_ceil(MAX_STRIP_DOTS);
     let dot = |(round, d): (usize, &f64)| {
         let at = (*d, Axis::slot(at) + 0.22 + 0.3 * jitter(round, at));
         Mark::Dot { at, colour, shape: Shape::Disc }
@@ -153,30 +157,30 @@ fn strip(context: &ChartContext, at: usize, paired: &Paired) -> Vec<Mark> {
     let mut marks: Vec<Mark> = paired.d.iter().enumerate().step_by(every).map(dot).collect();
     if let Some(ratio) = Ratio::of(paired.d.clone()) {
         let y = Axis::slot(at) - 0.26;
-        marks.push(Mark::Across { x: (ratio.low.ln(), ratio.high.ln()), y, beyond: None });
+        marks.push(Mark::HorizontalInterval { x: (ratio.low.ln(), ratio.high.ln()), y, beyond: None });
         marks.push(Mark::Dot { at: (ratio.value.ln(), y), colour: theme::INK, shape: Shape::Diamond });
     }
     marks
 }
 
-/// The most panels.
-const NARROWING_PANELS: usize = 12;
-/// The most looks of one panel.
+/// The chart of narrowing intervals has at most this many panels.
+const MAX_PANELS: usize = 12;
+/// A panel shows the estimate after about this many numbers of rounds at most.
 const MAX_LOOKS: usize = 60;
 
-/// The estimate and its interval after every round.
+/// The chart of the estimate and its interval after every round, a panel for each comparison.
 pub fn narrowing_charts(context: &ChartContext) -> Vec<Chart> {
     let (series, short): (Vec<Paired>, Vec<Paired>) =
         paired_differences(context).into_iter().partition(|paired| paired.d.len() > 2);
     let panels: Vec<Panel> =
-        series.iter().take(NARROWING_PANELS).map(|paired| narrowing_panel(context, paired)).collect();
+        series.iter().take(MAX_PANELS).map(|paired| narrowing_panel(context, paired)).collect();
     let about = format!(
         "The estimate after every round and its interval; in grey, before round {FIRST_LOOK}, the extremes seen. A \
          verdict stands once the interval keeps away from \"same\"; these intervals allow for looking again and again.{}{}",
-        match series.len().saturating_sub(NARROWING_PANELS) {
+        match series.len().saturating_sub(MAX_PANELS) {
             0 => String::new(),
             rest => format!(
-                " The first {NARROWING_PANELS} are drawn; {} more are in the tables.",
+                " The first {MAX_PANELS} are drawn; {} more are in the tables.",
                 plural(rest, "comparison")
             ),
         },
@@ -187,7 +191,7 @@ pub fn narrowing_charts(context: &ChartContext) -> Vec<Chart> {
 
 fn narrowing_panel(context: &ChartContext, paired: &Paired) -> Panel {
     let look = |n: usize| Some((n as f64, Ratio::of(paired.d[..n].to_vec())?));
-    let looks: Vec<(f64, Ratio)> = looks(paired.d.len()).into_iter().filter_map(look).collect();
+    let looks: Vec<(f64, Ratio)> = look_rounds(paired.d.len()).into_iter().filter_map(look).collect();
     let colour = paired.variant.map_or(PURPLE, |variant| context.looks[variant].colour);
     let band = |provisional: bool, colour| {
         let of = looks.iter().filter(|(_, ratio)| ratio.provisional == provisional);
@@ -201,19 +205,18 @@ fn narrowing_panel(context: &ChartContext, paired: &Paired) -> Panel {
     marks.extend([band(true, theme::SOFT), band(false, colour)].into_iter().filter(is_wide));
     let points: Vec<_> = looks.iter().map(|(n, ratio)| (*n, ratio.value.ln())).collect();
     marks.push(Mark::line(points, colour, 2.0));
-    let up = |(n, ratio): &(f64, Ratio)| Mark::Up {
-        x: *n,
-        y: (ratio.low.ln(), ratio.high.ln()),
-        colour: theme::INK,
-    };
-    marks.extend(looks.last().map(up));
+    if let Some((n, ratio)) = looks.last() {
+        let y = (ratio.low.ln(), ratio.high.ln());
+        marks.push(Mark::VerticalInterval { x: *n, y, colour: theme::INK });
+    }
     let whole = |n: f64| if n.fract() == 0.0 { trimmed(n) } else { String::new() };
     let (x, y) = (Axis::linear("rounds", 1.0, last, whole), Axis::changes("difference", low, high));
     Panel::new(&paired.label, x, y, 190, marks)
 }
 
-/// After how many rounds to look: each of few, fewer of many.
-fn looks(rounds: usize) -> Vec<usize> {
+/// The numbers of rounds after which the panel shows the estimate, from 2 to all: every number up to [`MAX_LOOKS`] rounds,
+/// else every number below 8 and then a geometric series.
+fn look_rounds(rounds: usize) -> Vec<usize> {
     if rounds <= MAX_LOOKS {
         return (2..=rounds).collect();
     }
@@ -225,21 +228,22 @@ fn looks(rounds: usize) -> Vec<usize> {
     looks
 }
 
-/// The most rows: of more, the clearest are shown.
-const MODE_ROWS: usize = 12;
-/// The most dots of one cluster: of more, every n-th round is shown.
-const MODE_DOTS: usize = 100;
+/// The chart of two speeds has at most this many rows: the clearest.
+const MAX_MODE_ROWS: usize = 12;
+/// A cluster has about this many dots at most: of more rounds, the chart shows every n-th.
+const MAX_MODE_DOTS: usize = 100;
 
-/// The rounds of variants with two speeds, coloured by cluster.
+/// The chart of variants whose rounds have two speeds, coloured by cluster.
 pub fn mode_charts(context: &ChartContext) -> Vec<Chart> {
-    let modes = &context.report.modes()[..context.report.modes().len().min(MODE_ROWS)];
+    let modes = &context.report.modes()[..context.report.modes().len().min(MAX_MODE_ROWS)];
     let Some(analysis) = context.report.analyses.first().filter(|_| !modes.is_empty()) else { return vec![] };
     let (mut names, mut marks, mut all) = (vec![], vec![], vec![]);
     for (row, one) in modes.iter().enumerate() {
         names.push(format!("{}: {}", context.name(one.variant), label(&context.record().tasks[one.task])));
         let values = &analysis.grid.values[one.task][one.variant];
         for (cluster, colour) in one.clusters.iter().zip([theme::SOFT, context.looks[one.variant].colour]) {
-            for column in cluster.columns.iter().step_by(cluster.columns.len().div_ceil(MODE_DOTS).max(1)) {
+            for column in cluster.columns.iter().step_by(cluster.columns.len().div_ceil(MAX_MODE_DOTS).max(1))
+            {
                 let x = (values[*column] / one.clusters[0].median).ln();
                 all.push(x);
                 let at = (x, Axis::slot(row) + 0.5 * jitter(*column, row));
@@ -264,9 +268,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_are_few_and_end_with_all() {
-        assert_eq!(looks(4), [2, 3, 4]);
-        let many = looks(400);
+    fn looks_are_limited_and_end_with_all_rounds() {
+        assert_eq!(look_rounds(4), [2, 3, 4]);
+        let many = look_rounds(400);
         assert!(many.len() <= MAX_LOOKS + 1 && many.last() == Some(&400), "{many:?}");
         assert!(many.windows(2).all(|two| two[0] < two[1]));
     }

@@ -1,4 +1,5 @@
-//! Latency by percentile, as HdrHistogram plots it: of each round, and of all rounds together.
+//! Charts of latency by percentile, on the axis of HdrHistogram's plots: medians of the rounds' percentiles, and percentiles
+//! of all rounds together.
 
 use crate::chart_context::{ChartContext, widen_range};
 use crate::drawing::{Axis, Chart, Mark, Panel};
@@ -8,12 +9,12 @@ use fsarena_core::{latency::Latencies, sample::Unit};
 use fsarena_stats::comparison::median;
 use fsarena_stats::ratio::Ratio;
 
-/// The percentiles that readings have, and where they stand: −lg(1 − q).
+/// The percentiles of readings: the part of the reading's id, the label, and the position −lg(1 − q) on the axis.
 const PERCENTILES: [(&str, &str, f64); 4] =
     [("p50", "50%", 0.301), ("p95", "95%", 1.301), ("p99", "99%", 2.0), ("p999", "99.9%", 3.0)];
-/// Where the longest stands: beyond all of them.
-const LONGEST: f64 = 3.7;
-/// The kinds of operations that readings tell apart.
+/// The position of the longest latency, right of all percentiles.
+const MAX_POSITION: f64 = 3.7;
+/// The kinds of operations with readings of their latency: the prefix of the readings' ids, and the name in texts.
 const KINDS: [(&str, &str); 6] = [
     ("commit", "durable commits"),
     ("read", "reads"),
@@ -22,22 +23,21 @@ const KINDS: [(&str, &str); 6] = [
     ("flush", "dbench's Flush, which syncs a file"),
     ("corrected", "operations from their intended start"),
 ];
-/// The most panels of a chart.
+/// A chart has at most this many panels.
 const MAX_PANELS: usize = 12;
 
-/// The medians over rounds of latency percentiles, a chart for each kind of operation.
+/// A chart for each kind of operation: the medians over rounds of its latency percentiles.
 pub fn percentile_charts(context: &ChartContext) -> Vec<Chart> {
     KINDS.iter().map(|kind| percentile_chart(context, kind)).collect()
 }
 
 fn percentile_chart(context: &ChartContext, (prefix, words): &(&str, &str)) -> Chart {
-    let quantiles: Vec<(&str, f64, Grid)> = (PERCENTILES.iter().map(|(id, name, at)| (*id, *name, *at)))
-        .chain([("max", "longest", LONGEST)])
-        .filter_map(|(id, name, at)| {
-            Some((name, at, Grid::of(context.record(), &format!("{prefix}_latency_{id}_ns"))?))
-        })
-        .collect();
-    // Some loads tell only some of the percentiles.
+    let mut quantiles: Vec<(&str, f64, Grid)> = vec![];
+    for (id, name, at) in PERCENTILES.into_iter().chain([("max", "longest", MAX_POSITION)]) {
+        let grid = Grid::of(context.record(), &format!("{prefix}_latency_{id}_ns"));
+        quantiles.extend(grid.map(|grid| (name, at, grid)));
+    }
+    // Some loads measure only some of the percentiles.
     let measured = |task: usize, variant: usize| {
         quantiles.iter().any(|(.., grid)| grid.values[task][variant].iter().any(|value| *value > 0.0))
     };
@@ -56,10 +56,10 @@ fn percentile_chart(context: &ChartContext, (prefix, words): &(&str, &str)) -> C
     Chart { legend: context.legend(&variants, true), ..chart.in_pairs(panels) }
 }
 
-/// The tasks of [`representative_tasks`] by name, block size and threads, and a sentence where others are not shown.
+/// The tasks of [`representative_tasks`], sorted by name, block size and threads, and a sentence if others are left out.
 pub fn shown_tasks(context: &ChartContext, tasks: &[usize]) -> (Vec<usize>, String) {
     let mut shown = representative_tasks(context, tasks);
-    // Loads run in random order; a reader wants theirs.
+    // The tasks of a load come in the random order in which they ran.
     let id = |task: &usize| &context.record().tasks[*task].id;
     shown.sort_by_key(|task| (&id(task).name, matrix::matrix_place(id(task))));
     let rest = match tasks.len() - shown.len() {
@@ -69,8 +69,8 @@ pub fn shown_tasks(context: &ChartContext, tasks: &[usize]) -> (Vec<usize>, Stri
     (shown, rest)
 }
 
-/// All tasks where they are few; else of each name those with the most threads.
-pub fn representative_tasks(context: &ChartContext, tasks: &[usize]) -> Vec<usize> {
+/// All tasks if they fit a chart; else, for each name, those with the most threads.
+fn representative_tasks(context: &ChartContext, tasks: &[usize]) -> Vec<usize> {
     if tasks.len() <= MAX_PANELS {
         return tasks.to_vec();
     }
@@ -78,10 +78,12 @@ pub fn representative_tasks(context: &ChartContext, tasks: &[usize]) -> Vec<usiz
         context.record().tasks[*task].id.clients().and_then(|count| count.parse::<u32>().ok()).unwrap_or(0)
     };
     let name = |task: &usize| context.record().tasks[*task].id.name.as_str();
-    let most = |of: &str| tasks.iter().filter(|task| name(task) == of).map(threads).max().unwrap_or(0);
+    let most =
+        |wanted: &str| tasks.iter().filter(|task| name(task) == wanted).map(threads).max().unwrap_or(0);
     tasks.iter().copied().filter(|task| threads(task) == most(name(task))).take(MAX_PANELS).collect()
 }
 
+/// The panel of one task: for each variant, the median over rounds of each percentile, with its interval.
 fn percentile_panel(context: &ChartContext, quantiles: &[(&str, f64, Grid)], task: usize) -> Panel {
     let (mut marks, mut all) = (vec![], vec![]);
     for (variant, look) in context.looks.iter().enumerate() {
@@ -94,7 +96,7 @@ fn percentile_panel(context: &ChartContext, quantiles: &[(&str, f64, Grid)], tas
             all.push(middle);
             if let Some(Ratio { low, high, .. }) = Ratio::typical(&values) {
                 all.extend([low, high]);
-                marks.push(look.up(*at, (low, high)));
+                marks.push(look.interval(*at, (low, high)));
             }
         }
         marks.push(look.line(&points, 1.75));
@@ -104,8 +106,9 @@ fn percentile_panel(context: &ChartContext, quantiles: &[(&str, f64, Grid)], tas
     latency_panel(context, task, (ticks, 4.0), all, marks)
 }
 
-/// A panel of one task: percentiles as far as `last`, and an axis that these latencies fit.
-pub fn latency_panel(
+/// A panel of one task. Its horizontal axis has these ticks and ends at `last`; its vertical axis fits these latencies, in
+/// nanoseconds.
+fn latency_panel(
     context: &ChartContext,
     task: usize,
     (ticks, last): (Vec<(f64, String)>, f64),
@@ -118,10 +121,10 @@ pub fn latency_panel(
     Panel::new(label(&context.record().tasks[task]), x, y, 230, marks)
 }
 
-/// The most points of a line.
-const CURVE_POINTS: usize = 200;
+/// Number of intervals between the points of a curve.
+const POINT_INTERVALS: usize = 200;
 
-/// The quantiles of all latencies of all rounds together.
+/// The chart of the latencies of all rounds together, by percentile.
 pub fn pooled_charts(context: &ChartContext) -> Vec<Chart> {
     let latencies = &context.record().latencies;
     let mut tasks: Vec<usize> = latencies.keys().map(|(task, _)| *task).collect();
@@ -156,12 +159,18 @@ fn pooled_panel(context: &ChartContext, task: usize) -> Panel {
     latency_panel(context, task, (ticks, f64::from(last)), all.into_iter().map(|(_, y)| y), marks)
 }
 
-/// Points at −lg(1 − q), evenly spaced up to where ten requests lie beyond; the latencies in nanoseconds.
-fn quantile_curve(of: &Latencies) -> Vec<(f64, f64)> {
-    let last = (of.count() as f64 / 10.0).log10().max(0.0);
-    let at = |point: usize| last * point as f64 / CURVE_POINTS as f64;
-    let point = |x: f64| Some((x, of.quantile(1.0 - 10f64.powf(-x))?.max(1) as f64));
-    (0..=CURVE_POINTS).filter_map(|number| point(at(number))).collect()
+/// The points of a curve: x is −lg(1 − q) of a quantile q, y is its latency in nanoseconds. The x are evenly spaced up to the
+/// quantile beyond which ten requests lie.
+fn quantile_curve(latencies: &Latencies) -> Vec<(f64, f64)> {
+    let last = (latencies.count() as f64 / 10.0).log10().max(0.0);
+    let mut points = vec![];
+    for number in 0..=POINT_INTERVALS {
+        let x = last * number as f64 / POINT_INTERVALS as f64;
+        if let Some(ns) = latencies.quantile(1.0 - 10f64.powf(-x)) {
+            points.push((x, ns.max(1) as f64));
+        }
+    }
+    points
 }
 
 #[cfg(test)]
@@ -169,9 +178,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_curve_ends_where_ten_requests_lie_beyond_it() {
+    fn a_curve_ends_at_the_quantile_beyond_which_ten_requests_lie() {
         let curve = quantile_curve(&Latencies::new([(100, 900), (200, 90), (240, 10)]));
-        let (first, last) = (curve[0], curve[CURVE_POINTS]);
+        let (first, last) = (curve[0], curve[POINT_INTERVALS]);
         assert_eq!((first, last.1), ((0.0, 100.0), 200.0));
         assert!((last.0 - 2.0).abs() < 1e-9, "1000 requests: the 99th percentile is the last");
     }

@@ -1,4 +1,5 @@
-//! Charts of a block-size × threads matrix: operations a second over threads, and heat maps with anomalies framed.
+//! Charts of a matrix of block sizes and threads: operations a second over threads, and heat maps with frames around
+//! anomalies.
 
 use crate::chart_context::{ChartContext, widen_range};
 use crate::drawing::{Anchor, Axis, Chart, Colour, Key, Look, Mark, Panel, Sign};
@@ -9,38 +10,38 @@ use fsarena_stats::matrix::cells::{At, Matrix};
 use fsarena_stats::{comparison::median, matrix::analyse, ratio::Ratio};
 use std::collections::BTreeSet;
 
-/// Operations a second over threads: a chart for each mode, a panel for each block size.
+/// A chart for each mode of operations a second over threads, with a panel for each block size.
 pub fn thread_curves(context: &ChartContext) -> Vec<Chart> {
-    match matrix_of_run(context.record()) {
-        // A curve takes two numbers of threads.
-        Ok(matrix) if matrix.threads.len() > 1 => {
-            let looks = matrix_looks(context, &matrix);
-            (0..matrix.modes.len()).map(|mode| curve_chart(&matrix, mode, &looks)).collect()
-        }
-        _ => vec![],
+    let Ok(matrix) = matrix_of_run(context.record()) else { return vec![] };
+    // A curve requires at least two thread counts.
+    if matrix.threads.len() < 2 {
+        return vec![];
     }
+    let looks = matrix_looks(context, &matrix);
+    (0..matrix.modes.len()).map(|mode| curve_chart(&matrix, mode, &looks)).collect()
 }
 
-/// The variants of a matrix in the order of the run's variants and with their looks, the bare device last. Where several tools
-/// measured, each follows its variant, in its own shade and line.
-pub fn matrix_looks(context: &ChartContext, matrix: &Matrix) -> Vec<(usize, Look)> {
-    let own = |name: &str| {
-        let is_it = |own: &str| name == own || name.starts_with(&format!("{own} by "));
-        context.record().variants.iter().position(|variant| is_it(&variant.name))
+/// The variants of a matrix with their looks, in the order of the run's variants, the bare device last. If several tools
+/// measured a variant of the run, the matrix has a variant for each, `xfs by fio`: each gets another shade and dash pattern.
+fn matrix_looks(context: &ChartContext, matrix: &Matrix) -> Vec<(usize, Look)> {
+    let variant_of_run = |name: &str| {
+        let matches = |own: &str| name == own || name.starts_with(&format!("{own} by "));
+        context.record().variants.iter().position(|variant| matches(&variant.name))
     };
     let mut found: Vec<(bool, usize, usize)> = (matrix.variants.iter().enumerate())
-        .filter_map(|(at, variant)| Some((variant.raw, own(&variant.name)?, at)))
+        .filter_map(|(at, variant)| Some((variant.raw, variant_of_run(&variant.name)?, at)))
         .collect();
     found.sort_by_key(|(raw, own, at)| (*raw, *own, &matrix.variants[*at].name));
-    let of = |(place, (_, own, variant)): (usize, &(bool, usize, usize))| {
-        let tools = found[..place].iter().filter(|(_, other, _)| other == own).count();
-        (*variant, context.shade(*own, tools))
-    };
-    found.iter().enumerate().map(of).collect()
+    let mut looks = vec![];
+    for (place, (_, own, variant)) in found.iter().enumerate() {
+        let shade = found[..place].iter().filter(|(_, other, _)| other == own).count();
+        looks.push((*variant, context.shade(*own, shade)));
+    }
+    looks
 }
 
-/// The median of a cell over rounds: the value that is drawn, and that tables show.
-pub fn cell_median(matrix: &Matrix, at: At) -> Option<f64> {
+/// The median of a cell over rounds, which charts and tables show.
+fn cell_median(matrix: &Matrix, at: At) -> Option<f64> {
     median(matrix.values(at))
 }
 
@@ -72,7 +73,7 @@ fn curve_panel(matrix: &Matrix, mode: usize, at_size: usize, looks: &[(usize, Lo
         let points: Vec<(f64, f64)> = points.collect();
         marks.push(look.line(&points, 1.75));
         let intervals = line.into_iter().filter_map(|(x, at)| Some((x, Ratio::typical(matrix.values(at))?)));
-        marks.extend(intervals.map(|(x, typical)| look.up(x, (typical.low, typical.high))));
+        marks.extend(intervals.map(|(x, typical)| look.interval(x, (typical.low, typical.high))));
         marks.extend(look.dots(points));
     }
     let threads: Vec<f64> = matrix.threads.iter().map(|count| f64::from(*count)).collect();
@@ -80,7 +81,7 @@ fn curve_panel(matrix: &Matrix, mode: usize, at_size: usize, looks: &[(usize, Lo
     Panel::new(format!("{} blocks", size_words(matrix.sizes[at_size])), x, y, 240, marks)
 }
 
-/// Operations a second by block size and threads: a heat map for each mode, anomalies framed.
+/// A heat map for each mode of operations a second by block size and threads, with frames around anomalies.
 pub fn heatmaps(context: &ChartContext) -> Vec<Chart> {
     let Ok(matrix) = matrix_of_run(context.record()) else { return vec![] };
     let anomalies: BTreeSet<At> =
@@ -141,7 +142,7 @@ fn heatmap_panel(
             marks.push(Mark::Words { at, shift, text, colour, anchor, strong });
             if strong {
                 let (x, y) = ((x.0 + 0.03, x.1 - 0.03), (y.0 + 0.05, y.1 - 0.05));
-                // Seen on its cell, and of no colour that is a filesystem's.
+                // The colour of the text is visible on the cell and is not the colour of a filesystem.
                 frames.push(Mark::Frame { x, y, colour });
             }
         }

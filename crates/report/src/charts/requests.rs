@@ -1,4 +1,4 @@
-//! What a request costs: bars for each variant, and what was spent over the load, with the line that fits it.
+//! Charts of the cost of a request: a bar for each variant, and consumption over load with the line that fits it.
 
 use crate::drawing::{Axis, Chart, Mark, Panel};
 use crate::{chart_context::ChartContext, number::three, words::not_drawn};
@@ -6,15 +6,17 @@ use fsarena_core::observations::Grid;
 use fsarena_core::{metric, sample::Unit};
 use fsarena_stats::cost::{Line, PerRequest, Windows};
 
-/// The metrics that are a cost of a request.
+/// The metrics of the cost of a request.
 const COSTS: [&str; 4] = ["user_per_request", "system_per_request", "cpu_per_request", "iowait_per_request"];
-/// Requests a second.
+/// The metric of requests a second.
 const LOAD: &str = "request_rate";
 
-/// The windows of one variant: loads and spendings, both a second.
+/// The windows of one variant in order of time.
 struct Service {
     variant: usize,
+    /// Requests a second.
     load: Vec<f64>,
+    /// Consumption a second.
     spent: Vec<f64>,
 }
 
@@ -24,60 +26,52 @@ impl Service {
     }
 }
 
-/// The cost of a request of each variant, and spending over load with the line that fits.
+/// Two charts: the cost of a request of each variant, and consumption over load with the line that fits.
 pub fn charts(context: &ChartContext) -> Vec<Chart> {
     let served = |grid: &Grid| grid.values.iter().flatten().flatten().any(|load| *load > 0.0);
     let Some(loads) = Grid::of(context.record(), LOAD).filter(served) else {
         return vec![];
     };
-    // A panel of nothing but zeros says nothing.
-    let spends = |services: &[Service]| services.iter().flat_map(|of| &of.spent).any(|spent| *spent > 0.0);
-    let costs = COSTS.into_iter().map(|id| (id, services(context, &loads, id)));
-    let (costs, zeros): (Vec<(&str, Vec<Service>)>, Vec<_>) =
-        costs.filter(|(_, services)| !services.is_empty()).partition(|(_, services)| spends(services));
-    let drawn = context.variants(|variant| costs.iter().flat_map(|(_, of)| of).any(|s| s.variant == variant));
-    let zeros: Vec<String> = zeros.iter().map(|(id, _)| id.to_string()).collect();
+    let (mut costs, mut zeros) = (vec![], vec![]);
+    for id in COSTS {
+        let services = services(context, &loads, id);
+        if services.iter().flat_map(|service| &service.spent).any(|spent| *spent > 0.0) {
+            costs.push((id, services));
+        } else if !services.is_empty() {
+            zeros.push(id.to_string());
+        }
+    }
+    let drawn = context
+        .variants(|variant| costs.iter().flat_map(|(_, services)| services).any(|s| s.variant == variant));
     let rest = not_drawn(&zeros, "zero throughout")
         + &context.not_drawn(&drawn, "under two windows in which requests were served");
-    let chart = |id: &str,
-                 title: &str,
-                 about: &str,
-                 panel: fn(&ChartContext, &str, &[Service]) -> Panel,
-                 shapes: bool| {
-        let panels = costs.iter().map(|(id, services)| panel(context, id, services)).collect();
-        let chart = Chart::new(id, title, format!("{about}{rest}"));
-        Chart { legend: context.legend(&drawn, shapes), ..chart.in_pairs(panels) }
-    };
+    let about_bars = "The ratio of all that was spent to all requests served, a panel for each resource, bars from zero. \
+                      Whiskers are 95% intervals with as many windows as are independent; one that goes on beyond the \
+                      picture has an arrow and its end behind it. What is zero in every window has none.";
+    let about_load = "Every point is one window: requests a second, and what was spent a second. The line is the \
+                      least-squares fit and the band its 95% interval (HC3); a line that does not meet zero at no load is a \
+                      fixed overhead.";
+    let bar_panels = costs.iter().map(|(id, services)| bars(context, id, services)).collect();
+    let load_panels = costs.iter().map(|(id, services)| scatter(context, id, services)).collect();
+    let bars = Chart::new("requests", "What a request costs", format!("{about_bars}{rest}"));
+    let over_load = Chart::new("requests-load", "Spending over load", format!("{about_load}{rest}"));
     vec![
-        chart(
-            "requests",
-            "What a request costs",
-            "The ratio of all that was spent to all requests served, a panel for each resource, bars from zero. \
-             Whiskers are 95% intervals with as many windows as are independent; one that goes on beyond the picture \
-             has an arrow and its end behind it. What is zero in every window has none.",
-            bars,
-            false,
-        ),
-        chart(
-            "requests-load",
-            "Spending over load",
-            "Every point is one window: requests a second, and what was spent a second. The line is the least-squares \
-             fit and the band its 95% interval (HC3); a line that does not meet zero at no load is a fixed overhead.",
-            scatter,
-            true,
-        ),
+        Chart { legend: context.legend(&drawn, false), ..bars.in_pairs(bar_panels) },
+        Chart { legend: context.legend(&drawn, true), ..over_load.in_pairs(load_panels) },
     ]
 }
 
+/// The windows of the variants with at least two windows in which requests were served. `cost` is the metric.
 fn services(context: &ChartContext, loads: &Grid, cost: &str) -> Vec<Service> {
     let Some(grid) = Grid::of(context.record(), cost) else { return vec![] };
-    // Where requests come at set rates, what has none only fills the cache before them.
-    let rated: Vec<bool> =
+    // If some tasks have a request rate, the tasks without one only fill the cache.
+    let has_rate: Vec<bool> =
         context.record().tasks.iter().map(|task| task.id.params.contains_key("rate")).collect();
-    let serves = |task: usize| rated[task] || !rated.contains(&true);
-    let service = |variant: usize| {
+    let serves = |task: usize| has_rate[task] || !has_rate.contains(&true);
+    let mut services = vec![];
+    for variant in 0..context.record().variants.len() {
         let mut service = Service { variant, load: vec![], spent: vec![] };
-        // Round by round: neighbours in time stay neighbours.
+        // Round by round: the estimate requires windows in order of time.
         for round in 0..grid.rounds.len() {
             for task in (0..grid.values.len()).filter(|task| serves(*task)) {
                 let (load, cost) = (loads.values[task][variant][round], grid.values[task][variant][round]);
@@ -87,11 +81,14 @@ fn services(context: &ChartContext, loads: &Grid, cost: &str) -> Vec<Service> {
                 }
             }
         }
-        service
-    };
-    (0..context.record().variants.len()).map(service).filter(|service| service.load.len() > 1).collect()
+        if service.load.len() > 1 {
+            services.push(service);
+        }
+    }
+    services
 }
 
+/// The panel of bars of the cost of a request.
 fn bars(context: &ChartContext, cost: &str, services: &[Service]) -> Panel {
     let row = |service: &Service| {
         let ratio = PerRequest::of(service.windows());
@@ -103,11 +100,11 @@ fn bars(context: &ChartContext, cost: &str, services: &[Service]) -> Panel {
     context.bars((cost, "a request"), Unit::Seconds, &rows, (66, 18))
 }
 
+/// The panel of consumption over load: a point for each window, and the fitted line with its band.
 fn scatter(context: &ChartContext, cost: &str, services: &[Service]) -> Panel {
-    let most = |of: fn(&Service) -> &Vec<f64>| {
-        services.iter().flat_map(of).fold(0f64, |most, value| most.max(*value))
-    };
-    let (load, spent) = (most(|service| &service.load) * 1.05, most(|service| &service.spent) * 1.1);
+    let max_load = services.iter().flat_map(|service| &service.load).copied().fold(0.0, f64::max);
+    let max_spent = services.iter().flat_map(|service| &service.spent).copied().fold(0.0, f64::max);
+    let (load, spent) = (max_load * 1.05, max_spent * 1.1);
     let mut marks = vec![];
     for service in services {
         let look = context.looks[service.variant];

@@ -1,7 +1,7 @@
-//! Where variants differ in the I/O scheduler: each filesystem in per cent of the best under the same scheduler, and in per
-//! cent of what it reaches under its own best one.
+//! Charts of runs that compare I/O schedulers: each filesystem in per cent of the best filesystem under the same scheduler,
+//! and in per cent of its own result under its best scheduler.
 
-use super::bars::{bar, limit};
+use super::bars::{bar, bar_limit};
 use crate::drawing::{Axis, Chart, Panel};
 use crate::words::{label, not_drawn};
 use crate::{chart_context::ChartContext, sections::schedulers::SchedulerGrid};
@@ -9,17 +9,17 @@ use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::comparison::{Comparison, compare};
 
-/// Each filesystem under each I/O scheduler, in per cent of the best of its panel.
+/// Two charts for each task: a panel for each scheduler, and a panel for each filesystem, in per cent of the panel's best.
 pub fn charts(context: &ChartContext) -> Vec<Chart> {
     let ranks = |analysis: &&Analysis| analysis.metric.direction != Direction::Neutral;
     let Some(analysis) = context.report.analyses.first().filter(ranks) else { return vec![] };
-    let Some(crossed) = SchedulerGrid::of(&context.record().variants) else { return vec![] };
-    let (SchedulerGrid { names, schedulers, at }, metric) = (&crossed, &analysis.metric);
+    let Some(grid) = SchedulerGrid::of(&context.record().variants) else { return vec![] };
+    let (SchedulerGrid { names, schedulers, at }, metric) = (&grid, &analysis.metric);
     let columns = (0..schedulers.len()).map(|column| at.iter().map(|row| row[column]).collect());
     let columns: Vec<Vec<_>> = columns.collect();
     let (best_fs, best_scheduler) =
         ("the best filesystem under each scheduler", "each filesystem's best scheduler");
-    // A panel a scheduler with a bar a filesystem, and the other way round.
+    // First a panel for each scheduler with a bar for each filesystem, then the other way round.
     let sides = [
         Side { id: "filesystems", best: best_fs, panels: schedulers, bars: names, groups: &columns },
         Side { id: "schedulers", best: best_scheduler, panels: names, bars: schedulers, groups: at },
@@ -27,8 +27,8 @@ pub fn charts(context: &ChartContext) -> Vec<Chart> {
     let charts = analysis.tasks().filter_map(|task| {
         let values = &analysis.grid.values[context.record().task(&task.task.id)?];
         Some(sides.each_ref().map(|side| {
-            let of = side.groups.iter().map(|variants| compared(values, variants, metric.direction));
-            let (panels, rest) = drawn(context, &crossed, side, &of.collect::<Vec<_>>());
+            let of = side.groups.iter().map(|variants| compare_variants(values, variants, metric.direction));
+            let (panels, rest) = panels_of_side(context, &grid, side, &of.collect::<Vec<_>>());
             let about = format!(
                 "Bars of {} in per cent of the best of their panel. Whiskers are 95% intervals, within rounds (under 8 \
                  rounds the extremes seen, marked ?); the best has none, the others are measured by it. One that goes on \
@@ -44,25 +44,28 @@ pub fn charts(context: &ChartContext) -> Vec<Chart> {
     charts.flatten().collect()
 }
 
-/// A way to arrange the variants: panels by one of the two, and in each a bar by the other.
+/// One arrangement of the variants: a panel for each scheduler with a bar for each filesystem, or the other way round.
 struct Side<'a> {
-    /// What the names of its charts begin with.
+    /// The prefix of the ids of the charts.
     id: &'static str,
-    /// The figure that counts as 100%.
+    /// The words for the bar that is 100%.
     best: &'static str,
+    /// The titles of the panels.
     panels: &'a [String],
+    /// The names of the bars.
     bars: &'a [String],
+    /// The variants by panel and bar; `None` for a combination that the run lacks.
     groups: &'a [Vec<Option<usize>>],
 }
 
-/// The panels, and the bars that are not there and why.
-fn drawn(
+/// The panels of an arrangement, and sentences about the bars that are not drawn.
+fn panels_of_side(
     context: &ChartContext,
-    crossed: &SchedulerGrid,
+    grid: &SchedulerGrid,
     side: &Side,
     compared: &[Comparison],
 ) -> (Vec<Panel>, String) {
-    let limit = limit(compared.iter());
+    let limit = bar_limit(compared.iter());
     let (mut panels, mut lacking, mut apart) = (vec![], vec![], vec![]);
     for ((title, variants), comparison) in side.panels.iter().zip(side.groups).zip(compared) {
         let mut marks = vec![];
@@ -74,7 +77,7 @@ fn drawn(
                 apart.push(name);
             }
             let Some(variant) = variant else { continue };
-            let (at, look) = (Axis::slot(row), context.looks[crossed.first(*variant)]);
+            let (at, look) = (Axis::slot(row), context.looks[grid.first_of_row(*variant)]);
             marks.extend(bar(comparison, row, look.colour, (at - 0.38, at + 0.38), limit));
         }
         let x = Axis::from_zero("", limit * 1.3, Unit::Percent);
@@ -84,8 +87,8 @@ fn drawn(
     (panels, not_drawn(&lacking, "no value") + &apart)
 }
 
-/// How some variants compare, by `values[variant][round]`; where there is none, nothing does.
-fn compared(values: &[Vec<f64>], variants: &[Option<usize>], direction: Direction) -> Comparison {
+/// Compares variants by their values, given by variant and round. A missing variant has no values.
+fn compare_variants(values: &[Vec<f64>], variants: &[Option<usize>], direction: Direction) -> Comparison {
     let none = vec![f64::NAN; values.first().map_or(0, Vec::len)];
     let of = |variant: &Option<usize>| variant.map_or(&none, |variant| &values[variant]).clone();
     compare(&variants.iter().map(of).collect::<Vec<_>>(), direction)

@@ -1,4 +1,4 @@
-//! A dot plot of all tasks together: each variant to the best, by total and by geometric mean, with intervals.
+//! A dot plot of all tasks together: the ratio of each variant to the best, by total and by geometric mean, with intervals.
 
 use crate::drawing::{Axis, Chart, Mark, NARROW, Panel, Shape, theme};
 use crate::number::{three, with_unit};
@@ -6,12 +6,12 @@ use crate::{chart_context::ChartContext, words::over_all};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::{analyse::Analysis, comparison::Comparison};
 
-/// What its name begins with.
+/// The prefix of the chart's id, before the metric.
 pub const ID: &str = "standing-";
-/// The most variants that it shows: the best.
-const MOST: usize = 12;
-/// An interval that reaches further than this many times the furthest dot ends there with an arrow.
-const REACH: f64 = 1.5;
+/// The chart shows at most this many variants: the best.
+const MAX_VARIANTS: usize = 12;
+/// The chart cuts an interval at this multiple of the furthest dot, with an arrow.
+const MAX_REACH: f64 = 1.5;
 
 /// The chart of the first metric; empty if it ranks no two variants.
 pub fn charts(context: &ChartContext) -> Vec<Chart> {
@@ -45,11 +45,11 @@ fn chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
 }
 
 fn panel(context: &ChartContext, title: &str, comparison: &Comparison) -> Panel {
-    let shown: Vec<usize> = comparison.by_ratio().into_iter().take(MOST).collect();
+    let shown: Vec<usize> = comparison.by_ratio().into_iter().take(MAX_VARIANTS).collect();
     let ratios = || shown.iter().filter_map(|variant| comparison.variants[*variant].ratio);
     let furthest = ratios().map(|ratio| ratio.value).fold(1.0, f64::max);
     let nearest = ratios().map(|ratio| ratio.low.min(ratio.value)).fold(1.0, f64::min);
-    let limit = ratios().map(|ratio| ratio.high).fold(furthest, f64::max).min(furthest * REACH);
+    let limit = ratios().map(|ratio| ratio.high).fold(furthest, f64::max).min(furthest * MAX_REACH);
     let span = limit - nearest;
     let (from, to) = (100.0 * (nearest - 0.05 * span).max(0.0), 100.0 * (limit + 0.05 * span));
     let x = Axis::linear("", from, to, |at| with_unit(at, Unit::Percent));
@@ -58,6 +58,7 @@ fn panel(context: &ChartContext, title: &str, comparison: &Comparison) -> Panel 
     Panel::rows(title, x, shown.iter().map(|variant| context.name(*variant)), (50, 20), marks)
 }
 
+/// The dot, the interval and the figure of a variant in row `at`.
 fn row(context: &ChartContext, comparison: &Comparison, at: usize, variant: usize, limit: f64) -> Vec<Mark> {
     let (y, colour) = (Axis::slot(at), context.looks[variant].colour);
     let is_best = comparison.best() == Some(variant);
@@ -67,7 +68,7 @@ fn row(context: &ChartContext, comparison: &Comparison, at: usize, variant: usiz
     let mut text = with_unit(100.0 * value, Unit::Percent);
     if let Some(ratio) = ratio.filter(|ratio| ratio.rounds > 1) {
         let beyond = (ratio.high > limit).then(String::new);
-        marks.push(Mark::Across { x: (100.0 * ratio.low, 100.0 * ratio.high), y, beyond });
+        marks.push(Mark::HorizontalInterval { x: (100.0 * ratio.low, 100.0 * ratio.high), y, beyond });
         text.push_str(&format!(" [{}, {}]", three(100.0 * ratio.low), three(100.0 * ratio.high)));
     }
     marks.push(Mark::Dot { at: (100.0 * value, y), colour, shape: Shape::Disc });

@@ -1,4 +1,4 @@
-//! Charts over time: the cells of the run, and the throughput within each task.
+//! Charts over time: the throughput of the cells over the run, and the throughput within each task.
 
 use crate::drawing::{Axis, Chart, Key, Mark, Panel, Sign, theme};
 use crate::number::{ordinal, with_unit};
@@ -11,20 +11,20 @@ use fsarena_core::{event::NoteKind, sample::Unit};
 use fsarena_stats::comparison::median;
 use std::collections::BTreeSet;
 
-/// The most cells that are drawn one by one; of more, every n-th round.
+/// Of more cells than this, the chart shows only every n-th round.
 const MAX_CELLS: usize = 1500;
 /// Opacity of the mark on a cell that began on a busy machine.
-const BUSY: f64 = 0.2;
+const BUSY_OPACITY: f64 = 0.2;
 
-/// One cell.
+/// One cell: the measurement of one variant in one round.
 struct Cell {
-    /// Seconds since the run began.
+    /// Its start, in seconds since the run began.
     from: f64,
-    /// Until when it took.
+    /// Its end, in seconds since the run began.
     to: f64,
     variant: usize,
     round: u32,
-    /// Its value: the rate of its tasks, relative to the middle of all cells.
+    /// The throughput of its tasks in per cent of the median of all cells.
     rate: f64,
     /// Seconds spent waiting until the machine was idle.
     idle: f64,
@@ -32,7 +32,7 @@ struct Cell {
     warm_up: f64,
 }
 
-/// The rate of every cell when it began, and the share of its time that was not measured.
+/// The chart of every cell's throughput at the time it began, and of the share of its time that was not measured.
 pub fn run_charts(context: &ChartContext) -> Vec<Chart> {
     let mut cells = cells(context);
     if cells.len() < 3 {
@@ -54,56 +54,83 @@ pub fn run_charts(context: &ChartContext) -> Vec<Chart> {
         },
         context.not_drawn(&drawn, "no cell with a value of every task"),
     );
-    let panels = vec![rates(context, &cells), waiting(context, &cells)];
+    let panels = vec![rate_panel(context, &cells), waiting_panel(context, &cells)];
     let mut legend = context.legend(&drawn, true);
     legend.push(Key::new("idle wait", theme::SHADE, Sign::Area(1.0)));
-    let (warm_up, busy) = (cells.iter().any(|cell| cell.warm_up > 0.0), !busy(context.record()).is_empty());
-    legend.extend(warm_up.then(|| Key::new("warm-up", theme::WARM, Sign::Area(1.0))));
-    legend.extend(busy.then(|| Key::new("began on a busy machine", ORANGE, Sign::Area(BUSY))));
+    if cells.iter().any(|cell| cell.warm_up > 0.0) {
+        legend.push(Key::new("warm-up", theme::WARM, Sign::Area(1.0)));
+    }
+    if !busy_cells(context.record()).is_empty() {
+        legend.push(Key::new("began on a busy machine", ORANGE, Sign::Area(BUSY_OPACITY)));
+    }
     vec![Chart { panels, legend, ..Chart::new("timeline", "Throughput over time", about) }]
 }
 
+/// The values of the tasks of one cell, summed up.
+#[derive(Clone, Default)]
+struct CellSums {
+    /// The sum of the logarithms of the tasks' values.
+    logs: f64,
+    /// Number of tasks with a value.
+    tasks: usize,
+    /// Warm-up in seconds.
+    warm_up: f64,
+}
+
+/// The cells with a value of the first metric for every task.
 fn cells(context: &ChartContext) -> Vec<Cell> {
     let record = context.record();
     let Some(analysis) = context.report.analyses.first() else { return vec![] };
-    let Some((info, rows)) = record.metric(&analysis.metric.id) else { return vec![] };
-    let warm_ups = record.metric("warmup_ns").map(|(_, rows)| rows);
-    // The mean logarithm: cells with the same tasks compare, whatever the tasks weigh.
-    let mut sums = vec![(0.0, 0usize, 0.0); record.cells.len()];
-    for (row, value) in rows.iter().enumerate() {
-        let sum = &mut sums[record.samples.cell[row] as usize];
-        if *value > 0.0 && record.tasks[record.samples.task[row] as usize].in_totals {
-            *sum = (sum.0 + value.ln(), sum.1 + 1, sum.2);
-        }
-        let warm_up = warm_ups.as_ref().map(|rows| rows[row]).filter(|ns| !ns.is_nan());
-        sum.2 += warm_up.unwrap_or(0.0) / 1e9;
-    }
-    let most = sums.iter().map(|sum| sum.1).max().unwrap_or(0);
-    let sign = if matches!(info.unit, Unit::PerSecond | Unit::BytesPerSecond) { 1.0 } else { -1.0 };
-    let whole = |(at, sum): (usize, &(f64, usize, f64))| {
-        (most > 0 && sum.1 == most).then(|| (at, sum.0 / most as f64))
-    };
-    let levels: Vec<(usize, f64)> = sums.iter().enumerate().filter_map(whole).collect();
+    let Some((info, values)) = record.metric(&analysis.metric.id) else { return vec![] };
+    let sums = sums_by_cell(record, &values);
+    let tasks = sums.iter().map(|sum| sum.tasks).max().unwrap_or(0);
+    // The mean logarithm weighs all tasks alike, however long they take.
+    let levels: Vec<(usize, f64)> = (sums.iter().enumerate())
+        .filter(|(_, sum)| tasks > 0 && sum.tasks == tasks)
+        .map(|(at, sum)| (at, sum.logs / tasks as f64))
+        .collect();
     let middle = median(&levels.iter().map(|(_, level)| *level).collect::<Vec<_>>()).unwrap_or(0.0);
-    let begun = record.cells.iter().map(|cell| cell.started_at).fold(f64::INFINITY, f64::min);
-    let cell = |(at, level): (usize, f64)| {
+    // Of times and the like, less means more throughput.
+    let sign = if matches!(info.unit, Unit::PerSecond | Unit::BytesPerSecond) { 1.0 } else { -1.0 };
+    let run_start = record.cells.iter().map(|cell| cell.started_at).fold(f64::INFINITY, f64::min);
+    let mut cells = vec![];
+    for (at, level) in levels {
         let cell = &record.cells[at];
-        let spent = |part: SpentOn| cell.spent_on(part) as f64 / 1e9;
-        Cell {
-            from: cell.started_at - begun,
-            to: cell.started_at - begun + spent(SpentOn::Total),
+        let seconds = |part: SpentOn| cell.spent_on(part) as f64 / 1e9;
+        cells.push(Cell {
+            from: cell.started_at - run_start,
+            to: cell.started_at - run_start + seconds(SpentOn::Total),
             variant: cell.variant,
             round: cell.round,
             rate: 100.0 * (sign * (level - middle)).exp(),
-            idle: spent(SpentOn::Idle),
-            warm_up: sums[at].2,
-        }
-    };
-    levels.into_iter().map(cell).collect()
+            idle: seconds(SpentOn::Idle),
+            warm_up: sums[at].warm_up,
+        });
+    }
+    cells
 }
 
-/// The cells with a task that began on a busy machine: round and variant.
-fn busy(record: &RunRecord) -> BTreeSet<(u32, usize)> {
+/// Sums up the samples of each cell: the values of a metric above zero, and the warm-up.
+fn sums_by_cell(record: &RunRecord, values: &[f64]) -> Vec<CellSums> {
+    let warm_ups_ns = record.metric("warmup_ns").map(|(_, values)| values);
+    let mut sums = vec![CellSums::default(); record.cells.len()];
+    for (row, value) in values.iter().enumerate() {
+        let sum = &mut sums[record.samples.cell[row] as usize];
+        if *value > 0.0 && record.tasks[record.samples.task[row] as usize].in_totals {
+            sum.logs += value.ln();
+            sum.tasks += 1;
+        }
+        if let Some(warm_ups_ns) = &warm_ups_ns
+            && !warm_ups_ns[row].is_nan()
+        {
+            sum.warm_up += warm_ups_ns[row] / 1e9;
+        }
+    }
+    sums
+}
+
+/// The cells with a task that began on a busy machine, by round and variant.
+fn busy_cells(record: &RunRecord) -> BTreeSet<(u32, usize)> {
     let timeouts = record.notes_of(NoteKind::IdleTimeout);
     timeouts.filter_map(|(round, note)| Some((round?, record.variant(note.variant.as_deref()?)?))).collect()
 }
@@ -113,12 +140,13 @@ fn time_axis(cells: &[Cell]) -> Axis {
     Axis::from_zero("since the run began", end, Unit::Seconds)
 }
 
-fn rates(context: &ChartContext, cells: &[Cell]) -> Panel {
+/// The panel of throughput over time, with marks on cells that began on a busy machine.
+fn rate_panel(context: &ChartContext, cells: &[Cell]) -> Panel {
     let most = cells.iter().map(|cell| cell.rate).fold(0.0, f64::max);
-    let late = busy(context.record());
+    let late = busy_cells(context.record());
     let busy = cells.iter().filter(|cell| late.contains(&(cell.round, cell.variant)));
     let y = (0.0, most * 1.02);
-    let mark = |cell: &Cell| Mark::Box { x: (cell.from, cell.to), y, colour: ORANGE, opacity: BUSY };
+    let mark = |cell: &Cell| Mark::Box { x: (cell.from, cell.to), y, colour: ORANGE, opacity: BUSY_OPACITY };
     let mut marks: Vec<Mark> = busy.map(mark).collect();
     for (variant, look) in context.looks.iter().enumerate() {
         let of = cells.iter().filter(|cell| cell.variant == variant);
@@ -133,7 +161,8 @@ fn rates(context: &ChartContext, cells: &[Cell]) -> Panel {
     Panel::new("throughput, median of all cells = 100%", x, y, 230, marks)
 }
 
-fn waiting(context: &ChartContext, cells: &[Cell]) -> Panel {
+/// The panel of the share of each cell's time that went into idle wait and warm-up.
+fn waiting_panel(context: &ChartContext, cells: &[Cell]) -> Panel {
     let share = |part: f64, cell: &Cell| 100.0 * part / (cell.to - cell.from).max(1e-9);
     let most = cells.iter().map(|cell| share(cell.idle + cell.warm_up, cell)).fold(0.0, f64::max);
     let mut marks = vec![];
@@ -151,12 +180,12 @@ fn waiting(context: &ChartContext, cells: &[Cell]) -> Panel {
     Panel::new(title, time_axis(cells), y, 150, marks)
 }
 
-/// How much the mark of the warm-up covers.
-const WARM_UP: f64 = 0.35;
+/// Opacity of the mark on the warm-up.
+const WARM_UP_OPACITY: f64 = 0.35;
 
-/// Operations a second within each task, and what was left out as warm-up.
+/// The chart of operations a second within each task, with a mark on the warm-up.
 pub fn throughput_charts(context: &ChartContext) -> Vec<Chart> {
-    let all = time_series::of(context.record());
+    let all = time_series::time_series_of_run(context.record());
     let several = all.iter().filter(|series| series.stretches.len() > 1);
     let mut tasks: Vec<usize> = several.map(|series| series.task).collect();
     tasks.dedup();
@@ -167,7 +196,7 @@ pub fn throughput_charts(context: &ChartContext) -> Vec<Chart> {
     let absent = context.not_drawn(&variants, "no time series");
     let mut legend = context.legend(&variants, true);
     if all.iter().flat_map(|series| &series.stretches).any(|stretch| stretch.warm_up) {
-        legend.push(Key::new("warm-up, left out of all figures", theme::WARM, Sign::Area(WARM_UP)));
+        legend.push(Key::new("warm-up, left out of all figures", theme::WARM, Sign::Area(WARM_UP_OPACITY)));
     }
     let about = format!(
         "Operations a second in each stretch of a task: lines are medians over rounds, bands the least and the most \
@@ -188,7 +217,7 @@ fn throughput_panel(context: &ChartContext, task: usize, all: &[&TimeSeries]) ->
     let mut marks = vec![];
     if warm > 0.0 {
         let (x, y) = ((0.0, warm), (0.0, most * 1.02));
-        marks.push(Mark::Box { x, y, colour: theme::WARM, opacity: WARM_UP });
+        marks.push(Mark::Box { x, y, colour: theme::WARM, opacity: WARM_UP_OPACITY });
     }
     for series in all {
         let look = context.looks[series.variant];
@@ -199,7 +228,7 @@ fn throughput_panel(context: &ChartContext, task: usize, all: &[&TimeSeries]) ->
             marks.push(Mark::Band { points: band.collect(), colour: look.colour });
         }
         marks.push(look.line(&points, 1.5));
-        // A few points tell lines apart where colours do not.
+        // A few points let a reader distinguish lines of similar colours.
         let every = points.len().div_ceil(8).max(1);
         marks.extend(look.dots(points.into_iter().step_by(every)));
     }

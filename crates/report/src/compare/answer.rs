@@ -1,43 +1,44 @@
-//! What a comparison comes to, in words: how many figures are better, worse, the same or open, and which differ most.
+//! The answer of a comparison in words: how many figures are better, worse, equivalent or inconclusive, and which differ
+//! most.
 
 use crate::difference::Finding;
 use crate::number::{self, percent};
-use fsarena_core::{names::distinct, sample::Direction};
+use fsarena_core::sample::Direction;
 use fsarena_stats::cost::Estimate;
 use std::borrow::Borrow;
 
-/// The most differences that are named each way.
-const NAMED: usize = 3;
+/// The answer names this many of the largest differences in each direction.
+const MAX_NAMED: usize = 3;
 
 /// One ratio of a comparison.
 #[derive(Debug, Clone)]
 pub struct ComparedRatio {
     /// The task or the resource.
     pub what: String,
-    /// On what; empty where that says nothing.
+    /// The variant; empty if the comparison does not distinguish variants.
     pub variant: String,
-    /// Which of the sides it belongs to.
+    /// The side of the comparison, as an index into [`RatioSummary::sides`].
     pub side: usize,
-    /// How many times as much, with its 95% interval. `None` if one of the two has no values.
+    /// The ratio with its 95% interval. `None` if numerator or denominator has no values.
     pub ratio: Option<Estimate>,
-    /// The finding about the ratio.
+    /// Whether the ratio is significant, equivalent or inconclusive.
     pub finding: Finding,
-    /// Which way is better.
+    /// Whether a lower or a higher value of the metric is better.
     pub direction: Direction,
-    /// Whether it sums up others.
+    /// Whether the figure is a total over other figures.
     pub over_all: bool,
     /// The same ratio in published figures.
     pub then: Option<f64>,
 }
 
-/// The class that a ratio is counted in.
+/// The class that the answer counts a ratio in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RatioClass {
     /// Significantly better.
     Better,
     /// Significantly worse.
     Worse,
-    /// Significantly different, where neither way is better.
+    /// Significantly different in a metric without a better direction.
     Other,
     /// Significantly different, but within the margin.
     Negligible,
@@ -50,7 +51,7 @@ pub enum RatioClass {
 }
 
 impl ComparedRatio {
-    /// A figure of the first side, on no particular variant.
+    /// A figure of the first side, without a variant.
     pub fn new(what: &str, ratio: Option<Estimate>, finding: Finding, direction: Direction) -> ComparedRatio {
         let (what, variant) = (what.into(), String::new());
         ComparedRatio { what, variant, side: 0, ratio, finding, direction, over_all: false, then: None }
@@ -71,12 +72,13 @@ impl ComparedRatio {
         }
     }
 
+    /// The distance of the ratio from 1, in logarithms.
     fn distance(&self) -> f64 {
         self.ratio.map_or(0.0, |ratio| ratio.value.ln().abs())
     }
 }
 
-/// The first five names, and an ellipsis where there are more.
+/// Joins the first five names, and adds an ellipsis if there are more.
 pub fn first_of(names: &[impl Borrow<str>], between: &str) -> String {
     const MOST: usize = 5;
     let shown: Vec<&str> = names.iter().take(MOST).map(Borrow::borrow).collect();
@@ -84,50 +86,51 @@ pub fn first_of(names: &[impl Borrow<str>], between: &str) -> String {
     format!("{}{more}", shown.join(between))
 }
 
-/// `2 rows (cp, mv)`: how many of a thing there are, and the first of their names.
+/// The number of names with the first of them: `2 rows (cp, mv)`.
 pub fn counted(names: &[impl Borrow<str>], what: &str) -> String {
     format!("{} ({})", number::plural(names.len(), what), first_of(names, ", "))
 }
 
-/// Figures and what they are called.
+/// The ratios of a comparison, with the words for its sides and directions.
 pub struct RatioSummary<'a> {
-    /// All of them.
+    /// All ratios.
     pub figures: &'a [ComparedRatio],
     /// The names of the sides: `B beside A`.
     pub sides: &'a [String],
-    /// The difference that matters, where one is known.
+    /// The smallest difference that matters, as a fraction, if the comparison has one.
     pub margin: Option<f64>,
     /// The words for better and worse.
     pub terms: [&'a str; 2],
 }
 
 impl RatioSummary<'_> {
-    /// The answer, most important first.
+    /// The sentences of the answer, most important first.
     pub fn words(&self) -> Vec<String> {
-        let single = self.counted(|_| true);
+        let all = self.single_figures(|_| true);
         let mut items: Vec<String> = vec![];
-        if self.sides.len() > 1 && !single.is_empty() {
-            items.push(format!("Of all {}: {}.", figures(single.len()), self.tally(&single)));
+        if self.sides.len() > 1 && !all.is_empty() {
+            items.push(format!("Of all {}: {}.", figures(all.len()), self.tally(&all)));
         }
         for (at, side) in self.sides.iter().enumerate() {
-            let of_side = self.counted(|figure| figure.side == at);
+            let of_side = self.single_figures(|figure| figure.side == at);
             if !of_side.is_empty() {
                 items.push(format!("{side}, {}: {}.", figures(of_side.len()), self.tally(&of_side)));
             }
         }
-        items.extend(self.over_all());
-        items.extend(self.largest());
+        items.extend(self.totals());
+        items.extend(self.largest_differences());
         items
     }
 
-    /// The figures that are compared, without those that sum up others.
-    fn counted(&self, of: impl Fn(&ComparedRatio) -> bool) -> Vec<&ComparedRatio> {
+    /// The figures with a ratio that pass the filter, without totals.
+    fn single_figures(&self, filter: impl Fn(&ComparedRatio) -> bool) -> Vec<&ComparedRatio> {
         self.figures
             .iter()
-            .filter(|figure| !figure.over_all && figure.ratio.is_some() && of(figure))
+            .filter(|figure| !figure.over_all && figure.ratio.is_some() && filter(figure))
             .collect()
     }
 
+    /// Counts figures by class: `1 better, 2 worse, 3 inconclusive`.
     fn tally(&self, figures: &[&ComparedRatio]) -> String {
         let count = |class: RatioClass| figures.iter().filter(|figure| figure.class() == class).count();
         if count(RatioClass::Few) == figures.len() {
@@ -135,8 +138,8 @@ impl RatioSummary<'_> {
         }
         let [better, worse] = self.terms;
         let within = self.margin.map_or(String::new(), |margin| format!(" within {}", percent(margin)));
-        // Always print these counts, even if they are zero: readers expect them.
-        let all = [
+        // The flag marks the counts that are printed even if they are zero, because readers expect them.
+        let classes = [
             (RatioClass::Better, better.to_string(), true),
             (RatioClass::Worse, worse.to_string(), true),
             (RatioClass::Other, "with more or less".into(), false),
@@ -145,55 +148,63 @@ impl RatioSummary<'_> {
             (RatioClass::Inconclusive, "inconclusive".into(), true),
             (RatioClass::Few, "with too few values".into(), false),
         ];
-        let said = all.into_iter().filter(|(class, _, always)| *always || count(*class) > 0);
-        said.map(|(class, words, _)| format!("{} {words}", count(class))).collect::<Vec<_>>().join(", ")
+        let counts: Vec<String> = classes
+            .into_iter()
+            .filter(|(class, _, always)| *always || count(*class) > 0)
+            .map(|(class, words, _)| format!("{} {words}", count(class)))
+            .collect();
+        counts.join(", ")
     }
 
-    /// The totals, a sentence each.
-    fn over_all(&self) -> Vec<String> {
-        let totals = || self.figures.iter().filter(|figure| figure.over_all && figure.ratio.is_some());
-        let sentence = |title: &str| {
-            let one = |figure: &ComparedRatio| {
-                let (name, times) = (self.in_side(figure), times(figure.ratio?));
-                Some(format!("{}{name} {times}, {}", figure.variant, self.verdict(figure)))
-            };
-            let each: Vec<String> = totals().filter(|f| f.what == title).filter_map(one).collect();
-            format!("{title}: {}.", each.join("; "))
-        };
-        distinct(totals().map(|figure| figure.what.as_str())).into_iter().map(sentence).collect()
+    /// A sentence for each total, with all its variants and sides.
+    fn totals(&self) -> Vec<String> {
+        let mut sentences: Vec<(&str, Vec<String>)> = vec![];
+        for figure in self.figures.iter().filter(|figure| figure.over_all) {
+            let Some(ratio) = figure.ratio else { continue };
+            let (side, times) = (self.side_suffix(figure), ratio_with_interval(ratio));
+            let words = format!("{}{side} {times}, {}", figure.variant, self.verdict(figure));
+            match sentences.iter_mut().find(|(title, _)| *title == figure.what) {
+                Some((_, figures)) => figures.push(words),
+                None => sentences.push((&figure.what, vec![words])),
+            }
+        }
+        sentences.into_iter().map(|(title, figures)| format!("{title}: {}.", figures.join("; "))).collect()
     }
 
-    /// The largest differences, better and worse.
-    fn largest(&self) -> Vec<String> {
+    /// Sentences that name the largest significant differences, or the largest ratio if no difference is significant.
+    fn largest_differences(&self) -> Vec<String> {
         let [better, worse] = self.terms;
-        let ways =
-            [(RatioClass::Worse, worse), (RatioClass::Better, better), (RatioClass::Other, "different")];
-        let most = |(class, word)| self.most(class, &format!("Largest differences, {word}"));
-        let mut items: Vec<String> = ways.into_iter().filter_map(most).collect();
+        let mut items = vec![];
+        for (class, word) in
+            [(RatioClass::Worse, worse), (RatioClass::Better, better), (RatioClass::Other, "different")]
+        {
+            items.extend(self.largest_of(class, &format!("Largest differences, {word}"), MAX_NAMED));
+        }
         if items.is_empty() {
             let words =
                 "No significant difference larger than the margin. Largest ratio, which may be chance";
-            let open =
-                self.most(RatioClass::Inconclusive, words).or_else(|| self.most(RatioClass::Few, words));
-            items.extend(open);
+            let inconclusive = self.largest_of(RatioClass::Inconclusive, words, 1);
+            items.extend(inconclusive.or_else(|| self.largest_of(RatioClass::Few, words, 1)));
         }
         items
     }
 
-    fn most(&self, class: RatioClass, words: &str) -> Option<String> {
-        let mut of = self.counted(|figure| figure.class() == class);
-        of.sort_by(|a, b| b.distance().total_cmp(&a.distance()));
-        let open = matches!(class, RatioClass::Inconclusive | RatioClass::Few);
-        let named = of.iter().take(if open { 1 } else { NAMED }).filter_map(|figure| {
+    /// A sentence with the `count` figures of a class that differ most; `None` if the class is empty.
+    fn largest_of(&self, class: RatioClass, words: &str, count: usize) -> Option<String> {
+        let mut figures = self.single_figures(|figure| figure.class() == class);
+        figures.sort_by(|a, b| b.distance().total_cmp(&a.distance()));
+        let mut named = vec![];
+        for figure in figures.into_iter().take(count) {
             let comma = if figure.variant.is_empty() { "" } else { ", " };
-            let (variant, side) = (&figure.variant, self.in_side(figure));
-            Some(format!("{}{comma}{variant}{side}: {}", figure.what, times(figure.ratio?)))
-        });
-        let named: Vec<String> = named.collect();
+            let (variant, side) = (&figure.variant, self.side_suffix(figure));
+            let ratio = ratio_with_interval(figure.ratio?);
+            named.push(format!("{}{comma}{variant}{side}: {ratio}", figure.what));
+        }
         (!named.is_empty()).then(|| format!("{words}: {}.", named.join("; ")))
     }
 
-    fn in_side(&self, figure: &ComparedRatio) -> String {
+    /// The name of a figure's side in brackets; empty if there is only one side.
+    fn side_suffix(&self, figure: &ComparedRatio) -> String {
         if self.sides.len() > 1 { format!(" ({})", self.sides[figure.side]) } else { String::new() }
     }
 
@@ -214,8 +225,8 @@ fn figures(count: usize) -> String {
     number::plural(count, "figure")
 }
 
-/// `1.10 [1.09–1.11]`.
-fn times(ratio: Estimate) -> String {
+/// A ratio with its interval: `1.10 [1.09–1.11]`.
+fn ratio_with_interval(ratio: Estimate) -> String {
     number::ratio(ratio.value, ratio.low, ratio.high)
 }
 
@@ -235,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn every_figure_is_counted_once_and_the_largest_are_named() {
+    fn the_answer_counts_every_figure_once_and_names_the_largest() {
         let total = ComparedRatio { over_all: true, ..figure("TOTAL", Finding::Different, 1.5) };
         let figures = [
             figure("cp", Finding::Different, 1.2),
@@ -261,24 +272,30 @@ mod tests {
     }
 
     #[test]
-    fn what_is_more_is_better_where_that_is_the_direction() {
+    fn a_larger_ratio_is_better_if_the_direction_is_higher() {
         let more = ComparedRatio { direction: Direction::Higher, ..figure("iops", Finding::Different, 2.0) };
         let neutral = ComparedRatio { direction: Direction::Neutral, ..more.clone() };
         assert_eq!((more.class(), neutral.class()), (RatioClass::Better, RatioClass::Other));
     }
 
     #[test]
-    fn several_sides_have_a_line_each_and_are_named() {
+    fn each_of_several_sides_has_a_sentence_with_its_name() {
         let other = ComparedRatio { side: 1, ..figure("cp", Finding::Different, 3.0) };
-        let said = words(&[figure("cp", Finding::Inconclusive, 1.0), other], &["B", "C"]);
-        assert!(said[0].starts_with("Of all 2 figures: 0 better, 1 worse"), "{said:?}");
-        assert!(said[1].starts_with("B, 1 figure: ") && said[2].starts_with("C, 1 figure: "), "{said:?}");
-        assert!(said[3].contains("cp, xfs (C): 3.00 ["), "{said:?}");
+        let answer = words(&[figure("cp", Finding::Inconclusive, 1.0), other], &["B", "C"]);
+        assert!(answer[0].starts_with("Of all 2 figures: 0 better, 1 worse"), "{answer:?}");
+        assert!(
+            answer[1].starts_with("B, 1 figure: ") && answer[2].starts_with("C, 1 figure: "),
+            "{answer:?}"
+        );
+        assert!(answer[3].contains("cp, xfs (C): 3.00 ["), "{answer:?}");
     }
 
     #[test]
-    fn few_values_decide_nothing() {
-        let said = words(&[figure("cp", Finding::Provisional, 1.4)], &["B"]);
-        assert!(said[0].contains("all inconclusive") && said[1].contains("may be chance: cp"), "{said:?}");
+    fn too_few_values_are_inconclusive() {
+        let answer = words(&[figure("cp", Finding::Provisional, 1.4)], &["B"]);
+        assert!(
+            answer[0].contains("all inconclusive") && answer[1].contains("may be chance: cp"),
+            "{answer:?}"
+        );
     }
 }

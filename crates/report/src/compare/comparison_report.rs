@@ -1,25 +1,25 @@
-//! A comparison, whatever was compared: the answer, a picture, the tables, and how it was done.
+//! [`ComparisonReport`], the result of every kind of comparison.
 
 use crate::document::{Chapter, Document, Part};
 use crate::{drawing::Chart, page::Page};
 use serde_json::Value;
 
-/// A comparison for people and for programs.
+/// The report on a comparison, as text and as JSON.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ComparisonReport {
-    /// The two sides.
+    /// The title, which names both sides.
     pub title: String,
     /// The facts below the title.
     pub facts: Vec<String>,
     /// The result in words.
     pub answer: Document,
-    /// The ratios with their intervals, where there are some.
+    /// The chart of the ratios with their intervals, if there are any.
     pub chart: Option<Chart>,
     /// The tables.
     pub data: Document,
-    /// How it was compared, and what of.
+    /// How the sides were compared, and the circumstances of each.
     pub method: Document,
-    /// For programs, with units in names.
+    /// The comparison as JSON, with units in names.
     pub json: Value,
 }
 
@@ -39,14 +39,16 @@ impl ComparisonReport {
             (Chapter::Data, &self.data.parts),
             (Chapter::Method, &self.method.parts),
         ];
-        for (chapter, made) in chapters.into_iter().filter(|(_, made)| !made.is_empty()) {
-            document.chapter(chapter);
-            document.parts.extend(made.iter().cloned());
+        for (chapter, parts) in chapters {
+            if !parts.is_empty() {
+                document.chapter(chapter);
+                document.parts.extend(parts.iter().cloned());
+            }
         }
         Page { document, json: self.json.clone() }
     }
 
-    /// Puts the answer's words at the head, and into the JSON too.
+    /// Adds these sentences to the answer, as a list, and to the JSON.
     pub fn set_answer(&mut self, words: Vec<String>) {
         if let Some(object) = self.json.as_object_mut() {
             object.insert("answer".into(), serde_json::json!(words));

@@ -1,10 +1,11 @@
-//! What a request costs, service by service: the tables that watches and published proxies share, and watches beside each other.
+//! The cost of a request, service by service: the comparison of watches (runs that only observe a service), and the tables
+//! that it shares with the comparison of published proxies.
 
 use crate::compare::answer::{ComparedRatio, RatioSummary, first_of};
 use crate::difference::{Finding, ratio_cell};
-use crate::document::{Cell, Document, Table, labelled, row};
+use crate::document::{Cell, Document, Table, labelled_row, row};
 use crate::number::{self, plural, three, with_unit};
-use crate::words::{begun, machines};
+use crate::words::{format_start, machines};
 use crate::{compare::comparison_report::ComparisonReport, error::Error};
 use fsarena_core::observations::dropped;
 use fsarena_core::sample::{Direction, Unit};
@@ -14,39 +15,45 @@ use fsarena_stats::cost::{Estimate, Windows};
 use fsarena_stats::cost::{Line, PerRequest};
 use serde_json::{Value, json};
 
-/// Something that spends.
+/// A resource that requests consume: CPU time, bytes, reads.
 pub struct Resource {
-    /// The name in JSON, its unit at the end: `iowait_s`.
+    /// The name in JSON, with the unit at its end: `iowait_s`.
     pub id: String,
-    /// For people.
+    /// The name in texts and tables.
     pub title: String,
-    /// A value for each request, with its unit.
+    /// Formats a cost per request, with its unit.
     pub shown: fn(f64) -> String,
     /// Whether the kernel samples it at clock ticks.
     pub tick_sampled: bool,
 }
 
-/// One service, watched.
+/// The load and the consumption of one service, window by window.
 pub struct Service {
     /// Its name.
     pub name: String,
-    /// Requests a second, window by window.
+    /// Requests per second in each window; NaN if they were not counted.
     pub load: Vec<f64>,
-    /// Consumption per second, by resource and window; NaN without a reading.
+    /// Consumption per second, by resource and then by window; NaN without a reading.
     pub spent: Vec<Vec<f64>>,
 }
 
 impl Service {
-    /// The windows that have both; `None` if there are fewer than two.
+    /// The windows with both a load and a consumption of the resource; `None` if there are fewer than two.
     fn windows(&self, resource: usize) -> Option<(Vec<f64>, Vec<f64>)> {
         let both = self.load.iter().copied().zip(self.spent[resource].iter().copied());
         let both = both.filter(|(load, spent)| load.is_finite() && spent.is_finite());
-        Some(both.unzip()).filter(|(load, _): &(Vec<f64>, _)| load.len() >= 2)
+        let (load, spent): (Vec<f64>, Vec<f64>) = both.unzip();
+        (load.len() >= 2).then_some((load, spent))
     }
 
-    /// Applies an estimate to the windows of a resource; `None` with fewer than two.
-    fn of<T>(&self, resource: usize, say: impl Fn(Windows) -> Option<T>) -> Option<T> {
-        say(as_windows(&self.windows(resource)?))
+    /// All consumption of the resource divided by all requests.
+    fn cost_per_request(&self, resource: usize) -> Option<PerRequest> {
+        PerRequest::of(as_windows(&self.windows(resource)?))
+    }
+
+    /// The consumption of the resource per second without any request: the intercept of consumption over load.
+    fn fixed_overhead(&self, resource: usize) -> Option<Estimate> {
+        Line::of(as_windows(&self.windows(resource)?))?.overhead()
     }
 }
 
@@ -54,19 +61,15 @@ fn as_windows((load, spent): &(Vec<f64>, Vec<f64>)) -> Windows<'_> {
     Windows { load, spent }
 }
 
-fn fixed_overhead(windows: Windows) -> Option<Estimate> {
-    Line::of(windows)?.overhead()
-}
-
-/// One comparison of two services on one resource.
+/// The comparison of two services on one resource.
 pub struct ServicePair<'a> {
     /// The resource.
     pub resource: &'a Resource,
-    /// The one.
+    /// The service in the denominator.
     pub a: &'a str,
-    /// The other.
+    /// The service in the numerator.
     pub b: &'a str,
-    /// b over a.
+    /// The cost of a request of b over that of a, or why there is no such ratio.
     pub answer: Answer,
 }
 
@@ -76,58 +79,44 @@ impl ServicePair<'_> {
     }
 }
 
-/// Every two of some things.
+/// All pairs of distinct items, each pair once, in order.
 pub fn every_two<T>(all: &[T]) -> impl Iterator<Item = (&T, &T)> {
     all.iter().enumerate().flat_map(|(at, a)| all[at + 1..].iter().map(move |b| (a, b)))
 }
 
-/// Every pair of services on every resource that both have.
+/// Compares every two services on every resource for which both have at least two windows.
 pub fn service_pairs<'a>(services: &'a [Service], resources: &'a [Resource]) -> Vec<ServicePair<'a>> {
-    let of = |(at, resource): (usize, &'a Resource)| {
-        every_two(services).filter_map(move |(a, b)| {
-            let answer = compare(as_windows(&a.windows(at)?), as_windows(&b.windows(at)?));
-            Some(ServicePair { resource, a: &a.name, b: &b.name, answer })
-        })
-    };
-    resources.iter().enumerate().flat_map(of).collect()
+    let mut pairs = vec![];
+    for (at, resource) in resources.iter().enumerate() {
+        for (a, b) in every_two(services) {
+            let (Some(windows_a), Some(windows_b)) = (a.windows(at), b.windows(at)) else { continue };
+            let answer = compare(as_windows(&windows_a), as_windows(&windows_b));
+            pairs.push(ServicePair { resource, a: &a.name, b: &b.name, answer });
+        }
+    }
+    pairs
 }
 
-/// Loads, costs, overheads and comparisons, as tables.
+/// Adds the tables of loads, costs of a request, and fixed overheads.
 pub fn add_cost_tables(document: &mut Document, services: &[Service], resources: &[Resource]) {
     document.heading(3, "Load");
-    let load = |service: &Service| {
-        let load: Vec<f64> = service.load.iter().copied().filter(|load| load.is_finite()).collect();
-        let end = |end: fn(f64, f64) -> f64| three(load.iter().copied().fold(f64::NAN, end));
-        let mean = load.iter().sum::<f64>() / load.len().max(1) as f64;
-        let range = format!("{}–{}", end(f64::min), end(f64::max));
-        row![service.name.as_str(), load.len().to_string(), three(mean), range]
-    };
     let header = ["service", "windows", "requests/s", "from–to"];
-    document.table(Table::figures(header).with(services.iter().map(load)));
+    document.table(Table::figures(header).with(services.iter().map(load_row)));
 
     document.heading(3, "Cost of a request");
-    let table = |cell: &dyn Fn(&Service, usize, &Resource) -> Cell| {
-        let heads = services.iter().map(|service| service.name.as_str());
-        let row = |(at, resource): (usize, &Resource)| {
-            labelled(resource_title(resource), services.iter().map(|service| cell(service, at, resource)))
-        };
-        let rows = resources.iter().enumerate().map(row);
-        Table::figures(std::iter::once("resource").chain(heads)).with(rows)
-    };
-    document.table(table(&|service, at, resource| {
-        let cost = service.of(at, PerRequest::of);
-        cost.map_or("–".into(), |cost| resource.cell(cost.value, cost.estimate(), ""))
+    document.table(resource_table(services, resources, |service, at, resource| {
+        let cost = service.cost_per_request(at)?;
+        Some(resource.cell(cost.value, cost.estimate(), ""))
     }));
     document.text(
         "All that was spent over all that was served (R = ΣC/ΣQ), and its 95% interval with as many windows as \
          are independent (n·(1−ρ₁)/(1+ρ₁)). ~ marks what the kernel samples at clock ticks.",
     );
     document.heading(3, "Fixed overhead a second");
-    document.table(table(&|service, at, resource| {
-        service.of(at, fixed_overhead).map_or("–".into(), |overhead| {
-            let mark = if overhead.excludes(0.0) { " *" } else { "" };
-            resource.cell(overhead.value, Some(overhead), mark)
-        })
+    document.table(resource_table(services, resources, |service, at, resource| {
+        let overhead = service.fixed_overhead(at)?;
+        let mark = if overhead.excludes(0.0) { " *" } else { "" };
+        Some(resource.cell(overhead.value, Some(overhead), mark))
     }));
     document.text(
         "The intercept of spending over load with its 95% interval (least squares, HC3 errors). Where an interval \
@@ -136,19 +125,46 @@ pub fn add_cost_tables(document: &mut Document, services: &[Service], resources:
     );
 }
 
+/// A service's number of windows, and the mean and range of its load.
+fn load_row(service: &Service) -> Vec<Cell> {
+    let load: Vec<f64> = service.load.iter().copied().filter(|load| load.is_finite()).collect();
+    let mean = load.iter().sum::<f64>() / load.len().max(1) as f64;
+    let least = load.iter().copied().fold(f64::NAN, f64::min);
+    let most = load.iter().copied().fold(f64::NAN, f64::max);
+    let range = format!("{}–{}", three(least), three(most));
+    row![service.name.as_str(), load.len().to_string(), three(mean), range]
+}
+
+/// A table with a row for each resource and a column for each service. `cell` makes the cell of a service and a resource,
+/// given with its index; `None` shows a dash.
+fn resource_table(
+    services: &[Service],
+    resources: &[Resource],
+    cell: impl Fn(&Service, usize, &Resource) -> Option<Cell>,
+) -> Table {
+    let heads = services.iter().map(|service| service.name.as_str());
+    let mut table = Table::figures(std::iter::once("resource").chain(heads));
+    for (at, resource) in resources.iter().enumerate() {
+        let cells = services.iter().map(|service| cell(service, at, resource).unwrap_or("–".into()));
+        table.rows.push(labelled_row(resource_title(resource), cells));
+    }
+    table
+}
+
+/// The title of a resource, with `~` before it if the kernel samples it at clock ticks.
 fn resource_title(resource: &Resource) -> Cell {
     format!("{}{}", if resource.tick_sampled { "~" } else { "" }, resource.title).into()
 }
 
 impl Resource {
-    /// A value over its interval, with a mark behind it.
+    /// A cell with a value and a mark behind it, and the interval in its second line.
     fn cell(&self, value: f64, interval: Option<Estimate>, mark: &str) -> Cell {
         let ends = |end: Estimate| format!("{}–{}", (self.shown)(end.low), (self.shown)(end.high));
-        Cell::two(format!("{}{mark}", (self.shown)(value)), interval.map_or(String::new(), ends))
+        Cell::two_lines(format!("{}{mark}", (self.shown)(value)), interval.map_or(String::new(), ends))
     }
 }
 
-/// The pairs, a row each.
+/// Adds the table of comparisons, a row for each pair of services and resource.
 pub fn add_pair_table(document: &mut Document, pairs: &[ServicePair]) {
     document.heading(3, "Compared");
     let row = |pair: &ServicePair| {
@@ -170,7 +186,7 @@ pub fn add_pair_table(document: &mut Document, pairs: &[ServicePair]) {
 }
 
 /// The verdict on a pair of services, in words.
-pub fn pair_verdict(pair: &ServicePair) -> String {
+fn pair_verdict(pair: &ServicePair) -> String {
     match pair.answer {
         Answer::Refused(overlap) => {
             format!("refused: the load ranges have only {} in common", number::percent(overlap.share))
@@ -183,16 +199,19 @@ pub fn pair_verdict(pair: &ServicePair) -> String {
     }
 }
 
-/// Whether a service costs more, by its ratio to another.
+/// States whether a service costs more or less than another. `ratio` is the ratio of its cost to the other's; `separated`
+/// is whether they differ significantly.
 pub fn cost_verdict(service: &str, ratio: Estimate, separated: bool) -> String {
-    match separated {
-        false => "no significant difference".into(),
-        true if ratio.low > 1.0 => format!("{service} costs more"),
-        true => format!("{service} costs less"),
+    if !separated {
+        "no significant difference".into()
+    } else if ratio.low > 1.0 {
+        format!("{service} costs more")
+    } else {
+        format!("{service} costs less")
     }
 }
 
-/// The answer over all pairs of services below its first sentences, and its picture.
+/// Sets the answer of a comparison of services, and its chart. `lead` has the first sentences of the answer.
 pub fn set_cost_answer(compared: &mut ComparisonReport, pairs: &[ServicePair], lead: Vec<String>) {
     let sides = distinct(pairs.iter().map(ServicePair::name));
     let mut figures = vec![];
@@ -202,20 +221,23 @@ pub fn set_cost_answer(compared: &mut ComparisonReport, pairs: &[ServicePair], l
     }
     let terms = ["cheaper", "dearer"];
     let answer = RatioSummary { figures: &figures, sides: &sides, margin: None, terms };
-    let mut words = answer.words();
-    let mut not_compared = |why: &str, is: fn(&Answer) -> bool| {
-        let name = |pair: &ServicePair| format!("{} of {}", pair.resource.title, pair.name());
-        let names: Vec<String> = pairs.iter().filter(|pair| is(&pair.answer)).map(name).collect();
-        let (count, named) = (names.len(), first_of(&names, "; "));
-        words.extend((count > 0).then(|| format!("Not compared because {why}: {count} ({named}).")));
-    };
-    not_compared("the loads have too little in common", |answer| matches!(answer, Answer::Refused(_)));
-    not_compared("the cost does not differ significantly from zero", |answer| {
-        matches!(answer, Answer::Unknown)
-    });
-    compared.set_answer(lead.into_iter().chain(words).collect());
+    let refused = pairs.iter().filter(|pair| matches!(pair.answer, Answer::Refused(_)));
+    let unknown = pairs.iter().filter(|pair| matches!(pair.answer, Answer::Unknown));
+    let mut words = lead;
+    words.extend(answer.words());
+    words.extend(not_compared("the loads have too little in common", refused));
+    words.extend(not_compared("the cost does not differ significantly from zero", unknown));
+    compared.set_answer(words);
     let title = "Cost of a request, ratios with 95% intervals";
     compared.chart = answer.chart(title.into(), "cost of a request".into());
+}
+
+/// Names the pairs that are not compared, with the reason; `None` without pairs.
+fn not_compared<'a>(why: &str, pairs: impl Iterator<Item = &'a ServicePair<'a>>) -> Option<String> {
+    let name = |pair: &ServicePair| format!("{} of {}", pair.resource.title, pair.name());
+    let names: Vec<String> = pairs.map(name).collect();
+    let (count, named) = (names.len(), first_of(&names, "; "));
+    (count > 0).then(|| format!("Not compared because {why}: {count} ({named})."))
 }
 
 fn compared_ratio(pair: &ServicePair) -> Option<ComparedRatio> {
@@ -224,53 +246,58 @@ fn compared_ratio(pair: &ServicePair) -> Option<ComparedRatio> {
     Some(ComparedRatio::new(&pair.resource.title, Some(ratio), finding, Direction::Lower))
 }
 
-/// All of it for programs.
+/// The costs of all services and the comparisons of pairs, as JSON.
 pub fn costs_json(services: &[Service], resources: &[Resource], pairs: &[ServicePair]) -> Value {
-    let cost = |service: &Service, at: usize, resource: &Resource| {
-        let found = service.of(at, PerRequest::of)?;
-        let mut value = json!({
-            "resource": resource.id,
-            "per_request": found.value,
-            "windows": found.windows,
-            "effective_windows": found.effective,
-            "tick_sampled": resource.tick_sampled,
-        });
-        if let Some(estimate) = found.estimate() {
-            value["interval"] = json!([estimate.low, estimate.high]);
-        }
-        if let Some(overhead) = service.of(at, fixed_overhead) {
-            value["overhead_per_s"] = json!(overhead);
-        }
-        Some(value)
-    };
     let service = |service: &Service| {
-        let costs = resources.iter().enumerate().filter_map(|(at, resource)| cost(service, at, resource));
-        json!({ "name": service.name, "costs": costs.collect::<Vec<_>>() })
-    };
-    let pair = |pair: &ServicePair| {
-        let mut value = json!({ "resource": pair.resource.id, "a": pair.a, "b": pair.b });
-        match pair.answer {
-            Answer::Ratio { ratio, method, provisional } => {
-                value["ratio_b_to_a"] = json!(ratio);
-                value["provisional"] = json!(provisional);
-                value["significantly_different"] = json!(pair.answer.separated());
-                value["by"] = json!(if method == Method::Sums { "sums" } else { "lines" });
-                if let Method::AtLoad(load) = method {
-                    value["at_requests_per_s"] = json!(load);
-                }
-            }
-            Answer::Refused(overlap) => value["refused_overlap"] = json!(overlap.share),
-            Answer::Unknown => value["unknown"] = json!(true),
-        }
-        value
+        let resources = resources.iter().enumerate();
+        let costs: Vec<Value> =
+            resources.filter_map(|(at, resource)| cost_json(service, at, resource)).collect();
+        json!({ "name": service.name, "costs": costs })
     };
     json!({
         "services": services.iter().map(service).collect::<Vec<_>>(),
-        "pairs": pairs.iter().map(pair).collect::<Vec<_>>(),
+        "pairs": pairs.iter().map(pair_json).collect::<Vec<_>>(),
     })
 }
 
-/// The readings of windows: id, title, and whether the kernel samples it at clock ticks.
+/// The cost of a request of a service in a resource, given with its index; `None` with fewer than two windows.
+fn cost_json(service: &Service, at: usize, resource: &Resource) -> Option<Value> {
+    let cost = service.cost_per_request(at)?;
+    let mut value = json!({
+        "resource": resource.id,
+        "per_request": cost.value,
+        "windows": cost.windows,
+        "effective_windows": cost.effective,
+        "tick_sampled": resource.tick_sampled,
+    });
+    if let Some(estimate) = cost.estimate() {
+        value["interval"] = json!([estimate.low, estimate.high]);
+    }
+    if let Some(overhead) = service.fixed_overhead(at) {
+        value["overhead_per_s"] = json!(overhead);
+    }
+    Some(value)
+}
+
+fn pair_json(pair: &ServicePair) -> Value {
+    let mut value = json!({ "resource": pair.resource.id, "a": pair.a, "b": pair.b });
+    match pair.answer {
+        Answer::Ratio { ratio, method, provisional } => {
+            value["ratio_b_to_a"] = json!(ratio);
+            value["provisional"] = json!(provisional);
+            value["significantly_different"] = json!(pair.answer.separated());
+            value["by"] = json!(if method == Method::Sums { "sums" } else { "lines" });
+            if let Method::AtLoad(load) = method {
+                value["at_requests_per_s"] = json!(load);
+            }
+        }
+        Answer::Refused(overlap) => value["refused_overlap"] = json!(overlap.share),
+        Answer::Unknown => value["unknown"] = json!(true),
+    }
+    value
+}
+
+/// The readings of a watch: id, title, and whether the kernel samples the reading at clock ticks.
 const READINGS: [(&str, &str, bool); 13] = [
     (reading::MACHINE_CPU, "CPU, whole machine", false),
     ("service_cpu_ns", "CPU, service", false),
@@ -287,17 +314,17 @@ const READINGS: [(&str, &str, bool); 13] = [
     (reading::DEVICE_WRITTEN, "bytes written", false),
 ];
 
-/// The unit in which a run has a reading; `None` if it has not.
+/// The unit of a reading in a run; `None` if the run lacks the reading.
 fn reading_unit(record: &RunRecord, id: &str) -> Option<Unit> {
     record.reading(id).map(|column| record.readings[column].unit)
 }
 
-/// Whether a run is a watch.
+/// Whether a run is a watch: it only observed a service, in windows of time.
 pub fn is_watch(record: &RunRecord) -> bool {
     record.plan.workloads.iter().any(|workload| workload.name == "watch")
 }
 
-/// Compares watches, pair by pair, resource by resource.
+/// Compares the cost of a request between watches, for every two of them and every resource.
 ///
 /// # Errors
 /// If one of them is not a watch, or has fewer than two windows with a count of requests.
@@ -308,15 +335,17 @@ pub fn compare_watches(records: &[RunRecord]) -> Result<ComparisonReport, Error>
     for (number, record) in records.iter().enumerate() {
         services.push(watched_service(record, number, records)?);
         if let Some(text) = left_out_windows(record, &services[number]) {
-            compared.answer.loud(text);
+            compared.answer.warning(text);
         }
     }
-    let has = |at: &usize| services.iter().any(|s| s.spent[*at].iter().any(|value| value.is_finite()));
-    let kept: Vec<usize> = (0..READINGS.len()).filter(has).collect();
+    // Readings that no service has are left out.
+    let measured = |at: &usize| services.iter().any(|s| s.spent[*at].iter().any(|value| value.is_finite()));
+    let measured: Vec<usize> = (0..READINGS.len()).filter(measured).collect();
     for service in &mut services {
-        service.spent = kept.iter().map(|at| std::mem::take(&mut service.spent[*at])).collect();
+        service.spent = measured.iter().map(|at| std::mem::take(&mut service.spent[*at])).collect();
     }
-    let resources: Vec<Resource> = kept.iter().map(|at| watched_resource(READINGS[*at], records)).collect();
+    let resources: Vec<Resource> =
+        measured.iter().map(|at| watched_resource(READINGS[*at], records)).collect();
     let pairs = service_pairs(&services, &resources);
     compared.json = costs_json(&services, &resources, &pairs);
     compared.json["runs"] = json!(records.iter().map(|record| &record.id).collect::<Vec<_>>());
@@ -331,13 +360,13 @@ pub fn compare_watches(records: &[RunRecord]) -> Result<ComparisonReport, Error>
     Ok(compared)
 }
 
-/// The machine and the windows of each watch.
+/// The table of circumstances: run, time, machine and windows of each watch.
 fn circumstance_table(records: &[RunRecord], services: &[Service]) -> Table {
     let row = |(record, service): (&RunRecord, &Service)| {
         row![
             service.name.as_str(),
             record.id.as_str(),
-            begun(&record.started),
+            format_start(&record.started),
             machines(record),
             service.load.len().to_string(),
             dropped(record).len().to_string(),
@@ -347,10 +376,11 @@ fn circumstance_table(records: &[RunRecord], services: &[Service]) -> Table {
     Table::words(header).with(records.iter().zip(services).map(row))
 }
 
+/// The resource of a reading, in the unit that the runs have for it.
 fn watched_resource((id, title, tick_sampled): (&str, &str, bool), records: &[RunRecord]) -> Resource {
     let unit = records.iter().find_map(|record| reading_unit(record, id));
     let (id, shown): (String, fn(f64) -> String) = match unit {
-        // Costs are in seconds.
+        // The consumption in nanoseconds becomes a cost in seconds, with the id that fits.
         Some(Unit::Nanoseconds) => {
             let id = Unit::Seconds.named(Unit::Nanoseconds.bare(id));
             (id, |value| with_unit(value, Unit::Seconds))
@@ -361,47 +391,53 @@ fn watched_resource((id, title, tick_sampled): (&str, &str, bool), records: &[Ru
     Resource { id, title: title.into(), shown, tick_sampled }
 }
 
-/// The rates of a watch, in order of time; windows that were spoilt are left out.
+/// The service of a watch with its rates in order of time, without windows that were dropped. `number` is the index of the
+/// record in `all`.
 fn watched_service(record: &RunRecord, number: usize, all: &[RunRecord]) -> Result<Service, Error> {
     let fault = |what| Error::Usage(format!("{} {what}", record.id));
     if !is_watch(record) {
         return Err(fault("is not a watch; compare watches with watches"));
     }
-    let spoilt = dropped(record);
+    let dropped = dropped(record);
     let mut rows: Vec<usize> = (0..record.samples.len()).collect();
-    rows.retain(|row| !spoilt.contains(&record.cells[record.samples.cell[*row] as usize].round));
+    rows.retain(|row| !dropped.contains(&record.cells[record.samples.cell[*row] as usize].round));
     rows.sort_by(|a, b| record.samples.started_at[*a].total_cmp(&record.samples.started_at[*b]));
-    let column = |id: &str| record.metric(id).map(|(_, values)| values);
-    let elapsed = column(reading::ELAPSED).unwrap_or_default();
-    let rates = |id: &str| -> Vec<f64> {
-        let Some(values) = column(id) else { return vec![f64::NAN; rows.len()] };
-        // Readings are in nanoseconds, costs in seconds.
-        let worth = if reading_unit(record, id) == Some(Unit::Nanoseconds) { 1.0 } else { 1e9 };
-        rows.iter().map(|row| worth * values[*row] / elapsed[*row]).collect()
-    };
-    let load = rates(reading::REQUESTS);
+    let load = rates_per_second(record, reading::REQUESTS, &rows);
     if load.iter().filter(|load| load.is_finite()).count() < 2 {
         return Err(fault(
             "has fewer than two windows whose requests are known; watch with a counter, for longer",
         ));
     }
-    let name = record.variants.first().map_or(record.id.clone(), |variant| variant.name.clone());
-    let alike = |other: &RunRecord| other.variants.first().is_some_and(|variant| variant.name == name);
-    let shared = all.iter().filter(|other| alike(other)).count() > 1;
-    let name = if shared { format!("{name} ({})", number + 1) } else { name };
-    Ok(Service { name, load, spent: READINGS.iter().map(|(id, ..)| rates(id)).collect() })
+    let spent = READINGS.iter().map(|(id, ..)| rates_per_second(record, id, &rows)).collect();
+    Ok(Service { name: service_name(record, number, all), load, spent })
 }
 
-/// The windows left out, and why: never because of their values.
+/// The values of a metric divided by the seconds of their windows, for these rows of samples. Nanoseconds become seconds.
+fn rates_per_second(record: &RunRecord, id: &str, rows: &[usize]) -> Vec<f64> {
+    let Some((_, values)) = record.metric(id) else { return vec![f64::NAN; rows.len()] };
+    let elapsed_ns = record.metric(reading::ELAPSED).map(|(_, values)| values).unwrap_or_default();
+    // Nanoseconds per nanosecond are already seconds per second.
+    let factor = if reading_unit(record, id) == Some(Unit::Nanoseconds) { 1.0 } else { 1e9 };
+    rows.iter().map(|row| factor * values[*row] / elapsed_ns[*row]).collect()
+}
+
+/// The name of the watched service, with its number if several watches have this name.
+fn service_name(record: &RunRecord, number: usize, all: &[RunRecord]) -> String {
+    let Some(variant) = record.variants.first() else { return record.id.clone() };
+    let same_name = all.iter().filter(|other| other.variants.first().map(|v| &v.name) == Some(&variant.name));
+    if same_name.count() > 1 { format!("{} ({})", variant.name, number + 1) } else { variant.name.clone() }
+}
+
+/// States how many windows are left out, and why; `None` if none. The reason is never the value of a window.
 fn left_out_windows(record: &RunRecord, service: &Service) -> Option<String> {
-    let spoilt = dropped(record).len();
+    let dropped = dropped(record).len();
     let unknown = service.load.iter().filter(|load| !load.is_finite()).count();
-    (spoilt + unknown > 0).then(|| {
+    (dropped + unknown > 0).then(|| {
         format!(
             "{}: {} left out because something disturbed them, {} because their requests are not known; \
              `fsarena report {}` says what happened",
             service.name,
-            plural(spoilt, "window"),
+            plural(dropped, "window"),
             plural(unknown, "window"),
             record.id
         )

@@ -1,4 +1,4 @@
-//! Where two orders of the same variants differ.
+//! The comparison of two orders of the same variants, best first: which variant leads each, and which changed places.
 
 use crate::document::{Document, Table, row};
 use crate::{error::Error, number::three};
@@ -7,8 +7,11 @@ use fsarena_stats::comparison::Comparison;
 use fsarena_stats::ranks::{kendall_tau_b, swapped};
 use serde_json::{Value, json};
 
-/// Refuses published figures without a metric.
-pub fn knows(published: &Published, metric: &str) -> Result<(), Error> {
+/// Checks that published figures have a metric.
+///
+/// # Errors
+/// If they lack it.
+pub fn require_metric(published: &Published, metric: &str) -> Result<(), Error> {
     if published.metrics().contains(&metric) {
         return Ok(());
     }
@@ -20,17 +23,17 @@ pub fn knows(published: &Published, metric: &str) -> Result<(), Error> {
 pub struct OrderPair<'a> {
     /// The variants.
     pub names: Vec<&'a str>,
-    /// The earlier one.
+    /// The earlier order.
     pub then: VariantOrder,
-    /// The later one.
+    /// The later order.
     pub here: VariantOrder,
 }
 
-/// One order.
+/// One order of variants.
 pub struct VariantOrder {
-    /// The values that order the variants, the least first.
+    /// The value of each variant; the smallest is first in the order.
     values: Vec<f64>,
-    /// Which pairs differ significantly. `None` if nothing is known of the spread.
+    /// Whether each pair of variants differs significantly. `None` for figures without a spread.
     differs: Option<Vec<Vec<bool>>>,
 }
 
@@ -42,28 +45,27 @@ impl VariantOrder {
 
     /// The order of these variants in a comparison. `None` if one of them has no data.
     pub fn of_variants(comparison: &Comparison, variants: &[usize]) -> Option<VariantOrder> {
-        let place =
-            |variant: &usize| comparison.order.iter().position(|other| other == variant).map(|at| at as f64);
-        let row =
-            |variant: &usize| variants.iter().map(|other| comparison.separated[*variant][*other]).collect();
-        Some(VariantOrder {
-            values: variants.iter().map(place).collect::<Option<_>>()?,
-            differs: Some(variants.iter().map(row).collect()),
-        })
+        let (mut values, mut differs) = (vec![], vec![]);
+        for variant in variants {
+            values.push(comparison.order.iter().position(|other| other == variant)? as f64);
+            differs.push(variants.iter().map(|other| comparison.separated[*variant][*other]).collect());
+        }
+        Some(VariantOrder { values, differs: Some(differs) })
     }
 
-    /// The variants with the least value.
+    /// The variants that share the smallest value.
     fn first(&self) -> Vec<usize> {
         let least = self.values.iter().copied().fold(f64::INFINITY, f64::min);
         (0..self.values.len()).filter(|variant| self.values[*variant] == least).collect()
     }
 
+    /// Whether two variants differ significantly; figures without a spread always do.
     fn differs(&self, i: usize, j: usize) -> bool {
         self.differs.as_ref().is_none_or(|pairs| pairs[i][j])
     }
 
-    /// Whether the first differs significantly from every other.
-    fn decided(&self) -> bool {
+    /// Whether one variant is first and differs significantly from every other.
+    fn is_decided(&self) -> bool {
         let [first] = self.first()[..] else { return false };
         (0..self.values.len()).all(|variant| variant == first || self.differs(first, variant))
     }
@@ -77,66 +79,68 @@ impl OrderPair<'_> {
     /// The first variants of an order: `ext2 = xfs` for equal figures, `ext2 ?` for an inconclusive lead.
     fn first(&self, order: &VariantOrder) -> String {
         let names = self.first_names(order);
-        let open = names.len() == 1 && !order.decided();
+        let open = names.len() == 1 && !order.is_decided();
         format!("{}{}", names.join(" = "), if open { " ?" } else { "" })
     }
 
-    /// The first variants of both orders, the earlier order first.
+    /// The first variants of the earlier and of the later order, in words.
     pub fn firsts(&self) -> (String, String) {
         (self.first(&self.then), self.first(&self.here))
     }
 
-    /// The pairs that changed places: former better, former worse, and whether both orders are sure of it.
+    /// The pairs that changed places: the variant that was better, the variant that passed it, and whether the two differ
+    /// significantly in both orders.
     pub fn changes(&self) -> Vec<(&str, &str, bool)> {
-        let sure = |i, j| self.then.differs(i, j) && self.here.differs(i, j);
+        let significant = |i, j| self.then.differs(i, j) && self.here.differs(i, j);
         let pairs = swapped(&self.then.values, &self.here.values).into_iter();
-        pairs.map(|(i, j)| (self.names[i], self.names[j], sure(i, j))).collect()
+        pairs.map(|(i, j)| (self.names[i], self.names[j], significant(i, j))).collect()
     }
 
-    /// The changes in words; those that are not sure in brackets, for they may be chance.
+    /// The changes in words. Changes that are not significant are in brackets, because they may be chance.
     fn changes_in_words(&self) -> String {
-        let words = |(a, b, sure): (&str, &str, bool)| {
-            if sure { format!("{b} passed {a}") } else { format!("({b} passed {a})") }
+        let words = |(a, b, significant): (&str, &str, bool)| {
+            if significant { format!("{b} passed {a}") } else { format!("({b} passed {a})") }
         };
         let all: Vec<String> = self.changes().into_iter().map(words).collect();
         if all.is_empty() { "none".into() } else { all.join(", ") }
     }
 
+    /// Kendall's τ-b of both orders.
     fn tau(&self) -> Option<f64> {
         kendall_tau_b(&self.then.values, &self.here.values)
     }
 
-    /// All of it for programs.
+    /// The orders and their changes as JSON.
     pub fn json(&self) -> Value {
-        let change = |(passed, by, sure): (&str, &str, bool)| json!({"passed": passed, "by": by, "significantly_different": sure});
+        let change = |(passed, by, significant): (&str, &str, bool)| json!({"passed": passed, "by": by, "significantly_different": significant});
         json!({
             "variants": self.names,
             "first_then": self.first_names(&self.then),
             "first_here": self.first_names(&self.here),
-            "first_here_decided": self.here.decided(),
+            "first_here_decided": self.here.is_decided(),
             "kendall_tau_b": self.tau(),
             "changes": self.changes().into_iter().map(change).collect::<Vec<_>>(),
         })
     }
 }
 
-/// The orders on several tasks, and on all of them together.
+/// The orders for each task, and for all tasks together.
 pub struct TaskOrders<'a> {
-    /// By the title of the task.
+    /// The title of each task, with its orders.
     pub rows: Vec<(String, OrderPair<'a>)>,
-    /// The total, where the metric has one.
+    /// The title of the total and its orders, if the metric has a total.
     pub total: Option<(String, OrderPair<'a>)>,
 }
 
 impl TaskOrders<'_> {
-    /// A table of all of them, and what its signs mean.
+    /// Adds the table of all orders, and the explanation of its signs.
     pub fn add(&self, document: &mut Document, header: [String; 2]) {
         let all = self.rows.iter().chain(&self.total).map(|(title, orders)| (title.as_str(), orders));
-        document.table(table(header, all));
+        document.table(order_table(header, all));
         document.text(LEGEND);
     }
 
-    /// All of it for programs, with what else is known.
+    /// Returns `facts`, a JSON object, with the orders of the tasks and of the total added.
     pub fn json(&self, mut facts: Value) -> Value {
         let task = |(title, orders): &(String, OrderPair)| {
             let mut value = orders.json();
@@ -148,14 +152,17 @@ impl TaskOrders<'_> {
         facts
     }
 
-    /// The tasks on which the same variant is first in both.
+    /// The number of tasks in which the same variants are first in both orders.
     pub fn same_first(&self) -> usize {
         self.rows.iter().filter(|(_, orders)| orders.then.first() == orders.here.first()).count()
     }
 }
 
-/// A table of orders, a row a task.
-pub fn table<'a>(header: [String; 2], rows: impl Iterator<Item = (&'a str, &'a OrderPair<'a>)>) -> Table {
+/// A table of orders with a row for each task.
+pub fn order_table<'a>(
+    header: [String; 2],
+    rows: impl Iterator<Item = (&'a str, &'a OrderPair<'a>)>,
+) -> Table {
     let [then, here] = header;
     let row = |(title, orders): (&str, &OrderPair)| {
         let (first, second) = orders.firsts();
@@ -165,14 +172,15 @@ pub fn table<'a>(header: [String; 2], rows: impl Iterator<Item = (&'a str, &'a O
     Table::words(["task", &then, &here, "τ", "changes of place"]).with(rows.map(row))
 }
 
-/// One table of the orders of several runs beside those of the first, whose letter is the first. `None` if the
-/// first's own orders are not the same in all: its runs have not the same variants or tasks in common with it.
-pub fn merged(pairs: &[Vec<(&str, &OrderPair)>], letters: &[String]) -> Option<Table> {
+/// One table with the orders of several runs, each compared with the same first run; `letters` names all runs, the first
+/// run first. `None` for only one pair, or if the order of the first run differs between the pairs, because these have
+/// other variants or tasks in common.
+pub fn merged_table(pairs: &[Vec<(&str, &OrderPair)>], letters: &[String]) -> Option<Table> {
     let (first, others) = pairs.split_first()?;
-    let of_first = |pair: &[(&str, &OrderPair)]| -> Vec<(String, String)> {
+    let first_then = |pair: &[(&str, &OrderPair)]| -> Vec<(String, String)> {
         pair.iter().map(|(title, orders)| (title.to_string(), orders.firsts().0)).collect()
     };
-    if others.is_empty() || others.iter().any(|other| of_first(other) != of_first(first)) {
+    if others.is_empty() || others.iter().any(|other| first_then(other) != first_then(first)) {
         return None;
     }
     let mut table = Table::words(["task", &format!("first in {}", letters[0])]);
@@ -180,14 +188,17 @@ pub fn merged(pairs: &[Vec<(&str, &OrderPair)>], letters: &[String]) -> Option<T
         table.header.extend([format!("first in {letter}"), format!("changes of place in {letter}")]);
     }
     for (at, (title, orders)) in first.iter().enumerate() {
-        let others = pairs.iter().map(|pair| pair[at].1);
-        let cells = others.flat_map(|orders| row![orders.firsts().1, orders.changes_in_words()]);
-        table.rows.push(row![*title, orders.firsts().0].into_iter().chain(cells).collect());
+        let mut row = row![*title, orders.firsts().0];
+        for pair in pairs {
+            let orders = pair[at].1;
+            row.extend(row![orders.firsts().1, orders.changes_in_words()]);
+        }
+        table.rows.push(row);
     }
     Some(table)
 }
 
-/// Explains the signs in [`table`].
+/// Explains the signs in [`order_table`].
 pub const LEGEND: &str = "? marks a first place without a significant lead over all others, a = b equal figures. A change in \
                           brackets is between variants that do not differ significantly. τ is Kendall's: 1 is the same order, \
                           -1 the opposite one.";

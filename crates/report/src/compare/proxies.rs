@@ -1,4 +1,5 @@
-//! Published samples of services: what a request cost on each, and what its author concluded from that.
+//! The comparison of published samples of services (proxies): the cost of a request on each service, and the author's
+//! conclusions, checked on these samples.
 
 use super::comparison_report::ComparisonReport;
 use super::cost::{self, Resource, Service, every_two};
@@ -13,11 +14,11 @@ use fsarena_stats::cost::Estimate;
 use fsarena_stats::ratio::{Ratio, log_ratios};
 use serde_json::{Value, json};
 
-/// The study's own table from its raw columns, the cost of a request with intervals, and the author's
-/// conclusions held against the samples alone.
+/// Compares the services of a published study: recomputes the author's table from its raw columns, estimates the cost of a
+/// request with intervals, and checks the author's conclusions on the single samples.
 ///
 /// # Errors
-/// If the figures are not samples of services, or the study has a fault.
+/// If the figures are not samples of services, or the study's file is invalid.
 pub fn compare_services(published: &Published) -> Result<ComparisonReport, Error> {
     if published.derived.is_empty() {
         let name = published.name();
@@ -27,126 +28,137 @@ pub fn compare_services(published: &Published) -> Result<ComparisonReport, Error
     }
     let mut compared =
         ComparisonReport { title: format!("published:{}", published.name()), ..ComparisonReport::default() };
-    let alone = evidence(published);
+    // Without the averages over samples, which the study also has.
+    let single = evidence(published);
     let services: Vec<Service> =
-        alone.variants().into_iter().map(|variant| service(&alone, variant)).collect();
-    let resources: Vec<Resource> = alone.derived.iter().map(resource).collect();
-    let (pairs, paired) = (cost::service_pairs(&services, &resources), paired(&alone));
-    let (recomputed, concluded) = (recompute(published), conclusions_then(published)?);
+        single.variants().into_iter().map(|variant| service(&single, variant)).collect();
+    let resources: Vec<Resource> = single.derived.iter().map(resource).collect();
+    let pairs = cost::service_pairs(&services, &resources);
+    let paired = sampled_pairs(&single);
+    let recomputed = recompute(published);
+    let conclusions = conclusions_then(published)?;
     compared.json = cost::costs_json(&services, &resources, &pairs);
     compared.json["published"] = json!(published.name());
     compared.json["recomputed"] = recomputed_json(&recomputed);
     compared.json["paired"] = paired.iter().map(SampledPair::json).collect();
-    compared.json["conclusions"] = published_conclusions_json(&concluded);
+    compared.json["conclusions"] = published_conclusions_json(&conclusions);
     compared.facts = services.iter().map(|service| service.name.clone()).collect();
-    cost::set_cost_answer(&mut compared, &pairs, lead(&alone, &paired));
+    cost::set_cost_answer(&mut compared, &pairs, lead_sentences(&single, &paired));
 
     let document = &mut compared.data;
     document.text("The author's table, worked out again from its raw columns.");
-    for made in &published.derived {
-        add_recomputed_table(document, published, made);
+    for derived in &published.derived {
+        add_recomputed_table(document, published, derived);
     }
     add_consistency(document, &recomputed);
     cost::add_cost_tables(document, &services, &resources);
     cost::add_pair_table(document, &pairs);
-    paired_table(document, &paired);
-    add_published_conclusions(document, &concluded);
+    add_paired_table(document, &paired);
+    add_published_conclusions(document, &conclusions);
     compared.method.text(format!(
         "Each of the {} samples is a round: the services were sampled at the same times, so what the time of day did \
          to all of them cancels. Averages over other samples are left out. It was one machine for each filesystem: \
          what the machines themselves differed by is in every figure.",
-        alone.samples().len()
+        single.samples().len()
     ));
     Ok(compared)
 }
 
-/// One of the author's tables: sample by service.
-fn add_recomputed_table(document: &mut Document, published: &Published, made: &Derived) {
-    document.heading(3, format!("{} = {} / {}", made.metric, made.above, made.below));
+/// Adds one of the author's tables, recomputed: a row for each sample, a column for each service.
+fn add_recomputed_table(document: &mut Document, published: &Published, derived: &Derived) {
+    document.heading(3, format!("{} = {} / {}", derived.metric, derived.above, derived.below));
     document.table(sample_table(published, |sample, variant| {
         let value = |metric: &str| published.sampled(sample, variant, metric).map(|figure| figure.value);
-        let (above, below) = (value(&made.above)?, value(&made.below).filter(|below| *below > 0.0)?);
+        let (above, below) = (value(&derived.above)?, value(&derived.below).filter(|below| *below > 0.0)?);
         Some(format!("{:.2}", above / below).into())
     }));
 }
 
+/// The values of a metric for a service, one for each sample; NaN without a figure.
 fn series(published: &Published, variant: &str, metric: &str) -> Vec<f64> {
     let value =
         |sample: &str| published.sampled(sample, variant, metric).map_or(f64::NAN, |figure| figure.value);
     published.samples().into_iter().map(value).collect()
 }
 
+/// The load and the consumption of a service. The denominator of the author's quotients is the load, the numerators are the
+/// consumption.
 fn service(published: &Published, variant: &str) -> Service {
-    let below = published.derived.first().map_or("", |made| made.below.as_str());
-    Service {
-        name: variant.into(),
-        load: series(published, variant, below),
-        spent: published.derived.iter().map(|made| series(published, variant, &made.above)).collect(),
-    }
+    let load = published.derived.first().map_or("", |derived| derived.below.as_str());
+    let spent = published.derived.iter().map(|derived| series(published, variant, &derived.above));
+    Service { name: variant.into(), load: series(published, variant, load), spent: spent.collect() }
 }
 
-fn resource(made: &Derived) -> Resource {
+fn resource(derived: &Derived) -> Resource {
     Resource {
-        id: format!("{}_percent", made.above),
-        title: format!("{}, %", made.above),
+        id: format!("{}_percent", derived.above),
+        title: format!("{}, %", derived.above),
         shown: three,
-        // What such studies had was /proc/stat.
+        // Such studies read /proc/stat, which the kernel samples at clock ticks.
         tick_sampled: true,
     }
 }
 
-/// The first sentences: which service is lower than all others, and by what none differs, sample by sample.
-fn lead(published: &Published, paired: &[SampledPair]) -> Vec<String> {
-    let (mut lowest, mut same) = (vec![], vec![]);
-    for made in &published.derived {
-        let words = made.metric.replace('_', " ");
-        let of_metric: Vec<&SampledPair> = paired.iter().filter(|pair| pair.metric == made.metric).collect();
-        if of_metric.iter().all(|pair| !pair.ratio.separated()) {
-            same.push(words.clone());
+/// The first sentences of the answer: which service is lower than all others by which metric, and by which metrics no two
+/// services differ.
+fn lead_sentences(published: &Published, paired: &[SampledPair]) -> Vec<String> {
+    let (mut sentences, mut same) = (vec![], vec![]);
+    for derived in &published.derived {
+        let metric = derived.metric.replace('_', " ");
+        let pairs: Vec<&SampledPair> = paired.iter().filter(|pair| pair.metric == derived.metric).collect();
+        if pairs.iter().all(|pair| !pair.ratio.separated()) {
+            same.push(metric.clone());
         }
         for name in published.variants() {
-            let times = |(other, Ratio { value, low, high, .. }): (&str, Ratio)| {
-                (high < 1.0).then(|| format!("{} times {other}", number::ratio(value, low, high)))
-            };
-            let own = of_metric.iter().filter_map(|pair| pair.of(name));
-            let over: Option<Vec<String>> = own.map(times).collect();
-            let all = |over: &Vec<String>| !over.is_empty() && over.len() + 1 == published.variants().len();
-            lowest.extend(over.filter(all).map(|over| {
-                let count = over.len();
-                format!("{name} is lower than all {count} others by {words}: {}.", over.join(", "))
-            }));
+            let ratios: Vec<(&str, Ratio)> = pairs.iter().filter_map(|pair| pair.ratio_of(name)).collect();
+            let others = published.variants().len() - 1;
+            let is_lowest = ratios.iter().all(|(_, ratio)| ratio.high < 1.0);
+            if ratios.is_empty() || ratios.len() != others || !is_lowest {
+                continue;
+            }
+            let mut times = vec![];
+            for (other, Ratio { value, low, high, .. }) in ratios {
+                times.push(format!("{} times {other}", number::ratio(value, low, high)));
+            }
+            sentences
+                .push(format!("{name} is lower than all {others} others by {metric}: {}.", times.join(", ")));
         }
     }
-    lowest.extend((!same.is_empty()).then(|| {
-        format!("No two services differ significantly by {}, sample by sample.", same.join(" or "))
-    }));
-    lowest
+    if !same.is_empty() {
+        let metrics = same.join(" or ");
+        sentences.push(format!("No two services differ significantly by {metrics}, sample by sample."));
+    }
+    sentences
 }
 
-/// Two services on one resource, sample by sample.
+/// The comparison of two services by one metric, sample by sample.
 struct SampledPair<'a> {
     metric: &'a str,
     a: &'a str,
     b: &'a str,
+    /// B over A.
     ratio: Ratio,
 }
 
-fn paired(published: &Published) -> Vec<SampledPair<'_>> {
+/// Compares every two services by each derived metric, sample by sample.
+fn sampled_pairs(published: &Published) -> Vec<SampledPair<'_>> {
     let mut all = vec![];
-    for made in &published.derived {
+    for derived in &published.derived {
         let per_request = |variant: &str| -> Vec<f64> {
-            let of = |metric: &str| series(published, variant, metric).into_iter();
-            of(&made.above).zip(of(&made.below)).map(|(above, below)| above / below).collect()
+            let above = series(published, variant, &derived.above);
+            let below = series(published, variant, &derived.below);
+            above.iter().zip(below).map(|(above, below)| above / below).collect()
         };
-        all.extend(every_two(&published.variants()).filter_map(|(a, b)| {
-            let ratio = Ratio::of(log_ratios(&per_request(a), &per_request(b)).d)?;
-            Some(SampledPair { metric: &made.metric, a, b, ratio })
-        }));
+        for (a, b) in every_two(&published.variants()) {
+            if let Some(ratio) = Ratio::of(log_ratios(&per_request(a), &per_request(b)).d) {
+                all.push(SampledPair { metric: &derived.metric, a, b, ratio });
+            }
+        }
     }
     all
 }
 
-fn paired_table(document: &mut Document, paired: &[SampledPair]) {
+fn add_paired_table(document: &mut Document, paired: &[SampledPair]) {
     document.heading(3, "Sample by sample");
     let row = |one: &SampledPair| {
         let verdict = cost::cost_verdict(one.b, one.ratio.into(), one.ratio.separated());
@@ -159,12 +171,15 @@ fn paired_table(document: &mut Document, paired: &[SampledPair]) {
 }
 
 impl<'a> SampledPair<'a> {
-    /// The other service, and the ratio of this one over it; `None` if the pair is of others.
-    fn of(&self, name: &str) -> Option<(&'a str, Ratio)> {
-        match name {
-            name if name == self.b => Some((self.a, self.ratio)),
-            name if name == self.a => Some((self.b, self.ratio.inverse())),
-            _ => None,
+    /// The other service of the pair, and the ratio of the named service to it; `None` if the named service is not in the
+    /// pair.
+    fn ratio_of(&self, name: &str) -> Option<(&'a str, Ratio)> {
+        if name == self.b {
+            Some((self.a, self.ratio))
+        } else if name == self.a {
+            Some((self.b, self.ratio.inverse()))
+        } else {
+            None
         }
     }
 
@@ -186,7 +201,7 @@ mod tests {
     use fsarena_core::study;
 
     #[test]
-    fn the_proxies_of_the_study() {
+    fn the_study_of_proxies_gives_the_cost_pairs_and_conclusions_computed_by_hand() {
         let set = study::find("wilton").unwrap().published().unwrap().remove(0);
         let page = compare_services(&set).unwrap();
         // By awk over the ten samples: Σ iowait / Σ requests of xfs is 55.5/432.6.

@@ -1,5 +1,5 @@
-//! A run beside published figures, and published figures beside later ones of the same study: who was first then, who is first
-//! here.
+//! Comparisons with published figures: of a run with figures, and of figures with later ones of the same study. They
+//! compare the order of the filesystems and the leader of each task, `then` (as published) and `here` (in the run).
 
 use crate::compare::answer::{ComparedRatio, RatioSummary, first_of};
 use crate::compare::order::{self, OrderPair, TaskOrders, VariantOrder};
@@ -18,27 +18,26 @@ use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::comparison::Comparison;
 use serde_json::json;
 
-/// Compares the orders of the filesystems that are in both. Sizes of work and machines differ, so times
-/// themselves are not compared.
+/// Compares a run with published figures by the order of the filesystems that both have. It does not compare times,
+/// because machines and sizes of the work differ.
 ///
 /// # Errors
-/// Where the metric is unknown on either side, or fewer than two filesystems or no task are in both.
+/// If the run or the figures lack the metric, or have fewer than two filesystems or no task in common.
 pub fn compare_published(
     record: &RunRecord,
     published: &Published,
     metric: &str,
 ) -> Result<ComparisonReport, Error> {
-    order::knows(published, metric)?;
+    order::require_metric(published, metric)?;
     let name = format!("published:{}", published.name());
     let nothing = |what| Error::nothing_in_common(&record.id, &name, what);
     let analysis = analyse(MetricSeries::of(record, metric)?);
     let roles = study_conclusions(published)?.map_or(vec![], |of| of.roles);
-    let role = |name: &str| {
-        let part = roles.iter().position(|role| role == name);
-        part.filter(|_| roles.len() == record.variants.len())
-    };
-    let here = |name| Some((name, variant_of(record, name).or_else(|| role(name))?));
-    let pairs: Vec<(&str, usize)> = published.variants().into_iter().filter_map(here).collect();
+    let mut pairs: Vec<(&str, usize)> = vec![];
+    for name in published.variants() {
+        let variant = variant_of(record, name).or_else(|| variant_of_role(record, &roles, name));
+        pairs.extend(variant.map(|variant| (name, variant)));
+    }
     if pairs.len() < 2 {
         return Err(nothing("two variants"));
     }
@@ -46,37 +45,64 @@ pub fn compare_published(
     for task in analysis.tasks() {
         let then =
             |variant: &str| published.figure(&task.task.id, variant, metric).map(|figure| figure.value);
-        figures.extend(drawn(&pairs, &task.comparison, then, &label(&task.task), &analysis));
+        figures.extend(ratios_to_best(&pairs, &task.comparison, then, &label(&task.task), &analysis));
         rows.extend(orders(&pairs, &task.comparison, then).map(|orders| (label(&task.task), orders)));
     }
     if rows.is_empty() {
         return Err(nothing("task"));
     }
-    let total = analysis.overall.as_ref().and_then(|overall| {
-        let here = &overall.main().comparison;
-        let sums = overall.total.is_some();
-        let orders = orders(&pairs, here, |variant| published.total(variant, metric).filter(|_| sums))?;
-        Some((format!("{} of {}", overall.name.to_uppercase(), plural(overall.tasks, "task")), orders))
-    });
-    let noun = if roles.is_empty() { "filesystem" } else { "variant" };
-    let machine = stated_machine(published)?;
-    let (analysis, pairs, orders) = (&analysis, &pairs[..], TaskOrders { rows, total });
-    Ok(PublishedComparison { record, published, metric, analysis, pairs, noun, machine, orders }
-        .compared(&figures))
+    let total = total_orders(&analysis, &pairs, published, metric);
+    let comparison = PublishedComparison {
+        record,
+        published,
+        metric,
+        analysis: &analysis,
+        pairs: &pairs,
+        noun: if roles.is_empty() { "filesystem" } else { "variant" },
+        machine: stated_machine(published)?,
+        orders: TaskOrders { rows, total },
+    };
+    Ok(comparison.report(&figures))
 }
 
-/// The variant that is this filesystem: the one of this name, or else the only one made with it.
+/// The variant with a role of the author's study. Roles belong to variants by their order in the run; `None` if their
+/// numbers differ.
+fn variant_of_role(record: &RunRecord, roles: &[String], name: &str) -> Option<usize> {
+    let variant = roles.iter().position(|role| role == name)?;
+    (roles.len() == record.variants.len()).then_some(variant)
+}
+
+/// The orders over all tasks, with a title; `None` if the run has no total or fewer than two filesystems have one.
+fn total_orders<'a>(
+    analysis: &'a Analysis,
+    pairs: &[(&'a str, usize)],
+    published: &Published,
+    metric: &str,
+) -> Option<(String, OrderPair<'a>)> {
+    let overall = analysis.overall.as_ref()?;
+    overall.total.as_ref()?;
+    let then = |variant: &str| published.total(variant, metric);
+    let orders = orders(pairs, &overall.main().comparison, then)?;
+    Some((format!("{} of {}", overall.name.to_uppercase(), plural(overall.tasks, "task")), orders))
+}
+
+/// The variant of a filesystem: the variant of this name, else the only variant on this filesystem that fsarena creates
+/// (not one on an existing directory).
 fn variant_of(record: &RunRecord, filesystem: &str) -> Option<usize> {
-    let named = record.variant(filesystem);
-    let made_with = |at: &usize| {
+    if let Some(named) = record.variant(filesystem) {
+        return Some(named);
+    }
+    let created_with = |at: &usize| {
         let variant = &record.variants[*at];
         variant.level(factor::FS) == filesystem && variant.level(factor::DIR).is_empty()
     };
-    let mut made = (0..record.variants.len()).filter(made_with);
-    named.or_else(|| made.next().filter(|_| made.next().is_none()))
+    let mut created = (0..record.variants.len()).filter(created_with);
+    let only = created.next()?;
+    created.next().is_none().then_some(only)
 }
 
-/// The two orders of the filesystems that have a figure then and data here; at least two of them.
+/// The orders then and here of the filesystems that have both a published figure and data in the run; `None` if fewer than
+/// two have.
 fn orders<'a>(
     pairs: &[(&'a str, usize)],
     comparison: &'a Comparison,
@@ -85,7 +111,9 @@ fn orders<'a>(
     let measured = pairs.iter().filter(|(_, variant)| comparison.order.contains(variant));
     let known = measured.filter_map(|(name, variant)| Some(((*name, then(name)?), *variant)));
     let (figures, variants): (Vec<(&str, f64)>, Vec<usize>) = known.unzip();
-    (variants.len() > 1).then_some(())?;
+    if variants.len() < 2 {
+        return None;
+    }
     let (names, values) = figures.into_iter().unzip();
     Some(OrderPair {
         names,
@@ -94,40 +122,48 @@ fn orders<'a>(
     })
 }
 
-/// The ratios to the best here, with what they were then. None where the best here has no figure.
-fn drawn(
+/// The ratios to the best variant of the run on a task, each with the same ratio of the published figures. Empty if the
+/// best variant has no published figure.
+fn ratios_to_best(
     pairs: &[(&str, usize)],
     comparison: &Comparison,
     then: impl Fn(&str) -> Option<f64>,
-    what: &str,
+    task: &str,
     analysis: &Analysis,
 ) -> Vec<ComparedRatio> {
     let best = comparison.best().and_then(|best| pairs.iter().find(|(_, variant)| *variant == best));
-    let Some((best, least)) = best.and_then(|pair| Some((pair, then(pair.0)?))) else { return vec![] };
-    let figure = |(name, variant): &(&str, usize)| {
+    let Some((best_name, best)) = best else { return vec![] };
+    let Some(best_then) = then(best_name) else { return vec![] };
+    let ratio_to_best = |(name, variant): &(&str, usize)| {
         let ratio = comparison.variants[*variant].ratio?;
         let finding = Finding::judged(ratio.provisional, ratio.separated(), false);
-        let figure = ComparedRatio::new(what, Some(ratio.into()), finding, analysis.metric.direction);
-        Some(ComparedRatio { variant: name.to_string(), then: Some(then(name)? / least), ..figure })
+        let figure = ComparedRatio::new(task, Some(ratio.into()), finding, analysis.metric.direction);
+        Some(ComparedRatio { variant: name.to_string(), then: Some(then(name)? / best_then), ..figure })
     };
-    pairs.iter().filter(|pair| *pair != best).filter_map(figure).collect()
+    pairs
+        .iter()
+        .filter(|(name, variant)| (name, variant) != (best_name, best))
+        .filter_map(ratio_to_best)
+        .collect()
 }
 
-/// The two sides.
+/// A run and published figures with everything that their comparison reports.
 struct PublishedComparison<'a> {
     record: &'a RunRecord,
     published: &'a Published,
     metric: &'a str,
     analysis: &'a Analysis,
+    /// The compared filesystems: the published name, and the index of the variant in the run.
     pairs: &'a [(&'a str, usize)],
     /// The word for the author's variants: `filesystem` or `variant`.
     noun: &'static str,
+    /// The machine of the published figures.
     machine: Machine,
     orders: TaskOrders<'a>,
 }
 
 impl PublishedComparison<'_> {
-    fn compared(&self, figures: &[ComparedRatio]) -> ComparisonReport {
+    fn report(&self, figures: &[ComparedRatio]) -> ComparisonReport {
         let PublishedComparison { record, published, metric, analysis, noun, .. } = self;
         let sides = [format!("{} beside the best here", record.id)];
         let answer = RatioSummary { figures, sides: &sides, margin: None, terms: ["better", "behind"] };
@@ -145,10 +181,10 @@ impl PublishedComparison<'_> {
             ..ComparisonReport::default()
         };
         if analysis.provisional() {
-            compared.answer.loud("PROVISIONAL: this run has too few rounds for a verdict.");
+            compared.answer.warning("PROVISIONAL: this run has too few rounds for a verdict.");
         }
         let mut words = conclusions(&self.orders, noun);
-        words.extend(self.cast());
+        words.extend(self.roles_note());
         words.extend(self.left_out());
         compared.set_answer(words);
         compared.answer.text(format!(
@@ -160,26 +196,29 @@ impl PublishedComparison<'_> {
         compared
     }
 
-    /// Which variant has which role of the author's, where their names do not say it.
-    fn cast(&self) -> Option<String> {
+    /// States which variant has which role of the author's study, for variants with another name than their role.
+    fn roles_note(&self) -> Option<String> {
         let name = |at: &usize| self.record.variants[*at].name.as_str();
         let roles = self.pairs.iter().filter(|(role, at)| *role != name(at) && self.noun == "variant");
         let roles: Vec<String> = roles.map(|(role, at)| format!("{} as {role}", name(at))).collect();
         sentence("Compared by their order in the run", &roles)
     }
 
-    /// Figures of one side only.
+    /// Names the variants that only the published figures or only the run has.
     fn left_out(&self) -> Vec<String> {
-        let known = |name: &&str| !self.pairs.iter().any(|(other, _)| other == name);
-        let then: Vec<&str> = self.published.variants().into_iter().filter(known).collect();
-        let here = self.record.names().into_iter().enumerate();
-        let here = here.filter(|(at, _)| !self.pairs.iter().any(|(_, variant)| variant == at));
-        let here: Vec<&str> = here.map(|(_, name)| name).collect();
-        let only_then = sentence("Not compared, only published", &then);
-        only_then.into_iter().chain(sentence("Not compared, only in this run", &here)).collect()
+        let mut only_published = self.published.variants();
+        only_published.retain(|name| !self.pairs.iter().any(|(other, _)| other == name));
+        let mut only_here = vec![];
+        for (at, name) in self.record.names().into_iter().enumerate() {
+            if !self.pairs.iter().any(|(_, variant)| *variant == at) {
+                only_here.push(name);
+            }
+        }
+        let published = sentence("Not compared, only published", &only_published);
+        published.into_iter().chain(sentence("Not compared, only in this run", &only_here)).collect()
     }
 
-    /// The run, beside what is known of the figures.
+    /// The table of machine, scale and rounds of the run, and of the stated machine of the figures.
     fn circumstances(&self) -> Table {
         let record = self.record;
         let filesystems: Vec<&str> = self.pairs.iter().map(|(name, _)| *name).collect();
@@ -198,6 +237,7 @@ impl PublishedComparison<'_> {
     }
 }
 
+/// The sentences of the answer: in how many tasks the leader is the same, and which variants changed places.
 fn conclusions(tasks: &TaskOrders, noun: &str) -> Vec<String> {
     let TaskOrders { rows, total } = tasks;
     let same = tasks.same_first();
@@ -206,52 +246,60 @@ fn conclusions(tasks: &TaskOrders, noun: &str) -> Vec<String> {
         let (then, here) = orders.firsts();
         items.push(format!("Over all tasks: first then {then}, first here {here}."));
     }
-    let all =
-        || rows.iter().flat_map(|(title, orders)| orders.changes().into_iter().map(move |c| (title, c)));
-    let passed = |(title, (former, later, _))| format!("{later} passed {former} ({title})");
-    let sure: Vec<String> = all().filter(|(_, (.., sure))| *sure).map(passed).collect();
-    let open = all().count() - sure.len();
-    let named = first_of(&sure, "; ");
-    items.push(match sure.len() {
+    let mut significant = vec![];
+    let mut others = 0;
+    for (title, orders) in rows {
+        for (former, later, is_significant) in orders.changes() {
+            if is_significant {
+                significant.push(format!("{later} passed {former} ({title})"));
+            } else {
+                others += 1;
+            }
+        }
+    }
+    let named = first_of(&significant, "; ");
+    items.push(match significant.len() {
         0 => format!("No two {noun}s that differ significantly here changed places."),
         1 => format!("One change of place is significant here: {named}."),
         some => format!("{some} changes of place are significant here: {named}."),
     });
-    if open > 0 {
-        let open = if open == 1 { "One".into() } else { open.to_string() };
+    if others > 0 {
+        let others = if others == 1 { "One".into() } else { others.to_string() };
         items.push(format!(
-            "{open} more between {noun}s that do not differ significantly here: they may be chance."
+            "{others} more between {noun}s that do not differ significantly here: they may be chance."
         ));
     }
     items
 }
 
-/// Compares two sets of published figures, task by task, on the filesystems that both have.
+/// Compares two sets of published figures, task by task, on the filesystems that both have. A task counts only if both sets
+/// have a figure for each of these filesystems.
 ///
 /// # Errors
-/// Where a set lacks the metric, or they have no two filesystems or no task in common.
+/// If a set lacks the metric, or the sets have fewer than two filesystems or no task in common.
 pub fn compare_sets(a: &Published, b: &Published, metric: &str) -> Result<ComparisonReport, Error> {
     let name = |set: &Published| format!("published:{}", set.name());
-    order::knows(a, metric)?;
-    order::knows(b, metric)?;
+    order::require_metric(a, metric)?;
+    order::require_metric(b, metric)?;
     let nothing = |what| Error::nothing_in_common(&name(a), &name(b), what);
     let mut names = a.variants();
     names.retain(|variant| b.variants().contains(variant));
     if names.len() < 2 {
         return Err(nothing("two variants"));
     }
-    let whole = |set: &Published, task: &Figure| {
+    let is_complete = |set: &Published, task: &Figure| {
         names.iter().all(|name| set.figure(&task.task_id(), name, metric).is_some())
     };
     let mut tasks = a.work();
-    tasks.retain(|task| whole(a, task) && whole(b, task));
+    tasks.retain(|task| is_complete(a, task) && is_complete(b, task));
     if tasks.is_empty() {
         return Err(nothing("task"));
     }
     let trust = study_conclusions(b)?.map_or(Trust::default(), |of| of.trust);
-    SetComparison { sets: [a, b], names, tasks, metric, trust }.compared()
+    SetComparison { sets: [a, b], names, tasks, metric, trust }.report()
 }
 
+/// Two sets of published figures, with the filesystems and the tasks that both have.
 struct SetComparison<'a> {
     sets: [&'a Published; 2],
     names: Vec<&'a str>,
@@ -261,7 +309,7 @@ struct SetComparison<'a> {
 }
 
 impl SetComparison<'_> {
-    fn compared(&self) -> Result<ComparisonReport, Error> {
+    fn report(&self) -> Result<ComparisonReport, Error> {
         let row = |task: &&Figure| (format!("{} {}", task.number, task.title), self.orders(&[task]));
         let rows = self.tasks.iter().map(row).collect();
         let total = (format!("TOTAL of {}", plural(self.tasks.len(), "task")), self.orders(&self.tasks));
@@ -283,8 +331,9 @@ impl SetComparison<'_> {
         Ok(compared)
     }
 
-    /// The order of the filesystems in each set, by the sum over some tasks.
+    /// The order of the filesystems in each set, by the sum of their figures over these tasks.
     fn orders(&self, tasks: &[&Figure]) -> OrderPair<'_> {
+        // Orders put the smallest value first: where higher is better the sign turns the order.
         let sign = match metric::find(self.metric).map(|def| def.spec.direction) {
             Some(Direction::Higher) => -1.0,
             _ => 1.0,
@@ -296,10 +345,12 @@ impl SetComparison<'_> {
         OrderPair { names: self.names.clone(), then: order(self.sets[0]), here: order(self.sets[1]) }
     }
 
+    /// The figure of a filesystem for a task; NaN without one.
     fn value(&self, set: &Published, task: &Figure, name: &str) -> f64 {
         set.figure(&task.task_id(), name, self.metric).map_or(f64::NAN, |figure| figure.value)
     }
 
+    /// The sentences of the answer.
     fn words(&self, orders: &TaskOrders) -> Vec<String> {
         let [a, b] = self.sets.map(Published::name);
         let Some((_, total)) = &orders.total else { return vec![] };
@@ -316,7 +367,7 @@ impl SetComparison<'_> {
         if !places.is_empty() {
             words.push(format!("Changes of place over all tasks: {}.", first_of(&places, "; ")));
         }
-        words.extend(self.names.iter().map(|name| self.one(name)));
+        words.extend(self.names.iter().map(|name| self.filesystem_sentence(name)));
         let only = |set: &Published, label: &str| {
             let mut only = set.variants();
             only.retain(|name| !self.names.contains(name));
@@ -326,8 +377,9 @@ impl SetComparison<'_> {
         words
     }
 
-    /// `xfs: 0.817 times the total; lower in 15 of 21 tasks, higher in 4, too near to tell in 2.`
-    fn one(&self, name: &str) -> String {
+    /// States how a filesystem changed: `xfs: 0.817 times the total; lower in 15 of 21 tasks, higher in 4, too near to tell
+    /// in 2.`
+    fn filesystem_sentence(&self, name: &str) -> String {
         let pair = |task: &&Figure| self.sets.map(|set| self.value(set, task, name));
         let pairs: Vec<[f64; 2]> = self.tasks.iter().map(pair).collect();
         let lower = pairs.iter().filter(|[a, b]| self.trust.ratio(*b, *a).1 < 0.0).count();
@@ -341,6 +393,7 @@ impl SetComparison<'_> {
         )
     }
 
+    /// The table of the stated machines of both sets.
     fn machines(&self) -> Result<Table, Error> {
         let [a, b] = [stated_machine(self.sets[0])?, stated_machine(self.sets[1])?];
         let stated = |part: Option<&String>| part.map_or("–".to_string(), String::clone);

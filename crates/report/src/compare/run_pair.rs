@@ -1,50 +1,50 @@
-//! Two runs: their ratios and their orders, task by task and variant by variant.
+//! The comparison of two runs: their ratios and the orders of their variants, task by task.
 
 use super::order::{OrderPair, VariantOrder};
 use crate::{error::Error, number::plural, words::label};
 use fsarena_core::observations::{MetricSeries, has_data};
 use fsarena_core::{metric::Declared, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, analyse};
-use fsarena_stats::hodges_lehmann::independent_ratio;
+use fsarena_stats::ratio::independent_ratio;
 use fsarena_stats::{comparison::Comparison, ratio::Ratio};
 
 /// The comparison of one task: b over a for each common variant, and the two orders.
 pub struct TaskRatios<'a> {
-    /// Its title.
+    /// The title of the task or of the total.
     pub title: String,
-    /// In the order of the variants of the pair.
+    /// The ratio of each variant, in the order of the pair's variants; `None` if one run has no values.
     pub ratios: Vec<Option<Ratio>>,
-    /// None where fewer than two variants are in both.
+    /// The orders of the variants in both runs; `None` if fewer than two variants are in both.
     pub orders: Option<OrderPair<'a>>,
-    /// Whether it sums up others.
+    /// Whether this is the total over several tasks.
     pub over_all: bool,
 }
 
-/// One run with its analysis and its values.
+/// One run with its analysis.
 pub struct ComparedRun<'a> {
     /// The run.
     pub record: &'a RunRecord,
-    /// By the metric that is compared.
+    /// The analysis by the compared metric.
     pub analysis: Analysis,
 }
 
-/// A run beside the first.
+/// A run and the first run, with which it is compared.
 pub struct RunPair<'a> {
     /// The first run.
     pub a: &'a ComparedRun<'a>,
     /// The other run.
     pub b: &'a ComparedRun<'a>,
-    /// The variants that are in both.
-    pub variants: Variants,
-    /// The tasks that are in both, and their total.
+    /// The variants that both runs have: their indexes in the first run and in the other.
+    pub variants: Vec<(usize, usize)>,
+    /// The tasks that both runs have, and their total.
     pub tasks: Vec<TaskRatios<'a>>,
 }
 
-/// Indices of the same variants in both runs.
-type Variants = Vec<(usize, usize)>;
-
 impl<'a> ComparedRun<'a> {
-    /// A run, analysed by a metric.
+    /// Analyses a run by a metric.
+    ///
+    /// # Errors
+    /// If the run lacks the metric.
     pub fn of(record: &'a RunRecord, metric: &str) -> Result<ComparedRun<'a>, Error> {
         Ok(ComparedRun { record, analysis: analyse(MetricSeries::of(record, metric)?) })
     }
@@ -54,7 +54,10 @@ impl<'a> ComparedRun<'a> {
         &self.analysis.grid.values[task]
     }
 
-    /// Refuses another run if it is of another executor.
+    /// Checks that another run used the same executor.
+    ///
+    /// # Errors
+    /// If it used another executor.
     pub fn comparable(&self, other: &RunRecord) -> Result<(), Error> {
         let [in_a, in_b] = [self.record, other].map(|record| record.plan.device.backing.executor());
         if in_a != in_b {
@@ -71,7 +74,7 @@ impl<'a> RunPair<'a> {
     /// Compares the variants and tasks that both runs have.
     ///
     /// # Errors
-    /// If they have no variant or task in common, or the metric means something else in the other.
+    /// If the runs have no variant or task in common, or define the metric differently.
     pub fn of(a: &'a ComparedRun, b: &'a ComparedRun) -> Result<RunPair<'a>, Error> {
         let mut declared = Declared::default();
         for side in [a, b] {
@@ -80,31 +83,35 @@ impl<'a> RunPair<'a> {
                 .map_err(|contradiction| Error::Usage(contradiction.to_string()))?;
         }
         let nothing = |what| Error::nothing_in_common(&a.record.id, &b.record.id, what);
-        let variants = common(&a.record.variants, &b.record.variants, |variant| &variant.name);
+        let variants = common_indexes(&a.record.variants, &b.record.variants, |variant| &variant.name);
         if variants.is_empty() {
             return Err(nothing("variant"));
         }
-        let shared = common(&a.record.tasks, &b.record.tasks, |task| &task.id);
+        let shared = common_indexes(&a.record.tasks, &b.record.tasks, |task| &task.id);
         let mut pair = RunPair { a, b, variants, tasks: vec![] };
-        pair.tasks = shared.iter().filter_map(|(i, j)| pair.task(*i, *j)).collect();
+        pair.tasks = shared.iter().filter_map(|(i, j)| pair.task_ratios(*i, *j)).collect();
         if pair.tasks.is_empty() {
             return Err(nothing("task"));
         }
-        pair.tasks.extend(pair.total(&shared));
+        pair.tasks.extend(pair.total_ratios(&shared));
         Ok(pair)
     }
 
-    fn task(&self, i: usize, j: usize) -> Option<TaskRatios<'a>> {
+    /// The ratios and orders of a task, given by its index in each run; `None` if no variant has a ratio.
+    fn task_ratios(&self, i: usize, j: usize) -> Option<TaskRatios<'a>> {
         let info = &self.a.record.tasks[i];
-        let of = |side: &'a ComparedRun| side.analysis.tasks.iter().find(|task| task.task.id == info.id);
-        let orders = self.orders(&of(self.a)?.comparison, &of(self.b)?.comparison);
+        let analysed =
+            |side: &'a ComparedRun| side.analysis.tasks.iter().find(|task| task.task.id == info.id);
+        let orders = self.orders(&analysed(self.a)?.comparison, &analysed(self.b)?.comparison);
         let ratios = self.ratios(self.a.values(i), self.b.values(j));
-        let known = ratios.iter().any(Option::is_some);
-        known.then(|| TaskRatios { title: label(info), ratios, orders, over_all: false })
+        if ratios.iter().all(Option::is_none) {
+            return None;
+        }
+        Some(TaskRatios { title: label(info), ratios, orders, over_all: false })
     }
 
-    /// The total over the tasks in the totals that are in both.
-    fn total(&self, tasks: &[(usize, usize)]) -> Option<TaskRatios<'a>> {
+    /// The ratios of the total over the tasks with data in both runs that count in totals. `tasks` are the common tasks.
+    fn total_ratios(&self, tasks: &[(usize, usize)]) -> Option<TaskRatios<'a>> {
         let (a, b) = (self.a, self.b);
         let counts = |i: usize| a.record.tasks[i].in_totals && has_data(a.values(i));
         let tasks = tasks.iter().filter(|(i, j)| counts(*i) && has_data(b.values(*j)));
@@ -114,25 +121,29 @@ impl<'a> RunPair<'a> {
             return None;
         }
         let totals = |run: &ComparedRun, tasks: &[usize]| run.analysis.grid.totals(tasks);
-        // The orders are those of each run's own total; they speak of the same work only if it has the same tasks.
-        let same = overall_a.tasks == first.len() && overall_b.tasks == first.len();
+        // The orders come from each run's own total, which may contain more tasks. Then they cannot be compared.
+        let same_tasks = overall_a.tasks == first.len() && overall_b.tasks == first.len();
         let orders = self.orders(&overall_a.main().comparison, &overall_b.main().comparison);
         Some(TaskRatios {
             title: format!("{} of {}", overall_a.name.to_uppercase(), plural(first.len(), "task")),
             ratios: self.ratios(&totals(a, &first)?, &totals(b, &second)?),
-            orders: orders.filter(|_| same),
+            orders: orders.filter(|_| same_tasks),
             over_all: true,
         })
     }
 
+    /// The ratio of each common variant. The values are by variant and round.
     fn ratios(&self, a: &[Vec<f64>], b: &[Vec<f64>]) -> Vec<Option<Ratio>> {
         self.variants.iter().map(|(i, j)| independent_ratio(&a[*i], &b[*j])).collect()
     }
 
+    /// The orders of the common variants with data in both comparisons; `None` if there are fewer than two.
     fn orders(&self, a: &'a Comparison, b: &'a Comparison) -> Option<OrderPair<'a>> {
-        let there = |(i, j): &&(usize, usize)| a.order.contains(i) && b.order.contains(j);
-        let (first, second): (Vec<usize>, Vec<usize>) = self.variants.iter().filter(there).copied().unzip();
-        (first.len() > 1).then_some(())?;
+        let ordered = |(i, j): &&(usize, usize)| a.order.contains(i) && b.order.contains(j);
+        let (first, second): (Vec<usize>, Vec<usize>) = self.variants.iter().filter(ordered).copied().unzip();
+        if first.len() < 2 {
+            return None;
+        }
         Some(OrderPair {
             names: first.iter().map(|variant| self.a.record.variants[*variant].name.as_str()).collect(),
             then: VariantOrder::of_variants(a, &first)?,
@@ -141,7 +152,7 @@ impl<'a> RunPair<'a> {
     }
 }
 
-/// Where the same key is in both lists.
-fn common<T, K: PartialEq>(a: &[T], b: &[T], key: impl Fn(&T) -> &K) -> Vec<(usize, usize)> {
+/// The indexes in both lists of the items with the same key.
+fn common_indexes<T, K: PartialEq>(a: &[T], b: &[T], key: impl Fn(&T) -> &K) -> Vec<(usize, usize)> {
     a.iter().enumerate().filter_map(|(i, x)| Some((i, b.iter().position(|y| key(y) == key(x))?))).collect()
 }

@@ -1,12 +1,13 @@
-//! Runs beside a first one: the answer, its picture, its tables, what differs between the runs and what readers should know.
+//! The comparison of runs with a first run: the answer, its chart, its tables, the recorded differences between the runs,
+//! and the warnings.
 
 use super::run_pair::{ComparedRun, RunPair, TaskRatios};
 use crate::compare::answer::{ComparedRatio, RatioSummary, counted};
 use crate::compare::order::{self, OrderPair};
 use crate::difference::{Finding, ratio_cell};
-use crate::document::{Cell, Document, Table, labelled, row};
+use crate::document::{Cell, Document, Table, labelled_row, row};
 use crate::sections::warnings::notes_of_kind;
-use crate::words::{begun, each_host, label};
+use crate::words::{each_host, format_start, label};
 use crate::{compare::comparison_report::ComparisonReport, error::Error, number::plural, sections::head};
 use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::record::{MetricSpec, RunRecord};
@@ -14,19 +15,20 @@ use fsarena_core::{event::NoteKind, names::distinct, sample::Direction};
 use fsarena_stats::ratio::Ratio;
 use serde_json::{Map, Value, json};
 
-/// Compares runs with the first of them, variant by variant and task by task: the ratios to it, estimated from two
-/// independent samples (see [`fsarena_stats::hodges_lehmann`]), and where the order of the variants changed. Of several, those that
-/// cannot be compared with the first are left out, with the reason.
+/// Compares runs with the first of them, variant by variant and task by task: the ratios to the first run, estimated from
+/// two independent samples (see [`fsarena_stats::hodges_lehmann`]), and where the order of the variants changed. The report
+/// leaves out runs that cannot be compared with the first, and states the reason.
 ///
 /// # Errors
-/// Where the first does not know the metric, or every other does not either, or has no variant or no task in common with it.
+/// If the first run lacks the metric, or if no other run can be compared: each lacks the metric, or has no variant or no
+/// task in common with the first.
 pub fn compare_runs(records: &[RunRecord], metric: &str) -> Result<ComparisonReport, Error> {
     let [first, others @ ..] = records else { return Ok(ComparisonReport::default()) };
     let a = ComparedRun::of(first, metric)?;
     let mut refused = vec![];
-    let beside = |other| a.comparable(other).and_then(|()| ComparedRun::of(other, metric));
-    let sides = successes(others.iter().map(beside), &mut refused);
-    let pairs = successes(sides.iter().map(|other| RunPair::of(&a, other)), &mut refused);
+    let comparable = |other| a.comparable(other).and_then(|()| ComparedRun::of(other, metric));
+    let others = successes(others.iter().map(comparable), &mut refused);
+    let pairs = successes(others.iter().map(|other| RunPair::of(&a, other)), &mut refused);
     if pairs.is_empty() {
         return refused.into_iter().next().map_or(Ok(ComparisonReport::default()), Err);
     }
@@ -38,56 +40,42 @@ fn successes<T>(results: impl Iterator<Item = Result<T, Error>>, refused: &mut V
     results.filter_map(|result| result.map_err(|error| refused.push(error)).ok()).collect()
 }
 
-/// Runs beside the first of them, and why others are not.
+/// The report on pairs that all have the same first run. `refused` are the reasons why other runs are left out.
 fn comparison_report(pairs: &[RunPair], refused: &[Error]) -> ComparisonReport {
     let a = pairs[0].a;
     let sides: Vec<&ComparedRun> = std::iter::once(a).chain(pairs.iter().map(|pair| pair.b)).collect();
     let metric = &a.analysis.metric;
     let letters: Vec<String> = (0..sides.len()).map(run_letter).collect();
-    let only = pairs.len() == 1;
-    let name = |letter: &String| if only { format!("{letter} beside A") } else { letter.clone() };
-    let names: Vec<String> = letters[1..].iter().map(name).collect();
-    let (figures, margin) = (all_ratios(pairs), Some(margin(a.record)));
-    let answer = RatioSummary { figures: &figures, sides: &names, margin, terms: ["better", "worse"] };
-    let axis = if only { " in B over A" } else { " over that of A" };
-    let others = if only { format!("run {}", sides[1].record.id) } else { plural(pairs.len(), "run") };
-    let rounds = |side: &ComparedRun| plural(side.analysis.grid.rounds.len(), "round");
-    let lettered = || sides.iter().zip(&letters);
+    let figures = all_ratios(pairs);
+    let (others, names, axis) = match pairs {
+        [pair] => (format!("run {}", pair.b.record.id), vec!["B beside A".into()], " in B over A"),
+        _ => (plural(pairs.len(), "run"), letters[1..].to_vec(), " over that of A"),
+    };
+    let summary = RatioSummary {
+        figures: &figures,
+        sides: &names,
+        margin: Some(margin(a.record)),
+        terms: ["better", "worse"],
+    };
+    let chart_title = format!("{}, ratios to A with 95% intervals", metric.id);
     let mut compared = ComparisonReport {
         title: format!("{others} beside run {}, by {}", a.record.id, metric.id),
-        facts: lettered().map(|(side, at)| format!("{at}: {}, {}", side.record.id, rounds(side))).collect(),
-        chart: answer
-            .chart(format!("{}, ratios to A with 95% intervals", metric.id), format!("{}{axis}", metric.id)),
+        chart: summary.chart(chart_title, format!("{}{axis}", metric.id)),
         json: comparison_json(pairs, metric),
         ..ComparisonReport::default()
     };
+    for (side, letter) in sides.iter().zip(&letters) {
+        let rounds = plural(side.analysis.grid.rounds.len(), "round");
+        compared.facts.push(format!("{letter}: {}, {rounds}", side.record.id));
+    }
     if let Some(confounded) = confounded_note(pairs) {
-        compared.answer.loud(confounded);
+        compared.answer.warning(confounded);
     }
     if figures.iter().any(|figure| figure.finding == Finding::Provisional && figure.ratio.is_some()) {
-        compared.answer.loud("PROVISIONAL where marked ?: fewer than 8 rounds on one side.");
+        compared.answer.warning("PROVISIONAL where marked ?: fewer than 8 rounds on one side.");
     }
-    let mut words = answer.words();
-    for (pair, letter) in pairs.iter().zip(&letters[1..]) {
-        words.extend(left_out_of_pair(pair, ["A", letter]));
-    }
-    // Of several each has its own below.
-    if only {
-        words.extend(run_differences(a.record, sides[1].record));
-    }
-    words.extend(refused.iter().map(|why| format!("Left out: {why}")));
-    compared.set_answer(words);
-    let better = match metric.direction {
-        Direction::Lower => "lower is better",
-        Direction::Higher => "higher is better",
-        Direction::Neutral => "neither more nor less of it is better",
-    };
-    let named: Vec<String> = lettered().map(|(side, at)| format!("{at} is run {}", side.record.id)).collect();
-    compared.answer.text(format!(
-        "{}. For {}, {better}. A figure is one task on one variant.",
-        named.join(", "),
-        metric.id
-    ));
+    compared.set_answer(answer_sentences(&summary, pairs, refused, &letters));
+    compared.answer.text(legend(metric, &sides, &letters));
     add_tables(&mut compared.data, pairs, &letters);
     add_circumstances(&mut compared.method, &sides, pairs, &letters);
     compared.method.text(
@@ -97,7 +85,38 @@ fn comparison_report(pairs: &[RunPair], refused: &[Error]) -> ComparisonReport {
     compared
 }
 
-/// The name of the `at`-th run: A, B, … and from the 27th on `run 27`.
+/// The sentences of the answer: the summary of the ratios, then the values, differences and runs that are not compared.
+fn answer_sentences(
+    summary: &RatioSummary,
+    pairs: &[RunPair],
+    refused: &[Error],
+    letters: &[String],
+) -> Vec<String> {
+    let mut words = summary.words();
+    for (pair, letter) in pairs.iter().zip(&letters[1..]) {
+        words.extend(left_out_of_pair(pair, ["A", letter]));
+    }
+    // With several pairs, the chapter on the method lists the differences of each.
+    if let [pair] = pairs {
+        words.extend(run_differences(pair.a.record, pair.b.record));
+    }
+    words.extend(refused.iter().map(|why| format!("Left out: {why}")));
+    words
+}
+
+/// Explains the letters of the runs, and which direction of the metric is better.
+fn legend(metric: &MetricSpec, sides: &[&ComparedRun], letters: &[String]) -> String {
+    let better = match metric.direction {
+        Direction::Lower => "lower is better",
+        Direction::Higher => "higher is better",
+        Direction::Neutral => "neither more nor less of it is better",
+    };
+    let name = |(side, letter): (&&ComparedRun, &String)| format!("{letter} is run {}", side.record.id);
+    let names: Vec<String> = sides.iter().zip(letters).map(name).collect();
+    format!("{}. For {}, {better}. A figure is one task on one variant.", names.join(", "), metric.id)
+}
+
+/// The letter of a run in the report, by its index: A, B, … and from the 27th run on `run 27`.
 fn run_letter(at: usize) -> String {
     match u8::try_from(at) {
         Ok(at @ 0..=25) => char::from(b'A' + at).to_string(),
@@ -105,12 +124,12 @@ fn run_letter(at: usize) -> String {
     }
 }
 
-/// The difference that matters, as the first run's plan has it.
+/// The smallest difference that matters, as a fraction, from the plan of the first run.
 fn margin(record: &RunRecord) -> f64 {
     record.plan.stop.margin()
 }
 
-/// Every ratio of every pair.
+/// The ratios of all pairs, task by task and variant by variant.
 fn all_ratios(pairs: &[RunPair]) -> Vec<ComparedRatio> {
     let mut figures = vec![];
     for (side, pair) in pairs.iter().enumerate() {
@@ -131,11 +150,12 @@ fn all_ratios(pairs: &[RunPair]) -> Vec<ComparedRatio> {
     figures
 }
 
-/// The names of the variants of a pair.
+/// The names of the variants that both runs of a pair have.
 fn variant_names<'p>(pair: &'p RunPair) -> impl Iterator<Item = &'p str> {
     pair.variants.iter().map(|(variant, _)| pair.a.record.variants[*variant].name.as_str())
 }
 
+/// Adds the tables of ratios and of the order of the variants.
 fn add_tables(document: &mut Document, pairs: &[RunPair], letters: &[String]) {
     let metric = &pairs[0].a.analysis.metric.id;
     if let [pair] = pairs {
@@ -152,29 +172,30 @@ fn add_tables(document: &mut Document, pairs: &[RunPair], letters: &[String]) {
     );
     document.heading(3, "Order of the variants");
     let orders: Vec<_> = pairs.iter().map(task_orders).collect();
-    if let Some(table) = order::merged(&orders, letters) {
+    if let Some(table) = order::merged_table(&orders, letters) {
         document.table(table);
     } else {
         for (pair, orders) in pairs.iter().zip(&orders) {
             let ids = [pair.a, pair.b].map(|side| format!("first in {}", side.record.id));
-            document.table(order::table(ids, orders.iter().copied()));
+            document.table(order::order_table(ids, orders.iter().copied()));
         }
     }
     let some = orders.iter().any(|orders| !orders.is_empty());
     document.text(if some { order::LEGEND } else { "There are not two variants in common." });
 }
 
+/// The tasks of a pair whose variants have an order, with the titles of the tasks.
 fn task_orders<'p>(pair: &'p RunPair) -> Vec<(&'p str, &'p OrderPair<'p>)> {
     pair.tasks.iter().filter_map(|task| Some((task.title.as_str(), task.orders.as_ref()?))).collect()
 }
 
-/// Task by variant.
+/// The ratios of one pair: a row for each task, a column for each variant.
 fn ratio_table(pair: &RunPair) -> Table {
-    let row = |task: &TaskRatios| labelled(task.title.as_str(), task.ratios.iter().map(marked_ratio));
+    let row = |task: &TaskRatios| labelled_row(task.title.as_str(), task.ratios.iter().map(marked_ratio));
     Table::figures(std::iter::once("task").chain(variant_names(pair))).with(pair.tasks.iter().map(row))
 }
 
-/// Task and variant by run: all that any pair has.
+/// The ratios of several pairs: a row for each task and variant that any pair has, a column for each run.
 fn side_by_side(pairs: &[RunPair], letters: &[String]) -> Table {
     let mut table = Table::figures(["task, variant"]);
     table.header.extend(letters[1..].iter().map(|letter| format!("{letter}/A")));
@@ -183,20 +204,20 @@ fn side_by_side(pairs: &[RunPair], letters: &[String]) -> Table {
             let ratios: Vec<Option<Ratio>> =
                 pairs.iter().map(|pair| ratio_of(pair, title, variant)).collect();
             if ratios.iter().any(Option::is_some) {
-                table.rows.push(labelled(format!("{title}, {variant}"), ratios.iter().map(marked_ratio)));
+                table.rows.push(labelled_row(format!("{title}, {variant}"), ratios.iter().map(marked_ratio)));
             }
         }
     }
     table
 }
 
-/// The ratio of a pair on a task and a variant.
+/// The ratio of a pair for a task and a variant, if the pair has it.
 fn ratio_of(pair: &RunPair, task: &str, variant: &str) -> Option<Ratio> {
     let task = pair.tasks.iter().find(|other| other.title == task)?;
     task.ratios[variant_names(pair).position(|other| other == variant)?]
 }
 
-/// A ratio, marked where it is provisional or excludes 1.
+/// A cell with a ratio, marked `?` if it is provisional, else `*` if its interval excludes 1.
 fn marked_ratio(ratio: &Option<Ratio>) -> Cell {
     let Some(ratio) = *ratio else { return "–".into() };
     let mark = if ratio.separated() { " *" } else { "" };
@@ -225,16 +246,11 @@ fn pair_json(pair: &RunPair, metric: &MetricSpec) -> Value {
     })
 }
 
-/// The most runs that are columns; more are rows.
+/// The table of runs has a column for each run up to this number; for more runs it has a row for each.
 const MAX_COLUMNS: usize = 4;
 
-/// The runs, their differences and their warnings. `letters` are what they are called.
-pub fn add_circumstances(
-    document: &mut Document,
-    sides: &[&ComparedRun],
-    pairs: &[RunPair],
-    letters: &[String],
-) {
+/// Adds the facts, the warnings and the differences of the runs. `letters` are the names of `sides` in the report.
+fn add_circumstances(document: &mut Document, sides: &[&ComparedRun], pairs: &[RunPair], letters: &[String]) {
     document.table(machine_table(sides, letters));
     let warnings: Vec<String> =
         sides.iter().zip(letters).flat_map(|(side, letter)| run_warnings(side.record, letter)).collect();
@@ -257,7 +273,7 @@ pub fn add_circumstances(
     }
 }
 
-/// Facts of each run.
+/// The table of facts of each run: study, time, machine, scale and others.
 fn machine_table(sides: &[&ComparedRun], letters: &[String]) -> Table {
     let names =
         ["", "study", "begun", "machine", "kernel", "filesystems on", "scale", "rounds", "ended", "fsarena"];
@@ -268,7 +284,7 @@ fn machine_table(sides: &[&ComparedRun], letters: &[String]) -> Table {
         rows.push(row![
             format!("{letter}: {}", record.id),
             record.plan.name.as_str(),
-            begun(&record.started),
+            format_start(&record.started),
             hostnames(record),
             kernels(record),
             head::describe_storage(record),
@@ -279,6 +295,7 @@ fn machine_table(sides: &[&ComparedRun], letters: &[String]) -> Table {
         ]);
     }
     if sides.len() <= MAX_COLUMNS {
+        // Swaps rows and columns.
         let columns = names.len();
         rows = (0..columns).map(|at| rows.iter().map(|row| row[at].clone()).collect()).collect();
     }
@@ -294,7 +311,7 @@ fn kernels(record: &RunRecord) -> String {
     each_host(record, ", ", |host| host.kernel.clone())
 }
 
-/// The warnings of a run.
+/// The warnings of a run, each with the letter of the run before it.
 fn run_warnings(record: &RunRecord, letter: &str) -> Vec<String> {
     let mut items = notes_of_kind(record, NoteKind::VariantFailed);
     items.extend(notes_of_kind(record, NoteKind::Fairness));
@@ -308,8 +325,8 @@ fn run_warnings(record: &RunRecord, letter: &str) -> Vec<String> {
     items.into_iter().map(|item| format!("{letter}: {item}")).collect()
 }
 
-/// Tasks and variants of only one of two runs, which cannot be compared.
-pub fn left_out_of_pair(pair: &RunPair, [a, b]: [&str; 2]) -> Vec<String> {
+/// Names the tasks and variants that only one of two runs has, which are therefore not compared.
+fn left_out_of_pair(pair: &RunPair, [a, b]: [&str; 2]) -> Vec<String> {
     let variants = |side: &ComparedRun| side.record.names().into_iter().map(String::from).collect();
     let tasks = |side: &ComparedRun| side.analysis.tasks.iter().map(|task| label(&task.task)).collect();
     let mut items = vec![];
@@ -326,15 +343,15 @@ pub fn left_out_of_pair(pair: &RunPair, [a, b]: [&str; 2]) -> Vec<String> {
     items
 }
 
-/// What the comparison of runs cannot tell from a difference of filesystems: all that changed with time, and where nothing
-/// else differs, that this alone is compared.
-/// Instructions depend on no machine: of those it is none.
-pub fn confounded_note(pairs: &[RunPair]) -> Option<String> {
-    let counts = |pair: &RunPair| match &pair.a.record.plan.device.backing {
+/// Warns that the ratios contain everything that changed with time, which cannot be separated from a difference of
+/// filesystems. If nothing else differs, the note adds that the ratios show only the machine. `None` if all runs count
+/// instructions in an exact emulator, because these counts do not depend on the machine.
+fn confounded_note(pairs: &[RunPair]) -> Option<String> {
+    let counts_instructions = |pair: &RunPair| match &pair.a.record.plan.device.backing {
         Backing::Guest(guest) => guest.emulator == Emulator::Exact,
         _ => false,
     };
-    if pairs.iter().all(counts) {
+    if pairs.iter().all(counts_instructions) {
         return None;
     }
     let alike = |pair: &RunPair| {
@@ -360,7 +377,7 @@ pub fn confounded_note(pairs: &[RunPair]) -> Option<String> {
     })
 }
 
-/// The time between the beginnings of two runs, RFC 3339: `10 s`, `3 min`, `5 h`, `2 days`.
+/// The time between the starts of two runs, given in RFC 3339: `10 s`, `3 min`, `5 h`, `2 days`; `None` if a time is invalid.
 fn time_between(a: &str, b: &str) -> Option<String> {
     let [a, b] = [a, b].map(|time| time.parse::<jiff::Timestamp>().ok());
     let seconds = b?.duration_since(a?).as_secs().unsigned_abs();
@@ -372,8 +389,8 @@ fn time_between(a: &str, b: &str) -> Option<String> {
     })
 }
 
-/// The recorded differences of two runs besides their time.
-pub fn run_differences(a: &RunRecord, b: &RunRecord) -> Vec<String> {
+/// The recorded differences between two runs other than their time, a sentence each.
+fn run_differences(a: &RunRecord, b: &RunRecord) -> Vec<String> {
     let mut items = Vec::new();
     let mut differ = |what: &str, x: String, y: String| {
         if x != y {
@@ -395,7 +412,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_between_runs_is_a_round_number() {
+    fn the_time_between_runs_is_a_whole_number_of_its_unit() {
         let since = |b: &str| time_between("2026-11-25T10:00:00Z", b);
         assert_eq!(since("2026-11-25T10:00:10Z").as_deref(), Some("10 s"));
         assert_eq!(since("2026-11-25T09:30:00Z").as_deref(), Some("30 min"));

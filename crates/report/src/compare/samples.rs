@@ -1,4 +1,4 @@
-//! Samples of any tool beside other samples of it.
+//! The comparison of two files of samples, which any tool may have measured.
 
 use super::answer::{ComparedRatio, RatioSummary, counted, first_of};
 use super::comparison_report::ComparisonReport;
@@ -10,88 +10,97 @@ use crate::number::{percent, plural, three};
 use fsarena_core::names::{distinct, nearest, unknown};
 use fsarena_core::sample::Unit;
 use fsarena_stats::comparison::median;
-use fsarena_stats::hodges_lehmann::independent_ratio;
+use fsarena_stats::ratio::independent_ratio;
 use fsarena_stats::ratio::{Ratio, log_ratios};
 use fsarena_stats::sequential::Centre;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One quantity that both files have.
+/// One compared quantity: a series that both files have.
 struct SampleRow<'a> {
     a: &'a Series,
     b: &'a Series,
-    /// The names of both series, which tell them from the other rows.
+    /// The names of both series, which distinguish this row from the others.
     names: [String; 2],
+    /// Whether the values are paired by round.
     paired: bool,
+    /// B over A.
     ratio: Option<Ratio>,
     finding: Finding,
 }
 
-/// Compares what both files measured under equal conditions: the ratio b/a, paired by round where both have rounds.
-/// `metric` asks for one metric; without it all are compared, of CSV with a column `elapsed` that alone. `margin` is the
-/// difference that matters, as a fraction.
+/// Compares the series that both files measured under equal conditions by their ratio b/a, paired by round if both have
+/// rounds. With `metric` it compares that metric; without, all metrics, but only `elapsed` if both files are CSV and have
+/// it. `margin` is the smallest difference that matters, as a fraction.
 ///
 /// # Errors
-/// Where nothing of that metric is in both.
+/// If no series of the metric is in both files.
 pub fn compare_samples(
     a: &Samples,
     b: &Samples,
     metric: Option<&str>,
     margin: f64,
 ) -> Result<ComparisonReport, Error> {
-    let asked = |series: &Series| metric.is_none_or(|metric| is_called(series, metric));
+    let selected = |series: &Series| metric.is_none_or(|metric| is_called(series, metric));
     let distinctions = Distinctions::among(&a.series).union(Distinctions::among(&b.series));
-    let common: Vec<(&Series, &Series)> =
-        couples(a, b, &distinctions).into_iter().filter(|(series, _)| asked(series)).collect();
-    let rows_of_csv = [a, b].iter().all(|samples| samples.format == "csv");
-    let elapsed =
-        metric.is_none() && rows_of_csv && common.iter().any(|(series, _)| series.metric == "elapsed");
-    let rows: Vec<SampleRow> = common
-        .into_iter()
-        .filter(|(series, _)| !elapsed || series.metric == "elapsed")
-        .map(|(a, b)| SampleRow { names: [a, b].map(|one| distinctions.name(one)), ..row(a, b, margin) })
-        .collect();
-    let known = || a.series.iter().map(|series| series.metric.as_str());
-    if let Some(metric) = metric.filter(|_| !a.series.iter().any(&asked))
-        && nearest(metric, known()).is_some()
+    let mut common = matching_series(a, b, &distinctions);
+    common.retain(|(series, _)| selected(series));
+    let both_csv = a.format == "csv" && b.format == "csv";
+    if metric.is_none() && both_csv && common.iter().any(|(series, _)| series.metric == "elapsed") {
+        common.retain(|(series, _)| series.metric == "elapsed");
+    }
+    let mut rows = vec![];
+    for (a, b) in common {
+        let names = [distinctions.name(a), distinctions.name(b)];
+        rows.push(SampleRow { names, ..compare_series(a, b, margin) });
+    }
+    let metrics = || a.series.iter().map(|series| series.metric.as_str());
+    if let Some(metric) = metric
+        && !a.series.iter().any(selected)
+        && nearest(metric, metrics()).is_some()
     {
-        return Err(unknown("metric", metric, known()).at(format!("in {}", a.origin)).into());
+        return Err(unknown("metric", metric, metrics()).at(format!("in {}", a.origin)).into());
     }
     if rows.is_empty() {
         return Err(Error::nothing_in_common(&a.origin, &b.origin, "benchmark and metric"));
     }
-    Ok(compared(a, b, &rows, margin))
+    Ok(comparison_report(a, b, &rows, margin))
 }
 
-/// Whether a metric has this name, or this one with its unit: `tps` is also `tps_per_s`.
+/// Whether a series has the metric of this name, with or without its unit: `tps` is also found as `tps_per_s`.
 fn is_called(series: &Series, metric: &str) -> bool {
     let unit = metric.strip_prefix(series.metric.as_str()).and_then(|rest| rest.strip_prefix('_'));
     let unit = unit.and_then(Unit::from_suffix);
     metric == series.metric || unit.is_some_and(|unit| unit.symbol() == series.unit)
 }
 
-/// The series of the same subject and metric in both, under the same conditions where these differ within a file. If
-/// each file has only one subject and no such conditions, these two are compared: `cp on ext4` against `cp on xfs`.
-fn couples<'a>(a: &'a Samples, b: &'a Samples, by: &Distinctions) -> Vec<(&'a Series, &'a Series)> {
-    let one = |samples: &Samples| samples.series.iter().all(|s| s.name == samples.series[0].name);
-    let paired = |named: bool| -> Vec<_> {
-        let key = |series: &'a Series| {
-            let subject = if named { series.subject.as_str() } else { "" };
-            let conditions = if named { by.values(series) } else { vec![] };
-            (subject, conditions, &series.metric, &series.unit)
-        };
-        // Of several with the same key the first counts.
-        let others: BTreeMap<_, _> = b.series.iter().rev().map(|series| (key(series), series)).collect();
-        a.series.iter().filter_map(|series| Some((series, *others.get(&key(series))?))).collect()
-    };
-    let named = paired(true);
-    if !named.is_empty() || !one(a) || !one(b) {
-        return named;
+/// Pairs the series of both files that have the same subject, metric, unit and conditions; conditions count if they differ
+/// within a file. If no subject is in both and each file has only one, the two are paired by metric and unit alone:
+/// `cp on ext4` with `cp on xfs`.
+fn matching_series<'a>(a: &'a Samples, b: &'a Samples, by: &Distinctions) -> Vec<(&'a Series, &'a Series)> {
+    let same_subject = pair_by(a, b, |series| {
+        (series.subject.as_str(), by.values(series), series.metric.as_str(), series.unit.as_str())
+    });
+    let one_name = |samples: &Samples| samples.series.iter().all(|s| s.name == samples.series[0].name);
+    if same_subject.is_empty() && one_name(a) && one_name(b) {
+        return pair_by(a, b, |series| (series.metric.as_str(), series.unit.as_str()));
     }
-    paired(false)
+    same_subject
 }
 
-fn row<'a>(a: &'a Series, b: &'a Series, margin: f64) -> SampleRow<'a> {
+/// Pairs each series of `a` with the first series of `b` that has the same key.
+fn pair_by<'a, K: Ord>(
+    a: &'a Samples,
+    b: &'a Samples,
+    key: impl Fn(&'a Series) -> K,
+) -> Vec<(&'a Series, &'a Series)> {
+    // In reverse order, so that the first of several with the same key replaces the others.
+    let others: BTreeMap<K, &Series> = b.series.iter().rev().map(|series| (key(series), series)).collect();
+    a.series.iter().filter_map(|series| Some((series, *others.get(&key(series))?))).collect()
+}
+
+/// Compares two series, paired by round if both have rounds. The row has no names yet.
+fn compare_series<'a>(a: &'a Series, b: &'a Series, margin: f64) -> SampleRow<'a> {
     let paired = a.rounds.is_some() && b.rounds.is_some();
     let (ratio, finding) = match (&a.rounds, &b.rounds) {
         (Some(first), Some(second)) => {
@@ -111,7 +120,7 @@ fn row<'a>(a: &'a Series, b: &'a Series, margin: f64) -> SampleRow<'a> {
 }
 
 impl SampleRow<'_> {
-    /// `cp elapsed`, `cp on ext4 → cp on xfs elapsed`.
+    /// The names and the metric of the row: `cp elapsed`, or `cp on ext4 → cp on xfs elapsed`.
     fn label(&self) -> String {
         let [a, b] = self.names.each_ref().map(String::as_str);
         let [arrow, b] = if a == b { [""; 2] } else { ["→", b] };
@@ -120,7 +129,7 @@ impl SampleRow<'_> {
     }
 }
 
-fn compared(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) -> ComparisonReport {
+fn comparison_report(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) -> ComparisonReport {
     let (figures, sides) = (figures(rows), ["B beside A".to_string()]);
     let answer =
         RatioSummary { figures: &figures, sides: &sides, margin: Some(margin), terms: ["better", "worse"] };
@@ -132,18 +141,18 @@ fn compared(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) -> Compar
             format!("equivalent within {}", percent(margin)),
         ],
         chart: answer.chart("B over A, ratios with 95% intervals".into(), "B over A".into()),
-        json: as_json(a, b, rows, margin),
+        json: comparison_json(a, b, rows, margin),
         ..ComparisonReport::default()
     };
     let unpaired = rows.iter().filter(|row| !row.paired).count();
     if unpaired > 0 {
-        compared.answer.loud(unpaired_costs(unpaired, rows.len()));
+        compared.answer.warning(unpaired_warning(unpaired, rows.len()));
     }
     let mut words = answer.words();
     for (letter, samples) in [("A", a), ("B", b)] {
         words.extend(LeftOut::list(&samples.left_out).map(|list| format!("Left out of {letter}: {list}.")));
     }
-    words.extend(other_conditions(rows));
+    words.extend(differing_conditions(rows));
     words.extend(left_out(a, rows.iter().map(|row| row.a), "A"));
     words.extend(left_out(b, rows.iter().map(|row| row.b), "B"));
     compared.set_answer(words);
@@ -153,14 +162,10 @@ fn compared(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) -> Compar
         "A and B are medians. B/A is the Hodges–Lehmann ratio: of the pairs of a round where both files have \
          rounds, else of two independent samples. Below it the 95% interval, not corrected for their number.",
     );
-    let of = |Samples { origin, format, series, .. }: &Samples| {
-        let values = plural(series.iter().map(|series| series.values.len()).sum(), "value");
-        format!("{origin}, read as {format}: {} series, {values}", series.len())
-    };
     let paired = format!("{} of {}", rows.len() - unpaired, plural(rows.len(), "row"));
     let facts = [
-        ("A", of(a)),
-        ("B", of(b)),
+        ("A", describe_file(a)),
+        ("B", describe_file(b)),
         ("paired by round", paired),
         ("machine, kernel", "files of samples do not say".to_string()),
     ];
@@ -168,6 +173,13 @@ fn compared(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) -> Compar
     compared
 }
 
+/// The origin, format and size of a file of samples.
+fn describe_file(Samples { origin, format, series, .. }: &Samples) -> String {
+    let values = plural(series.iter().map(|series| series.values.len()).sum(), "value");
+    format!("{origin}, read as {format}: {} series, {values}", series.len())
+}
+
+/// The ratios of all rows, for the answer and its chart.
 fn figures(rows: &[SampleRow]) -> Vec<ComparedRatio> {
     let several = rows.iter().any(|row| row.a.metric != rows[0].a.metric);
     let figure = |row: &SampleRow| {
@@ -179,18 +191,24 @@ fn figures(rows: &[SampleRow]) -> Vec<ComparedRatio> {
     rows.iter().map(figure).collect()
 }
 
-/// Series of one file that are not compared: the other file lacks them, or the user asked for other metrics.
-fn left_out<'a>(all: &'a Samples, used: impl Iterator<Item = &'a Series>, letter: &str) -> Vec<String> {
+/// Names the series of one file that are not in `compared`: the other file lacks them, or the user chose other metrics.
+fn left_out<'a>(all: &'a Samples, compared: impl Iterator<Item = &'a Series>, letter: &str) -> Vec<String> {
     let key = |series: &'a Series| (series.name.as_str(), series.metric.as_str());
-    let keys: BTreeSet<_> = used.map(key).collect();
-    let compared: BTreeSet<&str> = keys.iter().map(|(_, metric)| *metric).collect();
-    let others = all.series.iter().map(key).filter(|key| !keys.contains(key));
-    let (lacking, others): (Vec<_>, Vec<_>) = others.partition(|(_, metric)| compared.contains(metric));
-    let lacking: Vec<&str> = lacking.into_iter().map(|(name, _)| name).collect();
-    let metrics = distinct(others.into_iter().map(|(_, metric)| metric));
+    let compared: BTreeSet<_> = compared.map(key).collect();
+    let compared_metrics: BTreeSet<&str> = compared.iter().map(|(_, metric)| *metric).collect();
+    let mut names = vec![];
+    let mut metrics = vec![];
+    for (name, metric) in all.series.iter().map(key).filter(|key| !compared.contains(key)) {
+        if compared_metrics.contains(metric) {
+            names.push(name);
+        } else {
+            metrics.push(metric);
+        }
+    }
+    let metrics = distinct(metrics);
     let mut items = vec![];
-    if !lacking.is_empty() {
-        items.push(format!("Not compared, only {letter} has values: {}.", counted(&lacking, "row")));
+    if !names.is_empty() {
+        items.push(format!("Not compared, only {letter} has values: {}.", counted(&names, "row")));
     }
     if !metrics.is_empty() {
         let (count, named) = (plural(metrics.len(), "other metric"), first_of(&metrics, ", "));
@@ -201,8 +219,10 @@ fn left_out<'a>(all: &'a Samples, used: impl Iterator<Item = &'a Series>, letter
     items
 }
 
-/// The conditions that are one in all of A and another in all of B: what is compared, or a mistake.
-fn other_conditions(rows: &[SampleRow]) -> Option<String> {
+/// Names the conditions whose values differ between the compared series of A and B. Such a condition is what the user
+/// compares, or a mistake.
+fn differing_conditions(rows: &[SampleRow]) -> Option<String> {
+    // The pairs of values of each condition that differs.
     let mut differ = BTreeMap::new();
     for SampleRow { a, b, .. } in rows {
         let names = a.conditions.iter().chain(b.conditions.iter()).map(|(name, _)| name);
@@ -220,8 +240,8 @@ fn other_conditions(rows: &[SampleRow]) -> Option<String> {
     (!named.is_empty()).then(|| format!("The conditions differ: {}.", first_of(&named, ", ")))
 }
 
-/// The warning that unpaired samples are less sure. The rates are those of docs/internals/statistics.md.
-fn unpaired_costs(unpaired: usize, all: usize) -> String {
+/// Warns that a comparison of unpaired samples is less certain. The rates come from docs/internals/statistics.md.
+fn unpaired_warning(unpaired: usize, all: usize) -> String {
     let which = if unpaired == all { String::new() } else { format!(" ({unpaired} of {all} rows)") };
     format!(
         "UNPAIRED{which}: the files have no rounds that tell which values were measured together. Whatever changed on the \
@@ -231,6 +251,7 @@ fn unpaired_costs(unpaired: usize, all: usize) -> String {
     )
 }
 
+/// The row of the table: label, medians, ratio, number of values, verdict.
 fn cells(row: &SampleRow, margin: f64) -> Vec<Cell> {
     let value = |series: &Series| {
         let middle = median(&series.values).map_or("–".to_string(), three);
@@ -240,12 +261,12 @@ fn cells(row: &SampleRow, margin: f64) -> Vec<Cell> {
         Some(ratio) if row.paired => plural(ratio.rounds, "pair"),
         _ => format!("{}+{}", row.a.values.len(), row.b.values.len()),
     };
-    let ratio = row.ratio.map_or(Cell::two("–", "–"), |ratio| ratio_cell(ratio, ""));
+    let ratio = row.ratio.map_or(Cell::two_lines("–", "–"), |ratio| ratio_cell(ratio, ""));
     let words = row.finding.words(row.ratio, row.a.direction, margin);
     row![row.label(), value(row.a), value(row.b), ratio, n, words]
 }
 
-fn as_json(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) -> Value {
+fn comparison_json(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) -> Value {
     let file = |samples: &Samples| {
         let left_out: Vec<String> = samples.left_out.iter().map(ToString::to_string).collect();
         json!({"file": samples.origin, "format": samples.format, "left_out": left_out})
@@ -279,14 +300,14 @@ mod tests {
     use super::*;
     use crate::import::parse;
 
-    fn page(a: &str, b: &str) -> Value {
+    fn compared_json(a: &str, b: &str) -> Value {
         let read = |name: &str, text: &str| parse(name, text.as_bytes(), None).unwrap();
         compare_samples(&read("a", a), &read("b", b), None, 0.01).unwrap().json
     }
 
     fn csv(factor: f64, rounds: bool) -> String {
         let line = |at: u32| {
-            // A drift of a factor of ten that both share.
+            // Both files drift by a factor of ten.
             let value = factor * f64::from(at) * (1.0 + 0.001 * f64::from(at * 7 % 5));
             if rounds { format!("{at},{value}\n") } else { format!("{value}\n") }
         };
@@ -295,43 +316,44 @@ mod tests {
     }
 
     #[test]
-    fn rounds_take_the_drift_away() {
-        let paired = page(&csv(1.0, true), &csv(1.05, true));
+    fn pairing_by_round_removes_the_drift() {
+        let paired = compared_json(&csv(1.0, true), &csv(1.05, true));
         assert_eq!(paired["rows"][0]["paired"], true);
         assert_eq!(paired["rows"][0]["verdict"], "different");
-        let unpaired = page(&csv(1.0, false), &csv(1.05, false));
+        let unpaired = compared_json(&csv(1.0, false), &csv(1.05, false));
         assert_eq!(unpaired["rows"][0]["paired"], false);
         assert_eq!(unpaired["rows"][0]["verdict"], "inconclusive");
     }
 
     #[test]
-    fn verdicts_by_the_margin() {
-        assert_eq!(page(&csv(1.0, true), &csv(1.0, true))["rows"][0]["verdict"], "equivalent");
-        assert_eq!(page(&csv(1.0, true), &csv(1.002, true))["rows"][0]["verdict"], "negligible");
-        assert_eq!(page("x\n1\n2\n", "x\n1\n2\n")["rows"][0]["verdict"], "provisional");
+    fn differences_within_the_margin_are_equivalent_or_negligible() {
+        let verdict = |a: &str, b: &str| compared_json(a, b)["rows"][0]["verdict"].clone();
+        assert_eq!(verdict(&csv(1.0, true), &csv(1.0, true)), "equivalent");
+        assert_eq!(verdict(&csv(1.0, true), &csv(1.002, true)), "negligible");
+        assert_eq!(verdict("x\n1\n2\n", "x\n1\n2\n"), "provisional");
     }
 
     #[test]
-    fn what_is_not_compared_is_said() {
-        let answer = |a: &str, b: &str| page(a, b)["answer"].to_string();
-        let said = answer("name,x,y\ncp,1,1\nrm,1,1\n", "name,x,z\ncp,2,1\nmv,2,1\n");
-        assert!(said.contains("only A has values: 1 row (rm)") && said.contains("1 row (mv)"), "{said}");
+    fn the_answer_names_rows_and_metrics_that_are_not_compared() {
+        let answer = |a: &str, b: &str| compared_json(a, b)["answer"].to_string();
+        let words = answer("name,x,y\ncp,1,1\nrm,1,1\n", "name,x,z\ncp,2,1\nmv,2,1\n");
+        assert!(words.contains("only A has values: 1 row (rm)") && words.contains("1 row (mv)"), "{words}");
         assert!(
-            said.contains("1 other metric of A (y)") && said.contains("1 other metric of B (z)"),
-            "{said}"
+            words.contains("1 other metric of A (y)") && words.contains("1 other metric of B (z)"),
+            "{words}"
         );
         assert!(!answer("x\n1\n", "x\n2\n").contains("Not compared"));
     }
 
     #[test]
     fn only_equal_conditions_are_compared() {
-        let both = page("threads,iops\n1,100\n8,700\n", "threads,iops\n8,710\n8,720\n");
+        let both = compared_json("threads,iops\n1,100\n8,700\n", "threads,iops\n8,710\n8,720\n");
         assert_eq!(both["rows"].as_array().unwrap().len(), 1);
         assert_eq!(
             (&both["rows"][0]["name"], &both["rows"][0]["values_b"]),
             (&json!("threads=8"), &json!(2))
         );
-        let other = page("threads,iops\n1,100\n", "threads,iops\n8,710\n");
+        let other = compared_json("threads,iops\n1,100\n", "threads,iops\n8,710\n");
         assert_eq!(other["rows"][0]["name"], "");
         assert!(other["answer"].to_string().contains("threads (A: 1, B: 8)"), "{other}");
     }
@@ -343,16 +365,16 @@ mod tests {
                 "{{\"results\": [{{\"command\": \"cp\", \"times\": [1.0, 1.1], \"exit_codes\": {codes}}}]}}"
             )
         };
-        let page = page(&json("[0, 1]"), &json("[0, 0]"));
+        let page = compared_json(&json("[0, 1]"), &json("[0, 0]"));
         assert_eq!(page["a"]["left_out"], json!(["1 run of cp: exit code 1"]));
         assert_eq!(page["rows"][0]["values_a"], 1);
         assert!(page["answer"].to_string().contains("Left out of A: 1 run of cp: exit code 1."), "{page}");
     }
 
     #[test]
-    fn one_command_each_is_compared_whatever_its_name() {
+    fn files_of_one_command_each_are_compared_although_the_names_differ() {
         let json = |name: &str| format!(r#"{{"results": [{{"command": "{name}", "times": [1.0, 1.1]}}]}}"#);
-        let page = page(&json("cp a"), &json("cp b"));
+        let page = compared_json(&json("cp a"), &json("cp b"));
         assert_eq!((&page["rows"][0]["name"], &page["rows"][0]["name_b"]), (&json!("cp a"), &json!("cp b")));
     }
 }

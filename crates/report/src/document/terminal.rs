@@ -1,4 +1,4 @@
-//! A document on a terminal.
+//! Renders a document as text for a terminal.
 
 use crate::document::{Document, Part, Table};
 use crate::document::{join_figures, split_figures};
@@ -7,32 +7,32 @@ use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArra
 use std::io::{Result, Write};
 use textwrap::core::display_width;
 
-/// Columns where nothing is known of the terminal, and the most that a line of words takes.
+/// The width in characters of a terminal of unknown size, and of the longest line of a paragraph.
 pub const WIDTH: u16 = 100;
-/// Columns of the narrowest screen: on less nothing can be read anyway.
-const NARROWEST: u16 = 39;
-/// Columns that labels take at most where figures need the room.
-const LABELS: usize = 26;
-/// Columns that a column of words needs at least, its margins included.
-const WORDS: usize = 13;
-/// Columns of the margins of a column.
+/// The smallest width in characters: for a narrower terminal, the text is this wide nevertheless.
+const MIN_WIDTH: u16 = 39;
+/// The largest width in characters of the labels of a table, if its figures need the room.
+const MAX_LABEL: usize = 26;
+/// The smallest width in characters of a column of words, with its margins.
+const MIN_WORD_COLUMN: usize = 13;
+/// The width in characters of both margins of a column.
 const MARGINS: usize = 2;
 
-/// The size and abilities of a terminal.
+/// The width and colours of a terminal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Screen {
-    /// Its columns, if known.
+    /// The width in characters, if known.
     pub width: Option<u16>,
-    /// Whether it shows colours.
+    /// Whether to write colours.
     pub colour: bool,
 }
 
-/// Writes the document, as wide as the screen at most.
+/// Writes the document in lines that fit the screen. Charts are left out.
 ///
 /// # Errors
-/// Where `out` fails.
+/// If writing to `out` fails.
 pub fn write(document: &Document, screen: Screen, out: &mut dyn Write) -> Result<()> {
-    let width = screen.width.unwrap_or(WIDTH).max(NARROWEST);
+    let width = screen.width.unwrap_or(WIDTH).max(MIN_WIDTH);
     let mut terminal = Terminal { width, colour: screen.colour, out };
     let bold = Some(Attribute::Bold);
     for (at, part) in document.without_charts().parts.iter().enumerate() {
@@ -40,22 +40,24 @@ pub fn write(document: &Document, screen: Screen, out: &mut dyn Write) -> Result
             writeln!(terminal.out)?;
         }
         match part {
-            Part::Heading(_, text) => terminal.wrapped(&[("", text, bold)])?,
-            Part::Chapter(chapter) => terminal.wrapped(&[("", chapter.title(), bold)])?,
-            Part::Text(text) | Part::Samples(text) => terminal.wrapped(&[("", text, None)])?,
-            Part::Loud(text) => terminal.wrapped(&[("!", text, bold)])?,
+            Part::Heading(_, text) => terminal.write_paragraphs(&[("", text, bold)])?,
+            Part::Chapter(chapter) => terminal.write_paragraphs(&[("", chapter.title(), bold)])?,
+            Part::Text(text) | Part::Samples(text) => terminal.write_paragraphs(&[("", text, None)])?,
+            Part::Warning(text) => terminal.write_paragraphs(&[("!", text, bold)])?,
             Part::List(items) | Part::Facts(items) => {
-                terminal.wrapped(&items.iter().map(|item| ("-", item.as_str(), None)).collect::<Vec<_>>())?;
+                terminal.write_paragraphs(
+                    &items.iter().map(|item| ("-", item.as_str(), None)).collect::<Vec<_>>(),
+                )?;
             }
             Part::Table(table) => {
-                for (at, table) in parts_that_fit(table, width.into()).iter().enumerate() {
+                for (at, table) in split_to_fit(table, width.into()).iter().enumerate() {
                     if at > 0 {
                         writeln!(terminal.out)?;
                     }
-                    terminal.table(table)?;
+                    terminal.write_table(table)?;
                 }
             }
-            // The figures that it shows are in the tables.
+            // The tables have the figures of every chart.
             Part::Chart(_) => {}
             Part::Code(_, text) => {
                 safe::lines(text).try_for_each(|line| writeln!(terminal.out, "    {line}"))?;
@@ -65,31 +67,34 @@ pub fn write(document: &Document, screen: Screen, out: &mut dyn Write) -> Result
     Ok(())
 }
 
-/// The table, its columns spread evenly over as few tables as have room for whole figures. Words find room in more lines.
-fn parts_that_fit(table: &Table, width: usize) -> Vec<Table> {
+/// Splits a table into as few tables as possible that each fit the width without breaking a figure. Columns of words need
+/// less room, because words may break into lines.
+fn split_to_fit(table: &Table, width: usize) -> Vec<Table> {
     if table.words {
-        return table.split((width - LABELS) / WORDS);
+        return table.split((width - MAX_LABEL) / MIN_WORD_COLUMN);
     }
     let columns = table.header.len().saturating_sub(1).max(1);
-    let fits = |table: &Table| narrowest(table).iter().sum::<usize>() + beside(table.header.len()) <= width;
+    let fits =
+        |table: &Table| min_widths(table).iter().sum::<usize>() + total_margins(table.header.len()) <= width;
     let most = (1..=columns).rev().find(|most| table.split(*most).iter().all(fits));
     table.split(most.unwrap_or(1))
 }
 
-/// The width of the margins of columns and of the blanks between them.
-fn beside(columns: usize) -> usize {
+/// The width of all margins of a table and of the gaps between its columns.
+fn total_margins(columns: usize) -> usize {
     ((MARGINS + 1) * columns).saturating_sub(1)
 }
 
-/// The least columns that each column of a table takes without a break in a word; in a figure no blank breaks either.
-fn narrowest(table: &Table) -> Vec<usize> {
+/// The smallest width of each column in which no word and no figure breaks. In a table of figures, labels up to
+/// [`MAX_LABEL`] do not break either.
+fn min_widths(table: &Table) -> Vec<usize> {
     let word = |text: &str| join_figures(&safe::line(text)).split(' ').map(display_width).max().unwrap_or(0);
     let line = |text: &str| display_width(&safe::line(text));
     let column = |at: usize| {
         let lines = || table.rows.iter().flat_map(|row| &row[at].lines);
         let cells = match at {
             _ if table.words => lines().map(|text| word(text)).max(),
-            0 => lines().map(|text| word(text).max(line(text).min(LABELS))).max(),
+            0 => lines().map(|text| word(text).max(line(text).min(MAX_LABEL))).max(),
             _ => lines().map(|text| line(text)).max(),
         };
         cells.unwrap_or(0).max(word(&table.header[at]))
@@ -97,8 +102,8 @@ fn narrowest(table: &Table) -> Vec<usize> {
     (0..table.header.len()).map(column).collect()
 }
 
-/// The columns that each column of a table takes where no line breaks.
-fn natural(table: &Table) -> Vec<usize> {
+/// The width of each column in which no line breaks.
+fn natural_widths(table: &Table) -> Vec<usize> {
     let line = |text: &String| display_width(&safe::line(text));
     let column = |at: usize| {
         let lines = table.rows.iter().flat_map(|row| &row[at].lines);
@@ -107,6 +112,7 @@ fn natural(table: &Table) -> Vec<usize> {
     (0..table.header.len()).map(column).collect()
 }
 
+/// A writer of paragraphs and tables of a fixed width.
 struct Terminal<'a> {
     width: u16,
     colour: bool,
@@ -114,8 +120,8 @@ struct Terminal<'a> {
 }
 
 impl Terminal<'_> {
-    /// A table of ours in the library's words.
-    fn plain(&self, width: u16) -> comfy_table::Table {
+    /// An empty table of the layout library, with this width in characters.
+    fn new_table(&self, width: u16) -> comfy_table::Table {
         let mut shown = comfy_table::Table::new();
         shown.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
         if self.colour {
@@ -126,14 +132,14 @@ impl Terminal<'_> {
         shown
     }
 
-    /// Lines without trailing blanks.
+    /// Prints the lines of a table without trailing spaces.
     fn print(&mut self, shown: &comfy_table::Table) -> Result<()> {
         shown.lines().try_for_each(|line| writeln!(self.out, "{}", split_figures(line.trim_end())))
     }
 
-    /// Paragraphs with a bullet each, broken into lines.
-    fn wrapped(&mut self, items: &[(&str, &str, Option<Attribute>)]) -> Result<()> {
-        let mut shown = self.plain(self.width.min(WIDTH));
+    /// Writes paragraphs, broken into lines: each has a bullet, a text and an attribute of the text.
+    fn write_paragraphs(&mut self, items: &[(&str, &str, Option<Attribute>)]) -> Result<()> {
+        let mut shown = self.new_table(self.width.min(WIDTH));
         shown.load_style(presets::NOTHING);
         let bullets = items.iter().any(|(bullet, ..)| !bullet.is_empty());
         for (bullet, text, attribute) in items {
@@ -147,11 +153,11 @@ impl Terminal<'_> {
         self.print(&shown)
     }
 
-    fn table(&mut self, table: &Table) -> Result<()> {
-        let mut shown = self.plain(self.width);
+    fn write_table(&mut self, table: &Table) -> Result<()> {
+        let mut shown = self.new_table(self.width);
         let mut style = presets::UTF8_HORIZONTAL_ONLY;
         if !table.words {
-            // The two lines of a row of figures tell rows apart without a rule between them.
+            // Rows of figures need no rules between them: most have a second line, the interval.
             style.row_separator = presets::NOTHING.row_separator;
         }
         shown.load_style(style);
@@ -166,14 +172,14 @@ impl Terminal<'_> {
             }));
         }
         let columns = table.header.len();
-        let room = usize::from(self.width).saturating_sub(beside(columns));
-        let mut least = narrowest(table);
-        // Where not all have room, the longest words break.
-        while least.iter().sum::<usize>() > room {
-            let Some(widest) = least.iter_mut().max().filter(|widest| **widest > 1) else { break };
+        let room = usize::from(self.width).saturating_sub(total_margins(columns));
+        let mut minimum = min_widths(table);
+        // If there is not enough room, the words of the widest columns may break.
+        while minimum.iter().sum::<usize>() > room {
+            let Some(widest) = minimum.iter_mut().max().filter(|widest| **widest > 1) else { break };
             *widest = 1;
         }
-        let widths = fit_columns(&natural(table), &least, room);
+        let widths = fit_columns(&natural_widths(table), &minimum, room);
         for (at, (column, width)) in shown.column_iter_mut().zip(widths).enumerate() {
             let width = u16::try_from(width + MARGINS).unwrap_or(u16::MAX);
             column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
@@ -185,13 +191,13 @@ impl Terminal<'_> {
     }
 }
 
-/// Widths that fit into `room` together where the least of each allow it: of the texts themselves, or the widest columns give
-/// way, down to their least.
-pub fn fit_columns(natural: &[usize], least: &[usize], room: usize) -> Vec<usize> {
+/// Reduces the widths of columns until they fit into `room` together: always the widest column that is wider than its
+/// minimum. If all reach their minimum, the sum may exceed `room`.
+pub fn fit_columns(natural: &[usize], minimum: &[usize], room: usize) -> Vec<usize> {
     let mut widths = natural.to_vec();
     while widths.iter().sum::<usize>() > room {
-        let can_give = (0..widths.len()).filter(|at| widths[*at] > least[*at]);
-        let Some(widest) = can_give.max_by_key(|at| widths[*at]) else { break };
+        let shrinkable = (0..widths.len()).filter(|at| widths[*at] > minimum[*at]);
+        let Some(widest) = shrinkable.max_by_key(|at| widths[*at]) else { break };
         widths[widest] -= 1;
     }
     widths
@@ -233,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_longer_than_the_screen_breaks() {
+    fn a_word_longer_than_the_line_breaks() {
         let mut document = Document::default();
         let row = ["/a/path".repeat(9), "b".repeat(60)].map(Cell::from).to_vec();
         document.table(Table::words(["path", "other"]).with([row]));
@@ -241,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_widest_column_gives_way_down_to_its_longest_word() {
+    fn the_widest_column_shrinks_first_down_to_its_minimum() {
         assert_eq!(fit_columns(&[8, 40, 10], &[8, 12, 5], 100), [8, 40, 10]);
         assert_eq!(fit_columns(&[8, 40, 10], &[8, 12, 5], 40), [8, 22, 10]);
         assert_eq!(fit_columns(&[8, 40, 10], &[8, 12, 5], 27), [8, 12, 7]);

@@ -1,171 +1,182 @@
-//! Axes: where ticks stand, and what they say.
+//! Axes of charts: their range, and the positions and labels of their ticks.
 
 use fsarena_core::number::{Scale, three};
 use fsarena_core::sample::Unit;
 
-/// An axis. Its coordinates are those of the data; a logarithmic one maps them itself.
+/// An axis in the coordinates of the data. A logarithmic axis takes values, not their logarithms.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// What it measures, and its unit.
+    /// The quantity and its unit.
     pub label: String,
-    /// From and to.
+    /// The coordinates of both ends.
     pub range: (f64, f64),
-    /// Whether equal distances are equal ratios.
+    /// Whether the axis is logarithmic: equal distances are equal ratios.
     pub log: bool,
-    /// Where ticks stand, and what they say.
+    /// The coordinates and labels of the ticks.
     pub ticks: Vec<(f64, String)>,
-    /// Whether lines lead from the ticks through the panel.
+    /// Whether grid lines lead from the ticks through the plot.
     pub grid: bool,
 }
 
-/// How many ticks an axis has, about.
-const TICKS: f64 = 5.0;
+/// The approximate number of ticks of an axis.
+const TICK_COUNT: f64 = 5.0;
 
 impl Axis {
-    /// From zero to a value, for bars.
+    /// An axis from zero to a value, for bars.
     pub fn from_zero(label: impl Into<String>, most: f64, unit: Unit) -> Axis {
         let most = if most > 0.0 && most.is_finite() { most * 1.02 } else { 1.0 };
-        // One multiple of the unit for all ticks, and round steps of that.
+        // All ticks use one multiple of the unit (s, ms …) and round numbers of it.
         let scale = Scale::of(most, unit);
-        let ticks = multiples(nice(most / scale.per / TICKS), 0.0, most / scale.per).into_iter();
+        let ticks = multiples(round_step(most / scale.per / TICK_COUNT), 0.0, most / scale.per).into_iter();
         let ticks = ticks.map(|at| (at * scale.per, scale.said(trimmed(at)))).collect();
         Axis { label: label.into(), range: (0.0, most), log: false, ticks, grid: true }
     }
 
-    /// Between two values, linear. A value for which `say` returns nothing gets no tick.
-    pub fn linear(label: impl Into<String>, low: f64, high: f64, say: impl Fn(f64) -> String) -> Axis {
+    /// A linear axis between two values. `label_of` returns the label of a tick; an empty label removes the tick.
+    pub fn linear(label: impl Into<String>, low: f64, high: f64, label_of: impl Fn(f64) -> String) -> Axis {
         let (low, high) = if high > low { (low, high) } else { (low - 0.5, low + 0.5) };
-        let ticks = multiples(nice((high - low) / TICKS), low, high).into_iter().map(|at| (at, say(at)));
+        let ticks = multiples(round_step((high - low) / TICK_COUNT), low, high)
+            .into_iter()
+            .map(|at| (at, label_of(at)));
         let ticks = ticks.filter(|(_, label)| !label.is_empty());
         Axis { label: label.into(), range: (low, high), log: false, ticks: ticks.collect(), grid: true }
     }
 
-    /// Between two values above zero, logarithmic; the label of the axis says `log scale`.
-    pub fn log(label: impl Into<String>, low: f64, high: f64, say: impl Fn(f64) -> String) -> Axis {
+    /// A logarithmic axis between two values above zero, with `(log scale)` in its label. `label_of` returns the label of a
+    /// tick.
+    pub fn log(label: impl Into<String>, low: f64, high: f64, label_of: impl Fn(f64) -> String) -> Axis {
         let low = if low > 0.0 { low } else { 1.0 };
         let (low, high) = if high > low { (low, high) } else { (low / 2.0, low * 2.0) };
         let decades = (high / low).log10();
-        let within: &[f64] = match decades {
-            over if over > 3.0 => &[1.0],
-            over if over > 1.5 => &[1.0, 3.0],
-            _ => &[1.0, 2.0, 5.0],
+        // The multiples of each power of ten that have ticks.
+        let digits: &[f64] = if decades > 3.0 {
+            &[1.0]
+        } else if decades > 1.5 {
+            &[1.0, 3.0]
+        } else {
+            &[1.0, 2.0, 5.0]
         };
         let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
         let every = ((f64::from(last - first) / 8.0).ceil() as i32).max(1);
-        let ticks = (first..=last)
-            .filter(|exponent| (exponent - first) % every == 0)
-            .flat_map(|exponent| within.iter().map(move |digit| digit * 10f64.powi(exponent)))
-            .filter(|at| (low * 0.999..=high * 1.001).contains(at));
-        let mut ticks: Vec<f64> = ticks.collect();
-        // Between two powers there may be hardly a tick; within a factor of two or so, distances are nearly equal.
-        if ticks.len() < 3 && high / low < 3.0 {
-            ticks = multiples(nice((high - low) / TICKS), low, high);
+        let mut ticks: Vec<f64> = vec![];
+        for exponent in (first..=last).step_by(every as usize) {
+            ticks.extend(digits.iter().map(|digit| digit * 10f64.powi(exponent)));
         }
-        let ticks = ticks.into_iter().map(|at| (at, say(at))).collect();
-        Axis { label: logarithmic(label.into()), range: (low, high), log: true, ticks, grid: true }
+        ticks.retain(|at| (low * 0.999..=high * 1.001).contains(at));
+        // A short range may contain hardly a tick; there, a linear series is nearly evenly spaced.
+        if ticks.len() < 3 && high / low < 3.0 {
+            ticks = multiples(round_step((high - low) / TICK_COUNT), low, high);
+        }
+        let ticks = ticks.into_iter().map(|at| (at, label_of(at))).collect();
+        Axis { label: with_log_note(label.into()), range: (low, high), log: true, ticks, grid: true }
     }
 
-    /// A logarithmic axis in a unit; within a factor of a thousand all ticks use one multiple of it.
+    /// A logarithmic axis in a unit. All ticks use one multiple of the unit; over a range of more than a factor of 1000,
+    /// each tick uses its own.
     pub fn log_in(label: impl Into<String>, low: f64, high: f64, unit: Unit) -> Axis {
-        let scale = Scale::of((low * high).sqrt(), unit);
-        let own = high / low > 1000.0;
-        let say = |at: f64| {
-            let scale = if own { &Scale::of(at, unit) } else { &scale };
+        let common = Scale::of((low * high).sqrt(), unit);
+        let is_wide = high / low > 1000.0;
+        let label_of = |at: f64| {
+            let scale = if is_wide { &Scale::of(at, unit) } else { &common };
             scale.said(trimmed(at / scale.per))
         };
-        Axis::log(label, low, high, say)
+        Axis::log(label, low, high, label_of)
     }
 
-    /// Logarithmic with ticks at the values that occur: threads, block sizes.
-    pub fn values(label: impl Into<String>, values: &[f64], say: impl Fn(f64) -> String) -> Axis {
+    /// A logarithmic axis with ticks at exactly these values, in ascending order: thread counts, block sizes.
+    pub fn values(label: impl Into<String>, values: &[f64], label_of: impl Fn(f64) -> String) -> Axis {
         let (low, high) = (values.first().copied().unwrap_or(1.0), values.last().copied().unwrap_or(1.0));
         let margin = (high / low).powf(0.04).max(1.05);
-        let ticks = values.iter().map(|at| (*at, say(*at))).collect();
+        let ticks = values.iter().map(|at| (*at, label_of(*at))).collect();
         let range = (low / margin, high * margin);
-        Axis { label: logarithmic(label.into()), range, log: true, ticks, grid: true }
+        Axis { label: with_log_note(label.into()), range, log: true, ticks, grid: true }
     }
 
-    /// Ratios by their logarithm, which is the coordinate: a change of nothing is 0. Ticks show the change.
+    /// An axis of ratios whose coordinates are their natural logarithms: 0 is no change. Ticks show the change in per cent or
+    /// as a factor.
     pub fn changes(label: impl Into<String>, low: f64, high: f64) -> Axis {
-        // From no difference outwards.
+        // Changes that may have a tick, from no change outwards.
         const LESS: [f64; 14] =
             [-0.002, -0.005, -0.01, -0.02, -0.05, -0.1, -0.2, -0.35, -0.5, -0.65, -0.8, -0.9, -0.95, -0.99];
         const MORE: [f64; 14] =
             [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 9.0, 19.0, 99.0];
         let reach = low.abs().max(high.abs()).max(0.002);
         let (low, high) = (low.min(0.0) - 0.06 * reach, high.max(0.0) + 0.06 * reach);
-        let apart = (high - low) / 9.0;
+        let min_distance = (high - low) / 9.0;
         let mut ticks: Vec<(f64, String)> = vec![(0.0, "same".into())];
-        for outwards in [LESS, MORE] {
+        for changes in [LESS, MORE] {
             let mut last = 0.0;
-            for change in outwards {
+            for change in changes {
                 let at = f64::ln_1p(change);
-                if (low..=high).contains(&at) && (at - last).abs() >= apart {
-                    ticks.push((at, change_words(change)));
+                if (low..=high).contains(&at) && (at - last).abs() >= min_distance {
+                    ticks.push((at, change_label(change)));
                     last = at;
                 }
             }
         }
         ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Axis { label: logarithmic(label.into()), range: (low, high), log: false, ticks, grid: true }
+        Axis { label: with_log_note(label.into()), range: (low, high), log: false, ticks, grid: true }
     }
 
-    /// Names from top to bottom (of a vertical axis): the n-th stands at −(n + ½).
+    /// A vertical axis of names from top to bottom: the n-th name, from 0, is at −(n + ½).
     pub fn names(names: impl IntoIterator<Item = impl Into<String>>) -> Axis {
         let names = names.into_iter().enumerate();
         let ticks: Vec<_> = names.map(|(at, name)| (Axis::slot(at), name.into())).collect();
         Axis { label: String::new(), range: (-(ticks.len() as f64), 0.0), log: false, ticks, grid: false }
     }
 
-    /// Where the n-th name of [`Axis::names`] stands.
+    /// The coordinate of the n-th name of [`Axis::names`], from 0.
     pub fn slot(at: usize) -> f64 {
         -(at as f64 + 0.5)
     }
 
-    /// Names from left to right: the n-th stands at n + ½.
+    /// A horizontal axis of names from left to right: the n-th name, from 0, is at n + ½.
     pub fn columns(label: impl Into<String>, names: &[String]) -> Axis {
         let ticks = names.iter().enumerate().map(|(at, name)| (at as f64 + 0.5, name.clone())).collect();
         Axis { label: label.into(), range: (0.0, names.len() as f64), log: false, ticks, grid: false }
     }
 
-    /// How far along the axis a value lies, from 0 to 1. A value beyond an end of the axis lies at that end.
+    /// The position of a value along the axis, from 0 to 1. A value beyond an end is at that end.
     pub fn share(&self, value: f64) -> f64 {
-        let place = |value: f64| if self.log { value.log10() } else { value };
-        let (from, to) = (place(self.range.0), place(self.range.1));
-        (place(value.clamp(self.range.0, self.range.1)) - from) / (to - from)
+        let scaled = |value: f64| if self.log { value.log10() } else { value };
+        let (from, to) = (scaled(self.range.0), scaled(self.range.1));
+        (scaled(value.clamp(self.range.0, self.range.1)) - from) / (to - from)
     }
 }
 
-fn logarithmic(label: String) -> String {
+fn with_log_note(label: String) -> String {
     format!("{label} (log scale)")
 }
 
-/// `+5%`, `−20%`, `×2`.
-fn change_words(change: f64) -> String {
-    match change {
-        change if change >= 1.0 => format!("×{}", change + 1.0),
-        change if change > 0.0 => format!("+{}%", trimmed(100.0 * change)),
-        change => format!("−{}%", trimmed(-100.0 * change)),
+/// The label of a change: `+5%`, `−20%`, `×2`.
+fn change_label(change: f64) -> String {
+    if change >= 1.0 {
+        format!("×{}", change + 1.0)
+    } else if change > 0.0 {
+        format!("+{}%", trimmed(100.0 * change))
+    } else {
+        format!("−{}%", trimmed(-100.0 * change))
     }
 }
 
-/// A number without digits that say nothing: `0.5`, `10`.
+/// A number in three significant digits without trailing zeros: `0.5`, `10`.
 pub fn trimmed(value: f64) -> String {
     let text = three(value);
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
 
-/// The next number of 1, 2 and 5 times a power of ten.
-fn nice(rough: f64) -> f64 {
+/// Rounds a step up to the next number of the form 1, 2 or 5 times a power of ten.
+fn round_step(rough: f64) -> f64 {
     let power = 10f64.powf(rough.log10().floor());
     let digit =
         [1.0, 2.0, 5.0, 10.0].into_iter().find(|digit| digit * power >= rough * 0.999).unwrap_or(10.0);
     digit * power
 }
 
+/// The multiples of a step from `low` to `high`, at most 100.
 fn multiples(step: f64, low: f64, high: f64) -> Vec<f64> {
     let first = (low / step).ceil() as i64;
-    // A step that is lost in rounding would never end.
+    // Without the limit, a step too small to change the sum would loop forever.
     (0..100).map(|n| (first + n) as f64 * step).take_while(|at| *at <= high * (1.0 + 1e-9)).collect()
 }
 
@@ -197,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn logarithmic_axes_say_so() {
+    fn logarithmic_axes_have_ticks_by_powers_and_a_note_in_the_label() {
         let axis = Axis::log("IOPS", 80.0, 120_000.0, |at| at.to_string());
         assert!(axis.label.ends_with("(log scale)") && axis.log);
         assert_eq!(words(&axis), ["100", "1000", "10000", "100000"]);
@@ -205,21 +216,21 @@ mod tests {
         assert!((axis.share(96_000f64.sqrt() * 10.0) - 0.5).abs() < 1e-9, "equal distances are equal ratios");
         let narrow = Axis::log("time", 4.4, 7.6, |at| at.to_string());
         assert_eq!(words(&narrow), ["5", "6", "7"]);
-        assert_eq!(axis.share(1.0), 0.0, "what is off the axis is at its end");
+        assert_eq!(axis.share(1.0), 0.0, "a value off the axis is at its end");
         assert_eq!(words(&Axis::log("x", 1.0, 9.0, |at| at.to_string())), ["1", "2", "5"]);
     }
 
     #[test]
-    fn changes_are_told_as_people_say_them() {
+    fn ticks_of_changes_are_percentages_and_factors() {
         let axis = Axis::changes("B over A", -0.25, 0.8);
         assert!(words(&axis).contains(&"same") && words(&axis).contains(&"−20%"), "{axis:?}");
         assert!(words(&axis).contains(&"×2"), "{axis:?}");
         assert!(axis.ticks.windows(2).all(|two| two[0].0 < two[1].0));
-        assert_eq!(change_words(0.005), "+0.5%");
+        assert_eq!(change_label(0.005), "+0.5%");
     }
 
     #[test]
-    fn a_range_of_nothing_is_still_a_range() {
+    fn an_empty_range_is_widened() {
         for axis in
             [Axis::linear("x", 3.0, 3.0, |at| at.to_string()), Axis::log("x", 0.0, 0.0, |at| at.to_string())]
         {

@@ -1,4 +1,4 @@
-//! A chart as SVG, inside a page or as a separate file: its title, its legend, and its panels row by row.
+//! Draws a chart as SVG, inside an HTML page or as a separate file: its title, its legend, and its panels row by row.
 
 mod pen;
 
@@ -8,29 +8,32 @@ use fsarena_core::safe;
 use pen::{Font, LABEL, Paint, Pen, Point, SMALL, n};
 use quick_xml::escape::escape;
 
-/// The chart as an element of a page whose style sheet has [`dark`] rules.
+/// Returns the chart as an `<svg>` element for an HTML page. The style sheet of the page must contain the rules of
+/// [`dark`].
 pub fn inline(chart: &Chart) -> String {
-    // The page has the words of a chart below it, and its figures in tables: a reader would hear them twice.
-    element(chart, &panel_summary(chart), "", 0.0)
+    // The page shows the caption of the chart below it. As the description, a screen reader would read it twice.
+    svg_element(chart, &panel_summary(chart), "", 0.0)
 }
 
-/// The chart as a file. On a dark page it is dark.
+/// Returns the chart as the text of an SVG file, which is dark if the viewer prefers dark colours.
 pub fn file(chart: &Chart) -> String {
     let dark = format!("<style>@media (prefers-color-scheme:dark){{svg{{{}}}}}</style>", dark());
-    let text = element(chart, &chart.about, &format!("{dark}{}", paper()), MARGIN);
+    let text = svg_element(chart, &chart.about, &format!("{dark}{}", background()), MARGIN);
     format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{text}\n")
 }
 
-/// Room around a chart that stands alone, in CSS pixels.
+/// Room around a chart in a file, in CSS pixels.
 const MARGIN: f64 = 14.0;
 
-/// The page under a chart that stands alone.
-fn paper() -> String {
+/// The background of a chart in a file.
+fn background() -> String {
     let fill = theme::PAPER.hex();
     format!("<rect x=\"-{MARGIN}\" y=\"-{MARGIN}\" width=\"100%\" height=\"100%\" fill=\"{fill}\"/>")
 }
 
-fn element(chart: &Chart, about: &str, before: &str, margin: f64) -> String {
+/// The `<svg>` element of a chart: `about` is its description, `before` is markup below the drawing, `margin` is the room
+/// around it.
+fn svg_element(chart: &Chart, about: &str, before: &str, margin: f64) -> String {
     let mut pen = Pen::default();
     let height = draw_chart(&mut pen, chart).ceil() + 2.0 * margin;
     let width = f64::from(chart.width) + 2.0 * margin;
@@ -45,28 +48,33 @@ fn element(chart: &Chart, about: &str, before: &str, margin: f64) -> String {
     )
 }
 
-/// Summarises a chart in a line: its panels and its legend.
+/// Describes a chart for screen readers: the titles of its panels and the keys of its legend.
 fn panel_summary(chart: &Chart) -> String {
     let titles: Vec<&str> =
         chart.panels.iter().map(|panel| panel.title.as_str()).filter(|title| !title.is_empty()).collect();
     let keys: Vec<&str> = chart.legend.iter().map(|key| key.label.as_str()).collect();
-    let list =
-        |what: &str, names: Vec<&str>| (!names.is_empty()).then(|| format!("{what}: {}.", names.join(", ")));
-    let told = [
-        list("Panels", titles),
-        list("Shown", keys),
-        Some("The figures are in the tables of the page.".into()),
-    ];
-    told.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    let mut sentences = vec![];
+    for (what, names) in [("Panels", titles), ("Shown", keys)] {
+        if !names.is_empty() {
+            sentences.push(format!("{what}: {}.", names.join(", ")));
+        }
+    }
+    sentences.push("The figures are in the tables of the page.".into());
+    sentences.join(" ")
 }
 
-/// Rules that turn the colours for a dark page.
+/// The CSS rules that replace the colours of charts on a dark page.
 pub fn dark() -> String {
     let rule = |(from, to): (Colour, Colour)| {
         let (from, to) = (from.hex(), to.hex());
         format!("[fill=\"{from}\"]{{fill:{to}}}[stroke=\"{from}\"]{{stroke:{to}}}")
     };
-    theme::TURNED.into_iter().chain(Colour::turned()).filter(|(from, to)| from != to).map(rule).collect()
+    theme::DARK_REPLACEMENTS
+        .into_iter()
+        .chain(Colour::dark_replacements())
+        .filter(|(from, to)| from != to)
+        .map(rule)
+        .collect()
 }
 
 /// The title of a chart.
@@ -75,13 +83,13 @@ const TITLE: Font = Font { size: 16.0, bold: true };
 const PANEL_TITLE: Font = Font { size: 12.0, bold: true };
 /// Room between panels.
 const GAP: f64 = 10.0;
-/// Room to the right of a plot, at least.
-const RIGHT: f64 = 22.0;
+/// Smallest room to the right of a plot.
+const MIN_RIGHT: f64 = 22.0;
 /// Height of a line of a panel's title.
 const TITLE_LINE: f64 = 15.0;
 
 /// Draws a chart. Returns its height in CSS pixels.
-pub fn draw_chart(pen: &mut Pen, chart: &Chart) -> f64 {
+fn draw_chart(pen: &mut Pen, chart: &Chart) -> f64 {
     let whole = f64::from(chart.width);
     let title = TITLE.fit(&safe::line(&chart.title), whole);
     pen.text((0.0, 3.0 + TITLE.size / 2.0), &title, (TITLE, theme::INK), Anchor::Start);
@@ -93,32 +101,36 @@ pub fn draw_chart(pen: &mut Pen, chart: &Chart) -> f64 {
         top += KEY_ROW;
     }
     top += 6.0;
-    // Panels above each other share their left and right edges.
     let columns = chart.columns.max(1);
     let width = (whole - GAP * (columns - 1) as f64) / columns as f64;
-    let most = |of: &dyn Fn(&Panel) -> f64| chart.panels.iter().map(of).fold(0.0, f64::max);
-    let labels = most(&|panel| label_room(&panel.y)).min(width * 0.45);
-    let columns_of = Columns { width, labels, right: most(&right_room) };
+    // All panels have the same room for labels, so that the plots of a column have the same edges.
+    let labels = chart.panels.iter().map(|panel| label_room(&panel.y)).fold(0.0, f64::max);
+    let right = chart.panels.iter().map(right_room).fold(0.0, f64::max);
+    let layout = PanelLayout { width, labels: labels.min(width * 0.45), right };
     for panels in chart.panels.chunks(columns) {
-        top += columns_of.draw(pen, panels, top) + GAP;
+        top += layout.draw_row(pen, panels, top) + GAP;
     }
     top
 }
 
-/// The columns of a chart: width of a panel, and what of it is left and right of its plot.
-struct Columns {
+/// The widths that all panels of a chart share, in CSS pixels.
+struct PanelLayout {
+    /// Width of a panel.
     width: f64,
+    /// Room left of the plot, for the labels of the vertical axis.
     labels: f64,
+    /// Room right of the plot.
     right: f64,
 }
 
-impl Columns {
+impl PanelLayout {
     /// Draws a row of panels. Returns its height.
-    fn draw(&self, pen: &mut Pen, panels: &[Panel], top: f64) -> f64 {
+    fn draw_row(&self, pen: &mut Pen, panels: &[Panel], top: f64) -> f64 {
         let title = |panel: &Panel| PANEL_TITLE.lines(&safe::line(&panel.title), self.width - self.labels);
         let titles: Vec<Vec<String>> = panels.iter().map(title).collect();
         let lines = titles.iter().map(Vec::len).max().unwrap_or(0) as f64;
-        // The plots of a row stand in line. A second line of a title takes nothing from them.
+        // All plots of a row start below the longest title. More than one line of a title makes the row higher instead of
+        // the plots smaller.
         let head = if lines == 0.0 { 4.0 } else { TITLE_LINE * lines + 6.0 };
         let more = (head - TITLE_LINE - 6.0).max(0.0);
         for (column, (panel, title)) in panels.iter().zip(titles).enumerate() {
@@ -135,31 +147,31 @@ impl Columns {
     }
 }
 
-/// Room for the labels of a vertical axis.
+/// Room left of a plot for the labels of its vertical axis, in CSS pixels.
 fn label_room(axis: &Axis) -> f64 {
     let longest = axis.ticks.iter().map(|(_, label)| LABEL.width(&safe::line(label))).fold(0.0, f64::max);
     longest + 10.0 + if axis.label.is_empty() { 0.0 } else { LABEL.size + 8.0 }
 }
 
-/// Room to the right of a plot: for half of the last label, for figures, and for the ends of intervals that lie beyond the
-/// picture.
+/// Room right of a plot, in CSS pixels: for half of the last label of the horizontal axis, for figures, and for the text of
+/// intervals that end beyond the plot.
 fn right_room(panel: &Panel) -> f64 {
-    let beyond = |mark: &Mark| match mark {
-        Mark::Across { beyond: Some(end), .. } => SMALL.width(end) + 8.0,
+    let width_right_of_plot = |mark: &Mark| match mark {
+        Mark::HorizontalInterval { beyond: Some(end), .. } => SMALL.width(end) + 8.0,
         Mark::Figure { text, strong, .. } => Font { bold: *strong, ..SMALL }.width(text) + 10.0,
         _ => 0.0,
     };
     let label = panel.x.ticks.last().map_or(0.0, |(_, label)| LABEL.width(label) / 2.0);
-    panel.marks.iter().map(beyond).fold(label.max(RIGHT), f64::max)
+    panel.marks.iter().map(width_right_of_plot).fold(label.max(MIN_RIGHT), f64::max)
 }
 
-/// Height of a row of keys.
-pub const KEY_ROW: f64 = 20.0;
-/// Length of a line in a key.
+/// Height of a row of the legend.
+const KEY_ROW: f64 = 20.0;
+/// Length of a line in a legend key.
 const KEY_LINE: f64 = 26.0;
 
-/// The keys in rows, each with its distance from the left.
-pub fn legend_rows(keys: &[Key], room: f64) -> Vec<Vec<(f64, &Key)>> {
+/// Arranges the keys of a legend in rows of at most `room` CSS pixels. Each key comes with its distance from the left.
+fn legend_rows(keys: &[Key], room: f64) -> Vec<Vec<(f64, &Key)>> {
     let mut rows: Vec<Vec<(f64, &Key)>> = vec![];
     let mut left = 0.0;
     for key in keys {
@@ -176,19 +188,19 @@ pub fn legend_rows(keys: &[Key], room: f64) -> Vec<Vec<(f64, &Key)>> {
     rows
 }
 
-/// Draws a key at the left end of its sign, half way down its row.
-pub fn draw_key(pen: &mut Pen, key: &Key, (x, y): Point) {
+/// Draws a legend key: its sign and its label. The point is the left end of the sign, in the middle of the row's height.
+fn draw_key(pen: &mut Pen, key: &Key, (x, y): Point) {
     let line = |dash| Paint::Line(key.colour, 2.0, dash);
-    let box_of = |pen: &mut Pen, paint| pen.rectangle((x, y - 5.0), (x + 10.0, y + 5.0), paint);
+    let draw_box = |pen: &mut Pen, paint| pen.rectangle((x, y - 5.0), (x + 10.0, y + 5.0), paint);
     match key.sign {
         Sign::Area(opacity) => {
-            box_of(pen, Paint::Fill(key.colour, opacity));
-            // An area may be as light as the page.
-            box_of(pen, Paint::Line(theme::SOFT, 0.75, Dash::Solid));
+            draw_box(pen, Paint::Fill(key.colour, opacity));
+            // The edge makes an area visible that is as light as the page.
+            draw_box(pen, Paint::Line(theme::SOFT, 0.75, Dash::Solid));
         }
         Sign::Frame => {
-            // As in the picture: within a cell.
-            box_of(pen, Paint::Fill(Colour::heat(0.0), 1.0));
+            // In the chart, frames surround the cells of a heat map.
+            draw_box(pen, Paint::Fill(Colour::heat(0.0), 1.0));
             pen.rectangle((x + 2.0, y - 3.0), (x + 8.0, y + 3.0), Paint::Line(key.colour, 2.0, Dash::Solid));
         }
         Sign::Line(dash) => pen.line([(x, y), (x + KEY_LINE, y)], line(dash)),
@@ -202,7 +214,7 @@ pub fn draw_key(pen: &mut Pen, key: &Key, (x, y): Point) {
     pen.text((x + sign_width(key.sign), y), &key.label, (LABEL, theme::INK), Anchor::Start);
 }
 
-/// Width of what a key looks like, with the room behind it.
+/// Width of the sign of a key and the gap behind it, in CSS pixels.
 fn sign_width(sign: Sign) -> f64 {
     match sign {
         Sign::Line(_) | Sign::Series(..) => KEY_LINE + 5.0,
@@ -212,35 +224,34 @@ fn sign_width(sign: Sign) -> f64 {
 
 /// Length of a tick.
 const TICK: f64 = 3.0;
-/// Room between two labels of a horizontal axis, at least.
-const BETWEEN: f64 = 6.0;
+/// Smallest gap between two labels of a horizontal axis.
+const LABEL_GAP: f64 = 6.0;
 
-/// A panel, and where its axes end in the picture.
-pub struct Plot<'a> {
-    /// The panel.
-    pub panel: &'a Panel,
-    /// Left and right.
-    pub x: (f64, f64),
-    /// Bottom and top.
-    pub y: (f64, f64),
-    /// Room for the labels of the vertical axis.
-    pub labels: f64,
+/// The plot of a panel: the area between its axes, and its place in the chart in CSS pixels.
+struct Plot<'a> {
+    panel: &'a Panel,
+    /// Left and right edge.
+    x: (f64, f64),
+    /// Bottom and top edge.
+    y: (f64, f64),
+    /// Room left of the plot, for the labels of the vertical axis.
+    labels: f64,
 }
 
-/// Height of what is below a plot: ticks, their labels, and the label of the axis.
-pub fn foot_height(panel: &Panel) -> f64 {
+/// Height of the horizontal axis below a plot: ticks, their labels, and the label of the axis.
+fn foot_height(panel: &Panel) -> f64 {
     if panel.x.label.is_empty() { LABEL.size + 12.0 } else { 2.0 * LABEL.size + 14.0 }
 }
 
 impl Plot<'_> {
-    /// Where a point of the panel lies in the picture.
-    pub fn at(&self, (x, y): (f64, f64)) -> (f64, f64) {
+    /// Converts a point from the coordinates of the axes to CSS pixels.
+    fn at(&self, (x, y): (f64, f64)) -> (f64, f64) {
         let along = |(from, to): (f64, f64), share: f64| from + share * (to - from);
         (along(self.x, self.panel.x.share(x)), along(self.y, self.panel.y.share(y)))
     }
 
-    /// Draws all of it.
-    pub fn draw(&self, pen: &mut Pen) {
+    /// Draws the axes, their labels, and the marks.
+    fn draw(&self, pen: &mut Pen) {
         self.horizontal_axis(pen);
         self.vertical_axis(pen);
         let ((left, right), (bottom, top)) = (self.x, self.y);
@@ -250,10 +261,10 @@ impl Plot<'_> {
         }
     }
 
-    /// Ticks, grid and labels below the plot. A label that would touch the one before it is left out.
+    /// Draws ticks, grid lines and labels of the horizontal axis, without labels that would touch the previous one.
     fn horizontal_axis(&self, pen: &mut Pen) {
         let (axis, (bottom, top)) = (&self.panel.x, self.y);
-        let mut free = f64::NEG_INFINITY;
+        let mut free_from = f64::NEG_INFINITY;
         for (value, label) in &axis.ticks {
             let x = self.at((*value, self.panel.y.range.0)).0;
             if axis.grid {
@@ -261,9 +272,9 @@ impl Plot<'_> {
             }
             pen.line([(x, bottom), (x, bottom + TICK)], Paint::Line(theme::SHADE, 1.0, Dash::Solid));
             let half = LABEL.width(label) / 2.0;
-            if x - half >= free {
+            if x - half >= free_from {
                 pen.text((x, bottom + TICK + 9.0), label, (LABEL, theme::SOFT), Anchor::Middle);
-                free = x + half + BETWEEN;
+                free_from = x + half + LABEL_GAP;
             }
         }
         if !axis.label.is_empty() {
@@ -273,20 +284,20 @@ impl Plot<'_> {
         }
     }
 
-    /// Ticks, grid and labels left of the plot.
+    /// Draws ticks, grid lines and labels of the vertical axis.
     fn vertical_axis(&self, pen: &mut Pen) {
         let (axis, (left, right)) = (&self.panel.y, self.x);
-        let named = if axis.label.is_empty() { 0.0 } else { LABEL.size + 8.0 };
+        let title_room = if axis.label.is_empty() { 0.0 } else { LABEL.size + 8.0 };
         for (value, label) in &axis.ticks {
             let y = self.at((self.panel.x.range.0, *value)).1;
             if axis.grid {
                 pen.line([(left, y), (right, y)], Paint::Line(theme::GRID, 1.0, Dash::Solid));
             }
             pen.line([(left - TICK, y), (left, y)], Paint::Line(theme::SHADE, 1.0, Dash::Solid));
-            let label = LABEL.fit(&safe::line(label), self.labels - named - TICK - 3.0);
+            let label = LABEL.fit(&safe::line(label), self.labels - title_room - TICK - 3.0);
             pen.text((left - TICK - 3.0, y), &label, (LABEL, theme::SOFT), Anchor::End);
         }
-        if named > 0.0 {
+        if title_room > 0.0 {
             let at = (left - self.labels + LABEL.size / 2.0 + 1.0, (self.y.0 + self.y.1) / 2.0);
             let label = LABEL.fit(&axis.label, self.y.0 - self.y.1 + 30.0);
             pen.upright_text(at, &label, (LABEL, theme::SOFT));
@@ -313,8 +324,8 @@ fn draw_mark(pen: &mut Pen, plot: &Plot, mark: &Mark) {
             pen.line(low.chain(high), Paint::Fill(*colour, 0.2));
         }
         Mark::Dot { at: point, colour, shape } => pen.point(plot.at(*point), *colour, *shape),
-        Mark::Across { x, y, beyond } => draw_interval(pen, plot, *x, *y, beyond.as_deref()),
-        Mark::Up { x, y, colour } => {
+        Mark::HorizontalInterval { x, y, beyond } => draw_interval(pen, plot, *x, *y, beyond.as_deref()),
+        Mark::VerticalInterval { x, y, colour } => {
             let ((x, low), (_, high)) = (plot.at((*x, y.0)), plot.at((*x, y.1)));
             let (left, low, high) = (n(x - 3.0), n(low), n(high));
             let path = format_args!("M{left},{low}h6m-3,0V{high}m-3,0h6").to_string();
@@ -332,14 +343,15 @@ fn draw_mark(pen: &mut Pen, plot: &Plot, mark: &Mark) {
     }
 }
 
-/// An interval with an upright line at each end. One that ends beyond the picture has an arrow at the end of the axis,
-/// and its end in words behind it. It lies over bars of any colour, so it has a rim of the colour of the page.
+/// Draws a horizontal interval with an upright line at each end. If the interval ends beyond the plot, `beyond` has its end
+/// as text: then the line ends in an arrow at the edge of the plot, with this text behind it.
 fn draw_interval(pen: &mut Pen, plot: &Plot, (low, high): (f64, f64), y: f64, beyond: Option<&str>) {
     let high = if beyond.is_some() { plot.panel.x.range.1 } else { high };
     let ((low, y), (high, _)) = (plot.at((low, y)), plot.at((high, y)));
     let (left, top, right) = (n(low), n(y - 3.0), n(high));
     let end = if beyond.is_some() { "m-4,-3l4,3l-4,3" } else { "m0,-3v6" };
     let path = format!("M{left},{top}v6m0,-3H{right}{end}");
+    // A rim in the colour of the page separates the line from a bar of any colour.
     pen.path(&path, Paint::Line(theme::PAPER, 2.75, Dash::Solid));
     pen.path(&path, Paint::Line(theme::INK, 1.25, Dash::Solid));
     if let Some(words) = beyond {
@@ -355,7 +367,7 @@ mod tests {
     fn chart(words: &str) -> Chart {
         let names = [words.to_string()];
         let bar = Mark::Box { x: (0.0, 2.0), y: (-0.9, -0.1), colour: BLUE, opacity: 1.0 };
-        let interval = Mark::Across { x: (1.5, 5.0), y: -0.5, beyond: Some(words.into()) };
+        let interval = Mark::HorizontalInterval { x: (1.5, 5.0), y: -0.5, beyond: Some(words.into()) };
         let panel = Panel {
             title: words.into(),
             x: Axis::from_zero(words, 4.0, fsarena_core::sample::Unit::Seconds),
@@ -368,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_text_and_never_markup() {
+    fn hostile_text_is_escaped() {
         let hostile = "<script>alert('1')</script>&\"\u{1b}[2J\u{202e}";
         for svg in [inline(&chart(hostile)), file(&chart(hostile))] {
             assert!(
@@ -377,16 +389,16 @@ mod tests {
             );
             assert!(svg.contains("&lt;script&gt;"), "{svg}");
             let mut reader = quick_xml::Reader::from_str(&svg);
-            let names = std::iter::from_fn(|| match reader.read_event().expect("well-formed") {
+            let events = std::iter::from_fn(|| match reader.read_event().expect("well-formed") {
                 quick_xml::events::Event::Eof => None,
                 event => Some(event.into_owned()),
             });
-            assert!(names.count() > 20);
+            assert!(events.count() > 20);
         }
     }
 
     #[test]
-    fn a_page_does_not_say_its_caption_twice() {
+    fn an_inline_chart_lists_its_panels_instead_of_its_caption() {
         let mut chart = chart("untar");
         chart.about = "What is to be seen.".into();
         assert!(file(&chart).contains("What is to be seen."));
@@ -396,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_dark_on_dark_pages_and_a_page_has_its_own_sheet() {
+    fn only_a_file_has_its_own_style_sheet_for_dark_pages() {
         assert!(file(&chart("x")).contains("prefers-color-scheme"));
         assert!(!inline(&chart("x")).contains("<style"));
     }

@@ -1,4 +1,5 @@
-//! The formats of benchmark programs, for the tools that read those: fio, hyperfine, Go benchmarks, sysbench and dbench.
+//! Exports in the formats of benchmark programs (fio, hyperfine, Go benchmarks, sysbench, dbench), for the tools that read
+//! these.
 
 use crate::exporter::{Exporter, write_json};
 use crate::{error::Error, report::Report};
@@ -9,29 +10,31 @@ use fsarena_stats::average::{mean, median, variance};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, io::Write};
 
-/// fio's JSON.
+/// The exporter of fio's JSON.
 pub const FIO: Exporter = Exporter::new(
     "fio",
     "the JSON of fio: reads and writes of loads, a document for each round, a job for each task of each variant",
     export_fio,
 );
 
-/// The figures of a direction of a job, behind its word.
+/// The metrics of a direction of a job, without the prefix `read_` or `write_`.
 const FIO_FIGURES: [&str; 5] =
     ["operations_count", "bandwidth_bytes_per_s", "iops_per_s", "latency_mean_ns", "latency_max_ns"];
-/// The percentiles of its latency, as fio calls them.
+/// The percentiles of latency: fio's name, and the metric without its prefix.
 const FIO_PERCENTILES: [(&str, &str); 4] = [
     ("50.000000", "latency_p50_ns"),
     ("95.000000", "latency_p95_ns"),
     ("99.000000", "latency_p99_ns"),
     ("99.900000", "latency_p999_ns"),
 ];
-const ELAPSED: &str = "load_elapsed_ns";
+const ELAPSED_METRIC: &str = "load_elapsed_ns";
 
 fn export_fio(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    let figures = || FIO_FIGURES.into_iter().chain(FIO_PERCENTILES.map(|(_, figure)| figure));
-    let of = |word| figures().map(move |figure| format!("{word}_{figure}"));
-    let metrics: Vec<String> = of("read").chain(of("write")).chain([ELAPSED.into()]).collect();
+    let mut metrics = vec![ELAPSED_METRIC.to_string()];
+    for direction in ["read", "write"] {
+        let figures = FIO_FIGURES.into_iter().chain(FIO_PERCENTILES.map(|(_, figure)| figure));
+        metrics.extend(figures.map(|figure| format!("{direction}_{figure}")));
+    }
     let loads = |row: &Sample| fio_direction(row, "read").is_some() || fio_direction(row, "write").is_some();
     let rows = samples_with(&report.record, &metrics, ("fio", "reads or writes of a load"), loads)?;
     for round in rows.chunk_by(|a, b| a.round == b.round) {
@@ -42,20 +45,21 @@ fn export_fio(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     Ok(())
 }
 
+/// The job of one sample.
 fn fio_job(row: &Sample) -> Value {
-    let none = || json!({"total_ios": 0, "bw_bytes": 0, "iops": 0.0});
+    let idle = || json!({"total_ios": 0, "bw_bytes": 0, "iops": 0.0});
     json!({
         "jobname": row.name,
         "error": 0,
-        "job_runtime": row.get(ELAPSED).map(|ns| (ns / 1e6).round()),
-        "read": fio_direction(row, "read").unwrap_or_else(none),
-        "write": fio_direction(row, "write").unwrap_or_else(none),
+        "job_runtime": row.get(ELAPSED_METRIC).map(|ns| (ns / 1e6).round()),
+        "read": fio_direction(row, "read").unwrap_or_else(idle),
+        "write": fio_direction(row, "write").unwrap_or_else(idle),
     })
 }
 
-/// One direction; `None` if nothing went that way.
-fn fio_direction(row: &Sample, word: &str) -> Option<Value> {
-    let get = |figure: &str| row.get(&format!("{word}_{figure}"));
+/// The figures of a direction, `read` or `write`; `None` without operations in this direction.
+fn fio_direction(row: &Sample, direction: &str) -> Option<Value> {
+    let get = |figure: &str| row.get(&format!("{direction}_{figure}"));
     let [count, bandwidth, iops, mean, max] = FIO_FIGURES.map(get);
     let iops = iops.filter(|iops| *iops > 0.0)?;
     let bandwidth = bandwidth.unwrap_or(0.0);
@@ -66,25 +70,25 @@ fn fio_direction(row: &Sample, word: &str) -> Option<Value> {
         "bw_bytes": bandwidth,
         "bw": bandwidth / 1024.0,
         "iops": iops,
-        "runtime": row.get(ELAPSED).map(|ns| (ns / 1e6).round()),
+        "runtime": row.get(ELAPSED_METRIC).map(|ns| (ns / 1e6).round()),
         "lat_ns": {"mean": mean, "max": max, "percentile": percentiles},
     }))
 }
 
-/// The values of one task of one variant.
+/// The values of a metric for one task of one variant.
 #[derive(Debug, Clone)]
-pub struct SampleSeries<'a> {
+struct SampleSeries<'a> {
     /// The task, with its parameters.
-    pub task: &'a TaskId,
+    task: &'a TaskId,
     /// The variant.
-    pub variant: &'a Variant,
-    /// Round and value, in the order of the rounds.
-    pub values: Vec<(u32, f64)>,
+    variant: &'a Variant,
+    /// The index of the round and the value, in the order of the rounds.
+    values: Vec<(u32, f64)>,
 }
 
-/// The values of a metric, one entry for each task and variant that has some; rounds that were dropped are left
-/// out. Empty where the run does not know the metric.
-pub fn series_of_metric<'a>(record: &'a RunRecord, metric: &str) -> Vec<SampleSeries<'a>> {
+/// The values of a metric, one entry for each task and variant that has any, without dropped rounds. Empty if the run lacks
+/// the metric.
+fn series_of_metric<'a>(record: &'a RunRecord, metric: &str) -> Vec<SampleSeries<'a>> {
     let Some(grid) = Grid::of(record, metric) else { return vec![] };
     let mut all = Vec::new();
     for (task, variants) in record.tasks.iter().zip(&grid.values) {
@@ -99,33 +103,33 @@ pub fn series_of_metric<'a>(record: &'a RunRecord, metric: &str) -> Vec<SampleSe
     all
 }
 
-/// One sample, by several metrics.
+/// The values of several metrics for one task of one variant in one round.
 #[derive(Debug, Clone)]
-pub struct Sample<'a> {
-    /// Its round.
-    pub round: u32,
+struct Sample<'a> {
+    /// The index of the round.
+    round: u32,
     /// The task.
-    pub task: &'a TaskId,
+    task: &'a TaskId,
     /// The variant.
-    pub variant: &'a Variant,
+    variant: &'a Variant,
     /// The task and the variant: `rndrd[bs=4096] on ext4`.
-    pub name: String,
+    name: String,
     values: BTreeMap<String, f64>,
 }
 
 impl Sample<'_> {
-    /// A metric, where the sample has it.
-    pub fn get(&self, metric: &str) -> Option<f64> {
+    /// The value of a metric, if the sample has one.
+    fn get(&self, metric: &str) -> Option<f64> {
         self.values.get(metric).copied()
     }
 }
 
-/// The samples of a run that have one of these metrics at least, and that a format has a place for, round by round;
-/// rounds that were dropped are left out.
+/// The samples of a run with at least one of these metrics that pass the filter `keep`, sorted by round, without dropped
+/// rounds. `format` and `what` name the format and what it shows, for the error.
 ///
 /// # Errors
-/// Where there is none, with what the format tells.
-pub fn samples_with<'a>(
+/// If the run has no such sample.
+fn samples_with<'a>(
     record: &'a RunRecord,
     metrics: &[impl AsRef<str>],
     (format, what): (&str, &str),
@@ -144,16 +148,15 @@ pub fn samples_with<'a>(
     }
     let rows: Vec<Sample> = rows.into_values().filter(keep).collect();
     if rows.is_empty() {
-        Err(Error::Usage(format!(
+        return Err(Error::Usage(format!(
             "{} has no {what}, which is what {format} tells; `--format csv` has all that it measured",
             record.id
-        )))
-    } else {
-        Ok(rows)
+        )));
     }
+    Ok(rows)
 }
 
-/// The export of hyperfine.
+/// The exporter of hyperfine's JSON.
 pub const HYPERFINE: Exporter = Exporter::new(
     "hyperfine",
     "the JSON of `hyperfine --export-json`: elapsed times of each variant and task; it has no place for rounds",
@@ -164,25 +167,26 @@ fn export_hyperfine(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
     let elapsed = series_of_metric(record, "elapsed");
     let (user, system) = (series_of_metric(record, "user"), series_of_metric(record, "system"));
-    let results: Vec<Value> = elapsed.iter().map(|one| hyperfine_result(one, &user, &system)).collect();
+    let results: Vec<Value> = elapsed.iter().map(|series| hyperfine_result(series, &user, &system)).collect();
     write_json(&json!({ "results": results }), out)
 }
 
-fn hyperfine_result(one: &SampleSeries, user: &[SampleSeries], system: &[SampleSeries]) -> Value {
-    let times = |one: &SampleSeries| one.values.iter().map(|(_, value)| *value).collect::<Vec<f64>>();
-    let same = |all: &[SampleSeries]| {
-        let found = all.iter().find(|other| (other.task, other.variant) == (one.task, one.variant));
-        found.map_or(0.0, |found| mean(times(found)))
+/// The result of one task of one variant, from its elapsed times and the user and system times of all tasks.
+fn hyperfine_result(elapsed: &SampleSeries, user: &[SampleSeries], system: &[SampleSeries]) -> Value {
+    let values = |series: &SampleSeries| series.values.iter().map(|(_, value)| *value).collect::<Vec<f64>>();
+    let mean_of_same_task = |all: &[SampleSeries]| {
+        let same = all.iter().find(|other| (other.task, other.variant) == (elapsed.task, elapsed.variant));
+        same.map_or(0.0, |series| mean(values(series)))
     };
-    let (user, system, times) = (same(user), same(system), times(one));
+    let times = values(elapsed);
     json!({
-        "command": format!("{} on {}", one.task, one.variant.name),
+        "command": format!("{} on {}", elapsed.task, elapsed.variant.name),
         "mean": mean(&times),
-        // Null for one value, as hyperfine has it.
+        // Null for one value, as in hyperfine's own files.
         "stddev": variance(&times).sqrt(),
         "median": median(&times),
-        "user": user,
-        "system": system,
+        "user": mean_of_same_task(user),
+        "system": mean_of_same_task(system),
         "min": times.iter().copied().reduce(f64::min),
         "max": times.iter().copied().reduce(f64::max),
         "times": times,
@@ -190,14 +194,14 @@ fn hyperfine_result(one: &SampleSeries, user: &[SampleSeries], system: &[SampleS
     })
 }
 
-/// Go benchmark text.
+/// The exporter of Go's benchmark text.
 pub const GOBENCH: Exporter = Exporter::new(
     "gobench",
     "Go benchmark text for benchstat: times of each sample; configuration lines `round: N` keep the rounds",
     export_gobench,
 );
 
-/// The times that a line has, and their units there.
+/// The metrics of a line, in seconds, and the names of their units in the text.
 const GOBENCH_TIMES: [(&str, &str); 5] = [
     ("elapsed", "ns/op"),
     ("synced", "synced-ns/op"),
@@ -210,13 +214,13 @@ fn export_gobench(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
     let mut lines: BTreeMap<u32, BTreeMap<String, String>> = BTreeMap::new();
     for (metric, unit) in GOBENCH_TIMES {
-        for one in series_of_metric(record, metric) {
+        for series in series_of_metric(record, metric) {
             let name = format!(
                 "Benchmark{}/variant={}",
-                gobench_title(&one.task.to_string()),
-                without_blanks(&one.variant.name)
+                gobench_title(&series.task.to_string()),
+                without_blanks(&series.variant.name)
             );
-            for (round, seconds) in one.values {
+            for (round, seconds) in series.values {
                 let line = lines.entry(round).or_default().entry(name.clone()).or_default();
                 line.push_str(&format!("\t{} {unit}", (seconds * 1e9).round()));
             }
@@ -225,17 +229,19 @@ fn export_gobench(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     writeln!(out, "study: {}\nrun: {}", without_blanks(&record.plan.name), without_blanks(&record.id))?;
     for (round, lines) in lines {
         writeln!(out, "round: {round}")?;
-        lines.iter().try_for_each(|(name, times)| writeln!(out, "{name}\t1{times}"))?;
+        for (name, times) in lines {
+            writeln!(out, "{name}\t1{times}")?;
+        }
     }
     Ok(())
 }
 
-/// The format separates by blanks.
+/// Replaces blanks, which separate the fields of the format, and control characters by `_`.
 fn without_blanks(text: &str) -> String {
     text.chars().map(|c| if c.is_whitespace() || c.is_control() { '_' } else { c }).collect()
 }
 
-/// The name behind `Benchmark`, which begins in upper case.
+/// The name behind `Benchmark`, whose first letter must be upper case.
 fn gobench_title(text: &str) -> String {
     let mut word = without_blanks(text);
     if let Some(first) = word.get_mut(..1) {
@@ -244,7 +250,7 @@ fn gobench_title(text: &str) -> String {
     word
 }
 
-/// sysbench's text.
+/// The exporter of sysbench's text.
 pub const SYSBENCH: Exporter = Exporter::new(
     "sysbench",
     "the text of sysbench fileio: reads and writes of loads, a run for each sample; it has no place for rounds",
@@ -253,7 +259,7 @@ pub const SYSBENCH: Exporter = Exporter::new(
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// The lines of a run: its part, label, metric, what one of its units is there, and what follows.
+/// The lines of a run: heading, label, metric, the divisor that converts the metric to sysbench's unit, and a suffix.
 const SYSBENCH_LINES: [(&str, &str, &str, f64, &str); 9] = [
     ("File operations:", "reads/s", "read_iops_per_s", 1.0, ""),
     ("File operations:", "writes/s", "write_iops_per_s", 1.0, ""),
@@ -276,34 +282,34 @@ fn export_sysbench(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
 fn write_sysbench_run(row: &Sample, out: &mut dyn Write) -> Result<(), Error> {
     let name: String = row.name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     writeln!(out, "sysbench 1.0.20 (as fsarena {} writes it)\n\nDoing {name}", env!("CARGO_PKG_VERSION"))?;
-    let mut part = "";
-    for (of, label, metric, unit, suffix) in SYSBENCH_LINES {
+    let mut last_heading = "";
+    for (heading, label, metric, divisor, suffix) in SYSBENCH_LINES {
         let Some(value) = row.get(metric) else { continue };
-        if of != part {
-            writeln!(out, "\n{of}")?;
-            part = of;
+        if heading != last_heading {
+            writeln!(out, "\n{heading}")?;
+            last_heading = heading;
         }
-        writeln!(out, "    {label}: {}{suffix}", value / unit)?;
+        writeln!(out, "    {label}: {}{suffix}", value / divisor)?;
     }
     Ok(writeln!(out)?)
 }
 
-/// dbench's text.
+/// The exporter of dbench's text.
 pub const DBENCH: Exporter = Exporter::new(
     "dbench",
     "the text of dbench: throughput and operations, a run for each sample, its load named by task and variant",
     export_dbench,
 );
 
-const DBENCH_LONGEST: &str = "all_latency_max_ns";
-/// The figures of an operation.
+const DBENCH_MAX_LATENCY: &str = "all_latency_max_ns";
+/// The metrics of an operation, without the operation's name before them.
 const DBENCH_FIGURES: [&str; 3] = ["operations_count", "latency_mean_ns", "latency_max_ns"];
 
 fn export_dbench(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let figures =
         OPERATIONS.iter().flat_map(|one| DBENCH_FIGURES.map(|figure| format!("{}_{figure}", one.reading)));
     let metrics: Vec<String> =
-        figures.chain([reading::THROUGHPUT, DBENCH_LONGEST].map(String::from)).collect();
+        figures.chain([reading::THROUGHPUT, DBENCH_MAX_LATENCY].map(String::from)).collect();
     let measured = |row: &Sample| row.get(reading::THROUGHPUT).is_some();
     let rows = samples_with(&report.record, &metrics, ("dbench", "throughput of clients"), measured)?;
     rows.iter().try_for_each(|row| write_dbench_run(row, out))
@@ -324,7 +330,7 @@ fn write_dbench_run(row: &Sample, out: &mut dyn Write) -> Result<(), Error> {
     let throughput = row.get(reading::THROUGHPUT).unwrap_or(0.0) / 1e6;
     let clients = row.variant.clients(row.task).unwrap_or(1);
     write!(out, "\nThroughput {throughput} MB/sec  {clients} clients  {clients} procs")?;
-    if let Some(longest) = row.get(DBENCH_LONGEST) {
+    if let Some(longest) = row.get(DBENCH_MAX_LATENCY) {
         write!(out, "  max_latency={} ms", longest / 1e6)?;
     }
     Ok(writeln!(out, "\n")?)
@@ -335,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_hold_no_blanks() {
+    fn names_in_go_benchmarks_have_no_blanks_and_start_in_upper_case() {
         assert_eq!(
             [gobench_title("rm tree\n"), gobench_title("größe"), gobench_title("über"), gobench_title("")],
             ["Rm_tree_", "Größe", "über", ""]

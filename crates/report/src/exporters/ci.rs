@@ -1,4 +1,4 @@
-//! The claims for CI systems: annotations of GitHub Actions, and JUnit XML.
+//! The exports of claims for CI systems: annotations of GitHub Actions, and JUnit XML.
 
 use crate::{error::Error, exporter::Exporter, report::Report, safe, sections::claims};
 use fsarena_stats::{judge::Judged, verdict::Outcome};
@@ -6,7 +6,7 @@ use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 use std::io::Write;
 
-/// Annotations of GitHub Actions.
+/// The exporter of annotations for GitHub Actions.
 pub const GITHUB: Exporter = Exporter::new(
     "github",
     "annotations of GitHub Actions: an error for a refuted claim, a warning for an open one",
@@ -17,6 +17,7 @@ fn export_github(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     Ok(report.claims.iter().try_for_each(|judged| writeln!(out, "{}", annotation(judged)))?)
 }
 
+/// The workflow command that makes GitHub Actions show a claim.
 fn annotation(judged: &Judged) -> String {
     let level = match judged.outcome() {
         Outcome::Refuted => "error",
@@ -25,20 +26,20 @@ fn annotation(judged: &Judged) -> String {
     };
     let title = format!("claim {}", judged.outcome().name());
     let message = format!("{}: {}", judged.claim.text, claims::claim_lines(judged).join("; "));
-    format!("::{level} title={}::{}", property(&title), escaped(&message))
+    format!("::{level} title={}::{}", escape_property(&title), escape_message(&message))
 }
 
 /// Escapes a message for the runner of GitHub Actions (its `command.ts`, `escapeData`).
-fn escaped(text: &str) -> String {
+fn escape_message(text: &str) -> String {
     safe::line(text).replace('%', "%25")
 }
 
-/// Escapes a property (`escapeProperty`).
-fn property(text: &str) -> String {
-    escaped(text).replace(':', "%3A").replace(',', "%2C")
+/// Escapes a property of a workflow command (`escapeProperty` in the same file).
+fn escape_property(text: &str) -> String {
+    escape_message(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// JUnit XML.
+/// The exporter of JUnit XML.
 pub const JUNIT: Exporter = Exporter::new(
     "junit",
     "JUnit XML, one test case a claim: a refuted one fails, an inconclusive one is an error",
@@ -47,13 +48,13 @@ pub const JUNIT: Exporter = Exporter::new(
 
 fn export_junit(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let count = |outcome| report.claims.iter().filter(|judged| judged.outcome() == outcome).count();
-    let (tests, failures) = (report.claims.len(), count(Outcome::Refuted));
-    let counts = [("tests", tests), ("failures", failures), ("errors", count(Outcome::Inconclusive))]
-        .map(|(name, number)| (name, number.to_string()));
-    let counts = counts.each_ref().map(|(name, number)| (*name, number.as_str()));
+    let tests = report.claims.len().to_string();
+    let failures = count(Outcome::Refuted).to_string();
+    let errors = count(Outcome::Inconclusive).to_string();
+    let counts = [("tests", tests.as_str()), ("failures", &failures), ("errors", &errors)];
     let mut xml = Writer::new_with_indent(&mut *out, b' ', 2);
     xml.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None))).map_err(Error::Xml)?;
-    // Control characters have no place in XML, escaped or not.
+    // XML forbids control characters, even escaped.
     let name = safe::line(&report.record.plan.name);
     let run = safe::line(&report.record.id);
     xml.create_element("testsuites")
@@ -74,12 +75,13 @@ fn export_junit(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     Ok(writeln!(out)?)
 }
 
+/// Writes the test case of a claim.
 fn write_case<W: Write>(xml: &mut Writer<W>, plan: &str, judged: &Judged) -> std::io::Result<()> {
     let (claim, outcome) = (safe::line(&judged.claim.text), judged.outcome().name());
-    let told = safe::line(&claims::claim_lines(judged).join("; "));
+    let message = safe::line(&claims::claim_lines(judged).join("; "));
     let result = match judged.outcome() {
         Outcome::Refuted => Some("failure"),
-        // Neither passed nor failed: the run could not tell.
+        // The run could not decide: the case neither passes nor fails.
         Outcome::Inconclusive => Some("error"),
         Outcome::Held | Outcome::Equivalent => None,
     };
@@ -88,10 +90,11 @@ fn write_case<W: Write>(xml: &mut Writer<W>, plan: &str, judged: &Judged) -> std
     case.write_inner_content(|xml| {
         if let Some(result) = result {
             xml.create_element(result)
-                .with_attributes([("type", outcome), ("message", told.as_str())])
+                .with_attributes([("type", outcome), ("message", message.as_str())])
                 .write_empty()?;
         }
-        xml.create_element("system-out").write_text_content(BytesText::new(&format!("{outcome}: {told}")))?;
+        xml.create_element("system-out")
+            .write_text_content(BytesText::new(&format!("{outcome}: {message}")))?;
         Ok(())
     })?;
     Ok(())
@@ -102,8 +105,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_a_claim_ends_the_command() {
-        assert_eq!(escaped("by 5%\n::error::x"), "by 5%25⏎::error::x");
-        assert_eq!(property("a:b,c"), "a%3Ab%2Cc");
+    fn messages_and_properties_are_escaped() {
+        assert_eq!(escape_message("by 5%\n::error::x"), "by 5%25⏎::error::x");
+        assert_eq!(escape_property("a:b,c"), "a%3Ab%2Cc");
     }
 }

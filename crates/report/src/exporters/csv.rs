@@ -1,4 +1,4 @@
-//! CSV: the raw samples, one row each, and what loads did over time, one row a stretch.
+//! The CSV exports: the raw samples, one row each, and the time series of loads, one row for each stretch of time.
 
 use crate::{error::Error, exporter::Exporter, report::Report, time_series};
 use fsarena_core::factor;
@@ -7,7 +7,7 @@ use fsarena_core::record::{CellRecord, Derived, MetricSpec, RunRecord};
 use fsarena_core::series::{Latency, Point};
 use std::{collections::BTreeSet, io::Write};
 
-/// The raw samples, one row each.
+/// The exporter of the raw samples, one row each.
 pub const CSV: Exporter = Exporter {
     kept_as: |_| Some("samples.csv"),
     ..Exporter::new(
@@ -19,10 +19,10 @@ pub const CSV: Exporter = Exporter {
 
 fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
-    let factors = varying(record);
+    let factors = varying_factors(record);
     // Metrics are computed row by row: their columns would take several times the memory of the readings.
     let metrics: Vec<_> = METRICS.iter().filter_map(|def| record.derived(def.spec.id)).collect();
-    let (metrics, names) = columns(record, metrics);
+    let (metrics, names) = unique_columns(record, metrics);
     let mut writer = csv::Writer::from_writer(out);
     let mut header: Vec<String> = PLACE.iter().chain(&factors).map(|name| name.to_string()).collect();
     let warmup = record.plan.stop.warmup;
@@ -35,7 +35,7 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     for row in 0..record.samples.len() {
         let cell = &record.cells[record.samples.cell[row] as usize];
         let host = &record.hosts[cell.host];
-        write_place(&mut writer, record, cell, &factors)?;
+        write_place_fields(&mut writer, record, cell, &factors)?;
         if warmup > 0 {
             writer.write_field((cell.round < warmup).to_string())?;
         }
@@ -57,37 +57,38 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     Ok(writer.flush()?)
 }
 
-/// The metrics that have a column, and the names of the columns: of the readings, then of these metrics. No two are the
-/// same. A figure that a command prints can have the name of a metric: it keeps that name if the run does not have the
-/// metric, else it is renamed.
-fn columns<'a>(record: &RunRecord, metrics: Vec<Derived<'a>>) -> (Vec<Derived<'a>>, Vec<String>) {
+/// Returns the metrics that get a column, and the unique names of all columns: the readings, then these metrics. A command
+/// can print a figure with the name of a metric. If the run lacks the metric, the figure keeps its name and the metric gets
+/// no column; else the figure's column is renamed to `reading_NAME`.
+fn unique_columns<'a>(record: &RunRecord, metrics: Vec<Derived<'a>>) -> (Vec<Derived<'a>>, Vec<String>) {
     let readings = &record.readings;
     let name = |info: &MetricSpec| info.unit.named(&info.id);
-    let repeats = |metric: &Derived| {
-        let of = readings_of(&metric.info.id);
-        let absent = || (0..record.samples.len()).all(|row| metric.value(row).is_nan());
-        let same = readings.iter().find(|reading| name(reading) == name(&metric.info));
-        same.is_some_and(|reading| of.contains(&reading.id) || absent())
+    let is_redundant = |metric: &Derived| {
+        let Some(reading) = readings.iter().find(|reading| name(reading) == name(&metric.info)) else {
+            return false;
+        };
+        readings_of(&metric.info.id).contains(&reading.id)
+            || (0..record.samples.len()).all(|row| metric.value(row).is_nan())
     };
-    let metrics: Vec<Derived> = metrics.into_iter().filter(|metric| !repeats(metric)).collect();
-    let own: Vec<String> = metrics.iter().map(|metric| name(&metric.info)).collect();
+    let metrics: Vec<Derived> = metrics.into_iter().filter(|metric| !is_redundant(metric)).collect();
+    let metric_names: Vec<String> = metrics.iter().map(|metric| name(&metric.info)).collect();
     let mut names: Vec<String> = vec![];
     for reading in readings {
         let mut unique = name(reading);
-        while own.contains(&unique) || names.contains(&unique) {
+        while metric_names.contains(&unique) || names.contains(&unique) {
             unique.insert_str(0, "reading_");
         }
         names.push(unique);
     }
-    names.extend(own);
+    names.extend(metric_names);
     (metrics, names)
 }
 
-/// The first columns, which say where a row was measured.
-pub(super) const PLACE: [&str; 4] = ["run", "round", "position", "variant"];
+/// The first columns, which identify the measurement of a row.
+const PLACE: [&str; 4] = ["run", "round", "position", "variant"];
 
-/// Begins a row with [`PLACE`] and the levels of these factors.
-pub(super) fn write_place<W: Write>(
+/// Writes the fields of [`PLACE`] and the levels of these factors.
+fn write_place_fields<W: Write>(
     writer: &mut csv::Writer<W>,
     record: &RunRecord,
     cell: &CellRecord,
@@ -101,14 +102,14 @@ pub(super) fn write_place<W: Write>(
     factors.iter().try_for_each(|factor| writer.write_field(variant.level(factor)))
 }
 
-/// The factors whose level is not the same in all variants.
-pub(super) fn varying(record: &RunRecord) -> Vec<&str> {
+/// The factors whose level differs between variants.
+fn varying_factors(record: &RunRecord) -> Vec<&str> {
     let ids: BTreeSet<&str> =
         record.variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
     factor::in_order(ids.into_iter().filter(|factor| record.varies(factor)).collect(), |id| id)
 }
 
-/// The time series of loads, one row a stretch.
+/// The exporter of the time series of loads, one row for each stretch of time.
 pub const SERIES: Exporter = Exporter {
     kept_as: |report| (!report.record.series.is_empty()).then_some("series.csv"),
     lacks: |report| time_series::left_out(&report.record.series),
@@ -119,7 +120,7 @@ pub const SERIES: Exporter = Exporter {
     )
 };
 
-/// A column of a stretch.
+/// The name of a column, and the function that formats its value.
 type SeriesColumn = (&'static str, fn(&Point) -> String);
 
 const SERIES_COLUMNS: [SeriesColumn; 10] = [
@@ -135,19 +136,20 @@ const SERIES_COLUMNS: [SeriesColumn; 10] = [
     ("latency_p999_ns", |point| latency(point, |one| one.p999_ns)),
 ];
 
-fn latency(point: &Point, of: fn(&Latency) -> u64) -> String {
-    point.latency.as_ref().map_or(String::new(), |one| of(one).to_string())
+/// A percentile of the latency of a stretch; empty if the load measured no latency.
+fn latency(point: &Point, percentile: fn(&Latency) -> u64) -> String {
+    point.latency.as_ref().map_or(String::new(), |latency| percentile(latency).to_string())
 }
 
 fn export_series(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
-    let factors = varying(record);
+    let factors = varying_factors(record);
     let mut writer = csv::Writer::from_writer(out);
     let keys = PLACE.into_iter().chain(factors.iter().copied());
     writer.write_record(keys.chain(["workload", "task"]).chain(SERIES_COLUMNS.map(|(name, _)| name)))?;
     for (row, point) in record.series.row.iter().zip(&record.series.points) {
         let cell = &record.cells[record.samples.cell[*row as usize] as usize];
-        write_place(&mut writer, record, cell, &factors)?;
+        write_place_fields(&mut writer, record, cell, &factors)?;
         writer.write_field(&cell.workload)?;
         writer.write_field(record.tasks[record.samples.task[*row as usize] as usize].id.to_string())?;
         writer.write_record(SERIES_COLUMNS.map(|(_, shown)| shown(point)))?;

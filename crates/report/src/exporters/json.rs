@@ -1,4 +1,5 @@
-//! JSON: the analysed run as one document. Raw samples are in the CSV export, raw series in that of series.
+//! The JSON export: the analysed run as one document. Raw samples are in the CSV export, raw time series in the export of
+//! series.
 
 use crate::exporter::{Exporter, write_json};
 use crate::figures::mean_ratio_json;
@@ -21,7 +22,7 @@ use fsarena_stats::mean_ratio::Withheld;
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// The analysed run as one document.
+/// The exporter of the analysed run as one JSON document.
 pub const JSON: Exporter = Exporter {
     kept_as: |_| Some("report.json"),
     ..Exporter::new(
@@ -37,7 +38,7 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         record.notes.iter().map(|(round, note)| json!({"round": round, "note": note})).collect();
     let document = json!({
         "format": 1,
-        "run": run(record),
+        "run": run_json(record),
         "plan": record.plan,
         "hosts": record.hosts,
         "variants": record.variants,
@@ -48,19 +49,19 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         "modes": modes_json(report),
         "slow_rounds": slow_rounds_json(report),
         "ranking": ranking_json(report),
-        "analyses": report.analyses.iter().map(|analysis| analysed(record, analysis)).collect::<Vec<_>>(),
+        "analyses": report.analyses.iter().map(|analysis| analysis_json(record, analysis)).collect::<Vec<_>>(),
         "reached": data_path_json(report),
-        "time_series": all_series(record),
+        "time_series": time_series_json(record),
         "pooled_latencies": tails_json(report),
         "series_left_out_count": record.series.left_out,
-        "claims": claims(&report.claims),
-        "conclusions": report.conclusions.iter().map(conclusion).collect::<Vec<_>>(),
+        "claims": claims_json(&report.claims),
+        "conclusions": report.conclusions.iter().map(checked_json).collect::<Vec<_>>(),
         "notes": notes,
     });
     write_json(&document, out)
 }
 
-fn run(record: &RunRecord) -> Value {
+fn run_json(record: &RunRecord) -> Value {
     json!({
         "id": record.id,
         "fsarena": record.version,
@@ -72,10 +73,10 @@ fn run(record: &RunRecord) -> Value {
     })
 }
 
-fn analysed(record: &RunRecord, analysis: &Analysis) -> Value {
+fn analysis_json(record: &RunRecord, analysis: &Analysis) -> Value {
     let names = record.names();
     let median = analysis.metric.unit.named("median");
-    let compared = |comparison: &Comparison| compared(&names, &median, comparison);
+    let compared = |comparison: &Comparison| comparison_json(&names, &median, comparison);
     let task = |task: &TaskAnalysis| {
         let mut value = compared(&task.comparison);
         value["task"] = json!(task.task);
@@ -85,7 +86,7 @@ fn analysed(record: &RunRecord, analysis: &Analysis) -> Value {
         value["left_out"] = json!(left_out);
         value
     };
-    let together = |overall: &Overall| {
+    let overall = |overall: &Overall| {
         json!({
             "tasks": overall.tasks,
             "of_tasks": overall.of,
@@ -102,12 +103,13 @@ fn analysed(record: &RunRecord, analysis: &Analysis) -> Value {
         "provisional": analysis.provisional(),
         "interval": "95% for each pair in a typical round, not corrected for the number of pairs",
         "tasks": analysis.tasks.iter().map(task).collect::<Vec<_>>(),
-        "overall": analysis.overall.as_ref().map(together),
+        "overall": analysis.overall.as_ref().map(overall),
         "answer": answer_sentences(&names, analysis),
     })
 }
 
-fn compared(names: &[&str], median: &str, comparison: &Comparison) -> Value {
+/// The comparison of all variants. `median` is the key of their medians, with the unit.
+fn comparison_json(names: &[&str], median: &str, comparison: &Comparison) -> Value {
     let name = |variant: usize| names[variant];
     let variant = |(variant, result): (usize, &VariantResult)| {
         let mut value = json!({
@@ -132,50 +134,54 @@ fn compared(names: &[&str], median: &str, comparison: &Comparison) -> Value {
     })
 }
 
-/// The time series of each load, by task and variant.
-fn all_series(record: &RunRecord) -> Value {
+/// The time series of all tasks and variants that have one.
+fn time_series_json(record: &RunRecord) -> Value {
     let series = |series: &TimeSeries| {
         let mut value = json!(series);
         value["task"] = json!(record.tasks[series.task].id.to_string());
         value["variant"] = json!(record.variants[series.variant].name);
         value
     };
-    Value::Array(time_series::of(record).iter().map(series).collect())
+    Value::Array(time_series::time_series_of_run(record).iter().map(series).collect())
 }
 
-fn claims(claims: &[Judged]) -> Value {
-    let kept = family(claims);
-    let claim = |(at, judged): (usize, &Judged)| {
-        let range = |(low, high): (f64, f64)| json!({"low": low, "high": high});
-        let mut value = json!({
-            "claim": judged.claim,
-            "average": judged.claim.average,
-            "outcome": judged.outcome().name(),
-            "missing": judged.missing,
-            "against": judged.rival,
-            "stands_in_family": kept.contains(&at),
-            "excluded_pairs": judged.excluded,
-            "outcome_with_dropped_rounds": judged.with_drops.map(|outcome| outcome.name()),
-        });
-        if let Some(verdict) = &judged.verdict {
-            value["rounds"] = json!(verdict.rounds);
-            value["provisional"] = json!(verdict.provisional);
-            value["no_interval_because"] = json!(verdict.withheld.map(Withheld::words));
-            value["effect_ratio"] = json!(1.0 + verdict.effect);
-            value["interval_95_ratio"] = range((1.0 + verdict.interval.0, 1.0 + verdict.interval.1));
-            value["interval_90_ratio"] = range((1.0 + verdict.narrow.0, 1.0 + verdict.narrow.1));
-            value["excludes_beyond_percent"] = json!(100.0 * verdict.excludes());
-            value["smaller_than_margin"] = json!(verdict.negligible);
-            value["shapes_differ"] = json!(verdict.shapes_differ);
-            // JSON has no infinity.
-            value["e_value"] = json!(verdict.e_value.min(f64::MAX));
-        }
-        value
-    };
-    Value::Array(claims.iter().enumerate().map(claim).collect())
+fn claims_json(claims: &[Judged]) -> Value {
+    let family = family(claims);
+    let claims = claims.iter().enumerate();
+    Value::Array(claims.map(|(at, judged)| claim_json(judged, family.contains(&at))).collect())
 }
 
-fn conclusion(checked: &Checked) -> Value {
+/// A claim and its verdict. `in_family` is whether the claim holds after the correction for the number of claims.
+fn claim_json(judged: &Judged, in_family: bool) -> Value {
+    let mut value = json!({
+        "claim": judged.claim,
+        "average": judged.claim.average,
+        "outcome": judged.outcome().name(),
+        "missing": judged.missing,
+        "against": judged.rival,
+        "stands_in_family": in_family,
+        "excluded_pairs": judged.excluded,
+        "outcome_with_dropped_rounds": judged.with_drops.map(|outcome| outcome.name()),
+    });
+    if let Some(verdict) = &judged.verdict {
+        // Effects are changes: 0.05 is a ratio of 1.05.
+        let ratios = |(low, high): (f64, f64)| json!({"low": 1.0 + low, "high": 1.0 + high});
+        value["rounds"] = json!(verdict.rounds);
+        value["provisional"] = json!(verdict.provisional);
+        value["no_interval_because"] = json!(verdict.withheld.map(Withheld::words));
+        value["effect_ratio"] = json!(1.0 + verdict.effect);
+        value["interval_95_ratio"] = ratios(verdict.interval);
+        value["interval_90_ratio"] = ratios(verdict.narrow);
+        value["excludes_beyond_percent"] = json!(100.0 * verdict.excludes());
+        value["smaller_than_margin"] = json!(verdict.negligible);
+        value["shapes_differ"] = json!(verdict.shapes_differ);
+        // JSON has no infinity.
+        value["e_value"] = json!(verdict.e_value.min(f64::MAX));
+    }
+    value
+}
+
+fn checked_json(checked: &Checked) -> Value {
     let (then, here) = (answer_json(&checked.then), answer_json(&checked.here));
     conclusion_json(&checked.conclusion, json!({"then": then, "here": here}))
 }

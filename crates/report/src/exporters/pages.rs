@@ -1,4 +1,4 @@
-//! The whole report for people: on the terminal, as a web page, as Markdown, and its charts as SVG.
+//! The exports of the report for people: on the terminal, as a web page, as Markdown, and its charts as SVG.
 
 use crate::document::{terminal, write_markdown};
 use crate::exporter::{Exporter, to_file};
@@ -6,7 +6,7 @@ use crate::sections::document;
 use crate::{charts, drawing::svg, error::Error, html, report::Report, section::Detail};
 use std::{io::Write, path::Path};
 
-/// The answer on a screen, or the whole report, for the terminal.
+/// The exporter for the terminal: the answer, or with `--full` the whole report.
 pub const TERM: Exporter = Exporter::new(
     "term",
     "the answer on a screen, for the terminal; with --full the whole report",
@@ -22,7 +22,7 @@ fn export_terminal(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     Ok(terminal::write(&document, report.screen, out)?)
 }
 
-/// One page with charts, sortable tables and the data behind them.
+/// The exporter of one web page with charts, sortable tables and their data.
 pub const HTML: Exporter = Exporter {
     kept_as: |_| Some("report.html"),
     shows_commands: true,
@@ -37,7 +37,7 @@ fn export_html(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     Ok(out.write_all(html::report::page(report)?.as_bytes())?)
 }
 
-/// Markdown with all circumstances.
+/// The exporter of Markdown with everything needed to repeat the run.
 pub const MARKDOWN: Exporter = Exporter {
     kept_as: |_| Some("report.md"),
     write: Some(write_with_charts),
@@ -49,32 +49,32 @@ pub const MARKDOWN: Exporter = Exporter {
 };
 
 fn export_markdown(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    with_charts(report, report.charts.as_deref(), out)
+    write_document(report, report.charts.as_deref(), out)
 }
 
-/// Writes Markdown, with its charts in a folder beside the file.
+/// Writes a Markdown file, and its charts into the folder `NAME-charts` beside it.
 fn write_with_charts(report: &Report, path: &Path) -> Result<(), Error> {
     let folder = format!("{}-charts", path.file_stem().unwrap_or_default().to_string_lossy());
     to_file(path, |out| {
-        // No folder is made where the file cannot be.
+        // After creating the file, so that a path that cannot be written leaves no folder behind.
         SVG.write(report, &path.with_file_name(&folder))?;
-        with_charts(report, (SVG.charts_link)(Path::new(&folder)).as_deref(), out)
+        write_document(report, (SVG.charts_link)(Path::new(&folder)).as_deref(), out)
     })
 }
 
-/// The whole document, with links to charts in this folder.
-fn with_charts(report: &Report, charts: Option<&str>, out: &mut dyn Write) -> Result<(), Error> {
+/// Writes the document as Markdown, with links to charts in this folder; without a folder it has no charts.
+fn write_document(report: &Report, charts: Option<&str>, out: &mut dyn Write) -> Result<(), Error> {
     let detail = if charts.is_some() { Detail::Charts } else { Detail::Full };
     Ok(write_markdown(&document(report, detail), charts, out)?)
 }
 
-/// Charts whose text stays text.
+/// The exporter of all charts as SVG files, whose text is not converted to outlines.
 pub const SVG: Exporter = Exporter {
-    charts_link: |path| Some(link(path)),
+    charts_link: |path| Some(link_to(path)),
     ..Exporter::folder("svg", "every chart as SVG in a folder; text stays text", write_charts)
 };
 
-/// Writes a file for each chart.
+/// Writes a file for each chart into a folder, which it creates.
 fn write_charts(report: &Report, folder: &Path) -> Result<(), Error> {
     std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
     for chart in charts::all(report) {
@@ -84,8 +84,8 @@ fn write_charts(report: &Report, folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// A path as a link in Markdown.
-fn link(path: &Path) -> String {
+/// Percent-encodes a path for a link in Markdown.
+fn link_to(path: &Path) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte);
     path.to_string_lossy()
         .bytes()
@@ -98,8 +98,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_hold_whatever_a_file_is_called() {
-        assert_eq!(link(Path::new("a b)(<>-charts")), "a%20b%29%28%3C%3E-charts");
-        assert_eq!(link(Path::new("out/drawn")), "out/drawn");
+    fn links_to_unusual_file_names_are_encoded() {
+        assert_eq!(link_to(Path::new("a b)(<>-charts")), "a%20b%29%28%3C%3E-charts");
+        assert_eq!(link_to(Path::new("out/drawn")), "out/drawn");
     }
 }

@@ -1,4 +1,4 @@
-//! A finding in words that a reader can check against the table.
+//! Writes a finding about a matrix as sentences, whose figures a reader can check against the table.
 
 use crate::matrix::{
     bandwidth_words, cell_extent, change_interval, how_much_more, iops_words, percent_less, size_words,
@@ -10,14 +10,14 @@ use fsarena_stats::matrix::finding::{Finding, Part};
 use fsarena_stats::matrix::finding::{Flag, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Describes findings about a matrix.
-pub struct Speaker<'a> {
+/// Writes findings about a matrix as text.
+pub struct MatrixWriter<'a> {
     /// The matrix.
     pub matrix: &'a Matrix,
 }
 
-impl Speaker<'_> {
-    /// What and where: `ext4 seqwr: slower than rndwr, at 512 B to 4 KiB with 1 to 128 threads`.
+impl MatrixWriter<'_> {
+    /// The finding and its cells in one line: `ext4 seqwr: slower than rndwr, at 512 B to 4 KiB with 1 to 128 threads`.
     pub fn title(&self, finding: &Finding) -> String {
         let part = finding.first();
         let against = part.worst().against;
@@ -43,7 +43,7 @@ impl Speaker<'_> {
         format!("{}: {what}, at {}", self.series(part.worst().at), self.extent(&finding.cells()))
     }
 
-    /// The cells in which the generator was in the way; empty if there are none.
+    /// Names the cells in which the load generator, not the storage, limited the throughput; empty without such cells.
     pub fn client_bound(&self) -> String {
         let mut tables: BTreeMap<(usize, usize), BTreeSet<At>> = BTreeMap::new();
         for at in self.matrix.all_client_bound() {
@@ -65,39 +65,33 @@ impl Speaker<'_> {
         )
     }
 
-    /// One sentence or two for each part.
+    /// One or two sentences for each part of the finding.
     pub fn sentences(&self, finding: &Finding) -> Vec<String> {
         finding.parts.iter().map(|part| self.part(finding, part)).collect()
     }
 
+    /// One or two sentences for a part: the rule that it breaks, the range of the effect, and the figures of the worst cell.
     fn part(&self, finding: &Finding, part: &Part) -> String {
-        // The title has the place of the whole finding already.
+        // The title already names the cells of the whole finding.
         let whole = part.cells() == finding.cells();
         let place = if whole { String::new() } else { format!(" at {}", self.extent(&part.cells())) };
         let (worst, least) = (part.worst(), part.least().ratio.value);
         let (at, ratio, interval) = (worst.at, worst.ratio.value, change_interval(&worst.ratio));
-        let (here, iops, against) = (sentence(&self.place(at)), self.iops(at), self.against(worst));
+        let (here, iops, against) = (capitalise(&self.place(at)), self.iops(at), self.against(worst));
         match (part.rule, worst.against) {
-            (Rule::AboveDevice, device) => {
-                let moved = |at| format!("{} of the bare device", self.bandwidth(at));
-                let device = device.map_or("what the device is stated to move".into(), moved);
-                format!(
-                    "It is faster than the device{place}, so something else answered: a cache. {here}: {} against \
-                     {device}, {}{interval}.",
-                    self.bandwidth(at),
-                    how_much_more(ratio),
-                )
-            }
+            (Rule::AboveDevice, device) => self.above_device(worst, &place, device),
             (Rule::BelowDevice | Rule::SequentialBelowRandom, _) => {
-                let device = part.rule == Rule::BelowDevice;
-                let what =
-                    if device { "It is below the bare device" } else { "Sequential is slower than random" };
-                let (by, there) =
-                    (value_range(percent_less(least), percent_less(ratio)), self.worst("Worst", part));
+                let what = match part.rule {
+                    Rule::BelowDevice => "It is below the bare device",
+                    _ => "Sequential is slower than random",
+                };
+                let by = value_range(percent_less(least), percent_less(ratio));
+                let there = self.worst("Worst", part);
                 format!("{what}{place}: by {by}. {there}: {iops} IOPS{against}{interval}.")
             }
             (Rule::FarBehind, _) => {
-                let (share, there) = (value_range(percent(ratio), percent(least)), self.worst("Least", part));
+                let share = value_range(percent(ratio), percent(least));
+                let there = self.worst("Least", part);
                 format!(
                     "{share} of the throughput of the next variant{place}. {there}: {iops} IOPS{against}{interval}."
                 )
@@ -110,20 +104,45 @@ impl Speaker<'_> {
             (Rule::ScalingCollapse, _) => self.collapse(part),
             (_, None) => String::new(),
             (Rule::BandwidthFalls, Some(other)) => self.bandwidth_falls(part, &place, other),
-            (Rule::IopsRise, Some(other)) => format!(
-                "Smaller blocks finish fewer operations a second than larger ones{place}: by {}. With {}: {iops} IOPS \
-                 at {}, {} at {}{interval}.",
-                value_range(percent_less(least), percent_less(ratio)),
-                self.threads(at),
-                self.size(at),
-                self.iops(other),
-                self.size(other),
-            ),
+            (Rule::IopsRise, Some(other)) => self.iops_rise(part, &place, other),
             (Rule::Serialised, Some(witness)) => self.serialised(part, &place, witness),
             (Rule::Cliff, Some(edge)) => self.cliff(worst, &place, edge),
         }
     }
 
+    /// Sentences for a throughput above that of the device.
+    fn above_device(&self, worst: &Flag, place: &str, device: Option<At>) -> String {
+        let device = match device {
+            Some(at) => format!("{} of the bare device", self.bandwidth(at)),
+            None => "what the device is stated to move".into(),
+        };
+        format!(
+            "It is faster than the device{place}, so something else answered: a cache. {}: {} against {device}, {}{}.",
+            capitalise(&self.place(worst.at)),
+            self.bandwidth(worst.at),
+            how_much_more(worst.ratio.value),
+            change_interval(&worst.ratio),
+        )
+    }
+
+    /// Sentences for smaller blocks that finish fewer operations a second than larger ones.
+    fn iops_rise(&self, part: &Part, place: &str, other: At) -> String {
+        let (worst, least) = (part.worst(), part.least().ratio.value);
+        format!(
+            "Smaller blocks finish fewer operations a second than larger ones{place}: by {}. With {}: {} IOPS at {}, {} \
+             at {}{}.",
+            value_range(percent_less(least), percent_less(worst.ratio.value)),
+            self.threads(worst.at),
+            self.iops(worst.at),
+            self.size(worst.at),
+            self.iops(other),
+            self.size(other),
+            change_interval(&worst.ratio),
+        )
+    }
+
+    /// Sentences for a bandwidth that falls with the block size. A ratio above 1 means that the smaller blocks are
+    /// implausibly fast.
     fn bandwidth_falls(&self, part: &Part, place: &str, other: At) -> String {
         let (worst, least) = (part.worst(), part.least().ratio.value);
         let (at, ratio, interval) = (worst.at, worst.ratio.value, change_interval(&worst.ratio));
@@ -143,7 +162,7 @@ impl Speaker<'_> {
         )
     }
 
-    /// The worst row with its figures, then the others with their losses.
+    /// A sentence for throughput lost to threads: the worst block size with its figures, then the others with their losses.
     fn collapse(&self, part: &Part) -> String {
         let worst = part.worst();
         let mut rows: BTreeMap<usize, &Flag> = BTreeMap::new();
@@ -173,6 +192,7 @@ impl Speaker<'_> {
         )
     }
 
+    /// Sentences for threads that gain next to nothing. The witness is a cell that shows that the storage can do more.
     fn serialised(&self, part: &Part, place: &str, witness: At) -> String {
         let at = part.worst().at;
         let row = self.matrix.along_threads(at.variant, at.mode, at.size);
@@ -193,7 +213,7 @@ impl Speaker<'_> {
         )
     }
 
-    /// The most that any flagged cell has over the fewest threads of its row, as a ratio.
+    /// The largest ratio of the throughput of a flagged cell to that with the fewest threads at its block size.
     fn gain(&self, part: &Part) -> f64 {
         let gain = |flag: &Flag| {
             let first = *self.matrix.along_threads(flag.at.variant, flag.at.mode, flag.at.size).first()?;
@@ -202,7 +222,8 @@ impl Speaker<'_> {
         part.flags.iter().filter_map(gain).fold(0.0, f64::max)
     }
 
-    /// The share of the peer's throughput on both sides of the cliff.
+    /// A sentence for a variant that falls behind as blocks get smaller: its share of another variant's throughput at the
+    /// block size above the cliff, `edge`, and below it.
     fn cliff(&self, worst: &Flag, place: &str, edge: At) -> String {
         let mut terms = worst.tests.iter().flat_map(|test| &test.terms);
         let Some((peer, _)) = terms.find(|(at, _)| at.variant != worst.at.variant) else {
@@ -224,7 +245,8 @@ impl Speaker<'_> {
         )
     }
 
-    /// `Worst at 1 KiB with 16 threads`; of a single cell the place has been said.
+    /// Introduces the worst cell: `Worst at 1 KiB with 16 threads`; `There` if the part has only one cell, which the
+    /// sentence before names.
     fn worst(&self, word: &str, part: &Part) -> String {
         match part.flags.len() {
             1 => "There".into(),
@@ -232,14 +254,14 @@ impl Speaker<'_> {
         }
     }
 
-    /// The block size that all cells of a part are held against, where all are smaller.
+    /// The block size that all cells of a part are compared with; `None` if they are compared with different ones.
     fn edge(&self, part: &Part) -> Option<String> {
         let edges: BTreeSet<usize> = part.flags.iter().filter_map(|flag| Some(flag.against?.size)).collect();
         let edge = *edges.first()?;
         (edges.len() == 1).then(|| size_words(self.matrix.sizes[edge]))
     }
 
-    /// ` against 31,000 of xfs`: names what differs.
+    /// The throughput that a cell is compared with: ` against 31,000 of xfs`. It names the mode if the variant is the same.
     fn against(&self, flag: &Flag) -> String {
         let Some(other) = flag.against else { return String::new() };
         let name = if other.variant == flag.at.variant {
@@ -250,6 +272,7 @@ impl Speaker<'_> {
         format!(" against {} of {name}", self.iops(other))
     }
 
+    /// The block sizes and threads of cells: `512 B to 4 KiB with 1 to 128 threads`.
     fn extent(&self, cells: &BTreeSet<At>) -> String {
         let place = |at: &At| (self.matrix.sizes[at.size], self.matrix.threads[at.threads]);
         cell_extent(&cells.iter().map(place).collect())
@@ -280,8 +303,8 @@ impl Speaker<'_> {
     }
 }
 
-/// The text with its first letter in upper case.
-fn sentence(text: &str) -> String {
+/// Makes the first letter of a text upper case.
+fn capitalise(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }

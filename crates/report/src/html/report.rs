@@ -1,4 +1,4 @@
-//! The page of a report. It holds the data that its script reads, samples and commands, as a JSON block.
+//! The HTML page of a report. A JSON block in it has the samples and commands, which the script of the page reads.
 
 use super::{Extras, render};
 use crate::{
@@ -10,29 +10,30 @@ use fsarena_core::{metric::METRICS, names::distinct};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Bytes of samples that a page may hold. A page of two million can still be sent by mail.
-const BUDGET: usize = 1_250_000;
-/// Bytes that a value takes at least, with its comma.
-const LEAST: usize = 3;
+/// The samples in a page take at most this many bytes, so that the page stays below two million and can be sent by mail.
+const MAX_BYTES: usize = 1_250_000;
+/// The smallest number of bytes of a value, with its comma.
+const MIN_VALUE_BYTES: usize = 3;
 
-/// The page of a report, with its samples, its commands and its plan.
+/// Renders the page of a report, with its samples, its commands and its plan.
 ///
 /// # Errors
-/// When a chart cannot be drawn.
+/// If a template fails.
 pub fn page(report: &Report) -> Result<String, Error> {
     let from = format!("fsarena {} from run {}", report.record.version, report.record.id);
     let plan = Some(STANDARD.encode(&report.plan));
-    let (data, samples) = block(report);
+    let (data, samples) = data_block(report);
     render(&document(report, Detail::Charts), Extras { from, plan, data: data.into() }, &samples)
 }
 
-/// The block as JSON that can stand in a `script` element, and what the table of samples holds and does not, in words.
-fn block(report: &Report) -> (String, String) {
+/// The JSON for the `script` element of the page, and the caption of the table of samples, which states what is left out.
+fn data_block(report: &Report) -> (String, String) {
     let record = &report.record;
     let (columns, left_out) = columns(report);
-    let told = !columns.is_empty() || !report.commands.texts.is_empty();
-    let cells = record.cells.iter().filter(|_| told);
-    let cells: Vec<Value> = cells.map(|cell| json!([cell.round, cell.position, cell.variant])).collect();
+    let mut cells: Vec<Value> = vec![];
+    if !columns.is_empty() || !report.commands.texts.is_empty() {
+        cells.extend(record.cells.iter().map(|cell| json!([cell.round, cell.position, cell.variant])));
+    }
     let metric = |Column { info, .. }: &Column| json!({"name": info.unit.named(&info.id), "help": info.help});
     let head = json!({
         "tasks": record.tasks.iter().map(label).collect::<Vec<_>>(),
@@ -44,39 +45,40 @@ fn block(report: &Report) -> (String, String) {
         "remark": "The commands of this cell are not in this file; command.log of the run has all of them.",
     });
     let values: Vec<String> = columns.into_iter().map(|column| column.json).collect();
-    // The values are JSON already, and by far the most of it.
-    let json = head.to_string();
-    let json = format!("{},\"values\":[{}]}}", &json[..json.len() - 1], values.join(","));
-    (in_script(&json), words(record, values.len(), left_out, report.commands.left_out))
+    // The values are most of the block and already JSON: appending them as text avoids parsing them.
+    let head = head.to_string();
+    let json = format!("{},\"values\":[{}]}}", &head[..head.len() - 1], values.join(","));
+    (escape_for_script(&json), samples_caption(record, values.len(), left_out, report.commands.left_out))
 }
 
-/// One metric of all samples.
+/// The values of one metric.
 struct Column {
     info: MetricSpec,
-    /// `[cell][task]`, as JSON.
+    /// The values as a JSON array by cell and then by task.
     json: String,
 }
 
-/// As many metrics as fit, those of the report first, and how many do not.
+/// The metrics that fit into the page, those of the report first, and the number of metrics that do not fit.
 fn columns(report: &Report) -> (Vec<Column>, usize) {
     let record = &report.record;
-    let asked = report.analyses.iter().map(|analysis| analysis.metric.id.as_str());
+    let of_report = report.analyses.iter().map(|analysis| analysis.metric.id.as_str());
     let others =
         METRICS.iter().map(|def| def.spec.id).chain(record.readings.iter().map(|info| info.id.as_str()));
     let (mut kept, mut left_out, mut bytes) = (vec![], 0, 0);
-    for id in distinct(asked.chain(others)) {
-        // Many samples need no look at their values.
-        if bytes + record.samples.len() * LEAST > BUDGET {
+    for id in distinct(of_report.chain(others)) {
+        // Too many samples do not fit, whatever their values.
+        if bytes + record.samples.len() * MIN_VALUE_BYTES > MAX_BYTES {
             left_out += 1;
             continue;
         }
         let Some((info, values)) = record.metric(id) else { continue };
-        let known = kept.iter().any(|column: &Column| column.info.id == info.id);
-        if known || values.iter().all(|value| value.is_nan()) {
+        // Ids with and without a unit can name the same metric.
+        let is_repeated = kept.iter().any(|column: &Column| column.info.id == info.id);
+        if is_repeated || values.iter().all(|value| value.is_nan()) {
             continue;
         }
-        let json = by_cell(record, &values);
-        if bytes + json.len() > BUDGET {
+        let json = values_json(record, &values);
+        if bytes + json.len() > MAX_BYTES {
             left_out += 1;
             continue;
         }
@@ -86,13 +88,15 @@ fn columns(report: &Report) -> (Vec<Column>, usize) {
     (kept, left_out)
 }
 
-/// `[cell][task]`; a task that occurs twice in a cell counts with its mean, as everywhere.
-fn by_cell(record: &RunRecord, values: &[f64]) -> String {
+/// The values as a JSON array by cell and then by task; null without a value. Of a task that occurs several times in a cell
+/// it has the mean, as all analyses do.
+fn values_json(record: &RunRecord, values: &[f64]) -> String {
     let mut cells: Vec<BTreeMap<u32, (f64, f64)>> = vec![BTreeMap::new(); record.cells.len()];
     for (row, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
         let cell = &mut cells[record.samples.cell[row] as usize];
         let (sum, count) = cell.entry(record.samples.task[row]).or_default();
-        (*sum, *count) = (*sum + value, *count + 1.0);
+        *sum += value;
+        *count += 1.0;
     }
     let tasks = |cell: &BTreeMap<u32, (f64, f64)>| {
         let mean = |task| cell.get(&task).map_or(f64::NAN, |(sum, count)| sum / count);
@@ -102,7 +106,7 @@ fn by_cell(record: &RunRecord, values: &[f64]) -> String {
     format!("[{}]", cells.iter().map(tasks).collect::<Vec<_>>().join(","))
 }
 
-/// Five significant digits, in the shorter of the two ways to write them.
+/// A number in five significant digits, as a decimal or with an exponent, whichever is shorter; null if it is not finite.
 fn number(value: f64) -> String {
     if !value.is_finite() {
         return "null".into();
@@ -112,13 +116,14 @@ fn number(value: f64) -> String {
     if plain.len() <= power.len() { plain } else { power }
 }
 
-/// JSON that no HTML parser finds an end of its element in.
-fn in_script(json: &str) -> String {
+/// Escapes JSON for a `script` element: no text in it can end the element.
+fn escape_for_script(json: &str) -> String {
     let escaped = |json: String, c: char| json.replace(c, &format!("\\u{:04x}", u32::from(c)));
     ['<', '>', '&', '\u{2028}', '\u{2029}'].into_iter().fold(json.into(), escaped)
 }
 
-fn words(record: &RunRecord, kept: usize, left_out: usize, commands: u64) -> String {
+/// The caption of the table of samples, with the numbers of metrics and commands that are left out.
+fn samples_caption(record: &RunRecord, kept: usize, left_out: usize, commands: u64) -> String {
     let samples = plural(record.samples.len(), "sample");
     let csv = format!("`fsarena report {} --format csv`", record.id);
     let rest = match (kept, left_out) {
@@ -144,8 +149,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_text_ends_the_element() {
-        let safe = in_script("{\"a\":\"</script><!--&\u{2028}\"}");
+    fn escaped_json_cannot_end_the_script_element() {
+        let safe = escape_for_script("{\"a\":\"</script><!--&\u{2028}\"}");
         assert!(
             !safe.contains('<') && !safe.contains('>') && !safe.contains('&') && !safe.contains('\u{2028}')
         );
@@ -154,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_short() {
+    fn numbers_have_five_digits_in_the_shorter_form() {
         assert_eq!(
             [0.273_149_9, 1.0, 0.000_012_345_6, 123_456_789.0].map(number),
             ["0.27315", "1", "1.2346e-5", "1.2346e8"]

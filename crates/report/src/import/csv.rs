@@ -1,28 +1,26 @@
-//! CSV with any columns.
+//! The importer of CSV with any columns, including fsarena's own exports.
 //!
-//! A column called `round` pairs. Columns of settings, such as `threads`, are conditions. Other columns that hold nothing
-//! but numbers are metrics; the rest, if they differ from row to row, name what was measured. fsarena's own exports are
-//! such files.
+//! A column `round` numbers the rounds, by which two files are compared in pairs. Columns of settings, such as `threads`, are
+//! conditions. Other columns that have only numbers are metrics. The remaining columns, if they differ from row to row, form
+//! the name of the measured task.
 
 use super::importer::{Fault, Importer};
-use super::series::Collector;
-use super::series::{Conditions, ToolRun, direction_of_unit};
-use super::sheet::OutcomeColumn;
-use super::sheet::{COMMENT, Sheet, is_absent, is_setting};
+use super::series::{Collector, Conditions, ToolRun, direction_of_unit};
+use super::sheet::{COMMENT, OutcomeColumn, Sheet, is_absent, is_setting};
 use fsarena_core::metric;
 use fsarena_core::sample::{Direction, Unit};
 use std::collections::BTreeSet;
 
-/// CSV with any columns.
+/// The importer of CSV with any columns.
 pub const CSV: Importer = Importer {
     id: "csv",
     help: "any columns: `round` pairs, `threads` and alike are settings, numbers are metrics, text names what was measured",
     recognises: looks_like_rows,
-    leads: &[],
+    lead_metrics: &[],
     read,
 };
 
-/// Columns that say when and in which order something ran, not how it went.
+/// Columns with the time or the order of a run, which are neither metrics nor conditions.
 const CIRCUMSTANCES: [&str; 13] = [
     "position",
     "started_at_s",
@@ -38,144 +36,178 @@ const CIRCUMSTANCES: [&str; 13] = [
     "index",
     "id",
 ];
-/// How the head of fsarena's own files begins, and the columns of them that name a row.
-const OWN: [&str; 4] = ["run", "round", "position", "variant"];
+/// The first columns of a file that fsarena exported.
+const OWN_HEADS: [&str; 4] = ["run", "round", "position", "variant"];
+/// The columns of fsarena's own files that form the name of a row.
 const OWN_NAMES: [&str; 6] = ["run", "variant", "host", "boot", "workload", "task"];
-/// Columns of fsarena's own files that mark rows which count for nothing.
+/// Columns of fsarena's own files that are true for warm-up rounds, which are not samples.
 const WARM_UP: [&str; 2] = ["warmup", "warm_up"];
 
 /// The role of a column.
 #[derive(Clone, Copy, PartialEq)]
-enum Column {
+enum Role {
+    /// Part of the name of the measured task.
     Name,
     Setting,
     Metric,
     Ignored,
 }
 
+/// Reads the table, and adds a run for each row.
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     let sheet = Sheet::read(text)?;
-    let mut seen = BTreeSet::new();
-    if let Some(twice) = sheet.heads.iter().find(|head| !seen.insert(*head)) {
+    let mut known = BTreeSet::new();
+    if let Some(twice) = sheet.heads.iter().find(|head| !known.insert(*head)) {
         return Err(Fault::at(1, format!("two columns are called `{twice}`")));
     }
-    let columns = columns(&sheet)?;
-    let of = |kind| columns.iter().enumerate().filter(move |(_, is)| **is == kind).map(|(at, _)| at);
-    // A column that is the same in every row names nothing.
+    let roles = column_roles(&sheet)?;
+    let with_role = |role| roles.iter().enumerate().filter(move |(_, is)| **is == role).map(|(at, _)| at);
+    // A column that is the same in every row distinguishes no names.
     let varies = |at: &usize| sheet.rows.iter().any(|row| row[*at] != sheet.rows[0][*at]);
-    let names: Vec<usize> = of(Column::Name).filter(varies).collect();
+    let names: Vec<usize> = with_role(Role::Name).filter(varies).collect();
     let own = is_own(&sheet.heads);
     let metrics: Vec<(usize, Metric)> =
-        of(Column::Metric).map(|at| (at, metric_of(&sheet.heads[at], own))).collect();
+        with_role(Role::Metric).map(|at| (at, metric_of_column(&sheet.heads[at], own))).collect();
     if metrics.is_empty() {
         return Err(Fault::whole(no_numbers(&sheet)));
     }
     let outcomes = (!own).then(|| OutcomeColumn::all(&sheet));
-    let between = separator(&sheet, &names);
+    let separator = separator(&sheet, &names);
     let warm_up = sheet.heads.iter().position(|head| own && WARM_UP.contains(&head.as_str()));
     for row in &sheet.rows {
-        let subject = names.iter().map(|at| &row[*at]).collect::<Vec<_>>().join(between);
         if warm_up.is_some_and(|at| matches!(&row[at], "true" | "1")) {
             into.leave_out("row", "", "warm-up, which counts for nothing");
             continue;
         }
         let mut conditions = Conditions::default();
-        for at in of(Column::Setting) {
+        for at in with_role(Role::Setting) {
             conditions.set(&sheet.heads[at], &row[at]);
         }
-        let mut reading = ToolRun::new(subject, &conditions);
-        reading.failed = outcomes.as_ref().and_then(|outcomes| outcomes.failure(&sheet, row));
-        reading.round = sheet.round.map(|at| row[at].to_string()).filter(|round| !round.is_empty());
+        let subject = names.iter().map(|at| &row[*at]).collect::<Vec<_>>().join(separator);
+        let mut run = ToolRun::new(subject, &conditions);
+        run.failed = outcomes.as_ref().and_then(|outcomes| outcomes.failure(&sheet, row));
+        run.round = sheet.round.map(|at| row[at].to_string()).filter(|round| !round.is_empty());
         for (at, metric) in &metrics {
-            let value =
-                Some(&row[*at]).filter(|field| !is_absent(field)).and_then(|field| field.parse().ok());
-            reading.add_directed_figure(metric.name, metric.unit, metric.direction, value);
+            let field = &row[*at];
+            let value = if is_absent(field) { None } else { field.parse().ok() };
+            run.add_directed_figure(metric.name, metric.unit, metric.direction, value);
         }
-        into.add_run(reading);
+        into.add_run(run);
     }
     Ok(())
 }
 
-/// Why there is no figure, with a field that was perhaps meant as one.
+/// The message for a table without metrics, with an example of a field that begins like a number.
 fn no_numbers(sheet: &Sheet) -> String {
-    let meant =
+    let begins_like_number =
         |field: &str| field.trim_start_matches(['+', '-', '.']).starts_with(|c: char| c.is_ascii_digit());
-    let example = sheet
-        .rows
-        .iter()
-        .flat_map(|row| row.iter().zip(&sheet.heads))
-        .find(|(field, _)| meant(field) && field.parse::<f64>().is_err());
-    let hint = example
-        .map(|(field, head)| format!(": `{field}` in column `{head}` is not a plain number, such as 1234.5"));
-    format!("no column of it holds numbers alone, so there is nothing to compare{}", hint.unwrap_or_default())
+    let mut message = "no column of it holds numbers alone, so there is nothing to compare".to_string();
+    let mut fields = sheet.rows.iter().flat_map(|row| row.iter().zip(&sheet.heads));
+    let example = fields.find(|(field, _)| begins_like_number(field) && field.parse::<f64>().is_err());
+    if let Some((field, head)) = example {
+        message += &format!(": `{field}` in column `{head}` is not a plain number, such as 1234.5");
+    }
+    message
 }
 
-/// A separator that occurs in none of the texts that name a row, so that two names are never the same.
+/// A separator that occurs in no field of the name columns, so that two different rows never get the same name.
 fn separator(sheet: &Sheet, names: &[usize]) -> &'static str {
     const SEPARATORS: [&str; 4] = [" ", ", ", " / ", " | "];
-    let has = |separator: &str| {
-        sheet.rows.iter().any(|row| names.len() > 1 && names.iter().any(|at| row[*at].contains(separator)))
-    };
-    SEPARATORS.into_iter().find(|separator| !has(separator)).unwrap_or(SEPARATORS[3])
+    if names.len() < 2 {
+        return SEPARATORS[0];
+    }
+    let occurs =
+        |separator: &str| sheet.rows.iter().any(|row| names.iter().any(|at| row[*at].contains(separator)));
+    SEPARATORS.into_iter().find(|separator| !occurs(separator)).unwrap_or(SEPARATORS[3])
 }
 
+/// Whether fsarena exported this table.
 fn is_own(heads: &[String]) -> bool {
-    heads.iter().zip(OWN).filter(|(head, own)| head == own).count() == OWN.len()
+    heads.len() >= OWN_HEADS.len() && heads.iter().zip(OWN_HEADS).all(|(head, own)| head == own)
 }
 
-/// What each column is.
-fn columns(sheet: &Sheet) -> Result<Vec<Column>, Fault> {
-    let own = is_own(&sheet.heads);
-    // In fsarena's own files the readings follow the task.
-    let task = sheet.heads.iter().position(|head| own && head == "task").unwrap_or(0);
-    let column = |(at, head): (usize, &String)| {
-        let lower = head.to_ascii_lowercase();
-        let numbers_runs = lower == "run" && !own && sheet.is_of_numbers(at);
-        Ok(if Some(at) == sheet.round || numbers_runs || CIRCUMSTANCES.contains(&lower.as_str()) {
-            Column::Ignored
-        } else if own && at <= task {
-            if OWN_NAMES.contains(&head.as_str()) { Column::Name } else { Column::Ignored }
-        } else if own && WARM_UP.contains(&head.as_str()) {
-            Column::Ignored
-        } else if !own && is_setting(head) {
-            Column::Setting
-        } else if !own && OutcomeColumn::of(sheet, at).is_some() {
-            Column::Ignored
-        } else if sheet.is_of_numbers(at) {
-            Column::Metric
-        } else if !own && metric_of(head, own).unit.is_empty() {
-            Column::Name
-        } else {
-            // It is empty, or a figure that is not a number.
-            not_a_number(sheet, at)?;
-            Column::Ignored
-        })
-    };
-    sheet.heads.iter().enumerate().map(column).collect()
-}
-
-/// Refuses a column of figures in which some are numbers and some are not.
-fn not_a_number(sheet: &Sheet, at: usize) -> Result<(), Fault> {
-    let wrong = |field: &str| !is_absent(field) && field.parse::<f64>().is_err();
-    let some = sheet.rows.iter().any(|row| row[at].parse::<f64>().is_ok());
-    match sheet.rows.iter().find(|row| wrong(&row[at])).filter(|_| some) {
-        None => Ok(()),
-        Some(row) => {
-            let line = row.position().map(|position| position.line() as usize);
-            let message = format!("`{}` in column `{}` is not a number", &row[at], sheet.heads[at]);
-            Err(Fault { line, message })
-        }
+/// The role of each column.
+///
+/// # Errors
+/// A column of figures in which some fields are not numbers.
+fn column_roles(sheet: &Sheet) -> Result<Vec<Role>, Fault> {
+    if is_own(&sheet.heads) {
+        own_column_roles(sheet)
+    } else {
+        (0..sheet.heads.len()).map(|at| foreign_column_role(sheet, at)).collect()
     }
 }
 
-/// A metric by the name of its column.
+/// The role of each column in a file that fsarena exported. The readings are in the columns after `task`.
+fn own_column_roles(sheet: &Sheet) -> Result<Vec<Role>, Fault> {
+    let task = sheet.heads.iter().position(|head| head == "task").unwrap_or(0);
+    let mut roles = vec![];
+    for (at, head) in sheet.heads.iter().enumerate() {
+        let lower = head.to_ascii_lowercase();
+        roles.push(if Some(at) == sheet.round || CIRCUMSTANCES.contains(&lower.as_str()) {
+            Role::Ignored
+        } else if at <= task {
+            if OWN_NAMES.contains(&head.as_str()) { Role::Name } else { Role::Ignored }
+        } else if WARM_UP.contains(&head.as_str()) {
+            Role::Ignored
+        } else if sheet.is_numeric(at) {
+            Role::Metric
+        } else {
+            refuse_mixed_column(sheet, at)?;
+            Role::Ignored
+        });
+    }
+    Ok(roles)
+}
+
+/// The role of a column in a file of another program.
+fn foreign_column_role(sheet: &Sheet, at: usize) -> Result<Role, Fault> {
+    let head = &sheet.heads[at];
+    let lower = head.to_ascii_lowercase();
+    let numbers_runs = lower == "run" && sheet.is_numeric(at);
+    if Some(at) == sheet.round || numbers_runs || CIRCUMSTANCES.contains(&lower.as_str()) {
+        return Ok(Role::Ignored);
+    }
+    if is_setting(head) {
+        return Ok(Role::Setting);
+    }
+    if OutcomeColumn::detect(sheet, at).is_some() {
+        return Ok(Role::Ignored);
+    }
+    if sheet.is_numeric(at) {
+        return Ok(Role::Metric);
+    }
+    if metric_of_column(head, false).unit.is_empty() {
+        return Ok(Role::Name);
+    }
+    refuse_mixed_column(sheet, at)?;
+    Ok(Role::Ignored)
+}
+
+/// Refuses a column in which some fields are numbers and some are not.
+fn refuse_mixed_column(sheet: &Sheet, at: usize) -> Result<(), Fault> {
+    if !sheet.rows.iter().any(|row| row[at].parse::<f64>().is_ok()) {
+        return Ok(());
+    }
+    for row in &sheet.rows {
+        let field = &row[at];
+        if !is_absent(field) && field.parse::<f64>().is_err() {
+            let line = row.position().map(|position| position.line() as usize);
+            let message = format!("`{field}` in column `{}` is not a number", sheet.heads[at]);
+            return Err(Fault { line, message });
+        }
+    }
+    Ok(())
+}
+
+/// The metric in a column: its name, its unit, and whether higher or lower values are better.
 struct Metric<'a> {
     name: &'a str,
     unit: &'a str,
     direction: Direction,
 }
 
-/// Units of other programs behind the last `_` of a name, and their symbols.
+/// Suffixes of column names in the files of other programs, after a `_`, and the units that they stand for.
 const UNITS: [(&str, &str); 16] = [
     ("ms", "ms"),
     ("us", "µs"),
@@ -195,42 +227,43 @@ const UNITS: [(&str, &str); 16] = [
     ("kib_per_s", "KiB/s"),
 ];
 
-/// `elapsed_s` is the metric `elapsed` in seconds, `bw(MiB/s)` is in MiB/s. What fsarena knows has the direction that it
-/// has there.
-fn metric_of(head: &str, own: bool) -> Metric<'_> {
+/// The metric in a column, from its name: `elapsed_s` is the metric `elapsed` in seconds, `bw(MiB/s)` is in MiB/s. fsarena's
+/// own metrics keep the direction of their definition.
+fn metric_of_column(head: &str, own: bool) -> Metric<'_> {
     let split = head
         .char_indices()
         .filter(|(_, c)| *c == '_')
         .find_map(|(at, _)| Unit::from_suffix(&head[at + 1..]).map(|unit| (&head[..at], unit)));
-    // `read_mib_s` is no figure in seconds.
+    // Try the units of other programs first: `read_mib_s` is in MiB/s, not in seconds.
     let foreign = foreign_unit(head).filter(|_| !own);
     let (None, Some((name, unit))) = (foreign, split) else {
         let unit = foreign.unwrap_or("");
         return Metric {
             name: head,
             unit,
-            direction: direction_of_unit(unit).unwrap_or_else(|| by_word(head)),
+            direction: direction_of_unit(unit).unwrap_or_else(|| direction_by_words(head)),
         };
     };
-    // A raw reading in another unit (`elapsed_ns`) is a separate column, and keeps its name.
+    // A column in another unit than the metric's own (`elapsed_ns`) is a separate metric, and keeps its whole name.
     let known = metric::find(name).filter(|def| unit == def.spec.unit);
     let name = if known.is_some() { name } else { head };
     let direction = known.map(|def| def.spec.direction).or_else(|| direction_of_unit(unit.suffix()));
     Metric { name, unit: unit.symbol(), direction: direction.unwrap_or(Direction::Neutral) }
 }
 
+/// The unit at the end of a column name of another program: in brackets, or a suffix of [`UNITS`].
 fn foreign_unit(head: &str) -> Option<&str> {
     let bracketed = |open, close| head.strip_suffix(close)?.rsplit_once(open).map(|(_, unit)| unit.trim());
-    let behind = |(suffix, symbol): &(&str, &'static str)| {
+    let suffixed = |(suffix, symbol): &(&str, &'static str)| {
         let tail = head.len().checked_sub(suffix.len() + 1)?;
         let fits = head.get(tail..)?.strip_prefix('_')?.eq_ignore_ascii_case(suffix);
         fits.then_some(*symbol)
     };
-    bracketed('(', ')').or_else(|| bracketed('[', ']')).or_else(|| UNITS.iter().find_map(behind))
+    bracketed('(', ')').or_else(|| bracketed('[', ']')).or_else(|| UNITS.iter().find_map(suffixed))
 }
 
-/// Which way is better by the words of a name without a unit.
-fn by_word(head: &str) -> Direction {
+/// Which direction is better, by the words in a column name that has no unit.
+fn direction_by_words(head: &str) -> Direction {
     let head = head.to_ascii_lowercase();
     let has =
         |words: &[&str]| head.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| words.contains(&word));
@@ -243,7 +276,8 @@ fn by_word(head: &str) -> Direction {
     }
 }
 
-/// Whether a text is of rows: its first two lines have several fields, or it is a list of numbers below at most one head.
+/// Whether a text looks like a table: its first two lines have several fields, or it is a list of numbers with or without a
+/// head.
 fn looks_like_rows(text: &str) -> bool {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with(COMMENT));
     let Some(first) = lines.next().filter(|line| !line.trim_start().starts_with(['{', '[', '<'])) else {
@@ -274,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn text_names_numbers_are_metrics_and_rounds_pair() {
+    fn text_columns_name_the_task_and_numbers_are_metrics() {
         let csv = "host,round,task,position,elapsed_s,hits_per_s\nm,0,cp,1,2.5,100\nm,0,rm,2,1.5,200\nm,1,cp,1,2.6,\n";
         let samples = read(csv);
         assert_eq!(
@@ -291,14 +325,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_list_of_numbers_is_a_column() {
+    fn a_list_of_numbers_is_one_series() {
         let samples = read("1.5\n2.5\n");
         assert_eq!(samples.series[0].values, [1.5, 2.5]);
         assert_eq!((samples.series[0].metric.as_str(), &samples.series[0].rounds), ("column 1", &None));
     }
 
     #[test]
-    fn settings_are_conditions() {
+    fn columns_of_settings_are_conditions() {
         let samples = read("threads,iops\n1,100\n8,700\n8,710\n");
         assert_eq!(
             shown(&samples),
@@ -308,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_known_however_their_columns_are_called() {
+    fn columns_of_settings_are_recognised_in_other_spellings() {
         let samples = read("nthreads,Block Size (KiB),run,IOPS\n1,4,1,100\n8,4,2,700\n1,64,3,10\n");
         let names: Vec<&str> = samples.series.iter().map(|one| one.name.as_str()).collect();
         let expected =
@@ -318,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_are_no_plain_numbers_are_named() {
+    fn the_error_shows_a_figure_that_is_not_a_plain_number() {
         for (text, field) in
             [("fs;x\na;1.234,5\n", "1.234,5"), ("fs,x\na,1.5s\n", "1.5s"), ("fs,x\na,50%\n", "50%")]
         {
@@ -331,14 +365,14 @@ mod tests {
     }
 
     #[test]
-    fn absent_values_are_absent_and_wrong_ones_are_named() {
+    fn missing_values_are_skipped_and_invalid_ones_refused() {
         assert_eq!(shown(&read("fs,elapsed_s\na,1.5\na,NA\na,n/a\n"))[0].2, [1.5]);
         let error = parse("a", b"fs,elapsed_s\na,1.5\na,failed\n", None).unwrap_err().to_string();
         assert_eq!(error, "a, line 3: `failed` in column `elapsed_s` is not a number");
     }
 
     #[test]
-    fn units_are_not_mixed() {
+    fn columns_in_different_units_are_different_metrics() {
         let samples = parse("a", b"elapsed_ns,elapsed_s\n2000000000,2\n", None).unwrap();
         let shown: Vec<_> = samples.series.iter().map(|s| (s.metric.as_str(), s.values[0])).collect();
         assert_eq!(shown, [("elapsed_ns", 2e9), ("elapsed", 2.0)]);
@@ -347,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn units_of_other_programs() {
+    fn units_in_column_names_are_recognised() {
         let samples = read("bw(MiB/s),latency_ms,p99_us,read_mib_s\n1,2,3,4\n");
         let units: Vec<_> = samples.series.iter().map(|s| (s.unit.as_str(), s.direction)).collect();
         let (up, down) = (Direction::Higher, Direction::Lower);
@@ -355,13 +389,13 @@ mod tests {
     }
 
     #[test]
-    fn a_short_line_is_named() {
+    fn the_error_for_a_short_row_names_the_line() {
         let error = parse("a.csv", b"x,y\n1,2\n3\n", None).unwrap_err().to_string();
         assert_eq!(error, "a.csv, line 3: 1 fields where the lines before have 2");
     }
 
     #[test]
-    fn other_text_is_in_no_format() {
+    fn prose_is_refused() {
         let error = parse("a.txt", b"It took a while.\nThen it ended.\n", None).unwrap_err().to_string();
         assert!(error.contains("in no format that fsarena reads"), "{error}");
     }

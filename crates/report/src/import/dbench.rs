@@ -1,62 +1,65 @@
-//! dbench, versions 1 to 5: its table of operations and its last line.
+//! The importer of dbench's text, versions 1 to 5: its table of operations, and its last line with the throughput.
 
 use super::importer::{Fault, Importer};
-use super::series::Collector;
-use super::series::{Conditions, ToolRun};
-use fsarena_core::dbench::{Said, read, recognises};
+use super::series::{Collector, Conditions, ToolRun};
+use fsarena_core::dbench::{DbenchLine, read, recognises};
 
 /// The importer of dbench's text.
 pub const DBENCH: Importer = Importer {
     id: "dbench",
     help: "text of dbench: throughput, and the latency of each operation, one run after the other",
     recognises,
-    leads: &["throughput"],
+    lead_metrics: &["throughput"],
     read: collect,
 };
 
-/// The subject of figures that are for a whole run.
-const ALL: &str = "all operations";
+/// The subject of the figures of a whole run.
+const ALL_OPERATIONS: &str = "all operations";
 
-/// A run whose last line, which has the number of clients and the throughput, has not been read yet.
+/// The run whose lines are being read. Its last line, which has the number of clients and the throughput, is still to come.
 #[derive(Default)]
 struct Run {
     version: String,
+    /// The file with the load.
     load: String,
+    /// The error that dbench printed.
     failed: Option<String>,
+    /// Name, mean latency and maximum latency of each operation, in milliseconds.
     operations: Vec<(String, f64, f64)>,
 }
 
 impl Run {
     /// Counts a run without a last line as left out, if it failed or has operations. Its first lines alone are not a run,
     /// because children that fail print them again.
-    fn cut_off(self, into: &mut Collector) {
-        let why = self.failed.or((!self.operations.is_empty()).then(|| "it has no last line".into()));
-        if let Some(why) = why {
-            into.leave_out("run", ALL, &why);
+    fn leave_out_unfinished(self, into: &mut Collector) {
+        if let Some(why) = self.failed {
+            into.leave_out("run", ALL_OPERATIONS, &why);
+        } else if !self.operations.is_empty() {
+            into.leave_out("run", ALL_OPERATIONS, "it has no last line");
         }
     }
 }
 
-/// Reads a text of dbench, and adds the readings of each run.
+/// Reads the output of dbench, and adds the figures of each run.
 fn collect(text: &str, into: &mut Collector) -> Result<(), Fault> {
     let mut run = Run::default();
     for (line, said) in read(text) {
         match said.map_err(|message| Fault::at(line, message))? {
-            Said::Version(version) => {
-                std::mem::take(&mut run).cut_off(into);
+            DbenchLine::Version(version) => {
+                std::mem::take(&mut run).leave_out_unfinished(into);
                 run.version = version.into();
             }
-            Said::Load(load) => run.load = load.into(),
-            Said::Failed(why) => run.failed = Some(why.into()),
-            Said::Operation { name, mean_ms, max_ms, count } => {
+            DbenchLine::Load(load) => run.load = load.into(),
+            DbenchLine::Failed(why) => run.failed = Some(why.into()),
+            DbenchLine::Operation { name, mean_ms, max_ms, count } => {
                 if count > 0 {
                     run.operations.push((name.into(), mean_ms, max_ms));
                 }
             }
-            Said::Throughput { mb_s, clients, processes, sync, max_ms } => {
+            DbenchLine::Throughput { mb_s, clients, processes, sync, max_ms } => {
                 let Run { version, load, failed, operations } = std::mem::take(&mut run);
                 let mut conditions = Conditions::default();
-                // By default each process has one client; then the number of processes states nothing.
+                // By default each process has one client. Then the number of processes is not a condition of its own.
                 let processes = processes.filter(|processes| Some(*processes) != clients);
                 let pairs = [
                     ("load", &*load),
@@ -68,7 +71,7 @@ fn collect(text: &str, into: &mut Collector) -> Result<(), Fault> {
                 for (name, value) in pairs {
                     conditions.set(name, value);
                 }
-                let mut all = ToolRun { failed, ..ToolRun::new(ALL, &conditions) };
+                let mut all = ToolRun { failed, ..ToolRun::new(ALL_OPERATIONS, &conditions) };
                 let succeeded = all.failed.is_none();
                 all.add_figure("throughput", "MB/s", Some(mb_s));
                 all.add_figure("latency max", "ms", max_ms);
@@ -83,7 +86,7 @@ fn collect(text: &str, into: &mut Collector) -> Result<(), Fault> {
             }
         }
     }
-    run.cut_off(into);
+    run.leave_out_unfinished(into);
     Ok(())
 }
 
@@ -111,7 +114,7 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
     }
 
     #[test]
-    fn throughput_leads_and_operations_have_latencies() {
+    fn throughput_is_the_first_series_and_operations_have_latencies() {
         let samples = read(&format!("{TEXT}{TEXT}"));
         let shown: Vec<_> =
             samples.series.iter().map(|s| (s.name.as_str(), s.metric.as_str(), s.values.clone())).collect();
@@ -122,7 +125,7 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
     }
 
     #[test]
-    fn runs_of_other_loads_clients_and_ways_to_write_are_told_apart() {
+    fn runs_with_other_loads_clients_or_sync_modes_are_separate_series() {
         let several = format!(
             "{TEXT}{}{}{}",
             TEXT.replace("client.txt", "nfs.txt"),
@@ -155,7 +158,7 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
     }
 
     #[test]
-    fn faults_have_their_line() {
+    fn errors_name_the_line() {
         let error = parse("a", TEXT.replace("2.500", "slow").as_bytes(), None).unwrap_err().to_string();
         assert_eq!(error, "a, line 9: `slow` is not a latency");
         let error = parse("a", TEXT.replace("321.5", "x").as_bytes(), None).unwrap_err().to_string();

@@ -1,26 +1,25 @@
-//! fio: `--output-format=json`, of versions 2.0 to 3.41. Each document is one run; the snapshots of `--status-interval`
-//! are one run, its last.
+//! The importer of fio's JSON (`--output-format=json`), versions 2.0 to 3.41. Each JSON document is one run. Of the snapshots
+//! that `--status-interval` prints of one run, only the last counts.
 
 use super::importer::{Fault, Importer};
-use super::series::Collector;
-use super::series::{Conditions, ToolRun};
+use super::series::{Collector, Conditions, ToolRun};
 use super::text::json_documents;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// fio's JSON.
+/// The importer of fio's JSON.
 pub const FIO: Importer = Importer {
     id: "fio",
     help: "JSON of `fio --output-format=json`, one document a run, one after the other",
     recognises: |text| {
         text.contains("\"fio version\"") && (text.contains("\"jobs\"") || text.contains("\"client_stats\""))
     },
-    leads: &["bandwidth", "iops"],
+    lead_metrics: &["bandwidth", "iops"],
     read,
 };
 
-/// Options of a job that are conditions of its figures, and their names in series. The first that is set counts.
+/// The conditions of a job: the name of the condition, and fio's options that state it. The first option that is set counts.
 const CONDITIONS: [(&str, &[&str]); 15] = [
     ("rw", &["rw", "readwrite"]),
     ("bs", &["bs", "blocksize"]),
@@ -39,8 +38,8 @@ const CONDITIONS: [(&str, &[&str]); 15] = [
     ("path", &["filename", "directory"]),
 ];
 
-/// Options that change nothing of what a job measures.
-const NO_CONDITIONS: [&str; 12] = [
+/// Options that do not affect what a job measures.
+const IGNORED_OPTIONS: [&str; 12] = [
     "name",
     "description",
     "stonewall",
@@ -55,13 +54,14 @@ const NO_CONDITIONS: [&str; 12] = [
     "write_hist_log",
 ];
 
+/// One JSON document of fio.
 #[derive(Deserialize)]
 struct Output {
     #[serde(rename = "fio version")]
     version: String,
     timestamp: Option<f64>,
     timestamp_ms: Option<f64>,
-    /// A list in the output of a client.
+    /// An object, but a list in the output of fio's client mode.
     #[serde(rename = "global options")]
     options: Option<Value>,
     #[serde(default)]
@@ -70,6 +70,7 @@ struct Output {
     client_stats: Vec<Job>,
 }
 
+/// The results of a job.
 #[derive(Deserialize)]
 struct Job {
     jobname: String,
@@ -87,7 +88,8 @@ struct Job {
     mixed: Option<Io>,
 }
 
-/// What went in one direction. Older versions lack some of it, and `bw` and `lat` are in KiB/s and µs.
+/// The I/O of a job in one direction, such as `read`. Older versions of fio lack some fields. `bw` is in KiB/s, `bw_bytes` in
+/// B/s, `runtime` in milliseconds, `lat_ns` in nanoseconds and `lat` in microseconds.
 #[derive(Deserialize, Default, Clone)]
 #[serde(default)]
 struct Io {
@@ -108,27 +110,31 @@ struct Latency {
 }
 
 impl Io {
-    /// fio prints 0 for what it did not measure.
+    /// The bandwidth in B/s; `None` if fio printed 0, as it does for values that it did not measure.
     fn bandwidth(&self) -> Option<f64> {
         self.bw_bytes.or(self.bw.map(|kib| kib * 1024.0)).filter(|value| *value > 0.0)
     }
 
+    /// Operations per second; `None` if fio did not measure them.
     fn iops(&self) -> Option<f64> {
         self.iops.filter(|value| *value > 0.0)
     }
 
+    /// The mean latency in nanoseconds; `None` if fio did not measure it.
     fn latency_ns(&self) -> Option<f64> {
         let mean = |latency: &Option<Latency>| latency.as_ref()?.mean;
         mean(&self.lat_ns).or(mean(&self.lat).map(|us| us * 1e3)).filter(|value| *value > 0.0)
     }
 
-    fn ran(&self) -> bool {
+    /// Whether the job did any I/O in this direction.
+    fn has_io(&self) -> bool {
         let counts = [self.total_ios, self.io_bytes, self.bw_bytes, self.bw, self.iops];
         counts.into_iter().flatten().any(|count| count > 0.0)
     }
 }
 
 impl Job {
+    /// The directions in the output of this job, with their names.
     fn directions(&self) -> impl Iterator<Item = (&'static str, &Io)> {
         let all = [
             ("read", &self.read),
@@ -140,44 +146,57 @@ impl Job {
         all.into_iter().filter_map(|(word, io)| Some((word, io.as_ref()?)))
     }
 
+    /// The conditions under which the job ran: its host, its options, and fio's version.
     fn conditions(&self, output: &Output) -> Conditions {
-        let option = |name: &&str| {
-            let of = |options: &Option<Value>| match options.as_ref()?.get(name)? {
-                Value::String(text) => Some(text.clone()),
-                other => Some(other.to_string()),
-            };
-            of(&self.options).or_else(|| of(&output.options))
-        };
         let mut conditions = Conditions::default();
-        let port = self.port.map_or(String::new(), |port| format!(":{port}"));
-        conditions.set("host", self.hostname.as_ref().map_or(String::new(), |host| format!("{host}{port}")));
-        conditions.set("group", self.groupid.map_or(String::new(), |group| group.to_string()));
+        if let Some(host) = &self.hostname {
+            let port = self.port.map_or(String::new(), |port| format!(":{port}"));
+            conditions.set("host", format!("{host}{port}"));
+        }
+        if let Some(group) = self.groupid {
+            conditions.set("group", group.to_string());
+        }
         for (name, options) in CONDITIONS {
-            conditions.set(name, options.iter().find_map(option).unwrap_or_default());
+            let value = options.iter().find_map(|option| self.option(output, option));
+            conditions.set(name, value.unwrap_or_default());
         }
         conditions.set("options", self.other_options(output));
         conditions.set("version", &output.version);
         conditions
     }
 
-    /// Every option that is no condition of its own: `end_fsync=1 random_distribution=zipf:1.2`.
-    fn other_options(&self, output: &Output) -> String {
-        let named = |name: &str| CONDITIONS.iter().any(|(_, options)| options.contains(&name));
-        let mut all = BTreeMap::new();
-        for options in [&output.options, &self.options].into_iter().flatten() {
-            all.extend(options.as_object().into_iter().flatten());
-        }
-        let others =
-            all.into_iter().filter(|(name, _)| !named(name) && !NO_CONDITIONS.contains(&name.as_str()));
-        let word = |(name, value): (&String, &Value)| match value.as_str() {
-            Some("") => name.clone(),
-            Some(text) => format!("{name}={text}"),
-            None => format!("{name}={value}"),
+    /// The value of an option, from the job's section or from the global one; `None` if neither sets it.
+    fn option(&self, output: &Output, name: &str) -> Option<String> {
+        let value_in = |options: &Option<Value>| match options.as_ref()?.get(name)? {
+            Value::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
         };
-        others.map(word).collect::<Vec<_>>().join(" ")
+        value_in(&self.options).or_else(|| value_in(&output.options))
+    }
+
+    /// Every option that is not a condition under its own name: `end_fsync=1 random_distribution=zipf:1.2`.
+    fn other_options(&self, output: &Output) -> String {
+        let mut options = BTreeMap::new();
+        for section in [&output.options, &self.options].into_iter().flatten() {
+            options.extend(section.as_object().into_iter().flatten());
+        }
+        let mut words = vec![];
+        for (name, value) in options {
+            let has_own_name = CONDITIONS.iter().any(|(_, options)| options.contains(&name.as_str()));
+            if has_own_name || IGNORED_OPTIONS.contains(&name.as_str()) {
+                continue;
+            }
+            words.push(match value.as_str() {
+                Some("") => name.clone(),
+                Some(text) => format!("{name}={text}"),
+                None => format!("{name}={value}"),
+            });
+        }
+        words.join(" ")
     }
 }
 
+/// Reads fio's JSON documents, and adds a run for each one except for earlier snapshots of the same run.
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     let mut outputs: Vec<Output> = vec![];
     for (line, document) in json_documents(text)? {
@@ -198,109 +217,121 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
 }
 
 impl Output {
-    fn all(&self) -> impl Iterator<Item = &Job> {
-        // The last entry of a client's output sums up all jobs.
+    /// All jobs of this document, of fio and of its clients.
+    fn all_jobs(&self) -> impl Iterator<Item = &Job> {
+        // In client mode the last entry is the sum of all jobs.
         let clients = self.client_stats.iter().filter(|job| job.jobname != "All clients");
         self.jobs.iter().chain(clients)
     }
 
-    /// Jobs of one name under the same conditions ran at the same time: their rates add up, their latency is that of all
-    /// requests.
+    /// Adds a run for each job name and direction.
+    ///
+    /// Jobs of one name under the same conditions ran at the same time: fsarena adds their rates, and takes the mean latency of
+    /// all requests.
     fn collect(&self, into: &mut Collector) {
-        let mut places: BTreeMap<(String, Conditions), usize> = BTreeMap::new();
-        let mut runs: Vec<Vec<(&Job, &Io)>> = vec![];
-        let mut readings: Vec<ToolRun> = vec![];
-        for job in self.all() {
-            let ran = job.directions().filter(|(_, io)| io.ran());
+        let mut indices: BTreeMap<(String, Conditions), usize> = BTreeMap::new();
+        let mut runs: Vec<(ToolRun, Vec<(&Job, &Io)>)> = vec![];
+        for job in self.all_jobs() {
             let conditions = job.conditions(self);
-            for (word, io) in ran {
-                let key = (format!("{} {word}", job.jobname), conditions.clone());
-                let at = *places.entry(key).or_insert_with_key(|(subject, conditions)| {
-                    readings.push(ToolRun::new(subject, conditions));
-                    runs.push(vec![]);
+            let mut idle = true;
+            for (direction, io) in job.directions().filter(|(_, io)| io.has_io()) {
+                idle = false;
+                let key = (format!("{} {direction}", job.jobname), conditions.clone());
+                let index = *indices.entry(key).or_insert_with_key(|(subject, conditions)| {
+                    runs.push((ToolRun::new(subject, conditions), vec![]));
                     runs.len() - 1
                 });
-                runs[at].push((job, io));
+                runs[index].1.push((job, io));
             }
-            if job.error.is_some_and(|error| error != 0) && !job.directions().any(|(_, io)| io.ran()) {
-                into.leave_out("run", &job.jobname, &failure(job).unwrap_or_default());
+            if let (true, Some(why)) = (idle, failure(job)) {
+                into.leave_out("run", &job.jobname, &why);
             }
         }
-        for (mut reading, jobs) in readings.into_iter().zip(runs) {
-            let sum = |of: fn(&Io) -> Option<f64>| {
-                jobs.iter().filter_map(|(_, io)| of(io)).reduce(|sum, value| sum + value)
+        for (mut run, jobs) in runs {
+            let sum = |value: fn(&Io) -> Option<f64>| {
+                jobs.iter().filter_map(|(_, io)| value(io)).reduce(|sum, value| sum + value)
             };
-            reading.failed = jobs.iter().find_map(|(job, _)| failure(job));
-            reading.add_figure("bandwidth", "B/s", sum(Io::bandwidth));
-            reading.add_figure("iops", "/s", sum(Io::iops));
-            reading.add_figure("latency", "ns", mean_latency(jobs.iter().map(|(_, io)| *io)));
-            into.add_run(reading);
+            run.failed = jobs.iter().find_map(|(job, _)| failure(job));
+            run.add_figure("bandwidth", "B/s", sum(Io::bandwidth));
+            run.add_figure("iops", "/s", sum(Io::iops));
+            run.add_figure("latency", "ns", mean_latency_ns(jobs.iter().map(|(_, io)| *io)));
+            into.add_run(run);
         }
     }
 
-    /// When it was printed, in milliseconds.
+    /// The time at which fio printed this document, in milliseconds since 1970; `None` for versions before 2.2.
     fn printed_ms(&self) -> Option<f64> {
         self.timestamp_ms.or(self.timestamp.map(|seconds| seconds * 1e3))
     }
 
-    /// Whether this is a later snapshot of the run of `before`: the same jobs have gone on, for as long as the clock says.
+    /// Whether this is a later snapshot of the run of `before`: the same jobs did more I/O, and ran longer by about the time
+    /// between the two documents.
     fn continues(&self, before: &Output) -> bool {
-        let names = |output: &Output| -> Vec<_> {
-            output
-                .all()
-                .map(|job| (job.jobname.clone(), job.hostname.clone(), job.groupid.map(f64::to_bits)))
-                .collect()
-        };
-        if self.version.starts_with("fsarena-") || names(self) != names(before) {
+        if self.version.starts_with("fsarena-") || self.job_identities() != before.job_identities() {
             return false;
         }
-        let counters = |of: fn(&Io) -> Option<f64>| {
-            let all = |output: &Output| -> Vec<f64> {
-                output.all().flat_map(Job::directions).map(|(_, io)| of(io).unwrap_or(0.0)).collect()
-            };
-            (all(before), all(self))
-        };
-        let grows = |(before, after): &(Vec<f64>, Vec<f64>)| {
-            before.len() == after.len() && before.iter().zip(after).all(|(before, after)| before <= after)
-        };
-        let (ios, bytes, ran_ms) =
-            (counters(|io| io.total_ios), counters(|io| io.io_bytes), counters(|io| io.runtime));
-        if ![&ios, &bytes, &ran_ms].into_iter().all(grows) {
-            return false;
-        }
-        let longer_ms =
-            ran_ms.1.iter().zip(&ran_ms.0).map(|(after, before)| after - before).fold(0.0, f64::max);
-        if ios.0 == ios.1 && bytes.0 == bytes.1 {
-            return false;
-        }
-        match (before.printed_ms(), self.printed_ms()) {
-            (Some(then), Some(now)) => {
-                let elapsed_ms = self.all().filter_map(|job| job.elapsed).fold(f64::NAN, f64::max) * 1e3;
-                // Whether this run had been going on for a while when the other document was printed.
-                let had_begun = then - (now - elapsed_ms) >= 3e3;
-                // A run that began later took all its time since then, and not only the difference.
-                let clock_ms = if self.timestamp_ms.and(before.timestamp_ms).is_some() { 500.0 } else { 1e3 };
-                let all_since_then = now - then - longer_ms <= clock_ms;
-                now >= then && longer_ms * 2.0 >= now - then && (had_begun || all_since_then)
+        let mut did_more_io = false;
+        for counter in [|io: &Io| io.total_ios, |io: &Io| io.io_bytes] {
+            let (old, new) = (before.counters(counter), self.counters(counter));
+            if !is_growth(&old, &new) {
+                return false;
             }
-            // Versions before 2.2 print no clock.
-            _ => longer_ms >= 200.0,
+            did_more_io |= old != new;
         }
+        let (old_ms, new_ms) = (before.counters(|io| io.runtime), self.counters(|io| io.runtime));
+        if !did_more_io || !is_growth(&old_ms, &new_ms) {
+            return false;
+        }
+        // The additional running time of the job that ran longest since `before`.
+        let longer_ms = new_ms.iter().zip(&old_ms).map(|(new, old)| new - old).fold(0.0, f64::max);
+        let (Some(then), Some(now)) = (before.printed_ms(), self.printed_ms()) else {
+            // Versions before 2.2 print no time.
+            return longer_ms >= 200.0;
+        };
+        let elapsed_ms = self.all_jobs().filter_map(|job| job.elapsed).fold(f64::NAN, f64::max) * 1e3;
+        // Whether this run started at least 3 seconds before fio printed the other document.
+        let started_before = then - (now - elapsed_ms) >= 3e3;
+        let clock_resolution_ms =
+            if self.timestamp_ms.and(before.timestamp_ms).is_some() { 500.0 } else { 1e3 };
+        // A separate run that started after `before` would have run for its whole running time since then, not only for the
+        // difference.
+        let ran_all_the_time = now - then - longer_ms <= clock_resolution_ms;
+        now >= then && longer_ms * 2.0 >= now - then && (started_before || ran_all_the_time)
+    }
+
+    /// The name, the host and the group of each job.
+    fn job_identities(&self) -> Vec<(&str, Option<&str>, Option<f64>)> {
+        self.all_jobs().map(|job| (&*job.jobname, job.hostname.as_deref(), job.groupid)).collect()
+    }
+
+    /// The values of a counter, for each direction of each job; 0 if fio did not print it.
+    fn counters(&self, counter: fn(&Io) -> Option<f64>) -> Vec<f64> {
+        self.all_jobs().flat_map(Job::directions).map(|(_, io)| counter(io).unwrap_or(0.0)).collect()
     }
 }
 
+/// Whether both lists have the same length, and no counter decreased.
+fn is_growth(before: &[f64], after: &[f64]) -> bool {
+    before.len() == after.len() && before.iter().zip(after).all(|(before, after)| before <= after)
+}
+
+/// Why a job failed; `None` if it succeeded.
 fn failure(job: &Job) -> Option<String> {
     let error = job.error.filter(|error| *error != 0)?;
     Some(format!("fio's error: {}", std::io::Error::from_raw_os_error(error)))
 }
 
-/// The mean latency of all requests.
-fn mean_latency<'a>(all: impl Iterator<Item = &'a Io>) -> Option<f64> {
-    // Versions before 2.2 do not count requests; jobs that ran together have them in the ratio of their rates.
-    let weighed = all.filter_map(|io| Some((io.latency_ns()?, io.total_ios.or(io.iops)?)));
-    let (sum, weight) =
-        weighed.fold((0.0, 0.0), |(sum, weight), (value, of)| (sum + value * of, weight + of));
-    (weight > 0.0).then(|| sum / weight)
+/// The mean latency of all requests in nanoseconds; `None` if fio measured no latency.
+fn mean_latency_ns<'a>(jobs: impl Iterator<Item = &'a Io>) -> Option<f64> {
+    let (mut sum, mut requests) = (0.0, 0.0);
+    for io in jobs {
+        // Versions before 2.2 print no number of requests. Jobs that ran together have requests in the ratio of their IOPS.
+        if let (Some(latency), Some(count)) = (io.latency_ns(), io.total_ios.or(io.iops)) {
+            sum += latency * count;
+            requests += count;
+        }
+    }
+    (requests > 0.0).then(|| sum / requests)
 }
 
 #[cfg(test)]
@@ -321,7 +352,7 @@ Run status group 0 (all jobs):
     }
 
     #[test]
-    fn jobs_of_one_name_add_up_and_documents_are_runs() {
+    fn jobs_of_one_name_add_up_and_each_document_is_a_run() {
         let samples = read(DOCUMENT);
         assert_eq!(samples.format, "fio");
         let series = |metric: &str| samples.series.iter().find(|s| s.metric == metric).unwrap();
@@ -333,7 +364,7 @@ Run status group 0 (all jobs):
     }
 
     #[test]
-    fn every_option_that_differs_is_a_condition() {
+    fn options_that_differ_are_in_the_series_name() {
         let document = |options: &str| {
             format!(
                 "{{\"fio version\": \"fio-3.33\", \"jobs\": [{{\"jobname\": \"r\", \"job options\": {{{options}}}, \"read\": \
@@ -352,15 +383,15 @@ Run status group 0 (all jobs):
     }
 
     #[test]
-    fn a_job_with_an_error_is_left_out() {
+    fn jobs_with_an_error_are_left_out() {
         let samples = read(&DOCUMENT.replacen("\"jobname\": \"r\"", "\"jobname\": \"r\", \"error\": 5", 1));
         assert_eq!(samples.series[0].values, [1000.0]);
-        let said = samples.left_out[0].to_string();
-        assert!(said.starts_with("1 run of r write: fio's error: Input/output error"), "{said}");
+        let reason = samples.left_out[0].to_string();
+        assert!(reason.starts_with("1 run of r write: fio's error: Input/output error"), "{reason}");
     }
 
     #[test]
-    fn snapshots_are_one_run_and_runs_in_a_row_are_not() {
+    fn snapshots_form_one_run_but_consecutive_runs_do_not() {
         let document = |ms: u32, ios: u32, runtime: u32| {
             format!(
                 "{{\"fio version\": \"fio-3.33\", \"timestamp_ms\": {ms}, \"jobs\": [{{\"jobname\": \"a\", \"read\": \
@@ -384,7 +415,7 @@ Run status group 0 (all jobs):
     }
 
     #[test]
-    fn faults_have_their_line() {
+    fn errors_name_the_line() {
         let broken = DOCUMENT.replace("\"iops\": 30.0", "\"iops\": [");
         let error = parse("a.json", broken.as_bytes(), None).unwrap_err().to_string();
         assert!(error.starts_with("a.json, line 4: "), "{error}");

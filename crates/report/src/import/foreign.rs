@@ -1,40 +1,40 @@
 //! Formats that fsarena recognises but does not read; the error names the format and what to do instead.
 
 /// A format that fsarena recognises but does not read.
-struct Foreign {
-    /// Its name, and what to do instead.
+struct ForeignFormat {
+    /// The name of the format, and what to do instead.
     name: &'static str,
     /// Whether a text is in this format.
-    is: fn(&str) -> bool,
+    matches: fn(&str) -> bool,
 }
 
 /// The error for a text in one of these formats; `None` for any other text.
 pub fn refusal(text: &str) -> Option<String> {
-    let found = FORMATS.iter().find(|format| (format.is)(text))?;
+    let found = FORMATS.iter().find(|format| (format.matches)(text))?;
     Some(format!("fsarena does not read {}", found.name))
 }
 
-const FORMATS: [Foreign; 16] = [
-    Foreign {
+const FORMATS: [ForeignFormat; 16] = [
+    ForeignFormat {
         name: "the CSV summary of IOR before 4.0, which has no results: use its text or `-O summaryFormat=JSON`",
-        is: |text| text.contains("summaryFormat=CSV"),
+        matches: |text| text.contains("summaryFormat=CSV"),
     },
-    Foreign {
+    ForeignFormat {
         name: "fio's terse output: run fio with --output-format=json",
-        is: |text| {
+        matches: |text| {
             first_lines(text).any(|line| line.split(';').nth(1).is_some_and(|word| word.starts_with("fio-")))
         },
     },
-    Foreign {
+    ForeignFormat {
         name: "fio's normal output: run fio with --output-format=json",
-        is: |text| {
+        matches: |text| {
             any_line(text, |line| line.contains(": (g=") && line.contains("rw="))
                 || any_line(text, |line| line.starts_with("Run status group"))
         },
     },
-    Foreign {
+    ForeignFormat {
         name: "pgbench: write its figures into a CSV file, or use `fsarena run postgres`",
-        is: |text| {
+        matches: |text| {
             any_line(text, |line| {
                 line.starts_with("pgbench (")
                     || line.starts_with("transaction type: ")
@@ -42,33 +42,33 @@ const FORMATS: [Foreign; 16] = [
             })
         },
     },
-    Foreign {
+    ForeignFormat {
         name: "bonnie++: write its figures into a CSV file with a head",
-        is: |text| {
+        matches: |text| {
             any_line(text, |line| {
                 line.contains("------Sequential Output------") || line.starts_with("name,file_size,putc,")
-            }) || first_lines(text).any(bonnie_row)
+            }) || first_lines(text).any(is_bonnie_row)
         },
     },
-    Foreign {
+    ForeignFormat {
         name: "iozone: write its figures into a CSV file",
-        is: |text| {
+        matches: |text| {
             any_line(text, |line| {
                 line.contains("Iozone: Performance Test of File I/O")
                     || line.trim() == "iozone test complete."
             })
         },
     },
-    Foreign {
+    ForeignFormat {
         name: "elbencho: write its figures into a CSV file with columns that fsarena can pair, such as `round,name,mib_per_s`",
-        is: |text| {
+        matches: |text| {
             any_line(text, |line| line.starts_with("OPERATION") && line.contains("RESULT TYPE"))
                 || first_lines(text).any(|line| line.starts_with("ISO DATE,LABEL,"))
         },
     },
-    Foreign {
+    ForeignFormat {
         name: "Rust's libtest benchmarks: write their figures into a CSV file, or use Go benchmark text",
-        is: |text| {
+        matches: |text| {
             any_line(text, |line| {
                 (line.starts_with("test ") && line.contains(" bench: ") && line.contains("ns/iter"))
                     || line.starts_with("test result: ")
@@ -76,49 +76,49 @@ const FORMATS: [Foreign; 16] = [
             })
         },
     },
-    Foreign {
+    ForeignFormat {
         name: "`go test -json`: run `go test -bench` without -json",
-        is: |text| {
+        matches: |text| {
             first_lines(text).any(|line| {
                 line.starts_with('{') && line.contains("\"Action\":\"") && line.contains("\"Package\":")
             })
         },
     },
-    Foreign {
+    ForeignFormat {
         name: "Google Benchmark's JSON: write its figures into a CSV file",
-        is: |text| {
+        matches: |text| {
             text.trim_start().starts_with('{')
                 && text.contains("\"benchmarks\"")
                 && text.contains("\"real_time\"")
         },
     },
-    Foreign {
+    ForeignFormat {
         name: "filebench: write its figures into a CSV file",
-        is: |text| any_line(text, |line| line.contains("IO Summary:") && line.contains("ops/s")),
+        matches: |text| any_line(text, |line| line.contains("IO Summary:") && line.contains("ops/s")),
     },
-    Foreign {
+    ForeignFormat {
         name: "vdbench: write its figures into a CSV file",
-        is: |text| any_line(text, |line| line.contains("Vdbench distribution:")),
+        matches: |text| any_line(text, |line| line.contains("Vdbench distribution:")),
     },
-    Foreign {
+    ForeignFormat {
         name: "md-workbench: write its figures into a CSV file",
-        is: |text| any_line(text, |line| line.starts_with("MD-Workbench total objects:")),
+        matches: |text| any_line(text, |line| line.starts_with("MD-Workbench total objects:")),
     },
-    Foreign {
+    ForeignFormat {
         name: "JSON reports of fsarena, which have no samples: export the run with `fsarena report RUN --export csv=FILE`",
-        is: |text| {
+        matches: |text| {
             text.trim_start().starts_with('{')
                 && text.contains("\"fsarena\"")
                 && text.contains("\"analyses\"")
         },
     },
-    Foreign {
+    ForeignFormat {
         name: "XML, such as JUnit reports, which has no samples: of a run of fsarena, export `--export csv=FILE`",
-        is: |text| starts_with(text, "<?xml") || starts_with(text, "<svg"),
+        matches: |text| starts_with(text, "<?xml") || starts_with(text, "<svg"),
     },
-    Foreign {
+    ForeignFormat {
         name: "HTML pages, which have no samples: of a run of fsarena, export `--export csv=FILE`",
-        is: |text| starts_with(text, "<!doctype html") || starts_with(text, "<html"),
+        matches: |text| starts_with(text, "<!doctype html") || starts_with(text, "<html"),
     },
 ];
 
@@ -127,26 +127,26 @@ fn first_lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(str::trim_end).filter(|line| !line.is_empty()).take(20)
 }
 
-/// Whether a line of the text passes a test.
-fn any_line(text: &str, is: impl Fn(&str) -> bool) -> bool {
-    text.lines().any(is)
+/// Whether `matches` is true for a line of the text.
+fn any_line(text: &str, matches: impl Fn(&str) -> bool) -> bool {
+    text.lines().any(matches)
 }
 
-/// Whether a text begins with `with`, apart from white space and case.
-fn starts_with(text: &str, with: &str) -> bool {
-    text.trim_start().get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with))
+/// Whether a text begins with `prefix`, ignoring white space before it and upper or lower case.
+fn starts_with(text: &str, prefix: &str) -> bool {
+    text.trim_start().get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
 }
 
-/// Whether a line is a row of bonnie++: `1.98,1.98,host,1,…`, which begins with the versions of the format and of the
-/// program.
-fn bonnie_row(line: &str) -> bool {
+/// Whether a line is a row of bonnie++'s CSV, which begins with the versions of the format and of the program:
+/// `1.98,1.98,host,1,…`.
+fn is_bonnie_row(line: &str) -> bool {
     let mut fields = line.split(',');
-    let version = |field: Option<&str>| {
+    let is_version = |field: Option<&str>| {
         field.is_some_and(|field| {
             ["1.9", "2.0"].iter().any(|known| field.starts_with(known)) && field.len() <= 5
         })
     };
-    version(fields.next()) && version(fields.next()) && fields.count() > 20
+    is_version(fields.next()) && is_version(fields.next()) && fields.count() > 20
 }
 
 #[cfg(test)]

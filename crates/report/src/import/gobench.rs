@@ -1,9 +1,8 @@
-//! The Go benchmark format, as `go test -bench` prints it and benchstat reads it
+//! The importer of the Go benchmark format, which `go test -bench` prints and benchstat reads
 //! (golang.org/design/14313-benchmark-format).
 
 use super::importer::{Fault, Importer};
-use super::series::Collector;
-use super::series::{Conditions, ToolRun, direction_of_unit};
+use super::series::{Collector, Conditions, ToolRun, direction_of_unit};
 use fsarena_core::sample::Direction;
 use std::collections::BTreeMap;
 
@@ -14,22 +13,23 @@ const ROUND: &str = "round";
 pub const GOBENCH: Importer = Importer {
     id: "gobench",
     help: "Go benchmark text; a configuration line `round: N` pairs the results after it",
-    recognises: |text| text.lines().any(|line| result(line).is_some()),
-    leads: &["ns/op"],
+    recognises: |text| text.lines().any(|line| parse_result(line).is_some()),
+    lead_metrics: &["ns/op"],
     read,
 };
 
-/// The results of one package as far as they have been read. Its last line states whether it passed.
+/// The package whose results are being read. Its last line states whether it passed.
 #[derive(Default)]
 struct Package {
     results: Vec<ToolRun>,
+    /// The names of the benchmarks that failed.
     failed: Vec<String>,
 }
 
 impl Package {
-    /// Adds the results of a package that has ended. Those of a failed benchmark are left out, and so are all results of a
-    /// package that failed without a failed benchmark.
-    fn end(&mut self, passed: bool, into: &mut Collector) {
+    /// Adds the results of the package. The results of failed benchmarks are left out. If the package failed without a failed
+    /// benchmark, all its results are left out.
+    fn finish(&mut self, passed: bool, into: &mut Collector) {
         for name in &self.failed {
             into.leave_out("run", name, "it failed (FAIL)");
         }
@@ -45,30 +45,31 @@ impl Package {
     }
 }
 
+/// Reads benchmark results line by line. Configuration lines and `Unit` lines apply to the results after them.
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     let mut round: Option<String> = None;
-    let mut better: BTreeMap<String, Direction> = BTreeMap::new();
+    let mut directions: BTreeMap<String, Direction> = BTreeMap::new();
     let (mut config, mut package) = (Conditions::default(), Package::default());
     for (at, line) in text.lines().enumerate() {
         let failed =
             line.split_once("--- FAIL: Benchmark").and_then(|(_, name)| name.split_whitespace().next());
         if let Some(name) = failed {
             package.failed.push(name.to_string());
-        } else if let Some(passed) = end(line) {
-            package.end(passed, into);
-        } else if let Some((key, value)) = configuration(line) {
+        } else if let Some(passed) = package_passed(line) {
+            package.finish(passed, into);
+        } else if let Some((key, value)) = parse_configuration(line) {
             match key {
                 ROUND => round = Some(value.to_string()).filter(|number| !number.is_empty()),
-                // The package before lacks its last line.
+                // The package before has no last line.
                 "pkg" => {
-                    package.end(true, into);
+                    package.finish(true, into);
                     config.set(key, value);
                 }
                 _ => config.set(key, value),
             }
         } else if let Some(rest) = line.strip_prefix("Unit ") {
-            better.extend(unit_line(rest));
-        } else if let Some((name, pairs)) = result(line) {
+            directions.extend(parse_unit_line(rest));
+        } else if let Some((name, pairs)) = parse_result(line) {
             let mut reading = ToolRun::new(name, &config);
             reading.round.clone_from(&round);
             for pair in pairs.chunks(2) {
@@ -76,7 +77,7 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
                     return Err(Fault::at(at + 1, "a value without its unit"));
                 };
                 let value = Fault::number(at + 1, value, &format!("before {unit} is not a number"))?;
-                let direction = better.get(*unit).copied().or_else(|| direction_of_unit(unit));
+                let direction = directions.get(*unit).copied().or_else(|| direction_of_unit(unit));
                 // Like benchstat, lower is better unless the unit or a `Unit` line says otherwise.
                 let direction = direction.unwrap_or(Direction::Lower);
                 reading.add_directed_figure(unit, unit, direction, Some(value));
@@ -85,12 +86,12 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
         }
     }
     // A package without a last line counts as passed.
-    package.end(true, into);
+    package.finish(true, into);
     Ok(())
 }
 
 /// Whether a package passed, if the line ends it: `PASS`, `FAIL`, `ok pkg 1s`, `FAIL pkg 1s`, `panic: …`.
-fn end(line: &str) -> Option<bool> {
+fn package_passed(line: &str) -> Option<bool> {
     let word = line.split([' ', '\t']).next()?;
     match word {
         "PASS" | "ok" => Some(true),
@@ -100,7 +101,7 @@ fn end(line: &str) -> Option<bool> {
 }
 
 /// The key and the value of a configuration line: `pkg: example.com/fast`. A key begins with a lower-case letter.
-fn configuration(line: &str) -> Option<(&str, &str)> {
+fn parse_configuration(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.split_once(':')?;
     let fits =
         key.starts_with(char::is_lowercase) && !key.contains(|c: char| c.is_whitespace() || c.is_uppercase());
@@ -109,7 +110,7 @@ fn configuration(line: &str) -> Option<(&str, &str)> {
 }
 
 /// The name and the values with their units in a result line: `BenchmarkName-8 1000 123 ns/op 45 B/op`.
-fn result(line: &str) -> Option<(&str, Vec<&str>)> {
+fn parse_result(line: &str) -> Option<(&str, Vec<&str>)> {
     let mut fields = line.split_whitespace();
     let name = fields.next()?.strip_prefix("Benchmark").filter(|_| line.starts_with("Benchmark"))?;
     fields.next()?.parse::<u64>().ok()?;
@@ -118,7 +119,7 @@ fn result(line: &str) -> Option<(&str, Vec<&str>)> {
 }
 
 /// The unit and its direction in the rest of a `Unit` line: `ns/op better=lower`.
-fn unit_line(rest: &str) -> Option<(String, Direction)> {
+fn parse_unit_line(rest: &str) -> Option<(String, Direction)> {
     let mut fields = rest.split_whitespace();
     let unit = fields.next()?.to_string();
     let direction = fields.find_map(|field| match field {
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_and_notes_are_told_apart() {
+    fn packages_and_configuration_lines_separate_series() {
         let text = "pkg: a\nBenchmarkX 1 5 ns/op\nPASS\npkg: b\nnote: cold\nBenchmarkX 1 9 ns/op\nnote: warm\n\
                     BenchmarkX 1 7 ns/op\n";
         let samples = parse("a.txt", text.as_bytes(), None).unwrap();
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_left_out() {
+    fn failed_benchmarks_and_packages_are_left_out() {
         let text = "pkg: a\nBenchmarkX-8 1 5 ns/op\nBenchmarkY-8 \t--- FAIL: BenchmarkY-8\n    y.go:5: no\nFAIL\n\
                     pkg: b\nBenchmarkZ-8 1 9 ns/op\npanic: no\nFAIL\tb\t1s\n";
         let samples = parse("a.txt", text.as_bytes(), None).unwrap();
@@ -173,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn a_package_ends_where_the_next_begins() {
+    fn a_package_line_ends_the_package_before() {
         let text = "pkg: a\nBenchmarkX 1 5 ns/op\npkg: b\nBenchmarkZ 1 9 ns/op\npanic: no\nFAIL\tb\t1s\n";
         let samples = parse("a.txt", text.as_bytes(), None).unwrap();
         assert_eq!((shown(&samples), samples.left_out.len()), (vec![("X", vec![5.0])], 1));
     }
 
     #[test]
-    fn faults_have_their_line() {
+    fn errors_name_the_line() {
         let error = |text: &str| parse("a", text.as_bytes(), None).unwrap_err().to_string();
         assert_eq!(error("ok\nBenchmarkX 1 2 ns/op 3\n"), "a, line 2: a value without its unit");
         assert_eq!(error("BenchmarkX 1 many ns/op\n"), "a, line 1: `many` before ns/op is not a number");

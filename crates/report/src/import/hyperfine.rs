@@ -1,8 +1,7 @@
-//! hyperfine: `--export-json`.
+//! The importer of hyperfine's JSON (`--export-json`).
 
 use super::importer::{Fault, Importer};
-use super::series::Collector;
-use super::series::{Conditions, ToolRun};
+use super::series::{Collector, Conditions, ToolRun};
 use super::text::json_documents;
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,18 +15,21 @@ pub const HYPERFINE: Importer = Importer {
         ["\"results\"", "\"command\"", "\"mean\""].iter().all(|name| text.contains(name))
             || text.contains("\"results\"") && text.contains("\"command\"") && text.contains("\"times\"")
     },
-    leads: &["time"],
+    lead_metrics: &["time"],
     read,
 };
 
+/// One JSON document of hyperfine.
 #[derive(Deserialize)]
 struct Export {
     results: Vec<Benchmark>,
 }
 
+/// The result of one command.
 #[derive(Deserialize, PartialEq)]
 struct Benchmark {
     command: String,
+    /// The time of each run, in seconds.
     #[serde(default)]
     times: Vec<f64>,
     /// The exit code of each run, null if a signal killed the command. Versions before 1.12 lack the list.
@@ -48,13 +50,19 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
         exports.pop_if(|before| export.results.starts_with(&before.results));
         exports.push(export);
     }
-    exports.into_iter().try_for_each(|export| collect(export, into))
+    for export in exports {
+        collect(export, into)?;
+    }
+    Ok(())
 }
 
-/// Adds the readings of an export.
+/// Adds the runs of an export.
+///
+/// # Errors
+/// A command without a list of times, or with a different number of exit codes.
 fn collect(export: Export, into: &mut Collector) -> Result<(), Fault> {
-    // Two results with the same name and parameters can be different commands, because `--command-name` sets any name. So
-    // the number of the result is a condition.
+    // Two results with the same name and parameters can be different commands, because `--command-name` sets any name.
+    // Therefore the number of the result is a condition.
     let mut results: BTreeMap<(String, Conditions), u32> = BTreeMap::new();
     for benchmark in export.results {
         let (times, command) = (&benchmark.times, &benchmark.command);
@@ -93,7 +101,7 @@ mod tests {
     use super::super::parse;
 
     #[test]
-    fn every_time_of_every_command() {
+    fn each_time_of_each_command_is_a_sample() {
         let json = r#"{"results": [
             {"command": "sleep 0.1", "mean": 0.1, "times": [0.10, 0.11], "exit_codes": [0, 0]},
             {"command": "cp", "times": [1.5], "parameters": {"n": "2"}},
@@ -106,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_failed_are_left_out_and_results_of_one_name_are_told_apart() {
+    fn failed_runs_are_left_out_and_results_of_one_name_are_separate() {
         let json = r#"{"results": [
             {"command": "cp", "times": [0.1, 0.2, 0.3], "exit_codes": [0, 1, null]},
             {"command": "cp", "times": [0.9]}]}"#;
@@ -118,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_export_that_is_written_again_counts_once() {
+    fn an_export_written_again_counts_once() {
         let one = r#"{"command": "a", "times": [0.1]}"#;
         let text = format!("Benchmark 1: a\n{{\"results\": [{one}]}}\n{{\"results\": [{one}, {one}]}}\n");
         let samples = parse("a.json", text.as_bytes(), None).unwrap();
@@ -127,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_have_their_line() {
+    fn errors_name_the_line() {
         let broken = b"{\"results\": [\n{\"command\": \"x\", \"times\": [}]}";
         let error = parse("a.json", broken, None).unwrap_err().to_string();
         assert!(error.starts_with("a.json, line 2: "), "{error}");

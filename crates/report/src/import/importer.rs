@@ -3,16 +3,16 @@
 use super::series::Collector;
 use fsarena_core::exit::{ExitCode, Exits};
 
-/// A format that samples can be read from.
+/// An importer: recognises a file format of another tool, and reads its samples.
 pub struct Importer {
-    /// The name on the command line.
+    /// The name of the format on the command line.
     pub id: &'static str,
     /// One line for the help.
     pub help: &'static str,
     /// Whether the text looks like this format.
     pub(crate) recognises: fn(&str) -> bool,
     /// The metrics that people compare, most important first. Their series come first.
-    pub(crate) leads: &'static [&'static str],
+    pub(crate) lead_metrics: &'static [&'static str],
     /// Reads the text and adds its samples to the collector.
     pub(crate) read: fn(&str, &mut Collector) -> Result<(), Fault>,
 }
@@ -22,31 +22,37 @@ pub struct Importer {
 pub struct Fault {
     /// The line, from 1; `None` if the fault is in no particular line.
     pub line: Option<usize>,
-    /// The fault in words.
+    /// The fault in words, without the line.
     pub message: String,
 }
 
 impl Fault {
+    /// A fault in this line, counted from 1.
     pub(crate) fn at(line: usize, message: impl Into<String>) -> Fault {
         Fault { line: Some(line), message: message.into() }
     }
 
+    /// A fault of the whole file.
     pub(crate) fn whole(message: impl Into<String>) -> Fault {
         Fault { line: None, message: message.into() }
     }
 
-    /// Parses a number in this line; `what` follows the word in the message of a fault: `is not a rate`.
+    /// Parses a number in this line.
+    ///
+    /// # Errors
+    /// `word` is not a number. The message is the word and `what`: `is not a rate`.
     pub(crate) fn number(line: usize, word: &str, what: &str) -> Result<f64, Fault> {
         word.parse().map_err(|_| Fault::at(line, format!("`{word}` {what}")))
     }
 }
 
-/// Why samples could not be read: the file, the line if known, and the fault.
+/// The error of an import. Its message names the file, the line if known, and the fault.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ImportError(pub(crate) String);
 
 impl ImportError {
+    /// The error for a fault in the file `origin`.
     pub(crate) fn fault(origin: &str, fault: Fault) -> ImportError {
         let place = fault.line.map_or(origin.to_string(), |line| format!("{origin}, line {line}"));
         ImportError(format!("{place}: {}", fault.message))

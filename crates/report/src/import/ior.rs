@@ -1,10 +1,8 @@
-//! IOR, versions 2.10 to 4.1: the rows of its results, as text, as CSV (from 4.0 on) and as JSON.
+//! The importer of IOR's results, versions 2.10 to 4.1, as text, as CSV (version 4.0 and later) and as JSON.
 
 use super::importer::{Fault, Importer};
-use super::series::Collector;
-use super::series::{Conditions, ToolRun};
-use super::text::json_documents;
-use super::text::{command_options, parse_bytes};
+use super::series::{Collector, Conditions, ToolRun};
+use super::text::{command_options, json_documents, parse_bytes};
 use crate::matrix::size_words;
 use serde_json::Value;
 
@@ -17,11 +15,13 @@ pub const IOR: Importer = Importer {
             || text.contains("\"bwMiB\"")
             || text.lines().any(|line| line.starts_with(CSV_HEAD))
     },
-    leads: &["bandwidth"],
+    lead_metrics: &["bandwidth"],
     read,
 };
 
+/// The end of the first line of a run.
 const BANNER: &str = ": MPI Coordinated Test of Parallel I/O";
+/// The beginning of the head of IOR's CSV.
 const CSV_HEAD: &str = "access,bw(MiB/s),";
 
 /// The options that IOR prints before the results of a test, and the names of the conditions that they state.
@@ -43,7 +43,7 @@ const CONDITIONS: [(&str, &str); 15] = [
     ("Path", "path"),
 ];
 
-/// Sets a condition, with sizes in one form: versions print `262144 bytes`, `256.00 KiB` or `1 MiB`.
+/// Sets a condition. Sizes get the same form for all versions of IOR, which print `262144 bytes`, `256.00 KiB` or `1 MiB`.
 fn set_condition(conditions: &mut Conditions, name: &str, value: &str) {
     let value = match name {
         "xfer" | "block" => parse_bytes(value).map_or(value.to_string(), size_words),
@@ -63,68 +63,71 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     }
     let mut run = Run::default();
     for (at, line) in (1..).zip(text.lines()) {
-        run.line(at, line, into)?;
+        run.read_line(at, line, into)?;
     }
-    run.end(into);
+    run.finish(into);
     Ok(())
 }
 
-/// A run of IOR as far as it has been read.
+/// The run of IOR whose lines are being read.
 #[derive(Default)]
 struct Run {
-    /// Whether its banner or its table has been read.
-    begun: bool,
+    /// Whether the banner or the head of the table has been read.
+    started: bool,
     conditions: Conditions,
-    /// The column heads of the table of results; empty outside of it.
+    /// The column heads of the table of results; empty outside of the table.
     heads: Vec<String>,
-    /// Whether rows are summaries of a test, which are the only results that version 2.10 prints.
+    /// Whether the current lines are summaries of a test. Version 2.10 prints no other results.
     in_summary: bool,
+    /// The number of rows read from the table of results.
     rows: usize,
-    /// The last row, not yet added: the result of its data check may follow.
+    /// The last row, not yet added: the next line may state that its data check failed.
     last: Option<ToolRun>,
+    /// The first error that IOR printed.
     failed: Option<String>,
 }
 
 impl Run {
     /// Adds the last row, and counts the run as left out if it failed or has no results.
-    fn end(self, into: &mut Collector) {
+    fn finish(self, into: &mut Collector) {
         if let Some(last) = self.last {
             into.add_run(last);
         }
-        if self.begun && (self.rows == 0 || self.failed.is_some()) {
+        if self.started && (self.rows == 0 || self.failed.is_some()) {
             into.leave_out("run", "", &self.failed.unwrap_or_else(|| "it has no results".into()));
         }
     }
 
     /// Reads one line; `at` is its number.
-    fn line(&mut self, at: usize, line: &str, into: &mut Collector) -> Result<(), Fault> {
+    fn read_line(&mut self, at: usize, line: &str, into: &mut Collector) -> Result<(), Fault> {
         let words: Vec<&str> = if self.heads.contains(&"numTasks".to_string()) || line.starts_with(CSV_HEAD) {
             line.trim().split(',').collect()
         } else {
             line.split_ascii_whitespace().collect()
         };
         if let Some((before, _)) = line.split_once(BANNER) {
-            std::mem::take(self).end(into);
-            self.begun = true;
+            std::mem::take(self).finish(into);
+            self.started = true;
             self.conditions.set("version", before.rsplit("IOR-").next().unwrap_or(""));
             return Ok(());
         }
         match words[..] {
             ["access", "bw(MiB/s)", ..] => {
                 self.heads = words.iter().map(ToString::to_string).collect();
-                self.begun = true;
+                self.started = true;
             }
             ["Options:"] | ["Summary:"] | ["Max", ..] => self.heads.clear(),
             ["Operation", ..] => {
-                (self.in_summary, self.heads) = (true, vec![]);
+                self.in_summary = true;
+                self.heads.clear();
             }
             [access @ ("write" | "read"), ref figures @ ..]
                 if figures.len() >= self.heads.len().max(4) - 1 =>
             {
                 if !self.heads.is_empty() {
-                    self.row(at, access, &words, into)?;
+                    self.read_row(at, access, &words, into)?;
                 } else if self.in_summary && self.rows == 0 {
-                    return self.summary(at, access, figures, into);
+                    return self.read_summary(at, access, figures, into);
                 }
             }
             _ if line.contains("incorrect data on") => {
@@ -135,13 +138,13 @@ impl Run {
             ["ERROR:", ..] | ["ior", "ERROR:", ..] | ["ior:", ..] => {
                 self.failed.get_or_insert_with(|| line.trim().to_string());
             }
-            _ => self.option(line),
+            _ => self.read_option(line),
         }
         Ok(())
     }
 
-    /// Reads an option that is a condition: `access             : file-per-process`, in older versions with `=`.
-    fn option(&mut self, line: &str) {
+    /// Reads a line with an option that is a condition: `access             : file-per-process`, in older versions with `=`.
+    fn read_option(&mut self, line: &str) {
         let Some((key, value)) = line.split_once([':', '=']) else { return };
         let key = key.trim();
         if key.starts_with("Command line") {
@@ -160,7 +163,13 @@ impl Run {
     }
 
     /// Reads a row of the table of results.
-    fn row(&mut self, at: usize, access: &str, words: &[&str], into: &mut Collector) -> Result<(), Fault> {
+    fn read_row(
+        &mut self,
+        at: usize,
+        access: &str,
+        words: &[&str],
+        into: &mut Collector,
+    ) -> Result<(), Fault> {
         let field = |head: &str| self.heads.iter().position(|known| known == head).map(|at| words[at]);
         let number = |head: &str, what: &str| match field(head) {
             None | Some("-") => Ok(None),
@@ -186,7 +195,7 @@ impl Run {
 
     /// Reads a summary: `write  5266.67  4486.02  4876.35  390.33 …` has the largest, the smallest and the mean bandwidth of
     /// all repetitions.
-    fn summary(
+    fn read_summary(
         &mut self,
         at: usize,
         access: &str,
@@ -196,12 +205,14 @@ impl Run {
         let mut reading = ToolRun::new(access, &self.conditions);
         reading.add_figure("bandwidth", "MiB/s", Some(Fault::number(at, figures[2], "is not a bandwidth")?));
         into.add_run(reading);
-        (self.begun, self.failed) = (false, None);
+        // The run has a result, so `finish` must not count it as left out.
+        self.started = false;
+        self.failed = None;
         Ok(())
     }
 }
 
-/// Adds a reading for each result in a document of IOR's JSON.
+/// Adds a run for each result in a document of IOR's JSON.
 fn add_json_document(document: &Value, into: &mut Collector) {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), String::from);
     for test in document["tests"].as_array().into_iter().flatten() {
@@ -227,11 +238,14 @@ fn add_json_document(document: &Value, into: &mut Collector) {
     }
 }
 
-/// Collects the objects in nested arrays: some versions print an array for each repetition.
+/// Adds the objects in nested arrays to `found`. Some versions print an array of results for each repetition.
 fn flatten<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
-    match value {
-        Value::Array(all) => all.iter().for_each(|one| flatten(one, found)),
-        one => found.push(one),
+    if let Value::Array(items) = value {
+        for item in items {
+            flatten(item, found);
+        }
+    } else {
+        found.push(value);
     }
 }
 
@@ -269,7 +283,7 @@ write         323.05     323.05     323.05       0.00
     }
 
     #[test]
-    fn bandwidth_leads_and_no_row_is_a_round() {
+    fn bandwidth_is_the_first_series_and_rows_have_no_rounds() {
         let again = TEXT.replace("323.05     1300", "300.05     1300");
         let samples = read(&format!("{TEXT}{again}"));
         assert_eq!(samples.format, "ior");
@@ -282,7 +296,7 @@ write         323.05     323.05     323.05       0.00
     }
 
     #[test]
-    fn sizes_are_told_apart_however_they_are_printed() {
+    fn sizes_in_bytes_and_in_units_are_conditions() {
         let larger = TEXT.replace("262144 bytes", "1 MiB");
         let samples = read(&format!("launcher\n{TEXT}{larger}the end\n"));
         let names: Vec<&str> = shown(&samples).into_iter().take(4).map(|(name, ..)| name).collect();
@@ -293,7 +307,7 @@ write         323.05     323.05     323.05       0.00
     }
 
     #[test]
-    fn summaries_of_2_10_are_read() {
+    fn summaries_of_version_2_10_are_read() {
         let text = "IOR-2.10.3: MPI Coordinated Test of Parallel I/O\n\nSummary:\n\tapi                = POSIX\n\t\
                     xfersize           = 65536 bytes\n\tclients            = 2 (2 per node)\n\nOperation  Max (MiB)  \
                     Min (MiB)  Mean (MiB)   Std Dev\n---------  ---------\nwrite        5266.67    4486.02     \
@@ -329,7 +343,7 @@ write         323.05     323.05     323.05       0.00
     }
 
     #[test]
-    fn faults_have_their_line() {
+    fn errors_name_the_line() {
         let error = parse("a", TEXT.replace("17386", "fast").as_bytes(), None).unwrap_err().to_string();
         assert_eq!(error, "a, line 12: `fast` is not a bandwidth");
     }

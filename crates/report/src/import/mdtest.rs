@@ -1,61 +1,65 @@
-//! mdtest, versions 1.8 to 4.1: the summaries of its rates and times.
+//! The importer of mdtest's text, versions 1.8 to 4.1: the tables of rates and times that it prints at the end of a run.
 
 use super::importer::{Fault, Importer};
-use super::series::Collector;
-use super::series::{Conditions, ToolRun};
+use super::series::{Collector, Conditions, ToolRun};
 use super::text::command_options;
 
 /// The importer of mdtest's text.
 pub const MDTEST: Importer = Importer {
     id: "mdtest",
     help: "text of mdtest: the mean rate or time of each operation, one run after the other",
-    recognises: |text| text.lines().any(|line| launched(line).is_some() || summary(line).is_some()),
-    leads: &["rate"],
+    recognises: |text| {
+        text.lines().any(|line| parse_first_line(line).is_some() || parse_table_title(line).is_some())
+    },
+    lead_metrics: &["rate"],
     read,
 };
 
-/// A run of mdtest as far as it has been read.
+/// The run of mdtest whose lines are being read.
 #[derive(Default)]
 struct Run {
-    /// Whether its first line has been read.
-    begun: bool,
+    /// Whether the first line of the run has been read.
+    started: bool,
     conditions: Conditions,
-    /// The metric and the unit of the current table; None outside of a table.
+    /// The metric and the unit of the current table; `None` outside of a table.
     table: Option<(&'static str, &'static str)>,
-    /// The number of tables.
-    summaries: usize,
+    /// The number of tables read.
+    tables: usize,
+    /// The first error that mdtest printed.
     failed: Option<String>,
 }
 
+/// Reads the output of several runs.
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     let mut run = Run::default();
     for (at, line) in (1..).zip(text.lines()) {
-        if let Some((version, rest)) = launched(line) {
-            std::mem::take(&mut run).end(into);
-            run.begun = true;
+        if let Some((version, rest)) = parse_first_line(line) {
+            std::mem::take(&mut run).finish(into);
+            run.started = true;
             run.conditions.set("nodes", rest.rsplit_once(" on ").map_or("", |(_, nodes)| first_word(nodes)));
             run.conditions.set("tasks", first_word(rest));
             run.conditions.set("version", version);
         } else {
-            run.line(at, line, into)?;
+            run.read_line(at, line, into)?;
         }
     }
-    run.end(into);
+    run.finish(into);
     Ok(())
 }
 
 impl Run {
     /// Counts the run as left out if it has no table.
-    fn end(self, into: &mut Collector) {
-        if self.begun && self.summaries == 0 {
+    fn finish(self, into: &mut Collector) {
+        if self.started && self.tables == 0 {
             into.leave_out("run", "", &self.failed.unwrap_or_else(|| "it has no summary".into()));
         }
     }
 
     /// Reads one line; `at` is its number.
-    fn line(&mut self, at: usize, line: &str, into: &mut Collector) -> Result<(), Fault> {
-        if let Some(table) = summary(line) {
-            (self.table, self.summaries) = (Some(table), self.summaries + 1);
+    fn read_line(&mut self, at: usize, line: &str, into: &mut Collector) -> Result<(), Fault> {
+        if let Some(table) = parse_table_title(line) {
+            self.table = Some(table);
+            self.tables += 1;
         } else if let Some(command) = line.strip_prefix("Command line used:") {
             self.conditions.set("options", command_options(command, &["-d"]));
         } else if let Some(path) =
@@ -70,14 +74,17 @@ impl Run {
         } else if line.contains("ERROR") {
             self.failed.get_or_insert_with(|| line.trim().to_string());
         } else if let Some((metric, unit)) = self.table {
-            self.row(at, line, (metric, unit), into)?;
+            self.read_row(at, line, (metric, unit), into)?;
         }
         Ok(())
     }
 
-    /// Reads a row: the operation, which can have several words, and four numbers, or seven with
+    /// Reads a row of the table: the operation, which can have several words, and four numbers, or seven with
     /// `--show-perrank-statistics`. The mean is the last but one. A line that is not a row ends the table.
-    fn row(
+    ///
+    /// # Errors
+    /// A row that has a word where a number should be.
+    fn read_row(
         &mut self,
         at: usize,
         line: &str,
@@ -85,15 +92,13 @@ impl Run {
         into: &mut Collector,
     ) -> Result<(), Fault> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let numbers = words.iter().rev().take_while(is_figure).count();
-        let (name, figures) = words.split_at(words.len() - numbers);
-        let head = words.first().is_some_and(|word| *word == "Operation" || word.starts_with("---"));
-        if head {
+        if words.first().is_some_and(|word| *word == "Operation" || word.starts_with("---")) {
             return Ok(());
         }
+        let numbers = words.iter().rev().take_while(|word| is_number_or_na(word)).count();
+        let (name, figures) = words.split_at(words.len() - numbers);
         if name.is_empty() || !line.starts_with("   ") || !matches!(numbers, 4 | 7) {
             self.table = None;
-            // A row that has a word in the place of a number is damaged.
             let looks_like_a_row = line.starts_with("   ") && words.len() >= 6 && numbers > 0;
             return match name.last() {
                 Some(word) if looks_like_a_row => Err(Fault::at(at, format!("`{word}` is not a {metric}"))),
@@ -112,8 +117,8 @@ impl Run {
     }
 }
 
-fn is_figure(word: &&&str) -> bool {
-    **word == "NA" || word.parse::<f64>().is_ok()
+fn is_number_or_na(word: &str) -> bool {
+    word == "NA" || word.parse::<f64>().is_ok()
 }
 
 fn is_whole_number(text: &str) -> bool {
@@ -126,14 +131,14 @@ fn first_word(text: &str) -> &str {
 
 /// The version and the text after `with` in the first line of a run:
 /// `mdtest-4.1.0+dev was launched with 2 total task(s) on 1 node(s)`.
-fn launched(line: &str) -> Option<(&str, &str)> {
+fn parse_first_line(line: &str) -> Option<(&str, &str)> {
     let (before, rest) = line.split_once(" was launched with ")?;
     Some((before.rsplit_once("mdtest-")?.1, rest))
 }
 
 /// The metric and the unit of a table, from its first line: `SUMMARY rate (in ops/sec): (of 1 iterations)`. Versions before
 /// 3 have only rates, and print `SUMMARY: (of 1 iterations)`.
-fn summary(line: &str) -> Option<(&'static str, &'static str)> {
+fn parse_table_title(line: &str) -> Option<(&'static str, &'static str)> {
     let rest = line.trim_start().strip_prefix("SUMMARY")?;
     if !rest.contains("iterations)") {
         return None;
@@ -176,7 +181,7 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
     }
 
     #[test]
-    fn each_run_is_a_sample_and_what_did_not_run_is_absent() {
+    fn each_run_is_a_sample_and_zero_rates_are_missing() {
         let samples = read(&format!("{TEXT}{TEXT}"));
         assert_eq!(samples.format, "mdtest");
         assert_eq!(
@@ -197,7 +202,7 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
     }
 
     #[test]
-    fn times_are_another_metric() {
+    fn times_and_rates_are_different_metrics() {
         let times = "\nSUMMARY time (in ms/op): (of 1 iterations)\n   Operation   Max  Min  Mean  Std Dev\n   \
                      File stat          2.000          2.000          2.000          0.000\n";
         let samples = read(&TEXT.replace("-- finished", &format!("{times}-- finished")));
@@ -206,7 +211,7 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
     }
 
     #[test]
-    fn older_versions_and_statistics_of_ranks() {
+    fn version_1_9_and_per_rank_statistics_are_read() {
         let old = TEXT
             .replace("SUMMARY rate (in ops/sec)", "SUMMARY")
             .replace("File stat  ", "File stat         :")
@@ -217,7 +222,7 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
     }
 
     #[test]
-    fn tasks_are_told_apart_and_runs_without_a_summary_counted() {
+    fn runs_with_other_tasks_are_separate_and_failed_runs_are_counted() {
         let cut = "mdtest-4.1.0 was launched with 8 total task(s) on 1 node(s)\nERROR: no space\n";
         let samples = read(&format!("{TEXT}{cut}{}", TEXT.replace("2 tasks", "4 tasks")));
         assert_eq!(shown(&samples)[0].0, "Directory creation[tasks=2]");
@@ -226,7 +231,7 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
     }
 
     #[test]
-    fn faults_have_their_line() {
+    fn errors_name_the_line() {
         let error = parse("a", TEXT.replace("3933.821", "fast").as_bytes(), None).unwrap_err().to_string();
         assert_eq!(error, "a, line 9: `fast` is not a rate");
     }

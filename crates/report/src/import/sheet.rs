@@ -1,15 +1,16 @@
-//! A table in CSV, from any program, and its columns that say whether the run of a row failed.
+//! A table in CSV, from any program, and its columns that state whether the run of a row failed.
 
 use super::importer::Fault;
 use csv::StringRecord;
 use std::collections::BTreeSet;
 
-/// The column that numbers the rounds.
-const ROUND: &str = "round";
-/// The names of columns with numbers of clients.
-pub const CLIENTS: [&str; 8] = ["n", "clients", "threads", "processes", "procs", "jobs", "users", "cpus"];
-/// The names of other columns of settings, whose numbers are not measured.
-const SETTINGS: [&str; 24] = [
+/// The name of the column that numbers the rounds.
+const ROUND_COLUMN: &str = "round";
+/// The names of columns that have the number of clients.
+pub const CLIENT_COLUMNS: [&str; 8] =
+    ["n", "clients", "threads", "processes", "procs", "jobs", "users", "cpus"];
+/// The names of other columns whose numbers are settings, not measurements.
+const SETTING_COLUMNS: [&str; 24] = [
     "concurrency",
     "connections",
     "depth",
@@ -35,29 +36,29 @@ const SETTINGS: [&str; 24] = [
     "queue_depth",
     "qd",
 ];
-/// Units that may follow the name of a setting.
-const SIZES: [&str; 9] = ["_bytes", "_kib", "_kb", "_k", "_mib", "_mb", "_m", "_gib", "_gb"];
-/// How lines that are no rows begin.
+/// Suffixes with a unit that may follow the name of a setting.
+const SIZE_SUFFIXES: [&str; 9] = ["_bytes", "_kib", "_kb", "_k", "_mib", "_mb", "_m", "_gib", "_gb"];
+/// The character that begins a comment line.
 pub const COMMENT: char = '#';
 /// The words that programs write for a missing value.
-const ABSENT: [&str; 9] = ["", "na", "n/a", "nan", "null", "none", "nil", "-", "–"];
+const MISSING_VALUES: [&str; 9] = ["", "na", "n/a", "nan", "null", "none", "nil", "-", "–"];
 
-/// Whether a column states a setting, by its name.
+/// Whether the name of a column is that of a setting.
 pub fn is_setting(head: &str) -> bool {
-    is_clients(head) && head != "n" || spellings(head).any(|name| SETTINGS.contains(&name.as_str()))
+    is_clients(head) && head != "n" || spellings(head).any(|name| SETTING_COLUMNS.contains(&name.as_str()))
 }
 
-/// Whether a column states a number of clients, by its name.
+/// Whether the name of a column is that of a number of clients.
 pub fn is_clients(head: &str) -> bool {
-    spellings(head).any(|name| CLIENTS.contains(&name.as_str()))
+    spellings(head).any(|name| CLIENT_COLUMNS.contains(&name.as_str()))
 }
 
-/// The ways in which the name of a setting may be written: `Block Size (KiB)` is `block_size`, `nthreads` and
-/// `thread_count` are `threads`.
+/// The names that the head of a column may stand for: `Block Size (KiB)` is `block_size`, `nthreads` and `thread_count` are
+/// `threads`.
 fn spellings(head: &str) -> impl Iterator<Item = String> {
     let head = head.to_ascii_lowercase();
     let bare = head.split(['(', '[']).next().unwrap_or("").trim().replace([' ', '-'], "_");
-    let bare = SIZES.iter().find_map(|unit| bare.strip_suffix(unit)).unwrap_or(&bare).to_string();
+    let bare = SIZE_SUFFIXES.iter().find_map(|unit| bare.strip_suffix(unit)).unwrap_or(&bare).to_string();
     let counted = ["number_of_", "num_", "nr_", "n_", "n"]
         .iter()
         .find_map(|word| bare.strip_prefix(word).map(String::from))
@@ -65,37 +66,36 @@ fn spellings(head: &str) -> impl Iterator<Item = String> {
     std::iter::once(bare).chain(counted.filter(|name| name.len() > 1))
 }
 
-/// Whether a field states no value.
+/// Whether a field has no value: empty, or a word such as `n/a`.
 pub fn is_absent(field: &str) -> bool {
     let digit = field.as_bytes().first().is_some_and(u8::is_ascii_digit);
-    !digit && ABSENT.iter().any(|absent| field.eq_ignore_ascii_case(absent))
+    !digit && MISSING_VALUES.iter().any(|absent| field.eq_ignore_ascii_case(absent))
 }
 
-/// A table.
+/// A table: the names of its columns and its rows.
 pub struct Sheet {
-    /// The names of its columns: `column 1` where it has no head.
+    /// The names of the columns: `column 1`, `column 2` in a table without a head.
     pub heads: Vec<String>,
-    /// Whether it has none: a list of numbers.
+    /// Whether the table has no head, because it has only numbers.
     pub headless: bool,
     /// The rows below the head.
     pub rows: Vec<StringRecord>,
-    /// The column that numbers the rounds.
+    /// The index of the column that numbers the rounds; `None` if the table has no such column.
     pub round: Option<usize>,
 }
 
 impl Sheet {
-    /// Reads a table whose columns tabs, semicolons or commas separate. Lines that begin with `#` are passed over; the last of
-    /// them before rows of numbers is their head if it has as many columns.
+    /// Reads a table whose columns are separated by tabs, semicolons or commas. Lines that begin with `#` are comments. If the
+    /// table has only numbers, the last comment before them is the head if it has the same number of columns.
     ///
-    /// Between tabs and semicolons a comma is a decimal comma, where a whole column of numbers has it.
+    /// In a table separated by tabs or semicolons, a comma is a decimal comma if all values of its column are numbers.
     ///
     /// # Errors
-    /// The line of the fault.
+    /// Rows of different lengths, or a column where the meaning of the commas is unclear.
     pub fn read(text: &str) -> Result<Sheet, Fault> {
-        let first = text.lines().find(|line| !line.starts_with(COMMENT));
-        let comment = text.lines().take_while(|line| line.starts_with(COMMENT)).last();
-        let separates = |byte: &u8| first.is_some_and(|line| line.as_bytes().contains(byte));
-        let delimiter = [b'\t', b';'].into_iter().find(separates).unwrap_or(b',');
+        let first = text.lines().find(|line| !line.starts_with(COMMENT)).unwrap_or("");
+        let delimiter =
+            [b'\t', b';'].into_iter().find(|byte| first.as_bytes().contains(byte)).unwrap_or(b',');
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .delimiter(delimiter)
@@ -105,15 +105,17 @@ impl Sheet {
         let mut rows = reader
             .records()
             .collect::<Result<Vec<StringRecord>, _>>()
-            .map_err(|error| fault(error, delimiter))?;
-        let is_value = |field: &str| is_number(field) || (delimiter != b',' && is_number(&pointed(field)));
+            .map_err(|error| csv_fault(error, delimiter))?;
+        let is_value =
+            |field: &str| is_number(field) || (delimiter != b',' && is_number(&with_decimal_point(field)));
         let is_list = |row: &StringRecord| row.iter().all(is_value);
-        if let Some(list) = rows.first().filter(|row| is_list(row)) {
-            let comment =
-                comment.map(|line| line.trim_start_matches(COMMENT).split(delimiter as char).map(str::trim));
-            let heads = comment.map(|fields| fields.collect::<StringRecord>());
-            let fits = |heads: &StringRecord| heads.len() == list.len() && heads.len() > 1 && !is_list(heads);
-            rows.splice(0..0, heads.filter(fits));
+        let comment = text.lines().take_while(|line| line.starts_with(COMMENT)).last();
+        if let (Some(list), Some(comment)) = (rows.first().filter(|row| is_list(row)), comment) {
+            let fields = comment.trim_start_matches(COMMENT).split(delimiter as char).map(str::trim);
+            let heads: StringRecord = fields.collect();
+            if heads.len() == list.len() && heads.len() > 1 && !is_list(&heads) {
+                rows.insert(0, heads);
+            }
         }
         let headless = rows.first().is_none_or(is_list);
         let heads: Vec<String> = if headless {
@@ -121,14 +123,14 @@ impl Sheet {
         } else {
             rows.remove(0).iter().map(String::from).collect()
         };
-        let round = heads.iter().position(|head| head.eq_ignore_ascii_case(ROUND));
+        let round = heads.iter().position(|head| head.eq_ignore_ascii_case(ROUND_COLUMN));
         let mut sheet = Sheet { heads, headless, rows, round };
-        sheet.decimal_commas(delimiter)?;
+        sheet.convert_decimal_commas(delimiter)?;
         Ok(sheet)
     }
 
-    /// Whether a column holds numbers alone, where it has values.
-    pub fn is_of_numbers(&self, at: usize) -> bool {
+    /// Whether a column has values, and all of them are numbers.
+    pub fn is_numeric(&self, at: usize) -> bool {
         let mut values = self.values(at).peekable();
         values.peek().is_some() && values.all(is_number)
     }
@@ -138,13 +140,16 @@ impl Sheet {
         self.rows.iter().map(move |row| &row[at]).filter(|field| !is_absent(field))
     }
 
-    /// Puts points where columns of numbers have decimal commas.
-    fn decimal_commas(&mut self, delimiter: u8) -> Result<(), Fault> {
-        let mut mended = BTreeSet::new();
+    /// Replaces decimal commas by points in the columns of numbers.
+    ///
+    /// # Errors
+    /// A column where the commas may also separate columns or thousands.
+    fn convert_decimal_commas(&mut self, delimiter: u8) -> Result<(), Fault> {
+        let mut columns = BTreeSet::new();
         for at in 0..self.heads.len() {
             let with_comma = |field: &&str| field.contains(',');
             let Some(example) = self.values(at).find(with_comma).map(String::from) else { continue };
-            if !self.values(at).all(|field| is_number(&pointed(field))) {
+            if !self.values(at).all(|field| is_number(&with_decimal_point(field))) {
                 continue;
             }
             let head = &self.heads[at];
@@ -154,24 +159,28 @@ impl Sheet {
                 );
                 return Err(Fault::whole(message));
             }
-            if self.values(at).filter(with_comma).all(thousands) {
+            if self.values(at).filter(with_comma).all(may_separate_thousands) {
                 let message = format!(
                     "`{example}` in column `{head}` can have a decimal comma or be thousands: write decimal points"
                 );
                 return Err(Fault::whole(message));
             }
-            mended.insert(at);
+            columns.insert(at);
         }
-        if mended.is_empty() {
+        if columns.is_empty() {
             return Ok(());
         }
         for row in &mut self.rows {
-            let field = |(at, field): (usize, &str)| {
-                if mended.contains(&at) { pointed(field) } else { field.to_string() }
-            };
-            let mut pointed: StringRecord = row.iter().enumerate().map(field).collect();
-            pointed.set_position(row.position().cloned());
-            *row = pointed;
+            let mut converted = StringRecord::new();
+            for (at, field) in row.iter().enumerate() {
+                if columns.contains(&at) {
+                    converted.push_field(&with_decimal_point(field));
+                } else {
+                    converted.push_field(field);
+                }
+            }
+            converted.set_position(row.position().cloned());
+            *row = converted;
         }
         Ok(())
     }
@@ -181,43 +190,46 @@ fn is_number(text: &str) -> bool {
     text.parse::<f64>().is_ok()
 }
 
-/// With a point for the decimal comma.
-fn pointed(field: &str) -> String {
+/// The field with a decimal point instead of its first comma.
+fn with_decimal_point(field: &str) -> String {
     field.replacen(',', ".", 1)
 }
 
 /// Whether the comma of a number may separate thousands: `1,234`, but not `0,234` or `1,5`.
-fn thousands(field: &str) -> bool {
+fn may_separate_thousands(field: &str) -> bool {
     let field = field.trim_start_matches(['+', '-']);
     let (before, after) = field.split_once(',').unwrap_or((field, ""));
     !before.starts_with('0') && (1..=3).contains(&before.len()) && after.len() == 3 && is_number(after)
 }
 
-fn fault(error: csv::Error, delimiter: u8) -> Fault {
+/// The line and the message of an error of the CSV parser.
+fn csv_fault(error: csv::Error, delimiter: u8) -> Fault {
     let line = error.position().map(|position| position.line() as usize);
     let message = match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            let commas = if delimiter == b',' && len > expected_len {
+            let hint = if delimiter == b',' && len > expected_len {
                 ". If numbers have decimal commas, separate the columns by `;` or tabs"
             } else {
                 ""
             };
-            format!("{len} fields where the lines before have {expected_len}{commas}")
+            format!("{len} fields where the lines before have {expected_len}{hint}")
         }
         _ => error.to_string(),
     };
     Fault { line, message }
 }
 
-/// The names of columns of exit codes.
-const EXIT_CODES: [&str; 8] =
+/// The names of columns that have exit codes.
+const EXIT_CODE_COLUMNS: [&str; 8] =
     ["exit_code", "exitcode", "exit_status", "exit", "rc", "returncode", "return_code", "errno"];
-/// Columns that are true of a run that failed, and of one that did not.
-const FAILED: [&str; 2] = ["failed", "failure"];
-const SUCCEEDED: [&str; 4] = ["ok", "success", "succeeded", "passed"];
-/// Columns that state in words how a run ended, and those words.
-const STATUS: [&str; 2] = ["status", "outcome"];
-const GOOD: [&str; 11] = [
+/// The names of columns that are true if the run failed.
+const FAILURE_COLUMNS: [&str; 2] = ["failed", "failure"];
+/// The names of columns that are true if the run succeeded.
+const SUCCESS_COLUMNS: [&str; 4] = ["ok", "success", "succeeded", "passed"];
+/// The names of columns that state in a word how the run ended.
+const STATUS_COLUMNS: [&str; 2] = ["status", "outcome"];
+/// The words of a status column for a run that succeeded.
+const SUCCESS_WORDS: [&str; 11] = [
     "ok",
     "pass",
     "passed",
@@ -230,41 +242,46 @@ const GOOD: [&str; 11] = [
     "finished",
     "0",
 ];
-const BAD: [&str; 9] =
+/// The words by which fsarena recognises a status column, apart from [`SUCCESS_WORDS`].
+const FAILURE_WORDS: [&str; 9] =
     ["fail", "failed", "failure", "error", "timeout", "killed", "aborted", "crashed", "cancelled"];
-const YES: [&str; 3] = ["true", "yes", "1"];
-const NO: [&str; 3] = ["false", "no", "0"];
+const TRUE_WORDS: [&str; 3] = ["true", "yes", "1"];
+const FALSE_WORDS: [&str; 3] = ["false", "no", "0"];
 
-/// A column by which a run failed or not.
+/// The kind of a column that states whether the run of a row failed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum OutcomeColumn {
-    /// Anything but 0 is a failure.
+    /// An exit code: the run failed if it is not 0.
     ExitCode,
-    /// A truth value that a failed run has.
+    /// True if the run failed.
     Failed,
-    /// A truth value that a failed run lacks.
+    /// True if the run succeeded.
     Succeeded,
-    /// Words; any but the good ones are a failure.
+    /// A word: the run failed unless it is one of [`SUCCESS_WORDS`].
     Status,
-    /// The text of an error, absent where there was none.
+    /// The text of an error; empty if the run succeeded.
     Error,
 }
 
 impl OutcomeColumn {
-    /// The kind of outcome in a column, by its name and its values: a number of failed requests is not a failed run.
-    pub fn of(sheet: &Sheet, at: usize) -> Option<OutcomeColumn> {
+    /// Detects by the name and the values of a column whether it states outcomes, and in which form. A column `failed` that
+    /// counts failed requests does not.
+    pub fn detect(sheet: &Sheet, at: usize) -> Option<OutcomeColumn> {
         let head = sheet.heads[at].to_ascii_lowercase().replace([' ', '-'], "_");
-        let called = |names: &[&str]| names.contains(&head.as_str());
+        let has_name = |names: &[&str]| names.contains(&head.as_str());
         let fields = || sheet.rows.iter().map(|row| &row[at]).filter(|field| !is_absent(field));
-        let whole = || fields().all(|field| field.parse::<i64>().is_ok());
-        let truth = || fields().all(|field| is(field, &YES) || is(field, &NO));
-        if called(&EXIT_CODES) && whole() {
+        let all_integers = || fields().all(|field| field.parse::<i64>().is_ok());
+        let all_booleans =
+            || fields().all(|field| is_one_of(field, &TRUE_WORDS) || is_one_of(field, &FALSE_WORDS));
+        if has_name(&EXIT_CODE_COLUMNS) && all_integers() {
             Some(OutcomeColumn::ExitCode)
-        } else if called(&FAILED) && truth() {
+        } else if has_name(&FAILURE_COLUMNS) && all_booleans() {
             Some(OutcomeColumn::Failed)
-        } else if called(&SUCCEEDED) && truth() {
+        } else if has_name(&SUCCESS_COLUMNS) && all_booleans() {
             Some(OutcomeColumn::Succeeded)
-        } else if called(&STATUS) && fields().any(|field| is(field, &GOOD) || is(field, &BAD)) {
+        } else if has_name(&STATUS_COLUMNS)
+            && fields().any(|field| is_one_of(field, &SUCCESS_WORDS) || is_one_of(field, &FAILURE_WORDS))
+        {
             Some(OutcomeColumn::Status)
         } else if head == "error" && !fields().any(|field| field.parse::<f64>().is_ok()) {
             Some(OutcomeColumn::Error)
@@ -273,38 +290,39 @@ impl OutcomeColumn {
         }
     }
 
-    /// Every column that states an outcome.
+    /// Finds every column that states outcomes.
     pub fn all(sheet: &Sheet) -> OutcomeColumns {
         OutcomeColumns(
-            (0..sheet.heads.len()).filter_map(|at| Some((at, OutcomeColumn::of(sheet, at)?))).collect(),
+            (0..sheet.heads.len()).filter_map(|at| Some((at, OutcomeColumn::detect(sheet, at)?))).collect(),
         )
     }
 
-    /// Whether this field says that the run failed.
-    fn failed(self, field: &str) -> bool {
+    /// Whether the run failed, by its field in this column.
+    fn is_failure(self, field: &str) -> bool {
         !is_absent(field)
             && match self {
                 OutcomeColumn::ExitCode => field.parse() != Ok(0),
-                OutcomeColumn::Failed => is(field, &YES),
-                OutcomeColumn::Succeeded => is(field, &NO),
-                OutcomeColumn::Status => !is(field, &GOOD),
-                OutcomeColumn::Error => !is(field, &NO) && !is(field, &GOOD),
+                OutcomeColumn::Failed => is_one_of(field, &TRUE_WORDS),
+                OutcomeColumn::Succeeded => is_one_of(field, &FALSE_WORDS),
+                OutcomeColumn::Status => !is_one_of(field, &SUCCESS_WORDS),
+                OutcomeColumn::Error => !is_one_of(field, &FALSE_WORDS) && !is_one_of(field, &SUCCESS_WORDS),
             }
     }
 }
 
-/// The columns of a table that state outcomes.
+/// The columns of a table that state whether the run of a row failed: the index and the kind of each.
 pub struct OutcomeColumns(Vec<(usize, OutcomeColumn)>);
 
 impl OutcomeColumns {
-    /// Why the run of a row failed; `None` if it did not.
+    /// Why the run of a row failed: `exit_code is 1`. `None` if it succeeded.
     pub fn failure(&self, sheet: &Sheet, row: &StringRecord) -> Option<String> {
-        let (at, _) = self.0.iter().find(|(at, outcome)| outcome.failed(&row[*at]))?;
+        let (at, _) = self.0.iter().find(|(at, outcome)| outcome.is_failure(&row[*at]))?;
         Some(format!("{} is {}", sheet.heads[*at], &row[*at]))
     }
 }
 
-fn is(field: &str, words: &[&str]) -> bool {
+/// Whether a field is one of these words, in upper or lower case.
+fn is_one_of(field: &str, words: &[&str]) -> bool {
     words.iter().any(|word| field.eq_ignore_ascii_case(word))
 }
 
@@ -319,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn decimal_commas_are_read_where_they_cannot_separate() {
+    fn decimal_commas_are_read_unless_they_may_separate_columns_or_thousands() {
         assert_eq!(column("fs;s\next4;1,5\nxfs;12\n").unwrap(), ["1.5", "12"]);
         assert_eq!(column("fs\ts\next4\t0,123\nxfs\tNA\n").unwrap(), ["0.123", "NA"]);
         assert_eq!(column("fs;s\next4;a,b\n").unwrap(), ["a,b"]);
@@ -330,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_known_by_their_names() {
+    fn settings_are_recognised_by_the_names_of_their_columns() {
         for head in [
             "threads",
             "Block Size (KiB)",
@@ -349,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_are_no_rows_and_the_last_of_them_can_be_the_head() {
+    fn comments_are_skipped_and_the_last_one_can_be_the_head() {
         let heads = |text: &str| {
             let sheet = Sheet::read(text).map_err(|fault| fault.message).unwrap();
             (sheet.heads.join("|"), sheet.headless, sheet.rows.len())
@@ -388,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_and_names_are_no_failures() {
+    fn columns_of_counts_and_rates_do_not_mark_failed_runs() {
         for (head, first, second) in [("failed", "0", "3"), ("error", "0.05", "0.07"), ("errors", "0", "1")] {
             let (values, left_out) = read(&format!("elapsed_s,{head}\n1,{first}\n2,{second}\n"));
             assert_eq!((values.len(), left_out.len()), (2, 0), "{head}");

@@ -1,15 +1,14 @@
-//! sysbench, versions 0.4 to 1.1: the output of `sysbench … run`. Each run begins with a line that has the version.
+//! The importer of the output of `sysbench … run`, versions 0.4 to 1.1. Each run begins with a line that has the version.
 
 use super::importer::{Fault, Importer};
-use super::series::Collector;
-use super::series::{Conditions, ToolRun};
+use super::series::{Collector, Conditions, ToolRun};
 
 /// The importer of sysbench's text.
 pub const SYSBENCH: Importer = Importer {
     id: "sysbench",
     help: "text of `sysbench … run`, one run after the other",
-    recognises: |text| text.lines().any(|line| begins(line.trim()).is_some()),
-    leads: &["transactions", "events", "reads", "writes", "requests", "queries", "transferred"],
+    recognises: |text| text.lines().any(|line| version_of_first_line(line.trim()).is_some()),
+    lead_metrics: &["transactions", "events", "reads", "writes", "requests", "queries", "transferred"],
     read,
 };
 
@@ -37,7 +36,8 @@ const CONDITIONS: [(&str, &str); 19] = [
     ("Maximum prime number checked in CPU test:", "prime limit"),
 ];
 
-/// Labels of the report, with metric and unit. From `1234 (12.3 per sec.)` the rate is read.
+/// Labels of the report, with metric and unit. If a line has a count and a rate, `1234 (12.3 per sec.)`, the figure is the
+/// rate.
 const FIGURES: [(&str, &str, &str); 17] = [
     ("reads/s", "reads", "/s"),
     ("writes/s", "writes", "/s"),
@@ -61,43 +61,46 @@ const FIGURES: [(&str, &str, &str); 17] = [
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     let mut run: Option<Run> = None;
     for (at, line) in (1..).zip(text.lines().map(str::trim)) {
-        if let Some(version) = begins(line) {
+        if let Some(version) = version_of_first_line(line) {
             if let Some(run) = run.take() {
-                run.end(into);
+                run.finish(into);
             }
             let mut conditions = Conditions::default();
             conditions.set("version", version);
             run = Some(Run { conditions, ..Run::default() });
         } else if let Some(run) = &mut run {
-            run.line(line).map_err(|message| Fault::at(at, message))?;
+            run.read_line(line).map_err(|message| Fault::at(at, message))?;
         }
     }
     if let Some(run) = run {
-        run.end(into);
+        run.finish(into);
     }
     Ok(())
 }
 
 /// The version in the first line of a run: `sysbench 0.4.12:  multi-threaded system evaluation benchmark`.
-fn begins(line: &str) -> Option<&str> {
+fn version_of_first_line(line: &str) -> Option<&str> {
     let version = line.strip_prefix("sysbench ")?.split([' ', ':']).next()?;
     version.starts_with(|c: char| c.is_ascii_digit()).then_some(version)
 }
 
-/// A run as far as it has been read.
+/// The run whose lines are being read.
 #[derive(Default)]
 struct Run {
+    /// The name of the test: `random r/w test`.
     test: String,
     conditions: Conditions,
+    /// Why the run failed, as far as the lines read so far state it.
     failed: Option<String>,
+    /// The figures of the last report: metric, unit and value.
     figures: Vec<(String, &'static str, f64)>,
     /// The number of reports before the last one (`--report-checkpoints`).
     checkpoints: usize,
 }
 
 impl Run {
-    /// Adds the reading of the run.
-    fn end(self, into: &mut Collector) {
+    /// Adds the run to the samples. A run without a report counts as failed.
+    fn finish(self, into: &mut Collector) {
         let no_report = || self.figures.is_empty().then(|| "it has no report".to_string());
         let failed = self.failed.clone().or_else(no_report);
         let mut reading = ToolRun { failed, ..ToolRun::new(self.test, &self.conditions) };
@@ -105,20 +108,23 @@ impl Run {
             into.leave_out("report", &reading.subject, "a checkpoint before the end (--report-checkpoints)");
         }
         for (metric, unit, value) in self.figures {
-            // sysbench prints 0 for what did not happen, and for times below a hundredth of a millisecond.
+            // sysbench prints 0 for operations that the test did not perform, and for times below 0.01 ms.
             reading.add_figure(&metric, unit, Some(value).filter(|value| *value != 0.0));
         }
         into.add_run(reading);
     }
 
-    /// Sets a figure; the last report counts.
-    fn figure(&mut self, metric: String, unit: &'static str, value: f64) {
+    /// Sets a figure, and replaces that of an earlier report.
+    fn set_figure(&mut self, metric: String, unit: &'static str, value: f64) {
         self.figures.retain(|(known, ..)| *known != metric);
         self.figures.push((metric, unit, value));
     }
 
-    /// Reads one line.
-    fn line(&mut self, line: &str) -> Result<(), String> {
+    /// Reads one line of the output.
+    ///
+    /// # Errors
+    /// A field that should be a number and is not.
+    fn read_line(&mut self, line: &str) -> Result<(), String> {
         if let Some(test) = line.strip_prefix("Doing ") {
             self.test = test.trim_end_matches('.').to_string();
         } else if line.starts_with("Running memory speed test") {
@@ -130,7 +136,7 @@ impl Run {
         } else if line.ends_with("Checkpoint report:") {
             self.checkpoints += usize::from(!self.figures.is_empty());
         } else if let Some(size) = line.strip_suffix(" total file size") {
-            self.conditions.set("total size", self::size(size).as_deref().unwrap_or(size));
+            self.conditions.set("total size", self::normalise_size(size).as_deref().unwrap_or(size));
         } else if let Some((files, _)) =
             line.strip_suffix(" each").and_then(|line| line.split_once(" files, "))
         {
@@ -139,14 +145,14 @@ impl Run {
             if name == "prime limit" && self.test.is_empty() {
                 self.test = "CPU performance benchmark".into();
             }
-            self.conditions.set(name, size(value).as_deref().unwrap_or(value));
+            self.conditions.set(name, normalise_size(value).as_deref().unwrap_or(value));
         } else if let Some((label, rest)) = line.split_once(':') {
-            return self.report(label.trim(), rest.trim());
+            return self.read_report_line(label.trim(), rest.trim());
         } else if let Some(rate) = line.strip_suffix("Requests/sec executed") {
-            self.figure("requests".into(), "/s", number(rate, "Requests/sec")?);
+            self.set_figure("requests".into(), "/s", number(rate, "Requests/sec")?);
         } else if line.starts_with("Read ") && line.contains("Total transferred") {
             if let Some(value) = in_parentheses(line).and_then(mib_per_s) {
-                self.figure("transferred".into(), "MiB/s", value);
+                self.set_figure("transferred".into(), "MiB/s", value);
             }
         } else if line.contains(" transferred (") {
             let rate = in_parentheses(line).and_then(|rate| rate.split_whitespace().next()).unwrap_or("");
@@ -154,23 +160,23 @@ impl Run {
                 self.test = "memory speed test".into();
             }
             // Versions 0.4 and 0.5 print `MB` for MiB.
-            self.figure("transferred".into(), "MiB/s", number(rate, "transferred")?);
+            self.set_figure("transferred".into(), "MiB/s", number(rate, "transferred")?);
         }
         Ok(())
     }
 
     /// Reads a line of the report: `avg: 0.21`, `95th percentile: 0.31`, `read:  IOPS=4.2 4.2 MiB/s (4.4 MB/s)`.
-    fn report(&mut self, label: &str, rest: &str) -> Result<(), String> {
+    fn read_report_line(&mut self, label: &str, rest: &str) -> Result<(), String> {
         if let Some(iops) = rest.strip_prefix("IOPS=") {
-            let [name, written] = match label {
+            let [operations, bytes] = match label {
                 "read" => ["reads", "read"],
                 "write" => ["writes", "written"],
                 _ => ["fsyncs", ""],
             };
             let words: Vec<&str> = iops.split_whitespace().collect();
-            self.figure(name.into(), "/s", number(words.first().unwrap_or(&""), "IOPS")?);
+            self.set_figure(operations.into(), "/s", number(words.first().unwrap_or(&""), "IOPS")?);
             if let [_, value, "MiB/s", ..] = words[..] {
-                self.figure(written.into(), "MiB/s", number(value, label)?);
+                self.set_figure(bytes.into(), "MiB/s", number(value, label)?);
             }
             return Ok(());
         }
@@ -190,15 +196,15 @@ impl Run {
             (None, _) => number(rest.trim_end_matches('s'), label)?,
         };
         let metric = percentile.map_or(metric.to_string(), |rank| format!("latency {rank}%"));
-        self.figure(metric, unit, value);
+        self.set_figure(metric, unit, value);
         Ok(())
     }
 }
 
 /// The name and the value of the condition that a line states.
 fn condition(line: &str) -> Option<(&'static str, &str)> {
-    let (begin, name) = CONDITIONS.iter().find(|(begin, _)| line.starts_with(begin))?;
-    let value = line[begin.len()..].trim();
+    let (prefix, name) = CONDITIONS.iter().find(|(prefix, _)| line.starts_with(prefix))?;
+    let value = line[prefix.len()..].trim();
     let value = match *name {
         "I/O mode" => value.strip_suffix(" I/O mode")?,
         "flags" if matches!(value, "0" | "(none)") => "",
@@ -207,8 +213,9 @@ fn condition(line: &str) -> Option<(&'static str, &str)> {
     Some((name, value))
 }
 
-/// A size in one form: `16 KiB` for `16KiB`, and for `16Kb` and `16K` of versions 0.4 and 0.5.
-fn size(text: &str) -> Option<String> {
+/// The size in a form that all versions share: `16 KiB` for `16KiB`, and for `16Kb` and `16K` of versions 0.4 and 0.5. `None`
+/// if the text is not a size.
+fn normalise_size(text: &str) -> Option<String> {
     let bare = text.strip_suffix("iB").or_else(|| text.strip_suffix('b')).unwrap_or(text);
     let unit = bare.chars().last().filter(|unit| "KMGT".contains(*unit))?;
     let number = bare[..bare.len() - 1].trim();
@@ -222,6 +229,7 @@ fn percentile(label: &str) -> Option<&str> {
     (!rank.is_empty() && rank.bytes().all(|byte| byte.is_ascii_digit())).then_some(rank)
 }
 
+/// The text in the first pair of parentheses.
 fn in_parentheses(text: &str) -> Option<&str> {
     text.split_once('(')?.1.split_once(')').map(|(inner, _)| inner)
 }
@@ -248,6 +256,10 @@ fn mib_per_s(text: &str) -> Option<f64> {
     number.trim().parse::<f64>().ok().map(|value| value * unit)
 }
 
+/// Parses the number after a label.
+///
+/// # Errors
+/// The text is not a number.
 fn number(text: &str, label: &str) -> Result<f64, String> {
     let text = text.trim();
     text.parse().map_err(|_| format!("`{text}` behind {label} is not a number"))
@@ -311,7 +323,7 @@ Test execution summary:
     }
 
     #[test]
-    fn the_report_of_each_run() {
+    fn each_report_is_a_run() {
         let samples = read(TEXT);
         assert_eq!(samples.format, "sysbench");
         assert_eq!(values(&samples, "reads"), [8921.07, 9000.0]);
@@ -323,7 +335,7 @@ Test execution summary:
     }
 
     #[test]
-    fn older_versions() {
+    fn reports_of_version_0_4_are_read() {
         let samples = read(OLD);
         let shown: Vec<_> = samples.series.iter().map(|s| (s.metric.as_str(), s.values[0])).collect();
         let expected = [("requests", 1209.67), ("transferred", 18.9), ("time", 8.2667), ("latency", 0.61)];
@@ -332,7 +344,7 @@ Test execution summary:
     }
 
     #[test]
-    fn newest_version() {
+    fn reports_of_version_1_1_are_read() {
         let samples = read(
             "sysbench 1.1.0 (using bundled LuaJIT)\nDoing random read test\n\
              read:  IOPS=1500.25 23.44 MiB/s (24.58 MB/s)\nwrite: IOPS=0.00 0.00 MiB/s (0.00 MB/s)\n\
@@ -343,7 +355,7 @@ Test execution summary:
     }
 
     #[test]
-    fn settings_are_told_apart() {
+    fn runs_with_different_settings_are_separate_series() {
         let samples = read(&format!("{OLD}{}", OLD.replace("threads: 4", "threads: 8")));
         let names: Vec<&str> =
             samples.series.iter().filter(|s| s.metric == "requests").map(|s| s.name.as_str()).collect();
@@ -364,7 +376,7 @@ Test execution summary:
     }
 
     #[test]
-    fn faults_have_their_line() {
+    fn errors_name_the_line() {
         let error = parse("a", TEXT.replace("0.07", "fast").as_bytes(), None).unwrap_err().to_string();
         assert_eq!(error, "a, line 14: `fast` behind avg is not a number");
     }

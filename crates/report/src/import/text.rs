@@ -5,8 +5,8 @@ use super::importer::Fault;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// The first bytes of other types of files, and the error for each.
-const BINARY: [(&[u8], &str); 9] = [
+/// The first bytes of files that are not text, and the error for each type.
+const BINARY_FORMATS: [(&[u8], &str); 9] = [
     (b"\x1f\x8b", "this is a gzip file: unpack it first, for example with `gunzip`"),
     (b"\x28\xb5\x2f\xfd", "this is a zstd file: unpack it first, for example with `unzstd`"),
     (b"\xfd7zXZ\0", "this is an xz file: unpack it first, for example with `unxz`"),
@@ -23,12 +23,12 @@ const BINARY: [(&[u8], &str); 9] = [
 /// # Errors
 /// The type of a file that is not text, or the line of the first byte that is not UTF-8.
 pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, Fault> {
-    if let Some((_, what)) = BINARY.iter().find(|(mark, _)| bytes.starts_with(mark)) {
+    if let Some((_, what)) = BINARY_FORMATS.iter().find(|(mark, _)| bytes.starts_with(mark)) {
         return Err(Fault::whole(*what));
     }
     match bytes {
-        [0xff, 0xfe, rest @ ..] => return utf16(rest, u16::from_le_bytes).map(Cow::Owned),
-        [0xfe, 0xff, rest @ ..] => return utf16(rest, u16::from_be_bytes).map(Cow::Owned),
+        [0xff, 0xfe, rest @ ..] => return decode_utf16(rest, u16::from_le_bytes).map(Cow::Owned),
+        [0xfe, 0xff, rest @ ..] => return decode_utf16(rest, u16::from_be_bytes).map(Cow::Owned),
         _ => {}
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
@@ -41,8 +41,11 @@ pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, Fault> {
     Ok(Cow::Borrowed(text.strip_prefix('\u{feff}').unwrap_or(text)))
 }
 
-/// Decodes UTF-16 without its byte order mark.
-fn utf16(bytes: &[u8], order: fn([u8; 2]) -> u16) -> Result<String, Fault> {
+/// Decodes UTF-16; `bytes` are those after the byte order mark.
+///
+/// # Errors
+/// The bytes are not valid UTF-16.
+fn decode_utf16(bytes: &[u8], order: fn([u8; 2]) -> u16) -> Result<String, Fault> {
     let pairs = bytes.chunks_exact(2);
     let whole = pairs.remainder().is_empty();
     let units: Vec<u16> = pairs.map(|pair| order([pair[0], pair[1]])).collect();
@@ -52,20 +55,20 @@ fn utf16(bytes: &[u8], order: fn([u8; 2]) -> u16) -> Result<String, Fault> {
     }
 }
 
-/// Every JSON object of a text that begins a line or is in a list that does, with the number of its line.
+/// Finds the JSON objects in a text between other lines, and returns each with its line number, from 1. An object must begin at
+/// the beginning of a line, or be in a list that does.
 ///
-/// Programs also print `nan` and `inf`, which JSON does not have: they are read as null.
+/// fsarena reads `nan` and `inf`, which programs print although JSON does not have them, as null.
 ///
 /// # Errors
-/// The line of the fault, and the words of the JSON parser.
+/// An object is not valid JSON: the line, and the message of the JSON parser.
 pub fn json_documents(text: &str) -> Result<Vec<(usize, Value)>, Fault> {
-    let text = without_infinities(text);
+    let text = replace_nan_and_infinity(text);
     let (mut found, mut rest, mut line) = (vec![], &*text, 1);
     while !rest.is_empty() {
         let mut length = rest.find('\n').map_or(rest.len(), |end| end + 1);
-        let from = begin(&rest[..length]);
-        if let Some(from) = from {
-            rest = &rest[from..];
+        if let Some(start) = object_start(&rest[..length]) {
+            rest = &rest[start..];
             let mut documents = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
             let document = documents.next().unwrap_or(Ok(Value::Null));
             let fault = |error: serde_json::Error| Fault::at(line + error.line() - 1, error.to_string());
@@ -78,36 +81,38 @@ pub fn json_documents(text: &str) -> Result<Vec<(usize, Value)>, Fault> {
     Ok(found)
 }
 
-/// Where an object begins in a line that begins with it. `{1..4}` is none: a name or nothing follows the brace.
-fn begin(line: &str) -> Option<usize> {
-    let from = line.len() - line.trim_start_matches([' ', '\t', '[', ',']).len();
-    let inside = line[from..].strip_prefix('{')?.trim();
-    (inside.is_empty() || inside.starts_with(['"', '}'])).then_some(from)
+/// The index of the brace of an object at the beginning of a line. After the brace there must be a name, `}` or the end of the
+/// line: `{1..4}` is not an object.
+fn object_start(line: &str) -> Option<usize> {
+    let start = line.len() - line.trim_start_matches([' ', '\t', '[', ',']).len();
+    let inside = line[start..].strip_prefix('{')?.trim();
+    (inside.is_empty() || inside.starts_with(['"', '}'])).then_some(start)
 }
 
-/// The text with null for numbers that JSON does not have: `"lat" : -nan,`.
-fn without_infinities(text: &str) -> Cow<'_, str> {
-    let infinity = |line: &str| {
+/// The text with null instead of NaN and infinite numbers, which JSON does not have: `"lat" : -nan,`.
+fn replace_nan_and_infinity(text: &str) -> Cow<'_, str> {
+    let non_finite_value = |line: &str| {
         let value = line.rsplit_once(':')?.1.trim().trim_end_matches(',');
         matches!(value, "nan" | "-nan" | "inf" | "-inf").then(|| value.to_string())
     };
-    if !text.lines().any(|line| infinity(line).is_some()) {
+    if !text.lines().any(|line| non_finite_value(line).is_some()) {
         return Cow::Borrowed(text);
     }
-    let mended = text.split_inclusive('\n').map(|line| match infinity(line).zip(line.rsplit_once(':')) {
-        Some((word, (name, value))) => Cow::Owned(format!("{name}:{}", value.replacen(&word, "null", 1))),
-        None => Cow::Borrowed(line),
-    });
-    Cow::Owned(mended.collect())
+    let replaced =
+        text.split_inclusive('\n').map(|line| match non_finite_value(line).zip(line.rsplit_once(':')) {
+            Some((word, (name, value))) => Cow::Owned(format!("{name}:{}", value.replacen(&word, "null", 1))),
+            None => Cow::Borrowed(line),
+        });
+    Cow::Owned(replaced.collect())
 }
 
-/// The options of a command line, without the program, the options in `places`, which name a directory or file, and `-i`,
-/// the number of repetitions.
-pub fn command_options(command: &str, places: &[&str]) -> String {
+/// The options of a command line. The name of the program, the options in `path_options` with their values, and `-i` with the
+/// number of repetitions are left out.
+pub fn command_options(command: &str, path_options: &[&str]) -> String {
     let mut words = command.split_whitespace().map(|word| word.trim_matches(['"', '\''])).skip(1);
     let mut kept = vec![];
     while let Some(word) = words.next() {
-        if places.contains(&word) || word == "-i" {
+        if path_options.contains(&word) || word == "-i" {
             words.next();
         } else {
             kept.push(word);
@@ -136,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_decoded() {
+    fn utf_8_and_utf_16_are_decoded() {
         let wide =
             |order: fn(u16) -> [u8; 2]| "\u{feff}x,ü\n".encode_utf16().flat_map(order).collect::<Vec<u8>>();
         for bytes in [wide(u16::to_le_bytes), wide(u16::to_be_bytes), "\u{feff}x,ü\n".into(), "x,ü\n".into()]
@@ -146,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_refused_by_what_they_are() {
+    fn the_error_for_a_binary_file_names_its_type() {
         let fault = |bytes: &[u8]| decode(bytes).unwrap_err().message;
         assert!(fault(b"\x1f\x8b\x08\0").contains("gzip"));
         assert!(fault(b"PK\x03\x04").contains("zip"));
@@ -164,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_read_and_other_braces_are_not() {
+    fn objects_in_lists_are_read_and_other_braces_are_not() {
         let text = "{1..4} nodes\n[{\"a\": 1},\n{\"b\": 2}, {\"c\": 3}\n]\n";
         let shown: Vec<_> = json_documents(text)
             .unwrap()
@@ -175,19 +180,19 @@ mod tests {
     }
 
     #[test]
-    fn faults_have_their_line() {
+    fn errors_name_the_line() {
         assert_eq!(json_documents("x\n{\"a\":\n[}\n").unwrap_err().line, Some(3));
         assert_eq!(json_documents("x\n{\"a\": 1\n").unwrap_err().line, Some(3));
     }
 
     #[test]
-    fn options_name_no_place() {
+    fn command_options_leave_out_paths_and_repetitions() {
         assert_eq!(command_options("/usr/bin/ior -w -o /mnt/file -i 3 -t 4k", &["-o"]), "-w -t 4k");
         assert_eq!(command_options(" mdtest \"-n\" \"10\" \"-d\" \"/mnt\"", &["-d"]), "-n 10");
     }
 
     #[test]
-    fn sizes_in_words() {
+    fn sizes_with_a_unit_are_parsed() {
         let sizes = ["262144 bytes", "256.00 KiB", "1 MiB", "x KiB", "12"].map(parse_bytes);
         assert_eq!(sizes, [Some(262_144), Some(262_144), Some(1 << 20), None, None]);
     }

@@ -1,4 +1,4 @@
-//! From samples and published figures to curves of throughput over clients.
+//! Curves of throughput over clients, from the samples of a run and from published figures.
 
 use crate::{error::Error, number::plural};
 use fsarena_core::cell::{TaskId, Variant};
@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The metrics to try if the user names none: the first that the run has.
 const METRICS: [&str; 2] = ["throughput", "iops"];
 
-/// Whether a run varies its number of clients: then its curves say more than a matrix.
-pub fn by_clients(record: &RunRecord) -> bool {
+/// Whether a run varies the number of clients. Its report then has curves instead of a matrix.
+pub fn varies_clients(record: &RunRecord) -> bool {
     let of_task = record.tasks.iter().any(|task| task.id.params.contains_key(factor::CLIENTS));
     of_task || record.variants.iter().any(|variant| !variant.level(factor::CLIENTS).is_empty())
 }
@@ -21,37 +21,39 @@ pub fn by_clients(record: &RunRecord) -> bool {
 /// The curves of a run.
 #[derive(Debug, Clone)]
 pub struct Curves {
-    /// What they are of.
+    /// The metric of the curves.
     pub metric: MetricSpec,
-    /// One for each variant and task, over their numbers of clients.
+    /// A curve over the number of clients for each variant and task.
     pub curves: Vec<Curve>,
-    /// Values of zero, which have no logarithm and are left out.
+    /// The number of values that are zero, which have no logarithm and are left out.
     pub zeros: usize,
 }
 
 /// One curve of a run.
 #[derive(Debug, Clone)]
 pub struct Curve {
-    /// The values by number of clients.
+    /// The values for each number of clients.
     pub series: Series,
-    /// The first of its variants, by its number in the run. Where clients tell variants apart, a curve has several.
+    /// The index of the variant in the run. If the number of clients is a factor of the variants, a curve has several, and this
+    /// is the first.
     pub variant: usize,
 }
 
-/// The curves that a run measured, by this metric; where it is none, by the rate that the load has.
+/// The curves that a run measured, by this metric; without a metric, by the first of `throughput` and `iops` that the run has.
 ///
 /// # Errors
-/// Where the run lacks the metric or varies no clients.
+/// The run lacks the metric, or does not vary the number of clients.
 pub fn of_run(record: &RunRecord, metric: Option<&str>) -> Result<Curves, Error> {
-    let asked: Vec<&str> = metric.map_or(METRICS.to_vec(), |metric| vec![metric]);
-    let has = |name: &&str| record.metric(name).filter(|(_, values)| values.iter().any(|v| !v.is_nan()));
-    let Some((metric, values)) = asked.iter().find_map(has) else {
-        return Err(no_curve(format!("run {} has no {}", record.id, asked.join(" or "))));
+    let names: Vec<&str> = metric.map_or(METRICS.to_vec(), |metric| vec![metric]);
+    let measured = |name: &&str| record.metric(name).filter(|(_, values)| values.iter().any(|v| !v.is_nan()));
+    let Some((metric, values)) = names.iter().find_map(measured) else {
+        return Err(no_curve(format!("run {} has no {}", record.id, names.join(" or "))));
     };
     let left_out = left_out(record);
-    let tasks: Vec<String> = record.tasks.iter().map(|task| rest_of(&task.id)).collect();
+    let tasks: Vec<String> = record.tasks.iter().map(|task| task_without_clients(&task.id)).collect();
     let mut zeros = 0;
-    let mut found: BTreeMap<(String, String), (usize, Vec<Row>)> = BTreeMap::new();
+    // By variant and task, both without clients: the first variant, and the points of the curve.
+    let mut points: BTreeMap<(String, String), (usize, Vec<Row>)> = BTreeMap::new();
     for (sample, value) in values.iter().copied().enumerate().filter(|(_, value)| !value.is_nan()) {
         let cell = &record.cells[record.samples.cell[sample] as usize];
         let at = record.samples.task[sample] as usize;
@@ -60,79 +62,84 @@ pub fn of_run(record: &RunRecord, metric: Option<&str>) -> Result<Curves, Error>
         if value == 0.0 {
             zeros += 1;
         } else if !left_out.contains(&cell.round) {
-            let key = (variant_without(variant), tasks[at].clone());
-            let (first, rows) = found.entry(key).or_insert((cell.variant, vec![]));
+            let key = (variant_without_clients(variant), tasks[at].clone());
+            let (first, rows) = points.entry(key).or_insert((cell.variant, vec![]));
             *first = cell.variant.min(*first);
             rows.push((f64::from(n), cell.round, value));
         }
     }
-    if found.is_empty() {
+    if points.is_empty() {
         return Err(no_curve(format!("run {} varies no clients or threads", record.id)));
     }
-    let several = found.keys().map(|(_, task)| task).collect::<BTreeSet<_>>().len() > 1;
-    let name = |(variant, task): &(String, String)| {
-        if several { format!("{variant} {task}") } else { variant.clone() }
-    };
-    let curve = |(key, (variant, rows)): (&_, &(usize, Vec<Row>))| {
-        Series::new(&name(key), rows).map(|series| Curve { series, variant: *variant })
-    };
-    let mut curves: Vec<Result<Curve, SeriesError>> = found.iter().map(curve).collect();
+    let several_tasks = points.keys().map(|(_, task)| task).collect::<BTreeSet<_>>().len() > 1;
+    let mut curves: Vec<Result<Curve, SeriesError>> = vec![];
+    for ((name, task), (variant, rows)) in &points {
+        let name = if several_tasks { format!("{name} {task}") } else { name.clone() };
+        curves.push(Series::new(&name, rows).map(|series| Curve { series, variant: *variant }));
+    }
     if curves.iter().any(Result::is_ok) {
-        // A variant that failed early has no curve; the others have theirs.
+        // A variant that failed early has no curve; keep the curves of the others.
         curves.retain(|curve| !matches!(curve, Err(SeriesError::OneNumber { .. })));
     }
     Ok(Curves { metric, zeros, curves: curves.into_iter().collect::<Result<_, _>>()? })
 }
 
+/// The error for a run without curves, and why it has none.
 fn no_curve(why: String) -> Error {
     Error::Usage(format!("{why}: a curve is throughput by number of clients, as a run of gus3 measures it"))
 }
 
 impl Curves {
-    /// The curves of a run that varies its clients. `None` if no variant was run with three numbers of them, which is where
-    /// a curve begins.
-    pub fn shown(record: &RunRecord) -> Option<Curves> {
-        let run = of_run(record, None).ok().filter(|_| by_clients(record))?;
-        run.curves.iter().any(|curve| curve.series.n.len() > 2).then_some(run)
+    /// The curves for the report of a run. `None` if the run does not vary its clients, or if no curve has at least three
+    /// numbers of clients.
+    pub fn of_report(record: &RunRecord) -> Option<Curves> {
+        if !varies_clients(record) {
+            return None;
+        }
+        let curves = of_run(record, None).ok()?;
+        curves.curves.iter().any(|curve| curve.series.n.len() > 2).then_some(curves)
     }
 
-    /// What each says, with its variant.
-    pub fn analysed(&self, seed: u64) -> Vec<(usize, Scaling)> {
+    /// The analysis of each curve, with the index of its variant. `seed` is for the bootstrap.
+    pub fn analyse(&self, seed: u64) -> Vec<(usize, Scaling)> {
         self.curves.iter().map(|curve| (curve.variant, analyse(curve.series.clone(), seed))).collect()
     }
 
-    /// The points left out, in words; empty if none were.
+    /// A sentence with the number of values left out; `None` if there are none.
     pub fn left_out(&self) -> Option<String> {
         let values = plural(self.zeros, "value");
         (self.zeros > 0).then(|| format!("{values} of zero left out: zero has no logarithm."))
     }
 }
 
-/// The curves of published figures; `None` if they are not by clients.
+/// The curves of published figures; `None` if the figures have no numbers of clients.
 ///
 /// # Errors
-/// Where a value has no logarithm.
+/// A value is not above zero and so has no logarithm, or a curve has only one number of clients.
 pub fn of_published(published: &Published) -> Result<Option<Vec<Series>>, Error> {
     let mut rows: BTreeMap<&str, Vec<Row>> = BTreeMap::new();
-    // A fitted curve is not fitted again.
+    // Leave out values that the author took from a fitted curve.
     for figure in published.rows.iter().filter(|figure| figure.kind.is_evidence()) {
         if let Some(n) = figure.params.get(factor::CLIENTS).and_then(|n| n.parse().ok()) {
             rows.entry(&figure.variant).or_default().push((n, 0, figure.value));
         }
     }
-    let curve = |(variant, rows): (&&str, &Vec<_>)| Series::new(variant, rows);
-    Ok(if rows.is_empty() { None } else { Some(rows.iter().map(curve).collect::<Result<_, _>>()?) })
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    let curves = rows.iter().map(|(variant, rows)| Series::new(variant, rows));
+    Ok(Some(curves.collect::<Result<_, _>>()?))
 }
 
-/// A task's name without its clients.
-fn rest_of(task: &TaskId) -> String {
+/// The name of a task without its number of clients.
+fn task_without_clients(task: &TaskId) -> String {
     let mut task = task.clone();
     task.forget_clients();
     task.to_string()
 }
 
-/// A variant's name without its clients.
-fn variant_without(variant: &Variant) -> String {
+/// The name of a variant without its number of clients.
+fn variant_without_clients(variant: &Variant) -> String {
     let clients = variant.level(factor::CLIENTS);
     let kept: Vec<&str> =
         variant.name.split('/').filter(|part| clients.is_empty() || *part != clients).collect();

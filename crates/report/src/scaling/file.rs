@@ -1,20 +1,22 @@
-//! Curves from a CSV file: a column of clients, a column of throughput.
+//! Reads curves of throughput over clients from a CSV file with a column of each.
 
 use crate::import::{
-    CLIENTS, Fault, ImportError, LeftOut, OutcomeColumn, Sheet, decode, is_absent, is_clients, is_setting,
+    CLIENT_COLUMNS, Fault, ImportError, LeftOut, OutcomeColumn, Sheet, decode, is_absent, is_clients,
+    is_setting,
 };
 use csv::StringRecord;
 use fsarena_stats::scaling::{Series, SeriesError};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// No curve that people measure comes near this size, in bytes.
+/// The largest size of a file in bytes, far above that of any curve that people measure.
 pub const MAX_BYTES: u64 = 16 << 20;
-/// The most rows of a file, and the most numbers of clients among them: fitting looks at each row for each number.
+/// The largest number of rows in a file. The time to fit a law grows with the rows times [`MAX_NUMBERS`].
 const MAX_ROWS: usize = 10_000;
+/// The largest number of different client counts in a file.
 const MAX_NUMBERS: usize = 500;
-/// What the column of throughput is called; else it is the only other one of numbers.
+/// The names of the column of throughput. Without such a column, throughput is the only other column of numbers.
 const THROUGHPUT: [&str; 7] = ["x", "throughput", "iops", "bandwidth", "rate", "tps", "value"];
-/// Words and units by which a column is a latency. Less of it is better, so no curve is made of it.
+/// Words and units in the names of latency columns, from which fsarena makes no curve.
 const LATENCY: [&str; 15] = [
     "latency", "lat", "time", "elapsed", "duration", "runtime", "ns", "us", "ms", "s", "sec", "seconds",
     "p50", "p95", "p99",
@@ -23,25 +25,27 @@ const LATENCY: [&str; 15] = [
 /// The curves of a file.
 #[derive(Debug)]
 pub struct Curves {
-    /// The curves, by name.
+    /// The curves, ordered by name.
     pub series: Vec<Series>,
-    /// Rows of runs that failed, in words; `None` if all succeeded.
+    /// The number of failed runs and their reasons, in words; `None` if all runs succeeded.
     pub left_out: Option<String>,
 }
 
-/// Reads every curve of a file from its bytes; `origin` names it in errors. Columns of text and of settings tell curves apart; a
-/// column `round` pairs; without a head the first column is the number of clients and the second the throughput.
+/// Reads every curve of a file from its bytes; `origin` is the name of the file in errors.
+///
+/// Columns of text and of settings distinguish curves. Values with the same number in a column `round` are compared in pairs.
+/// Without a head the first column is the number of clients and the second the throughput.
 ///
 /// # Errors
-/// The fault, with file and line.
+/// The file is not a table with clients and throughput, or is too large. The error names the file and, if known, the line.
 pub fn read(origin: &str, bytes: &[u8]) -> Result<Curves, ImportError> {
-    curves(bytes).map_err(|fault| ImportError::fault(origin, fault))
+    parse_curves(bytes).map_err(|fault| ImportError::fault(origin, fault))
 }
 
-fn curves(bytes: &[u8]) -> Result<Curves, Fault> {
+fn parse_curves(bytes: &[u8]) -> Result<Curves, Fault> {
     let sheet = Sheet::read(&decode(bytes)?)?;
-    within("rows", sheet.rows.len() + usize::from(!sheet.headless), MAX_ROWS)?;
-    let columns = Columns::of(&sheet)?;
+    check_limit("rows", sheet.rows.len() + usize::from(!sheet.headless), MAX_ROWS)?;
+    let columns = Columns::find(&sheet)?;
     let mut curves: BTreeMap<String, Vec<Point>> = BTreeMap::new();
     let outcomes = OutcomeColumn::all(&sheet);
     let (mut numbers, mut failed) = (BTreeSet::new(), BTreeMap::new());
@@ -58,26 +62,26 @@ fn curves(bytes: &[u8]) -> Result<Curves, Fault> {
         curves.entry(name).or_default().push((n, round, x));
         numbers.insert(n.to_bits());
     }
-    within("numbers of clients", numbers.len(), MAX_NUMBERS)?;
+    check_limit("numbers of clients", numbers.len(), MAX_NUMBERS)?;
     let failed =
         failed.into_iter().map(|(why, count)| LeftOut { noun: "run", subject: String::new(), why, count });
     let left_out = LeftOut::list(&failed.collect::<Vec<_>>());
-    let series = curves.iter().map(|(name, points)| series(name, points));
-    match series.collect::<Result<Vec<_>, _>>() {
-        Ok(series) if series.is_empty() => {
-            let failed = left_out.map(|list| format!("; left out: {list}"));
-            Err(Fault::whole(format!("no row has a throughput{}", failed.unwrap_or_default())))
-        }
-        Ok(series) => Ok(Curves { series, left_out }),
-        Err(error) => Err(Fault::whole(error.to_string())),
+    let mut series = vec![];
+    for (name, points) in &curves {
+        series.push(curve(name, points).map_err(|error| Fault::whole(error.to_string()))?);
     }
+    if series.is_empty() {
+        let failed = left_out.map(|list| format!("; left out: {list}"));
+        return Err(Fault::whole(format!("no row has a throughput{}", failed.unwrap_or_default())));
+    }
+    Ok(Curves { series, left_out })
 }
 
-/// A number of clients, the round if the file states one, a throughput.
+/// A number of clients, the round if the file states one, and a throughput.
 type Point<'a> = (f64, Option<&'a str>, f64);
 
-/// One curve. Values pair if all state their round, and nothing depends on the order of the rows.
-fn series(name: &str, points: &[Point]) -> Result<Series, SeriesError> {
+/// The curve of these points. It is paired if all points have a round. The order of the points does not matter.
+fn curve(name: &str, points: &[Point]) -> Result<Series, SeriesError> {
     let rounds: BTreeSet<&str> = points.iter().filter_map(|(_, round, _)| *round).collect();
     let numbers: BTreeMap<&str, u32> = rounds.into_iter().zip(0..).collect();
     let row = |(n, round, x): &Point| round.map(|round| (*n, numbers[round], *x));
@@ -87,7 +91,8 @@ fn series(name: &str, points: &[Point]) -> Result<Series, SeriesError> {
     }
 }
 
-fn within(what: &str, found: usize, limit: usize) -> Result<(), Fault> {
+/// Refuses a file that has more than `limit` of something.
+fn check_limit(what: &str, found: usize, limit: usize) -> Result<(), Fault> {
     if found > limit {
         Err(Fault::whole(format!("it has {found} {what}, and the limit is {limit}")))
     } else {
@@ -95,17 +100,22 @@ fn within(what: &str, found: usize, limit: usize) -> Result<(), Fault> {
     }
 }
 
-/// Which column is what.
+/// The roles of the columns, by their indices.
 struct Columns {
     clients: usize,
     throughput: usize,
+    /// The columns that form the name of a curve.
     names: Vec<usize>,
-    /// Columns of settings that differ, with their names.
+    /// The columns of settings that differ from row to row, with their names. They are also part of the name of a curve.
     settings: Vec<(usize, String)>,
 }
 
 impl Columns {
-    fn of(sheet: &Sheet) -> Result<Columns, Fault> {
+    /// Finds the columns by their names.
+    ///
+    /// # Errors
+    /// A column of clients or throughput is missing, or the only column of figures is a latency.
+    fn find(sheet: &Sheet) -> Result<Columns, Fault> {
         if sheet.headless {
             return match sheet.heads.len() {
                 0 => Err(Fault::whole("it is empty: nothing to fit")),
@@ -123,29 +133,39 @@ impl Columns {
         let missing = |what: &str, words: &[&str]| {
             Fault::at(1, format!("no column is the {what}: call it one of {}", words.join(", ")))
         };
-        let clients = heads.iter().position(|head| CLIENTS.contains(&head.as_str()));
+        let clients = heads.iter().position(|head| CLIENT_COLUMNS.contains(&head.as_str()));
         let clients = clients.or_else(|| heads.iter().position(|head| is_clients(head)));
-        let clients = clients.ok_or_else(|| missing("number of clients", &CLIENTS))?;
-        let taken = |at: &usize| {
-            *at == clients || Some(*at) == sheet.round || OutcomeColumn::of(sheet, *at).is_some()
-        };
-        let others = (0..heads.len()).filter(|at| !taken(at));
-        let (settings, others): (Vec<_>, Vec<_>) = others.partition(|at| is_setting(&heads[*at]));
-        let (numbers, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|at| sheet.is_of_numbers(*at));
-        let only = <[usize; 1]>::try_from(numbers).ok().map(|[only]| only);
-        let throughput = throughput.filter(|at| *at != clients).or(only);
+        let clients = clients.ok_or_else(|| missing("number of clients", &CLIENT_COLUMNS))?;
+        let (mut settings, mut numbers, mut names) = (vec![], vec![], vec![]);
+        for (at, head) in heads.iter().enumerate() {
+            if at == clients || Some(at) == sheet.round || OutcomeColumn::detect(sheet, at).is_some() {
+                continue;
+            }
+            if is_setting(head) {
+                settings.push(at);
+            } else if sheet.is_numeric(at) {
+                numbers.push(at);
+            } else {
+                names.push(at);
+            }
+        }
+        let only_numbers = if let [only] = numbers[..] { Some(only) } else { None };
+        let throughput = throughput.filter(|at| *at != clients).or(only_numbers);
         let throughput = throughput.ok_or_else(|| missing("throughput", &THROUGHPUT))?;
         if is_latency(&heads[throughput]) {
             let head = &sheet.heads[throughput];
             return Err(Fault::at(1, format!("column `{head}` is a latency, and a curve is of throughput")));
         }
-        let names = others.into_iter().filter(|at| *at != throughput).collect();
+        names.retain(|at| *at != throughput);
         let varies = |at: &usize| sheet.rows.iter().any(|row| row[*at] != sheet.rows[0][*at]);
         let settings = settings.into_iter().filter(varies).map(|at| (at, sheet.heads[at].clone())).collect();
         Ok(Columns { clients, throughput, names, settings })
     }
 
-    /// The name of the curve, the number of clients and the throughput.
+    /// The name of the curve, the number of clients and the throughput in a row.
+    ///
+    /// # Errors
+    /// The number of clients or the throughput is not a number.
     fn read(&self, row: &StringRecord) -> Result<(String, f64, f64), Fault> {
         let line = row.position().map_or(0, csv::Position::line) as usize;
         let number = |at: usize, what: &str| {
@@ -160,18 +180,16 @@ impl Columns {
     }
 }
 
-/// Whether a column is a latency by its words: `latency_ms`, `p99`, `time (s)`; `ops_per_s` is none.
+/// Whether a column is a latency, by the words in its name: `latency_ms`, `p99` and `time (s)` are, `ops_per_s` is not.
 fn is_latency(head: &str) -> bool {
+    // In `mb_s` the `s` does not mean a time, because of the amount before it.
+    const AMOUNTS: [&str; 10] = ["mb", "mib", "kb", "kib", "gb", "gib", "b", "bytes", "ops", "req"];
     let words: Vec<&str> =
         head.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let has = |list: &[&str]| words.iter().any(|word| list.contains(word));
     let per = words.windows(2).any(|pair| pair[0] == "per" || pair[1] == "per") || head.contains("/s");
-    let rate = per || words.iter().any(|word| THROUGHPUT.contains(word) && !["x", "value"].contains(word));
-    let time = words.iter().any(|word| LATENCY.contains(word));
-    // `mb_s` is a rate: the unit behind it is a second of something.
-    let unit = words
-        .iter()
-        .any(|word| ["mb", "mib", "kb", "kib", "gb", "gib", "b", "bytes", "ops", "req"].contains(word));
-    time && !rate && !unit
+    let throughput = words.iter().any(|word| THROUGHPUT.contains(word) && !["x", "value"].contains(word));
+    has(&LATENCY) && !per && !throughput && !has(&AMOUNTS)
 }
 
 #[cfg(test)]
@@ -179,13 +197,13 @@ mod tests {
     use super::*;
 
     fn parse(bytes: &[u8]) -> Result<Vec<Series>, Fault> {
-        curves(bytes).map(|curves| curves.series)
+        parse_curves(bytes).map(|curves| curves.series)
     }
 
     #[test]
-    fn failed_runs_and_absent_values_are_no_points() {
+    fn failed_runs_and_missing_values_are_left_out() {
         let text = "n,x,exit_code\n1,10,0\n2,19,0\n2,1,137\n4,NA,0\n2,2,1\n2,3,1\n";
-        let found = curves(text.as_bytes()).unwrap();
+        let found = parse_curves(text.as_bytes()).unwrap();
         assert_eq!(found.series[0].x, [[10.0], [19.0]]);
         assert_eq!(found.left_out.as_deref(), Some("2 runs: exit_code is 1; 1 run: exit_code is 137"));
         assert!(
@@ -200,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn any_file_of_clients_and_throughput_is_read() {
+    fn files_with_and_without_a_head_are_read() {
         let bare = parse(b"1,10\n2,20\n4,30\n4,32\n").unwrap();
         assert_eq!((bare.len(), bare[0].n.as_slice()), (1, [1.0, 2.0, 4.0].as_slice()));
         assert_eq!(
@@ -217,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_tell_curves_apart() {
+    fn settings_that_differ_separate_curves() {
         let text = "threads,block_size,iops\n1,4096,100\n2,4096,190\n1,1048576,10\n2,1048576,11\n";
         let curves = parse(text.as_bytes()).unwrap();
         let names: Vec<&str> = curves.iter().map(|curve| curve.name.as_str()).collect();
@@ -227,7 +245,7 @@ mod tests {
 
     #[test]
     fn the_order_of_rows_changes_nothing() {
-        let said = |rows: &[String]| {
+        let json = |rows: &[String]| {
             let curves = parse(rows.concat().as_bytes()).unwrap();
             let all: Vec<_> =
                 curves.into_iter().map(|curve| fsarena_stats::scaling::analyse(curve, 1)).collect();
@@ -239,12 +257,12 @@ mod tests {
             };
             let row = |(n, at, x)| if round { format!("{n},{at},{x}\n") } else { format!("{n},{x}\n") };
             let rows: Vec<String> = (0..50).map(value).map(row).collect();
-            let ordered = said(&[&[head.to_string()], &*rows].concat());
+            let ordered = json(&[&[head.to_string()], &*rows].concat());
             assert!(ordered.contains(&format!("\"paired\":{round}")), "{ordered}");
             for step in [7, 13, 49] {
                 let shuffled = (0..50).map(|at| rows[at * step % 50].clone());
                 assert_eq!(
-                    said(&std::iter::once(head.to_string()).chain(shuffled).collect::<Vec<_>>()),
+                    json(&std::iter::once(head.to_string()).chain(shuffled).collect::<Vec<_>>()),
                     ordered
                 );
             }
@@ -271,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_are_no_throughput() {
+    fn columns_of_latency_are_refused() {
         for head in ["latency_ms", "p99", "time (s)", "value_us"] {
             let said = fault(&format!("threads,{head}\n1,1\n2,1.5\n"));
             assert!(said.contains(&format!("column `{head}` is a latency")), "{said}");
@@ -282,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_name_their_line_and_what_would_be_right() {
+    fn errors_name_the_line_and_what_is_accepted() {
         assert_eq!(fault(""), "None it is empty: nothing to fit");
         assert!(fault("1,2,3\n").contains("two columns"));
         assert!(fault("a,b\nx,2\n").contains("call it one of n, clients"));

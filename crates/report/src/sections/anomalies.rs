@@ -1,4 +1,4 @@
-//! What stands out in a block-size × threads matrix, and which variant is in the way: what such a run was made to answer.
+//! The section about anomalies in a matrix of block sizes and threads: which filesystem limits the load, and where.
 
 use crate::findings::{grounds, summary, titled_sentences};
 use crate::section::{Chapter, Detail, Document, Report, Section};
@@ -8,13 +8,13 @@ use fsarena_stats::matrix::{Analysis, analyse};
 
 /// The maximum number of findings in this section, to keep it readable.
 const MAX_FINDINGS: usize = 6;
-/// The maximum number of findings of a report that fits on a screen.
+/// The maximum number of findings in a brief report.
 const MAX_BRIEF: usize = 3;
 
-/// The anomalies of a matrix of block sizes and threads.
+/// The section of anomalies.
 pub const ANOMALIES: Section = Section::new(Chapter::Answer, add_anomalies);
 
-/// Adds the findings; nothing where the run measured no matrix.
+/// Adds the findings about the matrix of the run; nothing if the run measured no matrix.
 fn add_anomalies(document: &mut Document, report: &Report, detail: Detail) {
     let Ok(matrix) = matrix_of_run(&report.record) else { return };
     let analysis = analyse(&matrix, None);
@@ -37,20 +37,25 @@ fn add_anomalies(document: &mut Document, report: &Report, detail: Detail) {
     }
 }
 
-/// `Filesystems with anomalies: xfs (2 findings), ext4 (1). …`: the variants by how many findings they have, the bare device aside.
+/// A sentence with the variants that have findings, those with the most findings first, and a summary. Leaves out the bare
+/// device: `Filesystems with anomalies: xfs (2 findings), ext4 (1 finding). …`
 fn variants_with_anomalies(matrix: &Matrix, analysis: &Analysis) -> String {
-    let of_variant =
-        |variant: usize| analysis.findings.iter().filter(|finding| finding.variant == variant).count();
-    let mut variants: Vec<usize> = (0..matrix.variants.len())
-        .filter(|variant| !matrix.variants[*variant].raw && of_variant(*variant) > 0)
-        .collect();
-    variants.sort_by_key(|variant| std::cmp::Reverse(of_variant(*variant)));
-    let named = |variant: usize| {
-        format!("{} ({})", matrix.variants[variant].name, plural(of_variant(variant), "finding"))
-    };
-    let named: Vec<String> = variants.into_iter().map(named).collect();
-    let who = sentence("Filesystems with anomalies", &named);
-    format!("{} {}", who.as_deref().unwrap_or("No filesystem limits the load."), summary(matrix, analysis))
+    let mut counts = vec![];
+    for (at, variant) in matrix.variants.iter().enumerate() {
+        let count = analysis.findings.iter().filter(|finding| finding.variant == at).count();
+        if !variant.raw && count > 0 {
+            counts.push((&variant.name, count));
+        }
+    }
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let items: Vec<String> =
+        counts.into_iter().map(|(name, count)| format!("{name} ({})", plural(count, "finding"))).collect();
+    let variants = sentence("Filesystems with anomalies", &items);
+    format!(
+        "{} {}",
+        variants.as_deref().unwrap_or("No filesystem limits the load."),
+        summary(matrix, analysis)
+    )
 }
 
 #[cfg(test)]
@@ -59,7 +64,7 @@ mod tests {
     use fsarena_stats::matrix::cells::Row;
 
     #[test]
-    fn the_variant_with_findings_is_in_the_way_and_the_bare_device_never() {
+    fn variants_with_findings_are_listed_without_the_bare_device() {
         let row = |variant: &str, threads: u32, iops: f64| Row {
             variant: variant.into(),
             raw: variant == "raw",
@@ -69,17 +74,21 @@ mod tests {
             iops: vec![Some(iops)],
             client_bound: false,
         };
-        let told = |slow: f64| {
+        let words_for = |slow: f64| {
             let rows = [row("raw", 1, 100.0), row("raw", 2, 190.0), row("xfs", 1, 95.0), row("xfs", 2, slow)];
             let matrix = Matrix::new(&rows).unwrap();
             variants_with_anomalies(&matrix, &analyse(&matrix, None))
         };
         assert!(
-            told(20.0)
+            words_for(20.0)
                 .starts_with("Filesystems with anomalies: xfs (1 finding). 1 finding in 2 cells of xfs"),
             "{}",
-            told(20.0)
+            words_for(20.0)
         );
-        assert!(told(185.0).starts_with("No filesystem limits the load. No anomaly in"), "{}", told(185.0));
+        assert!(
+            words_for(185.0).starts_with("No filesystem limits the load. No anomaly in"),
+            "{}",
+            words_for(185.0)
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The answer in plain words, what the ranking leaves out, and how to read the answer.
+//! The sections with the answer in plain words, the tasks that the ranking leaves out, and how to read the answer.
 
 use crate::figures::value_or_dash;
 use crate::section::{Chapter, Detail, Document, Report, Section};
@@ -12,10 +12,11 @@ use fsarena_stats::analyse::{BestLevel, best_levels};
 use fsarena_stats::{comparison::Comparison, table::FIRST_LOOK, verdict::Outcome};
 use std::cmp::Reverse;
 
-/// The answer in plain words.
+/// The section with the answer in plain words.
 pub const ANSWER: Section = Section::new(Chapter::Answer, add_answer);
 
-/// The answer by each metric; in brief what the headline and the table below it leave to say.
+/// Adds the answer by each metric. In a brief report with a headline, adds only the sentences that the headline and the table
+/// below it do not contain.
 fn add_answer(document: &mut Document, report: &Report, detail: Detail) {
     let (record, names) = (&report.record, report.record.names());
     let mut analyses = report.analyses.iter().filter(|analysis| !analysis.tasks.is_empty());
@@ -25,44 +26,47 @@ fn add_answer(document: &mut Document, report: &Report, detail: Detail) {
     }
     for analysis in analyses {
         if detail < Detail::Full && variants_with_data(analysis) < 2 {
-            // The figures stand above, once whatever the metrics.
+            // With a single variant the answer is the same for all metrics.
             return document.list(answer_sentences(&names, analysis));
         }
         document.heading(3, format!("By {}", analysis.metric.id));
         if analysis.provisional() && analysis.overall.is_some() && names.len() > 1 && !all_zero(analysis) {
-            document.loud(provisional_warning(analysis));
+            document.warning(provisional_warning(analysis));
         }
         let best = best_of_each(record, analysis);
         document.list(best.into_iter().chain(answer_sentences(&names, analysis)).collect());
     }
 }
 
-/// Whether a headline, and a table below it, has told the answer on a screen.
+/// Whether a brief report has a headline, which with the table below it contains the answer.
 pub fn headline_answers(report: &Report, detail: Detail) -> bool {
     detail < Detail::Full && Decision::new(report).is_some()
 }
 
-/// The tasks that have a clear winner, a line for each variant.
+/// The sentences of the answer that the headline and the table do not contain, clipped to a line: mainly the tasks that each
+/// variant wins.
 fn brief_sentences(names: &[&str], record: &RunRecord, analysis: &Analysis) -> Vec<String> {
-    // Of two variants the decision names the tasks that the choice loses.
-    let sure = !analysis.provisional() && names.len() > 2;
-    let tasks = sure
-        .then(|| wins_by_variant(names, analysis).into_iter().chain(tasks_without_winner(names, analysis)));
-    let all = best_of_each(record, analysis).into_iter().chain(tasks.into_iter().flatten());
-    all.chain(dropped_rounds_sentence(names, analysis)).map(|sentence| clipped(&sentence)).collect()
+    let mut sentences = best_of_each(record, analysis);
+    // For two variants, the decision already names the tasks that the choice loses.
+    if !analysis.provisional() && names.len() > 2 {
+        sentences.extend(wins_by_variant(names, analysis));
+        sentences.extend(tasks_without_winner(names, analysis));
+    }
+    sentences.extend(dropped_rounds_sentence(names, analysis));
+    sentences.iter().map(|sentence| clipped(sentence)).collect()
 }
 
-/// How many variants have data of the task that most have data of.
+/// The largest number of variants that have data for the same task, without the bare device.
 fn variants_with_data(analysis: &Analysis) -> usize {
-    let of_task = |task: &TaskAnalysis| {
+    let count = |task: &TaskAnalysis| {
         let variants = task.comparison.variants.iter().enumerate();
         let candidates = variants.filter(|(at, _)| !analysis.grid.references.contains(at));
         candidates.filter(|(_, variant)| variant.median.is_some()).count()
     };
-    analysis.tasks.iter().map(of_task).max().unwrap_or(0)
+    analysis.tasks.iter().map(count).max().unwrap_or(0)
 }
 
-/// The sentences of the answer.
+/// The sentences of the answer by one metric; if the variants cannot be compared, the reason.
 pub fn answer_sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
     match variants_with_data(analysis) {
         0 => return vec!["No variant has data.".into()],
@@ -91,13 +95,14 @@ pub fn answer_sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
     sentences
 }
 
-/// Whether zeros leave nothing to compare.
+/// Whether values of zero are the reason why nothing can be compared.
 fn all_zero(analysis: &Analysis) -> bool {
     let comparisons = || analysis.tasks.iter().map(|task| &task.comparison);
     let zeros = comparisons().flat_map(|one| &one.variants).any(|variant| variant.excluded > 0);
     zeros && !comparisons().any(Comparison::compares)
 }
 
+/// The warning that there are too few rounds for a verdict.
 fn provisional_warning(analysis: &Analysis) -> String {
     let variants = analysis.overall.iter().flat_map(|overall| &overall.main().comparison.variants);
     let rounds = variants.filter_map(|variant| Some(variant.ratio?.rounds)).max().unwrap_or(0);
@@ -107,7 +112,7 @@ fn provisional_warning(analysis: &Analysis) -> String {
     )
 }
 
-/// `was fastest`, `had the lowest user`.
+/// The predicate for the best variant: `was fastest`, `had the lowest user`.
 fn was_best(metric: &MetricSpec) -> String {
     match metric.direction {
         _ if is_synced_time(metric) => "was fastest to have its data synced".into(),
@@ -117,6 +122,7 @@ fn was_best(metric: &MetricSpec) -> String {
     }
 }
 
+/// The sentences about all tasks together: the best variant, and the ratios of the others to it.
 fn overall_sentences(
     names: &[&str],
     metric: &MetricSpec,
@@ -133,32 +139,35 @@ fn overall_sentences(
     let Some(best) = main.best().map(|best| names[best]) else {
         return vec![format!("{tasks}: inconclusive. No variant completed all of them in any round.")];
     };
-    let others = |keep: &dyn Fn(usize) -> bool| {
-        let kept = main.order.iter().skip(1).copied().filter(|variant| keep(*variant));
-        few(kept.map(|variant| format!("{} {}", names[variant], ratio_to_best(main, variant))).collect())
+    let ratios = |variants: Vec<usize>| {
+        let ratio = |variant: usize| format!("{} {}", names[variant], ratio_to_best(main, variant));
+        few(variants.into_iter().map(ratio).collect())
     };
+    let mut others: Vec<usize> = main.order.iter().skip(1).copied().collect();
     if provisional {
-        let rest = others(&|_| true).join(", ");
-        if rest.is_empty() {
+        let ratios = ratios(others).join(", ");
+        if ratios.is_empty() {
             return vec![format!("{tasks}, only {best} has a complete round so far.")];
         }
         let several = main.variants.iter().filter_map(|variant| variant.ratio).any(|ratio| ratio.rounds > 1);
-        let seen = if several { " with the range of the rounds" } else { "" };
-        return vec![format!("{tasks}, {best} leads so far. Ratio of the {what} to {best}{seen}: {rest}.")];
+        let range = if several { " with the range of the rounds" } else { "" };
+        return vec![format!(
+            "{tasks}, {best} leads so far. Ratio of the {what} to {best}{range}: {ratios}."
+        )];
     }
     let mut sentences = vec![overall_verdict(names, metric, main, &tasks, what)];
-    let behind = others(&|variant| main.variants[variant].ratio.is_some_and(|ratio| ratio.separated()));
-    sentences.extend(sentence(&format!("Ratio of the {what} to {best}"), &behind));
+    others.retain(|variant| main.variants[*variant].ratio.is_some_and(|ratio| ratio.separated()));
+    sentences.extend(sentence(&format!("Ratio of the {what} to {best}"), &ratios(others)));
     let rounds = |variant: usize| plural(main.variants[variant].rounds, "round");
     let thin = main.thin().into_iter().map(|variant| format!("{} ({})", names[variant], rounds(variant)));
     sentences.extend(sentence("Too few complete rounds for a verdict", &thin.collect::<Vec<_>>()));
-    sentences.extend(
-        overall.total.as_ref().map(|_| equal_weight_sentence(names, main, &overall.geometric.comparison)),
-    );
+    if overall.total.is_some() {
+        sentences.push(equal_weight_sentence(names, main, &overall.geometric.comparison));
+    }
     sentences
 }
 
-/// The best variant over all tasks, or the variants that may be.
+/// The sentence with the best variant over all tasks, or with the variants that may be the best.
 fn overall_verdict(
     names: &[&str],
     metric: &MetricSpec,
@@ -177,14 +186,15 @@ fn overall_verdict(
     }
     let tied = |variant: usize| format!("{} ({what} {})", names[variant], ratio_to_best(main, variant));
     let tied: Vec<String> = main.tied().into_iter().map(tied).collect();
-    let tied = match either(&tied) {
-        none if none.is_empty() => format!(". Only {best} has enough complete rounds"),
-        tied => format!(", {best} or {tied}"),
+    let candidates = if tied.is_empty() {
+        format!(". Only {best} has enough complete rounds")
+    } else {
+        format!(", {best} or {}", either(&tied))
     };
-    format!("{tasks}: inconclusive which variant {was_best}{tied}.")
+    format!("{tasks}: inconclusive which variant {was_best}{candidates}.")
 }
 
-/// The answer if every task has the same weight.
+/// The sentence with the answer if every task has the same weight.
 fn equal_weight_sentence(names: &[&str], total: &Comparison, geometric: &Comparison) -> String {
     let tied: Vec<String> = geometric.tied().iter().map(|variant| names[*variant].to_string()).collect();
     let verdict = match (geometric.best(), geometric.winner()) {
@@ -197,12 +207,12 @@ fn equal_weight_sentence(names: &[&str], total: &Comparison, geometric: &Compari
     format!("With equal weight for every task (geometric mean), {verdict}.")
 }
 
-/// `1.12 [1.10–1.14]`, the ratio to the best.
+/// The ratio of a variant to the best one, with its interval: `1.12 [1.10–1.14]`.
 fn ratio_to_best(comparison: &Comparison, variant: usize) -> String {
     comparison.variants[variant].ratio.map_or("no common round".to_string(), interval)
 }
 
-/// The tasks that each variant won, the variant with the most wins first.
+/// For each variant a sentence with the tasks that it won; the variant with the most wins is first.
 fn wins_by_variant(names: &[&str], analysis: &Analysis) -> Vec<String> {
     let mut wins: Vec<(&str, Vec<String>)> = names.iter().map(|name| (*name, vec![])).collect();
     for task in analysis.tasks() {
@@ -216,7 +226,7 @@ fn wins_by_variant(names: &[&str], analysis: &Analysis) -> Vec<String> {
     let mut sentences = vec![];
     for (name, tasks) in wins {
         let count = tasks.len();
-        // The tables of a matrix show which cells those are.
+        // A matrix has too many tasks for a list; its tables show them.
         let list =
             if matrix::is_matrix(analysis) { String::new() } else { format!(": {}", tasks.join(", ")) };
         sentences.push(format!("{name} is best in {count} of {all}{list}."));
@@ -224,31 +234,37 @@ fn wins_by_variant(names: &[&str], analysis: &Analysis) -> Vec<String> {
     sentences
 }
 
-/// The tasks without a clear winner, each with the variants that do not differ significantly from the best.
+/// A sentence with the tasks without a clear winner, each with the variants that do not differ significantly from the best.
+/// `None` if every task has a winner.
 fn tasks_without_winner(names: &[&str], analysis: &Analysis) -> Option<String> {
-    let open = analysis.tasks();
-    let open = open.filter(|task| task.comparison.winner().is_none() && task.excluded.is_none());
-    let open: Vec<String> = open.map(|task| task_with_candidates(names, task)).collect();
-    let (count, all) = (open.len(), plural(analysis.tasks().count(), "task"));
-    (count > 0).then(|| {
-        if matrix::is_matrix(analysis) {
-            format!("No clear winner in {count} of {all}; the tables show them.")
-        } else {
-            format!("No clear winner in {count} of {all}: {}.", open.join(", "))
+    let mut open = vec![];
+    for task in analysis.tasks() {
+        if task.comparison.winner().is_none() && task.excluded.is_none() {
+            open.push(task_with_candidates(names, task));
         }
-    })
+    }
+    if open.is_empty() {
+        return None;
+    }
+    let list = if matrix::is_matrix(analysis) {
+        "; the tables show them".to_string()
+    } else {
+        format!(": {}", open.join(", "))
+    };
+    let all = plural(analysis.tasks().count(), "task");
+    Some(format!("No clear winner in {} of {all}{list}.", open.len()))
 }
 
-/// `untar (ext4 ≈ xfs)`.
+/// A task with the variants that may be its best: `untar (ext4 ≈ xfs)`.
 fn task_with_candidates(names: &[&str], task: &TaskAnalysis) -> String {
     let (comparison, id) = (&task.comparison, &task.task.id);
     let candidates = comparison.best().into_iter().chain(comparison.tied());
     let candidates: Vec<&str> = candidates.map(|variant| names[variant]).collect();
-    let told = if candidates.len() < 2 { "too few rounds" } else { &candidates.join(" ≈ ") };
-    format!("{id} ({told})")
+    let candidates = if candidates.len() < 2 { "too few rounds" } else { &candidates.join(" ≈ ") };
+    format!("{id} ({candidates})")
 }
 
-/// The verdict as it would be with the dropped rounds.
+/// A sentence on whether the dropped rounds would change the verdict; `None` if no round was dropped.
 fn dropped_rounds_sentence(names: &[&str], analysis: &Analysis) -> Option<String> {
     let overall = analysis.overall.as_ref()?;
     let all = overall.without_drops.as_ref()?;
@@ -264,90 +280,106 @@ fn dropped_rounds_sentence(names: &[&str], analysis: &Analysis) -> Option<String
 impl Report {
     /// The answer in one line: the number of claims by outcome, and the first sentence about the main metric.
     pub fn in_a_line(&self) -> String {
-        let counted = |outcome: Outcome| {
+        let mut counts = vec![];
+        for outcome in Outcome::ALL {
             let count = self.claims.iter().filter(|judged| judged.outcome() == outcome).count();
-            (count > 0).then(|| format!("{count} {}", outcome.name()))
-        };
-        let claims: Vec<String> = Outcome::ALL.into_iter().filter_map(counted).collect();
-        let headline = Decision::new(self).map(|decision| decision.headline());
-        let first = || answer_sentences(&self.record.names(), self.analyses.first()?).into_iter().next();
-        let claims = (!claims.is_empty()).then(|| format!("{}.", claims.join(", ")));
-        claims.into_iter().chain(headline.or_else(first)).collect::<Vec<_>>().join(" ")
+            if count > 0 {
+                counts.push(format!("{count} {}", outcome.name()));
+            }
+        }
+        let mut sentences = vec![];
+        if !counts.is_empty() {
+            sentences.push(format!("{}.", counts.join(", ")));
+        }
+        if let Some(decision) = Decision::new(self) {
+            sentences.push(decision.headline());
+        } else if let Some(analysis) = self.analyses.first() {
+            sentences.extend(answer_sentences(&self.record.names(), analysis).into_iter().next());
+        }
+        sentences.join(" ")
     }
 }
 
-/// Where more than the filesystem varies, a study asks which level of it is best for which filesystem:
+/// For each factor other than the filesystem, a sentence with its best level for each filesystem:
 /// `Best scheduler by throughput: ext4 kyber, xfs bfq (by the estimate, inconclusive).`
 fn best_of_each(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
-    let several = |id: &str| record.plan.factors.get(id).is_some_and(|levels| levels.len() > 1);
-    if !several(FS) || analysis.metric.direction == Direction::Neutral {
+    let varies = |id: &str| record.plan.factors.get(id).is_some_and(|levels| levels.len() > 1);
+    if !varies(FS) || analysis.metric.direction == Direction::Neutral {
         return vec![];
     }
-    let sentence = |id: &String| {
+    let mut sentences = vec![];
+    for id in record.plan.factors.keys().filter(|id| *id != FS && varies(id)) {
         let bests = best_levels(&record.variants, analysis, id);
-        // Said once where it is so of all.
+        // If all are inconclusive, one remark at the end is enough.
         let all_open = bests.iter().all(|best| !best.decided);
-        let open = |open: bool| if open { " (by the estimate, inconclusive)" } else { "" };
-        let one = |best: &BestLevel| {
+        let remark = |open: bool| if open { " (by the estimate, inconclusive)" } else { "" };
+        let item = |best: &BestLevel| {
             let level = if best.level.is_empty() { PLAIN } else { &best.level };
-            format!("{} {level}{}", best.variant.name, open(!best.decided && !all_open))
+            format!("{} {level}{}", best.variant.name, remark(!best.decided && !all_open))
         };
-        let named = bests.iter().map(one).collect::<Vec<_>>().join(", ");
-        format!("Best {id} by {}: {named}{}.", analysis.metric.id, open(all_open))
-    };
-    record.plan.factors.keys().filter(|id| *id != FS && several(id)).map(sentence).collect()
+        let items = bests.iter().map(item).collect::<Vec<_>>().join(", ");
+        sentences.push(format!("Best {id} by {}: {items}{}.", analysis.metric.id, remark(all_open)));
+    }
+    sentences
 }
 
-/// The tasks that the ranking leaves out.
+/// The section with the tasks that the ranking leaves out.
 pub const LEFT_OUT: Section = Section::new(Chapter::Answer, add_left_out);
 
+/// Adds the tasks that the ranking leaves out, and in a brief report their values.
 fn add_left_out(document: &mut Document, report: &Report, detail: Detail) {
-    // In full, the tables of tasks have them.
-    let values = if detail < Detail::Full { unranked_values(report) } else { vec![] };
-    document.list(left_out_sentences(report).into_iter().chain(values).collect());
+    let mut sentences = left_out_sentences(report);
+    // A full report has the values in its tables.
+    if detail < Detail::Full {
+        sentences.extend(unranked_values(report));
+    }
+    document.list(sentences);
 }
 
-/// The most tasks of which a screen shows the values.
+/// The largest number of unranked tasks of which a brief report shows the values.
 const MAX_VALUES: usize = 3;
 
 /// The values of tasks that are not ranked: `untar, not ranked: ext4 402 ms, xfs 440 ms`.
 fn unranked_values(report: &Report) -> Vec<String> {
     let Some(first) = report.analyses.first() else { return vec![] };
-    let of_task = |task: &TaskAnalysis| {
-        let variants = task.comparison.variants.iter().zip(report.record.names());
-        let values = variants.filter(|(variant, _)| variant.median.is_some());
-        let values = values
-            .map(|(variant, name)| format!("{name} {}", value_or_dash(variant.median, first.metric.unit)));
-        format!(
-            "{}, not ranked: {} (medians of {}).",
-            task.task.id,
-            few(values.collect()).join(", "),
-            first.metric.id
-        )
-    };
-    few_of(first.tasks().filter(|task| task.excluded.is_some()).map(of_task).collect(), MAX_VALUES)
+    let mut sentences = vec![];
+    for task in first.tasks().filter(|task| task.excluded.is_some()) {
+        let mut values = vec![];
+        for (variant, name) in task.comparison.variants.iter().zip(report.record.names()) {
+            if variant.median.is_some() {
+                values.push(format!("{name} {}", value_or_dash(variant.median, first.metric.unit)));
+            }
+        }
+        let (id, values) = (&task.task.id, few(values).join(", "));
+        sentences.push(format!("{id}, not ranked: {values} (medians of {}).", first.metric.id));
+    }
+    few_of(sentences, MAX_VALUES)
 }
 
-/// The tasks that rank no variant, each with the reason.
+/// For each reason a sentence with the figures that are left out of the ranking.
 fn left_out_sentences(report: &Report) -> Vec<String> {
     let Some(first) = report.analyses.first() else { return vec![] };
     let record = &report.record;
     let mut figures = invalid_figures(record, &first.metric.id);
     figures.retain(|(_, variant), _| !record.variants[*variant].is_bare_device());
-    let sentence = |doubt: InvalidReason| {
-        let named = figures.iter().filter(|(_, why)| **why == doubt);
-        let named = named
+    let mut sentences = vec![];
+    // `short_tails` reports percentiles with too few requests, for each metric.
+    for reason in InvalidReason::ALL.into_iter().filter(|reason| *reason != InvalidReason::FewRequests) {
+        let figures = figures.iter().filter(|(_, why)| **why == reason);
+        let names = figures
             .map(|((task, variant), _)| format!("{} at {}", record.name(*variant), record.tasks[*task].id));
-        let subject = few(named.collect()).join(", ");
-        (!subject.is_empty())
-            .then(|| format!("{subject} {}: left out of the ranking, for all variants.", doubt.words()))
-    };
-    let of_any_metric = InvalidReason::ALL.into_iter().filter(|doubt| *doubt != InvalidReason::FewRequests);
-    let of_tails = report.analyses.iter().filter_map(|one| short_tails(record, one));
-    of_any_metric.filter_map(sentence).chain(of_tails).collect()
+        let subject = few(names.collect()).join(", ");
+        if !subject.is_empty() {
+            let why = reason.words();
+            sentences.push(format!("{subject} {why}: left out of the ranking, for all variants."));
+        }
+    }
+    sentences.extend(report.analyses.iter().filter_map(|analysis| short_tails(record, analysis)));
+    sentences
 }
 
-/// The tasks that a percentile does not rank, for they have too few requests.
+/// A sentence with the tasks that the metric, a percentile, does not rank because they have too few requests. `None` if there
+/// are no such tasks.
 fn short_tails(record: &RunRecord, analysis: &Analysis) -> Option<String> {
     let short = analysis.tasks().filter(|task| task.excluded == Some(InvalidReason::FewRequests));
     let tasks: Vec<usize> = short.filter_map(|task| record.task(&task.task.id)).collect();
@@ -359,7 +391,7 @@ fn short_tails(record: &RunRecord, analysis: &Analysis) -> Option<String> {
     Some(format!("Not ranked by {}: {why}{more}.", analysis.metric.id))
 }
 
-/// How to read the answer.
+/// The section that explains how to read the answer.
 pub const LEGEND: Section = Section::full(Chapter::Answer, add_legend);
 
 /// Explains the figures of the answer and their brackets; nothing for a single variant.
@@ -374,7 +406,7 @@ fn add_legend(document: &mut Document, report: &Report, _: Detail) {
     } else {
         "is its 95% confidence interval; an interval that contains 1 means no significant difference"
     };
-    // As far as people read.
+    // Name at most six variants.
     let more = names.len().saturating_sub(6);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     let names = names[..names.len() - more].join(", ");

@@ -1,4 +1,5 @@
-//! The claims of a run with their verdicts, and the conclusions of the study's author: held then, held here.
+//! The sections with the claims of a run and their verdicts, and with the conclusions of the study's author, checked on the
+//! published figures and on this run.
 
 use crate::document::{Cell, Table, row};
 use crate::number::{effect_lines, percent, plural, signed, three};
@@ -11,19 +12,19 @@ use fsarena_stats::table::FIRST_LOOK;
 use fsarena_stats::verdict::{Outcome, Verdict};
 use serde_json::{Value, json};
 
-/// The claims of the plan.
+/// The section of claims.
 pub const CLAIMS: Section = Section::new(Chapter::Claims, add_claims);
 
-/// The verdicts, what was left open, and why the run stopped.
+/// Adds a table of claims and verdicts, the verdict on all claims together, and why the run stopped.
 fn add_claims(document: &mut Document, report: &Report, _: Detail) {
     if report.claims.is_empty() {
         return;
     }
     let row = |judged: &Judged| {
         let verdict = Cell::from(judged.outcome().name()).strong_if(!judged.open());
-        let told = Cell { lines: claim_lines(judged), ..Cell::default() }
-            .made_of(claim_source(&report.record, judged));
-        row![judged.claim.text.as_str(), verdict, told]
+        let effect = Cell { lines: claim_lines(judged), ..Cell::default() }
+            .with_source(claim_source(&report.record, judged));
+        row![judged.claim.text.as_str(), verdict, effect]
     };
     let header = ["claim", "verdict", "left divided by right, 95% interval"];
     document.table(Table::words(header).with(report.claims.iter().map(row)));
@@ -53,16 +54,22 @@ pub fn claim_lines(judged: &Judged) -> Vec<String> {
     lines
 }
 
-/// The largest difference that the run excludes, if the claim is inconclusive.
+/// Why a claim is inconclusive, or the largest difference that the interval allows. `None` for any other outcome.
 fn open_sentence(verdict: &Verdict) -> Option<String> {
-    let most = verdict.excludes();
     if let Some(why) = verdict.withheld {
         return Some(format!("no verdict by mean cost: {}", why.words()));
     }
-    (verdict.outcome == Outcome::Inconclusive).then(|| match verdict.provisional {
-        true => format!("provisional: a verdict requires {FIRST_LOOK} rounds"),
-        false if most < 1.0 => format!("95% sure that the difference is at most {}", percent(most)),
-        false => format!("95% sure that the factor is at most {}", three(1.0 + most)),
+    if verdict.outcome != Outcome::Inconclusive {
+        return None;
+    }
+    if verdict.provisional {
+        return Some(format!("provisional: a verdict requires {FIRST_LOOK} rounds"));
+    }
+    let most = verdict.excludes();
+    Some(if most < 1.0 {
+        format!("95% sure that the difference is at most {}", percent(most))
+    } else {
+        format!("95% sure that the factor is at most {}", three(1.0 + most))
     })
 }
 
@@ -72,7 +79,8 @@ pub fn effect_words(verdict: &Verdict) -> String {
     format!("{value} [{interval}]")
 }
 
-/// How many verdicts hold for all claims together (e-BH).
+/// A sentence on how many verdicts also hold for all claims together (e-BH, a control of the false discovery rate). `None` for a
+/// single claim, or if all are inconclusive.
 fn family_sentence(claims: &[Judged]) -> Option<String> {
     let kept = family(claims);
     let decided = |at: &usize| matches!(claims[*at].outcome(), Outcome::Held | Outcome::Refuted);
@@ -96,10 +104,10 @@ fn family_sentence(claims: &[Judged]) -> Option<String> {
     ))
 }
 
-/// The conclusions of the study's author.
+/// The section with the conclusions of the study's author.
 pub const CONCLUSIONS: Section = Section::full(Chapter::Conclusions, add_conclusions);
 
-/// A table of the author's conclusions that this run can check, with a summary.
+/// Adds a summary and a table of the author's conclusions that this run can check.
 fn add_conclusions(document: &mut Document, report: &Report, _: Detail) {
     let (checked, others): (Vec<&Checked>, Vec<&Checked>) =
         report.conclusions.iter().partition(|one| one.here.outcome.is_some());
@@ -123,7 +131,7 @@ fn add_conclusions(document: &mut Document, report: &Report, _: Detail) {
     }
 }
 
-/// The conclusions and what the figures published with them say.
+/// Adds a table of the conclusions with their answers on the published figures.
 pub fn add_published_conclusions(document: &mut Document, concluded: &[(Conclusion, Answer)]) {
     if !concluded.is_empty() {
         document.heading(2, "The author's conclusions, on these figures");
@@ -132,9 +140,9 @@ pub fn add_published_conclusions(document: &mut Document, concluded: &[(Conclusi
     }
 }
 
-/// The conclusion, and the author's sentence that it formalises.
+/// The conclusion in fsarena's words, and below it the source.
 fn quoted(conclusion: &Conclusion) -> Cell {
-    Cell::two(conclusion.says.as_str(), conclusion.origin())
+    Cell::two_lines(conclusion.says.as_str(), conclusion.origin())
 }
 
 /// The author's conclusions with their answers on the published figures, as JSON.
@@ -145,7 +153,7 @@ pub fn published_conclusions_json(concluded: &[(Conclusion, Answer)]) -> Value {
     Value::Array(concluded.iter().map(one).collect())
 }
 
-/// A conclusion with its answers, for programs.
+/// A conclusion with its answers as JSON.
 pub fn conclusion_json(conclusion: &Conclusion, mut answers: Value) -> Value {
     answers["says"] = json!(conclusion.says);
     answers["source"] = json!(conclusion.source);
@@ -153,7 +161,7 @@ pub fn conclusion_json(conclusion: &Conclusion, mut answers: Value) -> Value {
     answers
 }
 
-/// An answer for programs.
+/// An answer as JSON.
 pub fn answer_json(answer: &Answer) -> Value {
     json!({
         "outcome": answer.outcome.map(|outcome| outcome.name()),
@@ -164,7 +172,7 @@ pub fn answer_json(answer: &Answer) -> Value {
     })
 }
 
-/// `3 of 16 hold here, 4 are refuted, 9 are inconclusive. On the published figures 14 of 15 hold.`
+/// The number of conclusions by outcome: `3 of 16 hold here, 4 refuted, 9 inconclusive. On the published figures 14 of 15 hold.`
 fn conclusions_summary(checked: &[&Checked]) -> String {
     let count = |all: &[Outcome], outcome: Outcome| all.iter().filter(|found| **found == outcome).count();
     let then: Vec<Outcome> = checked.iter().filter_map(|one| one.then.outcome).collect();
@@ -182,24 +190,25 @@ fn conclusions_summary(checked: &[&Checked]) -> String {
     )
 }
 
-/// The conclusions that the published figures refute, and those that held there and are refuted here.
+/// Sentences with the conclusions that the published figures refute, and with those that hold on the published figures and are
+/// refuted here.
 fn surprises(checked: &[&Checked]) -> Vec<String> {
-    let listed = |what: &str, is: fn(&Checked) -> bool| {
-        let said = checked.iter().filter(|one| is(one));
-        let said: Vec<&str> = said.map(|one| one.conclusion.says.trim_end_matches('.')).collect();
-        (!said.is_empty()).then(|| format!("{what}: {}.", said.join("; ")))
+    let list = |title: &str, matches: fn(&Checked) -> bool| {
+        let conclusions = checked.iter().filter(|one| matches(one));
+        let texts: Vec<&str> = conclusions.map(|one| one.conclusion.says.trim_end_matches('.')).collect();
+        (!texts.is_empty()).then(|| format!("{title}: {}.", texts.join("; ")))
     };
-    let then = listed("Refuted by the published figures", |one| one.then.outcome == Some(Outcome::Refuted));
-    let here = listed("Held on the published figures, refuted here", |one| {
-        (one.then.outcome, one.here.outcome) == (Some(Outcome::Held), Some(Outcome::Refuted))
+    let then = list("Refuted by the published figures", |one| one.then.outcome == Some(Outcome::Refuted));
+    let here = list("Held on the published figures, refuted here", |one| {
+        one.then.outcome == Some(Outcome::Held) && one.here.outcome == Some(Outcome::Refuted)
     });
     then.into_iter().chain(here).collect()
 }
 
-/// The answer of this run to a conclusion, with the effect.
+/// The cell with the answer of this run to a conclusion, and below it the effect.
 fn answer_here(answer: &Answer) -> Cell {
     let rounds = answer.verdicts.iter().map(|verdict| verdict.rounds).max().unwrap_or(0);
-    let told = match answer.verdicts.as_slice() {
+    let effect = match answer.verdicts.as_slice() {
         [] => String::new(),
         [one] => format!("{}, {}", effect_words(one), plural(rounds, "round")),
         several => {
@@ -209,10 +218,10 @@ fn answer_here(answer: &Answer) -> Cell {
             format!("{low} to {high} in {} comparisons, {}", several.len(), plural(rounds, "round"))
         }
     };
-    Cell::two(answer_words(answer), told)
+    Cell::two_lines(answer_words(answer), effect)
 }
 
-/// `refuted (2 of 21)`, `inconclusive (as far as checkable, 3 of 9 comparisons hold), without jfs`.
+/// An answer in words: `refuted (2 of 21)`, `inconclusive (as far as checkable, 3 of 9 comparisons hold), without jfs`.
 fn answer_words(answer: &Answer) -> String {
     let Some(outcome) = answer.outcome else { return "–".into() };
     let Comparisons { held, checked, of } = answer.comparisons;

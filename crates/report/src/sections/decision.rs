@@ -1,4 +1,5 @@
-//! The headline: which variant to use, or that none is significantly better, and what would settle it.
+//! The section with the headline: which variant to use, or that none is significantly better, and how many more rounds would
+//! settle an open question.
 
 mod headline;
 
@@ -19,16 +20,17 @@ use fsarena_stats::table::FIRST_LOOK;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The headline.
+/// The section with the headline.
 pub const DECISION: Section = Section::new(Chapter::Answer, add_decision);
 
+/// Adds the headline and the sentences that explain it.
 fn add_decision(document: &mut Document, report: &Report, _: Detail) {
     let Some(decision) = Decision::new(report) else { return };
     document.text(decision.headline());
     let further = [
         decision.provisional_note(),
         decision.less_safe_variants(),
-        decision.variants_left(),
+        decision.stopped_variants_sentence(),
         decision.cost_of_staying(),
         decision.choice_by_geometric_mean(),
         decision.deciding_task(),
@@ -38,10 +40,10 @@ fn add_decision(document: &mut Document, report: &Report, _: Detail) {
     document.list(further.into_iter().flatten().collect());
 }
 
-/// The page of the guide about machines that measure badly.
+/// The page of the guide about noisy machines.
 const TROUBLESHOOTING: &str = "docs/guide/troubleshooting.md";
 
-/// The answer by the primary metric.
+/// The recommendation of a run, by its primary metric.
 pub struct Decision<'a> {
     report: &'a Report,
     analysis: &'a Analysis,
@@ -58,7 +60,7 @@ pub struct Decision<'a> {
 }
 
 impl Decision<'_> {
-    /// The decision of a run that compares variants; `None` if nothing bounds what a choice costs.
+    /// Decides which variant to use. `None` if the run cannot compare its variants, or the metric has no better direction.
     pub fn new(report: &Report) -> Option<Decision<'_>> {
         let analysis = report.analyses.first()?;
         if analysis.metric.direction == Direction::Neutral {
@@ -112,7 +114,8 @@ impl Decision<'_> {
         cheaper
     }
 
-    /// Says that the ranges are not confidence intervals yet, and how many rounds are missing.
+    /// The note that the ranges are not confidence intervals yet, with the number of missing rounds. `None` if there are enough
+    /// rounds.
     fn provisional_note(&self) -> Option<String> {
         let Answer::TooFewRounds { rounds, needed } = self.answer else { return None };
         let why = if rounds < FIRST_LOOK {
@@ -127,7 +130,8 @@ impl Decision<'_> {
         Some(format!("Provisional: {why}. {}: {}.", plural(missing, "more round"), self.time_for(missing)))
     }
 
-    /// `ext2 is 12% faster in total, but gives up safety: no journal, …`.
+    /// The variants that are better than the choice but less safe: `ext2 is 12% faster in total, but gives up safety: no
+    /// journal, …`.
     fn less_safe_variants(&self) -> Option<String> {
         let (metric, main) = (&self.analysis.metric, self.overall.main());
         let mut sentences = vec![];
@@ -141,7 +145,8 @@ impl Decision<'_> {
         (!sentences.is_empty()).then(|| sentences.join(" "))
     }
 
-    /// `Staying on ext4 costs 3% [−0.4, 7].` `None` if the headline names the current variant.
+    /// The cost of keeping the current variant: `Staying on ext4 costs 3% [−0.4, 7].` `None` without a current variant or a
+    /// recommendation.
     fn cost_of_staying(&self) -> Option<String> {
         let Current { variant: current, .. } = self.report.current?;
         if !matches!(self.answer, Answer::Use { .. } | Answer::Choose { .. }) {
@@ -182,15 +187,16 @@ impl Decision<'_> {
         stopped
     }
 
-    /// `fsarena stopped measuring variants that are not the best (95% confidence): ext3 after round 10.`
-    fn variants_left(&self) -> Option<String> {
+    /// The variants that fsarena stopped measuring: `fsarena stopped measuring variants that are not the best (95% confidence):
+    /// ext3 after round 10.`
+    fn stopped_variants_sentence(&self) -> Option<String> {
         let stopped = self.stopped_variants();
         let names: Vec<String> =
             stopped.iter().map(|(at, rounds)| format!("{} after round {rounds}", self.name(*at))).collect();
         sentence("fsarena stopped measuring variants that are not the best (95% confidence)", &names)
     }
 
-    /// The recommendation by geometric mean, if it names other variants.
+    /// The recommendation by geometric mean, if it differs from the choice.
     fn choice_by_geometric_mean(&self) -> Option<String> {
         self.overall.total.as_ref()?;
         let mut order = self.overall.geometric.comparison.order.clone();
@@ -236,8 +242,7 @@ impl Decision<'_> {
         Some(format!("{name} loses {count} of {tasks}: {}.", few(lost).join(", ")))
     }
 
-    /// What settles an open question: more rounds, the time that they take at the pace so far, and on a noisy machine other
-    /// remedies.
+    /// How to settle an open question: the number of further rounds and their time, and on a noisy machine other remedies.
     fn how_to_settle(&self) -> Option<String> {
         match self.answer {
             Answer::TooFewRounds { .. } => None,
@@ -246,11 +251,11 @@ impl Decision<'_> {
                 let spread = possible.iter().filter_map(|one| self.spread(*one, &possible)).reduce(f64::max);
                 Some(self.remedies(spread))
             }
-            _ => self.rounds_to_tell_others(),
+            _ => self.rounds_to_separate_others(),
         }
     }
 
-    /// `To settle it: 48 rounds, about 20 min more; …`.
+    /// The remedies for a spread of the log ratio within rounds: `To settle it: 48 rounds, about 20 min more; …`.
     fn remedies(&self, spread: Option<f64>) -> String {
         let so_far = self.analysis.grid.rounds.len();
         let rounds = match spread.map(|sigma| rounds_for(sigma, MOST_REGRET)) {
@@ -270,8 +275,9 @@ impl Decision<'_> {
         format!("To settle it: {rounds}; a quieter machine ({TROUBLESHOOTING}){exact}.")
     }
 
-    /// The rounds that tell the choice from the variants that do not differ from it significantly.
-    fn rounds_to_tell_others(&self) -> Option<String> {
+    /// The number of rounds that would show a difference between the choice and the variants that do not differ from it
+    /// significantly. `None` if there are none, or the run already has that number of rounds.
+    fn rounds_to_separate_others(&self) -> Option<String> {
         let separated = &self.overall.main().comparison.separated;
         let choices = self.choices();
         let open = |variant: &usize| !choices.contains(variant) && !separated[self.lead][*variant];
@@ -281,7 +287,7 @@ impl Decision<'_> {
         let names = self.names(&open);
         let needed = match rounds_for(sigma, self.report.margin) {
             None => format!("{} rounds", rounds_needed(None)),
-            // With that many rounds done, the difference is probably below the margin.
+            // The run already has enough rounds to find the margin, so the difference is probably smaller.
             Some(rounds) if rounds <= so_far => return None,
             Some(rounds) => {
                 format!("{}, {} more", plural(rounds, "round"), self.time_for(rounds - so_far))
@@ -292,7 +298,8 @@ impl Decision<'_> {
         Some(format!("Inconclusive whether {name} differs from {others}: to find {margin} takes {needed}."))
     }
 
-    /// The largest spread within rounds of a variant and any of the others; `None` if no pair has one.
+    /// The largest standard deviation of the log ratio within rounds, between a variant and the others. `None` if it is unknown or
+    /// zero for each of them.
     fn spread(&self, variant: usize, others: &[usize]) -> Option<f64> {
         let values = &self.overall.main().values;
         let spreads =
@@ -300,14 +307,14 @@ impl Decision<'_> {
         spreads.filter(|sigma| *sigma > 0.0).reduce(f64::max)
     }
 
-    /// `about 3 min`: the time of rounds at the pace so far.
+    /// The time of this number of rounds at the pace so far: `about 3 min`.
     fn time_for(&self, rounds: usize) -> String {
         let spent: u64 = self.report.record.cells.iter().map(|cell| cell.spent_on(SpentOn::Total)).sum();
         let so_far = self.analysis.grid.rounds.len().max(1);
         format!("about {} min", (spent as f64 / so_far as f64 * rounds as f64 / 60e9).ceil())
     }
 
-    /// For programs: regrets are the cost over the cheapest choice, less one.
+    /// The decision as JSON. A regret is the cost of a variant relative to the best one, minus one.
     pub fn json(&self) -> Value {
         let regrets = &self.regrets;
         let choices = self.choices();
@@ -344,14 +351,15 @@ impl Decision<'_> {
         variants.iter().map(|variant| self.name(*variant).to_string()).collect()
     }
 
-    /// The name of the current variant, and where fsarena has it from: `ext4 (the filesystem below)`.
+    /// The name of the current variant; if fsarena guessed it, with the reason: `ext4 (the filesystem below)`.
     fn current_name(&self, variant: usize) -> String {
         let guessed = self.report.current.is_some_and(|current| current.guessed);
         let from = if guessed { " (the filesystem below)" } else { "" };
         format!("{}{from}", self.name(variant))
     }
 
-    /// Whether the geometric mean adds to the total, and is as sure as it.
+    /// Whether to show the regret by geometric mean: if the main answer is by the total of several tasks, and both have enough
+    /// rounds or both too few.
     fn has_geometric_mean(&self) -> bool {
         let equally_sure = self.geometric_regrets.provisional == self.regrets.provisional;
         self.overall.total.is_some() && self.overall.tasks > 1 && equally_sure
@@ -369,7 +377,7 @@ impl Decision<'_> {
     }
 }
 
-/// The answer if all other variants give up safety.
+/// The answer if only one variant keeps all safety guarantees.
 fn only_safe_variant(choice: usize, regrets: &Regrets) -> Answer {
     if regrets.provisional {
         Answer::TooFewRounds { rounds: regrets.rounds, needed: regrets.needed }
@@ -378,7 +386,7 @@ fn only_safe_variant(choice: usize, regrets: &Regrets) -> Answer {
     }
 }
 
-/// The cost of `b` divided by that of `a` within rounds. For speeds and rates the cost is the inverse.
+/// The cost of `b` divided by the cost of `a`, within rounds. For a metric where higher is better, the cost is its inverse.
 fn cost(metric: &MetricSpec, a: &[f64], b: &[f64]) -> Option<Ratio> {
     let (a, b) = if metric.direction == Direction::Higher { (b, a) } else { (a, b) };
     Ratio::of(log_ratios(a, b).d)
@@ -390,10 +398,11 @@ fn gain(metric: &MetricSpec, log: f64) -> f64 {
     if inverse { log.exp_m1() } else { -(-log).exp_m1() }
 }
 
-/// The metrics of what a request costs: less of them is called cheaper.
+/// The metrics for which the better variant is called cheaper.
 const PER_REQUEST: [&str; 4] =
     ["user_per_request", "system_per_request", "cpu_per_request", "iowait_per_request"];
 
+/// The comparative for the better variant: `faster`, `higher`, `cheaper`, `lower`.
 fn comparative(metric: &MetricSpec) -> &'static str {
     match metric.direction {
         Direction::Higher => "higher",
@@ -403,12 +412,12 @@ fn comparative(metric: &MetricSpec) -> &'static str {
     }
 }
 
-/// `faster`, `higher in iops`.
+/// The comparative with the metric: `faster`, `higher in iops`.
 fn better(metric: &MetricSpec) -> String {
     format!("{}{}", comparative(metric), of_what(metric))
 }
 
-/// The metric behind a comparative: ` (synced)`, ` in iops`; empty for the time until a command returns.
+/// The metric after a comparative: ` (synced)`, ` in iops`; empty for the time until a command returns.
 fn of_what(metric: &MetricSpec) -> String {
     if !is_time(metric) {
         format!(" in {}", metric.id)

@@ -1,4 +1,4 @@
-//! What was measured on what: the head of a report, everything needed to repeat the run, and what it did not test.
+//! The sections with the title and the main facts of a run, everything needed to repeat it, and what it did not test.
 
 use crate::document::{Cell, Part, Table, row};
 use crate::number::{percent, plural, with_unit};
@@ -13,13 +13,13 @@ use fsarena_core::record::RunRecord;
 use fsarena_core::{metric::reading, names::distinct, plan::Backing, sample::Unit};
 use std::collections::BTreeMap;
 
-/// The title and what was asked.
-pub const HEAD: Section = Section { chapter: None, from: Detail::Brief, add: add_head };
+/// The section with the title and the main facts.
+pub const HEAD: Section = Section { chapter: None, min_detail: Detail::Brief, add: add_head };
 
-/// The most machines that are described.
+/// The largest number of machines that a report describes.
 pub const MAX_MACHINES: usize = 8;
 
-/// Study, question, machine, rounds.
+/// Adds the title, the question, warnings, and the facts: rounds, scale, seed, storage and machines.
 fn add_head(document: &mut Document, report: &Report, detail: Detail) {
     let (record, plan) = (&report.record, &report.record.plan);
     document.heading(1, format!("{}: {}", plan.name, plan.title));
@@ -28,10 +28,10 @@ fn add_head(document: &mut Document, report: &Report, detail: Detail) {
         document.text(&plan.question);
     }
     for (cell, why) in record.violations() {
-        document.loud(format!("{}, round {}: {why}", record.name(cell.variant), cell.round + 1));
+        document.warning(format!("{}, round {}: {why}", record.name(cell.variant), cell.round + 1));
     }
-    if let Some(confounded) = confounded(record) {
-        document.loud(confounded);
+    if let Some(warning) = confounding_warning(record) {
+        document.warning(warning);
     }
     let rounds = report.analyses.first().map_or(0, |analysis| analysis.grid.rounds.len());
     let planned = format!(" of {} planned", plan.stop.rounds_here());
@@ -56,19 +56,19 @@ fn add_head(document: &mut Document, report: &Report, detail: Detail) {
     }
     if let Some(shard) = plan.stop.shard {
         let of = plan.stop.rounds;
-        document.loud(format!(
+        document.warning(format!(
             "SHARD {shard}: a part of {of} rounds. Merge all shards first: fsarena merge RUN…"
         ));
     }
     if !record.status.complete {
-        document.loud(format!("NOT COMPLETE: {}", record.status.why));
+        document.warning(format!("NOT COMPLETE: {}", record.status.why));
     }
     document.parts.push(Part::Facts(facts));
 }
 
-/// What differs between existing directories besides what the reader wants to compare; `None` if fsarena made the
-/// filesystems itself.
-fn confounded(record: &RunRecord) -> Option<String> {
+/// The warning that existing directories differ in more than their filesystem. `None` if fsarena created the filesystems
+/// itself.
+fn confounding_warning(record: &RunRecord) -> Option<String> {
     if record.plan.device.backing != Backing::Dir || record.variants.len() < 2 {
         return None;
     }
@@ -97,7 +97,7 @@ fn describe_directory(record: &RunRecord, variant: &str) -> String {
     if facts.is_empty() { variant.into() } else { format!("{variant} ({})", facts.join(", ")) }
 }
 
-/// A note about a directory under test, without the options of its mount.
+/// The text of a note about a directory under test, without the mount options after the colon. `task` is the kind of note.
 fn directory_note<'r>(record: &'r RunRecord, variant: &str, task: &str) -> Option<&'r str> {
     let mut notes = record.notes_of(NoteKind::Options).map(|(_, note)| note);
     let of = |note: &&Note| note.task.as_deref() == Some(task) && note.variant.as_deref() == Some(variant);
@@ -114,7 +114,7 @@ fn describe_machine(host: &Host) -> String {
     words.join(", ")
 }
 
-/// `24684092 kB`, as the kernel writes it, in a unit that can be read.
+/// The memory size in a readable unit, from the kernel's form: `24684092 kB`.
 fn memory_size(size: &str) -> String {
     let kib = size.strip_suffix(" kB").and_then(|number| number.parse::<f64>().ok());
     kib.map_or(size.to_string(), |kib| with_unit(1024.0 * kib, Unit::Bytes))
@@ -141,7 +141,7 @@ pub fn describe_storage(record: &RunRecord) -> String {
     }
 }
 
-/// `existing directories: /a on sda1 (ext4), /b on sdb1 (xfs)`.
+/// The directories under test with their devices: `existing directories: /a on sda1 (ext4), /b on sdb1 (xfs)`.
 fn describe_directories(record: &RunRecord) -> String {
     let levels = record.variants.iter().map(|variant| variant.level(DIR));
     let known = distinct(levels).into_iter().filter_map(|dir| storage_fact(record, &host::directory(dir)));
@@ -152,14 +152,15 @@ fn describe_directories(record: &RunRecord) -> String {
     format!("existing directories: {}", listed(&known))
 }
 
+/// The storage that a host fact describes; `None` if no host has it.
 fn storage_fact(record: &RunRecord, of: &str) -> Option<Storage> {
     record.hosts.iter().find_map(|host| Storage::read(&host.facts, of))
 }
 
-/// Everything needed to repeat the run.
+/// The section with everything needed to repeat the run.
 pub const CIRCUMSTANCES: Section = Section::full(Chapter::Method, add_circumstances);
 
-/// Machine, options, order, time spent and plan.
+/// Adds the facts of the run, the machines, the options, the order of the variants, the time spent, and the plan.
 fn add_circumstances(document: &mut Document, report: &Report, _: Detail) {
     let record = &report.record;
     document.heading(3, "The run");
@@ -183,6 +184,7 @@ fn add_circumstances(document: &mut Document, report: &Report, _: Detail) {
     document.parts.push(Part::Code("toml", report.plan.clone()));
 }
 
+/// The facts of the run: their names and values.
 fn run_facts(record: &RunRecord) -> [(&'static str, String); 12] {
     let plan = &record.plan;
     let status = if record.status.complete { "complete" } else { "not complete" };
@@ -206,7 +208,7 @@ fn run_facts(record: &RunRecord) -> [(&'static str, String); 12] {
     ]
 }
 
-/// How often something was noted; that it never was says something too.
+/// The number of notes of a kind; `none` for 0.
 fn note_count(record: &RunRecord, kind: NoteKind) -> String {
     match record.notes_of(kind).count() {
         0 => "none".into(),
@@ -214,7 +216,7 @@ fn note_count(record: &RunRecord, kind: NoteKind) -> String {
     }
 }
 
-/// One row for each variant and task with options, which may take several lines, and in how many cells they were so.
+/// A table of the options that mkfs and the kernel reported, by variant and task, with the number of cells that had them.
 fn option_table(record: &RunRecord) -> Table {
     let mut counted: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
     for (_, note) in record.notes_of(NoteKind::Options) {
@@ -229,11 +231,11 @@ fn option_table(record: &RunRecord) -> Table {
     Table::words(["variant", "task", "options", "cells"]).with(counted.into_iter().map(row))
 }
 
-/// Characters of a list without blanks that stand in one line.
+/// The largest number of characters in a line of a list without blanks.
 const LINE_WIDTH: usize = 90;
 
-/// Normalises blanks and breaks a long list without blanks, such as mount options, after a comma: terminals and
-/// browsers break lines only at blanks.
+/// Replaces each run of blanks by one, and breaks a long list without blanks, such as mount options, after a comma. Terminals
+/// and browsers break lines only at blanks.
 fn break_list(line: &str) -> Vec<String> {
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.contains(' ') || line.len() <= LINE_WIDTH {
@@ -249,6 +251,7 @@ fn break_list(line: &str) -> Vec<String> {
     lines
 }
 
+/// For each round a line with its variants in the order in which they ran.
 fn variant_orders(record: &RunRecord) -> Vec<String> {
     let mut rounds: BTreeMap<u32, Vec<(u32, usize)>> = BTreeMap::new();
     for cell in &record.cells {
@@ -262,7 +265,7 @@ fn variant_orders(record: &RunRecord) -> Vec<String> {
     rounds.into_iter().map(line).collect()
 }
 
-/// The parts of the time of all cells; what no part names is called "other".
+/// The shares of the total time of all cells by activity. The rest is called "other".
 fn time_shares(record: &RunRecord) -> Vec<(&str, String)> {
     let mut parts: BTreeMap<&str, u64> = BTreeMap::new();
     for (part, ns) in record.cells.iter().flat_map(|cell| &cell.spent) {
@@ -277,38 +280,39 @@ fn time_shares(record: &RunRecord) -> Vec<(&str, String)> {
     parts.into_iter().chain([("other", other)]).map(|(name, ns)| (name, show(ns))).collect()
 }
 
-/// Names what the run did not test.
+/// The section that lists what the run did not test.
 pub const UNTESTED: Section = Section::new(Chapter::Answer, add_untested);
 
-/// A task with as many cache flushes syncs as it goes; one at the end is what every task has.
+/// The number of device cache flushes from which fsarena assumes that a task syncs often. Every task has one at its end.
 const SYNCING_FLUSHES: f64 = 10.0;
 
+/// Adds a sentence with what the run did not test, unless it compared no filesystems.
 fn add_untested(document: &mut Document, report: &Report, _: Detail) {
     let record = &report.record;
     let filesystems = record.variants.iter().any(|variant| !variant.level(FS).is_empty());
     if record.samples.is_empty() || !filesystems {
         return;
     }
-    let mut options = [OPTIONS, MKFS, MOUNT].into_iter();
-    let device = !matches!(record.plan.device.backing, Backing::Erase { .. } | Backing::Dir);
-    let not_compared = record.not_compared();
-    let what = [
-        (!not_compared.is_empty()).then(|| {
-            format!(
-                "{}, which the budget did not hold",
-                few(not_compared.iter().map(ToString::to_string).collect()).join(", ")
-            )
-        }),
-        (!options.any(|factor| record.varies(factor))).then(|| "other mkfs and mount options".to_string()),
-        (!syncs(record)).then(|| "work that syncs often".into()),
-        Some("an aged or full filesystem".into()),
-        device.then(|| format!("another device: the filesystems were on {}", describe_storage(record))),
-    ];
-    document.text(format!("Not tested: {}.", what.into_iter().flatten().collect::<Vec<_>>().join("; ")));
+    let mut untested = vec![];
+    let not_compared: Vec<String> = record.not_compared().iter().map(ToString::to_string).collect();
+    if !not_compared.is_empty() {
+        untested.push(format!("{}, which the budget did not hold", few(not_compared).join(", ")));
+    }
+    if ![OPTIONS, MKFS, MOUNT].into_iter().any(|factor| record.varies(factor)) {
+        untested.push("other mkfs and mount options".to_string());
+    }
+    if !syncs_often(record) {
+        untested.push("work that syncs often".into());
+    }
+    untested.push("an aged or full filesystem".into());
+    if !matches!(record.plan.device.backing, Backing::Erase { .. } | Backing::Dir) {
+        untested.push(format!("another device: the filesystems were on {}", describe_storage(record)));
+    }
+    document.text(format!("Not tested: {}.", untested.join("; ")));
 }
 
-/// Whether a task syncs as it goes; so it is taken where the device does not count its flushes.
-fn syncs(record: &RunRecord) -> bool {
+/// Whether a task syncs often while it runs. Also true if the device does not count its flushes.
+fn syncs_often(record: &RunRecord) -> bool {
     let Some((_, rows)) = record.metric(reading::DEVICE_FLUSHES) else { return true };
     rows.iter().all(|count| count.is_nan()) || rows.iter().any(|count| *count >= SYNCING_FLUSHES)
 }
@@ -318,7 +322,7 @@ mod tests {
     use super::*;
     use fsarena_core::cell::Variant;
 
-    fn of_mounts(mounts: [&str; 2]) -> Option<String> {
+    fn warning_for_mounts(mounts: [&str; 2]) -> Option<String> {
         let mut record = RunRecord::default();
         record.plan.device.backing = Backing::Dir;
         for (name, mount) in ["/a", "/b"].into_iter().zip(mounts) {
@@ -328,20 +332,23 @@ mod tests {
             let note = |(task, text)| Note::new(NoteKind::Options, text).task(task).variant(name);
             record.notes.extend(notes.map(|one| (None, note(one))));
         }
-        confounded(&record)
+        confounding_warning(&record)
     }
 
     #[test]
-    fn directories_confound_age_and_fullness_or_lie_on_one_filesystem() {
-        let said = of_mounts(["ext4 on /dev/a", "xfs on /dev/b"]).unwrap();
-        assert!(said.contains("age, fullness and fragmentation"), "{said}");
-        assert!(said.ends_with(": /a (ext4 on /dev/a, 61% full); /b (xfs on /dev/b, 61% full)."), "{said}");
-        let said = of_mounts(["ext4 on /dev/a"; 2]).unwrap();
-        assert!(said.contains("lie on one filesystem"), "{said}");
+    fn existing_directories_get_a_warning() {
+        let warning = warning_for_mounts(["ext4 on /dev/a", "xfs on /dev/b"]).unwrap();
+        assert!(warning.contains("age, fullness and fragmentation"), "{warning}");
+        assert!(
+            warning.ends_with(": /a (ext4 on /dev/a, 61% full); /b (xfs on /dev/b, 61% full)."),
+            "{warning}"
+        );
+        let warning = warning_for_mounts(["ext4 on /dev/a"; 2]).unwrap();
+        assert!(warning.contains("lie on one filesystem"), "{warning}");
     }
 
     #[test]
-    fn long_lists_go_on_after_a_comma() {
+    fn long_lists_break_after_a_comma() {
         assert_eq!(break_list("Inode size:\t  256"), ["Inode size: 256"]);
         let options = ["rw"; 60].join(",");
         let lines = break_list(&options);

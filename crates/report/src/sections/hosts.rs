@@ -1,6 +1,6 @@
-//! The hosts of a merged run: whether they give the same answer.
+//! The section on whether the hosts of a merged run give the same answer.
 
-use crate::document::{Cell, Table, labelled};
+use crate::document::{Cell, Table, labelled_row};
 use crate::number::{beside, plural, ratio};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use fsarena_core::event::{NoteKind, Outcome};
@@ -10,45 +10,47 @@ use fsarena_stats::hosts::{Hosts, compare};
 use fsarena_stats::ratio::{Ratio, log_ratios};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whether the hosts of a merged run give the same answer.
+/// The section on the hosts of a merged run.
 pub const HOSTS: Section = Section::new(Chapter::Answer, add_hosts);
 
-/// The most hosts that are shown and named.
+/// The largest number of hosts in a table or a sentence.
 const MAX_HOSTS: usize = 30;
 
-/// The rounds of a run by host.
-struct Strata<'a> {
+/// The comparisons of a run, with the host of each round.
+struct HostRounds<'a> {
+    /// The names of the hosts, sorted.
     names: Vec<&'a str>,
-    /// The host of each column.
+    /// The index of the host of each round.
     host: Vec<usize>,
-    /// For each variant other than the reference: `xfs/ext4`, and its log ratio to the reference by column.
+    /// For each variant other than the best one: its name (`xfs/ext4`), and its log ratio to the best one in each round.
     pairs: Vec<(String, Vec<f64>)>,
 }
 
-impl Strata<'_> {
-    /// The ratio on some hosts.
+impl HostRounds<'_> {
+    /// The ratio from the log ratios `d` of the rounds on those hosts for which `keep` is true.
     fn ratio(&self, d: &[f64], keep: impl Fn(usize) -> bool) -> Option<Ratio> {
         let kept = d.iter().zip(&self.host).filter(|(d, host)| !d.is_nan() && keep(**host));
         Ratio::of(kept.map(|(d, _)| *d).collect())
     }
 }
 
+/// Adds the verdict, and a table of the ratios on each host; nothing for a run on a single host.
 fn add_hosts(document: &mut Document, report: &Report, _: Detail) {
-    let Some(strata) = strata(report) else { return };
-    let d: Vec<Vec<f64>> = strata.pairs.iter().map(|(_, d)| d.clone()).collect();
-    let hosts = compare(&d, &strata.host, strata.names.len(), report.record.plan.seed);
+    let Some(rounds) = host_rounds(report) else { return };
+    let d: Vec<Vec<f64>> = rounds.pairs.iter().map(|(_, d)| d.clone()).collect();
+    let hosts = compare(&d, &rounds.host, rounds.names.len(), report.record.plan.seed);
     document.heading(3, "Does the answer differ by host?");
-    document.text(hosts_verdict(&strata, &hosts));
+    document.text(hosts_verdict(&rounds, &hosts));
     let odd: &[usize] = if let Hosts::Differ(odd) = &hosts { odd } else { &[] };
-    document.list(odd.iter().take(MAX_HOSTS).flat_map(|host| without(&strata, *host)).collect());
-    document.table(host_table(&report.record, &strata, odd));
-    if strata.names.len() > MAX_HOSTS {
-        document.text(format!("{} more hosts are not shown.", strata.names.len() - MAX_HOSTS));
+    document.list(odd.iter().take(MAX_HOSTS).flat_map(|host| ratios_without(&rounds, *host)).collect());
+    document.table(host_table(&report.record, &rounds, odd));
+    if rounds.names.len() > MAX_HOSTS {
+        document.text(format!("{} more hosts are not shown.", rounds.names.len() - MAX_HOSTS));
     }
 }
 
-/// The hosts of the rounds; `None` if all are of one.
-fn strata(report: &Report) -> Option<Strata<'_>> {
+/// The comparisons with the host of each round; `None` if the run has a single host or nothing to compare.
+fn host_rounds(report: &Report) -> Option<HostRounds<'_>> {
     let record = &report.record;
     let analysis = report.analyses.first()?;
     let names: BTreeSet<&str> = record.hosts.iter().map(|host| host.hostname.as_str()).collect();
@@ -56,8 +58,8 @@ fn strata(report: &Report) -> Option<Strata<'_>> {
     if names.len() < 2 {
         return None;
     }
-    let of = by_round(record);
-    let host = |round: &u32| names.binary_search(of.get(round)?).ok();
+    let host_names = hosts_by_round(record);
+    let host = |round: &u32| names.binary_search(host_names.get(round)?).ok();
     let host: Vec<usize> = analysis.grid.rounds.iter().map(host).collect::<Option<_>>()?;
     let comparison = &analysis.overall.as_ref()?.main().comparison;
     let reference = comparison.best()?;
@@ -69,22 +71,22 @@ fn strata(report: &Report) -> Option<Strata<'_>> {
     };
     let others = comparison.order.iter().filter(|variant| **variant != reference);
     let pairs: Vec<_> = others.map(pair).collect();
-    (!pairs.is_empty()).then_some(Strata { names, host, pairs })
+    (!pairs.is_empty()).then_some(HostRounds { names, host, pairs })
 }
 
-/// The host of each round.
-fn by_round(record: &RunRecord) -> BTreeMap<u32, &str> {
+/// The name of the host of each round.
+fn hosts_by_round(record: &RunRecord) -> BTreeMap<u32, &str> {
     record.cells.iter().map(|cell| (cell.round, record.hosts[cell.host].hostname.as_str())).collect()
 }
 
 /// The answer to the question, in a sentence.
-fn hosts_verdict(strata: &Strata, hosts: &Hosts) -> String {
-    let count = plural(strata.names.len(), "host");
+fn hosts_verdict(rounds: &HostRounds, hosts: &Hosts) -> String {
+    let count = plural(rounds.names.len(), "host");
     match hosts {
         Hosts::TooFew => format!("Inconclusive: {count} have too few rounds each to compare them."),
         Hosts::Alike => format!("No significant difference between {count}."),
         Hosts::Differ(odd) => {
-            let names: Vec<&str> = odd.iter().take(MAX_HOSTS).map(|host| strata.names[*host]).collect();
+            let names: Vec<&str> = odd.iter().take(MAX_HOSTS).map(|host| rounds.names[*host]).collect();
             let more = if odd.len() > MAX_HOSTS { ", …" } else { "" };
             format!(
                 "Yes: of {count}, {}{more} differ significantly from the others (5% for all together). All rounds of all \
@@ -95,45 +97,51 @@ fn hosts_verdict(strata: &Strata, hosts: &Hosts) -> String {
     }
 }
 
-/// The ratios with all hosts, and without one that differs.
-fn without(strata: &Strata, host: usize) -> Vec<String> {
+/// For each pair of variants a line with its ratio without one host, and with all hosts.
+fn ratios_without(rounds: &HostRounds, host: usize) -> Vec<String> {
     let line = |(name, d): &(String, Vec<f64>)| {
-        let (all, others) = (strata.ratio(d, |_| true)?, strata.ratio(d, |other| other != host)?);
-        let said = |of: Ratio| ratio(of.value, of.low, of.high);
-        let host = strata.names[host];
-        Some(format!("without {host}: {name} {}, with all hosts {}", said(others), said(all)))
+        let (all, others) = (rounds.ratio(d, |_| true)?, rounds.ratio(d, |other| other != host)?);
+        let words = |of: Ratio| ratio(of.value, of.low, of.high);
+        let host = rounds.names[host];
+        Some(format!("without {host}: {name} {}, with all hosts {}", words(others), words(all)))
     };
-    strata.pairs.iter().take(MAX_HOSTS).filter_map(line).collect()
+    rounds.pairs.iter().take(MAX_HOSTS).filter_map(line).collect()
 }
 
-/// A row for each host; those that differ come first.
-fn host_table(record: &RunRecord, strata: &Strata, odd: &[usize]) -> Table {
-    let ratios = strata.pairs.iter().map(|(name, _)| name.as_str());
-    let header = ["host", "rounds"].into_iter().chain(ratios).chain(["failed cells", "began while busy"]);
-    let troubles = troubles(record);
-    let rest = (0..strata.names.len()).filter(|host| !odd.contains(host));
-    Table::figures(header).with(odd.iter().copied().chain(rest).take(MAX_HOSTS).map(|host| {
-        let rounds = strata.host.iter().filter(|of| **of == host).count();
-        let ratios = strata.pairs.iter().map(|(_, d)| {
-            let ratio = strata.ratio(d, |of| of == host);
-            ratio.map_or("–".into(), |ratio| beside(ratio.value, &[1.0]))
-        });
-        let (failed, busy) = troubles.get(strata.names[host]).copied().unwrap_or_default();
-        let counts = [failed, busy].map(|count| count.to_string());
-        let figures = std::iter::once(rounds.to_string()).chain(ratios).chain(counts);
-        let cells = labelled(strata.names[host], figures.map(Cell::from));
-        cells.into_iter().map(|cell| cell.strong_if(odd.contains(&host))).collect()
-    }))
+/// A table with a row for each host: the number of rounds, the ratios, and the troubles. The hosts that differ come first.
+fn host_table(record: &RunRecord, rounds: &HostRounds, odd: &[usize]) -> Table {
+    let pairs = rounds.pairs.iter().map(|(name, _)| name.as_str());
+    let header = ["host", "rounds"].into_iter().chain(pairs).chain(["failed cells", "began while busy"]);
+    let mut table = Table::figures(header);
+    let troubles = troubles_by_host(record);
+    let rest = (0..rounds.names.len()).filter(|host| !odd.contains(host));
+    for host in odd.iter().copied().chain(rest).take(MAX_HOSTS) {
+        let name = rounds.names[host];
+        let count = rounds.host.iter().filter(|other| **other == host).count();
+        let mut figures = vec![count.to_string()];
+        for (_, d) in &rounds.pairs {
+            let ratio = rounds.ratio(d, |other| other == host);
+            figures.push(ratio.map_or("–".into(), |ratio| beside(ratio.value, &[1.0])));
+        }
+        let (failed, busy) = troubles.get(name).copied().unwrap_or_default();
+        figures.extend([failed, busy].map(|count| count.to_string()));
+        let cells = labelled_row(name, figures.into_iter().map(Cell::from));
+        table.rows.push(cells.into_iter().map(|cell| cell.strong_if(odd.contains(&host))).collect());
+    }
+    table
 }
 
-/// Cells that failed and tasks that began on a busy machine, by host.
-fn troubles(record: &RunRecord) -> BTreeMap<&str, (usize, usize)> {
-    let of = by_round(record);
+/// For each host the number of cells that failed, and of tasks that began on a busy machine.
+fn troubles_by_host(record: &RunRecord) -> BTreeMap<&str, (usize, usize)> {
+    let hosts = hosts_by_round(record);
     let mut troubles: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for cell in record.cells.iter().filter(|cell| matches!(cell.outcome, Outcome::Failed { .. })) {
         troubles.entry(&record.hosts[cell.host].hostname).or_default().0 += 1;
     }
-    let busy = record.notes_of(NoteKind::IdleTimeout).filter_map(|(round, _)| of.get(&round?));
-    busy.for_each(|host| troubles.entry(host).or_default().1 += 1);
+    for (round, _) in record.notes_of(NoteKind::IdleTimeout) {
+        if let Some(host) = round.and_then(|round| hosts.get(&round)) {
+            troubles.entry(host).or_default().1 += 1;
+        }
+    }
     troubles
 }

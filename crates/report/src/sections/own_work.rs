@@ -1,4 +1,5 @@
-//! Commands of the user that can tell filesystems apart badly: too short, bound by the CPU, or not using the filesystem.
+//! The section with warnings about commands of the user that are unsuitable to compare filesystems: too short, bound by the
+//! CPU, or not using the filesystem.
 
 use crate::number::{percent, with_unit};
 use crate::section::{Chapter, Detail, Document, Report, Section};
@@ -7,17 +8,20 @@ use fsarena_core::observations::Grid;
 use fsarena_core::{metric::reading, record::RunRecord, sample::Unit};
 use fsarena_stats::comparison::median;
 
-/// Warnings about commands of the user that cannot tell filesystems apart well.
+/// The section with warnings about commands of the user.
 pub const OWN_WORK: Section = Section::new(Chapter::Answer, add_own_work);
 
-/// A task counts as short if it takes less than this many times as long as `true`.
+/// A task is short if it takes less than this number of times the time of the command `true`.
 const SHORT: f64 = 10.0;
-/// Bytes written elsewhere that are worth a word: at least that many, and this share of those to the device under test.
+/// The smallest number of bytes written to other disks that gets a warning.
 const SOME_BYTES: f64 = 1e6;
+/// The smallest number of bytes written to other disks that gets a warning, as a share of those written to the device under
+/// test.
 const SOME_SHARE: f64 = 0.01;
-/// The share of user CPU time from which a filesystem hardly matters.
-const BOUND: f64 = 0.9;
+/// The share of user CPU time from which a task is bound by the CPU.
+const CPU_BOUND: f64 = 0.9;
 
+/// Adds the warnings if the tasks are commands of the user.
 fn add_own_work(document: &mut Document, report: &Report, detail: Detail) {
     if report.record.plan.prints() {
         let lints = lints(&report.record);
@@ -25,12 +29,12 @@ fn add_own_work(document: &mut Document, report: &Report, detail: Detail) {
     }
 }
 
-/// A sentence for each task and each reason.
+/// A sentence for each task and each reason why it is unsuitable.
 fn lints(record: &RunRecord) -> Vec<String> {
+    // The median of each task over all variants and rounds.
     let medians = |metric: &str| -> Vec<Option<f64>> {
         let Some(grid) = Grid::of(record, metric) else { return vec![None; record.tasks.len()] };
-        let of_task = |variants: &Vec<Vec<f64>>| median(&variants.concat());
-        grid.values.iter().map(of_task).collect()
+        grid.values.iter().map(|variants| median(&variants.concat())).collect()
     };
     let [elapsed, user, cpu, start] = ["elapsed", "user", "cpu", reading::START].map(medians);
     let bytes = [reading::DEVICE_READ, reading::DEVICE_WRITTEN].map(medians);
@@ -46,7 +50,7 @@ fn lints(record: &RunRecord) -> Vec<String> {
                 with_unit(start, Unit::Seconds)
             ));
         }
-        if bytes.iter().all(|of| of[at] == Some(0.0)) {
+        if bytes.iter().all(|medians| medians[at] == Some(0.0)) {
             lints.push(format!(
                 "{name} moved no byte to or from the device: it uses the page cache or no file of the filesystem."
             ));
@@ -61,9 +65,9 @@ fn lints(record: &RunRecord) -> Vec<String> {
                 ));
             }
         }
-        // With several CPUs at work, of their time.
+        // If several CPUs work, their total time exceeds the elapsed time.
         let busy = cpu[at].unwrap_or(0.0).max(elapsed);
-        if let Some(share) = user[at].map(|user| (user / busy).min(1.0)).filter(|share| *share >= BOUND) {
+        if let Some(share) = user[at].map(|user| (user / busy).min(1.0)).filter(|share| *share >= CPU_BOUND) {
             lints.push(format!(
                 "{} of {name} is user CPU time: a faster filesystem could save about {} at most.",
                 percent(share),

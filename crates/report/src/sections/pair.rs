@@ -1,6 +1,7 @@
-//! Two variants, B against A: by each metric the difference, and which metric answers cheapest.
+//! The section that compares two variants, B with A: the difference in each metric, and the metric that needs the fewest
+//! rounds.
 
-use crate::document::{Cell, Source, Table, made_of, row};
+use crate::document::{Cell, Source, Table, row, row_with_source};
 use crate::figures::{describe_mean_ratio, mean_cost_caveat, mean_ratio_cell, mean_ratio_json};
 use crate::number::{effect_lines, percent, plural};
 use crate::section::{Chapter, Detail, Document, Report, Section};
@@ -9,21 +10,21 @@ use fsarena_core::sample::Direction;
 use fsarena_stats::mean_ratio::FIRST_ROUND;
 use serde_json::{Value, json};
 
-/// The difference of B over A, and its interval.
+/// The difference of B to A, and its interval, as words.
 fn difference_lines(row: &PairRow, margin: f64) -> (String, String) {
     let edges = [margin, -margin / (1.0 + margin)];
     effect_lines(row.ratio.value - 1.0, (row.ratio.low - 1.0, row.ratio.high - 1.0), &edges)
 }
 
-/// Two variants.
+/// The section that compares two variants.
 pub const PAIR: Section = Section::new(Chapter::Answer, add_pair);
 
-/// The difference of B to A in words and as a table; nothing unless the run has two variants.
+/// Adds the difference of B to A in words and as a table; nothing unless the run has two variants.
 fn add_pair(document: &mut Document, report: &Report, detail: Detail) {
     let rows = report.pair();
     let [a, b] = report.record.variants.as_slice() else { return };
-    // Where clients vary, a screen has room for how the two scale and no more.
-    if rows.is_empty() || (detail < Detail::Full && Curves::shown(&report.record).is_some()) {
+    // If the number of clients varies, a brief report shows the scaling of the two variants instead.
+    if rows.is_empty() || (detail < Detail::Full && Curves::of_report(&report.record).is_some()) {
         return;
     }
     document.heading(3, format!("B ({}) compared with A ({})", b.name, a.name));
@@ -40,9 +41,9 @@ fn add_pair(document: &mut Document, report: &Report, detail: Detail) {
         ["task and metric", "B − A", "verdict", "by mean cost", "σ", &format!("rounds for {margin}")];
     let cheapest = least_noisy(rows);
     let cells = |(at, row): (usize, &PairRow)| {
-        // Both variants, B first, in the task of the row or in all of them.
+        // The source of the figures: both variants, B first, in the task of the row or in all tasks.
         let task = report.record.tasks.iter().position(|task| task.id.to_string() == row.task);
-        made_of(Source::of(task, [1, 0]), row_cells(row, report.margin, cheapest == Some(at)))
+        row_with_source(Source::of(task, [1, 0]), row_cells(row, report.margin, cheapest == Some(at)))
     };
     document.table(Table::figures(header).with(rows.iter().enumerate().map(cells)));
     let intervals = if rows.iter().any(|row| row.ratio.provisional) {
@@ -58,10 +59,11 @@ fn add_pair(document: &mut Document, report: &Report, detail: Detail) {
     ));
 }
 
+/// A sentence about the difference of B to A in one metric.
 fn row_sentence(row: &PairRow, margin: f64) -> String {
     let (value, interval) = difference_lines(row, margin);
     let interval = if row.ratio.rounds < 2 { String::new() } else { format!(" [{interval}]") };
-    let told = format!("{value}{interval}{}", row.left_out());
+    let difference = format!("{value}{interval}{}", row.left_out());
     let up = row.ratio.value > 1.0;
     let costs = match row.metric.direction {
         Direction::Lower if up => "B costs more",
@@ -72,40 +74,46 @@ fn row_sentence(row: &PairRow, margin: f64) -> String {
         Direction::Neutral => "B has less",
     };
     let margin = percent(margin);
-    let found = match row.finding {
-        Finding::Different => format!("{costs}: {told}"),
-        Finding::Negligible => format!("{costs}, but by less than the margin of {margin}: {told}"),
-        Finding::Equivalent => format!("equivalent within {margin}: {told}"),
+    let finding = match row.finding {
+        Finding::Different => format!("{costs}: {difference}"),
+        Finding::Negligible => format!("{costs}, but by less than the margin of {margin}: {difference}"),
+        Finding::Equivalent => format!("equivalent within {margin}: {difference}"),
         Finding::Inconclusive => {
             let rounds = rounds_needed(row.rounds);
-            format!("inconclusive: {told}; with this spread, {margin} requires {rounds} rounds")
+            format!("inconclusive: {difference}; with this spread, {margin} requires {rounds} rounds")
         }
-        Finding::Provisional => format!("provisional, fewer than 8 rounds: {told}"),
+        Finding::Provisional => format!("provisional, fewer than 8 rounds: {difference}"),
     };
-    // Of fewer rounds the mean has no interval: the table alone shows it.
+    // With fewer rounds the mean has no interval, and only the table shows it.
     let mean = row.mean_ratio.filter(|ratio| ratio.rounds >= FIRST_ROUND);
     let mean = mean.map_or(String::new(), |ratio| format!(" By mean cost: {}.", describe_mean_ratio(&ratio)));
-    format!("By {} in a typical round: {found}.{mean}", row.metric.id)
+    format!("By {} in a typical round: {finding}.{mean}", row.metric.id)
 }
 
+/// A sentence with the least noisy metric: `Least noisy: system of cp: 12 rounds.`
 fn least_noisy_words(row: &PairRow) -> String {
     let rounds = row.rounds.map_or(String::new(), |rounds| format!(": {}", plural(rounds, "round")));
     format!("Least noisy: {} of {}{rounds}.", row.metric.id, row.task)
 }
 
-/// The row with the least spread that is not nothing: a spread of 0 is the resolution of a clock.
+/// The index of the row with the smallest spread above 0; a spread of 0 only shows that the clock is too coarse. `None` if
+/// there is only one row.
 fn least_noisy(rows: &[PairRow]) -> Option<usize> {
+    if rows.len() < 2 {
+        return None;
+    }
     let spreads = rows.iter().enumerate().filter_map(|(at, row)| Some((row.sigma.filter(|s| *s > 0.0)?, at)));
-    spreads.min_by(|x, y| x.0.total_cmp(&y.0)).map(|(_, at)| at).filter(|_| rows.len() > 1)
+    spreads.min_by(|x, y| x.0.total_cmp(&y.0)).map(|(_, at)| at)
 }
 
+/// The cells of a row of the table; `cheapest` highlights its spread.
 fn row_cells(row: &PairRow, margin: f64, cheapest: bool) -> Vec<Cell> {
     let rounds = row.sigma.map_or("–".to_string(), |_| rounds_needed(row.rounds));
     let sigma = Cell::from(row.sigma.map_or("–".to_string(), percent)).strong_if(cheapest);
     let (difference, interval) = difference_lines(row, margin);
     row![
         format!("{} {}", row.task, row.metric.id),
-        Cell::two(difference, format!("{interval}{}", row.left_out())),
+        Cell::two_lines(difference, format!("{interval}{}", row.left_out())),
         row.finding.words(Some(row.ratio), row.metric.direction, margin),
         row.mean_ratio.map_or("–".into(), |ratio| mean_ratio_cell(&ratio)),
         sigma,
@@ -142,38 +150,38 @@ mod tests {
     use fsarena_core::{metric, record::MetricSpec};
     use fsarena_stats::ratio::LogRatios;
 
-    fn told(metric: &str, d: Vec<f64>, excluded: usize) -> String {
+    fn sentence_for(metric: &str, d: Vec<f64>, excluded: usize) -> String {
         let def = metric::find(metric).unwrap();
         let info = MetricSpec::from(&def.spec);
         row_sentence(&pair_row(("ALL".into(), true), &info, LogRatios { d, excluded }, 0.01).unwrap(), 0.01)
     }
 
     #[test]
-    fn what_b_costs_is_said_in_words() {
+    fn the_sentence_describes_the_difference_of_b_to_a() {
         let around = |middle: f64, step: f64| -> Vec<f64> {
             (-4..5).map(|at| (middle + step * f64::from(at)).ln()).collect()
         };
-        let more = told("elapsed", around(1.1, 0.001), 0);
+        let more = sentence_for("elapsed", around(1.1, 0.001), 0);
         assert!(more.starts_with("By elapsed in a typical round: B costs more: +10% [+9."), "{more}");
-        let less = told("elapsed", around(0.9, 0.001), 1);
+        let less = sentence_for("elapsed", around(0.9, 0.001), 1);
         assert!(less.starts_with("By elapsed in a typical round: B costs less: −10%"), "{less}");
         assert!(less.ends_with("; 1 of 10 rounds left out: a value is zero."), "{less}");
         assert!(
-            told("elapsed", around(1.0, 0.0001), 0)
+            sentence_for("elapsed", around(1.0, 0.0001), 0)
                 .starts_with("By elapsed in a typical round: equivalent within 1%: ")
         );
-        let open = told("elapsed", around(1.0, 0.05), 0);
+        let open = sentence_for("elapsed", around(1.0, 0.05), 0);
         assert!(
             open.starts_with("By elapsed in a typical round: inconclusive: ")
                 && open.contains("1% requires "),
             "{open}"
         );
         assert!(
-            told("elapsed", vec![0.1; 3], 0)
+            sentence_for("elapsed", vec![0.1; 3], 0)
                 .starts_with("By elapsed in a typical round: provisional, fewer than 8 rounds: ")
         );
-        // Nobody reads +900%.
-        let tenfold = told("elapsed", around(10.0, 0.1), 0);
+        // A large difference is a factor: 10.0× instead of +900%.
+        let tenfold = sentence_for("elapsed", around(10.0, 0.1), 0);
         assert!(tenfold.contains("B costs more: 10.0× [9.") && !tenfold.contains('%'), "{tenfold}");
     }
 }

@@ -1,6 +1,6 @@
-//! The ranking of all variants, and how many rounds it takes to decide inconclusive comparisons.
+//! The sections with the ranking of all variants, and with the number of rounds needed to decide inconclusive comparisons.
 
-use crate::document::{Cell, Source, Table, made_of, row};
+use crate::document::{Cell, Source, Table, row, row_with_source};
 use crate::number::{percent, plural, three};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{interval, rounds_needed};
@@ -11,15 +11,16 @@ use fsarena_stats::ratio::Ratio;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The ranking of all variants.
+/// The section with the ranking of all variants.
 pub const RANKING: Section = Section::new(Chapter::Data, add_ranking);
 
-/// The table, where there are more than two variants or the user weighs tasks; in brief only in the latter case.
+/// Adds the table if the user set weights of tasks, and in a full report also if there are more than two variants.
 fn add_ranking(document: &mut Document, report: &Report, detail: Detail) {
-    let weighed = !report.weights.is_empty();
-    // Of two variants whose tasks weigh the same the answer says it all.
-    let told = |ranking: &&Ranking| weighed || (detail >= Detail::Full && ranking.variants.len() > 2);
-    let Some(ranking) = report.ranking().filter(told) else { return };
+    let Some(ranking) = report.ranking() else { return };
+    // The answer already ranks two variants with equal weights of tasks.
+    if report.weights.is_empty() && (detail < Detail::Full || ranking.variants.len() <= 2) {
+        return;
+    }
     document.heading(3, format!("Ranking, by {}", ranking.metric));
     let header = ["variant", "to the best", "group", "rank", "without one task", "best again"];
     let rows = ranking.variants.iter().map(|ranked| variant_row(report, ranking, ranked));
@@ -27,6 +28,7 @@ fn add_ranking(document: &mut Document, report: &Report, detail: Detail) {
     document.text(ranking_legend(ranking));
 }
 
+/// The table row of a ranked variant.
 fn variant_row(report: &Report, ranking: &Ranking, ranked: &Ranked) -> Vec<Cell> {
     let result = &ranking.comparison.variants[ranked.variant];
     let letters = if ranking.comparison.provisional() { "?" } else { &result.letters };
@@ -46,9 +48,10 @@ fn variant_row(report: &Report, ranking: &Ranking, ranked: &Ranked) -> Vec<Cell>
     ];
     // Each row compares a variant with the best, so its figures come from both.
     let both = std::iter::once(ranked.variant).chain(ranking.comparison.best());
-    made_of(Source::of(None, both), cells)
+    row_with_source(Source::of(None, both), cells)
 }
 
+/// Explains the columns of the ranking.
 fn ranking_legend(ranking: &Ranking) -> String {
     format!(
         "The figure is the geometric mean over {} tasks, {}. Variants in the same group do not differ significantly. Ranks \
@@ -60,7 +63,7 @@ fn ranking_legend(ranking: &Ranking) -> String {
     )
 }
 
-/// `equal weight for every task`, `untar with weight 3 and every other task with weight 1`.
+/// The weights of the tasks: `equal weight for every task`, `untar with weight 3 and every other task with weight 1`.
 fn weights_words(ranking: &Ranking) -> String {
     if ranking.even() {
         return "equal weight for every task".into();
@@ -70,7 +73,7 @@ fn weights_words(ranking: &Ranking) -> String {
     format!("{} and every other task with weight 1", special.join(", "))
 }
 
-/// For programs; null where nothing is ranked.
+/// The ranking as JSON; null if the run cannot rank its variants.
 pub fn ranking_json(report: &Report) -> Value {
     let Some(ranking) = report.ranking() else { return Value::Null };
     let variant = |ranked: &Ranked| {
@@ -92,15 +95,18 @@ pub fn ranking_json(report: &Report) -> Value {
     })
 }
 
-/// The rounds needed to decide inconclusive comparisons.
+/// The section with the rounds needed to decide inconclusive comparisons.
 pub const ROUNDS_NEEDED: Section = Section::full(Chapter::Method, add_rounds_needed);
 
-/// A table of the comparisons that are open, and of how many rounds would find the difference that matters.
+/// Adds a table of the inconclusive comparisons, with the number of rounds that would find a difference as large as the margin.
 fn add_rounds_needed(document: &mut Document, report: &Report, _: Detail) {
     let margin = percent(report.margin);
-    let open = |d| Ratio::of(d).filter(|ratio| !ratio.separated());
-    let all = paired_differences(&ChartContext::new(report));
-    let open: Vec<_> = all.into_iter().filter_map(|series| Some((open(series.d.clone())?, series))).collect();
+    let mut open = vec![];
+    for series in paired_differences(&ChartContext::new(report)) {
+        if let Some(ratio) = Ratio::of(series.d.clone()).filter(|ratio| !ratio.separated()) {
+            open.push((ratio, series));
+        }
+    }
     if open.is_empty() {
         return;
     }
@@ -114,7 +120,7 @@ fn add_rounds_needed(document: &mut Document, report: &Report, _: Detail) {
         let needed = |sigma| rounds_needed(rounds_for(sigma, report.margin));
         let rounds = sigma.map_or("requires 3 rounds".to_string(), needed);
         let cells = row![series.label, interval(ratio), sigma.map_or("–".into(), percent), rounds];
-        made_of(series.source, cells)
+        row_with_source(series.source, cells)
     });
     document.heading(3, "Rounds needed for the rest");
     let header = ["inconclusive", so_far, "spread of a round", &format!("rounds that find {margin}")];

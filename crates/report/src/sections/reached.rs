@@ -1,4 +1,4 @@
-//! The data path of each task: page cache, device or mixed.
+//! The section with the data path of each task: page cache, device or mixed.
 
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::{matrix, number::plural};
@@ -7,24 +7,24 @@ use fsarena_core::observations::Grid;
 use fsarena_stats::analyse::{TaskMedians, medians};
 use serde_json::{Value, json};
 
-/// The metric that holds the device's share of the bytes.
+/// The metric with the device's share of the bytes.
 const SHARE: &str = "device_share";
-/// In the order of the list.
-const REACHES: [DataPath; 3] = [DataPath::Cache, DataPath::Mixed, DataPath::Device];
+/// All data paths, in the order of the list.
+const DATA_PATHS: [DataPath; 3] = [DataPath::Cache, DataPath::Mixed, DataPath::Device];
 
-/// The data path of each task.
+/// The section with the data path of each task.
 pub const DATA_PATH: Section = Section::full(Chapter::Method, add_data_path);
 
-/// A line for each label, with the tasks that have it.
+/// Adds a line for each data path, with its tasks.
 fn add_data_path(document: &mut Document, report: &Report, _: Detail) {
     let Some(shares) = Grid::of(&report.record, SHARE).map(|grid| medians(&grid)) else { return };
     let names = report.record.names();
-    let reaches = |task: &TaskMedians| task.variants.iter().map(|share| share.map(DataPath::of)).collect();
-    let tasks: Vec<_> = shares.iter().map(|task| (task.task.id.to_string(), reaches(task))).collect();
-    // Where a table has a cell for each block size and thread count, its cells say which; here stands how many.
+    let paths = |task: &TaskMedians| task.variants.iter().map(|share| share.map(DataPath::of)).collect();
+    let tasks: Vec<_> = shares.iter().map(|task| (task.task.id.to_string(), paths(task))).collect();
+    // The tables of a matrix mark the data path of each figure, so the numbers are enough here.
     let line =
         if report.analyses.first().is_some_and(matrix::is_matrix) { count_figures } else { list_tasks };
-    let lines: Vec<String> = REACHES.into_iter().filter_map(|reach| line(&tasks, reach, &names)).collect();
+    let lines: Vec<String> = DATA_PATHS.into_iter().filter_map(|path| line(&tasks, path, &names)).collect();
     if lines.is_empty() {
         return;
     }
@@ -37,46 +37,54 @@ fn add_data_path(document: &mut Document, report: &Report, _: Detail) {
     document.list(lines);
 }
 
-/// `cache: untar (xfs device), touch`.
-fn list_tasks(tasks: &[(String, Vec<Option<DataPath>>)], reach: DataPath, names: &[&str]) -> Option<String> {
-    let named: Vec<String> =
-        tasks.iter().filter_map(|(task, of)| task_with_exceptions(task, of, reach, names)).collect();
-    (!named.is_empty()).then(|| format!("{}: {}", reach.label(), named.join(", ")))
+/// The tasks with this data path: `cache: untar (xfs device), touch`. `None` if there are none.
+fn list_tasks(tasks: &[(String, Vec<Option<DataPath>>)], path: DataPath, names: &[&str]) -> Option<String> {
+    let items: Vec<String> =
+        tasks.iter().filter_map(|(task, paths)| task_with_exceptions(task, paths, path, names)).collect();
+    (!items.is_empty()).then(|| format!("{}: {}", path.label(), items.join(", ")))
 }
 
-/// `device: 52 of 54 figures (ext4 26, xfs 26)`.
+/// The number of figures with this data path: `device: 52 of 54 figures (ext4 26, xfs 26)`. `None` if there are none.
 fn count_figures(
     tasks: &[(String, Vec<Option<DataPath>>)],
-    reach: DataPath,
+    path: DataPath,
     names: &[&str],
 ) -> Option<String> {
-    let known = tasks.iter().flat_map(|(_, of)| of.iter().flatten()).count();
-    let of_variant = |variant: usize| tasks.iter().filter(|(_, of)| of[variant] == Some(reach)).count();
-    let variants = names.iter().enumerate().filter(|(variant, _)| of_variant(*variant) > 0);
-    let variants: Vec<String> =
-        variants.map(|(variant, name)| format!("{name} {}", of_variant(variant))).collect();
-    let all: usize = (0..names.len()).map(of_variant).sum();
-    (all > 0)
-        .then(|| format!("{}: {all} of {} ({})", reach.label(), plural(known, "figure"), variants.join(", ")))
-}
-
-/// The task where this label is that of most variants, with the variants that have another; of equally many the label that
-/// comes first.
-fn task_with_exceptions(
-    task: &str,
-    of: &[Option<DataPath>],
-    reach: DataPath,
-    names: &[&str],
-) -> Option<String> {
-    let count = |reach: DataPath| of.iter().filter(|own| **own == Some(reach)).count();
-    let most = REACHES.into_iter().rev().max_by_key(|reach| count(*reach))?;
-    if most != reach || count(reach) == 0 {
+    let known = tasks.iter().flat_map(|(_, paths)| paths.iter().flatten()).count();
+    let (mut total, mut variants) = (0, vec![]);
+    for (variant, name) in names.iter().enumerate() {
+        let count = tasks.iter().filter(|(_, paths)| paths[variant] == Some(path)).count();
+        total += count;
+        if count > 0 {
+            variants.push(format!("{name} {count}"));
+        }
+    }
+    if total == 0 {
         return None;
     }
-    let other = |(own, name): (&Option<DataPath>, &&str)| {
-        own.filter(|own| *own != reach).map(|own| format!("{name} {}", own.label()))
-    };
-    let others: Vec<String> = of.iter().zip(names).filter_map(other).collect();
+    let known = plural(known, "figure");
+    Some(format!("{}: {total} of {known} ({})", path.label(), variants.join(", ")))
+}
+
+/// The task with the variants that have another data path, `untar (xfs device)`. `None` unless `path` is that of most variants;
+/// if several are equally frequent, the first of [`DATA_PATHS`] counts.
+fn task_with_exceptions(
+    task: &str,
+    paths: &[Option<DataPath>],
+    path: DataPath,
+    names: &[&str],
+) -> Option<String> {
+    let count = |path: DataPath| paths.iter().filter(|other| **other == Some(path)).count();
+    let most = DATA_PATHS.into_iter().rev().max_by_key(|path| count(*path))?;
+    if most != path || count(path) == 0 {
+        return None;
+    }
+    let mut others = vec![];
+    for (other, name) in paths.iter().zip(names) {
+        if let Some(other) = other.filter(|other| *other != path) {
+            others.push(format!("{name} {}", other.label()));
+        }
+    }
     Some(if others.is_empty() { task.to_string() } else { format!("{task} ({})", others.join(", ")) })
 }
 
@@ -85,8 +93,8 @@ pub fn data_path_json(report: &Report) -> Value {
     let Some(shares) = Grid::of(&report.record, SHARE).map(|grid| medians(&grid)) else { return Value::Null };
     let task = |task: &TaskMedians| {
         let variant = |(share, variant): (&Option<f64>, &str)| {
-            let reached = share.map(|share| DataPath::of(share).label());
-            json!({ "variant": variant, "device_share_ratio": share, "reached": reached })
+            let path = share.map(|share| DataPath::of(share).label());
+            json!({ "variant": variant, "device_share_ratio": share, "reached": path })
         };
         let variants = task.variants.iter().zip(report.record.names()).map(variant);
         json!({ "task": task.task.id, "variants": variants.collect::<Vec<_>>() })
@@ -99,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cells_of_a_matrix_are_counted() {
+    fn the_figures_of_a_matrix_are_counted() {
         use DataPath::{Cache, Device};
         let tasks = [("a".into(), vec![Some(Device), Some(Cache)]), ("b".into(), vec![Some(Device), None])];
         let names = ["ext4", "raw"];
@@ -109,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_stands_where_most_variants_are() {
+    fn a_task_is_listed_under_the_data_path_of_most_variants() {
         use DataPath::{Cache, Device, Mixed};
         let names = ["a", "b", "c"];
         let of = [Some(Cache), Some(Device), Some(Cache)];

@@ -1,24 +1,25 @@
-//! Where the load ran with several numbers of clients: the law that each variant follows, where it saturates and peaks.
+//! The section about scaling, for a load that ran with several numbers of clients: the law of each variant, its saturation and
+//! its peak.
 
-use crate::document::{Source, made_of};
+use crate::document::{Source, row_with_source};
 use crate::scaling::curves::Curves;
 use crate::scaling::{grounds, misfit_sentence, overview};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 
-/// How throughput scales with clients.
+/// The section about how throughput scales with clients.
 pub const SCALING: Section = Section::new(Chapter::Answer, add_scaling);
 
-/// A table with a row for each curve; nothing where the clients do not vary.
+/// Adds a table with a row for each curve; nothing if the number of clients does not vary.
 fn add_scaling(document: &mut Document, report: &Report, detail: Detail) {
-    let Some(run) = Curves::shown(&report.record) else { return };
-    let curves = run.analysed(report.record.plan.seed);
+    let Some(run) = Curves::of_report(&report.record) else { return };
+    let curves = run.analyse(report.record.plan.seed);
     document.heading(3, format!("How {} scales with clients", run.metric.id));
     let mut table = overview(curves.iter().map(|(_, one)| one));
     for (row, (variant, _)) in table.rows.iter_mut().zip(&curves) {
-        *row = made_of(Source::of(None, [*variant]), std::mem::take(row));
+        *row = row_with_source(Source::of(None, [*variant]), std::mem::take(row));
     }
     if detail < Detail::Full {
-        // The laws take many words.
+        // Drop the column of the laws, which takes much room.
         table.header.remove(1);
         for row in &mut table.rows {
             row.remove(1);

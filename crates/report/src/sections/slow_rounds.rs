@@ -1,5 +1,5 @@
-//! Rounds that differ much: how often each variant took much longer than in its own median round, and variants that do a task
-//! at two speeds.
+//! The sections about rounds that differ much: how often each variant took much longer than in its own median round, and
+//! variants with two speeds.
 
 use crate::number::{plural, with_unit};
 use crate::section::{Chapter, Detail, Document, Report, Section};
@@ -11,34 +11,36 @@ use fsarena_stats::slow_rounds::{SLOW, SlowRound, SlowRounds, slow_rounds, stall
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// The most sentences on a screen, and those of a full report. JSON has all.
-const MAX_SENTENCES: [usize; 2] = [2, 12];
-/// The most variants that a sentence names with their slow rounds.
+/// The largest number of sentences in a brief report. JSON has all.
+const MAX_BRIEF_SENTENCES: usize = 2;
+/// The largest number of sentences in a full report. JSON has all.
+const MAX_SENTENCES: usize = 12;
+/// The largest number of variants that a sentence names with their slow rounds.
 const MAX_VARIANTS: usize = 4;
 
-/// Slow rounds.
+/// The section about slow rounds.
 pub const SLOW_ROUNDS: Section = Section::new(Chapter::Answer, add_slow_rounds);
 
-/// A sentence for all tasks and for each task that has slow rounds, by the first metric; the tasks that lost most first. In
-/// brief a task is left out if all its slow rounds are slow over all tasks.
+/// Adds a sentence for all tasks together and for each task with slow rounds, by the first metric. The tasks that lost the most
+/// time are first. A brief report leaves out a task if all its slow rounds are also slow over all tasks.
 fn add_slow_rounds(document: &mut Document, report: &Report, detail: Detail) {
     let Some(analysis) = report.analyses.first() else { return };
     let mut found = slow_places(report, analysis);
     if detail < Detail::Full {
-        let told: BTreeSet<(usize, usize)> =
+        let overall: BTreeSet<(usize, usize)> =
             found.iter().filter(|place| place.task.is_none()).flat_map(SlowPlace::rounds).collect();
-        found.retain(|place| place.task.is_none() || !place.rounds().all(|round| told.contains(&round)));
+        found.retain(|place| place.task.is_none() || !place.rounds().all(|round| overall.contains(&round)));
     }
     let sentences: Vec<String> =
         found.iter().filter_map(|place| slow_sentence(report, analysis, place)).collect();
     if detail < Detail::Full {
-        return document.list(few_of(sentences, MAX_SENTENCES[0]));
+        return document.list(few_of(sentences, MAX_BRIEF_SENTENCES));
     }
     if sentences.is_empty() {
         return;
     }
     document.heading(3, "Slow rounds");
-    document.list(few_of(sentences, MAX_SENTENCES[1]));
+    document.list(few_of(sentences, MAX_SENTENCES));
     document.text(format!(
         "A round counts as slow where a variant needs more than {SLOW} times its own median. Typical ratios hardly change with \
          slow rounds; the ratio of mean cost counts them. Which variant stalls significantly more often is tested once, over \
@@ -46,18 +48,18 @@ fn add_slow_rounds(document: &mut Document, report: &Report, detail: Detail) {
     ));
 }
 
-/// Slow rounds of the variants over all tasks, or in one.
+/// The slow rounds of all variants in one task, or over all tasks together.
 struct SlowPlace<'a> {
-    /// The task, by its index into the run; `None` for all tasks together.
+    /// The index of the task in the run; `None` for all tasks together.
     task: Option<usize>,
-    /// `[variant][round]`.
+    /// The values by variant and round.
     values: &'a [Vec<f64>],
-    /// For each variant; `None` if it has too few rounds.
+    /// The slow rounds of each variant; `None` if it has too few rounds.
     variants: Vec<Option<SlowRounds>>,
 }
 
 impl SlowPlace<'_> {
-    /// Each slow round with its variant.
+    /// Each slow round, as the indices of the variant and the round.
     fn rounds(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         let variants = self.variants.iter().enumerate();
         variants.flat_map(|(at, found)| {
@@ -71,7 +73,7 @@ impl SlowPlace<'_> {
     }
 }
 
-/// Where variants had slow rounds: first over all tasks, if there are several, then in the tasks, the costliest first.
+/// Finds the slow rounds: first those over all tasks, if there are several, then those of each task, the costliest first.
 fn slow_places<'a>(report: &Report, analysis: &'a Analysis) -> Vec<SlowPlace<'a>> {
     let direction = analysis.metric.direction;
     let place = |task: Option<usize>, values: &'a [Vec<f64>]| {
@@ -91,7 +93,8 @@ fn slow_places<'a>(report: &Report, analysis: &'a Analysis) -> Vec<SlowPlace<'a>
     all.into_iter().chain(tasks).filter(|place| place.excess() > 0.0).collect()
 }
 
-/// `Over all tasks, xfs took more than 1.5 times its median in 3 of 22 rounds (at most 2.9 times: 1.93 s), ext4 in none.`
+/// A sentence about the slow rounds of a task: `Over all tasks, xfs took more than 1.5 times its median in 3 of 22 rounds (at
+/// most 2.9 times: 1.93 s instead of 0.66 s), ext4 in none.` `None` if no variant has slow rounds.
 fn slow_sentence(report: &Report, analysis: &Analysis, place: &SlowPlace) -> Option<String> {
     let (record, metric) = (&report.record, &analysis.metric);
     let mut slow: Vec<(usize, &SlowRounds)> = vec![];
@@ -112,30 +115,31 @@ fn slow_sentence(report: &Report, analysis: &Analysis, place: &SlowPlace) -> Opt
         _ => format!("had more than {SLOW} times its median {}", metric.id),
     };
     let name = |variant: usize| record.name(variant);
-    let (first, of_first) = slow.first()?;
-    let mut parts = vec![format!("{} {what} in {}", name(*first), slow_count(of_first, metric.unit))];
-    parts.extend(
-        slow[1..]
-            .iter()
-            .take(MAX_VARIANTS - 1)
-            .map(|(variant, found)| format!("{} in {}", name(*variant), slow_count(found, metric.unit))),
-    );
-    parts.extend((slow.len() > MAX_VARIANTS).then(|| plural(slow.len() - MAX_VARIANTS, "more variant")));
-    parts.extend((!none.is_empty()).then(|| format!("{} in none", listed(&none))));
-    let where_ = match place.task {
+    let ((first, rounds_of_first), others) = slow.split_first()?;
+    let mut parts = vec![format!("{} {what} in {}", name(*first), slow_count(rounds_of_first, metric.unit))];
+    for (variant, found) in others.iter().take(MAX_VARIANTS - 1) {
+        parts.push(format!("{} in {}", name(*variant), slow_count(found, metric.unit)));
+    }
+    if slow.len() > MAX_VARIANTS {
+        parts.push(plural(slow.len() - MAX_VARIANTS, "more variant"));
+    }
+    if !none.is_empty() {
+        parts.push(format!("{} in none", listed(&none)));
+    }
+    let scope = match place.task {
         None => "Over all tasks".to_string(),
         Some(task) => format!("In {}", label(&record.tasks[task])),
     };
     let significant: Vec<String> =
         stalling_variants(report, analysis, place).into_iter().map(|at| name(at).to_string()).collect();
-    let mut text = format!("{where_}, {}.", parts.join(", "));
+    let mut text = format!("{scope}, {}.", parts.join(", "));
     if !significant.is_empty() {
         text.push_str(&format!(" Significantly more often than the others: {}.", listed(&significant)));
     }
     Some(text)
 }
 
-/// `3 of 22 rounds (at most 2.9 times: 1.93 s instead of 0.66 s)`.
+/// The number of slow rounds, with the slowest: `3 of 22 rounds (at most 2.9 times: 1.93 s instead of 0.66 s)`.
 fn slow_count(found: &SlowRounds, unit: Unit) -> String {
     let worst = found.slow[0];
     let most = if found.slow.len() == 1 { "" } else { "at most " };
@@ -150,16 +154,17 @@ fn slow_count(found: &SlowRounds, unit: Unit) -> String {
     )
 }
 
-/// Two significant digits or all whole ones: `2.9`, `30`.
+/// A factor with one decimal under 10, and without decimals from 10 on: `2.9`, `30`.
 fn two_digits(times: f64) -> String {
     if times < 10.0 { format!("{times:.1}") } else { format!("{times:.0}") }
 }
 
-/// The variants that stall significantly more often. None before the run has ended; of several tasks only all together are
-/// tested.
+/// The variants that have slow rounds significantly more often than the others. Empty before the run is complete. If the run has
+/// several tasks, only the values over all tasks are tested.
 fn stalling_variants(report: &Report, analysis: &Analysis, place: &SlowPlace) -> Vec<usize> {
-    let whole = place.task.is_none() || analysis.overall.as_ref().is_some_and(|overall| overall.tasks == 1);
-    if !report.record.status.complete || !whole {
+    let covers_all =
+        place.task.is_none() || analysis.overall.as_ref().is_some_and(|overall| overall.tasks == 1);
+    if !report.record.status.complete || !covers_all {
         return vec![];
     }
     let mut values = place.values.to_vec();
@@ -169,7 +174,7 @@ fn stalling_variants(report: &Report, analysis: &Analysis, place: &SlowPlace) ->
     stalling(&values, analysis.metric.direction, report.record.plan.seed)
 }
 
-/// The slow rounds by every metric, rounds as the run counts them.
+/// The slow rounds by every metric as JSON. Rounds have the numbers of the run.
 pub fn slow_rounds_json(report: &Report) -> Value {
     let mut all = vec![];
     for analysis in &report.analyses {
@@ -201,13 +206,13 @@ pub fn slow_rounds_json(report: &Report) -> Value {
     Value::Array(all)
 }
 
-/// The most sentences of a full report. JSON has all.
+/// The largest number of sentences about modes in a full report. JSON has all.
 const MAX_MODES: usize = 12;
 
-/// Variants with two speeds.
+/// The section about variants with two speeds.
 pub const MODES: Section = Section::new(Chapter::Answer, add_modes);
 
-/// A sentence for each; in brief the clearest.
+/// Adds a sentence for each variant and task with two speeds; in a brief report only for the clearest.
 fn add_modes(document: &mut Document, report: &Report, detail: Detail) {
     let sentences: Vec<String> = report.modes().iter().map(|modes| mode_sentence(report, modes)).collect();
     if detail < Detail::Full {
@@ -222,7 +227,8 @@ fn add_modes(document: &mut Document, report: &Report, detail: Detail) {
     }
 }
 
-/// `ext3, Split: two speeds (4.6 ms in 8 rounds, 11 ms in 7). The slow rounds have 3.1 times the device_write_bytes.`
+/// Sentences about a variant with two speeds, and about the conditions that go with them: `ext3 has two speeds at Split: 4.6 ms
+/// in 8 rounds, 11 ms in 7. It is slow where it ran later in the round.`
 fn mode_sentence(report: &Report, modes: &Modes) -> String {
     let (unit, [high, low]) = speed_words(report);
     let [(lower, in_lower), (higher, in_higher)] =
@@ -256,7 +262,7 @@ fn mode_sentence(report: &Report, modes: &Modes) -> String {
     text
 }
 
-/// The unit of the first metric, and what people call high and low values of it.
+/// The unit of the first metric, and the words for a high and a low value: slow and fast, or high and low.
 fn speed_words(report: &Report) -> (Unit, [&'static str; 2]) {
     let metric = report.analyses.first().map(|analysis| &analysis.metric);
     let unit = metric.map_or(Unit::Ratio, |metric| metric.unit);
@@ -268,7 +274,7 @@ fn speed_words(report: &Report) -> (Unit, [&'static str; 2]) {
     }
 }
 
-/// The modes as JSON, rounds as the run counts them.
+/// The modes as JSON. Rounds have the numbers of the run.
 pub fn modes_json(report: &Report) -> Value {
     let record = &report.record;
     let one = |modes: &Modes| {
@@ -294,13 +300,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_round_is_told_with_its_value() {
+    fn the_count_of_slow_rounds_has_the_slowest_one() {
         let mut values = vec![0.7; 22];
         values[9] = 20.97;
-        let told =
+        let count =
             |values: &[f64]| slow_count(&slow_rounds(values, Direction::Lower).unwrap(), Unit::Seconds);
-        assert_eq!(told(&values), "1 of 22 rounds (30 times: 21.0 s instead of 0.700 s)");
+        assert_eq!(count(&values), "1 of 22 rounds (30 times: 21.0 s instead of 0.700 s)");
         values[3] = 1.4;
-        assert_eq!(told(&values), "2 of 22 rounds (at most 30 times: 21.0 s instead of 0.700 s)");
+        assert_eq!(count(&values), "2 of 22 rounds (at most 30 times: 21.0 s instead of 0.700 s)");
     }
 }

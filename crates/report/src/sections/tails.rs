@@ -1,15 +1,15 @@
-//! Tails: the latencies of all rounds together, to see and not to compare.
+//! The section with the tails of the latencies: the percentiles of all rounds together, which are not used for comparisons.
 
-use crate::document::{Cell, Source, Table, labelled, made_of};
+use crate::document::{Cell, Source, Table, labelled_row, row_with_source};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::{number::with_unit, words::label};
 use fsarena_core::{latency::Latencies, sample::Unit};
 use serde_json::{Value, json};
 
-/// The latencies of all rounds together.
+/// The section with the latencies of all rounds together.
 pub const TAILS: Section = Section::full(Chapter::Data, add_tails);
 
-/// The columns: a share of the requests, its heading, and its name in JSON.
+/// The columns: a share of the requests, the heading, and the name in JSON.
 const SHARES: [(f64, &str, &str); 5] = [
     (0.5, "50%", "p50_ns"),
     (0.9, "90%", "p90_ns"),
@@ -17,9 +17,10 @@ const SHARES: [(f64, &str, &str); 5] = [
     (0.999, "99.9%", "p999_ns"),
     (0.9999, "99.99%", "p9999_ns"),
 ];
-/// The most rows of a report. JSON has all.
+/// The largest number of rows in a report. JSON has all.
 const MAX_ROWS: usize = 48;
 
+/// Adds a table of percentiles by task and variant; nothing without latencies.
 fn add_tails(document: &mut Document, report: &Report, _: Detail) {
     let all = &report.record.latencies;
     if all.is_empty() {
@@ -27,13 +28,13 @@ fn add_tails(document: &mut Document, report: &Report, _: Detail) {
     }
     let header =
         ["task and variant", "requests"].into_iter().chain(SHARES.map(|one| one.1)).chain(["longest"]);
-    let rows = all.iter().take(MAX_ROWS).map(|((task, variant), of)| {
+    let rows = all.iter().take(MAX_ROWS).map(|((task, variant), latencies)| {
         let name = format!("{}: {}", label(&report.record.tasks[*task]), report.record.name(*variant));
-        let longest = of.quantile(1.0).map_or(String::new(), time_words);
-        let quantiles = SHARES.iter().map(|(share, ..)| quantile(of, *share));
-        let figures = std::iter::once(of.count().to_string()).chain(quantiles).chain([longest]);
-        let row = labelled(name, figures.map(Cell::from));
-        made_of(Source::of(Some(*task), [*variant]), row)
+        let longest = latencies.quantile(1.0).map_or(String::new(), time_words);
+        let quantiles = SHARES.iter().map(|(share, ..)| quantile(latencies, *share));
+        let figures = std::iter::once(latencies.count().to_string()).chain(quantiles).chain([longest]);
+        let row = labelled_row(name, figures.map(Cell::from));
+        row_with_source(Source::of(Some(*task), [*variant]), row)
     });
     document.heading(3, "Latency of all rounds together");
     let rest = match all.len().saturating_sub(MAX_ROWS) {
@@ -47,34 +48,36 @@ fn add_tails(document: &mut Document, report: &Report, _: Detail) {
     document.table(Table::figures(header).with(rows));
 }
 
+/// A time in nanoseconds with its unit.
 fn time_words(ns: u64) -> String {
     with_unit(ns as f64, Unit::Nanoseconds)
 }
 
-/// A quantile, where ten requests lie beyond it.
-fn quantile(of: &Latencies, share: f64) -> String {
-    match of.quantile(share) {
-        Some(ns) if known(of, share) => time_words(ns),
+/// The latency that this share of the requests does not exceed; `—` if it is unreliable.
+fn quantile(latencies: &Latencies, share: f64) -> String {
+    match latencies.quantile(share) {
+        Some(ns) if is_reliable(latencies, share) => time_words(ns),
         _ => "—".into(),
     }
 }
 
-fn known(of: &Latencies, share: f64) -> bool {
-    of.count() as f64 * (1.0 - share) >= 10.0 - 1e-6
+/// Whether at least ten requests lie beyond a quantile.
+fn is_reliable(latencies: &Latencies, share: f64) -> bool {
+    latencies.count() as f64 * (1.0 - share) >= 10.0 - 1e-6
 }
 
 /// The latencies of all rounds together, as JSON.
 pub fn tails_json(report: &Report) -> Value {
     let record = &report.record;
-    let one = |((task, variant), of): (&(usize, usize), &Latencies)| {
+    let one = |((task, variant), latencies): (&(usize, usize), &Latencies)| {
         let mut value = json!({
             "task": record.tasks[*task].id.to_string(),
             "variant": record.name(*variant),
-            "requests_count": of.count(),
-            "longest_ns": of.quantile(1.0),
+            "requests_count": latencies.count(),
+            "longest_ns": latencies.quantile(1.0),
         });
-        for (share, _, name) in SHARES.iter().filter(|(share, ..)| known(of, *share)) {
-            value[*name] = json!(of.quantile(*share));
+        for (share, _, name) in SHARES.iter().filter(|(share, ..)| is_reliable(latencies, *share)) {
+            value[*name] = json!(latencies.quantile(*share));
         }
         value
     };
@@ -86,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quantile_has_ten_requests_beyond_it() {
+    fn a_quantile_requires_ten_requests_beyond_it() {
         let of = Latencies::new([(100, 990), (200, 10)]);
         assert_eq!([0.5, 0.99, 0.999].map(|share| quantile(&of, share)), ["0.100 µs", "0.100 µs", "—"]);
     }

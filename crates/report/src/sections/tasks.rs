@@ -1,6 +1,7 @@
-//! The tables of the data: each task, all that was measured summed over the tasks of a round, and where all samples are.
+//! The sections with the data: a table of each metric by task, the readings summed over the tasks of a round, and the command
+//! that prints all samples.
 
-use crate::document::{Cell, Part, Source, Table, labelled};
+use crate::document::{Cell, Part, Source, Table, labelled_row};
 use crate::figures::{
     fewest_rounds, mean_cost_row, medians_legend, typical_cells, unseen_stalls, value_or_dash,
 };
@@ -15,10 +16,10 @@ use fsarena_stats::analyse::{Analysis, TaskAnalysis, analyse};
 use fsarena_stats::comparison::{Comparison, VariantResult};
 use fsarena_stats::{mean_ratio::FIRST_ROUND, simulate::parallel};
 
-/// The tables of tasks.
+/// The section with the tables of tasks.
 pub const TASKS: Section = Section::new(Chapter::Data, add_tasks);
 
-/// A table for each metric, and the medians behind it; nothing in brief, unless nothing was measured.
+/// Adds a table of ratios and one of medians for each metric. A brief report has none, except if the run has no samples.
 fn add_tasks(document: &mut Document, report: &Report, detail: Detail) {
     if detail < Detail::Full && !report.record.samples.is_empty() {
         return;
@@ -29,7 +30,7 @@ fn add_tasks(document: &mut Document, report: &Report, detail: Detail) {
     }
 }
 
-/// The table of one analysis. The `first` of a report also has the usable space after mkfs, and the legend.
+/// Adds the table of ratios of one analysis. The `first` table of a report also has the usable space after mkfs, and a legend.
 fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, first: bool) {
     let (record, unit) = (&report.record, analysis.metric.unit);
     document.heading(3, format!("{}: {}", analysis.metric.id, analysis.metric.help));
@@ -43,10 +44,10 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, fir
     if matrix::is_matrix(analysis) {
         return matrix::add_medians(document, &report.record, analysis);
     }
-    let of_task = |task: &TaskAnalysis| {
+    let task_row = |task: &TaskAnalysis| {
         ratio_row(label(&task.task), &task.comparison, unit, record.task(&task.task.id))
     };
-    let mut rows: Vec<Vec<Cell>> = analysis.tasks().map(of_task).collect();
+    let mut rows: Vec<Vec<Cell>> = analysis.tasks().map(task_row).collect();
     if let Some(overall) = &analysis.overall {
         let total = overall.total.as_ref().map(|total| (overall.name.to_uppercase(), total));
         for (name, all) in total.into_iter().chain([("GEOMETRIC MEAN".into(), &overall.geometric)]) {
@@ -58,8 +59,10 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, fir
             rows.push(mean_cost_row(title, overall.main(), unit));
         }
     }
-    rows.extend(analysis.tasks.iter().filter(|task| !task.task.in_totals).map(of_task));
-    rows.extend(first.then(|| usable_space(record)).flatten());
+    rows.extend(analysis.tasks.iter().filter(|task| !task.task.in_totals).map(task_row));
+    if first {
+        rows.extend(usable_space(record));
+    }
     document.table(Table::figures(variant_header(record, "task")).with(rows));
     if first {
         document.text(ratio_legend(analysis));
@@ -67,22 +70,22 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, fir
     document.list(left_out_values(record, analysis));
 }
 
-/// The medians behind the ratios, in their unit.
+/// Adds the table of the medians, in the unit of the metric.
 fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
     if matrix::is_matrix(analysis) {
-        return; // The tables above are of medians.
+        return; // The tables of a matrix already have the medians.
     }
     let (record, unit) = (&report.record, analysis.metric.unit);
     let tasks: Vec<_> =
         analysis.tasks.iter().filter_map(|task| Some((&task.task, record.task(&task.task.id)?))).collect();
     let mut rows = parallel(tasks.len(), |row| {
         let (task, at) = tasks[row as usize];
-        labelled(label(task), typical_cells(&analysis.grid.values[at], unit, Some(at)))
+        labelled_row(label(task), typical_cells(&analysis.grid.values[at], unit, Some(at)))
     });
     if let Some(overall) = &analysis.overall
         && let Some(total) = &overall.total
     {
-        rows.push(labelled(overall.name.to_uppercase(), typical_cells(&total.values, unit, None)));
+        rows.push(labelled_row(overall.name.to_uppercase(), typical_cells(&total.values, unit, None)));
     }
     if !rows.is_empty() {
         document.heading(4, format!("{}: medians over rounds", analysis.metric.id));
@@ -91,55 +94,59 @@ fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
     }
 }
 
-/// A header with a column for each variant.
+/// The header of a table: `first`, then a column for each variant.
 pub fn variant_header(record: &RunRecord, first: &str) -> Vec<String> {
     std::iter::once(first).chain(record.names()).map(String::from).collect()
 }
 
-/// A row of one task, or of all: each figure is made of its variant's samples and, as a ratio, of those of the best.
+/// A row with the ratio of each variant to the best one, for a task or for all tasks. The source of a figure is its variant and,
+/// for a ratio, the best variant.
 pub fn ratio_row(title: String, comparison: &Comparison, unit: Unit, task: Option<usize>) -> Vec<Cell> {
     let figure = |variant: usize| {
         let best = comparison.best().filter(|_| comparison.variants[variant].ratio.is_some());
         ratio_cell_of(comparison, variant, unit)
-            .made_of(Source::of(task, std::iter::once(variant).chain(best)))
+            .with_source(Source::of(task, std::iter::once(variant).chain(best)))
     };
-    labelled(title, (0..comparison.variants.len()).map(figure))
+    labelled_row(title, (0..comparison.variants.len()).map(figure))
 }
 
-/// `1.12` over `1.10–1.14`, with a mark where it does not differ significantly from the best; for the best `1.00` over its
-/// median.
+/// The cell of a variant: its ratio to the best one, and below it the interval; marked if the difference is not significant. For
+/// the best variant: `1.00`, and below it the median.
 fn ratio_cell_of(comparison: &Comparison, variant: usize, unit: Unit) -> Cell {
     let result = &comparison.variants[variant];
     if comparison.best() == Some(variant) && comparison.order.len() > 1 {
-        // Of variants with exactly the same values none stands out.
+        // If variants have exactly the same values, highlight none.
         let alone = comparison.leader() == Some(variant);
         let mark = if comparison.provisional() { "?" } else { "" };
-        return Cell::two("1.00", value_or_dash(result.median, unit)).mark(mark).strong_if(alone);
+        return Cell::two_lines("1.00", value_or_dash(result.median, unit)).mark(mark).strong_if(alone);
     }
     let Some(ratio) = result.ratio else { return value_or_dash(result.median, unit).into() };
-    let mark = match comparison.provisional() || ratio.provisional {
-        true => "?",
-        false if comparison.tied().contains(&variant) => ALIKE,
-        false => "",
+    let mark = if comparison.provisional() || ratio.provisional {
+        "?"
+    } else if comparison.tied().contains(&variant) {
+        ALIKE
+    } else {
+        ""
     };
-    // One round has no extremes.
-    let interval = (ratio.rounds > 1).then(|| number::interval(ratio.low, ratio.high));
-    Cell::two(number::beside(ratio.value, &[1.0]), interval.unwrap_or_default()).mark(mark)
+    // A single round has no interval.
+    let interval = if ratio.rounds > 1 { number::interval(ratio.low, ratio.high) } else { String::new() };
+    Cell::two_lines(number::beside(ratio.value, &[1.0]), interval).mark(mark)
 }
 
-/// The usable space after mkfs: the median of each variant.
+/// The row with the usable space after mkfs: the median of each variant. `None` if the run did not measure it.
 fn usable_space(record: &RunRecord) -> Option<Vec<Cell>> {
     let analysis = analyse(MetricSeries::of(record, "usable_space").ok()?);
     let task = analysis.tasks.first()?;
     let number = record.task(&task.task.id);
     let figure = |(variant, result): (usize, &VariantResult)| {
         let cell = Cell::from(value_or_dash(result.median, analysis.metric.unit));
-        cell.made_of(Source::of(number, [variant])).strong_if(task.comparison.best() == Some(variant))
+        cell.with_source(Source::of(number, [variant])).strong_if(task.comparison.best() == Some(variant))
     };
     let figures = task.comparison.variants.iter().enumerate().map(figure);
-    Some(labelled("Usable space, of the device", figures))
+    Some(labelled_row("Usable space, of the device", figures))
 }
 
+/// Explains the figures and marks of the table of ratios.
 fn ratio_legend(analysis: &Analysis) -> String {
     if analysis.tasks.iter().all(|task| task.comparison.order.len() < 2) {
         return "Each figure is the median over rounds.".into();
@@ -171,22 +178,28 @@ fn mean_row_legend(analysis: &Analysis) -> String {
     )
 }
 
-/// Notes on values that the figures leave out.
+/// Sentences about values that the table leaves out.
 fn left_out_values(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
-    let rounds = analysis.overall.iter().flat_map(|overall| overall.main().left_out.iter().enumerate());
-    let of_total = rounds.filter(|(_, rounds)| **rounds > 0).map(|(variant, rounds)| {
-        let (rounds, name) = (plural(*rounds, "round"), record.name(variant));
-        format!("{rounds} of {name} left out of the total: not every task has a value")
-    });
+    let mut sentences = vec![];
+    if let Some(overall) = &analysis.overall {
+        for (variant, &rounds) in overall.main().left_out.iter().enumerate() {
+            if rounds > 0 {
+                let (rounds, name) = (plural(rounds, "round"), record.name(variant));
+                sentences
+                    .push(format!("{rounds} of {name} left out of the total: not every task has a value"));
+            }
+        }
+    }
     let variants = analysis.tasks.iter().flat_map(|task| &task.comparison.variants);
     let zeros: usize = variants.map(|variant| variant.excluded).sum();
-    let of_ratios =
-        (zeros > 0).then(|| format!("{} left out of ratios: a value is zero", plural(zeros, "pair")));
-    of_total.chain(of_ratios).collect()
+    if zeros > 0 {
+        sentences.push(format!("{} left out of ratios: a value is zero", plural(zeros, "pair")));
+    }
+    sentences
 }
 
-/// The metrics to show, in this order. They are derived from the summed readings, so that a quotient is a quotient of
-/// sums.
+/// The metrics of the table of totals, in this order. fsarena computes them from the summed readings, so that a quotient is a
+/// quotient of sums.
 const TOTAL_METRICS: [&str; 15] = [
     "elapsed",
     "synced",
@@ -205,10 +218,10 @@ const TOTAL_METRICS: [&str; 15] = [
     reading::PEAK_MEMORY,
 ];
 
-/// The metrics summed over the tasks of a round.
+/// The section with the metrics summed over the tasks of a round.
 pub const TOTALS: Section = Section::full(Chapter::Data, add_totals);
 
-/// The table: the median over rounds of the sum over the tasks in the totals.
+/// Adds a table of the median over rounds of the sum over all tasks that count in totals.
 fn add_totals(document: &mut Document, report: &Report, _: Detail) {
     let record = &report.record;
     let totals = reading_totals(record, &TOTAL_METRICS);
@@ -219,7 +232,7 @@ fn add_totals(document: &mut Document, report: &Report, _: Detail) {
         ids => format!(" {} is the largest of any task.", ids.join(", ")),
     };
     let row = |ReadingTotal { id, unit, values, .. }: ReadingTotal| {
-        labelled(id, typical_cells(&values, unit, None))
+        labelled_row(id, typical_cells(&values, unit, None))
     };
     let rows: Vec<Vec<Cell>> = totals.into_iter().map(row).collect();
     if !rows.is_empty() {
@@ -230,9 +243,10 @@ fn add_totals(document: &mut Document, report: &Report, _: Detail) {
     }
 }
 
-/// All samples.
+/// The section on the samples.
 pub const SAMPLES: Section = Section::full(Chapter::Data, add_samples);
 
+/// Adds the number of samples, and the command that prints them.
 fn add_samples(document: &mut Document, report: &Report, _: Detail) {
     let (count, id) = (plural(report.record.samples.len(), "sample"), &report.record.id);
     document.heading(3, "Samples");

@@ -22,7 +22,7 @@ impl Run {
 
     fn hear(&mut self, at: f64, event: &Event) {
         self.state.apply(at, event);
-        self.intervals.see(event, &self.state);
+        self.intervals.update(event, &self.state);
     }
 
     fn view(&self) -> Value {

@@ -4,12 +4,12 @@ use crate::fixture::run;
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_report::exporters;
-use fsarena_report::report::{self, Asked};
+use fsarena_report::report::{self, ReportOptions};
 use serde_json::Value;
 
 fn exported(record: &RunRecord, format: &str) -> String {
-    let asked = Asked { metrics: vec!["elapsed".into()], ..Asked::default() };
-    let mut report = report::of(record.clone(), asked).unwrap();
+    let asked = ReportOptions { metrics: vec!["elapsed".into()], ..ReportOptions::default() };
+    let mut report = report::analyse_run(record.clone(), asked).unwrap();
     report.full = true;
     let mut out = vec![];
     exporters::find(format).unwrap().export(&report, &mut out).unwrap();

@@ -6,13 +6,14 @@ use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::setting::{Settings, Value as Setting};
 use fsarena_report::exporters;
-use fsarena_report::report::{self, Asked};
+use fsarena_report::report::{self, ReportOptions};
 use proptest::prelude::*;
 use serde_json::Value;
 
 fn exported(record: &RunRecord, format: &str, metrics: &[&str]) -> String {
     let metrics = metrics.iter().map(|metric| metric.to_string()).collect();
-    let report = report::of(record.clone(), Asked { metrics, ..Asked::default() }).unwrap();
+    let report =
+        report::analyse_run(record.clone(), ReportOptions { metrics, ..ReportOptions::default() }).unwrap();
     let mut out = vec![];
     exporters::find(format).unwrap().export(&report, &mut out).unwrap();
     String::from_utf8(out).unwrap()

@@ -5,7 +5,7 @@ use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::setting::Value;
 use fsarena_report::exporters;
-use fsarena_report::report::{self, Asked};
+use fsarena_report::report::{self, ReportOptions};
 
 /// A run of own commands in which user CPU time is this share of the elapsed time, and tasks move this number of bytes.
 fn planted(user: f64, bytes: f64) -> RunRecord {
@@ -31,7 +31,11 @@ fn planted(user: f64, bytes: f64) -> RunRecord {
 }
 
 fn printed(record: RunRecord) -> String {
-    let report = report::of(record, Asked { metrics: vec!["elapsed".into()], ..Asked::default() }).unwrap();
+    let report = report::analyse_run(
+        record,
+        ReportOptions { metrics: vec!["elapsed".into()], ..ReportOptions::default() },
+    )
+    .unwrap();
     let mut out = vec![];
     exporters::find("md").unwrap().export(&report, &mut out).unwrap();
     String::from_utf8(out).unwrap()

@@ -28,7 +28,9 @@ fn with_zeros(mut record: RunRecord, zero: impl Fn(usize, u32) -> bool) -> RunRe
 
 fn intervals(chart: &Chart) -> usize {
     let marks = chart.panels.iter().flat_map(|panel| &panel.marks);
-    marks.filter(|mark| matches!(mark, Mark::Across { .. } | Mark::Up { .. })).count()
+    marks
+        .filter(|mark| matches!(mark, Mark::HorizontalInterval { .. } | Mark::VerticalInterval { .. }))
+        .count()
 }
 
 #[test]

@@ -3,13 +3,13 @@
 use crate::fixture::{self, run};
 use fsarena_core::host::{IMAGES, Storage};
 use fsarena_core::record::RunRecord;
-use fsarena_report::report::{self, Asked, Report};
+use fsarena_report::report::{self, Report, ReportOptions};
 use fsarena_report::{exporters, report::check_weights};
 use serde_json::{Value, json};
 
 fn ranking(record: RunRecord, weights: &[(&str, f64)]) -> Value {
     let weights = weights.iter().map(|(name, weight)| (name.to_string(), *weight)).collect();
-    exported(&report::of(record, Asked { weights, ..Asked::default() }).unwrap())["ranking"].take()
+    exported(&report::analyse_run(record, ReportOptions { weights, ..ReportOptions::default() }).unwrap())["ranking"].take()
 }
 
 fn exported(report: &Report) -> Value {
@@ -31,15 +31,15 @@ fn slower(mut record: RunRecord, task: &str, variant: usize, factor: f64) -> Run
 }
 
 /// The decision, and the report in text.
-fn decided(record: RunRecord, asked: Asked) -> (Value, String) {
-    let report = report::of(record, asked).unwrap();
+fn decided(record: RunRecord, asked: ReportOptions) -> (Value, String) {
+    let report = report::analyse_run(record, asked).unwrap();
     let mut text = Vec::new();
     exporters::find("md").unwrap().export(&report, &mut text).unwrap();
     (exported(&report)["decision"].take(), String::from_utf8(text).unwrap())
 }
 
 fn headline(record: RunRecord) -> String {
-    decided(record, Asked::default()).0["headline"].as_str().unwrap().into()
+    decided(record, ReportOptions::default()).0["headline"].as_str().unwrap().into()
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn the_headline_names_the_variant_and_what_it_can_cost() {
     assert_eq!(ranking["variants"][0]["probability_best"], 1.0);
     let without = &ranking["variants"][1]["without_one_task"];
     assert!(without["low"].as_f64().unwrap() > 1.0, "{without}");
-    let (decision, text) = decided(run(&variants, 24), Asked::default());
+    let (decision, text) = decided(run(&variants, 24), ReportOptions::default());
     let headline = decision["headline"].as_str().unwrap();
     assert!(
         headline.starts_with("Use ext4: in a typical round 9.") && headline.contains("% faster ["),
@@ -78,7 +78,7 @@ fn few_rounds_have_no_answer_and_say_how_many_it_takes() {
     assert!(few(&["ext4", "xfs", "btrfs"], 8).starts_with("Use ext4: "));
     assert_eq!(few(&["a", "b", "c", "d", "e"], 9), "No answer yet: 9 of at least 10 rounds.");
     assert!(few(&["a", "b", "c", "d", "e"], 10).starts_with("Use a: "));
-    let (decision, text) = decided(run(&["a", "b"], 1), Asked::default());
+    let (decision, text) = decided(run(&["a", "b"], 1), ReportOptions::default());
     assert_eq!(decision["headline"], "No answer yet: 1 of at least 8 rounds.");
     assert_eq!((&decision["choose"], &decision["rounds_needed"]), (&Value::Null, &json!(8)));
     assert!(text.contains("Provisional: ") && text.contains(" 7 more rounds: about "), "{text}");
@@ -97,10 +97,10 @@ fn variants_without_a_significant_difference_are_both_named_or_the_current_one_i
         said.contains(" or ") && said.contains("either costs at most") && !said.contains("btrfs"),
         "{said}"
     );
-    let current = |name: &str| Asked {
+    let current = |name: &str| ReportOptions {
         current: Some(name.into()),
         metrics: vec!["elapsed".into()],
-        ..Asked::default()
+        ..ReportOptions::default()
     };
     let (decision, text) = decided(alike(), current("xfs"));
     let said = decision["headline"].as_str().unwrap();
@@ -120,7 +120,7 @@ fn exact_ties_are_not_ordered() {
     let mut record = run(&["ext4", "xfs"], 12);
     record.samples.values.iter_mut().flatten().for_each(|value| *value = 1e9);
     assert_eq!(headline(record.clone()), "Use ext4 or xfs: they measure the same in total.");
-    let current = Asked { current: Some("xfs".into()), ..Asked::default() };
+    let current = ReportOptions { current: Some("xfs".into()), ..ReportOptions::default() };
     let kept = "Keep xfs: ext4 takes the same time, no significant difference in total.";
     assert_eq!(decided(record, current).0["headline"], kept);
 }
@@ -135,7 +135,7 @@ fn noise_that_hides_large_differences_has_no_recommendation() {
             record.samples.values.iter_mut().for_each(|column| column[row] *= 2.0);
         }
     }
-    let (decision, text) = decided(record, Asked::default());
+    let (decision, text) = decided(record, ReportOptions::default());
     let said = decision["headline"].as_str().unwrap();
     assert!(said.starts_with("This machine is too noisy to tell: after 12 rounds "), "{said}");
     assert!(said.contains("% less to ") && said.contains("% more time than "), "{said}");
@@ -158,13 +158,13 @@ fn another_metric_that_favours_another_variant_is_part_of_the_headline() {
     let said = headline(record.clone());
     assert!(said.starts_with("Use ext4: ") && said.contains(", but xfs is "), "{said}");
     assert!(said.contains("% faster [") && said.ends_with("] (synced) than ext4."), "{said}");
-    let of_elapsed = Asked { metrics: vec!["elapsed".into()], ..Asked::default() };
+    let of_elapsed = ReportOptions { metrics: vec!["elapsed".into()], ..ReportOptions::default() };
     assert!(!decided(record, of_elapsed).0["headline"].as_str().unwrap().contains("but"));
 }
 
 #[test]
 fn the_current_variant_is_the_one_named_or_the_filesystem_below() {
-    let asked = |name: &str| Asked { current: Some(name.into()), ..Asked::default() };
+    let asked = |name: &str| ReportOptions { current: Some(name.into()), ..ReportOptions::default() };
     let (decision, text) = decided(run(&["ext4", "xfs", "btrfs"], 24), asked("xfs"));
     assert!(text.contains("Staying on xfs costs 9."), "{text}");
     assert_eq!((&decision["current"], &decision["current_is_guessed"]), (&json!("xfs"), &json!(false)));
@@ -183,14 +183,16 @@ fn the_current_variant_is_the_one_named_or_the_filesystem_below() {
         record.hosts[0].facts.extend(below.facts(IMAGES));
         record
     };
-    let (_, text) = decided(lay_on(run(&["ext4", "xfs", "btrfs"], 24), "xfs"), Asked::default());
+    let (_, text) = decided(lay_on(run(&["ext4", "xfs", "btrfs"], 24), "xfs"), ReportOptions::default());
     assert!(text.contains("Staying on xfs (the filesystem below) costs 9."), "{text}");
     let place = "on loop images in /data on sda1 (xfs; Example 2000, firmware 1.07)";
     assert!(text.contains(place), "{text}");
     let said = headline(lay_on(alike(), "ext4"));
     assert!(said.starts_with("Keep ext4 (the filesystem below): xfs takes "), "{said}");
-    assert!(!decided(lay_on(run(&["ext4", "xfs"], 24), "f2fs"), Asked::default()).1.contains("below"));
-    let error = report::of(run(&["ext4", "xfs"], 8), asked("xsf")).unwrap_err().to_string();
+    assert!(
+        !decided(lay_on(run(&["ext4", "xfs"], 24), "f2fs"), ReportOptions::default()).1.contains("below")
+    );
+    let error = report::analyse_run(run(&["ext4", "xfs"], 8), asked("xsf")).unwrap_err().to_string();
     assert!(error.contains("Unknown variant `xsf`") && error.contains("xfs"), "{error}");
 }
 
@@ -198,7 +200,7 @@ fn the_current_variant_is_the_one_named_or_the_filesystem_below() {
 fn a_choice_that_hangs_on_one_task_is_told_with_what_it_loses() {
     // xfs gains in one task more than it loses in the two others.
     let record = slower(slower(run(&["ext4", "xfs", "btrfs"], 24), "untar", 0, 3.0), "untar", 2, 3.0);
-    let (decision, text) = decided(record, Asked::default());
+    let (decision, text) = decided(record, ReportOptions::default());
     assert_eq!(decision["choose"], "xfs");
     assert!(text.contains("A single task decides that"), "{text}");
     assert!(text.contains("xfs loses 1 of 3 tasks: touch (ext4 is "), "{text}");
@@ -206,7 +208,8 @@ fn a_choice_that_hangs_on_one_task_is_told_with_what_it_loses() {
 
 #[test]
 fn what_is_inconclusive_has_the_rounds_that_would_settle_it() {
-    let asked = Asked { margin: Some(0.001), current: Some("ext4".into()), ..Asked::default() };
+    let asked =
+        ReportOptions { margin: Some(0.001), current: Some("ext4".into()), ..ReportOptions::default() };
     let (_, text) = decided(alike(), asked);
     assert!(text.contains("Inconclusive whether ext4 differs from xfs: to find 0.1% takes "), "{text}");
     assert!(text.contains(" min more."), "{text}");
@@ -215,7 +218,7 @@ fn what_is_inconclusive_has_the_rounds_that_would_settle_it() {
 #[test]
 fn nothing_to_choose_from_has_no_decision() {
     for record in [run(&["xfs"], 9), run(&["ext4", "xfs"], 0)] {
-        assert_eq!(decided(record, Asked::default()).0, Value::Null);
+        assert_eq!(decided(record, ReportOptions::default()).0, Value::Null);
     }
 }
 
@@ -243,8 +246,8 @@ fn weights_decide_and_are_checked() {
 
 #[test]
 fn two_variants_lead_with_b_against_a() {
-    let asked = Asked { margin: Some(0.05), ..Asked::default() };
-    let report = report::of(run(&["ext4", "ext4/new"], 24), asked).unwrap();
+    let asked = ReportOptions { margin: Some(0.05), ..ReportOptions::default() };
+    let report = report::analyse_run(run(&["ext4", "ext4/new"], 24), asked).unwrap();
     let pair = exported(&report)["pair"].take();
     let rows = pair["rows"].as_array().unwrap();
     let row = |task: &str, metric: &str| {

@@ -1,7 +1,7 @@
 //! More of the same work: files that have a twin.
 
 use crate::guest::{Counts, Crew, Work, columns, difference, differs};
-use crate::{Asked, Desk, Failed, ROUNDS};
+use crate::{Arguments, Desk, Failed, ROUNDS};
 use fsarena_core::{schedule::mix, setting::Value};
 use std::time::Instant;
 
@@ -11,13 +11,13 @@ const REPEATS: u64 = 3;
 const PLANTED: [u64; 3] = [14, 50, 100];
 
 /// Prints the verdicts on planted files, filesystem by filesystem, and on identical variants.
-pub fn prove(asked: &Asked, desk: Desk) -> Result<(), Failed> {
+pub fn prove(asked: &Arguments, desk: Desk) -> Result<(), Failed> {
     println!("| filesystem | planted | task | effect | 95% interval | differs | seconds |");
     println!("|---|---|---|---|---|---|---|");
     asked.filesystems.iter().try_for_each(|fs| filesystem(fs, asked, desk))
 }
 
-fn filesystem(fs: &str, asked: &Asked, desk: Desk) -> Result<(), Failed> {
+fn filesystem(fs: &str, asked: &Arguments, desk: Desk) -> Result<(), Failed> {
     let mut base = start(fs, asked, 0, desk)?;
     let begun = Instant::now();
     let rounds: Vec<Counts> = (0..ROUNDS).map(|round| base.run(0, round)).collect::<Result<_, _>>()?;
@@ -38,14 +38,14 @@ fn filesystem(fs: &str, asked: &Asked, desk: Desk) -> Result<(), Failed> {
     base.end()
 }
 
-fn start(fs: &str, asked: &Asked, twins: u64, desk: Desk) -> Result<Crew, Failed> {
+fn start(fs: &str, asked: &Arguments, twins: u64, desk: Desk) -> Result<Crew, Failed> {
     let settings = vec![("tree_files", Value::Int(asked.files)), ("twins", Value::Int(twins as i64))];
     let work = Work { fs, workload: "tree", settings, mounts: &[""], seed: 1 };
     Crew::start(&work, &format!("{fs}-{twins}"), desk)
 }
 
 /// Pairs of identical variants: every round's work is done again, and a pair takes two of its repeats in each round.
-fn identical(fs: &str, asked: &Asked, base: &mut Crew, first: Vec<Counts>) -> Result<(), Failed> {
+fn identical(fs: &str, asked: &Arguments, base: &mut Crew, first: Vec<Counts>) -> Result<(), Failed> {
     if asked.pairs == 0 {
         return Ok(());
     }

@@ -22,7 +22,7 @@ const ROUNDS: u32 = 8;
 type Failed = Box<dyn std::error::Error>;
 
 /// What the command line asks for.
-struct Asked {
+struct Arguments {
     filesystems: Vec<String>,
     option: bool,
     pairs: u32,
@@ -52,8 +52,8 @@ fn main() -> Result<(), Failed> {
     ended
 }
 
-fn asked() -> Result<Asked, Failed> {
-    let mut asked = Asked { filesystems: vec![], option: false, pairs: 0, files: 715 };
+fn asked() -> Result<Arguments, Failed> {
+    let mut asked = Arguments { filesystems: vec![], option: false, pairs: 0, files: 715 };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut number =

@@ -5,7 +5,7 @@
 //! what the option costs on trees twice as large.
 
 use crate::guest::{Counts, Crew, Work, columns, difference};
-use crate::{Asked, Desk, Failed, ROUNDS};
+use crate::{Arguments, Desk, Failed, ROUNDS};
 use fsarena_core::{schedule::mix, setting::Value};
 use fsarena_load::tree::{self, Entry};
 
@@ -23,7 +23,7 @@ struct Round {
 }
 
 /// Prints what was predicted and what was measured.
-pub fn prove(asked: &Asked, desk: Desk) -> Result<(), Failed> {
+pub fn prove(asked: &Arguments, desk: Desk) -> Result<(), Failed> {
     println!(
         "| filesystem | task | access times | instructions each | predicted | measured | 95% interval | differs \
          | measured / predicted | predicted is in the interval |"

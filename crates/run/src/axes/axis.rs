@@ -1,4 +1,4 @@
-//! The common parts of every machine axis.
+//! The type of an axis of the machine, and the conditions that axes set up for a cell.
 
 use crate::error::{Result, RunError};
 use fsarena_core::{cell::Variant, event::Note, factor::FactorDef, plan::Plan};
@@ -7,23 +7,23 @@ use fsarena_sys::undo::{self, UndoGuard};
 use fsarena_sys::{device::BlockDevice, kernel::SysRoot};
 use std::path::PathBuf;
 
-/// An axis: a factor, and how its levels are checked and set up.
+/// An axis: a factor, with functions that check and set up its levels.
 #[derive(Clone, Copy)]
 pub struct Axis {
-    /// The factor: what its levels mean.
+    /// The factor with the definition of its levels.
     pub def: FactorDef,
-    /// Whether it makes sense where the variants are directories as they are.
+    /// Whether variants that are existing directories can have this axis.
     pub of_directories: bool,
-    /// Refuses, before anything is made, a level that this machine, plan or filesystem cannot have.
+    /// Refuses, before anything is made, a level that this machine, plan or filesystem does not support.
     pub check: fn(&LevelCheck) -> Result<()>,
-    /// Sets the level up for one cell; does nothing if the devices themselves are the level.
+    /// Sets up the level for one cell. Does nothing for axes that only determine the devices of the run.
     pub set_up: fn(&mut CellSetup) -> Result<(), fsarena_sys::Error>,
 }
 
 impl Axis {
-    /// An axis of the devices below a filesystem: the name of its factor, examples of levels, help for people, and what
-    /// checks that a level is one. Every machine has its levels, and nothing is set up for a cell.
-    pub const fn of_devices(
+    /// A new axis, for formatted devices only, that every machine supports and that sets nothing up. `id` is the name of its
+    /// factor, `example` lists levels, `help` is the help text, and `level` checks the syntax of a level.
+    pub const fn new(
         id: &'static str,
         example: &'static str,
         help: &'static str,
@@ -33,25 +33,25 @@ impl Axis {
         Axis { def, of_directories: false, check: |_| Ok(()), set_up: |_| Ok(()) }
     }
 
-    /// The same, which makes sense also where the variants are directories as they are.
+    /// Also allows the axis for variants that are existing directories.
     pub const fn and_directories(self) -> Axis {
         Axis { of_directories: true, ..self }
     }
 
-    /// The same, with what says why a level cannot be had.
+    /// Adds the function that refuses levels which a machine or plan does not support.
     pub const fn checked(self, check: fn(&LevelCheck) -> Result<()>) -> Axis {
         Axis { check, ..self }
     }
 
-    /// The same, with what brings a level about.
+    /// Adds the function that sets up a level for a cell.
     pub const fn set_up(self, set_up: fn(&mut CellSetup) -> Result<(), fsarena_sys::Error>) -> Axis {
         Axis { set_up, ..self }
     }
 }
 
-/// A variant to check against a machine.
+/// The arguments of [`Axis::check`]: a variant to check against this machine.
 pub struct LevelCheck<'a> {
-    /// The machine.
+    /// The root of the kernel's files.
     pub kernel: &'a SysRoot,
     /// The plan.
     pub plan: &'a Plan,
@@ -59,11 +59,11 @@ pub struct LevelCheck<'a> {
     pub variant: &'a Variant,
 }
 
-/// A cell that is about to begin, and whose conditions are set up.
+/// The arguments of [`Axis::set_up`]: a cell whose levels are being set up.
 pub struct CellSetup<'a> {
-    /// The machine.
+    /// The root of the kernel's files.
     pub kernel: &'a SysRoot,
-    /// Where everything is noted before it is done.
+    /// The undo journal, which gets each change before it is made.
     pub journal: &'a undo::Journal,
     /// The variant.
     pub variant: &'a Variant,
@@ -73,12 +73,12 @@ pub struct CellSetup<'a> {
     pub done: &'a mut Conditions,
 }
 
-/// The conditions of a cell while it runs. Dropping them undoes them.
+/// The levels that are set up for a cell. Dropping them undoes them.
 #[derive(Debug, Default)]
 pub struct Conditions {
-    /// Where the measuring process runs.
+    /// The control groups and CPUs of the measuring process.
     pub confine: Confine,
-    /// What a reader should know of how it was done.
+    /// Notes for the report on how the levels were set up.
     pub notes: Vec<Note>,
     guards: Vec<UndoGuard>,
 }
@@ -92,12 +92,12 @@ pub struct Confine {
 }
 
 impl Confine {
-    /// Confines a process that has started no other yet.
+    /// Confines a process, which must not have started other processes yet.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn enter(&self, pid: i32) -> Result<(), fsarena_sys::Error> {
-        self.groups.iter().try_for_each(|group| cgroup::enter(group, pid))?;
+        self.groups.iter().try_for_each(|group| cgroup::add_process(group, pid))?;
         let Some(cpus) = &self.cpus else { return Ok(()) };
         let mut set = rustix::thread::CpuSet::new();
         cpus.iter().filter(|cpu| **cpu < rustix::thread::CpuSet::MAX_CPU).for_each(|cpu| set.set(*cpu));
@@ -107,7 +107,7 @@ impl Confine {
         })
     }
 
-    /// Whether there is a control group, which lists its processes.
+    /// Whether the processes are in a control group, which lists them.
     pub fn has_group(&self) -> bool {
         !self.groups.is_empty()
     }
@@ -120,9 +120,9 @@ impl Confine {
         self.groups.iter().try_for_each(|group| cgroup::end_processes(&SysRoot::host(), group))
     }
 
-    /// Whether the kernel has killed a process there because the memory of its group was used up.
+    /// Whether the kernel has killed a process in its control groups because the group exceeded its memory limit.
     pub fn ran_out_of_memory(&self) -> bool {
-        self.groups.iter().any(|group| cgroup::kills(group) > 0)
+        self.groups.iter().any(|group| cgroup::oom_kills(group) > 0)
     }
 }
 
@@ -130,7 +130,7 @@ impl Conditions {
     /// Undoes all conditions, the last first.
     ///
     /// # Errors
-    /// Where something cannot be undone; it stays in the journal.
+    /// If a change cannot be undone; it stays in the undo journal.
     pub fn undo(mut self) -> Result<(), fsarena_sys::Error> {
         while let Some(guard) = self.guards.pop() {
             guard.undo()?;
@@ -138,12 +138,12 @@ impl Conditions {
         Ok(())
     }
 
-    /// Adds something to undo with the conditions.
+    /// Adds a guard that undoes a change when the conditions are undone.
     pub fn keep(&mut self, guard: UndoGuard) {
         self.guards.push(guard);
     }
 
-    /// Adds a group to run the measuring process in.
+    /// Adds a control group that the measuring process will run in.
     pub fn join(&mut self, group: Group) {
         self.confine.groups.push(group.path().to_path_buf());
         self.guards.extend(group.into_guards());
@@ -157,12 +157,12 @@ impl Drop for Conditions {
     }
 }
 
-/// A level that the plan cannot have.
+/// The error of a level that the plan or its workload cannot have.
 pub fn wrong(check: &LevelCheck, factor: &str, why: impl std::fmt::Display) -> RunError {
     RunError::Plan(format!("variant {}: {factor}={}: {why}", check.variant.name, check.variant.level(factor)))
 }
 
-/// A level that this machine lacks.
+/// The error of a level that this machine does not support.
 pub fn lacking(check: &LevelCheck, factor: &str, why: impl std::fmt::Display) -> RunError {
     RunError::Missing(format!(
         "variant {}: {factor}={}: {why}",
@@ -171,7 +171,8 @@ pub fn lacking(check: &LevelCheck, factor: &str, why: impl std::fmt::Display) ->
     ))
 }
 
-/// A level that was found wrong although it had been checked: the store was changed by hand.
+/// Makes the error of an invalid level of the axis `what` from its message. Levels are checked before a run begins, so this
+/// happens only if somebody changed the stored plan.
 pub fn unfit(what: &str) -> impl FnOnce(String) -> fsarena_sys::Error {
     move |why| fsarena_sys::Error::Unfit { what: what.into(), why }
 }

@@ -1,4 +1,4 @@
-//! How fast the CPUs are: by frequency where the machine sets it, by a quota of CPU time where it does not.
+//! The axis of the CPU speed: sets the frequency if the machine can, else limits the CPU time by a cgroup quota.
 
 use super::axis::{Axis, CellSetup, LevelCheck, lacking, unfit, wrong};
 use super::load::parse_cpus;
@@ -10,7 +10,7 @@ use fsarena_sys::{Error, cgroup::Controller};
 use std::path::{Path, PathBuf};
 
 /// The axis.
-pub const AXIS: Axis = Axis::of_devices(
+pub const AXIS: Axis = Axis::new(
     factor::CPU_SPEED,
     "50%, powersave, 1200MHz",
     "speed of the CPUs: a share (`50%`: of the highest frequency where the machine sets it, else of CPU time by a cgroup quota), a governor, or a highest frequency; empty leaves it",
@@ -20,10 +20,10 @@ pub const AXIS: Axis = Axis::of_devices(
 .checked(check)
 .set_up(set_up);
 
-/// The period of a quota, in microseconds: short, so that the load is slowed down and not stopped and started.
-const PERIOD: u64 = 10_000;
+/// The period of a quota, in microseconds. It is short, so that the pauses of the load are short too.
+const PERIOD_US: u64 = 10_000;
 
-/// Directories of the frequency settings of all CPUs.
+/// The `cpufreq` directories of all CPUs whose frequency can be set.
 fn policies(kernel: &SysRoot) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(kernel.path("sys/devices/system/cpu")).into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = entries.map(|entry| entry.path().join("cpufreq")).collect();
@@ -32,7 +32,8 @@ fn policies(kernel: &SysRoot) -> Vec<PathBuf> {
     found
 }
 
-fn controller(kernel: &SysRoot) -> Option<Controller> {
+/// The cgroup controller of CPU time, if the kernel has one.
+fn cpu_controller(kernel: &SysRoot) -> Option<Controller> {
     Controller::find(kernel, "cpu", "cpu")
 }
 
@@ -40,23 +41,23 @@ fn check(check: &LevelCheck) -> Result<()> {
     let level = check.variant.level(factor::CPU_SPEED);
     let speed = parse(level).map_err(|why| wrong(check, factor::CPU_SPEED, why))?;
     let policies = policies(check.kernel);
+    let Some(speed) = speed else { return Ok(()) };
     let why = match (speed, policies.first()) {
-        (None, _) => return Ok(()),
-        (Some(Speed::Share(_)), None) if controller(check.kernel).is_none() => {
+        (Speed::Share(_), None) if cpu_controller(check.kernel).is_none() => {
             "this machine sets no frequency and its kernel offers no CPU quota (cgroup)".into()
         }
-        (Some(Speed::Share(_)), _) => return Ok(()),
-        (Some(_), None) => {
+        (Speed::Share(_), _) => return Ok(()),
+        (_, None) => {
             "this machine sets no frequency (no cpufreq); take a share of CPU time such as `50%`".into()
         }
-        (Some(Speed::Governor(name)), Some(policy)) => {
-            let known = read(policy, "scaling_available_governors");
-            if known.split_whitespace().any(|known| known == name) {
+        (Speed::Governor(name), Some(policy)) => {
+            let available = read(policy, "scaling_available_governors");
+            if available.split_whitespace().any(|governor| governor == name) {
                 return Ok(());
             }
-            format!("its governors are {known}")
+            format!("its governors are {available}")
         }
-        (Some(Speed::Frequency(khz)), Some(policy)) => {
+        (Speed::Frequency(khz), Some(policy)) => {
             let least = read(policy, "cpuinfo_min_freq").parse().unwrap_or(0);
             let most = read(policy, "cpuinfo_max_freq").parse().unwrap_or(u64::MAX);
             if (least..=most).contains(&khz) {
@@ -68,6 +69,7 @@ fn check(check: &LevelCheck) -> Result<()> {
     Err(lacking(check, factor::CPU_SPEED, why))
 }
 
+/// The value of a setting in a `cpufreq` directory; empty if it cannot be read.
 fn read(policy: &Path, name: &str) -> String {
     std::fs::read_to_string(policy.join(name)).unwrap_or_default().trim().to_string()
 }
@@ -77,17 +79,18 @@ fn set_up(stage: &mut CellSetup) -> Result<(), Error> {
     let policies = policies(stage.kernel);
     match speed {
         None => Ok(()),
-        Some(Speed::Share(share)) if policies.is_empty() => quota(stage, share),
-        Some(Speed::Share(share)) => each(stage, &policies, "scaling_max_freq", |policy| {
+        Some(Speed::Share(share)) if policies.is_empty() => set_quota(stage, share),
+        Some(Speed::Share(share)) => set_each(stage, &policies, "scaling_max_freq", |policy| {
             let most: f64 = read(policy, "cpuinfo_max_freq").parse().unwrap_or(0.0);
             ((most * share) as u64).to_string()
         }),
-        Some(Speed::Governor(name)) => each(stage, &policies, "scaling_governor", |_| name.clone()),
-        Some(Speed::Frequency(khz)) => each(stage, &policies, "scaling_max_freq", |_| khz.to_string()),
+        Some(Speed::Governor(name)) => set_each(stage, &policies, "scaling_governor", |_| name.clone()),
+        Some(Speed::Frequency(khz)) => set_each(stage, &policies, "scaling_max_freq", |_| khz.to_string()),
     }
 }
 
-fn each(
+/// Sets a setting of each `cpufreq` directory to the value that `value` computes for it.
+fn set_each(
     stage: &mut CellSetup,
     policies: &[PathBuf],
     name: &str,
@@ -102,18 +105,20 @@ fn each(
     Ok(())
 }
 
-fn quota(stage: &mut CellSetup, share: f64) -> Result<(), Error> {
-    let Some(controller) = controller(stage.kernel) else { return Ok(()) };
+/// Limits the CPU time to a share of all CPUs that the load may use, by a cgroup quota.
+fn set_quota(stage: &mut CellSetup, share: f64) -> Result<(), Error> {
+    let Some(controller) = cpu_controller(stage.kernel) else { return Ok(()) };
     let bound = parse_cpus(stage.variant.level(factor::CPUS)).ok().flatten();
     let online = stage.kernel.fact("sys/devices/system/cpu/online");
     let all = || online.and_then(|online| parse_cpus(&online).ok().flatten());
     let count = bound.or_else(all).map_or(1, |cpus| cpus.len());
-    let quota = (share * PERIOD as f64 * count as f64).max(1000.0) as u64;
-    let group = controller.group(stage.journal)?;
+    // The kernel accepts no quota below a millisecond.
+    let quota = (share * PERIOD_US as f64 * count as f64).max(1000.0) as u64;
+    let group = controller.make_group(stage.journal)?;
     if controller.unified {
-        group.set("cpu.max", &format!("{quota} {PERIOD}"))?;
+        group.set("cpu.max", &format!("{quota} {PERIOD_US}"))?;
     } else {
-        group.set("cpu.cfs_period_us", &PERIOD.to_string())?;
+        group.set("cpu.cfs_period_us", &PERIOD_US.to_string())?;
         group.set("cpu.cfs_quota_us", &quota.to_string())?;
     }
     stage.done.join(group);
@@ -123,22 +128,22 @@ fn quota(stage: &mut CellSetup, share: f64) -> Result<(), Error> {
     Ok(())
 }
 
-/// A speed.
+/// The speed of the CPUs in a level.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Speed {
-    /// A share of full speed, above 0 and under 1.
+enum Speed {
+    /// A share of full speed, above 0 and below 1.
     Share(f64),
     /// A frequency governor.
     Governor(String),
-    /// A highest frequency, in kilohertz.
+    /// The highest frequency, in kilohertz.
     Frequency(u64),
 }
 
-/// The meaning of a level. None leaves the CPUs as they are.
+/// Parses a level. None, for an empty level, leaves the CPUs as they are.
 ///
 /// # Errors
-/// What would be right.
-pub fn parse(level: &str) -> Result<Option<Speed>, String> {
+/// An invalid level; the message shows how to write one.
+fn parse(level: &str) -> Result<Option<Speed>, String> {
     if level.is_empty() {
         return Ok(None);
     }
@@ -161,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpus_with_frequencies_are_found() {
+    fn cpus_whose_frequency_can_be_set_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let cpu = dir.path().join("sys/devices/system/cpu");
         for name in ["cpu0/cpufreq", "cpu1/cpufreq", "cpuidle"] {
@@ -174,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_governors_and_frequencies() {
+    fn a_level_is_a_share_a_governor_or_a_frequency() {
         assert_eq!(parse("50%").unwrap(), Some(Speed::Share(0.5)));
         assert_eq!(parse("powersave").unwrap(), Some(Speed::Governor("powersave".into())));
         assert_eq!(parse("1200MHz").unwrap(), Some(Speed::Frequency(1_200_000)));

@@ -1,8 +1,8 @@
-//! A slower device, by the kernel's I/O throttling.
+//! The axis of the I/O limit: slows the devices of a variant by the kernel's I/O throttling.
 //!
-//! In version 1 of control groups the limit is set for the group of this process and for the root, in which the
-//! kernel's own threads write back. It applies to one device, so no other is slowed. In version 2 the measuring process
-//! gets a separate group, and writeback counts for the process that dirtied the pages.
+//! In version 1 of control groups the limit is set for the group of this process and for the root group, because the kernel's
+//! own threads write back in the root group. A limit names a device, so other devices are not slowed. In version 2 the
+//! measuring process gets a separate group, and the kernel counts writeback for the process that dirtied the pages.
 
 use super::axis::{Axis, CellSetup, LevelCheck, lacking, unfit};
 use crate::error::{Result, require};
@@ -13,7 +13,7 @@ use fsarena_sys::{Error, cgroup::Controller, device::BlockDevice};
 use std::path::Path;
 
 /// The axis.
-pub const AXIS: Axis = Axis::of_devices(
+pub const AXIS: Axis = Axis::new(
     factor::LIMIT,
     "20MB/s, 200iops, 2ms, 20MB/s+2ms",
     "emulated slower device, by the kernel's I/O throttling: bytes a second each way (`20MB/s`), requests a second each way (`200iops`), or the least time from one request to the next (`2ms`); joined by `+`",
@@ -22,26 +22,30 @@ pub const AXIS: Axis = Axis::of_devices(
 .checked(check)
 .set_up(set_up);
 
-fn controller(kernel: &SysRoot) -> Option<Controller> {
+/// The cgroup controller of block I/O, if the kernel has one.
+fn io_controller(kernel: &SysRoot) -> Option<Controller> {
     Controller::find(kernel, "blkio", "io")
 }
 
 fn check(check: &LevelCheck) -> Result<()> {
-    let able = |found: Controller| found.unified || found.root.join(WRITE_BYTES).exists();
-    let able = check.variant.level(factor::LIMIT).is_empty() || controller(check.kernel).is_some_and(able);
+    if check.variant.level(factor::LIMIT).is_empty() {
+        return Ok(());
+    }
+    let can_throttle = |found: Controller| found.unified || found.root.join(WRITE_BYTES).exists();
     let why = "this kernel throttles no I/O (cgroup io.max or blkio.throttle)";
-    require(able, || lacking(check, factor::LIMIT, why))
+    require(io_controller(check.kernel).is_some_and(can_throttle), || lacking(check, factor::LIMIT, why))
 }
 
+/// The file of version 1 that limits the bytes written per second.
 const WRITE_BYTES: &str = "blkio.throttle.write_bps_device";
 
 fn set_up(stage: &mut CellSetup) -> Result<(), Error> {
     let level = stage.variant.level(factor::LIMIT);
     let Some(limit) = parse(level).map_err(unfit(factor::LIMIT))? else { return Ok(()) };
-    let controller = controller(stage.kernel)
+    let controller = io_controller(stage.kernel)
         .ok_or_else(|| unfit("cgroup")("the controller of I/O is gone since the run was checked".into()))?;
     if controller.unified {
-        unified(stage, &controller, &limit)?;
+        throttle_unified(stage, &controller, &limit)?;
     } else {
         let mut groups = vec![controller.root.clone(), controller.own.clone()];
         groups.dedup();
@@ -61,7 +65,7 @@ fn set_up(stage: &mut CellSetup) -> Result<(), Error> {
     Ok(())
 }
 
-/// One limit of version 1: a line `major:minor value`, of which 0 is none.
+/// Sets one limit in version 1 of control groups: writes a line `major:minor value`, where the value 0 means no limit.
 fn throttle(stage: &mut CellSetup, path: &Path, device: &BlockDevice, most: u64) -> Result<(), Error> {
     let numbers = device.numbers();
     let text = std::fs::read_to_string(path).map_err(Error::io("reading", path))?;
@@ -72,8 +76,9 @@ fn throttle(stage: &mut CellSetup, path: &Path, device: &BlockDevice, most: u64)
     Ok(())
 }
 
-fn unified(stage: &mut CellSetup, controller: &Controller, limit: &Limit) -> Result<(), Error> {
-    let group = controller.group(stage.journal)?;
+/// Sets all limits in version 2 of control groups, in a new group for the measuring process.
+fn throttle_unified(stage: &mut CellSetup, controller: &Controller, limit: &Limit) -> Result<(), Error> {
+    let group = controller.make_group(stage.journal)?;
     for device in stage.devices {
         let keys: String = limit.each().map(|(_, key, most)| format!(" {key}={most}")).collect();
         group.set("io.max", &(device.numbers() + &keys))?;
@@ -82,17 +87,17 @@ fn unified(stage: &mut CellSetup, controller: &Controller, limit: &Limit) -> Res
     Ok(())
 }
 
-/// What a device may do at most, reading and writing each.
+/// The limits of a device, which apply to reads and writes each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Limit {
-    /// Bytes a second.
-    pub bytes_per_s: Option<u64>,
-    /// Requests a second.
-    pub requests_per_s: Option<u64>,
+struct Limit {
+    /// Bytes per second; None for no limit.
+    bytes_per_s: Option<u64>,
+    /// Requests per second; None for no limit.
+    requests_per_s: Option<u64>,
 }
 
 impl Limit {
-    /// What limits it: the file of version 1, the key of version 2, and the value.
+    /// The settings of the limits: the file in version 1, the key in version 2, and the value.
     fn each(self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let all = [
             (WRITE_BYTES, "wbps", self.bytes_per_s),
@@ -104,11 +109,11 @@ impl Limit {
     }
 }
 
-/// The meaning of a level. None stands for unlimited.
+/// Parses a level. None, for an empty level, means no limit.
 ///
 /// # Errors
-/// What would be right.
-pub fn parse(level: &str) -> Result<Option<Limit>, String> {
+/// An invalid level; the message shows how to write one.
+fn parse(level: &str) -> Result<Option<Limit>, String> {
     if level.is_empty() {
         return Ok(None);
     }
@@ -121,7 +126,7 @@ pub fn parse(level: &str) -> Result<Option<Limit>, String> {
         } else if let Some(rate) = part.strip_suffix("iops") {
             (&mut limit.requests_per_s, rate.parse().ok().filter(|rate| *rate > 0))
         } else {
-            (&mut limit.requests_per_s, requests(part))
+            (&mut limit.requests_per_s, requests_per_s(part))
         };
         if value.is_none() || place.is_some() {
             return Err(wrong());
@@ -131,9 +136,9 @@ pub fn parse(level: &str) -> Result<Option<Limit>, String> {
     Ok(Some(limit))
 }
 
-/// Requests a second of a device that takes so long for each: the throttle knows no latency, but one request
-/// after another waits as long.
-fn requests(latency: &str) -> Option<u64> {
+/// The requests per second that emulate a latency. The kernel cannot delay requests, but with such a limit each request waits
+/// that long after the one before.
+fn requests_per_s(latency: &str) -> Option<u64> {
     let time = humantime::parse_duration(latency).ok()?;
     let rate = (1.0 / time.as_secs_f64()).round();
     (1.0..=1e6).contains(&rate).then_some(rate as u64)
@@ -144,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_requests_and_latency() {
+    fn a_level_is_a_rate_requests_a_latency_or_several() {
         assert_eq!(parse("").unwrap(), None);
         let limit = parse("20MB/s+2ms").unwrap().unwrap();
         assert_eq!((limit.bytes_per_s, limit.requests_per_s), (Some(20_000_000), Some(500)));

@@ -9,7 +9,7 @@ use fsarena_sys::{Error, cgroup::Controller};
 use std::time::Duration;
 
 /// The number of clients. It is a setting of the workload, so nothing is set up for a cell.
-pub const CLIENTS: Axis = Axis::of_devices(
+pub const CLIENTS: Axis = Axis::new(
     factor::CLIENTS,
     "1, 5, 20",
     "number of clients of the load, as a difference between variants: it sets the workload's `clients` or `threads`; empty leaves them",
@@ -30,7 +30,7 @@ fn check_clients(check: &LevelCheck) -> Result<()> {
 }
 
 /// The CPUs that the load may run on, by affinity, which ends with the process.
-pub const CPUS: Axis = Axis::of_devices(
+pub const CPUS: Axis = Axis::new(
     factor::CPUS,
     "0, 0-3, 0-1+4",
     "CPUs that the load may run on, by number: `0`, `0-3`, `0-1+4`; threads of the kernel are not bound. Empty for all",
@@ -63,13 +63,13 @@ pub fn parse_cpus(level: &str) -> Result<Option<Vec<usize>>, String> {
     if level.is_empty() {
         return Ok(None);
     }
-    // Both what plans read well and what taskset(1) takes.
+    // Accepts `+`, which plans use, and `,`, which taskset(1) uses.
     let cpus = cpu_list(&level.replace('+', ","));
     cpus.map(Some).ok_or_else(|| format!("invalid list of CPUs `{level}`; write `0`, `0-3` or `0-1+4`"))
 }
 
 /// Idling after the idle wait, before each task: shows whether the idle wait is long enough.
-pub const FURTHER_IDLE: Axis = Axis::of_devices(
+pub const FURTHER_IDLE: Axis = Axis::new(
     factor::FURTHER_IDLE,
     "60s, 500ms",
     "time to idle after the idle wait, before each task: 60s; empty begins at once",
@@ -89,8 +89,8 @@ pub fn parse_idle_time(level: &str) -> Result<Duration, String> {
     }
 }
 
-/// The memory that the load may use, by a control group.
-pub const MEMORY: Axis = Axis::of_devices(
+/// The memory that the load may use, limited by a control group.
+pub const MEMORY: Axis = Axis::new(
     factor::MEMORY,
     "64MiB, 1GiB",
     "memory of the load by a cgroup limit, page cache that it fills included: `256MiB`; empty for no limit",
@@ -113,7 +113,7 @@ fn check_memory(check: &LevelCheck) -> Result<()> {
 fn set_up_memory(stage: &mut CellSetup) -> Result<(), Error> {
     let most = parse_memory(stage.variant.level(factor::MEMORY)).map_err(unfit(factor::MEMORY))?;
     let (Some(most), Some(controller)) = (most, memory_controller(stage.kernel)) else { return Ok(()) };
-    let group = controller.group(stage.journal)?;
+    let group = controller.make_group(stage.journal)?;
     let attribute = if controller.unified { "memory.max" } else { "memory.limit_in_bytes" };
     group.set(attribute, &most.to_string())?;
     stage.done.join(group);
@@ -132,9 +132,11 @@ fn parse_memory(level: &str) -> Result<Option<u64>, String> {
         return Ok(None);
     }
     let bytes = bytes(level).ok_or_else(|| format!("invalid size `{level}`; write it like `256MiB`"))?;
-    let needs = "the measuring process itself needs";
-    let enough = (bytes >= MIN_MEMORY).then_some(Some(bytes));
-    enough.ok_or_else(|| format!("`{level}` is too little: {needs} {}", ByteSize(MIN_MEMORY)))
+    if bytes < MIN_MEMORY {
+        let least = ByteSize(MIN_MEMORY);
+        return Err(format!("`{level}` is too little: the measuring process itself needs {least}"));
+    }
+    Ok(Some(bytes))
 }
 
 #[cfg(test)]
@@ -142,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpus_are_numbers_and_ranges() {
+    fn a_list_of_cpus_has_numbers_and_ranges() {
         assert_eq!(parse_cpus("0-1+4").unwrap().unwrap(), [0, 1, 4]);
         assert_eq!(parse_cpus("3,1").unwrap().unwrap(), [1, 3]);
         for wrong in ["all", "1-0", "-1", "0-", "99999"] {

@@ -1,4 +1,4 @@
-//! The I/O scheduler of every device of the variant.
+//! The axis of the I/O scheduler: sets the scheduler of every device of the variant.
 
 use super::axis::{Axis, CellSetup, LevelCheck, lacking, wrong};
 use crate::{error::Result, settings::setting};
@@ -10,16 +10,16 @@ use std::collections::BTreeSet;
 
 /// The schedulers of Linux.
 const KNOWN: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
-/// Those that Linux has had before 5.0: no typing mistakes.
+/// The schedulers of Linux before 5.0. A machine can lack them, but they are not typing mistakes.
 const FORMER: [&str; 3] = ["noop", "deadline", "cfq"];
 
 /// The axis.
-pub const AXIS: Axis = Axis::of_devices(
+pub const AXIS: Axis = Axis::new(
     factor::SCHEDULER,
     "none, mq-deadline, kyber, bfq",
     "I/O scheduler of every device of the variant, put back afterwards: none, mq-deadline, kyber, bfq; empty leaves it. \
      The disk below a loop device keeps its own",
-    name,
+    check_name,
 )
 .checked(check)
 .set_up(set_up);
@@ -34,22 +34,22 @@ fn check(check: &LevelCheck) -> Result<()> {
         (None, Backing::Erase { path, .. }) => {
             BlockDevice::open(check.kernel, path).ok().and_then(|device| device.schedulers())
         }
-        (Some(BackingDevice::Zram), _) | (None, Backing::Zram) => of_any(check.kernel, "zram"),
-        _ => of_any(check.kernel, "loop"),
+        (Some(BackingDevice::Zram), _) | (None, Backing::Zram) => schedulers_of_kind(check.kernel, "zram"),
+        _ => schedulers_of_kind(check.kernel, "loop"),
     };
-    // Without a device of the kind nothing is known yet; the kernel says it when there is one.
+    // Without a device of this kind its schedulers are unknown, so the level is not checked.
     let Some(offered) = offered.filter(|offered| !offered.iter().any(|known| known == level)) else {
         return Ok(());
     };
     let only = offered.join(", ");
-    Err(match KNOWN.contains(&level) || FORMER.contains(&level) {
-        true => lacking(check, factor::SCHEDULER, format!("the device has only {only}")),
-        false => wrong(check, factor::SCHEDULER, unknown("scheduler", level, KNOWN)),
-    })
+    if KNOWN.contains(&level) || FORMER.contains(&level) {
+        return Err(lacking(check, factor::SCHEDULER, format!("the device has only {only}")));
+    }
+    Err(wrong(check, factor::SCHEDULER, unknown("scheduler", level, KNOWN)))
 }
 
-/// The schedulers of a device of this kind: all of a kind have the same.
-fn of_any(kernel: &SysRoot, kind: &str) -> Option<Vec<String>> {
+/// The schedulers that devices of this kind (`loop`, `zram`) offer, read from the first one; None if there is no such device.
+fn schedulers_of_kind(kernel: &SysRoot, kind: &str) -> Option<Vec<String>> {
     let entries = std::fs::read_dir(kernel.path("sys/block")).ok()?.flatten();
     let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     let name = names.find(|name| name.starts_with(kind))?;
@@ -66,33 +66,37 @@ fn set_up(stage: &mut CellSetup) -> Result<(), Error> {
             stage.done.keep(kernel::set_attribute(stage.journal, &path, level, &former)?);
         }
     }
-    if let Some(note) = below(stage) {
+    if let Some(note) = disks_below_note(stage) {
         stage.done.notes.push(note);
     }
     Ok(())
 }
 
-/// That the disks below loop devices keep their own schedulers.
-fn below(stage: &CellSetup) -> Option<Note> {
+/// A note that the disks below loop devices keep their own schedulers; None without such disks.
+fn disks_below_note(stage: &CellSetup) -> Option<Note> {
     let loops = stage.devices.iter().filter(|device| device.attribute("loop/backing_file").is_some());
     let disks: BTreeSet<String> = loops.flat_map(|device| device.disks()).collect();
-    let own = |disk: String| {
+    let describe = |disk: String| {
         let line = stage.kernel.fact(&format!("sys/block/{disk}/queue/scheduler"))?;
-        let chosen = line.split_once('[')?.1.split_once(']')?.0.to_string();
-        Some(format!("{disk} ({chosen})"))
+        let current = line.split_once('[')?.1.split_once(']')?.0.to_string();
+        Some(format!("{disk} ({current})"))
     };
-    let kept: Vec<String> = disks.into_iter().filter_map(own).collect();
+    let kept: Vec<String> = disks.into_iter().filter_map(describe).collect();
+    if kept.is_empty() {
+        return None;
+    }
     let text = format!(
         "the factor scheduler sets the scheduler of the loop device; the disk below keeps its own: {}",
         kept.join(", ")
     );
     let fix = format!("{} compares schedulers of the disk itself", setting("erase", "DEVICE"));
-    let note = Note::new(NoteKind::Fairness, text).fix(fix);
-    (!kept.is_empty()).then_some(note)
+    Some(Note::new(NoteKind::Fairness, text).fix(fix))
 }
 
-fn name(level: &str) -> Result<(), String> {
-    let valid = level.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
-    let why = || format!("invalid I/O scheduler `{level}`; write none, mq-deadline, kyber or bfq");
-    valid.then_some(()).ok_or_else(why)
+/// Checks the syntax of a scheduler's name.
+fn check_name(level: &str) -> Result<(), String> {
+    if level.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-') {
+        return Ok(());
+    }
+    Err(format!("invalid I/O scheduler `{level}`; write none, mq-deadline, kyber or bfq"))
 }

@@ -1,5 +1,5 @@
-//! The axes of the devices below a filesystem: where its journal is, how many devices it has, what carries them, and
-//! whether they misbehave.
+//! The axes of the devices below a filesystem: the place of its journal, the number of devices, their storage, and injected
+//! faults.
 
 use super::axis::{Axis, LevelCheck, lacking, wrong};
 use crate::error::{Result, require};
@@ -10,7 +10,7 @@ use fsarena_core::plan::Backing;
 use fsarena_sys::zram;
 
 /// The journal or log on a separate device, made once per run.
-pub const JOURNAL: Axis = Axis::of_devices(
+pub const JOURNAL: Axis = Axis::new(
     factor::JOURNAL,
     "external, external:256MiB, external@ram",
     "place of the journal or log: `external` on a separate device, with a size (`external:256MiB`) or a backing device (`external@ram`); empty for inside the filesystem",
@@ -22,12 +22,13 @@ fn check_journal(check: &LevelCheck) -> Result<()> {
     if check.variant.level(factor::JOURNAL).is_empty() || check.variant.level(factor::FS) == factor::RAW {
         return Ok(());
     }
-    // Whether the filesystem can have it, and of this size.
-    Ok(filesystem_of(check.variant).map(drop)?)
+    // Fails if the filesystem cannot have a separate journal, or none of this size.
+    filesystem_of(check.variant)?;
+    Ok(())
 }
 
 /// Several devices under one filesystem, made once per run.
-pub const RAID: Axis = Axis::of_devices(
+pub const RAID: Axis = Axis::new(
     factor::RAID,
     "raid0, raid1, raid0:3",
     "several devices of equal size: `raid0` stripes data and metadata over two, `raid1` mirrors them; `raid0:3` over three. On this machine btrfs alone does it; in a guest md does it for every filesystem",
@@ -40,7 +41,7 @@ fn check_raid(check: &LevelCheck) -> Result<()> {
     if check.plan.device.backing == Backing::Dir || fs == factor::RAW {
         return Ok(());
     }
-    // An option set may bring it too.
+    // The options include an array from the option set of the variant, not only from this level.
     let (def, options) = filesystem_of(check.variant)?;
     if options.raid.is_none() {
         return Ok(());
@@ -59,8 +60,8 @@ fn check_raid(check: &LevelCheck) -> Result<()> {
     require(!one || !check.variant.level(factor::DEVICE).is_empty(), || wrong(check, factor::RAID, why()))
 }
 
-/// The backing device of the filesystem: made once per run; the cells of a variant take theirs.
-pub const DEVICE: Axis = Axis::of_devices(
+/// The backing device of the filesystem, made once per run and shared by the variants with the same level.
+pub const DEVICE: Axis = Axis::new(
     factor::DEVICE,
     "loop, ram, zram",
     "what carries the filesystem: `loop` (image on disk), `ram` (image in memory), `zram` (compressed memory, no loop device between); empty for what --on or --erase says",
@@ -76,8 +77,8 @@ fn check_device(check: &LevelCheck) -> Result<()> {
     require(!zram || zram::is_supported(check.kernel), || lacking(check, factor::DEVICE, why))
 }
 
-/// A device that misbehaves: set up inside guests, whose kernel runs nothing else.
-pub const FAULTS: Axis = Axis::of_devices(
+/// Injected faults of the device. They are set up inside guests, whose kernel runs nothing else.
+pub const FAULTS: Axis = Axis::new(
     factor::FAULTS,
     "delay:5ms, flaky:9s/1s, error:64MiB+1MiB",
     "a device that misbehaves, in a guest (device mapper): `delay:5ms` delays each request, `flaky:9s/1s` fails for 1 s after every 9 s, `error:64MiB+1MiB` fails in that range; empty for none",

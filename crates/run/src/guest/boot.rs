@@ -1,4 +1,4 @@
-//! How the guest of a cell starts: from a snapshot of a booted machine, or from the first instruction of its kernel.
+//! Starts the guest of a cell: from a snapshot of a booted machine, or by booting its kernel.
 
 use super::initramfs::{KernelDemands, Packer};
 use super::session::{GuestExit, GuestOwner, SPENT_ON, run_guest};
@@ -13,33 +13,33 @@ use fsarena_sys::cancel;
 use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
 
-/// The cell of a guest, and the machine that it needs.
+/// The guest that a cell needs.
 pub struct GuestCell<'a> {
-    /// The machine.
+    /// The virtual machine.
     pub machine: &'a Machine<'a>,
-    /// The config for the guest.
+    /// The config that the guest reads.
     pub config: &'a GuestConfig,
-    /// The requirements of its kernel.
+    /// The modules that its kernel needs.
     pub demands: KernelDemands<'a>,
 }
 
 /// Starts the guest of a cell.
 pub struct GuestStarter<'a> {
-    /// The run.
+    /// The run that the guest belongs to.
     pub owner: GuestOwner<'a>,
-    /// Packs the initramfs.
+    /// The packer of the initramfs.
     pub packer: &'a mut Packer,
-    /// Counts the instructions, if the emulator can.
+    /// The plugin that counts instructions, if this emulator can load it.
     pub counter: Option<&'a Counter>,
     /// When the power is cut, counted from the beginning of the work; None if it stays on.
     pub cut: Option<Duration>,
 }
 
 impl GuestStarter<'_> {
-    /// Boots a guest from the first instruction of its kernel, and runs it to its end.
+    /// Boots a guest and runs it to its end.
     ///
     /// # Errors
-    /// Where the emulator cannot be started, or its files cannot be written.
+    /// If the emulator cannot be started, or its files cannot be written.
     pub fn boot(&mut self, cell: &GuestCell, emit: CellSink) -> Result<GuestExit> {
         let initramfs = self.packer.initramfs(cell.demands)?;
         let (memory, size) = (self.owner.guest.memory.as_u64(), file_size(&initramfs.path));
@@ -86,7 +86,7 @@ impl GuestStarter<'_> {
         std::fs::write(&path, text).map_err(fsarena_sys::Error::io("writing", &path))?;
         let why = match snapshot.launch(&machine) {
             Ok(launch) => match self.run(&machine, launch, emit)? {
-                // If the snapshot does not resume, the cell is not the cause: its guest boots instead.
+                // The snapshot did not resume, so the failure is not one of the cell: boot its guest instead.
                 GuestExit { outcome: Outcome::Failed { why, .. }, has_sent: false, .. } => why,
                 exit => return Ok(exit),
             },

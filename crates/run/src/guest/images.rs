@@ -1,10 +1,10 @@
-//! The image files of a run in guests: the filesystem under test, the members of arrays, journals, the source disk; and
-//! the filesystems that are formatted once and only copied.
+//! The image files of a run in guests: for the filesystem under test, the members of arrays, journals and the source disk.
+//! Also a cache of formatted images, which guests only copy.
 
 use crate::error::Result;
 use crate::executor::{Log, RunSink, logged, remove};
 use crate::layout::{DeviceRole, DeviceSpec, Layout};
-use crate::{backing, power_cut, preflight::Check, work::inputs};
+use crate::{backing, power_cut, preflight::Check, work::make_inputs};
 use fsarena_core::plan::Plan;
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{def::FsDef, grammar, safety::ScratchDevice};
@@ -17,97 +17,99 @@ use std::path::{Path, PathBuf};
 /// All images of a run.
 pub struct Images {
     // Dropped in this order: the images and the files of guests, then their directory.
-    /// The image that mkfs formats, whatever carries it then.
+    /// The image that mkfs formats. For an array its contents are then spread over the images of the members.
     pub whole: ScratchDevice,
     further: BTreeMap<DeviceSpec, ScratchDevice>,
     /// The image of the source disk.
     pub other: ScratchDevice,
-    /// A directory for what guests boot with, which goes with all in it.
+    /// The directory for the files that guests boot with, removed with its contents.
     pub guests: MadeDir,
-    /// Where they are.
+    /// The directory of the images.
     pub dir: MadeDir,
 }
 
 impl Images {
-    /// Makes them, and the inputs that all cells share.
+    /// Makes the images, and the inputs that all cells share.
     ///
     /// # Errors
-    /// If there is not enough room, or a command fails.
-    pub fn make(plan: &Plan, check: &Check, journal: &Journal, dir: &Path, tell: RunSink) -> Result<Images> {
+    /// If there is not enough space, or a command fails.
+    pub fn make(plan: &Plan, check: &Check, journal: &Journal, dir: &Path, emit: RunSink) -> Result<Images> {
         let dir = MadeDir::make(journal, dir)?;
         let guests = MadeDir::make_tree(journal, &dir.path().join("guests"))?;
         let file = |name: &str, size| -> Result<ScratchDevice> {
             Ok(ScratchDevice::from_image(image::create(journal, &dir.path().join(name), size, false)?))
         };
         let whole = file("test.img", check.size_bytes)?;
-        let wanted = check.devices.iter().filter(|wanted| wanted.role != DeviceRole::Whole);
-        let further = wanted.map(|wanted| Ok((*wanted, file(&wanted.image(), wanted.bytes)?)));
-        let further = further.collect::<Result<_>>()?;
+        let mut further = BTreeMap::new();
+        for spec in check.devices.iter().filter(|spec| spec.role != DeviceRole::Whole) {
+            further.insert(*spec, file(&spec.image(), spec.bytes)?);
+        }
         let other = file("other.img", check.other_bytes)?;
         let inputs = MadeDir::make_tree(journal, &guests.path().join("inputs"))?;
-        fill(plan, &other, inputs.path(), tell)?;
+        fill_source_disk(plan, &other, inputs.path(), emit)?;
         inputs.remove()?;
         Ok(Images { dir, guests, whole, further, other })
     }
 
-    /// The image of a variant's journal, where that lies apart.
+    /// The image of a variant's journal, if the journal is separate.
     pub fn journal(&self, layout: &Layout) -> Option<&ScratchDevice> {
         self.further.get(layout.journal.as_ref()?)
     }
 
-    /// Makes all that a variant lies on as it was when it was new.
+    /// Empties all images of a variant.
     ///
     /// # Errors
-    /// Where an image cannot be written.
+    /// If an image cannot be written.
     pub fn clear(&self, layout: &Layout) -> Result<(), fsarena_sys::Error> {
-        let further = layout.all().filter_map(|wanted| self.further.get(wanted));
+        let further = layout.all().filter_map(|spec| self.further.get(spec));
         let files = std::iter::once(&self.whole).chain(further).filter_map(ScratchDevice::file);
         files.into_iter().try_for_each(Image::clear)
     }
 
-    /// The images that carry a filesystem, for a guest: its own, or the members of an array that it is spread over.
+    /// The images that a guest gets as disks for the filesystem under test: `image` itself, or for an array the images of
+    /// its members, over which the contents of `image` are spread.
     ///
     /// # Errors
-    /// Where it cannot be spread.
+    /// If the contents cannot be copied to the members.
     pub fn disks(&self, image: &Path, layout: &Layout, array: Option<Array>) -> Result<Vec<PathBuf>> {
         let Some(array) = array else { return Ok(vec![image.to_path_buf()]) };
-        let members = layout.members.iter().filter_map(|wanted| self.further.get(wanted));
+        let members = layout.members.iter().filter_map(|spec| self.further.get(spec));
         let paths: Vec<&Path> = members.map(ScratchDevice::path).collect();
         stripes::spread(image, &paths, array)?;
         Ok(paths.into_iter().map(Path::to_path_buf).collect())
     }
 
-    /// Removes them.
+    /// Removes the images and their directories.
     ///
     /// # Errors
-    /// Where one cannot be removed; it stays in the undo journal.
-    pub fn finish(self, tell: RunSink) -> Result<()> {
+    /// If one cannot be removed; it stays in the undo journal.
+    pub fn finish(self, emit: RunSink) -> Result<()> {
         let Images { whole, further, other, guests, dir } = self;
         for device in std::iter::once(whole).chain(further.into_values()).chain([other]) {
-            logged(tell, |log| device.release(log))??;
+            logged(emit, |log| device.release(log))??;
         }
-        [guests, dir].into_iter().try_for_each(|dir| remove(dir, tell))
+        [guests, dir].into_iter().try_for_each(|dir| remove(dir, emit))
     }
 }
 
-/// The source disk: its inputs are made in a directory, which mkfs then copies into the image.
-fn fill(plan: &Plan, other: &ScratchDevice, dir: &Path, tell: RunSink) -> Result<()> {
-    inputs(plan, dir)?;
-    logged(tell, |log| power_cut::pack_checkers(plan, dir, log))??;
+/// Makes the filesystem of the source disk: makes its inputs in the directory `dir`, which mkfs then copies into the image.
+fn fill_source_disk(plan: &Plan, other: &ScratchDevice, dir: &Path, emit: RunSink) -> Result<()> {
+    make_inputs(plan, dir)?;
+    logged(emit, |log| power_cut::pack_checkers(plan, dir, log))??;
     let (def, mut options) = backing::source_filesystem(&plan.device)?;
-    // Nothing is left to initialise, which cells would wait for. Its directories are read by every cell, so their order
-    // is part of the work.
+    // Initialise everything now, because cells would wait for lazy initialisation. Pin random values, because every cell
+    // reads the directories and the values determine the order of their entries.
     options.mkfs.extend(["-E".to_string(), "lazy_itable_init=0,lazy_journal_init=0".to_string()]);
     grammar::pin_random_values(def, &mut options.mkfs);
     options.contents = Some(dir.into());
-    logged(tell, |log| lifecycle::format(other, def, &options, log))??;
+    logged(emit, |log| lifecycle::format(other, def, &options, log))??;
     Ok(())
 }
 
-/// Formats a filesystem. Returns the command with the features of the filesystem, and the features alone.
+/// Formats a filesystem. Returns a description (the command and the features of the filesystem), and the features alone.
 ///
 /// # Errors
-/// Where mkfs fails.
+/// If mkfs fails.
 pub fn format(
     devices: &Devices,
     def: &FsDef,
@@ -116,23 +118,23 @@ pub fn format(
 ) -> Result<(String, String)> {
     let argv = lifecycle::format(devices.clone(), def, options, log)?.argv.join(" ");
     let features = lifecycle::describe(devices.members[0], def, log).unwrap_or_default();
-    let said = if features.is_empty() { argv } else { format!("{argv}: {features}") };
-    Ok((said, features))
+    let description = if features.is_empty() { argv } else { format!("{argv}: {features}") };
+    Ok((description, features))
 }
 
-/// A filesystem as mkfs left it.
+/// An image with a new filesystem that nothing has mounted.
 #[derive(Debug)]
 pub struct FormattedImage {
-    /// Its image.
+    /// The image.
     pub device: ScratchDevice,
-    /// The command that made it, and its features as its own tool names them.
-    pub said: String,
-    /// Its features alone.
+    /// The command that made the filesystem, and its features as its own tool prints them.
+    pub description: String,
+    /// The features alone.
     pub features: String,
 }
 
-/// The filesystems that were formatted, by their names and the arguments of mkfs. Nothing writes to them: every guest gets
-/// a copy.
+/// A cache of formatted images, by the filesystem and the arguments of mkfs. Nothing writes to the images: every guest
+/// gets a copy.
 #[derive(Debug)]
 pub struct FormatCache {
     dir: PathBuf,
@@ -142,16 +144,16 @@ pub struct FormatCache {
 }
 
 impl FormatCache {
-    /// An empty cache, whose images have this size and go into this directory.
+    /// An empty cache. Its images will have this size and lie in this directory.
     pub fn new(dir: &Path, size_bytes: u64, journal: &Journal) -> FormatCache {
         FormatCache { dir: dir.into(), size_bytes, journal: journal.clone(), made: BTreeMap::new() }
     }
 
-    /// The filesystem with these options; formats it if it is missing. What mkfs would choose at random is fixed, so that
-    /// variants and runs have the same directories.
+    /// Returns the image of a filesystem with these options; formats it if it is missing. Values that mkfs would choose at
+    /// random are pinned, so that the directories of all variants and runs have the same order.
     ///
     /// # Errors
-    /// Where mkfs fails.
+    /// If mkfs fails.
     pub fn get(
         &mut self,
         def: &'static FsDef,
@@ -165,8 +167,8 @@ impl FormatCache {
             let path = self.dir.join(format!("{}-{}.img", def.id, self.made.len()));
             let device =
                 ScratchDevice::from_image(image::create(&self.journal, &path, self.size_bytes, false)?);
-            let (said, features) = format(&(&device).into(), def, &options, log)?;
-            self.made.insert(key.clone(), FormattedImage { device, said, features });
+            let (description, features) = format(&(&device).into(), def, &options, log)?;
+            self.made.insert(key.clone(), FormattedImage { device, description, features });
         }
         Ok(&self.made[&key])
     }
@@ -174,7 +176,7 @@ impl FormatCache {
     /// Removes the images.
     ///
     /// # Errors
-    /// Where one is still in use; it stays in the journal.
+    /// If an image is still in use; it stays in the undo journal.
     pub fn release(self, log: Log) -> Result<()> {
         Ok(self.made.into_values().try_for_each(|made| made.device.release(log))?)
     }

@@ -1,4 +1,4 @@
-//! The initramfs beside a kernel: fsarena itself and the modules that a cell asks for, packed once a run.
+//! Packs the initramfs of guests: fsarena itself and the kernel modules that a cell needs. Each is packed once per run.
 
 use crate::{error::Result, preflight::guests};
 use fsarena_core::plan::Emulator;
@@ -8,104 +8,110 @@ use fsarena_guest::{config::Stack, emulator, packing::Initramfs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Modules of virtual hardware that nothing else asks for.
+/// Modules for virtual hardware. No other module depends on them.
 const HARDWARE: [&str; 3] = ["virtio_pci", "virtio_blk", "virtio_console"];
 
-/// What a cell asks of a kernel.
+/// The modules that a cell needs of a kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct KernelDemands<'a> {
     /// The level of the factor `kernel`.
     pub level: &'a str,
-    /// That kernel's modules.
+    /// All modules of that kernel.
     pub modules: &'a Modules,
     /// The filesystem under test.
     pub def: &'a FsDef,
-    /// Modules besides those of filesystems.
+    /// Names of the modules besides those of filesystems.
     pub further: &'a [String],
 }
 
-/// Packs what the cells of a run want.
+/// Packs the initramfs of each kernel and set of modules.
 pub struct Packer {
     emulator: Emulator,
     /// The filesystem of the source disk.
     other: &'static FsDef,
-    /// All filesystems of the run, by their names.
+    /// All filesystems that guests of the run mount, sorted by name.
     mounted: Vec<&'static FsDef>,
     dir: PathBuf,
-    /// By the kernel's level and what of it is wanted.
-    wanted: BTreeMap<(String, String), Vec<Module>>,
+    /// The modules to load, by [`demands_key`].
+    modules: BTreeMap<(String, String), Vec<Module>>,
+    /// The packed files, by [`demands_key`].
     packed: BTreeMap<(String, String), Initramfs>,
 }
 
 impl Packer {
-    /// Nothing is packed yet.
+    /// A packer that writes its files to `dir`. `mounted` are all filesystems that guests of the run mount.
     pub fn new(emulator: Emulator, other: &'static FsDef, mounted: &[&'static FsDef], dir: &Path) -> Packer {
         let mut mounted = mounted.to_vec();
         mounted.sort_by_key(|def| def.id);
-        Packer { emulator, other, mounted, dir: dir.into(), wanted: BTreeMap::new(), packed: BTreeMap::new() }
+        let (modules, packed) = Default::default();
+        Packer { emulator, other, mounted, dir: dir.into(), modules, packed }
     }
 
-    /// The modules that a cell wants, in the order in which they are loaded.
+    /// The modules that a cell needs, in the order in which they are loaded.
     ///
     /// # Errors
-    /// Where one is missing.
-    pub fn modules(&mut self, asked: KernelDemands) -> Result<&[Module]> {
-        let key = key(asked);
-        if !self.wanted.contains_key(&key) {
-            let of = [asked.def, self.other];
-            let filesystems = of.into_iter().flat_map(|def| guests::of_filesystem(asked.modules, def));
-            let further = asked.further.iter().map(String::as_str);
-            let modules = self.closure(asked.modules, filesystems.chain(further))?;
-            self.wanted.insert(key.clone(), modules);
+    /// If one is missing.
+    pub fn modules(&mut self, demands: KernelDemands) -> Result<&[Module]> {
+        let key = demands_key(demands);
+        if !self.modules.contains_key(&key) {
+            let mut names = guests::filesystem_modules(demands.modules, demands.def);
+            names.extend(guests::filesystem_modules(demands.modules, self.other));
+            let further = demands.further.iter().map(String::as_str);
+            let modules = self.with_dependencies(demands.modules, names.into_iter().chain(further))?;
+            self.modules.insert(key.clone(), modules);
         }
-        Ok(&self.wanted[&key])
+        Ok(&self.modules[&key])
     }
 
-    /// An initramfs with the modules that a cell wants.
+    /// The initramfs with the modules that a cell needs.
     ///
     /// # Errors
-    /// If one is missing, or there is not enough room.
-    pub fn initramfs(&mut self, asked: KernelDemands) -> Result<&mut Initramfs> {
-        let key = key(asked);
+    /// If a module is missing, or there is not enough space.
+    pub fn initramfs(&mut self, demands: KernelDemands) -> Result<&mut Initramfs> {
+        let key = demands_key(demands);
         if !self.packed.contains_key(&key) {
             let path = self.dir.join(format!("initramfs-{}", self.packed.len()));
-            let initramfs = Initramfs::pack(&path, self.modules(asked)?)?;
+            let initramfs = Initramfs::pack(&path, self.modules(demands)?)?;
             self.packed.insert(key.clone(), initramfs);
         }
         Ok(self.packed.get_mut(&key).expect("just inserted"))
     }
 
-    /// What of the modules tells a machine that boots for any cell from others, besides the kernel's own.
-    pub fn particular(&self, asked: KernelDemands) -> Vec<String> {
-        let usual = usual(asked.modules);
-        let unusual = asked.further.iter().filter(|name| !usual.contains(&name.as_str()));
+    /// The names by which a snapshot of this run differs from snapshots of other runs with the same kernel: the unusual
+    /// modules of the cell and the filesystems of the run.
+    pub fn particular(&self, demands: KernelDemands) -> Vec<String> {
+        let usual = usual_modules(demands.modules);
+        let unusual = demands.further.iter().filter(|name| !usual.contains(&name.as_str()));
         unusual.map(String::as_str).chain(self.mounted.iter().map(|def| def.id)).map(String::from).collect()
     }
 
-    /// An initramfs for whatever cell may come: with the modules of every filesystem that this kernel has, and of this
-    /// one. And the names of those to load before anything is known of a cell: what the run mounts. Under translation xfs
-    /// alone takes seconds to load.
+    /// Packs an initramfs for the snapshot that any cell can start from: with the modules of every filesystem that this
+    /// kernel has, and those that this cell needs. Also returns the names of the modules to load before the snapshot is
+    /// taken: those of the filesystems that the run mounts. Under translation, xfs alone takes seconds to load.
     ///
     /// # Errors
-    /// If a module is missing, or there is not enough room.
-    pub fn for_any(&mut self, asked: KernelDemands) -> Result<(Initramfs, Vec<String>)> {
-        let here = self.mounted.iter().filter(|def| guests::in_modules(asked.modules, def));
-        let first =
-            self.closure(asked.modules, here.flat_map(|def| guests::of_filesystem(asked.modules, def)))?;
-        let names = first.iter().map(|module| module.name.clone()).collect();
-        let mut all = first;
-        for name in usual(asked.modules) {
-            // A module without its dependency is useless, and no cell has asked for it yet.
-            all.extend(self.closure(asked.modules, [name].into_iter()).unwrap_or_default());
+    /// If a module is missing, or there is not enough space.
+    pub fn pack_for_snapshot(&mut self, demands: KernelDemands) -> Result<(Initramfs, Vec<String>)> {
+        let here = self.mounted.iter().filter(|def| guests::in_modules(demands.modules, def));
+        let mounted = here.flat_map(|def| guests::filesystem_modules(demands.modules, def));
+        let mut all = self.with_dependencies(demands.modules, mounted)?;
+        let load_first = all.iter().map(|module| module.name.clone()).collect();
+        for name in usual_modules(demands.modules) {
+            // Skip a module whose dependency is missing: no cell needs it yet.
+            all.extend(self.with_dependencies(demands.modules, [name].into_iter()).unwrap_or_default());
         }
-        all.extend_from_slice(self.modules(asked)?);
+        all.extend_from_slice(self.modules(demands)?);
         let mut seen = BTreeSet::new();
         all.retain(|module| seen.insert(module.name.clone()));
-        Ok((Initramfs::pack(&self.dir.join("initramfs-any"), &all)?, names))
+        Ok((Initramfs::pack(&self.dir.join("initramfs-any"), &all)?, load_first))
     }
 
-    /// The modules of the machine and these, each after all that it needs.
-    fn closure<'a>(&self, modules: &Modules, wanted: impl Iterator<Item = &'a str>) -> Result<Vec<Module>> {
+    /// These modules and those of the virtual hardware, each after its dependencies.
+    fn with_dependencies<'a>(
+        &self,
+        modules: &Modules,
+        wanted: impl Iterator<Item = &'a str>,
+    ) -> Result<Vec<Module>> {
         if !modules.is_known() {
             return Ok(vec![]);
         }
@@ -113,7 +119,8 @@ impl Packer {
             Emulator::Exact if emulator::has_memory_disks(modules) => emulator::MEMORY_DISKS.to_vec(),
             Emulator::Qemu | Emulator::Exact => HARDWARE.to_vec(),
         };
-        // Under translation the CPU's CRC32C is slower than the generic one; counted, it is what hardware would do.
+        // Translated by QEMU, the CRC32C instruction of the CPU is slower than the generic code. A guest that counts
+        // instructions uses it, as a real machine would.
         let crc32c = if self.emulator == Emulator::Exact { "crc32c_intel" } else { "crc32c_generic" };
         all.extend([crc32c].into_iter().filter(|name| modules.has(name)));
         all.extend(wanted);
@@ -121,14 +128,15 @@ impl Packer {
     }
 }
 
-/// The modules that any cell may want and that this kernel has.
-fn usual(modules: &Modules) -> Vec<&'static str> {
+/// The modules of this kernel that any cell may need.
+fn usual_modules(modules: &Modules) -> Vec<&'static str> {
     let filesystems = FILESYSTEMS.iter().filter(|def| guests::in_modules(modules, def));
-    let filesystems = filesystems.flat_map(|def| guests::of_filesystem(modules, def));
+    let filesystems = filesystems.flat_map(|def| guests::filesystem_modules(modules, def));
     let schedulers = guests::SCHEDULERS.map(|(_, module)| module);
     filesystems.chain(Stack::MODULES).chain(schedulers).filter(|name| modules.has(name)).collect()
 }
 
-fn key(asked: KernelDemands) -> (String, String) {
-    (asked.level.to_string(), format!("{} {}", asked.def.id, asked.further.join(" ")))
+/// The level of the kernel, and the filesystem with the further modules.
+fn demands_key(demands: KernelDemands) -> (String, String) {
+    (demands.level.to_string(), format!("{} {}", demands.def.id, demands.further.join(" ")))
 }

@@ -1,27 +1,31 @@
-//! Selects and converts the readings of a guest that are meaningful.
+//! Keeps the readings of a guest that its emulator can measure, and converts times to instructions.
 
 use crate::bench::readings;
 use fsarena_core::sample::{Readings, Sample, Unit};
 use fsarena_core::{metric::reading, plan::Emulator};
 use fsarena_guest::counter::Counts;
 
-/// Times that are instructions where the clock counts them: CPU, not waiting, which such a clock skips.
+/// Readings of CPU time, each with the reading of instructions that replaces it in a guest whose clock counts instructions.
+/// Readings of waiting time have no such counterpart, because such a clock skips waiting.
 const COUNTED: [(&str, &str); 2] = [
     (reading::MACHINE_CPU, reading::GUEST_INSTRUCTIONS),
     (reading::TREE_CPU_SYNCED, reading::TREE_INSTRUCTIONS_SYNCED),
 ];
 
-/// The sample without the readings that this emulator cannot measure, and with instructions instead of times where it
-/// counts them.
-pub fn of(emulator: Emulator, sample: Sample, counts: Option<Counts>) -> Sample {
+/// Returns the sample without the readings that this emulator cannot measure. If the emulator counts instructions, the sample
+/// has instructions instead of times.
+pub fn for_emulator(emulator: Emulator, sample: Sample, counts: Option<Counts>) -> Sample {
     match emulator {
         Emulator::Qemu => sample,
-        // Nor is there a course over time.
-        Emulator::Exact => Sample { readings: counted(&sample.readings, counts), series: vec![], ..sample },
+        // Without time there is no time series either.
+        Emulator::Exact => {
+            Sample { readings: instruction_readings(&sample.readings, counts), series: vec![], ..sample }
+        }
     }
 }
 
-fn counted(readings: &Readings, counts: Option<Counts>) -> Readings {
+/// Replaces times with instructions, and drops other times and rates. `counts` are those of the counter, if it is loaded.
+fn instruction_readings(readings: &Readings, counts: Option<Counts>) -> Readings {
     let mut kept = Readings::default();
     if let (Some(user), Some(system)) = (readings.get(reading::USER), readings.get(reading::SYSTEM)) {
         kept.set(reading::TREE_INSTRUCTIONS, user + system);
@@ -60,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn instructions_stand_for_times_and_no_time_is_left() {
+    fn instructions_replace_times_and_no_time_remains() {
         let taken = readings(&[
             ("elapsed_ns", 9.0),
             ("user_ns", 1.0),
@@ -69,16 +73,16 @@ mod tests {
             ("major_faults", 2.0),
             ("read_iops_per_s", 3.0),
         ]);
-        let by_clocks = [
+        let from_times = [
             ("tree_instructions", 6.0),
             ("user_instructions", 1.0),
             ("kernel_instructions", 5.0),
             ("guest_instructions", 7.0),
             ("major_faults", 2.0),
         ];
-        assert_eq!(counted(&taken, None), readings(&by_clocks));
+        assert_eq!(instruction_readings(&taken, None), readings(&from_times));
         let counts = Counts { user: 1, kernel: 10, user_synced: 2, kernel_synced: 20, calls: 5 };
-        let kept = counted(&taken, Some(counts));
+        let kept = instruction_readings(&taken, Some(counts));
         let of = |id| kept.get(id);
         assert_eq!([of("user_instructions"), of("kernel_instructions")], [Some(2.0), Some(20.0)]);
         assert_eq!([of("guest_instructions"), of("returned_instructions")], [Some(22.0), Some(11.0)]);

@@ -1,4 +1,4 @@
-//! The session with one guest: what it sends, its silence, and how it ends.
+//! Runs one guest: receives the lines that it sends, ends it if it is silent for too long, and determines its outcome.
 
 use crate::child::{POLL_INTERVAL, UNEXPECTED_REQUEST, group_of};
 use crate::error::{CellError, Result};
@@ -8,19 +8,19 @@ use fsarena_core::plan::GuestPlan;
 use fsarena_guest::launch::{Guest, GuestMessage, Launch};
 use fsarena_guest::{config::GOING_ON, launch::LastWords};
 use fsarena_load::workload::Cut;
-use fsarena_sys::{cancel, process_output::shown, undo::Journal};
+use fsarena_sys::{cancel, process_output::or_printed_nothing, undo::Journal};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-/// How long a guest may take to power off.
+/// The time that a guest may take to power off.
 const POWER_OFF_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest silence of a guest that has not sent anything yet: kernels boot in seconds.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(120);
-/// The first task that is timed.
+/// The name of the first timed task.
 const FIRST_TASK: &str = "mount";
-/// Stands between the reason of a failure and the last lines of the console.
+/// The text between the reason of a failure and the last lines of the console.
 pub const CONSOLE: &str = "; the end of its console:\n";
-/// What the time of booting is spent on.
+/// The category of the time that guests take to boot.
 pub const SPENT_ON: SpentOn = SpentOn::Boot;
 
 /// The run that a guest belongs to.
@@ -38,7 +38,7 @@ pub struct GuestExit {
     pub outcome: Outcome,
     /// The time from launch to the first timed task; None if the guest did not get there.
     pub boot_time: Option<Duration>,
-    /// Whether it sent anything. A guest that begins with a snapshot sends a line once it continues.
+    /// Whether it sent anything. A guest that starts from a snapshot sends a line once it runs.
     pub has_sent: bool,
 }
 
@@ -49,11 +49,11 @@ impl GuestExit {
     }
 }
 
-/// Starts a guest, passes its events on, and ends it: during its work if its power is cut, `cut` after the work began.
-/// A guest that fails is an outcome.
+/// Runs a guest to its end and passes its events on. If `cut` is set, kills the guest that long after its work began, as a
+/// power cut. A failure of the guest is an outcome, not an error.
 ///
 /// # Errors
-/// Where the emulator cannot be started, or the journal cannot be written.
+/// If the emulator cannot be started, or the undo journal cannot be written.
 pub fn run_guest(
     owner: GuestOwner,
     launch: Launch,
@@ -118,18 +118,18 @@ pub enum SessionEnd<T> {
 /// continue.
 type TakeLine<'a, T> = &'a mut dyn FnMut(&str, &mut Option<Instant>) -> Result<Option<T>, CellError>;
 
-/// Starts a guest, passes each of its lines to `take` until that returns a value, and ends the guest. Also returns the
-/// last lines of its console; a failure already quotes them.
+/// Starts a guest, passes each line that it sends to `take` until `take` returns a value, and ends the guest. Also returns
+/// the last lines of its console; a failure already quotes them.
 ///
 /// # Errors
-/// Where the emulator cannot be started, or the journal cannot be written.
+/// If the emulator cannot be started, or the undo journal cannot be written.
 pub fn run_until<T>(
     owner: GuestOwner,
     launch: Launch,
     take: TakeLine<T>,
 ) -> Result<(SessionEnd<T>, LastWords)> {
     let mut guest = launch.start()?;
-    // If the keeper of the guest dies with this process, `recover` ends what is left of the group.
+    // If this process and the process that guards the guest are killed, `recover` kills the rest of the group.
     let group = owner.journal.note(group_of(guest.pid()))?;
     let end = receive_until(&mut guest, owner.guest, take);
     let timeout = if let SessionEnd::Value(_) = end { POWER_OFF_TIMEOUT } else { Duration::ZERO };
@@ -145,14 +145,14 @@ pub fn run_until<T>(
     Ok((end, console))
 }
 
-/// The reason of a failure, its meaning, and the last lines of the console.
+/// The reason of a failure, the explanation of the console's last lines if there is one, and these lines.
 fn describe_failure(why: &str, status: Option<ExitStatus>, console: &LastWords) -> String {
     let meaning = console.meaning.map_or(String::new(), |meaning| format!(": {meaning}"));
     let status = status.map_or(String::new(), |status| format!(" ({status})"));
-    format!("{why}{meaning}{status}{CONSOLE}{}", shown(&console.lines))
+    format!("{why}{meaning}{status}{CONSOLE}{}", or_printed_nothing(&console.lines))
 }
 
-/// Passes the lines of a guest to `take` until the session ends; the guest itself still runs then.
+/// Passes the lines of a guest to `take` until the session ends. Does not end the guest.
 fn receive_until<T>(guest: &mut Guest, plan: &GuestPlan, take: TakeLine<T>) -> SessionEnd<T> {
     let started_at = Instant::now();
     let (mut last_line_at, mut power_cut_at) = (None::<Instant>, None::<Instant>);
@@ -188,10 +188,11 @@ fn receive_until<T>(guest: &mut Guest, plan: &GuestPlan, take: TakeLine<T>) -> S
 
 /// The failure of a guest that has been silent for longer than it may be; None if it may.
 fn silence_failure(plan: &GuestPlan, silent: Duration, is_booting: bool) -> Option<CellError> {
-    let patience = Duration::from_secs_f64(plan.patience_s);
-    let (limit, since) = match is_booting {
-        true => (patience.min(BOOT_TIMEOUT), "since it was started"),
-        false => (patience, "in its work"),
+    let timeout = Duration::from_secs_f64(plan.patience_s);
+    let (limit, since) = if is_booting {
+        (timeout.min(BOOT_TIMEOUT), "since it was started")
+    } else {
+        (timeout, "in its work")
     };
     if silent <= limit {
         return None;

@@ -1,4 +1,4 @@
-//! Snapshots of booted machines, from which guests start: found in the cache, or booted now and kept.
+//! Snapshots of booted machines, from which guests start: found in the cache, or made by booting a machine.
 
 use super::initramfs::{KernelDemands, Packer};
 use super::session::{CONSOLE, GuestOwner, SessionEnd, run_until};
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{os::unix::fs::DirBuilderExt, time::Instant};
 
-/// What a kernel takes beside its initramfs before it can even complain, in bytes.
+/// The least memory that a kernel needs besides its initramfs, in bytes. With less it fails without a message.
 pub const LEAST_MEMORY: u64 = 64 << 20;
 
 /// The snapshots that guests of a run start from.
@@ -22,40 +22,40 @@ pub struct SnapshotPool {
     cache: PathBuf,
     /// The file with the config of the next guest.
     pub config: PathBuf,
-    /// Machines whose states this run has made, or verified.
+    /// Snapshots that this run has made, or verified, by their directories.
     verified: BTreeSet<PathBuf>,
-    /// Machines that are not tried again in this run.
-    given_up: BTreeSet<PathBuf>,
-    /// What a reader should know of each machine.
+    /// Snapshots that failed and that this run does not try again, by their directories.
+    failed: BTreeSet<PathBuf>,
+    /// A note for the report on each snapshot, by its directory.
     notes: BTreeMap<PathBuf, Note>,
 }
 
-/// Whether guests of a plan begin with a machine that has booted. Where the CPU itself runs them, booting is fast enough;
-/// where instructions are counted, nothing of a cell may depend on another.
-pub fn wanted(guest: &GuestPlan) -> bool {
+/// Whether guests of a plan start from snapshots. With KVM booting is fast enough. A guest that counts instructions always
+/// boots, because its counts must not depend on other cells.
+pub fn is_useful(guest: &GuestPlan) -> bool {
     guest.emulator == Emulator::Qemu && guest.accelerator != Some(Accelerator::Kvm) && !guest.fresh
 }
 
 impl SnapshotPool {
-    /// Nothing is known yet. Files of the run go into this directory.
+    /// A pool that uses the cache of this user. Files of the run go into `dir`.
     pub fn new(dir: &Path) -> SnapshotPool {
         let cache = std::path::absolute(cache::dir()).unwrap_or_else(|_| cache::dir());
-        // Where it cannot be made, nothing is kept.
+        // Without a cache directory each guest boots.
         let _ = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(&cache);
-        let (verified, given_up, notes) = Default::default();
-        SnapshotPool { cache, config: dir.join("config"), verified, given_up, notes }
+        let (verified, failed, notes) = Default::default();
+        SnapshotPool { cache, config: dir.join("config"), verified, failed, notes }
     }
 
-    /// What a reader should know.
+    /// The notes on the snapshots, for the report.
     pub fn notes(&self) -> impl Iterator<Item = Note> + use<'_> {
         self.notes.values().cloned()
     }
 
-    /// The machine that a guest of this shape begins with; none where it boots by itself, or a signal came. The first of
-    /// its kind boots now, for as long as that takes.
+    /// The snapshot that a guest on this machine starts from. Makes it if it is missing, which takes as long as the machine
+    /// takes to boot. None if the guest must boot instead, or a signal arrived.
     ///
     /// # Errors
-    /// Where its files cannot be written, or the emulator cannot be started.
+    /// If its files cannot be written, or the emulator cannot be started.
     pub fn take(
         &mut self,
         machine: &Machine,
@@ -66,35 +66,36 @@ impl SnapshotPool {
     ) -> Result<Option<Snapshot>> {
         let Some(place) = snapshot::place(&self.cache, machine, &packer.particular(demands)) else {
             let why = format!("{} is not this user's alone, or not there", self.cache.display());
-            return Ok(self.give_up(&self.cache.clone(), machine, &why));
+            self.give_up(&self.cache.clone(), machine, &why);
+            return Ok(None);
         };
-        if self.given_up.contains(&place) {
+        if self.failed.contains(&place) {
             return Ok(None);
         }
-        if let Some(found) = self.whole(&place) {
+        if let Some(found) = self.find_intact(&place) {
             let text = "guests with it begin with a machine that an earlier run has booted and kept";
             self.note(&place, machine, text);
             return Ok(Some(found));
         }
         std::fs::write(&self.config, NO_CONFIG).map_err(Error::io("writing", &self.config))?;
-        let (mut initramfs, modules) = packer.for_any(demands)?;
-        // While it is unpacked it is there twice, and what is unpacked may take half of the memory.
+        let (mut initramfs, modules) = packer.pack_for_snapshot(demands)?;
+        // During unpacking memory holds both the file and its contents, and the contents may take at most half of memory.
         if (machine.memory_mib << 20) < 3 * file_size(&initramfs.path) + LEAST_MEMORY {
             let flag = setting("guest_memory", "");
-            let why = format!("it has too little memory for all modules ({flag})");
-            return Ok(self.give_up(&place, machine, &why));
+            self.give_up(&place, machine, &format!("it has too little memory for all modules ({flag})"));
+            return Ok(None);
         }
         let first = GuestConfig { later: true, modules, request: serde_json::Value::Null, ..config.clone() };
         initramfs.hand_over(&first)?;
         let machine = Machine { initramfs: Some(&initramfs.path), ..machine.clone() };
         let made = self.make(&machine, &place, owner);
-        // It is in a directory that goes with the run.
+        // Free the space now. If this fails, the file is removed with its directory at the end of the run.
         let _ = std::fs::remove_file(&initramfs.path);
         made
     }
 
-    /// The machine that is kept there. A damaged one is removed, so that another is made.
-    fn whole(&mut self, place: &Path) -> Option<Snapshot> {
+    /// The snapshot in the directory `place`, if it is intact. Removes a damaged one, so that another is made.
+    fn find_intact(&mut self, place: &Path) -> Option<Snapshot> {
         let found = snapshot::find(place)?;
         if !self.verified.contains(place) && !found.is_whole() {
             cache::was_damaged(place, "boots that machine again");
@@ -105,17 +106,18 @@ impl SnapshotPool {
         Some(found)
     }
 
-    /// Boots a machine and keeps it. One that does not come up boots again, for the cell alone, and that is the cell's own
-    /// failure then.
+    /// Boots a machine and saves its snapshot in the directory `place`. None if that fails: the guest of the cell then boots
+    /// itself, and if that fails too, the cell fails.
     fn make(&mut self, machine: &Machine, place: &Path, owner: GuestOwner) -> Result<Option<Snapshot>> {
         let begun = Instant::now();
         let (draft, stdin) = match Draft::begin(&self.cache, place.into()) {
             Ok(begun) => begun,
             Err(error) => {
-                return Ok(self.give_up(place, machine, &format!("{}: {error}", self.cache.display())));
+                self.give_up(place, machine, &format!("{}: {error}", self.cache.display()));
+                return Ok(None);
             }
         };
-        // A half-written state never stays, however this ends.
+        // Removes a half-written snapshot, even after a crash.
         let unfinished = MadeDir::adopt_tree(owner.journal, &draft.dir)?;
         let launch = machine.launch(Draft::words(), stdin);
         keep_command_line(machine.dir, "boot.json", &launch)?;
@@ -141,31 +143,33 @@ impl SnapshotPool {
                 self.verified.insert(place.into());
                 Ok(Some(snapshot))
             }
-            SessionEnd::Failed(error) => Ok(self.give_up(place, machine, &error.why)),
+            SessionEnd::Failed(error) => {
+                self.give_up(place, machine, &error.why);
+                Ok(None)
+            }
             SessionEnd::PowerCut | SessionEnd::Interrupted => Ok(None),
         }
     }
 
-    /// Makes no more use of a machine that a guest could not begin with.
+    /// Removes a snapshot that a guest could not start from.
     pub fn discard(&mut self, snapshot: Snapshot, machine: &Machine, why: &str) {
         self.give_up(&snapshot.dir, machine, why);
         snapshot.discard();
     }
 
-    /// Notes why guests of this kind boot by themselves. They then have no machine to begin with.
-    fn give_up(&mut self, place: &Path, machine: &Machine, why: &str) -> Option<Snapshot> {
-        self.given_up.insert(place.into());
+    /// Stops using the snapshot in the directory `place`, and notes why.
+    fn give_up(&mut self, place: &Path, machine: &Machine, why: &str) {
+        self.failed.insert(place.into());
         let why = why.split(CONSOLE).next().unwrap_or_default();
         let text = format!("each guest with it boots by itself, because no machine could be kept: {why}");
         self.note(place, machine, &text);
-        None
     }
 
-    /// Notes it once per machine; the last note counts, except that the machine was used again.
+    /// Adds the note on a snapshot. The first note stays, but the note of a failure replaces it.
     fn note(&mut self, place: &Path, machine: &Machine, text: &str) {
         let text = format!("kernel {}: {text}", machine.kernel.name());
         let note = Note::new(NoteKind::Remark, text).task("boot");
-        if self.given_up.contains(place) {
+        if self.failed.contains(place) {
             self.notes.remove(place);
         }
         self.notes.entry(place.into()).or_insert(note);
@@ -177,8 +181,8 @@ pub fn file_size(path: &Path) -> u64 {
     path.metadata().map_or(0, |meta| meta.len())
 }
 
-/// Keeps what a guest is started with. Its standard input, where that is not empty, is what the last words say: the
-/// state of a kept machine, or who asks QEMU for it.
+/// Writes the command line of a guest to a file, as JSON. Its last words describe the standard input if that is not empty:
+/// the state of a snapshot, or the process that requests the state from QEMU.
 pub fn keep_command_line(dir: &Path, name: &str, launch: &Launch) -> Result<()> {
     let path = dir.join(name);
     let words = Argv::new(&launch.argv[0]).args(&launch.argv[1..]).words();

@@ -9,18 +9,19 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use std::path::Path;
 
-/// Refuses a variant whose filesystem cannot do the work.
+/// Refuses a variant whose filesystem does not support the files or the direct I/O of the workloads.
 ///
 /// # Errors
-/// Which variant, why, and what can be done.
+/// The first such variant, with the reason and what to do.
 pub fn check<'a>(variants: impl Iterator<Item = &'a Variant>, demands: &Demands) -> Result<()> {
     for variant in variants {
         let def = filesystems::find(variant.level(factor::FS))?;
-        if let Some(why) = cannot(def, demands) {
+        if let Some(why) = unsupported(def, demands) {
             let lacks_direct_io = demands.direct_io && why == no_direct_io();
-            let or = match lacks_direct_io {
-                true => String::new(),
-                false => format!(", or take another tree ({})", setting("tree", "")),
+            let or = if lacks_direct_io {
+                String::new()
+            } else {
+                format!(", or take another tree ({})", setting("tree", ""))
             };
             let why = format!("{} {why}; leave {} out ({}){or}", def.title, def.id, setting("fs", ""));
             return Err(RunError::variant(variant, why));
@@ -29,16 +30,17 @@ pub fn check<'a>(variants: impl Iterator<Item = &'a Variant>, demands: &Demands)
     Ok(())
 }
 
-/// That a filesystem cannot be made here, and what to install.
+/// The error that the mkfs of a filesystem is not installed, with what to install.
 pub fn no_mkfs(def: &FsDef) -> RunError {
     RunError::Missing(format!("{} is not installed: {}", def.mkfs, to_install([def])))
 }
 
-/// Why a filesystem cannot hold a tree. None where it can.
-fn cannot(def: &FsDef, demands: &Demands) -> Option<String> {
+/// Why a filesystem does not support the files or the direct I/O of the workloads; None if it does.
+fn unsupported(def: &FsDef, demands: &Demands) -> Option<String> {
     let Demands { link, owned, twin_but_for_case, reserved, longest, direct_io } = demands;
     let traits = def.traits;
-    let in_the_way = [
+    // Whether the filesystem supports an entry of the tree, the entry, and the reason if it does not.
+    let entries = [
         (traits.unix, link, "has no symbolic links, and the tree has one:"),
         (traits.unix, owned, "keeps no owners, and the tree has a file that is not root's:"),
         (
@@ -48,19 +50,20 @@ fn cannot(def: &FsDef, demands: &Demands) -> Option<String> {
         ),
         (traits.any_name, reserved, "does not allow this name of the tree:"),
     ];
-    let found = in_the_way.into_iter().find_map(|(able, entry, why)| {
-        let entry = entry.as_ref().filter(|_| !able)?;
-        Some(format!("{why} {}", entry.display()))
-    });
-    let found = found.or_else(|| {
-        let longest = longest.as_ref().filter(|path| name_bytes(path) > traits.name_bytes)?;
-        let limit = traits.name_bytes;
-        Some(format!(
-            "has names of at most {limit} bytes, and the tree has a longer one: {}",
-            longest.display()
-        ))
-    });
-    found.or_else(|| (*direct_io && !traits.direct_io).then(no_direct_io))
+    for (is_supported, entry, why) in entries {
+        if let Some(entry) = entry
+            && !is_supported
+        {
+            return Some(format!("{why} {}", entry.display()));
+        }
+    }
+    if let Some(longest) = longest
+        && name_bytes(longest) > traits.name_bytes
+    {
+        let (limit, longest) = (traits.name_bytes, longest.display());
+        return Some(format!("has names of at most {limit} bytes, and the tree has a longer one: {longest}"));
+    }
+    (*direct_io && !traits.direct_io).then(no_direct_io)
 }
 
 fn no_direct_io() -> String {
@@ -70,15 +73,16 @@ fn no_direct_io() -> String {
     )
 }
 
-/// Refuses a directory whose filesystem cannot do the work.
+/// Refuses a directory whose filesystem lacks direct I/O, if the workloads require it.
 ///
 /// # Errors
-/// What it lacks.
+/// The missing feature, with what to do.
 pub fn check_directory(path: &Path, demands: &Demands) -> Result<()> {
     if !demands.direct_io {
         return Ok(());
     }
-    // Whatever else is in the way, the work itself meets it: not every filesystem has files without a name.
+    // Only EINVAL shows that direct I/O is missing. Other errors are ignored, because not every filesystem supports
+    // O_TMPFILE.
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     match open(path, flags, Mode::RUSR | Mode::WUSR) {
         Err(Errno::INVAL) => Err(RunError::Plan(format!("{path:?}: its filesystem {}", no_direct_io()))),
@@ -91,11 +95,11 @@ mod tests {
     use super::*;
 
     fn why(fs: &str, demands: &Demands) -> String {
-        cannot(filesystems::find(fs).unwrap(), demands).unwrap_or_default()
+        unsupported(filesystems::find(fs).unwrap(), demands).unwrap_or_default()
     }
 
     #[test]
-    fn each_filesystem_says_what_it_cannot_hold() {
+    fn filesystems_refuse_files_that_they_do_not_support() {
         let at = |name: &str| Some(std::path::PathBuf::from(name));
         let link = Demands { link: at("tree/l"), ..Demands::default() };
         assert!(why("vfat", &link).ends_with("symbolic links, and the tree has one: tree/l"));
@@ -111,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_that_cannot_is_named_with_what_to_do() {
+    fn the_error_names_the_variant_and_what_to_do() {
         let levels = [(factor::FS.to_string(), "vfat".to_string())].into();
         let variant = Variant { name: "vfat".into(), levels };
         let demands = Demands { reserved: Some("tree/a:b".into()), ..Demands::default() };

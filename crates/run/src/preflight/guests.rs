@@ -18,13 +18,13 @@ use fsarena_load::workloads::WORKLOADS;
 use fsarena_sys::program;
 use std::collections::BTreeMap;
 
-/// Refuses a workload that runs programs: the only program in a guest is fsarena.
-pub fn hold_programs(plan: &Plan, _: &[Variant]) -> Result<()> {
+/// Refuses a workload that runs programs in guests: the only program in a guest is fsarena.
+pub fn check_programs(plan: &Plan, _: &[Variant]) -> Result<()> {
     let in_guests = matches!(plan.device.backing, Backing::Guest(_));
-    for asked in plan.workloads.iter().filter(|_| in_guests) {
-        let (workload, job) = work::workload(plan, asked)?;
+    for planned in plan.workloads.iter().filter(|_| in_guests) {
+        let (workload, job) = work::workload(plan, planned)?;
         require(workload.programs(&job).is_empty(), || {
-            let (name, others) = (&asked.name, without_programs(&job).join(", "));
+            let (name, others) = (&planned.name, without_programs(&job).join(", "));
             RunError::Missing(format!(
                 "guests hold no programs, so the workload {name} cannot run there. Run it as root on a loop image (`{}`), or \
                  in a directory (`{}`). Workloads that run in guests: {others}",
@@ -36,7 +36,7 @@ pub fn hold_programs(plan: &Plan, _: &[Variant]) -> Result<()> {
     Ok(())
 }
 
-/// The workloads that can do without programs.
+/// The ids of the workloads that need no programs, at least with some of their settings.
 fn without_programs(job: &Job) -> Vec<&'static str> {
     let can = |workload: &&&dyn Workload| {
         let mut settings = Settings::defaults(workload.def().settings);
@@ -49,11 +49,11 @@ fn without_programs(job: &Job) -> Vec<&'static str> {
 /// The kernels of a plan, by the level of the factor `kernel`.
 #[derive(Debug, Clone, Default)]
 pub struct Kernels {
-    /// Each level with its kernel.
+    /// The kernel of each level.
     pub by_level: BTreeMap<String, GuestKernel>,
-    /// Commands that it took to find them.
+    /// The commands that found the kernels.
     pub commands: Vec<CommandRecord>,
-    /// The filesystems that they mount: those of all variants, and that of the source disk.
+    /// The filesystems that the kernels mount: those of all variants, and that of the source disk.
     pub mounted: Vec<&'static FsDef>,
 }
 
@@ -61,8 +61,8 @@ pub struct Kernels {
 /// of `wanted`.
 ///
 /// # Errors
-/// An emulator that is not installed, a kernel that is not there or damaged.
-pub fn kernels<'a>(
+/// An emulator that is not installed, or a kernel that is missing or damaged.
+pub fn find_kernels<'a>(
     guest: &GuestPlan,
     levels: impl Iterator<Item = &'a str>,
     wanted: &[&FsDef],
@@ -109,12 +109,12 @@ fn choose_kernel(places: &Places, wanted: &[&FsDef]) -> String {
     }
 }
 
-/// Decides what runs the instructions of guests whose time is time: the CPU itself where a trial boot of each kernel succeeds. What
-/// a reader should know of that.
+/// Sets the accelerator of guests that measure time: KVM if a trial boot of each kernel succeeds, else translation (TCG).
+/// Returns a note for the report if translation is used. Guests that count instructions do not change.
 ///
 /// # Errors
-/// Where the run was begun with KVM and that works no more.
-pub fn accelerate(guest: &mut GuestPlan, kernels: &Kernels) -> Result<Option<Note>> {
+/// A run that began with KVM, on a machine where KVM does not work.
+pub fn choose_accelerator(guest: &mut GuestPlan, kernels: &Kernels) -> Result<Option<Note>> {
     if guest.emulator != Emulator::Qemu || guest.accelerator == Some(Accelerator::Tcg) {
         return Ok(None);
     }
@@ -134,14 +134,14 @@ pub fn accelerate(guest: &mut GuestPlan, kernels: &Kernels) -> Result<Option<Not
     Ok(Some(Note::new(NoteKind::Remark, text)))
 }
 
-/// The filesystems that can be made here and that all of these kernels have.
+/// The ids of the filesystems that this machine can make and that all of these kernels support.
 pub fn available(kernels: &Kernels) -> Vec<&'static str> {
     let all_have = |def: &FsDef| kernels.by_level.values().all(|kernel| has(kernel, def));
     let usable = |def: &&&FsDef| program::find(def.mkfs).is_some() && all_have(def);
     FILESYSTEMS.iter().filter(usable).map(|def| def.id).collect()
 }
 
-/// The module that has a filesystem: ext4 can stand for ext2 and ext3.
+/// The name of the kernel module that contains a filesystem. The module ext4 also mounts ext2 and ext3.
 pub fn module<'a>(modules: &Modules, kernel_type: &'a str) -> &'a str {
     match kernel_type {
         "ext2" | "ext3" if !modules.has(kernel_type) => "ext4",
@@ -149,12 +149,12 @@ pub fn module<'a>(modules: &Modules, kernel_type: &'a str) -> &'a str {
     }
 }
 
-/// Whether modules have a filesystem among them.
+/// Whether one of these modules contains a filesystem.
 pub fn in_modules(modules: &Modules, def: &FsDef) -> bool {
     modules.has(module(modules, def.id))
 }
 
-/// Whether a kernel has a filesystem.
+/// Whether a kernel supports a filesystem, built in or as a module.
 pub fn has(kernel: &GuestKernel, def: &FsDef) -> bool {
     kernel.has(module(&kernel.modules, def.id)) || kernel.has(def.id)
 }
@@ -183,8 +183,11 @@ pub fn fetch_mkfs(variants: &[Variant], kernels: &mut Kernels) -> Result<()> {
     Ok(())
 }
 
-/// The definitions of all variants' filesystems and of the source disk's, which can be made here, and which every kernel
-/// that is to mount them has. The same one can come several times.
+/// The definitions of the filesystems of all variants and of the source disk. A filesystem can occur several times.
+///
+/// # Errors
+/// A filesystem that this machine cannot make or that its guest kernel does not support, or a level that a guest cannot
+/// have.
 pub fn mountable(
     plan: &Plan,
     emulator: Emulator,
@@ -192,12 +195,12 @@ pub fn mountable(
     kernels: &Kernels,
 ) -> Result<Vec<&'static FsDef>> {
     let other = plan.device.other_fs.as_str();
-    // Their mkfs fills them from a directory.
+    // The filesystems whose mkfs can copy the files of a directory into the new filesystem.
     let fillable = FILESYSTEMS.iter().filter(|def| def.contents.is_some()).map(|def| def.id);
     require(fillable.clone().any(|id| id == other), || {
-        let able = fillable.collect::<Vec<_>>().join(", ");
+        let fillable = fillable.collect::<Vec<_>>().join(", ");
         RunError::Plan(format!(
-            "other_fs = {other}: for a guest the source disk is made without mounting it, as {able}"
+            "other_fs = {other}: for a guest the source disk is made without mounting it, as {fillable}"
         ))
     })?;
     let pairs = variants.iter().map(|variant| (variant.level(factor::FS), variant.level(factor::KERNEL)));
@@ -205,7 +208,7 @@ pub fn mountable(
     let usable = |(id, level): (&str, &str)| {
         let (def, kernel) = (fsarena_fs::filesystems::find(id)?, &kernels.by_level[level]);
         match (has(kernel, def), program::find(def.mkfs)) {
-            (false, _) => Err(lacks(kernel, def)),
+            (false, _) => Err(unsupported(kernel, def)),
             (true, None) => Err(fs_capabilities::no_mkfs(def)),
             (true, Some(_)) => Ok(def),
         }
@@ -213,9 +216,9 @@ pub fn mountable(
     let defs = pairs.chain(others).map(usable).collect::<Result<_, _>>()?;
     for variant in variants {
         if emulator == Emulator::Exact {
-            nothing_around(variant)?;
+            check_exact_axes(variant)?;
         }
-        around(variant, &kernels.by_level[variant.level(factor::KERNEL)])?;
+        check_axes(variant, &kernels.by_level[variant.level(factor::KERNEL)])?;
     }
     Ok(defs)
 }
@@ -236,15 +239,15 @@ pub fn where_to_get(def: &FsDef, here: Option<String>) -> String {
     }
 }
 
-/// That a kernel has no such filesystem, and where there is one that has it.
-fn lacks(kernel: &GuestKernel, def: &FsDef) -> RunError {
+/// The error that a guest kernel does not support a filesystem; it names a kernel that does.
+fn unsupported(kernel: &GuestKernel, def: &FsDef) -> RunError {
     let here = Places::usual(None).releases_with(|modules| in_modules(modules, def));
     let fix = where_to_get(def, here.last().cloned());
     RunError::Missing(format!("the guest kernel {} has no {}; {fix}", kernel.name(), def.id))
 }
 
-/// A guest that counts instructions has one disk in memory, and nothing around it is varied.
-fn nothing_around(variant: &Variant) -> Result<()> {
+/// Refuses axes of devices and the machine in a guest that counts instructions: its only disk is memory.
+fn check_exact_axes(variant: &Variant) -> Result<()> {
     let (_, options) = filesystem_of(variant)?;
     let mut set = variant.levels.iter().filter(|(_, level)| !level.is_empty()).map(|(id, _)| id.as_str());
     let varied = set.find(|id| *id != factor::CLIENTS && factor::is_axis(id));
@@ -257,12 +260,13 @@ fn nothing_around(variant: &Variant) -> Result<()> {
     Err(RunError::variant(variant, why))
 }
 
-/// Whether a guest can have what is varied around a variant's filesystem.
-fn around(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
+/// Refuses levels that no guest can have, such as another backing device or a second CPU, and levels that require a module
+/// which the kernel lacks.
+fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
     let (_, options) = filesystem_of(variant)?;
-    let named = (!variant.level(factor::DEVICE).is_empty()).then_some(factor::DEVICE);
-    let apart = options.journal.is_some_and(|journal| journal.on.is_some()).then_some(factor::JOURNAL);
-    if let Some(axis) = named.or(apart) {
+    let device = (!variant.level(factor::DEVICE).is_empty()).then_some(factor::DEVICE);
+    let journal = options.journal.is_some_and(|journal| journal.on.is_some()).then_some(factor::JOURNAL);
+    if let Some(axis) = device.or(journal) {
         let why = format!(
             "the disks of a guest are image files, so `{axis}` cannot name another backing device; leave it out, or take \
              `{}`",
@@ -275,34 +279,38 @@ fn around(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
     })?;
     let faults = faults::parse(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
     let stack = Stack { array: options.raid.map(Array::from_raid), faults, ..Stack::default() };
-    let mut further = further_modules(variant, &stack, &options.mount).into_iter();
-    let lacked = further.find(|name| kernel.modules.is_known() && !kernel.modules.has(name));
-    let Some(module) = lacked else { return Ok(()) };
-    let (variant, kernel) = (&variant.name, kernel.name());
-    Err(RunError::Missing(format!("variant {variant}: the guest kernel {kernel} has no module {module}")))
+    for module in further_modules(variant, &stack, &options.mount) {
+        if kernel.modules.is_known() && !kernel.modules.has(&module) {
+            let (variant, kernel) = (&variant.name, kernel.name());
+            let why = format!("variant {variant}: the guest kernel {kernel} has no module {module}");
+            return Err(RunError::Missing(why));
+        }
+    }
+    Ok(())
 }
 
-/// What lies between the disks of a guest and the filesystem of a variant.
+/// The layers between the disks of a guest and the filesystem of a variant: an array, or a device that injects faults.
 ///
 /// # Errors
-/// A level that is none.
+/// An invalid level of the factor `faults`.
 pub fn stack(variant: &Variant, layout: &Layout, raid: Option<Raid>) -> Result<Stack> {
     let faults = faults::parse(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
     let (more, journal) = (layout.members.len() - 1, layout.journal.is_some());
     Ok(Stack { more, journal, array: raid.map(Array::from_raid), faults })
 }
 
-/// The modules that a variant takes besides those of its filesystem, which is mounted with these options.
+/// The modules that a variant requires besides those of its filesystem: for the stack, the I/O scheduler, and character
+/// sets of the mount options `mount`.
 pub fn further_modules(variant: &Variant, stack: &Stack, mount: &str) -> Vec<String> {
     let scheduler = SCHEDULERS.into_iter().find(|(level, _)| *level == variant.level(factor::SCHEDULER));
     let fixed = stack.modules().into_iter().chain(scheduler.map(|(_, module)| module));
     fixed.map(String::from).chain(available::charset_modules(mount)).collect()
 }
 
-/// The modules that mount a filesystem: its own, and those that it asks for by name and this kernel has.
-pub fn of_filesystem(modules: &Modules, def: &FsDef) -> Vec<&'static str> {
-    let asked_for = def.modules.iter().copied().filter(|name| modules.has(name));
-    std::iter::once(module(modules, def.id)).chain(asked_for).collect()
+/// The modules that mount a filesystem: its own module, and those that it loads by name and that this kernel has.
+pub fn filesystem_modules(modules: &Modules, def: &FsDef) -> Vec<&'static str> {
+    let by_name = def.modules.iter().copied().filter(|name| modules.has(name));
+    std::iter::once(module(modules, def.id)).chain(by_name).collect()
 }
 
 /// I/O schedulers and their modules.
@@ -314,7 +322,7 @@ mod tests {
     use super::*;
     use fsarena_fs::filesystems;
 
-    /// A kernel with these built in.
+    /// The modules of a kernel that has these built in, and their directory.
     fn modules(names: &[&str]) -> (tempfile::TempDir, Modules) {
         let dir = tempfile::tempdir().unwrap();
         let lines: String = names.iter().map(|name| format!("kernel/{name}.ko\n")).collect();
@@ -324,9 +332,9 @@ mod tests {
     }
 
     #[test]
-    fn what_a_driver_asks_for_by_name_comes_with_it_where_the_kernel_has_it() {
+    fn a_filesystem_includes_the_modules_that_it_loads_by_name_if_the_kernel_has_them() {
         let (_dir, modules) = modules(&["vfat", "nls_cp437", "nls_ascii", "ext4", "f2fs"]);
-        let of = |fs: &str| of_filesystem(&modules, filesystems::find(fs).unwrap());
+        let of = |fs: &str| filesystem_modules(&modules, filesystems::find(fs).unwrap());
         assert_eq!(of("vfat"), ["vfat", "nls_cp437", "nls_ascii"]);
         assert_eq!((of("ext3"), of("f2fs")), (vec!["ext4"], vec!["f2fs"]));
     }
@@ -340,12 +348,12 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_the_filesystem_is_told_with_what_has_it() {
+    fn the_error_of_an_unsupported_filesystem_names_a_kernel_that_supports_it() {
         let (_dir, modules) = modules(&["ext4"]);
         let kernel =
             GuestKernel { image: "/k".into(), release: "6.1".into(), modules, ..GuestKernel::default() };
         let def = filesystems::find("reiser4").unwrap();
-        let why = lacks(&kernel, def).to_string();
+        let why = unsupported(&kernel, def).to_string();
         assert_eq!(
             why,
             "the guest kernel 6.1 has no reiser4; Linux has never had it: a kernel with its patch, by --kernel PATH \

@@ -21,26 +21,29 @@ const OTHER_FILES: u64 = 100;
 /// Where images in memory lie.
 pub const RAM: &str = "/dev/shm";
 
-/// The size that the filesystem which needs most needs for the work: all variants get the same.
-pub fn needed(defs: &[&FsDef], room: Room) -> u64 {
+/// The size in bytes that every filesystem gets: enough for the workloads on the filesystem with the most overhead.
+pub fn needed_bytes(defs: &[&FsDef], room: Room) -> u64 {
     defs.iter().map(|def| def.size_for(room.bytes, room.inodes)).max().unwrap_or(0)
 }
 
-/// The size of a device to be erased, which passes the guard. The guard looks again before it is used.
-pub fn erased(kernel: &SysRoot, path: &Path, signature: Option<&str>, needed: u64) -> Result<u64> {
-    let size = to_erase(kernel, path, signature)?.size_bytes();
-    large_enough(path, size, "these filesystems need", needed).map(|()| size)
+/// The size in bytes of the device that the run erases, after the safety guard accepted it. The guard checks the device again
+/// before the run writes to it.
+pub fn erased_size(kernel: &SysRoot, path: &Path, signature: Option<&str>, needed: u64) -> Result<u64> {
+    let size = open_to_erase(kernel, path, signature)?.size_bytes();
+    check_size(path, size, "these filesystems need", needed)?;
+    Ok(size)
 }
 
-/// A device that the user named for erasing, which passes the guard.
+/// Opens a device that the user named for erasing, if the safety guard accepts it.
 ///
 /// # Errors
-/// Where the guard refuses it.
-pub fn to_erase(kernel: &SysRoot, path: &Path, signature: Option<&str>) -> Result<ScratchDevice, Error> {
+/// The guard refuses the device.
+pub fn open_to_erase(kernel: &SysRoot, path: &Path, signature: Option<&str>) -> Result<ScratchDevice, Error> {
     ScratchDevice::from_erase(kernel, path, signature, &WrittenLog::open(&state_dir()))
 }
 
-fn large_enough(path: &Path, size: u64, who: &str, needed: u64) -> Result<()> {
+/// Checks that a device has at least `needed` bytes. `who` is the subject and verb of the message.
+fn check_size(path: &Path, size: u64, who: &str, needed: u64) -> Result<()> {
     require(size >= needed, || {
         let (path, size, needed) = (path.display(), ByteSize(size), ByteSize(needed));
         RunError::Missing(format!(
@@ -50,33 +53,37 @@ fn large_enough(path: &Path, size: u64, who: &str, needed: u64) -> Result<()> {
     })
 }
 
-/// The device that the user named to be the source disk, which passes the guard.
+/// Opens the device that the user named as the source disk, if the safety guard accepts it.
 ///
 /// # Errors
-/// Where the guard refuses it.
-pub fn named(kernel: &SysRoot, other: &OtherDevice) -> Result<ScratchDevice> {
-    let mut found = to_erase(kernel, &other.path, other.signature.as_deref());
+/// The guard refuses the device.
+pub fn open_source_disk(kernel: &SysRoot, other: &OtherDevice) -> Result<ScratchDevice> {
+    let mut found = open_to_erase(kernel, &other.path, other.signature.as_deref());
     if let Err(Error::Refused { fix, .. }) = &mut found {
-        // The guard names the flags of the devices under test.
+        // The guard names the flags for the device under test; the source disk has others.
         *fix = fix.replace("--erase-signature", "--other-signature").replace("--on loop:DIR", "--other DIR");
     }
     Ok(found?)
 }
 
-/// A device for the source disk passes the guard, is another one than that under test, and has room for the inputs.
-pub fn other_device(kernel: &SysRoot, plan: &Plan, needed: u64) -> Result<()> {
+/// Checks the device that the user named as the source disk, if any: the guard accepts it, it is not the device under test,
+/// and it has `needed` bytes.
+pub fn check_other_device(kernel: &SysRoot, plan: &Plan, needed: u64) -> Result<()> {
     let Some(other) = &plan.device.other_device else { return Ok(()) };
-    let device = named(kernel, other)?;
+    let device = open_source_disk(kernel, other)?;
     let number = |path: &Path| path.metadata().map(|meta| meta.rdev()).ok();
     let erased =
         matches!(&plan.device.backing, Backing::Erase { path, .. } if number(path) == number(&other.path));
     let (erase, source) = (setting("erase", ""), setting("other", ""));
     let why = || format!("{} is both {erase} and {source}; name another device", other.path.display());
     require(!erased, || RunError::Plan(why()))?;
-    large_enough(&other.path, device.size_bytes(), "the source disk needs", needed)
+    check_size(&other.path, device.size_bytes(), "the source disk needs", needed)
 }
 
-/// The size of the image: what was asked for if it will do, else what work and filesystems need.
+/// The size of an image in bytes: the size in the plan, or by default the needed size rounded up.
+///
+/// # Errors
+/// A size in the plan that is too small.
 pub fn image_size(plan: &Plan, needed: u64) -> Result<u64> {
     match plan.device.size {
         None => Ok(needed.checked_next_multiple_of(SIZE_STEP).unwrap_or(u64::MAX)),
@@ -91,9 +98,9 @@ pub fn image_size(plan: &Plan, needed: u64) -> Result<u64> {
     }
 }
 
-/// Images go into directories that exist, not onto a filesystem under test, and there is room for them; what is
-/// compressed in memory has room there uncompressed.
-pub fn images(
+/// Checks that the directories of the images exist, that none is on a filesystem under test, and that they have space for
+/// the images. For zram devices it checks that memory has space for their contents without compression.
+pub fn check_images(
     kernel: &SysRoot,
     device: &DevicePlan,
     runs: &Path,
@@ -101,36 +108,44 @@ pub fn images(
     other: u64,
 ) -> Result<()> {
     let sum = |on: BackingDevice| {
-        let bytes = devices.iter().filter(|wanted| wanted.on == Carrier::Made(on)).map(|wanted| wanted.bytes);
+        let bytes = devices.iter().filter(|device| device.on == Carrier::Made(on)).map(|device| device.bytes);
         bytes.fold(0, u64::saturating_add)
     };
-    let (apart, beside, below) = match (&device.other_device, &device.other_dir, &device.backing) {
-        (Some(_), ..) => (0, 0, 0),
-        (None, Some(_), _) => (other, 0, 0),
-        (None, None, Backing::Ram | Backing::Zram) => (0, other, 0),
-        (None, None, _) => (0, 0, other),
-    };
-    let on_disk = images_dir(device, runs);
-    for wanted in devices.iter().filter(|wanted| wanted.on != Carrier::Made(BackingDevice::Zram)) {
-        if matches!(wanted.on, Carrier::Made(_)) {
-            limits::check_file_size("an image", wanted.bytes)?;
+    for device in devices {
+        if matches!(device.on, Carrier::Made(BackingDevice::Loop | BackingDevice::Ram)) {
+            limits::check_file_size("an image", device.bytes)?;
         }
     }
     if device.other_device.is_none() {
         limits::check_file_size("the image of the source disk", other)?;
     }
+    let (mut in_other_dir, mut on_disk, mut in_memory) =
+        (0, sum(BackingDevice::Loop), sum(BackingDevice::Ram));
+    // The image of the source disk lies in the directory that the user named, or beside the other images.
+    match (&device.other_device, &device.other_dir, &device.backing) {
+        (Some(_), ..) => {}
+        (None, Some(_), _) => in_other_dir = other,
+        (None, None, Backing::Ram | Backing::Zram) => in_memory = in_memory.saturating_add(other),
+        (None, None, _) => on_disk = on_disk.saturating_add(other),
+    }
     let zram = sum(BackingDevice::Zram);
+    let disk_dir = images_dir(device, runs);
     for (dir, needed) in [
-        (device.other_dir.as_deref().unwrap_or(on_disk), apart),
-        (on_disk, sum(BackingDevice::Loop).saturating_add(below)),
-        (Path::new(RAM), sum(BackingDevice::Ram).saturating_add(beside)),
+        (device.other_dir.as_deref().unwrap_or(disk_dir), in_other_dir),
+        (disk_dir, on_disk),
+        (Path::new(RAM), in_memory),
     ] {
         if needed > 0 {
-            image_dir(kernel, dir)?;
+            check_image_dir(kernel, dir)?;
             let zram = if dir == Path::new(RAM) { zram } else { 0 };
-            room(dir, needed.saturating_add(zram))?;
+            check_free_space(dir, needed.saturating_add(zram))?;
         }
     }
+    check_memory_for_zram(kernel, zram)
+}
+
+/// Checks that memory has `zram` bytes available for zram devices.
+fn check_memory_for_zram(kernel: &SysRoot, zram: u64) -> Result<()> {
     if zram == 0 {
         return Ok(());
     }
@@ -150,7 +165,8 @@ pub fn images(
     )))
 }
 
-fn room(dir: &Path, needed: u64) -> Result<()> {
+/// Checks that the filesystem of a directory has `needed` bytes free for images.
+fn check_free_space(dir: &Path, needed: u64) -> Result<()> {
     let free = fsarena_sys::dirs::free_bytes(dir)?;
     require(free >= needed, || {
         let (needed, free) = (ByteSize(needed), ByteSize(free));
@@ -167,17 +183,18 @@ fn room(dir: &Path, needed: u64) -> Result<()> {
 pub fn images_dir<'a>(device: &'a DevicePlan, runs: &'a Path) -> &'a Path {
     match &device.backing {
         Backing::Loop { path: Some(dir) } => dir,
-        _ => existing(runs),
+        _ => nearest_existing(runs),
     }
 }
 
-/// The directory, or the nearest above it that exists.
-pub fn existing(dir: &Path) -> &Path {
+/// Returns the directory if it exists, else the nearest directory above it that does.
+pub fn nearest_existing(dir: &Path) -> &Path {
     let above = dir.ancestors().find(|dir| dir.is_dir());
     above.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn image_dir(kernel: &SysRoot, dir: &Path) -> Result<()> {
+/// Checks that a directory exists and that the safety guard accepts an image in it.
+fn check_image_dir(kernel: &SysRoot, dir: &Path) -> Result<()> {
     let image = match std::fs::metadata(dir) {
         Ok(meta) if meta.is_dir() => dir.join(format!("fsarena-{}", std::process::id())),
         // A file: fsarena did not make it, so the guard refuses it.
@@ -197,6 +214,7 @@ fn image_dir(kernel: &SysRoot, dir: &Path) -> Result<()> {
     Ok(check_image_path(kernel, &state_dir(), &image, &[])?)
 }
 
+/// The size of the source disk in bytes, for the inputs of all workloads and copies of them.
 pub fn other_size(plan: &Plan, room: Room) -> u64 {
     let def = fsarena_fs::filesystems::find(&plan.device.other_fs);
     let bytes = def.map_or(0, |def| def.size_for(room.other_bytes, OTHER_FILES));

@@ -1,4 +1,4 @@
-//! Tries the mkfs and mount options of the user on scratch images before anything is measured. Only mkfs and the kernel
+//! Tries the user's options of mkfs and mount on temporary images before anything is measured. Only mkfs and the kernel
 //! have the complete list of options, so only a trial finds a typo.
 
 use super::room::{RAM, images_dir};
@@ -22,14 +22,15 @@ const TRIED_FACTORS: [&str; 6] =
 /// Up to this many combinations of levels, all are tried; above, a selection. A trial takes a fifth of a second or more.
 const MAX_TRIALS: usize = 32;
 
-/// Receives the number of trials that are done, and of all trials.
+/// A function that receives the progress: the number of finished trials, and of all trials.
 pub type Trying<'a> = &'a mut dyn FnMut(usize, usize);
 
-/// Makes and mounts filesystems with the options of the user, on sparse images that have the size and directory of those
-/// of the run. For a guest only mkfs is tried, because the guest has another kernel.
+/// Makes and mounts filesystems with the options of the user, on sparse images with the size and directory of the run's
+/// images. For a guest only mkfs is tried, because the guest has another kernel.
 ///
 /// # Errors
-/// An option that mkfs or this kernel rejects, with the reason and the nearest valid name; or what this machine lacks.
+/// An option that mkfs or this kernel rejects, with the reason and the nearest valid name; or something that this machine
+/// lacks for the trial.
 pub fn options(
     plan: &Plan,
     variants: &[Variant],
@@ -108,7 +109,7 @@ impl Trial<'_> {
             // mkfs makes one image, which is spread over the members of an array afterwards.
             layout.members = vec![DeviceSpec { role: DeviceRole::Whole, bytes, ..layout.members[0] }];
         }
-        let mut device = |wanted| self.device(wanted, log);
+        let mut device = |spec| self.make_device(spec, log);
         let members = layout.members.iter().map(&mut device).collect::<Result<Vec<_>>>()?;
         let journal = layout.journal.as_ref().map(device).transpose()?;
         let devices = Devices { members: members.iter().collect(), journal: journal.as_ref() };
@@ -122,9 +123,9 @@ impl Trial<'_> {
     }
 
     /// Makes a scratch device: a sparse image, with a loop device unless it is for a guest.
-    fn device(&self, wanted: &DeviceSpec, log: Log) -> Result<ScratchDevice> {
+    fn make_device(&self, spec: &DeviceSpec, log: Log) -> Result<ScratchDevice> {
         let journal = &self.scratch.journal;
-        let image = image::sparse(journal, &self.scratch.dir().join(wanted.image()), wanted.bytes)?;
+        let image = image::sparse(journal, &self.scratch.dir().join(spec.image()), spec.bytes)?;
         if self.guest {
             return Ok(ScratchDevice::from_image(image));
         }
@@ -159,7 +160,7 @@ impl Trial<'_> {
     fn blame(&self, device: &Path, said: String) -> Refusal {
         let (id, [mkfs, mount]) =
             (self.def.id, [factor::MKFS, factor::MOUNT].map(|id| self.variant.level(id)));
-        let try_option = |option: &str| mount::refusal(device, self.def.id, option);
+        let try_option = |option: &str| mount::reason_for_refused_option(device, self.def.id, option);
         // Why the kernel rejects a mount without options.
         let plain = try_option("");
         let mut words = mount.split(',').map(str::trim).filter(|_| plain.is_none());
@@ -191,10 +192,10 @@ type Refusal = (String, Option<&'static str>);
 /// Any error other than a failed command.
 fn reason(error: Error) -> Result<String> {
     match error {
-        Error::System(fsarena_sys::Error::Command(argv::Error::Failed { said, .. })) => {
+        Error::System(fsarena_sys::Error::Command(argv::Error::Failed { output, .. })) => {
             let words = ["error", "invalid", "unknown", "unrecogni", "illegal", "bad ", "wrong"];
             let has_reason = |line: &&str| words.iter().any(|word| line.to_lowercase().contains(word));
-            let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
+            let lines = || output.lines().map(str::trim).filter(|line| !line.is_empty());
             let line = lines().find(has_reason).or(lines().next()).unwrap_or_default();
             Ok(line.trim_end_matches('.').into())
         }
@@ -207,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_combinations_each_level_is_tried_once() {
+    fn with_many_combinations_each_level_is_tried_at_least_once() {
         let variants = |filesystems: &[&str], levels: usize| -> Vec<Variant> {
             let numbers = (0..levels).flat_map(|mkfs| (0..levels).map(move |mount| (mkfs, mount)));
             let all = numbers.flat_map(|(mkfs, mount)| filesystems.iter().map(move |fs| (*fs, mkfs, mount)));
@@ -237,10 +238,10 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_is_the_line_that_says_why() {
-        let failed = |said: &str| {
+    fn the_reason_is_the_line_with_a_word_like_invalid_else_the_first() {
+        let failed = |output: &str| {
             let failed =
-                argv::Error::Failed { command: "mkfs".into(), ended: "exit 1".into(), said: said.into() };
+                argv::Error::Failed { command: "mkfs".into(), ended: "exit 1".into(), output: output.into() };
             reason(failed.into()).unwrap()
         };
         let mke2fs = "mke2fs 1.47.0 (5-Feb-2023)\n\nInvalid filesystem option set: ^has_jounal\n";

@@ -1,4 +1,4 @@
-//! Two runs or more beside each other, or one beside published figures, as `fsarena compare` does it.
+//! The page that compares runs with each other, or a run with published figures, like `fsarena compare`.
 
 use super::answer::{PageResult, find_run, impossible, query_values};
 use crate::state::{Shared, State};
@@ -11,19 +11,19 @@ use fsarena_report::compare::{ComparisonReport, compare_all, compare_published};
 use fsarena_report::html::{self, Fragment};
 use std::sync::Arc;
 
-/// The most runs that are compared at once.
-const MOST: usize = 12;
-/// What names of published figures begin with. They are a part of the program: no file is read for them.
+/// The largest number of runs in a comparison.
+const MAX_RUNS: usize = 12;
+/// The prefix of the names of published figures. The figures are part of the program, so no file is read for them.
 const PUBLISHED: &str = "published:";
 
-/// `?run=A&run=B…&metric=M`: the first is what the others are compared with; B alone may be `published:NAME`.
+/// Serves `?run=A&run=B…&metric=M`: compares run A with the others. If there are only two, B may be `published:NAME`.
 pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> PageResult {
     let mut ids: Vec<String> = distinct(query_values(&query, "run").map(String::from));
-    if !(2..=MOST).contains(&ids.len()) {
-        let words = format!("Choose two to {MOST} runs of the list to compare; these are {}.", ids.len());
+    if !(2..=MAX_RUNS).contains(&ids.len()) {
+        let words = format!("Choose two to {MAX_RUNS} runs of the list to compare; these are {}.", ids.len());
         return Err(Message::new(StatusCode::BAD_REQUEST, words));
     }
-    let published = published(&mut ids)?;
+    let published = take_published(&mut ids)?;
     let mut runs = vec![];
     for id in ids {
         runs.push(find_run(&state, id).await?);
@@ -31,37 +31,36 @@ pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> P
     let metric = query_values(&query, "metric").next().map(String::from);
     let states: Vec<_> = runs.iter().map(|found| (&found.id, &found.stamp)).collect();
     let name = published.as_ref().map(Published::name);
-    let (shows, bytes) = (
-        format!("compare {states:?} {name:?} {metric:?}"),
-        runs.iter().map(|found| found.stamp.bytes()).sum(),
-    );
+    let key = format!("compare {states:?} {name:?} {metric:?}");
+    let bytes = runs.iter().map(|found| found.stamp.bytes()).sum();
     let shared = state.0.clone();
-    let make = move || make(&shared, &runs, published.as_ref(), metric);
-    let page = state.renderer.page(&shows, bytes, make).await.map_err(impossible)?;
+    let render = move || render_comparison(&shared, &runs, published.as_ref(), metric);
+    let page = state.renderer.page(&key, bytes, render).await.map_err(impossible)?;
     Ok(Html(page).into_response())
 }
 
-/// Takes published figures out of what is to be compared.
-fn published(ids: &mut Vec<String>) -> Result<Option<Published>, Message> {
+/// Removes the name of published figures from the ids, and returns the figures; `None` if all ids are runs.
+///
+/// # Errors
+/// A page with the reason: the figures are unknown (404), or are not the second of two ids (400).
+fn take_published(ids: &mut Vec<String>) -> Result<Option<Published>, Message> {
     let Some(at) = ids.iter().position(|id| id.starts_with(PUBLISHED)) else { return Ok(None) };
     if ids.len() != 2 || at != 1 {
         let words = "Published figures are compared with one run, which comes first.";
         return Err(Message::new(StatusCode::BAD_REQUEST, words));
     }
     let name = ids.remove(at);
-    let mut sets = sets().map_err(impossible)?;
-    match sets.iter().position(|set| set.name() == name[PUBLISHED.len()..]) {
-        Some(at) => Ok(Some(sets.swap_remove(at))),
-        None => {
-            let known: Vec<String> = sets.iter().map(Published::name).collect();
-            let words = format!("Unknown published figures. Available: {}.", known.join(", "));
-            Err(Message::new(StatusCode::NOT_FOUND, words))
-        }
+    let mut sets = comparable_sets().map_err(impossible)?;
+    if let Some(at) = sets.iter().position(|set| set.name() == name[PUBLISHED.len()..]) {
+        return Ok(Some(sets.swap_remove(at)));
     }
+    let known: Vec<String> = sets.iter().map(Published::name).collect();
+    let words = format!("Unknown published figures. Available: {}.", known.join(", "));
+    Err(Message::new(StatusCode::NOT_FOUND, words))
 }
 
-/// All that ships with the program, but samples of services, which are compared with no run.
-fn sets() -> Result<Vec<Published>, String> {
+/// All published figures that can be compared with a run. Leaves out samples of services.
+fn comparable_sets() -> Result<Vec<Published>, String> {
     let mut sets = vec![];
     for study in STUDIES {
         sets.extend(study.published().map_err(|error| error.to_string())?);
@@ -70,7 +69,8 @@ fn sets() -> Result<Vec<Published>, String> {
     Ok(sets)
 }
 
-fn make(
+/// Reads and compares the runs, and renders the page.
+fn render_comparison(
     shared: &Arc<Shared>,
     runs: &[FoundRun],
     published: Option<&Published>,
@@ -84,7 +84,8 @@ fn make(
         None => compare_all(&records, &metric),
     }
     .map_err(|error| error.to_string())?;
-    let mut known: Vec<String> = sets()?.iter().map(|set| format!("{PUBLISHED}{}", set.name())).collect();
+    let mut known: Vec<String> =
+        comparable_sets()?.iter().map(|set| format!("{PUBLISHED}{}", set.name())).collect();
     let published = published.map(|set| format!("{PUBLISHED}{}", set.name()));
     known.retain(|name| published.as_ref() != Some(name));
     let Fragment { title, html } =

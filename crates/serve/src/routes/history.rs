@@ -1,4 +1,4 @@
-//! A metric over the runs of a study, with its changes.
+//! The page with the history of a metric over the runs of a study.
 
 use super::answer::{PageResult, blocking, impossible, query_values, unreadable};
 use crate::renderer::{LARGEST_LISTED, RenderedPage};
@@ -13,45 +13,48 @@ use fsarena_report::history::{HistoryQuery, MAX_RUNS, history, reference};
 use fsarena_report::html::{self, Fragment};
 use std::sync::Arc;
 
-/// What stands instead of the name of a reference where there is to be none.
+/// The value of the parameter `reference` for a history without a reference.
 const NONE: &str = "none";
 
-/// `?study=S&variant=A&metric=M&reference=R`; what is not given is chosen, and the page says what.
+/// Serves `?study=S&variant=A&metric=M&reference=R`. The server chooses the values of missing parameters, and the page shows
+/// them.
 pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> PageResult {
     let shared = state.0.clone();
     let listed = blocking(move || shared.overviews.list(&shared.folder)).await?.map_err(unreadable)?;
     let given = |name| query_values(&query, name).next().map(String::from);
     let none = || Message::new(StatusCode::NOT_FOUND, "Found no run with a history in this folder.");
-    let study = given("study").or_else(|| most_common(&listed)).ok_or_else(none)?;
+    let study = given("study").or_else(|| most_common_study(&listed)).ok_or_else(none)?;
     let runs: Vec<Arc<Overview>> =
-        listed.iter().filter(|run| can_be_followed(run, &study)).take(MAX_RUNS).cloned().collect();
+        listed.iter().filter(|run| fits_history(run, &study)).take(MAX_RUNS).cloned().collect();
     let variants = distinct(runs.iter().flat_map(|run| run.summary.variants.iter().cloned()));
     let variant = given("variant").or_else(|| variants.first().cloned()).ok_or_else(none)?;
     let main = runs.first().and_then(|run| run.plan.as_ref()).map(|plan| (state.analysis.metric)(plan));
     let metric = given("metric").or(main).unwrap_or_else(|| "elapsed".into());
     let chosen = || reference(&variant, runs.iter().map(|run| run.summary.variants.as_slice()));
     let reference = given("reference").or_else(chosen).filter(|name| *name != NONE);
-    let asked = HistoryQuery { study, metric, variant, reference };
+    let history_query = HistoryQuery { study, metric, variant, reference };
     let studies = studies(&listed);
     let states: Vec<_> = runs.iter().map(|run| (&run.found.id, &run.found.stamp)).collect();
-    let shows = format!("history {asked:?} {studies:?} {states:?}");
+    let key = format!("history {history_query:?} {studies:?} {states:?}");
     let largest = runs.iter().map(|run| run.found.stamp.bytes()).max().unwrap_or(0);
     let shared = state.0.clone();
-    let page =
-        state.renderer.page(&shows, largest, move || make(&shared, asked, &runs, (studies, variants))).await;
+    let render = move || render_history(&shared, history_query, &runs, (studies, variants));
+    let page = state.renderer.page(&key, largest, render).await;
     Ok(Html(page.map_err(impossible)?).into_response())
 }
 
-/// Whether a run of a study is one that a history can look at.
-fn can_be_followed(run: &Overview, study: &str) -> bool {
+/// Whether a run belongs to the study, can be read, and is small enough for a history.
+fn fits_history(run: &Overview, study: &str) -> bool {
     run.summary.study == study && run.problem.is_none() && run.found.stamp.bytes() <= LARGEST_LISTED
 }
 
-fn most_common(listed: &[Arc<Overview>]) -> Option<String> {
-    let of = |study: &String| listed.iter().filter(|run| run.summary.study == *study).count();
-    studies(listed).into_iter().max_by_key(of)
+/// The study with the most runs; `None` if no run can be read.
+fn most_common_study(listed: &[Arc<Overview>]) -> Option<String> {
+    let count = |study: &String| listed.iter().filter(|run| run.summary.study == *study).count();
+    studies(listed).into_iter().max_by_key(count)
 }
 
+/// The names of the studies of all readable runs, sorted.
 fn studies(listed: &[Arc<Overview>]) -> Vec<String> {
     let readable = listed.iter().filter(|run| run.problem.is_none());
     let mut names: Vec<String> = readable.map(|run| run.summary.study.clone()).collect();
@@ -60,7 +63,7 @@ fn studies(listed: &[Arc<Overview>]) -> Vec<String> {
     names
 }
 
-/// Makes the names of runs in tables lead to their reports.
+/// Links the names of runs in the tables to their reports.
 fn link_runs(document: &mut Document, runs: &[Arc<Overview>]) {
     let tables = document.parts.iter_mut().filter_map(|part| match part {
         Part::Table(table) => Some(table),
@@ -72,15 +75,19 @@ fn link_runs(document: &mut Document, runs: &[Arc<Overview>]) {
     }
 }
 
-fn make(
+/// Reads the points of the runs, and renders the page.
+///
+/// # Errors
+/// No run has the metric, or the page cannot be rendered.
+fn render_history(
     shared: &Shared,
-    asked: HistoryQuery,
+    query: HistoryQuery,
     runs: &[Arc<Overview>],
     (studies, variants): (Vec<String>, Vec<String>),
 ) -> RenderedPage {
     let (mut points, mut unknown) = (vec![], None);
     for run in runs {
-        match shared.points.get(&run.found, &asked) {
+        match shared.points.get(&run.found, &query) {
             Ok(point) => points.extend(point),
             Err(error) => unknown = Some(error),
         }
@@ -88,9 +95,9 @@ fn make(
     if let Some(error) = unknown.filter(|_| points.is_empty()) {
         return Err(error);
     }
-    let mut history = history(&asked, points);
+    let mut history = history(&query, points);
     link_runs(&mut history.document, runs);
     let Fragment { title, html } = html::body(&history.document).map_err(|error| error.to_string())?;
-    let metrics = templates::metrics(&asked.metric);
-    templates::render(&templates::History { asked, studies, variants, metrics, title, body: html })
+    let metrics = templates::metrics(&query.metric);
+    templates::render(&templates::History { asked: query, studies, variants, metrics, title, body: html })
 }

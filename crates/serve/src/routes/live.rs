@@ -1,4 +1,4 @@
-//! A run in progress, as it goes on.
+//! The live page of a run in progress, and the stream of its events.
 
 use super::answer::{PageResult, blocking, failed, find_run, impossible};
 use crate::state::{Shared, State};
@@ -14,7 +14,7 @@ use futures_util::stream::{self, Stream};
 use std::{collections::VecDeque, convert::Infallible, sync::Arc};
 use tokio::sync::watch;
 
-/// The page; its script listens to [`events`].
+/// Serves the live page. Its script receives [`events`].
 pub async fn page(state: State, Path(id): Path<String>) -> PageResult {
     let found = find_run(&state, id).await?;
     let work = move || {
@@ -25,8 +25,9 @@ pub async fn page(state: State, Path(id): Path<String>) -> PageResult {
     Ok(Html(blocking(work).await?.map_err(failed)?).into_response())
 }
 
-/// Server-sent events: `told` for every event of the run's log, `state` for how it stands after it, `end` when nothing
-/// more will come. Their ids are offsets in the log, so that a client that reconnects with its last id gets the rest.
+/// Serves the events of a run as server-sent events: `told` for every event of the run's log, `state` for the state of the run
+/// after it, and `end` if no more will come. Their ids are offsets in the log, so that a client that reconnects with its last id
+/// gets the events that it missed.
 pub async fn events(state: State, Path(id): Path<String>, headers: HeaderMap) -> PageResult {
     let found = find_run(&state, id).await?;
     if found.run.event_log().metadata().is_ok_and(|log| log.len() > LARGEST_LOG) {
@@ -40,18 +41,18 @@ pub async fn events(state: State, Path(id): Path<String>, headers: HeaderMap) ->
     let shared = state.0.clone();
     let (beginning, run) = blocking(move || (beginning(&shared, &found), found.run)).await?;
     let beginning = beginning.map_err(|error| failed(error.to_string()))?;
-    let many = || {
+    let too_many = || {
         let words = "Too many runs are being watched; close one of the pages that do.";
         Message::new(StatusCode::SERVICE_UNAVAILABLE, words)
     };
-    let (feed, changed) = state.feeds.follow(&run, || beginning).ok_or_else(many)?;
+    let (feed, changed) = state.feeds.follow(&run, || beginning).ok_or_else(too_many)?;
     Ok(Sse::new(messages(feed, changed, last)).keep_alive(KeepAlive::default()).into_response())
 }
 
-/// Bytes of the largest log that is followed: what its events say is kept in memory.
+/// The largest size of a log that the server follows, in bytes. The state of a run in memory grows with its log.
 const LARGEST_LOG: u64 = 256 << 20;
 
-/// A run before its first event, and by what its variants compare.
+/// The record of a run before its first event, and the intervals of its primary metric.
 fn beginning(shared: &Arc<Shared>, found: &FoundRun) -> fsarena_store::Result<(RunRecord, Intervals)> {
     let plan = found.run.plan()?;
     let metric = (shared.analysis.metric)(&plan);
@@ -61,25 +62,26 @@ fn beginning(shared: &Arc<Shared>, found: &FoundRun) -> fsarena_store::Result<(R
     Ok((record, Intervals::of(&metric)))
 }
 
-/// One listener.
+/// A client that receives the events of a run.
 struct Listener {
     feed: Arc<Feed>,
     changed: watch::Receiver<u64>,
-    /// The last event that it knows.
+    /// The id of the last event that the client has.
     last: Option<u64>,
-    /// What it has yet to be sent.
+    /// The messages that are ready to be sent.
     ready: VecDeque<Event>,
-    /// Whether it was sent anything yet.
-    has_sent: bool,
+    /// Whether the first state is among the messages sent or ready.
+    has_state: bool,
     ended: bool,
 }
 
+/// The stream of messages to a client; `last` is the id of the last event that it has.
 fn messages(
     feed: Arc<Feed>,
     changed: watch::Receiver<u64>,
     last: Option<u64>,
 ) -> impl Stream<Item = Result<Event, Infallible>> {
-    let listener = Listener { feed, changed, last, ready: VecDeque::new(), has_sent: false, ended: false };
+    let listener = Listener { feed, changed, last, ready: VecDeque::new(), has_state: false, ended: false };
     stream::unfold(listener, |mut listener| async move {
         loop {
             if let Some(message) = listener.ready.pop_front() {
@@ -88,29 +90,31 @@ fn messages(
             if listener.ended {
                 return None;
             }
-            if (listener.has_sent || !listener.feed.is_caught_up())
+            if (listener.has_state || !listener.feed.is_caught_up())
                 && listener.changed.changed().await.is_err()
             {
                 return None;
             }
             if listener.feed.is_caught_up() {
-                listener.has_sent = true;
-                listener.hear();
+                listener.has_state = true;
+                listener.queue_update();
             }
         }
     })
 }
 
 impl Listener {
-    fn hear(&mut self) {
+    /// Adds messages for the events since the last one, and for the state of the run.
+    fn queue_update(&mut self) {
         self.changed.mark_unchanged();
-        let news = self.feed.since(self.last);
+        let update = self.feed.since(self.last);
         let message = |id: u64, name: &str| Event::default().id(id.to_string()).event(name);
-        self.ready.extend(news.events.into_iter().map(|(id, text)| message(id, "told").data(text)));
-        self.ready.push_back(message(news.last, "state").data(&news.state));
-        if news.ended {
-            self.ready.push_back(message(news.last, "end").data(&news.state));
+        self.ready.extend(update.events.into_iter().map(|(id, text)| message(id, "told").data(text)));
+        self.ready.push_back(message(update.last, "state").data(&update.state));
+        if update.ended {
+            self.ready.push_back(message(update.last, "end").data(&update.state));
         }
-        (self.last, self.ended) = (Some(news.last), news.ended);
+        self.last = Some(update.last);
+        self.ended = update.ended;
     }
 }

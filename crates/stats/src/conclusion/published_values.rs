@@ -1,5 +1,4 @@
-//! Published figures: worked out again from the columns that they were made of, and claims on them. Figures are single values,
-//! each with what it can be trusted to, or samples.
+//! Checks published figures: recomputes derived figures from their source columns, and judges claims on the figures.
 
 use crate::verdict::{self, Outcome, Region};
 use crate::{average::mean, mean_ratio::SharedCosts, ratio::log_ratios};
@@ -9,37 +8,37 @@ use fsarena_core::plan::{TOTAL, WHOLES};
 use fsarena_core::published::{Derived, Figure, Published};
 use fsarena_core::{cell::TaskId, conclusion::Trust, metric};
 
-/// What came of it.
+/// The result of [`recompute`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Recomputed {
-    /// Figures that could be worked out again.
+    /// The number of derived figures that could be recomputed.
     pub figures: usize,
-    /// Those that do not follow.
+    /// The figures that contradict their sources.
     pub misfits: Vec<Misfit>,
 }
 
-/// A figure that does not follow from those it was made of.
+/// A derived figure that contradicts the figures that it was computed from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Misfit {
-    /// When it was taken.
+    /// The name of the sample.
     pub sample: String,
-    /// Of which variant.
+    /// The name of the variant.
     pub variant: String,
-    /// What it should be: how it was made.
+    /// The metric and its formula.
     pub made: Derived,
-    /// As printed.
+    /// The printed figure.
     pub printed: f64,
-    /// Numerator and denominator, as printed.
+    /// The printed numerator.
     pub above: f64,
-    /// By what.
+    /// The printed denominator.
     pub below: f64,
-    /// The least and the most that the quotient can be, whatever was rounded off before printing.
+    /// The smallest and largest possible quotient, because both sources were rounded before printing.
     pub follows: (f64, f64),
 }
 
-/// Works out every derived figure again. A figure follows where some values that print as its two sources have
-/// a quotient that prints as it. A column is printed in steps of the last digit of its most exact figure: a
-/// lone `48` in a column of `48.2` was `48.0`.
+/// Recomputes every derived figure. A figure is consistent if its rounding range overlaps the possible quotients of its two
+/// sources. All figures of a column are rounded to the digits of its most precise figure: a single `48` in a column with
+/// `48.2` was `48.0`.
 pub fn recompute(published: &Published) -> Recomputed {
     let mut all = Recomputed::default();
     for made in &published.derived {
@@ -68,8 +67,8 @@ pub fn recompute(published: &Published) -> Recomputed {
     all
 }
 
-/// The figures that conclusions and comparisons may rest on: without fits and averages of others, and without those
-/// that do not follow from others together with their numerators, because either may be the wrong one.
+/// The figures that may support conclusions and comparisons: without fits and summaries, and without figures that contradict
+/// their sources. The numerators of the latter are left out too, because either may be wrong.
 pub fn evidence(published: &Published) -> Published {
     let misfits = recompute(published).misfits;
     let is_misfit = |row: &Figure| {
@@ -90,10 +89,13 @@ fn half_step(published: &Published, metric: &str) -> f64 {
     0.5 * 10f64.powi(-i32::from(digits))
 }
 
-/// One claim of a conclusion on some figures.
+/// The outcome of one claim of a conclusion.
 pub(super) struct Part {
+    /// None if the claim cannot be checked.
     pub(super) outcome: Option<Outcome>,
+    /// The number of comparisons that could be checked.
     pub(super) checked: usize,
+    /// The number of comparisons of the claim: the rivals of a claim about the best or the worst, else 1.
     pub(super) of: usize,
 }
 
@@ -103,11 +105,11 @@ impl Part {
     }
 }
 
-/// Judges a claim on the figures of `set`; variants of other sets are written `SET/VARIANT`. The outcome is none if a
-/// figure is missing. `rivals` are the variants among which the best or the worst was named.
+/// Judges a claim on the published figures of `set`; the claim names variants of other sets as `SET/VARIANT`. The outcome is
+/// None if a figure is missing. `rivals` are the variants that a claim about the best or the worst compares.
 ///
-/// Where the author took samples, all variants at the same times, each sample is a round, and the claim is judged
-/// as on a run. Else there is one figure of each kind, and the claim is judged as far as it can be trusted.
+/// If the author took samples of all variants at the same times, each sample counts as a round, and the claim is judged as on a
+/// run. Otherwise each quantity has a single figure, and the claim is judged with the precision in `trust`.
 pub(super) fn judge(claim: &Claim, set: &str, sets: &[Published], trust: &Trust, rivals: &[&str]) -> Part {
     let Some(own) = sets.iter().find(|known| known.set == set) else { return Part::of_pair(None) };
     let figures = Figures { set, sets, trust };
@@ -131,8 +133,8 @@ pub(super) fn judge(claim: &Claim, set: &str, sets: &[Published], trust: &Trust,
     Part { outcome: outcome.filter(|_| checked > 0), checked, of: rivals.len() }
 }
 
-/// Judges a claim by samples. What was watched is one task without a name: a claim leaves it out or names all
-/// tasks, and its parameters, which tell tasks of a run apart, say nothing here.
+/// Judges a claim on samples. Samples have a single task without a name, so a claim must name no task or all tasks, and the
+/// parameters of its task are ignored.
 fn sampled(claim: &Claim, set: &Published) -> Option<Outcome> {
     let series = |quantity: &Quantity, variant: &str| -> Option<Vec<f64>> {
         let value =
@@ -174,6 +176,7 @@ fn sampled(claim: &Claim, set: &Published) -> Option<Outcome> {
     }
 }
 
+/// The published figures, for claims on single values.
 struct Figures<'a> {
     set: &'a str,
     sets: &'a [Published],
@@ -207,10 +210,11 @@ impl Figures<'_> {
         } else {
             Outcome::Inconclusive
         };
-        Some(outcome.turned(extreme.negated))
+        Some(outcome.negated_if(extreme.negated))
     }
 
-    /// Of the one task that fits, as a quantity without a task may name it by its parameters alone.
+    /// The figure of a quantity for a variant. None if no figure or several tasks fit: a quantity may identify its task by
+    /// parameters alone.
     fn value(&self, quantity: &Quantity, variant: &str) -> Option<f64> {
         let (set, variant) = variant.split_once('/').unwrap_or((self.set, variant));
         let set = self.sets.iter().find(|known| known.set == set)?;
@@ -233,7 +237,7 @@ mod tests {
     use super::*;
     use fsarena_core::published::parse;
 
-    fn said(text: &str) -> Option<Outcome> {
+    fn outcome_of(text: &str) -> Option<Outcome> {
         let csv = "set,task,title,filesystem,metric,value,unit\n\
                    II,001,T,a,elapsed,1.00,s\nII,001,T,b,elapsed,1.02,s\nII,001,T,c,elapsed,2.00,s\n\
                    II,002,U,a,elapsed,0.03,s\nII,002,U,b,elapsed,0.04,s\nII,002,U,c,elapsed,0.09,s\n\
@@ -246,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_decide_as_far_as_they_can_be_trusted() {
+    fn claims_on_single_figures_are_judged_with_their_precision() {
         use Outcome::{Held, Inconclusive, Refuted};
         for (text, expected) in [
             // ln(1/1.02) = −0.0198 ± 0.0198 ± 0.00995.
@@ -272,24 +276,24 @@ mod tests {
             // Two tasks have it.
             ("elapsed: a < c", None),
         ] {
-            assert_eq!(said(text), expected, "{text}");
+            assert_eq!(outcome_of(text), expected, "{text}");
         }
     }
 
     #[test]
-    fn parameters_alone_name_a_task() {
+    fn parameters_alone_can_identify_a_task() {
         use Outcome::{Held, Refuted};
         let csv = "set,task,title,filesystem,metric,value,unit,clients\n\
                    ,run,R,a,throughput,100,bytes_per_s,5\n,run,R,b,throughput,98,bytes_per_s,5\n\
                    ,run,R,a,throughput,50,bytes_per_s,20\n,run,R,b,throughput,98,bytes_per_s,20\n";
         let sets = parse("old", csv, &[("run".to_string(), "run".to_string())].into()).unwrap();
-        let said =
+        let outcome_of =
             |text: &str| judge(&text.parse().unwrap(), "", &sets, &Trust::default(), &["a", "b"]).outcome;
-        assert_eq!(said("throughput[clients=5]: b >= 0.97 * a within 3%"), Some(Held));
-        assert_eq!(said("throughput[clients=20]: b < a"), Some(Refuted));
-        assert_eq!(said("throughput: b < a"), None);
+        assert_eq!(outcome_of("throughput[clients=5]: b >= 0.97 * a within 3%"), Some(Held));
+        assert_eq!(outcome_of("throughput[clients=20]: b < a"), Some(Refuted));
+        assert_eq!(outcome_of("throughput: b < a"), None);
         // The other quantity is of the same clients, unless it says otherwise.
-        assert_eq!(said("throughput[clients=20]: a < run.throughput[clients=5]"), Some(Held));
+        assert_eq!(outcome_of("throughput[clients=20]: a < run.throughput[clients=5]"), Some(Held));
     }
 
     #[test]
@@ -306,24 +310,24 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_rounds() {
+    fn samples_count_as_rounds() {
         use Outcome::{Held, Inconclusive, Refuted};
         let csv = |samples: usize| {
             let line = |i: usize| format!("{i},a,{},1\n{i},b,{},1\n", 10 + i, 20 + 2 * i);
             let lines: String = (0..samples).map(line).collect();
             format!("sample,filesystem,elapsed_s,requests_per_s\n{lines}")
         };
-        let said = |text: &str, samples| {
+        let outcome_of = |text: &str, samples| {
             let sets = parse("old", &csv(samples), &Default::default()).unwrap();
             judge(&text.parse().unwrap(), "", &sets, &Trust::default(), &["a", "b"]).outcome
         };
-        assert_eq!(said("elapsed: a < b by 40%", 8), Some(Held));
-        assert_eq!(said("elapsed: a > b", 8), Some(Refuted));
-        assert_eq!(said("elapsed: best is a", 8), Some(Held));
-        assert_eq!(said("geomean.elapsed: best is a", 8), Some(Held));
-        assert_eq!(said("elapsed[rate=5]: best is a", 8), Some(Held), "a rate of a run here");
-        assert_eq!(said("elapsed: a < b", 7), Some(Inconclusive), "under 8 nothing is decided");
-        assert_eq!(said("system: a < b", 8), None);
+        assert_eq!(outcome_of("elapsed: a < b by 40%", 8), Some(Held));
+        assert_eq!(outcome_of("elapsed: a > b", 8), Some(Refuted));
+        assert_eq!(outcome_of("elapsed: best is a", 8), Some(Held));
+        assert_eq!(outcome_of("geomean.elapsed: best is a", 8), Some(Held));
+        assert_eq!(outcome_of("elapsed[rate=5]: best is a", 8), Some(Held), "a rate of a run here");
+        assert_eq!(outcome_of("elapsed: a < b", 7), Some(Inconclusive), "under 8 nothing is decided");
+        assert_eq!(outcome_of("system: a < b", 8), None);
     }
 
     fn misfits(lines: &str) -> Vec<String> {
@@ -336,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rounding_explains_follows() {
+    fn a_figure_within_the_rounding_of_its_sources_is_no_misfit() {
         // 7.6/28.2 = 0.2695; with ±0.05 from 0.2673 to 0.2718, and 0.27 may be 0.265 to 0.275.
         assert!(misfits("s,a,7.6,28.2,0.27\n").is_empty());
         assert_eq!(misfits("s,a,7.6,28.2,0.28\ns,b,7.6,28.2,0.26\n"), ["s a", "s b"]);
@@ -350,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_follow_is_no_evidence_nor_is_its_numerator() {
+    fn a_misfit_and_its_numerator_are_no_evidence() {
         let csv = "sample,filesystem,cpu_percent,requests_per_s,cost = cpu_percent / requests_per_s\n\
                    s,a,7.6,28.2,0.28\nt,a,7.6,28.2,0.27\n";
         let kept = evidence(&parse("old", csv, &Default::default()).unwrap()[0]);
@@ -359,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_figures_of_the_proxies() {
+    fn the_figures_of_wilton_have_two_known_misfits() {
         let csv = include_str!("../../../../studies/wilton/published.csv");
         let all = recompute(&parse("wilton", csv, &Default::default()).unwrap()[0]);
         assert_eq!((all.figures, all.misfits.len()), (132, 2));

@@ -129,7 +129,7 @@ fn every_form_of_claim_finds_its_rounds() {
 }
 
 #[test]
-fn what_cannot_be_judged_says_why() {
+fn a_claim_without_values_has_the_reason() {
     let record = record(8);
     for (text, why) in [
         ("one.elapsed: a < z", "Unknown variant `z`. Available: a, b, c"),
@@ -159,7 +159,7 @@ fn an_open_claim_needs_only_the_variants_that_can_decide_it() {
 }
 
 #[test]
-fn variants_outside_the_question_do_not_compete() {
+fn only_the_given_variants_compete_in_claims_about_the_best() {
     let mut record = record(8);
     let best = "one.elapsed: best is b";
     assert_eq!(judged(&record, best).outcome(), Outcome::Refuted);
@@ -171,7 +171,7 @@ fn variants_outside_the_question_do_not_compete() {
 }
 
 #[test]
-fn dropped_rounds_are_left_out_and_told() {
+fn the_outcome_with_dropped_rounds_is_reported() {
     let mut record = record(8);
     record.notes.push((Some(3), Note::new(NoteKind::Dropped, "throttled")));
     let judged = judged(&record, "one.elapsed: a < b");
@@ -180,7 +180,7 @@ fn dropped_rounds_are_left_out_and_told() {
 }
 
 #[test]
-fn a_family_keeps_what_has_evidence_enough() {
+fn a_family_keeps_the_claims_with_enough_evidence() {
     let record = record(30);
     let claims: Vec<Claim> = ["one.elapsed: a < b", "two.elapsed[bs=8]: a < b", "one.elapsed: c < a"]
         .map(|text| text.parse().unwrap())
@@ -189,7 +189,7 @@ fn a_family_keeps_what_has_evidence_enough() {
 }
 
 #[test]
-fn claims_as_understood() {
+fn meaning_states_when_a_claim_is_true() {
     let said = |text: &str| meaning(&text.parse().unwrap(), 0.01);
     assert_eq!(said("x.elapsed: a < b by 5%"), "true where x.elapsed of a over b is under 0.95");
     assert_eq!(said("x.elapsed: a <= b"), "true where x.elapsed of a over b is 1.01 or less");

@@ -1,4 +1,4 @@
-//! The matrix: operations a second by variant, mode, block size, threads and round.
+//! The matrix: operations per second by variant, mode, block size, threads and round.
 
 use crate::evalue::e_value;
 use crate::hodges_lehmann::Walsh;
@@ -6,26 +6,26 @@ use crate::ratio::Ratio;
 use fsarena_core::exit::{ExitCode, Exits};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One line of input: a cell with its replicates.
+/// One row of input: a cell with its values by round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// The name of the variant, or of the bare device.
     pub variant: String,
-    /// Whether it is the bare device: the yardstick, and no subject.
+    /// Whether it is the bare device, which only serves as a reference.
     pub raw: bool,
     /// The mode: `seqrd`, `rndwr` (see [`Mode`]).
     pub mode: String,
-    /// Bytes a request.
+    /// Bytes per request.
     pub block_size: u64,
-    /// Threads at work.
+    /// The number of threads.
     pub threads: u32,
-    /// Operations a second, by round; None in a round that lacks the cell. One value for a published table.
+    /// Operations per second, by round; None in a round that lacks the cell. A published table has one value.
     pub iops: Vec<Option<f64>>,
-    /// Whether the generator was in the way: then the storage can do more than the figure says.
+    /// Whether the load generator limited the result, so that the storage can do more.
     pub client_bound: bool,
 }
 
-/// The variants.
+/// A variant of the matrix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variant {
     /// Its name.
@@ -37,13 +37,13 @@ pub struct Variant {
 /// The order of offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// One request after the other.
+    /// Each request follows the previous one.
     Sequential,
-    /// Anywhere.
+    /// Requests are at random offsets.
     Random,
 }
 
-/// Which way data goes.
+/// The direction of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the device.
@@ -59,11 +59,11 @@ pub enum Direction {
 pub struct Mode {
     /// The name.
     pub name: String,
-    /// Its order and direction; None for a name that does not say.
+    /// Its order and direction; None if the name is not one of sysbench's.
     pub kind: Option<(Order, Direction)>,
 }
 
-/// How names of modes begin, and how they end.
+/// The prefixes and the suffixes of the names of modes.
 const ORDERS: [(&str, Order); 2] = [("seq", Order::Sequential), ("rnd", Order::Random)];
 const DIRECTIONS: [(&str, Direction); 4] =
     [("rd", Direction::Read), ("wr", Direction::Write), ("rewr", Direction::Write), ("rw", Direction::Mixed)];
@@ -78,22 +78,22 @@ impl Mode {
         Mode { name: name.to_string(), kind }
     }
 
-    /// Whether the mode reads or writes, if its name tells.
+    /// Whether the mode reads or writes; None if the name is not one of sysbench's.
     pub fn direction(&self) -> Option<Direction> {
         self.kind.map(|(_, direction)| direction)
     }
 }
 
-/// A place in the matrix: indices into its variants, modes, block sizes and thread counts.
+/// The position of a cell in the matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct At {
-    /// Into [`Matrix::variants`].
+    /// Index into [`Matrix::variants`].
     pub variant: usize,
-    /// Into [`Matrix::modes`].
+    /// Index into [`Matrix::modes`].
     pub mode: usize,
-    /// Into [`Matrix::sizes`].
+    /// Index into [`Matrix::sizes`].
     pub size: usize,
-    /// Into [`Matrix::threads`].
+    /// Index into [`Matrix::threads`].
     pub threads: usize,
 }
 
@@ -108,15 +108,15 @@ pub struct Matrix {
     pub sizes: Vec<u64>,
     /// Thread counts, ascending.
     pub threads: Vec<u32>,
-    /// Operations a second by round; NaN in a round without the cell.
+    /// Operations per second by round; NaN in a round without the cell.
     cells: BTreeMap<At, Vec<f64>>,
-    /// The centre of every cell that has a value.
+    /// The centre of the values of each cell that has any.
     centres: BTreeMap<At, f64>,
-    /// The cells in which the generator was in the way.
+    /// The cells whose result the load generator limited.
     client_bound: BTreeSet<At>,
 }
 
-/// Why rows do not make a matrix: a cell that is given twice, or a block size or a thread count of zero.
+/// The error for rows that do not make a matrix: a repeated cell, or a block size or thread count of zero.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
@@ -128,11 +128,10 @@ impl Exits for Error {
 }
 
 impl Matrix {
-    /// Sorts rows into a matrix. A value that is zero, negative or not finite counts as missing: it has
-    /// no logarithm.
+    /// Makes a matrix from rows. A value that is zero, negative or not finite counts as missing, because it has no logarithm.
     ///
     /// # Errors
-    /// A cell that is given twice; a block size or thread count of zero.
+    /// Two rows are about the same cell, or a block size or thread count is zero.
     pub fn new(rows: &[Row]) -> Result<Matrix, Error> {
         let sizes: BTreeSet<u64> = rows.iter().map(|row| row.block_size).collect();
         let threads: BTreeSet<u32> = rows.iter().map(|row| row.threads).collect();
@@ -174,7 +173,7 @@ impl Matrix {
         Ok(matrix)
     }
 
-    /// The place of a cell by names and numbers, where all of them occur in the matrix.
+    /// Finds the position of a cell by names and numbers. None if one of them does not occur in the matrix.
     pub fn find(&self, variant: &str, mode: &str, block_size: u64, threads: u32) -> Option<At> {
         Some(At {
             variant: self.variants.iter().position(|a| a.name == variant)?,
@@ -184,7 +183,7 @@ impl Matrix {
         })
     }
 
-    /// Operations a second by round; empty for a hole.
+    /// The operations per second of a cell by round; empty for a missing cell.
     pub fn values(&self, at: At) -> &[f64] {
         self.cells.get(&at).map_or(&[], Vec::as_slice)
     }
@@ -194,33 +193,33 @@ impl Matrix {
         self.centres.keys().copied()
     }
 
-    /// Whether the generator was in the way, so that the cell's figure is only a lower bound.
+    /// Whether the load generator limited the result, so that it is only a lower bound.
     pub fn client_bound(&self, at: At) -> bool {
         self.client_bound.contains(&at)
     }
 
-    /// The cells of which [`Matrix::client_bound`] holds.
+    /// All cells for which [`Matrix::client_bound`] is true.
     pub fn all_client_bound(&self) -> &BTreeSet<At> {
         &self.client_bound
     }
 
-    /// The most replicates of a cell.
+    /// The largest number of values of a cell.
     pub fn rounds(&self) -> usize {
         self.cells.values().map(|values| values.iter().filter(|v| !v.is_nan()).count()).max().unwrap_or(0)
     }
 
-    /// The centre of a cell's operations a second: the value itself, or the Hodges–Lehmann estimate of the
-    /// logarithm.
+    /// The centre of a cell's operations per second: the value itself if there is one, else exp of the Hodges–Lehmann estimate
+    /// of the logarithms.
     pub fn iops(&self, at: At) -> Option<f64> {
         self.centres.get(&at).copied()
     }
 
-    /// The centre of a cell's throughput, in bytes a second.
+    /// The centre of a cell's throughput, in bytes per second.
     pub fn bandwidth(&self, at: At) -> Option<f64> {
         self.iops(at).map(|iops| iops * self.sizes[at.size] as f64)
     }
 
-    /// The bare device's cell in the same mode, with the same block size and threads.
+    /// The cell of the bare device with the same mode, block size and threads. None if it was not measured.
     pub fn raw(&self, at: At) -> Option<At> {
         let variant = self.variants.iter().position(|variant| variant.raw)?;
         let raw = At { variant, ..at };
@@ -248,7 +247,7 @@ fn centre(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// Which side of the limit breaks the rule.
+/// The side of a limit on which a value breaks the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// Values below it.
@@ -257,44 +256,44 @@ pub enum Side {
     Above,
 }
 
-/// Σ weight·ln(operations a second) + offset, and the limit it should not pass.
+/// A comparison of cells: Σ weight·ln(operations per second) + offset, and the limit that a rule sets for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contrast {
     /// The cells with their weights; (b, 1), (a, −1) is ln(b/a).
     pub terms: Vec<(At, f64)>,
-    /// The constant to add: ln of the quotient of block sizes turns operations into bytes.
+    /// A constant to add. The logarithm of the quotient of block sizes converts operations to bytes.
     pub offset: f64,
-    /// The limit, a logarithm.
+    /// The limit, as a logarithm.
     pub limit: f64,
-    /// The side that breaks the rule.
+    /// The side of the limit that breaks the rule.
     pub side: Side,
 }
 
-/// What the rounds say to a contrast.
+/// The value of a contrast in the rounds of a matrix.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outcome {
     /// exp of the contrast, with its interval.
     pub ratio: Ratio,
-    /// Whether the whole interval breaks the rule. Under eight rounds: whether every round does.
+    /// Whether the whole interval breaks the rule; with fewer than eight rounds, whether every round does.
     pub beyond: bool,
-    /// The e-value against "the contrast is at its limit", 0 where the estimate keeps the rule: the two-sided
-    /// e-value of [`e_value`] would else also count evidence for the rule.
+    /// The e-value against "the contrast is at its limit". It is 0 if the estimate keeps the rule, because [`e_value`] is
+    /// two-sided and would also count evidence in favour of the rule.
     pub e: f64,
 }
 
 impl Contrast {
-    /// ln(b/a) in operations a second; `limit` is a ratio.
+    /// Compares the operations per second of two cells: ln(b/a). `limit` is a ratio.
     pub fn ratio(b: At, a: At, side: Side, limit: f64) -> Contrast {
         Contrast { terms: vec![(b, 1.0), (a, -1.0)], offset: 0.0, limit: limit.ln(), side }
     }
 
-    /// ln(b/a) in bytes a second; `limit` is a ratio.
+    /// Compares the bytes per second of two cells: ln(b/a). `limit` is a ratio.
     pub fn bandwidth(matrix: &Matrix, b: At, a: At, side: Side, limit: f64) -> Contrast {
         let offset = (matrix.sizes[b.size] as f64 / matrix.sizes[a.size] as f64).ln();
         Contrast { offset, ..Contrast::ratio(b, a, side, limit) }
     }
 
-    /// Its value in each round that has all the cells, in the order of the rounds.
+    /// Its value in each round that has all its cells, in the order of the rounds.
     pub fn differences(&self, matrix: &Matrix) -> Vec<f64> {
         let rounds = self.terms.iter().map(|(at, _)| matrix.values(*at).len()).min().unwrap_or(0);
         let term = |round: usize| move |(at, weight): &(At, f64)| weight * matrix.values(*at)[round].ln();
@@ -302,17 +301,17 @@ impl Contrast {
         (0..rounds).map(value).filter(|value| value.is_finite()).collect()
     }
 
-    /// Whether a cell that might break the rule only because its generator was in the way is on the side that
-    /// breaks it. Its figure is a lower bound: too low it may be by the generator, too high never.
-    fn by_the_client(&self, matrix: &Matrix) -> bool {
-        let blamed = |weight: f64| (weight > 0.0) == (self.side == Side::Below);
-        self.terms.iter().any(|(at, weight)| blamed(*weight) && matrix.client_bound(*at))
+    /// Whether the load generator may be the reason that the rule is broken. A client-bound figure can be too low, but not too
+    /// high, so this is the case if such a cell breaks the rule by being low.
+    fn may_be_client_bound(&self, matrix: &Matrix) -> bool {
+        let breaks_by_being_low = |weight: f64| (weight > 0.0) == (self.side == Side::Below);
+        self.terms.iter().any(|(at, weight)| breaks_by_being_low(*weight) && matrix.client_bound(*at))
     }
 
-    /// What the rounds of a matrix say. None where no round has all the cells, or where the generator may be
-    /// what breaks the rule.
+    /// Evaluates the contrast on a matrix. None if no round has all its cells, or if the load generator may be the reason that
+    /// the rule is broken.
     pub fn outcome(&self, matrix: &Matrix) -> Option<Outcome> {
-        if self.by_the_client(matrix) {
+        if self.may_be_client_bound(matrix) {
             return None;
         }
         let d = self.differences(matrix);
@@ -326,7 +325,7 @@ impl Contrast {
         Some(Outcome { ratio, beyond, e: if past(ratio.value) { e } else { 0.0 } })
     }
 
-    /// The same contrast in another matrix with the same names. None where it lacks a cell.
+    /// The same contrast for another matrix, with cells of the same names and numbers. None if that matrix lacks one.
     pub fn moved(&self, from: &Matrix, to: &Matrix) -> Option<Contrast> {
         let there = |(at, weight): &(At, f64)| {
             let (variant, mode) = (&from.variants[at.variant].name, &from.modes[at.mode].name);
@@ -353,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_are_sorted_and_holes_stay_holes() {
+    fn axes_are_sorted_and_missing_cells_have_no_value() {
         let matrix = Matrix::new(&[
             row(4096, 2, &[Some(10.0)]),
             row(512, 1, &[Some(40.0)]),
@@ -372,14 +371,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_twice_and_zero_threads_are_refused() {
+    fn repeated_cells_and_zero_threads_are_errors() {
         let twice = Matrix::new(&[row(512, 1, &[Some(1.0)]), row(512, 1, &[Some(2.0)])]).unwrap_err();
         assert_eq!(twice.to_string(), "a seqrd with 512-byte blocks and 1 threads is given twice");
         assert!(Matrix::new(&[row(512, 0, &[Some(1.0)])]).is_err());
     }
 
     #[test]
-    fn modes_say_what_they_are() {
+    fn order_and_direction_are_parsed_from_the_name_of_a_mode() {
         assert_eq!(Mode::named("seqrewr").kind, Some((Order::Sequential, Direction::Write)));
         assert_eq!(Mode::named("rndrw").kind, Some((Order::Random, Direction::Mixed)));
         assert_eq!(Mode::named("mmap").kind, None);
@@ -403,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_is_held_against_the_limit_itself() {
+    fn a_single_value_is_compared_with_the_limit_directly() {
         let (matrix, a, b) = two(&[Some(100.0)], &[Some(90.0)]);
         let outcome = Contrast::ratio(b, a, Side::Below, 0.95).outcome(&matrix).unwrap();
         assert!(outcome.beyond && outcome.ratio.provisional);
@@ -427,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn the_generator_is_not_blamed_on_the_cell() {
+    fn a_contrast_has_no_outcome_if_the_low_cell_is_client_bound() {
         let row = |threads, iops: f64, client_bound| Row {
             variant: "x".into(),
             raw: false,
@@ -454,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_without_one_of_the_cells_does_not_count() {
+    fn a_round_that_lacks_one_of_the_cells_is_skipped() {
         let (matrix, a, b) = two(&[Some(100.0), None, Some(1.0)], &[Some(50.0), Some(7.0), Some(1.0)]);
         let d = Contrast::ratio(b, a, Side::Below, 0.95).differences(&matrix);
         assert_eq!(d.len(), 2);

@@ -1,4 +1,4 @@
-//! Findings: regions of flags with one cause.
+//! Groups flagged cells into findings: regions with one cause.
 
 use super::cells::Contrast;
 use super::cells::{At, Matrix};
@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What one rule flagged in one region.
+/// A region of cells that one rule flagged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
     /// The rule.
@@ -20,35 +20,35 @@ pub struct Part {
     pub flags: Vec<Flag>,
 }
 
-/// How well a finding is founded.
+/// How reliable a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
-    /// Single values against a tolerance: nothing is known of their spread.
+    /// Based on single values, whose spread is unknown.
     #[serde(rename = "single-values")]
     Table,
-    /// Fewer than eight rounds: no interval is exact.
+    /// Based on fewer than eight rounds, for which no exact interval exists.
     Provisional,
-    /// Intervals of the run that suggested it; fresh rounds have not been asked.
+    /// Based on intervals of the run itself; no new rounds have been measured.
     Unconfirmed,
-    /// Fresh rounds say the same.
+    /// New rounds show the same.
     Confirmed,
-    /// Fresh rounds do not say the same.
+    /// New rounds do not show it.
     NotConfirmed,
 }
 
-/// One anomaly: cells of one variant and mode that have one cause as far as the matrix can tell.
+/// One anomaly: cells of one variant and mode that probably have the same cause.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// The variant, by index.
     pub variant: usize,
     /// The mode, by index.
     pub mode: usize,
-    /// What the rules say of it; the one that describes it best comes first.
+    /// The regions of the rules that flagged it; the one that describes it best comes first.
     pub parts: Vec<Part>,
-    /// How well it is founded.
+    /// How reliable it is.
     pub standing: Standing,
-    /// Whether e-BH over all comparisons of the run selected its first part's worst cell.
+    /// Whether e-BH over all comparisons of the run selected the worst cell of its first part.
     pub selected: bool,
 }
 
@@ -59,7 +59,7 @@ fn by_size(a: &&Flag, b: &&Flag) -> Ordering {
 impl Part {
     /// The cell that is furthest off.
     pub fn worst(&self) -> &Flag {
-        // Of equals the last is taken by max_by; the first reads better.
+        // Of equal flags, max_by returns the last; reversed, it returns the first.
         self.flags.iter().rev().max_by(by_size).expect("a part has a cell")
     }
 
@@ -73,7 +73,7 @@ impl Part {
         self.flags.iter().map(|flag| flag.at).collect()
     }
 
-    /// Size × extent: the sum of |ln ratio| over the cells.
+    /// Its size × extent: the sum of |ln ratio| over the cells.
     pub fn weight(&self) -> f64 {
         self.flags.iter().map(Flag::size).sum()
     }
@@ -90,7 +90,7 @@ impl Finding {
         self.parts.iter().flat_map(Part::cells).collect()
     }
 
-    /// Size × extent: for each cell the largest |ln ratio| of any part, summed.
+    /// Its size × extent: the sum over the cells of the largest |ln ratio| in any part.
     pub fn weight(&self) -> f64 {
         let mut most: BTreeMap<At, f64> = BTreeMap::new();
         for flag in self.parts.iter().flat_map(|part| &part.flags) {
@@ -101,9 +101,9 @@ impl Finding {
     }
 }
 
-/// Groups flags into findings, largest first. `chosen` are the trials that e-BH selected.
+/// Groups flags into findings, largest first. `chosen` has the indices of the comparisons that e-BH selected.
 pub fn findings(flags: Vec<Flag>, borders: &BTreeSet<At>, chosen: &[usize]) -> Vec<Finding> {
-    // A break runs along its own borders; a level that is off on both sides of one has two causes.
+    // A region of a break may cross borders. A region of a level may not: on both sides of a border it has different causes.
     let (breaks, levels) = flags.into_iter().partition(|flag| flag.rule.breaks());
     let mut regions = [regions(breaks, &BTreeSet::new()), regions(levels, borders)].concat();
     regions.sort_by_key(|flags| (flags[0].rule, flags[0].at));
@@ -118,9 +118,10 @@ pub fn findings(flags: Vec<Flag>, borders: &BTreeSet<At>, chosen: &[usize]) -> V
     findings
 }
 
+/// Makes a finding from its parts.
 fn finding(mut parts: Vec<Part>, chosen: &[usize]) -> Finding {
     let all: BTreeSet<At> = parts.iter().flat_map(Part::cells).collect();
-    // A break that bounds the whole region says best what it is.
+    // A break that covers most of the region describes it best.
     let bounds = |part: &Part| part.rule.bounds() && 3 * part.flags.len() >= 2 * all.len();
     parts.sort_by(|a, b| bounds(b).cmp(&bounds(a)).then(b.weight().total_cmp(&a.weight())));
     let worst = parts[0].worst();
@@ -133,12 +134,12 @@ fn finding(mut parts: Vec<Part>, chosen: &[usize]) -> Finding {
     Finding { variant: worst.at.variant, mode: worst.at.mode, standing, selected, parts }
 }
 
-/// Parts that describe the same cells, together. The heaviest come first, and a part joins only one group, of
-/// its own kind where it can: a single cell must not tie together what is apart.
+/// Groups the parts that describe the same cells. The heaviest parts come first. A part joins only one group, if possible one
+/// of its own kind, so that a single cell cannot connect separate groups.
 fn merged(mut parts: Vec<Part>) -> Vec<Vec<Part>> {
-    // Last the breaks that only bear out another rule's: they join what that one has joined.
-    let bears_out = |part: &Part| part.rule.breaks() && !part.rule.bounds();
-    parts.sort_by(|a, b| bears_out(a).cmp(&bears_out(b)).then(b.weight().total_cmp(&a.weight())));
+    // Cliffs come last: they only support another break, and join its group.
+    let only_supports = |part: &Part| part.rule.breaks() && !part.rule.bounds();
+    parts.sort_by(|a, b| only_supports(a).cmp(&only_supports(b)).then(b.weight().total_cmp(&a.weight())));
     let mut groups: Vec<Vec<Part>> = Vec::new();
     for part in parts {
         let mut alike = [true, false].into_iter().filter_map(|same_kind| {
@@ -155,11 +156,10 @@ fn merged(mut parts: Vec<Part>) -> Vec<Vec<Part>> {
     groups
 }
 
-/// Whether two regions of one variant and mode describe one thing.
+/// Whether two regions of one variant and mode probably have the same cause.
 ///
-/// Two rules of a kind do where half of the smaller region lies in the larger. A break and a level do where
-/// two thirds of their cells are the same, or where one is a detail: inside the other, and under a third
-/// of its size.
+/// Two breaks, or two levels, do if at least half of the smaller region is in the larger. A break and a level do if two thirds
+/// of their cells are the same, or if one is a detail of the other: inside it, and under a third of its size.
 fn one_cause(a: &Part, b: &Part) -> bool {
     let (cells, others) = (a.cells(), b.cells());
     let common = cells.intersection(&others).count();
@@ -173,8 +173,8 @@ fn one_cause(a: &Part, b: &Part) -> bool {
     3 * common >= 2 * all || detail(a, b) || detail(b, a)
 }
 
-/// The cells to run again on fresh rounds: for every part of every finding its worst cell, and all that
-/// cell is held against.
+/// The cells to measure again in new rounds: for every part of every finding, its worst cell and all cells that this one is
+/// compared with.
 pub fn rerun(findings: &[Finding]) -> BTreeSet<At> {
     let worst = findings.iter().flat_map(|finding| &finding.parts).map(|part| part.worst());
     worst.flat_map(|flag| &flag.tests).flat_map(|test| &test.terms).map(|(at, _)| *at).collect()
@@ -191,16 +191,19 @@ pub fn cells_to_rerun(findings: &[Finding], matrix: &Matrix) -> Vec<MatrixCell> 
     rerun(findings).into_iter().map(named).collect()
 }
 
-/// Holds the findings against fresh rounds of the cells of [`rerun`]: a finding was chosen because it stood out, so the
-/// rounds that suggested it cannot be the ones that prove it. `fresh` names variants, modes and axes as
-/// `matrix` does, and may lack everything else.
+/// Checks the findings with new rounds of the cells of [`rerun`]. A finding was selected because it is extreme, so the rounds
+/// that suggested it cannot also prove it. `fresh` uses the names of `matrix`, and may lack other cells.
 ///
-/// A finding is confirmed where for its first part's worst cell every test's interval breaks the rule
-/// again, and e-BH over all findings tried selects it; it is refuted where an interval does not. It keeps
-/// its standing where the fresh rounds are under eight, lack a cell, or are too few for e-BH.
+/// A finding is confirmed if for the worst cell of its first part every test breaks the rule again, and e-BH over all repeated
+/// findings selects it. It is not confirmed if an interval keeps the rule. Its standing does not change if there are fewer than
+/// eight new rounds, a cell is missing, or the rounds are too few for e-BH.
 pub fn confirm(findings: &mut [Finding], matrix: &Matrix, fresh: &Matrix) {
-    let again = |(i, finding)| again(finding, matrix, fresh).map(|(beyond, e)| (i, beyond, e));
-    let tried: Vec<(usize, bool, f64)> = findings.iter().enumerate().filter_map(again).collect();
+    let mut tried: Vec<(usize, bool, f64)> = vec![];
+    for (i, finding) in findings.iter().enumerate() {
+        if let Some((beyond, e)) = repeat(finding, matrix, fresh) {
+            tried.push((i, beyond, e));
+        }
+    }
     let e: Vec<f64> = tried.iter().map(|(.., e)| *e).collect();
     let chosen = e_bh(&e, ALPHA);
     for (k, (i, beyond, _)) in tried.into_iter().enumerate() {
@@ -212,51 +215,54 @@ pub fn confirm(findings: &mut [Finding], matrix: &Matrix, fresh: &Matrix) {
     }
 }
 
-fn again(finding: &Finding, matrix: &Matrix, fresh: &Matrix) -> Option<(bool, f64)> {
-    let mut all = (true, f64::INFINITY);
+/// Repeats the tests of a finding's worst cell on new rounds: whether all break the rule, and their smallest e-value. None if
+/// the new rounds do not suffice.
+fn repeat(finding: &Finding, matrix: &Matrix, fresh: &Matrix) -> Option<(bool, f64)> {
+    let (mut all_beyond, mut least_e) = (true, f64::INFINITY);
     for test in &finding.first().worst().tests {
         let outcome = test.moved(matrix, fresh)?.outcome(fresh)?;
         if outcome.ratio.rounds < FIRST_LOOK {
             return None;
         }
-        all = (all.0 && outcome.beyond, all.1.min(outcome.e));
+        all_beyond &= outcome.beyond;
+        least_e = least_e.min(outcome.e);
     }
-    Some(all)
+    Some((all_beyond, least_e))
 }
 
-/// A rule that a sound matrix keeps.
+/// A rule that a matrix of sound storage keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// Not above the bare device.
+    /// Throughput is not above the bare device.
     AboveDevice,
-    /// Not far below the bare device.
+    /// Throughput is not far below the bare device.
     BelowDevice,
-    /// Sequential no slower than random.
+    /// Sequential requests are not slower than random ones.
     SequentialBelowRandom,
     /// Bandwidth does not fall as blocks grow.
     BandwidthFalls,
-    /// Operations a second do not rise as blocks grow.
+    /// Operations per second do not rise as blocks grow.
     IopsRise,
     /// More threads do not lose throughput.
     ScalingCollapse,
-    /// More threads gain, as long as the device has more to give.
+    /// More threads gain throughput as long as the device can do more.
     Serialised,
-    /// No variant far behind all others in the same mode.
+    /// No variant is far behind all others in the same cell.
     FarBehind,
-    /// No variant falls behind from one block size to the next.
+    /// No variant falls behind the others from one block size to the next.
     Cliff,
-    /// No cell far below what its row and its column explain (median polish).
+    /// No cell is far below the level that its row and its column explain (median polish).
     Interaction,
 }
 
 impl Rule {
-    /// Whether the rule sees a break between neighbouring cells, and not a level that is off.
+    /// Whether the rule finds a break between neighbouring cells. Otherwise it finds cells whose level is off.
     pub fn breaks(self) -> bool {
         matches!(self, Rule::BandwidthFalls | Rule::IopsRise | Rule::ScalingCollapse | Rule::Cliff)
     }
 
-    /// Whether the rule sees on its own cells alone where a region ends.
+    /// Whether the rule finds the end of a region from the cells of one variant alone.
     pub fn bounds(self) -> bool {
         self.breaks() && self != Rule::Cliff
     }
@@ -269,14 +275,13 @@ pub struct Flag {
     pub rule: Rule,
     /// The cell.
     pub at: At,
-    /// The cell to compare with; None if the yardstick is a stated ceiling or a fit.
+    /// The cell that it is compared with; None if it is compared with a stated bandwidth or a fit.
     pub against: Option<At>,
-    /// The cell's throughput over the other's: bandwidth where block sizes differ under a rule about
-    /// bandwidth, operations a second otherwise.
+    /// The cell's throughput divided by the other's: bandwidth under [`Rule::BandwidthFalls`], else operations per second.
     pub ratio: Ratio,
-    /// All that must hold for the flag, for fresh rounds to try again.
+    /// The tests that the cell failed, which new rounds repeat.
     pub tests: Vec<Contrast>,
-    /// Which of the screen's comparisons raised it.
+    /// The index of the comparison that raised it.
     pub trial: usize,
 }
 
@@ -287,8 +292,8 @@ impl Flag {
     }
 }
 
-/// Parts flags into regions, each of one rule, variant and mode, in that order: cells that are neighbours along one axis belong together,
-/// unless a border runs between them (between a cell of `borders` and the next larger block size).
+/// Groups flags into regions, each of one rule, variant and mode, and sorts these. Cells that are neighbours along one axis are
+/// in one region, unless a border is between them: between a cell of `borders` and the next larger block size.
 pub fn regions(flags: Vec<Flag>, borders: &BTreeSet<At>) -> Vec<Vec<Flag>> {
     let mut rest = flags;
     let mut regions = Vec::new();
@@ -336,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_over_the_same_cells_are_one() {
+    fn two_levels_have_one_cause_if_they_share_half_of_the_smaller_region() {
         let row = [(0, 0), (0, 1), (0, 2), (0, 3)];
         let behind = part(Rule::FarBehind, 0.2, &row[1..]);
         assert!(one_cause(&behind, &part(Rule::Serialised, 0.3, &row)));
@@ -372,14 +377,14 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_join_and_corners_do_not() {
+    fn neighbours_form_a_region_and_diagonal_cells_do_not() {
         let found =
             regions(vec![flag(0, 0), flag(1, 1), flag(1, 0), flag(3, 3), flag(2, 2)], &BTreeSet::new());
         assert_eq!(places(found), [vec![(0, 0), (1, 0), (1, 1)], vec![(2, 2)], vec![(3, 3)]]);
     }
 
     #[test]
-    fn a_border_parts_neighbours_at_its_thread_count_only() {
+    fn a_border_separates_neighbours_only_at_its_thread_count() {
         let border = At { variant: 0, mode: 0, size: 0, threads: 0 };
         let column = vec![flag(0, 0), flag(1, 0)];
         assert_eq!(regions(column.clone(), &[border].into()).len(), 2);

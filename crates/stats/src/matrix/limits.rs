@@ -1,37 +1,38 @@
-//! The tolerances of the rules. All are ratios unless they say otherwise.
+//! The tolerances of the rules. All are ratios, unless their comment gives another unit.
 
-/// More than this times the bare device: something else answered.
+/// A cell above this times the bare device was served by something else, such as a cache.
 pub const ABOVE_DEVICE: f64 = 1.05;
-/// Less than this times the bare device: the filesystem is the limit.
+/// In a cell below this times the bare device, the filesystem is the limit.
 pub const BELOW_DEVICE: f64 = 0.70;
-/// Sequential below this times random.
+/// Sequential throughput below this times random throughput breaks a rule.
 pub const SEQUENTIAL: f64 = 0.95;
-/// Bandwidth that falls below this as blocks grow, or operations a second that rise above its inverse.
+/// With larger blocks, bandwidth below this times that of the smaller blocks breaks a rule, and so do operations per second
+/// above its inverse.
 pub const MONOTONE: f64 = 0.95;
-/// Throughput below this times that at the next smaller thread count.
+/// Throughput below this times the throughput at the next smaller thread count breaks a rule.
 pub const SCALING: f64 = 0.95;
-/// No gain from threads: less than this over a range of threads of at least [`RANGE`].
+/// More threads gain nothing if throughput stays below this times that of the smallest thread count, over a range of threads
+/// of at least [`RANGE`].
 pub const GAIN: f64 = 1.25;
-/// The range of threads over which a rule expects a gain: the largest count over the smallest.
+/// The range of threads over which a rule expects a gain: the largest count divided by the smallest.
 pub const RANGE: f64 = 4.0;
-/// The device has more to give: something else moves at least this much more.
+/// The device can do more if another cell exceeds the throughput by this ratio.
 pub const HEADROOM: f64 = 1.25;
-/// Far behind: below this times every other variant.
+/// A cell below this times every other variant is far behind.
 pub const BEHIND: f64 = 0.5;
-/// A cliff: from one block size to the next smaller one the share of every other variant's throughput falls
-/// below this times the quotient of the block sizes. A mere limit on operations a second, against variants
-/// that are limited by bandwidth, halves the share with the block size.
+/// A cliff: from one block size to the next smaller one, the throughput relative to every other variant falls below this times
+/// the quotient of the block sizes. The quotient allows for a plain limit on operations per second, which halves the relative
+/// throughput together with the block size if the other variants are limited by bandwidth.
 pub const CLIFF: f64 = 0.8;
-/// Residuals of the median polish that stand out, in standard deviations of the bulk: 1.4826·MAD.
+/// The smallest residual of the median polish that is flagged, in standard deviations (1.4826·MAD).
 pub const RESIDUAL: f64 = 3.5;
-/// A residual is worth a look only where the cell is also below this times what its neighbours along either
-/// axis make one expect.
+/// A residual is flagged only if the cell is also below this times the value interpolated between its neighbours, along both
+/// axes.
 pub const PIT: f64 = 0.8;
-/// From this share of the device's throughput on, a cell is at the ceiling, and what it does there is the
-/// device's doing.
+/// From this share of the device's bandwidth on, the device limits a cell, and rules do not apply to it.
 pub const CEILING: f64 = 0.9;
-/// Without enough replicates a cell that no neighbour joins may be one bad measurement. It counts only
-/// where it is off by this ratio (or its inverse).
+/// With few rounds, a flagged cell without flagged neighbours may be a single bad measurement. It is kept only if its ratio is
+/// below this or above its inverse.
 pub const ALONE: f64 = 0.8;
-/// The share of false ones that e-BH allows among what it selects.
+/// The expected share of false findings among those that e-BH selects is at most this.
 pub const ALPHA: f64 = 0.05;

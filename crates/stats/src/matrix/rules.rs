@@ -1,4 +1,4 @@
-//! The rules that a sound matrix keeps: those that look at one variant, and those that compare variants.
+//! The rules that a matrix of sound storage keeps: rules for a single variant, and rules that compare variants.
 
 use super::cells::{At, Contrast, Order, Side};
 use super::finding::Rule;
@@ -10,7 +10,7 @@ use super::screen::Screen;
 use crate::average::median;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The rules that look at one variant (and the bare device).
+/// Applies the rules for single variants (and the bare device).
 pub fn within(screen: &mut Screen) {
     roofline(screen);
     sequential(screen);
@@ -18,16 +18,15 @@ pub fn within(screen: &mut Screen) {
     scaling(screen);
 }
 
-/// The rules that hold a variant against others. They come second: a cell that breaks a rule by itself is no
-/// yardstick.
+/// Applies the rules that compare variants. They come second, because a cell that broke a rule for single variants must not
+/// serve as a reference.
 pub fn between(screen: &mut Screen) {
     apply_serialised(screen);
     apply_peers(screen);
     apply_polish(screen);
 }
 
-/// Against the bare device: above it something else answered (a cache); far below it the filesystem is
-/// the limit.
+/// Compares each cell with the bare device. Above it, a cache served the requests; far below it, the filesystem is the limit.
 fn roofline(screen: &mut Screen) {
     for at in screen.places() {
         if let Some(raw) = screen.matrix.raw(at) {
@@ -38,7 +37,7 @@ fn roofline(screen: &mut Screen) {
                 screen.attempt(rule, at, Some(raw), vec![Contrast::ratio(at, raw, side, limit)]);
             }
         } else if let Some(most) = screen.device {
-            // A stated ceiling is what the device moves at best: nothing follows from being below it.
+            // A stated bandwidth is the best case of the device, so a cell below it breaks no rule.
             let offset = (screen.matrix.sizes[at.size] as f64 / most).ln();
             let limit = ABOVE_DEVICE.ln();
             let test = Contrast { terms: vec![(at, 1.0)], offset, limit, side: Side::Above };
@@ -47,14 +46,13 @@ fn roofline(screen: &mut Screen) {
     }
 }
 
-/// Sequential requests should not be slower than random ones: where they are, a lock or the allocator is
-/// hot.
+/// Sequential requests should not be slower than random ones; if they are, a lock or the allocator is contended.
 fn sequential(screen: &mut Screen) {
     let modes = &screen.matrix.modes;
     let direction = |mode: usize, order| modes[mode].kind.filter(|kind| kind.0 == order).map(|kind| kind.1);
     let alike = |(seq, rnd): &(usize, usize)| {
-        let wanted = direction(*seq, Order::Sequential);
-        wanted.is_some() && wanted == direction(*rnd, Order::Random)
+        let sequential = direction(*seq, Order::Sequential);
+        sequential.is_some() && sequential == direction(*rnd, Order::Random)
     };
     let pairs = (0..modes.len()).flat_map(|seq| (0..modes.len()).map(move |rnd| (seq, rnd)));
     let pairs: Vec<(usize, usize)> = pairs.filter(alike).collect();
@@ -71,8 +69,8 @@ fn sequential(screen: &mut Screen) {
     }
 }
 
-/// More threads should not lose throughput: a drop from one thread count to the next; further counts belong to it until the
-/// loss is made good.
+/// More threads should not lose throughput. Flags a drop from one thread count to the next, and all further counts up to the
+/// one that reaches the earlier throughput again.
 fn scaling(screen: &mut Screen) {
     for cells in screen.rows() {
         for i in 1..cells.len() {
@@ -86,6 +84,7 @@ fn scaling(screen: &mut Screen) {
     }
 }
 
+/// With larger blocks, operations per second should not rise and bandwidth should not fall.
 fn apply_monotone(screen: &mut Screen) {
     for (variant, mode) in screen.tables() {
         let columns = screen.columns(variant, mode);
@@ -96,21 +95,21 @@ fn apply_monotone(screen: &mut Screen) {
     }
 }
 
-/// The cells below a rise are the odd ones: smaller blocks than theirs are held against the cell above it
-/// too, as far as they stay under it.
+/// Flags cells whose operations per second are lower than with the next larger block size, and the cells with still smaller
+/// blocks as long as they are lower too.
 fn iops_rise(screen: &mut Screen, column: &[At]) {
     for i in 1..column.len() {
         let above = column[i];
-        // Written as the smaller block's share of the larger one's, so that flags of one rule compare.
+        // Always the smaller block's share of the larger one's, so that the ratios of flags are comparable.
         screen.run(Rule::IopsRise, column[..i].iter().rev(), above, |screen, at| {
             screen.beside_device(Contrast::ratio(at, above, Side::Below, MONOTONE))
         });
     }
 }
 
-/// A fall has two sides, and either may be the odd one: too low after it, or too high before it (answered
-/// by a cache). The side that is further from anything else in the same cells is flagged; without others,
-/// the low one.
+/// Flags cells where bandwidth falls from one block size to the next. Either side may be the anomaly: the later cells are too
+/// low, or the earlier ones are too high (served by a cache). Flags the side that is further from the bare device or the other
+/// variants; without these, the low side.
 fn bandwidth_falls(screen: &mut Screen, columns: &[Vec<At>]) {
     for size in 0..screen.matrix.sizes.len() {
         let found: Vec<(&[At], usize)> = columns
@@ -143,13 +142,12 @@ fn bandwidth_falls(screen: &mut Screen, columns: &[Vec<At>]) {
     }
 }
 
-/// A cell's bandwidth, which should not be below that of the cell before it.
+/// The contrast that a cell's bandwidth is below that of the cell before it.
 fn falls(screen: &Screen, at: At, before: At) -> Contrast {
     Contrast::bandwidth(screen.matrix, at, before, Side::Below, MONOTONE)
 }
 
-/// How far a cell is from the nearest other in the same place: from the bare device where that was
-/// measured, else from the nearest variant. A logarithm.
+/// The distance |ln ratio| of a cell from the bare device, or if that was not measured, from the nearest other variant.
 fn distance(screen: &Screen, at: At) -> Option<f64> {
     let own = screen.matrix.iops(at)?.ln();
     let far = |other: At| Some((own - screen.matrix.iops(other)?.ln()).abs());
@@ -160,6 +158,7 @@ fn distance(screen: &Screen, at: At) -> Option<f64> {
     others.filter_map(|variant| far(At { variant, ..at })).min_by(f64::total_cmp)
 }
 
+/// More threads should gain throughput as long as the device can do more.
 fn apply_serialised(screen: &mut Screen) {
     let too_high = screen.too_high();
     for cells in screen.rows() {
@@ -177,11 +176,11 @@ fn serialised_row(screen: &mut Screen, cells: &[At], too_high: &BTreeSet<At>) {
     let (Some(best), Some(witness)) = (best(screen, later), witness(screen, *first, too_high)) else {
         return;
     };
-    // Every later thread count must stay without gain; the witness must be ahead even of the best of them.
+    // No larger thread count may gain, and the witness must exceed even the best of them.
     let mut common = vec![Contrast::ratio(witness, best, Side::Above, HEADROOM)];
     common.extend(later.iter().map(|at| Contrast::ratio(*at, *first, Side::Below, GAIN)));
     for &at in later {
-        // The cell's own distance from the witness comes first: it is the size of the flag.
+        // The first test determines the size of the flag: the distance from the witness.
         let mut tests = vec![Contrast::ratio(at, witness, Side::Below, 1.0 / HEADROOM)];
         tests.extend(common.iter().cloned());
         screen.attempt(Rule::Serialised, at, Some(witness), tests);
@@ -193,10 +192,10 @@ fn best(screen: &Screen, cells: &[At]) -> Option<At> {
     known.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
 }
 
-/// The cell that shows what the device can do with this block size: the most of a row of the same
-/// direction that itself gains from threads or reaches the device's ceiling. The rule asks about the bare device
-/// first, then the variant itself in another mode, then the other variants. What random requests reach, sequential
-/// ones could; the reverse says nothing, for a disk with one head.
+/// The cell that proves that the device can do more with this block size: the best cell of a row in the same direction that
+/// gains from threads or reaches the device's ceiling. Candidates are first the bare device, then the variant itself in
+/// another mode, then the other variants. Random requests prove what sequential ones could reach, but not the reverse,
+/// because a disk with one head is faster at sequential requests.
 fn witness(screen: &Screen, subject: At, too_high: &BTreeSet<At>) -> Option<At> {
     let kind = screen.matrix.modes[subject.mode].kind;
     let usable = |mode: usize| {
@@ -225,7 +224,8 @@ fn witness(screen: &Screen, subject: At, too_high: &BTreeSet<At>) -> Option<At> 
         .find(ahead)
 }
 
-/// The best cell of a row in which nothing is too high to be the device, where the row gains or the cell is at the ceiling.
+/// The best cell of a row. None if a cell of the row is too high for the device, or if the row neither gains from threads nor
+/// reaches the device's ceiling.
 fn sound_best(screen: &Screen, cells: &[At], too_high: &BTreeSet<At>) -> Option<At> {
     if cells.iter().any(|at| too_high.contains(at)) {
         return None;
@@ -249,7 +249,7 @@ fn apply_peers(screen: &mut Screen) {
     }
 }
 
-/// The other variants with sound values in all the given cells, the least of them first.
+/// The other variants that have values in all these cells and are not suspect, by ascending value in the first cell.
 fn peers(screen: &Screen, cells: &[At], suspects: &BTreeSet<At>) -> Vec<usize> {
     let sound = |at: At| !suspects.contains(&at) && screen.matrix.iops(at).is_some();
     let usable = |variant: &usize| {
@@ -262,7 +262,7 @@ fn peers(screen: &Screen, cells: &[At], suspects: &BTreeSet<At>) -> Vec<usize> {
     variants
 }
 
-/// Far behind every sound peer. Reported against the nearest of them.
+/// Flags a cell that is far behind every peer. The flag names the peer with the nearest value.
 fn behind(screen: &mut Screen, at: At, suspects: &BTreeSet<At>) {
     let peers = peers(screen, &[at], suspects);
     let test = |variant: &usize| Contrast::ratio(at, At { variant: *variant, ..at }, Side::Below, BEHIND);
@@ -272,9 +272,8 @@ fn behind(screen: &mut Screen, at: At, suspects: &BTreeSet<At>) {
     }
 }
 
-/// From column[i] to the next smaller block size the variant loses more of its share of every sound peer's
-/// throughput than the smaller blocks explain. Still smaller blocks belong to it as long as the share
-/// stays below that.
+/// Flags a cliff: from column[i] to the next smaller block size, the variant's throughput relative to every peer drops more
+/// than the smaller blocks explain. Also flags still smaller block sizes as long as they stay below the limit.
 fn cliff(screen: &mut Screen, column: &[At], i: usize, suspects: &BTreeSet<At>) {
     let edge = column[i];
     let size = |at: At| screen.matrix.sizes[at.size] as f64;
@@ -289,14 +288,17 @@ fn cliff(screen: &mut Screen, column: &[At], i: usize, suspects: &BTreeSet<At>) 
     });
 }
 
-/// Cells a table needs at least for a residual to mean something.
+/// The fewest cells of a table for which residuals are tested.
 const LEAST_CELLS: usize = 12;
+/// The most sweeps of the median polish.
 const SWEEPS: usize = 20;
-/// MAD to standard deviation, for a normal bulk.
+/// Converts a median absolute deviation to a standard deviation, for normal data.
 const MAD_TO_SD: f64 = 1.4826;
 
+/// A block size and a thread count, by index.
 type Place = (usize, usize);
 
+/// Flags cells that are far below the level that their row and column explain (Tukey's median polish).
 fn apply_polish(screen: &mut Screen) {
     let explained: BTreeSet<At> = screen.flags.iter().map(|flag| flag.at).collect();
     for (variant, mode) in screen.tables() {
@@ -319,7 +321,7 @@ fn apply_polish(screen: &mut Screen) {
     }
 }
 
-/// The cell against its neighbours along the thread axis, and along the block-size axis. None at an edge.
+/// Compares a cell with its neighbours along the thread axis, and along the block-size axis. None at an edge of the matrix.
 fn pit(screen: &Screen, at: At) -> Option<Vec<Contrast>> {
     let matrix = screen.matrix;
     let row = matrix.along_threads(at.variant, at.mode, at.size);
@@ -330,7 +332,7 @@ fn pit(screen: &Screen, at: At) -> Option<Vec<Contrast>> {
     ])
 }
 
-/// ln of the cell over the value on the line between its two neighbours, on logarithmic axes.
+/// The logarithm of the cell's value divided by the interpolated value between its two neighbours, on logarithmic axes.
 fn contrast_with_line(at: At, line: &[At], axis: impl Fn(At) -> f64) -> Option<Contrast> {
     let i = line.iter().position(|other| *other == at)?;
     let (before, after) = (*line.get(i.checked_sub(1)?)?, *line.get(i + 1)?);
@@ -339,7 +341,7 @@ fn contrast_with_line(at: At, line: &[At], axis: impl Fn(At) -> f64) -> Option<C
     Some(Contrast { terms, offset: 0.0, limit: PIT.ln(), side: Side::Below })
 }
 
-/// The residuals after rows and columns have had their medians taken out, in turns, until nothing moves.
+/// Median polish: subtracts the medians of rows and of columns in turn until they no longer change; returns the residuals.
 fn polish(values: &BTreeMap<Place, f64>) -> BTreeMap<Place, f64> {
     let mut residuals = values.clone();
     for _ in 0..SWEEPS {
@@ -351,7 +353,7 @@ fn polish(values: &BTreeMap<Place, f64>) -> BTreeMap<Place, f64> {
     residuals
 }
 
-/// Takes the median of every line out of it; returns how much was taken.
+/// Subtracts from every value the median of its line; returns the sum of the absolute medians.
 fn sweep(residuals: &mut BTreeMap<Place, f64>, line: impl Fn(&Place) -> usize) -> f64 {
     let mut lines: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for (place, value) in residuals.iter() {
@@ -370,7 +372,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_additive_table_has_no_residuals_and_one_odd_cell_keeps_its_own() {
+    fn median_polish_leaves_only_the_residual_of_an_odd_cell() {
         let mut table: BTreeMap<Place, f64> =
             (0..4).flat_map(|i| (0..5).map(move |j| ((i, j), i as f64 + 10.0 * j as f64))).collect();
         assert!(polish(&table).values().all(|r| r.abs() < 1e-9));
@@ -378,12 +380,5 @@ mod tests {
         let residuals = polish(&table);
         assert!((residuals[&(1, 3)] + 2.0).abs() < 1e-9);
         assert!(residuals.iter().filter(|(_, r)| r.abs() > 1e-9).count() == 1);
-    }
-
-    #[test]
-    fn medians() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
-        assert_eq!(median(&[]), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The sheet on which the rules note what they tried and what they flagged.
+//! Collects the comparisons that the rules make, and the cells that they flag.
 
 use super::cells::Contrast;
 use super::cells::{At, Matrix, Mode};
@@ -6,13 +6,13 @@ use super::finding::{Flag, Rule, regions};
 use super::limits::{ALONE, CEILING};
 use std::collections::BTreeSet;
 
-/// What the rules noted so far.
+/// The search of one matrix: its comparisons and flags so far.
 pub struct Screen<'a> {
-    /// The matrix under search.
+    /// The matrix.
     pub matrix: &'a Matrix,
-    /// The stated throughput of the device, in bytes a second.
+    /// The largest bandwidth of the device according to another source, in bytes per second.
     pub device: Option<f64>,
-    /// The most that the bare device moved in the direction of each mode, in bytes a second.
+    /// For each mode, the largest bandwidth of the bare device in its direction, in bytes per second.
     measured: Vec<Option<f64>>,
     /// The cells that break a rule; one for each rule and cell.
     pub flags: Vec<Flag>,
@@ -23,18 +23,18 @@ pub struct Screen<'a> {
 }
 
 impl<'a> Screen<'a> {
-    /// An empty sheet.
+    /// A search without comparisons yet.
     pub fn new(matrix: &'a Matrix, device: Option<f64>) -> Screen<'a> {
         let measured = matrix.modes.iter().map(|mode| measured(matrix, mode)).collect();
         Screen { matrix, device, measured, flags: Vec::new(), e: Vec::new(), breaks: BTreeSet::new() }
     }
 
-    /// The variants that are subjects, by index.
+    /// The indices of the variants that rules apply to: all but the bare device.
     pub fn subjects(&self) -> Vec<usize> {
         (0..self.matrix.variants.len()).filter(|variant| !self.matrix.variants[*variant].raw).collect()
     }
 
-    /// Every variant and mode of the subjects.
+    /// Every combination of a subject and a mode.
     pub fn tables(&self) -> Vec<(usize, usize)> {
         let modes = |variant| (0..self.matrix.modes.len()).map(move |mode| (variant, mode));
         self.subjects().into_iter().flat_map(modes).collect()
@@ -45,7 +45,7 @@ impl<'a> Screen<'a> {
         self.matrix.places().filter(|at| !self.matrix.variants[at.variant].raw).collect()
     }
 
-    /// The cells of each of the subjects' rows: at one block size, by ascending threads.
+    /// The rows of all subjects: the cells with one mode and block size, by ascending threads.
     pub fn rows(&self) -> Vec<Vec<At>> {
         let rows = |(variant, mode)| {
             (0..self.matrix.sizes.len()).map(move |size| self.matrix.along_threads(variant, mode, size))
@@ -53,19 +53,19 @@ impl<'a> Screen<'a> {
         self.tables().into_iter().flat_map(rows).collect()
     }
 
-    /// The cells of each column of a variant and mode: at one thread count, by ascending block size.
+    /// The columns of a variant and mode: the cells with one thread count, by ascending block size.
     pub fn columns(&self, variant: usize, mode: usize) -> Vec<Vec<At>> {
         (0..self.matrix.threads.len()).map(|threads| self.matrix.along_size(variant, mode, threads)).collect()
     }
 
-    /// Whether the device itself is what limits a cell, as far as that is known.
+    /// Whether the device limits a cell: its bandwidth is near the largest bandwidth of the device. False if that is unknown.
     pub fn at_ceiling(&self, at: At) -> bool {
         let ceiling = self.device.or(self.measured[at.mode]);
         ceiling.is_some_and(|most| self.matrix.bandwidth(at).is_some_and(|moved| moved >= CEILING * most))
     }
 
-    /// A contrast within one variant, and where the bare device was measured in the same cells, the same
-    /// contrast relative to it: what the device does by itself is not the filesystem's doing.
+    /// Returns a contrast within one variant, and if the bare device has the same cells, also the contrast relative to it. The
+    /// second subtracts the effect of the device.
     pub fn beside_device(&self, contrast: Contrast) -> Vec<Contrast> {
         let raw = |(at, weight): &(At, f64)| Some((self.matrix.raw(*at)?, -weight));
         let Some(twins) = contrast.terms.iter().map(raw).collect::<Option<Vec<_>>>() else {
@@ -75,13 +75,13 @@ impl<'a> Screen<'a> {
         vec![contrast.clone(), Contrast { terms, offset: 0.0, ..contrast }]
     }
 
-    /// Tries one comparison: the cell is flagged where every test is beyond its limit.
+    /// Makes one comparison: flags the cell if every test is beyond its limit.
     pub fn attempt(&mut self, rule: Rule, at: At, against: Option<At>, tests: Vec<Contrast>) {
         self.note(rule, at, against, tests, true);
     }
 
-    /// Tries the first of some cells, and extends that comparison to the next ones as long as they break the rule as well.
-    /// Ends at a cell without tests.
+    /// Makes a comparison for the first of some cells, and flags the following cells too as long as they break the rule. Stops
+    /// at the first cell that keeps it or has no tests.
     pub fn run<'c>(
         &mut self,
         rule: Rule,
@@ -97,8 +97,9 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// Whether all tests are beyond their limits. The least of their e-values is an e-value for "not all of them are", and
-    /// counts once for each comparison. Of two flags of one rule on one cell the larger stays.
+    /// Evaluates the tests, and flags the cell if all are beyond their limits; returns whether they are. If `counts`, records
+    /// an e-value for the comparison: the smallest e-value of the tests, which is one against "not all are beyond". If a cell
+    /// has two flags of one rule, the larger stays.
     fn note(&mut self, rule: Rule, at: At, against: Option<At>, tests: Vec<Contrast>, counts: bool) -> bool {
         let outcomes = tests.iter().map(|test| test.outcome(self.matrix)).collect::<Option<Vec<_>>>();
         let Some(outcomes) = outcomes else { return false };
@@ -117,19 +118,19 @@ impl<'a> Screen<'a> {
         true
     }
 
-    /// Takes back flags that stand alone without the replicates to carry them, and draws the borders that
-    /// the remaining ones make.
-    pub fn keep_company(&mut self) {
-        let counts = |region: &Vec<Flag>| {
+    /// Removes flags without a flagged neighbour unless they are far off or have enough rounds. Then computes the borders that
+    /// the remaining flags make.
+    pub fn drop_isolated_flags(&mut self) {
+        let is_kept = |region: &Vec<Flag>| {
             region.len() > 1 || region.iter().any(|flag| !flag.ratio.provisional || flag.size() > -ALONE.ln())
         };
         let flags = std::mem::take(&mut self.flags);
-        self.flags = regions(flags, &BTreeSet::new()).into_iter().filter(counts).flatten().collect();
+        self.flags = regions(flags, &BTreeSet::new()).into_iter().filter(is_kept).flatten().collect();
         self.breaks = self.flags.iter().filter_map(border).collect();
     }
 
-    /// Cells that their own variant's other cells show to be no yardstick for anyone else: too high at all, or
-    /// much too low.
+    /// Cells that other variants must not be compared with, because they are too high for the device or much too low for their
+    /// own variant.
     pub fn suspects(&self) -> BTreeSet<At> {
         let low = |flag: &&Flag| flag.rule.bounds() && flag.size() > -ALONE.ln();
         self.flags.iter().filter(low).map(|flag| flag.at).chain(self.too_high()).collect()
@@ -144,7 +145,7 @@ impl<'a> Screen<'a> {
     }
 }
 
-/// The most that the bare device moved in this mode's direction.
+/// The largest bandwidth of the bare device in the direction of a mode, in bytes per second.
 fn measured(matrix: &Matrix, mode: &Mode) -> Option<f64> {
     let alike = |other: &Mode| {
         other.name == mode.name || (mode.kind.is_some() && other.direction() == mode.direction())
@@ -153,8 +154,7 @@ fn measured(matrix: &Matrix, mode: &Mode) -> Option<f64> {
     matrix.places().filter(same).filter_map(|at| matrix.bandwidth(at)).max_by(f64::total_cmp)
 }
 
-/// The border that a break along the block-size axis draws: all cells of one break are held against the
-/// first cell beyond it.
+/// The border of a break along the block-size axis. All cells of a break are compared with the first cell beyond the border.
 fn border(flag: &Flag) -> Option<At> {
     let against = flag.against.filter(|_| matches!(flag.rule, Rule::IopsRise | Rule::BandwidthFalls))?;
     let size = if against.size > flag.at.size { against.size - 1 } else { against.size };

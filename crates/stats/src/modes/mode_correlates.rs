@@ -1,4 +1,4 @@
-//! What goes with the two modes of a variant: its place in the round, the variant before, or another reading.
+//! Finds what is associated with the two modes of a variant: its place in the round, the variant before it, or another reading.
 
 use crate::average::{mean, median};
 use crate::carryover::{order_p_value, predecessors};
@@ -8,21 +8,21 @@ use rand::{Rng, seq::SliceRandom};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Orders drawn, and permutations.
+/// The number of drawn orders, and of permutations.
 const DRAWS: usize = 999;
 const ALPHA: f64 = 0.05;
-/// The number of neighbouring rounds among which clusters are permuted: readings drift, too.
+/// The number of neighbouring rounds among which clusters are permuted. Permutations are local, because readings drift.
 const NEIGHBOURS: usize = 5;
 
-/// The order and the reading that go with the clusters. The order of a round was drawn at random, so it causes what goes with
-/// it; a reading may be cause or effect.
+/// The order and the reading that are associated with the clusters. The order of a round is random, so an association with it is
+/// causal; a reading may be cause or effect.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModeCorrelates {
-    /// Whether the higher cluster has the later places, where the place matters.
+    /// Whether the higher cluster has the later places; None if the place has no significant effect.
     pub later_is_higher: Option<bool>,
-    /// The variant after which the higher cluster is most frequent, where the variant before matters.
+    /// The variant after which the higher cluster is most frequent; None if the variant before has no significant effect.
     pub after: Option<usize>,
-    /// The reading that tells the clusters apart best.
+    /// The reading that differs most between the clusters.
     pub associated: Option<AssociatedReading>,
 }
 

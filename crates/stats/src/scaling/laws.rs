@@ -1,4 +1,4 @@
-//! The laws by which throughput may grow: fitted to ln X of every replicate by least squares, and chosen between by AICc.
+//! Scaling laws of throughput. Each is fitted by least squares to ln X of all values, and AICc selects the best.
 
 use super::Series;
 use crate::average::{mean, squares};
@@ -18,19 +18,19 @@ pub enum Law {
     Amdahl {
         /// Throughput of one client.
         lambda: f64,
-        /// The share that is done one after another.
+        /// The share of the work that is serial.
         sigma: f64,
     },
     /// Gunther 1993, universal scalability law: X = λN / (1 + σ(N−1) + κN(N−1)), σ, κ ≥ 0.
     Usl {
         /// Throughput of one client.
         lambda: f64,
-        /// Contention: the share that is done one after another.
+        /// Contention: the share of the work that is serial.
         sigma: f64,
-        /// Coherency: what every pair of clients costs.
+        /// Coherency: the cost of each pair of clients.
         kappa: f64,
     },
-    /// ln X = ln a + b·min(ln N, ln Nₛ): a power law up to Nₛ, level behind it.
+    /// ln X = ln a + b·min(ln N, ln Nₛ): a power law up to Nₛ, constant beyond it.
     Hinge {
         /// Throughput of one client.
         a: f64,
@@ -41,7 +41,7 @@ pub enum Law {
     },
 }
 
-/// A law as it was fitted.
+/// A fitted law.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fitted {
     /// The law.
@@ -57,7 +57,7 @@ impl Fitted {
 }
 
 impl Law {
-    /// What people call it.
+    /// Its name in reports.
     pub fn name(&self) -> &'static str {
         match self {
             Law::Power { .. } => "power law",
@@ -67,13 +67,12 @@ impl Law {
         }
     }
 
-    /// How many parameters it has, the variance of its residuals among them, as AICc counts them (Burnham and
-    /// Anderson 2002).
+    /// The number of parameters for AICc, which includes the variance of the residuals (Burnham and Anderson 2002).
     pub fn parameters(&self) -> usize {
         self.shape() + 1
     }
 
-    /// How many parameters its curve has.
+    /// The number of parameters of its curve.
     pub fn shape(&self) -> usize {
         match self {
             Law::Power { .. } | Law::Amdahl { .. } => 2,
@@ -91,7 +90,7 @@ impl Law {
         }
     }
 
-    /// The number of clients at which it peaks, √((1−σ)/κ), where it does beyond one client.
+    /// The number of clients at its peak, √((1−σ)/κ). None if it has no peak above one client.
     pub fn peak(&self) -> Option<f64> {
         match *self {
             Law::Usl { sigma, kappa, .. } if kappa > 0.0 && sigma < 1.0 => {
@@ -102,18 +101,18 @@ impl Law {
     }
 }
 
-/// ln X of the law.
+/// ln X of the universal scalability law at N clients.
 fn usl_at(n: f64, ln_lambda: f64, sigma: f64, kappa: f64) -> f64 {
     ln_lambda + n.ln() - cost(n, sigma, kappa).ln()
 }
 
-/// What N clients cost: 1 + σ(N−1) + κN(N−1).
+/// The denominator of the law: 1 + σ(N−1) + κN(N−1).
 fn cost(n: f64, sigma: f64, kappa: f64) -> f64 {
     1.0 + sigma * (n - 1.0) + kappa * n * (n - 1.0)
 }
 
-/// Every law that these points can carry and that is not another in disguise: a USL without coherency is
-/// Amdahl's law, a hinge behind the last number of clients a power law.
+/// Fits every law for which there are enough points. Leaves out a law that equals a simpler one: a USL without coherency is
+/// Amdahl's law, and a hinge beyond the last number of clients is a power law.
 pub fn fitted_laws(points: &[(f64, f64)]) -> Vec<Fitted> {
     let distinct = distinct(points);
     if distinct < 3 {
@@ -127,19 +126,19 @@ pub fn fitted_laws(points: &[(f64, f64)]) -> Vec<Fitted> {
     fits
 }
 
-/// The numbers of clients. Points are sorted by them.
+/// The distinct numbers of clients. The points must be sorted by number.
 fn numbers(points: &[(f64, f64)]) -> Vec<f64> {
     let mut numbers: Vec<f64> = points.iter().map(|point| point.0).collect();
     numbers.dedup();
     numbers
 }
 
-/// How many numbers of clients there are.
+/// The number of distinct numbers of clients.
 pub fn distinct(points: &[(f64, f64)]) -> usize {
     numbers(points).len()
 }
 
-/// (ln N, ln X) of points, N up to a limit.
+/// The points (ln N, ln X), with N limited to `most`.
 fn logs(points: &[(f64, f64)], most: f64) -> Vec<(f64, f64)> {
     points.iter().map(|(n, y)| (n.min(most).ln(), *y)).collect()
 }
@@ -150,12 +149,12 @@ fn power(points: &[(f64, f64)]) -> Fitted {
     Fitted::of(Law::Power { a: intercept.exp(), b }, points)
 }
 
-/// A power law up to a knee, level behind it: least squares in closed form.
+/// Fits a power law up to a knee that is constant beyond it, by least squares in closed form.
 ///
-/// With the knee between two numbers of clients the curve is a line before it and a mean behind it; the knee is
-/// where these meet, if that is between the two. Otherwise it is best at one of the numbers themselves. So the
-/// best over all intervals and numbers is the least-squares hinge. The level part has two numbers of clients at
-/// least: one alone lies on a power law as well.
+/// If the knee is between two numbers of clients, the curve is a fitted line before the knee and a mean after it, and the knee
+/// is their intersection. If the intersection is not between the two numbers, the best knee is at one of the measured numbers.
+/// So the least-squares hinge is the best over all intervals and numbers. The constant part has at least two numbers of
+/// clients, because a power law fits a single one just as well.
 fn hinge(points: &[(f64, f64)]) -> Option<Fitted> {
     let numbers = numbers(points);
     let between = (2..numbers.len() - 1).filter_map(|at| meeting(points, numbers[at - 1], numbers[at]));
@@ -164,7 +163,7 @@ fn hinge(points: &[(f64, f64)]) -> Option<Fitted> {
     fitted.min_by(|a, b| a.rss.total_cmp(&b.rss))
 }
 
-/// The hinge whose knee is between two neighbouring numbers of clients, where there is one.
+/// The hinge whose knee is between two neighbouring numbers of clients. None if the intersection is elsewhere.
 fn meeting(points: &[(f64, f64)], low: f64, high: f64) -> Option<Law> {
     let (before, behind) = points.split_at(points.partition_point(|point| point.0 <= low));
     let (intercept, b) = line(&logs(before, low));
@@ -187,26 +186,26 @@ fn line(points: &[(f64, f64)]) -> (f64, f64) {
     (my - slope * mx, slope)
 }
 
-/// From where the search begins: (σ, κ) of machines that scale well, middling and badly. The sum of squares has
-/// more than one valley.
+/// The starting points (σ, κ) of the search, for machines that scale well to badly. Several are needed, because the sum of
+/// squares has several local minima.
 const STARTS: [(f64, f64); 4] = [(0.01, 1e-4), (0.1, 1e-3), (0.5, 0.01), (0.9, 0.1)];
-/// A κ under which the coherency of a thousand clients is nothing that can be measured.
+/// A smaller κ has no measurable effect even with a thousand clients.
 const NOTHING: f64 = 1e-9;
-/// Steps after which a search ends wherever it is.
+/// The most steps of a search.
 const MOST_STEPS: usize = 400;
 /// The damping at which a step is too short to change anything.
 const MOST_DAMPING: f64 = 1e16;
 
-/// The least-squares USL with σ, κ ≥ 0. None where κ comes out as nothing.
+/// Fits the USL by least squares with σ, κ ≥ 0. None if κ is practically 0.
 pub(super) fn fit_usl(points: &[(f64, f64)]) -> Option<Fitted> {
     let found = STARTS.iter().map(|(sigma, kappa)| search_usl(points, [*sigma, *kappa], true));
-    // The search cannot end exactly on σ = 0, so that edge is searched by itself.
+    // A search that starts with σ > 0 cannot end exactly at σ = 0, so that edge is searched separately.
     let edge = STARTS.iter().map(|(_, kappa)| search_usl(points, [0.0, *kappa], true));
     let best = found.chain(edge).min_by(|a, b| a.rss.total_cmp(&b.rss))?;
     matches!(best.law, Law::Usl { kappa, .. } if kappa > NOTHING).then_some(best)
 }
 
-/// The least-squares Amdahl's law with σ ≥ 0.
+/// Fits Amdahl's law by least squares with σ ≥ 0.
 fn fit_amdahl(points: &[(f64, f64)]) -> Fitted {
     let starts = STARTS.iter().map(|(sigma, _)| search_usl(points, [*sigma, 0.0], false));
     let linear = search_usl(points, [0.0, 0.0], false);
@@ -221,12 +220,12 @@ fn search_usl(points: &[(f64, f64)], start: [f64; 2], coherent: bool) -> Fitted 
     Fitted::of(law, points)
 }
 
-/// A guess at σ and κ, and how well it fits.
+/// A candidate for σ and κ, and its fit.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
-    /// √σ and √κ, so that neither σ nor κ can be negative. One that begins at 0 stays there.
+    /// √σ and √κ, so that σ and κ cannot become negative. A root that starts at 0 stays at 0.
     roots: [f64; 2],
-    /// The best ln λ for these, which is the mean of what they leave of ln X.
+    /// The best ln λ for these, which is the mean of the remaining part of ln X.
     ln_lambda: f64,
     /// The sum of the squared residuals of ln X.
     rss: f64,
@@ -250,7 +249,7 @@ impl Candidate {
         usl_at(n, self.ln_lambda, sigma, kappa) - y
     }
 
-    /// The derivatives of each residual by √σ and √κ. As ln λ is a mean, the mean of each column is taken out.
+    /// The derivatives of each residual by √σ and √κ. The mean of each column is subtracted, because ln λ is a mean.
     fn jacobian(&self, points: &[(f64, f64)]) -> Vec<[f64; 2]> {
         let [sigma, kappa] = self.squares();
         let derivatives = |n: f64| {
@@ -262,7 +261,7 @@ impl Candidate {
         rows.iter().map(|row| [row[0] - means[0], row[1] - means[1]]).collect()
     }
 
-    /// The step of Levenberg and Marquardt: the solution of (JᵀJ + damping·diag JᵀJ)·step = −Jᵀr.
+    /// The Levenberg–Marquardt step: the solution of (JᵀJ + damping·diag JᵀJ)·step = −Jᵀr. None if both roots are 0.
     fn step(&self, points: &[(f64, f64)], damping: f64) -> Option<[f64; 2]> {
         let (mut a, mut b, mut d, mut gradient) = (0.0, 0.0, 0.0, [0.0; 2]);
         for (row, point) in self.jacobian(points).iter().zip(points) {
@@ -272,7 +271,7 @@ impl Candidate {
             d += row[1] * row[1];
             gradient = [gradient[0] + row[0] * residual, gradient[1] + row[1] * residual];
         }
-        // A root at 0 moves nothing: its column is 0, and so is its step.
+        // The column of a root at 0 is 0, so its step is 0 too.
         let (a, d) = (a * (1.0 + damping), d * (1.0 + damping));
         let determinant = a * d - b * b;
         match (a > 0.0, d > 0.0) {
@@ -287,7 +286,7 @@ impl Candidate {
     }
 }
 
-/// The candidate that Levenberg and Marquardt's method reaches from another one (Marquardt 1963, "An Algorithm for
+/// Minimises the sum of squares from a starting point by the Levenberg–Marquardt method (Marquardt 1963, "An Algorithm for
 /// Least-Squares Estimation of Nonlinear Parameters").
 fn minimise(points: &[(f64, f64)], start: Candidate) -> Candidate {
     let (mut best, mut damping) = (start, 1e-3);
@@ -307,40 +306,40 @@ fn minimise(points: &[(f64, f64)], start: Candidate) -> Candidate {
     best
 }
 
-/// A law is named the winner only where the next is this much behind it in AICc.
+/// The lead in AICc that the best law needs over the next to be the winner.
 pub const DECISIVE: f64 = 4.0;
-/// A law whose lack of fit has a smaller p-value does not describe the curve.
+/// A law whose lack of fit has a smaller p-value does not describe the data.
 pub const MISFIT: f64 = 0.01;
-/// Printed values have no more than this many digits, so no residual means anything below it.
+/// The relative precision of printed values. Smaller residuals are meaningless.
 const RESOLUTION: f64 = 1e-9;
 
-/// A fitted law and how well it does.
+/// A fitted law with its goodness of fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fit {
     /// The law.
     pub law: Law,
     /// The sum of squared residuals of ln X.
     pub rss: f64,
-    /// The share of the variance of ln X that it explains. It proves nothing: a power law reaches 0.92 on data
-    /// that follow another law.
+    /// The share of the variance of ln X that it explains. It does not prove that the law is right: a power law can reach 0.98
+    /// on data that follow another law.
     pub r_squared: f64,
     /// AICc = n·ln(RSS/n) + 2k + 2k(k+1)/(n−k−1) (Hurvich and Tsai 1989).
     pub aicc: f64,
-    /// Whether what it leaves is more than replicates differ among themselves. None without replicates.
+    /// The test whether its residuals are larger than the differences between rounds. None with a single round.
     pub lack: Option<Lack>,
 }
 
-/// Lack of fit against pure error: F = [(RSS − SSPE)/(d − p)] / [SSPE/(n − d)], with d numbers of clients, p
+/// The test of lack of fit against pure error: F = [(RSS − SSPE)/(d − p)] / [SSPE/(n − d)], with d numbers of clients, p
 /// parameters of the curve, n points (Draper and Smith 1998, 2.1).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lack {
-    /// The statistic.
+    /// The statistic F.
     pub f: f64,
-    /// The probability of as much where the law is right.
+    /// The probability of an F at least this large if the law is right.
     pub p: f64,
 }
 
-/// All laws, the best first.
+/// The fitted laws, the best first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
     /// The fits by rising AICc.
@@ -348,28 +347,30 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Fits every law that the points can carry. None where they carry none.
+    /// Fits every law for which there are enough points. None if there are too few for any.
     pub fn of(series: &Series) -> Option<Choice> {
         let points = series.points();
-        let mut fits: Vec<Fit> = fitted_laws(&points).iter().filter_map(|fit| judged(fit, &points)).collect();
+        let mut fits: Vec<Fit> =
+            fitted_laws(&points).iter().filter_map(|fit| with_aicc(fit, &points)).collect();
         fits.sort_by(|a, b| a.aicc.total_cmp(&b.aicc));
         (!fits.is_empty()).then_some(Choice { fits })
     }
 
-    /// The law that the data choose.
+    /// The best law, if it leads the next by at least [`DECISIVE`].
     pub fn winner(&self) -> Option<&Fit> {
         let next = self.fits.get(1).map_or(f64::INFINITY, |next| next.aicc);
         self.fits.first().filter(|first| next - first.aicc >= DECISIVE)
     }
 
-    /// The laws between which the data do not choose; one where they do.
+    /// The laws within [`DECISIVE`] of the best, including the best.
     pub fn contenders(&self) -> Vec<&Fit> {
         let best = self.fits[0].aicc;
         self.fits.iter().filter(|fit| fit.aicc - best < DECISIVE).collect()
     }
 }
 
-fn judged(fit: &Fitted, points: &[(f64, f64)]) -> Option<Fit> {
+/// Computes the goodness of fit. None if there are too few points for AICc.
+fn with_aicc(fit: &Fitted, points: &[(f64, f64)]) -> Option<Fit> {
     let (n, k) = (points.len() as f64, fit.law.parameters() as f64);
     if n - k - 1.0 <= 0.0 {
         return None;
@@ -385,9 +386,10 @@ fn judged(fit: &Fitted, points: &[(f64, f64)]) -> Option<Fit> {
     })
 }
 
+/// Tests the lack of fit. None without several values at a number of clients.
 fn lack(fit: &Fitted, points: &[(f64, f64)]) -> Option<Lack> {
     let (n, d, p) = (points.len(), distinct(points), fit.law.shape());
-    // How much replicates differ from their own mean.
+    // Pure error: the sum of squared differences of values from the mean at their number of clients.
     let pure: f64 = points.chunk_by(|a, b| a.0 == b.0).map(|group| squares(group.iter().map(|p| p.1))).sum();
     if n <= d || d <= p || pure <= 0.0 {
         return None;

@@ -1,4 +1,4 @@
-//! The constants of [`crate::table`] and of [`crate::power`], computed again.
+//! Computes the constants of [`crate::table`] and of [`crate::power`] by simulation.
 //!
 //! Under the null hypothesis the signs of d are fair coins, independent of the sizes. The signed-rank
 //! statistic V of every look is simulated on common paths; at each look the critical value is the largest c
@@ -11,7 +11,7 @@ use crate::table::LOOKS;
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, StandardNormal};
 
-/// Rounds of a path: those of the last look.
+/// The number of rounds of a path: the rounds of the last look.
 const ROUNDS: usize = LOOKS[LOOKS.len() - 1].n;
 /// Words of 64 bits that hold a bit for every rank.
 const WORDS: usize = ROUNDS.div_ceil(64);
@@ -131,7 +131,7 @@ pub fn crossed(paths: &[Path], critical: &[usize]) -> Vec<f64> {
     critical.iter().enumerate().map(share).collect()
 }
 
-/// The probability with which an effect is to be found.
+/// The probability of finding an effect that defines the smallest detectable one.
 const POWER: f64 = 0.8;
 
 /// For each look the effect, in standard deviations of normal d, that the sequential test has found by then in

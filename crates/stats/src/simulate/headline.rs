@@ -1,7 +1,8 @@
-//! The headline simulated: how often a recommended variant is more than 5% worse than the best, and how soon there is one.
+//! Simulates the headline of a report: how often it recommends a variant that is more than 5% worse than the best, and how soon
+//! it recommends a variant.
 //!
-//! Variant 0 is the best, and all others are worse by the same gap. The gap is that of the pseudo-median of the log ratios,
-//! which the headline calls typical; where the shapes of the noise differ, a long simulation finds it.
+//! Variant 0 is the best, and all others are worse by the same gap. The gap is defined by the pseudo-median of the log ratios
+//! (the typical ratio in the headline). If the shapes of the noise differ, a long simulation determines the pseudo-median.
 
 use super::noise::{Noise, SD, measurements};
 use super::{PromiseState, count, lower_limit_of_largest, parallel, stream, upper_limit};
@@ -15,38 +16,38 @@ use fsarena_core::schedule::mix;
 
 /// The spreads of a measurement, in units of [`SD`], which is 1%.
 const SPREADS: [f64; 3] = [1.0, 10.0, 40.0];
-/// The gaps at which a recommendation is wrong. Below 5% none can be.
+/// The gaps at which a recommendation of another variant is wrong: all are above 5%.
 const WRONG_GAPS: [f64; 3] = [0.0501, 0.08, 0.2];
 /// The numbers of variants; with three, the first bounds spend more than half the level.
 const VARIANTS: [usize; 3] = [2, 3, 4];
-/// The numbers of variants where a difference is to be found.
+/// The numbers of variants in simulations of how soon a difference is found.
 const FEW_AND_MANY: [usize; 2] = [2, 4];
-/// The current variants: none, the best, one of the others.
+/// The variants that the user runs now: none, the best, or one of the others.
 const CURRENT: [Option<usize>; 3] = [None, Some(0), Some(1)];
-/// The kinds of runs, of which the worst are shown.
+/// The number of kinds of runs. Reports show only the worst of them.
 const KINDS: usize =
     Noise::ALL.len() * SPREADS.len() * WRONG_GAPS.len() * VARIANTS.len() * CURRENT.len() * Shapes::ALL.len();
 /// How much larger the noise of a noisy variant is.
 const NOISY: f64 = 3.0;
-/// The share of runs that may recommend a wrong variant, with 1% for the simulation.
+/// The largest accepted share of runs that recommend a wrong variant: 5%, and 1% for the error of the simulation.
 const MOST_WRONG: f64 = 0.06;
 /// The share of runs that must have a recommendation.
 const LEAST_ANSWERED: f64 = 0.9;
-/// The margin of equivalence: `--margin` where nobody gives one.
+/// The margin of equivalence, which is the default of `--margin`.
 const MARGIN: f64 = 0.01;
 
-/// How the noise of the best variant and that of the others differ.
+/// How the noise of the best variant differs from the noise of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shapes {
-    /// Alike.
+    /// All have the same noise.
     Equal,
-    /// That of the others is three times as large.
+    /// The noise of the others is three times as large.
     NoisyRivals,
-    /// That of the best is three times as large.
+    /// The noise of the best is three times as large.
     NoisyBest,
-    /// That of the best is normal.
+    /// The noise of the best is normal.
     PlainBest,
-    /// That of the others is normal.
+    /// The noise of the others is normal.
     PlainRivals,
 }
 
@@ -54,7 +55,7 @@ impl Shapes {
     const ALL: [Shapes; 5] =
         [Shapes::Equal, Shapes::NoisyRivals, Shapes::NoisyBest, Shapes::PlainBest, Shapes::PlainRivals];
 
-    /// What people read.
+    /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Shapes::Equal => "alike",
@@ -78,24 +79,24 @@ impl Shapes {
     }
 }
 
-/// A kind of run, and in how many of them a recommended variant was more than 5% worse than the best at some look.
+/// A kind of run, and the number of runs in which a recommended variant was more than 5% worse than the best at some look.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wrong {
     /// The noise.
     pub noise: Noise,
     /// The spread of a measurement, as a fraction.
     pub spread: f64,
-    /// How the variants differ in it.
+    /// How the noise differs between variants.
     pub shapes: Shapes,
     /// The number of variants.
     pub variants: usize,
     /// By how much the others are worse than the best, as a fraction.
     pub gap: f64,
-    /// The current variant.
+    /// The variant that the user runs now.
     pub current: Option<usize>,
-    /// Runs with such a recommendation.
+    /// The number of runs with a wrong recommendation.
     pub wrong: usize,
-    /// Runs.
+    /// The number of runs.
     pub runs: usize,
 }
 
@@ -110,7 +111,7 @@ impl Wrong {
         upper_limit(self.wrong, self.runs)
     }
 
-    /// How the promise stands; none where there is none, as for two speeds.
+    /// The state of the promise; None for noise without a promise (two speeds).
     pub fn state(&self) -> Option<PromiseState> {
         Noise::ALL.contains(&self.noise).then(|| match self.upper() <= MOST_WRONG {
             true => PromiseState::Kept,
@@ -122,7 +123,7 @@ impl Wrong {
     }
 }
 
-/// For each noise and spread the kind of run that errs most often.
+/// For each noise and spread, finds the kind of run that errs most often.
 pub fn wrong(runs: usize, seed: u64) -> Vec<Wrong> {
     let noises = Noise::ALL.into_iter().chain([Noise::TwoSpeeds]);
     let of_noise = |noise: Noise| {
@@ -170,12 +171,12 @@ fn pseudo_median(noises: &[(Noise, f64)], rounds: usize, seed: u64) -> f64 {
     median(&averages).unwrap_or(0.0)
 }
 
-/// In which cases a run recommends a wrong variant at some look. The noise of the run grows with the spread, and the costs of
-/// the rivals with the gap, and the bounds with both: they are computed once.
+/// For each case of (spread, gap, current variant), whether the run recommends a wrong variant at some look. The bounds are
+/// computed once and rescaled, because the noise is proportional to the spread, and the gap only adds to the costs of the rivals.
 fn errs(logs: &[Vec<f64>], cases: &[(f64, f64, Option<usize>)]) -> Vec<bool> {
     let mut erred = vec![false; cases.len()];
     let most = MOST_REGRET.ln_1p();
-    // Nothing wrong is recommended unless the cost of a rival is bounded by less than 5%.
+    // A wrong variant can be recommended only if the bound of a rival's cost is below 5%.
     let bounded_by = |(spread, gap, _): &(f64, f64, Option<usize>)| (most - gap.ln_1p()) / spread;
     let needed = cases.iter().map(bounded_by).fold(f64::NEG_INFINITY, f64::max);
     for look in LOOKS {
@@ -196,21 +197,21 @@ fn errs(logs: &[Vec<f64>], cases: &[(f64, f64, Option<usize>)]) -> Vec<bool> {
     erred
 }
 
-/// The bounds after some rounds.
+/// The regrets after some rounds.
 fn regrets(logs: &[Vec<f64>], rounds: usize) -> Regrets {
     let values: Vec<Vec<f64>> =
         logs.iter().map(|logs| logs[..rounds].iter().map(|log| log.exp()).collect()).collect();
     Regrets::compute(&values, &[], Direction::Lower, 1)
 }
 
-/// The answer where the noise is `spread` times as large, and all but the first variant cost `gap` more.
+/// The answer if the noise is `spread` times as large, and all variants but the first cost `gap` more.
 fn answer(regrets: &Regrets, spread: f64, gap: f64, current: Option<usize>) -> Option<Answer> {
     let regrets = regrets.rescaled(spread, |variant| if variant == 0 { 0.0 } else { gap.ln_1p() });
     let candidates: Vec<usize> = (0..regrets.len()).collect();
     Answer::of(&regrets, &candidates, current, MARGIN.ln_1p())
 }
 
-/// The variants of `Use` and `Move`. To keep the current variant is no recommendation.
+/// The recommended variants. Advice to keep the current variant does not count as a recommendation.
 fn recommended(answer: &Option<Answer>) -> Vec<usize> {
     match answer {
         None | Some(Answer::Keep { .. }) => vec![],
@@ -218,32 +219,32 @@ fn recommended(answer: &Option<Answer>) -> Vec<usize> {
     }
 }
 
-/// A difference that is to be found, and in how many runs the best was recommended in time.
+/// A kind of run with a certain difference, and the number of runs that recommended the best variant in time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Answered {
-    /// The noise, alike for all variants.
+    /// The noise of all variants.
     pub noise: Noise,
     /// The spread of a measurement, as a fraction.
     pub spread: f64,
     /// By how much the others are worse than the best, as a fraction.
     pub gap: f64,
-    /// The round by which it is to be found.
+    /// The round by which the best must be recommended.
     pub by: usize,
     /// The number of variants.
     pub variants: usize,
-    /// Runs that recommended the best by then.
+    /// The number of runs that recommended the best by then.
     pub answered: usize,
-    /// Runs.
+    /// The number of runs.
     pub runs: usize,
 }
 
 impl Answered {
-    /// The share of runs that did.
+    /// The share of runs that recommended the best in time.
     pub fn rate(&self) -> f64 {
         self.answered as f64 / self.runs as f64
     }
 
-    /// How the promise stands; none for noise with spikes or bursts, whose standard deviation is many times the spread.
+    /// The state of the promise; None for noise with spikes or bursts, whose standard deviation is many times the spread.
     pub fn state(&self) -> Option<PromiseState> {
         matches!(self.noise, Noise::Normal | Noise::Exponential).then(|| {
             match self.rate() >= LEAST_ANSWERED {
@@ -255,10 +256,10 @@ impl Answered {
     }
 }
 
-/// The differences to be found: the gap, the spread in units of [`SD`], and the round.
+/// The differences that must be found: the gap, the spread in units of [`SD`], and the round by which to find it.
 const FOUND: [(f64, f64, usize); 2] = [(0.05, 1.0, 12), (0.2, 10.0, 24)];
 
-/// How soon a difference is found, for each noise. A rival is the current variant in every other run.
+/// Simulates how soon a difference is found, for each noise. In every second run, a rival is the current variant.
 pub fn answered(runs: usize, seed: u64) -> Vec<Answered> {
     let kinds = FOUND.into_iter().flat_map(|found| FEW_AND_MANY.map(|variants| (found, variants)));
     let of = |((gap, spread, by), variants): ((f64, f64, usize), usize)| {

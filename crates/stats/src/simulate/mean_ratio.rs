@@ -1,7 +1,7 @@
-//! How often the interval of the ratio of mean cost misses, over all looks, by the noise of the two variants.
+//! Simulates how often the interval of the ratio of mean costs misses the truth at some look, by the noise of the two variants.
 //!
-//! The typical ratio covers the ratio of the means only where both variants have noise of the same shape; filesystems do
-//! not. So here each variant has a shape of its own, and the truth is the ratio of the means.
+//! The typical ratio equals the ratio of the means only if the noise of both variants has the same shape, which is not true for
+//! filesystems. So the simulated variants have noise of different shapes, and the truth is the ratio of the means.
 
 use super::PromiseState;
 use super::{lower_limit, parallel, stream, upper_limit};
@@ -42,7 +42,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// What people read.
+    /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Shape::Quiet => "quiet",

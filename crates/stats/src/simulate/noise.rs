@@ -1,4 +1,4 @@
-//! Six machines that measure badly, each in its own way.
+//! Models of measurement noise for simulations: six that every rule is tested with, and one more.
 
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
@@ -6,14 +6,14 @@ use rand_distr::{Distribution, Exp1, StandardNormal, StudentT};
 
 /// Size of the noise of one measurement: 1% of the value, on the logarithmic scale.
 pub const SD: f64 = 0.01;
-/// How much of its drift a machine keeps from one round to the next.
+/// The autocorrelation of the drift from one round to the next.
 const MEMORY: f64 = 0.95;
-/// How often a measurement is hit by a spike.
+/// The probability that a measurement has a spike.
 const SPIKE: f64 = 0.05;
 /// The mean size of a spike.
 const SPIKE_SIZE: f64 = 0.2;
 
-/// What a machine does to two measurements of one round.
+/// A model of the noise of the measurements in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Noise {
     /// Normal, 1% each.
@@ -28,17 +28,17 @@ pub enum Noise {
     Drift,
     /// Normal, in bursts ten times as large that last twenty rounds in the mean.
     Bursts,
-    /// Normal, and three in ten measurements take ten times the noise longer. It is among no promise: no test of few rounds
-    /// holds its level if only one of two variants has it.
+    /// Normal, and three in ten measurements take ten times the noise longer. No promise covers it, because no test with few
+    /// rounds keeps its level if only one of two variants has it.
     TwoSpeeds,
 }
 
 impl Noise {
-    /// Those that every rule is held against.
+    /// The models that every rule is tested with.
     pub const ALL: [Noise; 6] =
         [Noise::Normal, Noise::Exponential, Noise::Spikes, Noise::StudentT2, Noise::Drift, Noise::Bursts];
 
-    /// What people read.
+    /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Noise::Normal => "normal",
@@ -52,16 +52,16 @@ impl Noise {
     }
 }
 
-/// In which order a round runs its two variants.
+/// The order of the two variants in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// By the toss of a coin, as fsarena does.
+    /// Random in each round, as in fsarena.
     Random,
     /// Always the same.
     Fixed,
 }
 
-/// The log ratios d of `rounds` rounds in which two identical variants are measured.
+/// Simulates the log ratios d of two identical variants in `rounds` rounds.
 pub fn differences(noise: Noise, order: Order, rounds: usize, rng: &mut impl Rng) -> Vec<f64> {
     let mut machine = Machine::new(rng);
     let round = |_| {
@@ -71,8 +71,8 @@ pub fn differences(noise: Noise, order: Order, rounds: usize, rng: &mut impl Rng
     (0..rounds).map(round).collect()
 }
 
-/// The logarithms of what variants measure in `rounds` rounds in random order, `[variant][round]`: noise alone, of a kind and
-/// size for each variant. Drift and bursts are the machine's, and every variant with such noise has them.
+/// Simulates the logarithms of the measurements of variants in `rounds` rounds in random order, `[variant][round]`: only noise,
+/// with a model and size for each variant. Drift and bursts are common to all variants with such noise.
 pub fn measurements(noises: &[(Noise, f64)], rounds: usize, rng: &mut impl Rng) -> Vec<Vec<f64>> {
     let mut machine = Machine::new(rng);
     let kinds: Vec<Noise> = noises.iter().map(|(noise, _)| *noise).collect();

@@ -1,4 +1,4 @@
-//! fsarena's self-test: its error rates on simulated data, where the truth is known.
+//! fsarena's statistical self-test: measures its error rates on simulated data, for which the truth is known.
 
 use super::PromiseState;
 use super::headline::{self, Answered, Wrong};
@@ -15,42 +15,42 @@ use fsarena_core::sample::Direction;
 use fsarena_core::schedule::mix;
 use rand::Rng;
 
-/// The error that every rule promises.
+/// The largest error rate that every rule promises.
 const ALPHA: f64 = 0.05;
-/// The tolerance for simulation error.
+/// The tolerance for the error of the simulation.
 const CONCEDED: f64 = 0.01;
 /// The margin at which equivalence is tested: 1%.
 const MARGIN: f64 = 0.01;
-/// The true effect under which coverage is counted: 5%.
+/// The true effect in simulations of coverage: 5%.
 const EFFECT: f64 = 0.05;
-/// Rounds of a run.
+/// The number of rounds of a run.
 const ROUNDS: usize = LOOKS[LOOKS.len() - 1].n;
 
-/// Runs enough for a verdict on the rules: see [`selftest`].
+/// The number of runs that suffices for a verdict on the rules: see [`selftest`].
 pub const RUNS: usize = 20_000;
 
-/// A rule, and what counts as its error in a run of up to 400 rounds.
+/// A statistical rule. The description of each variant is what counts as its error in a run of up to 400 rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// The group-sequential signed-rank test tells identical variants apart at some look.
+    /// The group-sequential signed-rank test finds a difference between identical variants at some look.
     Sequential,
     /// The e-value of identical variants reaches 20 after some round.
     EValue,
-    /// Variants that differ by just the margin are called equivalent at some look.
+    /// Variants that differ by exactly the margin are called equivalent at some look.
     Equivalence,
-    /// The 95% interval of variants that differ by 5% misses that at some look.
+    /// The 95% interval of variants that differ by 5% excludes the true difference at some look.
     Coverage,
-    /// At some look a bound of ln(cost of a variant/cost of the best) lies below the truth. As long as none does, no regret of
-    /// any variant is exceeded, whatever the means.
+    /// At some look, a bound of ln(cost of a variant/cost of the best) is below the truth.
     Regret {
-        /// How many variants.
+        /// The number of variants.
         variants: usize,
-        /// The noise of the variants grows up to that of three times the best; else it is the same.
+        /// Whether the noise of the variants grows up to three times the noise of the best; otherwise it is equal.
         unequal: bool,
     },
-    /// A run that looks for the best variant loses it or states too low a regret at some look.
+    /// A run that searches for the best variant eliminates it, or reports too low a regret, at some look.
     Best(Effects),
-    /// Advice, two runs that share the error: either loses its best variant or states too low a regret at some look.
+    /// Advice consists of two runs that share the error. One of them eliminates its best variant, or reports too low a regret,
+    /// at some look.
     Advice,
 }
 
@@ -63,7 +63,7 @@ impl Rule {
         pairs.into_iter().chain(regrets).chain(Effects::ALL.map(Rule::Best)).chain([Rule::Advice]).collect()
     }
 
-    /// What people read.
+    /// Its name in reports.
     pub fn name(self) -> String {
         match self {
             Rule::Sequential => "group-sequential, identical variants".into(),
@@ -78,7 +78,7 @@ impl Rule {
         }
     }
 
-    /// Of how many simulated runs each takes about as long as one of two variants.
+    /// The number of runs to simulate for this rule, so that slow rules take about as long as a rule for two variants.
     fn share(self, runs: usize) -> usize {
         match self {
             Rule::Regret { variants, .. } => (runs / (variants - 1)).max(1),
@@ -106,7 +106,7 @@ impl Rule {
         })
     }
 
-    /// Whether the rule errs on a run of identical variants with these log ratios.
+    /// Whether a rule for two variants errs in a run with these log ratios of identical variants.
     fn errs_on(self, d: &[f64]) -> bool {
         match self {
             Rule::Regret { .. } | Rule::Best(_) | Rule::Advice => false,
@@ -137,21 +137,21 @@ fn shifted(d: &[f64], by: f64) -> Vec<f64> {
     d.iter().map(|d| d + by).collect()
 }
 
-/// One rule under one noise.
+/// The result of one rule with one kind of noise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Check {
     /// The noise.
     pub noise: Noise,
     /// The rule.
     pub rule: Rule,
-    /// In which order rounds ran their variants.
+    /// The order of the variants within rounds.
     pub order: Order,
-    /// Runs in which the rule erred.
+    /// The number of runs in which the rule erred.
     pub wrong: usize,
-    /// Runs.
+    /// The number of runs.
     pub runs: usize,
-    /// The median time of runs that look for the best, as a share of that of rounds with every variant, and the most
-    /// that it may be.
+    /// For runs that search for the best: the median time as a share of the time of running every variant in every round, and
+    /// the limit of this share.
     pub time: Option<(f64, f64)>,
 }
 
@@ -161,23 +161,23 @@ impl Check {
         self.wrong as f64 / self.runs as f64
     }
 
-    /// The upper 95% confidence limit of that.
+    /// The upper 95% confidence limit of the error rate.
     pub fn upper(&self) -> f64 {
         upper_limit(self.wrong, self.runs)
     }
 
-    /// What the rate may be: 5% + 1%.
+    /// The largest accepted error rate: 5% + 1%.
     pub fn limit(&self) -> f64 {
         ALPHA + CONCEDED
     }
 
-    /// Whether it takes longer than it may.
+    /// Whether the runs take longer than the limit.
     pub fn slow(&self) -> bool {
         self.time.is_some_and(|(time, limit)| time > limit)
     }
 
-    /// Random order: whether the upper limit keeps the promise. Fixed order, the negative test: whether
-    /// even the lower limit breaks it.
+    /// Whether the check passed. In random order, the upper limit of the error rate must keep the promise. In fixed order, the
+    /// negative test, even the lower limit must break it.
     pub fn passed(&self) -> bool {
         match self.order {
             Order::Random => self.upper() <= self.limit() && !self.slow(),
@@ -191,7 +191,7 @@ impl Check {
 pub struct Report {
     /// Every rule under every noise.
     pub checks: Vec<Check>,
-    /// The negative test: the drift with fixed order, which must break the first rule.
+    /// The negative test: with drift and a fixed order of variants, the first rule must err too often.
     pub negative: Check,
     /// For each noise and spread, how often the headline recommends a variant that is more than 5% worse than the best.
     pub wrong: Vec<Wrong>,
@@ -205,7 +205,7 @@ impl Report {
         self.states().all(|state| state == PromiseState::Kept)
     }
 
-    /// How every promise stands.
+    /// The state of every promise.
     pub fn states(&self) -> impl Iterator<Item = PromiseState> {
         let checks = self.checks.iter().chain([&self.negative]).map(Check::state);
         let headlines = self.wrong.iter().filter_map(Wrong::state);
@@ -214,13 +214,13 @@ impl Report {
 }
 
 impl Check {
-    /// How the promise stands.
+    /// The state of the promise.
     pub fn state(&self) -> PromiseState {
         let above = lower_limit(self.wrong, self.runs) > self.limit();
         match (self.passed(), self.order) {
             (true, _) => PromiseState::Kept,
             (false, Order::Random) if above || self.slow() && self.runs >= 100 => PromiseState::Broken,
-            // Fixed order is to err; that it surely does not is what breaks the promise.
+            // With a fixed order the rule must err, so the promise is broken if it certainly does not.
             (false, Order::Fixed) if self.upper() <= self.limit() => PromiseState::Broken,
             (false, _) => PromiseState::Open,
         }
@@ -228,7 +228,7 @@ impl Check {
 }
 
 impl Report {
-    /// Broken is refuted, too few runs leave it inconclusive.
+    /// The exit code: refuted for a broken promise, inconclusive if there are too few runs.
     pub fn exit_code(&self) -> ExitCode {
         match self.states().max() {
             Some(PromiseState::Broken) => ExitCode::Refuted,
@@ -238,9 +238,9 @@ impl Report {
     }
 }
 
-/// Simulates `runs` runs of 400 rounds for each rule and noise, for regrets and for finding the best a share; see [`RUNS`]. A rule that errs in exactly
-/// 5% of all runs fails by chance in four of ten such tests of 2,000 runs (P(B > 102), B ~ Binomial(2000,
-/// 0.05)), and in two of a million of 20,000.
+/// Simulates `runs` runs of 400 rounds for each rule and kind of noise; fewer for slow rules. With 2,000 runs, a rule whose true
+/// error rate is exactly 5% fails by chance in four of ten such tests (P(B > 102), B ~ Binomial(2000, 0.05)). With
+/// 20,000 runs ([`RUNS`]), it fails in two of a million.
 pub fn selftest(runs: usize, seed: u64) -> Report {
     let check = |number: usize, noise: Noise, rule: Rule, order: Order| {
         let runs = rule.share(runs);
@@ -273,17 +273,17 @@ fn best(effects: Effects, noise: Noise, runs: Vec<(Search, f64)>) -> Check {
         order: Order::Random,
         wrong: runs.iter().filter(|(run, _)| run.wrong).count(),
         runs: runs.len(),
-        // The aims are for noise of a known size, 3%.
+        // The limits of the time are for normal noise of 3%.
         time: share.filter(|_| noise == Noise::Normal).map(|share| (share, effects.time_limit())),
     }
 }
 
-/// The noise of a measurement.
+/// The noise of a measurement, as a fraction.
 const NOISE: f64 = 0.03;
 /// The regret at which a run ends.
 const WITHIN: f64 = 0.01;
 
-/// The costs of eight variants, over the cheapest.
+/// The costs of eight variants relative to the cheapest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effects {
     /// 0, 1, … 7%.
@@ -298,7 +298,7 @@ impl Effects {
     /// All of them.
     pub const ALL: [Effects; 3] = [Effects::Spread, Effects::Two, Effects::Equal];
 
-    /// What people read.
+    /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Effects::Spread => "0, 1, … 7%",
@@ -307,7 +307,7 @@ impl Effects {
         }
     }
 
-    /// The most that the median time may be, as a share of that of running every variant in every round.
+    /// The limit of the median time, as a share of the time of running every variant in every round.
     pub fn time_limit(self) -> f64 {
         if self == Effects::Equal { 1.05 } else { 0.65 }
     }
@@ -322,17 +322,18 @@ impl Effects {
     }
 }
 
-/// Runs to its end, at the last look at the latest. Also the time if variants had not left.
+/// Simulates a run that searches for the best variant, to the last look at most. Also returns the time of the same run without
+/// elimination of variants.
 pub fn search(effects: Effects, noise: Noise, rng: &mut impl Rng) -> (Search, f64) {
     let truth: Vec<f64> = (0..8).map(|variant| effects.truth(variant)).collect();
     let all = measured(&truth, noise, rng);
-    // With all variants in all rounds: the same rule, and only its time counts.
+    // The same run with all variants in all rounds; only its time is used.
     let of_all = run(&all, &truth, false, 1).time;
     (run(&all, &truth, true, 1), of_all)
 }
 
-/// Four filesystems 0, 1, 3 and 8% apart, then the survivors with options that gain 2%, nothing, or cost 1% or 5%: whether
-/// either of the two runs, which share the error, is wrong.
+/// Simulates advice: a run of four filesystems that cost 0, 1, 3 and 8% more than the best, then a run of the survivors with
+/// options that save 2% or cost 0, 1 or 5%. Returns whether either run, which share the error, is wrong.
 pub fn advice(noise: Noise, rng: &mut impl Rng) -> bool {
     let filesystems = [0.0f64, 0.01, 0.03, 0.08].map(f64::ln_1p);
     let first = run(&measured(&filesystems, noise, rng), &filesystems, true, 2);
@@ -345,7 +346,7 @@ pub fn advice(noise: Noise, rng: &mut impl Rng) -> bool {
 
 /// The costs of each variant in each round, from ln(cost).
 fn measured(truth: &[f64], noise: Noise, rng: &mut impl Rng) -> Vec<Vec<f64>> {
-    // A difference is of two measurements.
+    // The noise of a difference has the variance of two measurements.
     let scale = NOISE / SD / std::f64::consts::SQRT_2;
     let mut series = |truth: &f64| -> Vec<f64> {
         let d = differences(noise, Order::Random, LOOKS[LOOKS.len() - 1].n, rng);
@@ -358,7 +359,7 @@ fn measured(truth: &[f64], noise: Noise, rng: &mut impl Rng) -> Vec<Vec<f64>> {
 pub struct Search {
     /// The time of all its cells, in cells of the cheapest variant.
     pub time: f64,
-    /// Whether at some look the best left, or a variant's regret was below the truth.
+    /// Whether at some look the best was eliminated, or a variant's regret was below the truth.
     pub wrong: bool,
     /// The variants that can still be the best.
     possible: Vec<usize>,
@@ -386,7 +387,7 @@ fn run(all: &[Vec<f64>], truth: &[f64], leave: bool, split: usize) -> Search {
         }
         let too_low =
             |variant: usize| regrets.of(variant).is_some_and(|bound| bound < truth[variant] - least);
-        // Where several are the best, it is missed with the last of them.
+        // If several variants are equally good, the best is lost only with the last of them.
         let best_lost = (0..all.len()).all(|variant| truth[variant] > least || regrets.is_dominated(variant));
         ended.wrong |= best_lost || (0..all.len()).any(too_low);
         left = (0..all.len()).map(|variant| leave && regrets.is_dominated(variant)).collect();

@@ -27,7 +27,7 @@ fn outcome(text: &str, d: &[f64]) -> Outcome {
 }
 
 #[test]
-fn the_numbers_of_a_verdict() {
+fn a_verdict_has_effect_intervals_and_e_value() {
     let verdict = judge(&pair("x: a < b"), &around(-0.05), None).unwrap();
     // Walsh averages of 0…23 are 0, .5, 1, 1, 1.5, 1.5, …: the number of them ≤ s/2 is counted by
     // numpy.sort([(i+j)/2 for i in range(24) for j in range(i, 24)])[[55, 244]] = 6.5 and 16.5.
@@ -42,7 +42,7 @@ fn the_numbers_of_a_verdict() {
 }
 
 #[test]
-fn strict_claims_both_ways() {
+fn strict_claims_are_held_or_refuted_by_the_95_per_cent_interval() {
     assert_eq!(outcome("x: a < b", &around(-0.05)), Outcome::Held);
     assert_eq!(outcome("x: a > b", &around(-0.05)), Outcome::Refuted);
     assert_eq!(outcome("x: a < b", &around(0.05)), Outcome::Refuted);
@@ -54,7 +54,7 @@ fn strict_claims_both_ways() {
 }
 
 #[test]
-fn by_asks_for_more() {
+fn by_demands_a_minimal_difference() {
     // −0.05 is 4.9% below; the interval ends at −0.0550 and −0.0450: 5.35% and 4.40% below.
     assert_eq!(outcome("x: a < b by 4%", &around(-0.05)), Outcome::Held);
     assert_eq!(outcome("x: a < b by 5%", &around(-0.05)), Outcome::Inconclusive);
@@ -65,7 +65,7 @@ fn by_asks_for_more() {
 }
 
 #[test]
-fn within_tolerates() {
+fn within_allows_a_difference() {
     assert_eq!(outcome("x: a == b within 1%", &around(0.001)), Outcome::Held);
     assert_eq!(outcome("x: a == b within 0.4%", &around(0.001)), Outcome::Inconclusive);
     assert_eq!(outcome("x: a == b within 1%", &around(0.05)), Outcome::Refuted);
@@ -79,7 +79,7 @@ fn within_tolerates() {
 }
 
 #[test]
-fn the_margin_of_the_run() {
+fn a_claim_without_a_percentage_uses_the_margin_of_the_run() {
     let judged = |text, centre, margin| judge(&pair(text), &around(centre), Some(margin)).unwrap();
     assert_eq!(judged("x: a < b", 0.001, 0.01).outcome, Outcome::Equivalent);
     assert_eq!(judged("x: a == b", 0.001, 0.01).outcome, Outcome::Held);
@@ -91,7 +91,7 @@ fn the_margin_of_the_run() {
 }
 
 #[test]
-fn few_rounds_decide_nothing() {
+fn with_few_rounds_a_claim_is_inconclusive() {
     let verdict = judge(&pair("x: a < b"), &[-1.0; 7], None).unwrap();
     assert_eq!((verdict.outcome, verdict.provisional, verdict.rounds), (Outcome::Inconclusive, true, 7));
     assert_eq!(outcome("x: a < b", &[-1.0; 8]), Outcome::Held);
@@ -99,7 +99,7 @@ fn few_rounds_decide_nothing() {
 }
 
 #[test]
-fn figures_that_are_always_equal() {
+fn equal_values_decide_claims_without_spread() {
     assert_eq!(outcome("x: a == b", &[0.0; 8]), Outcome::Held);
     assert_eq!(outcome("x: a <= b", &[0.0; 8]), Outcome::Held);
     assert_eq!(outcome("x: a < b", &[0.0; 8]), Outcome::Refuted);
@@ -116,7 +116,7 @@ fn best(
 }
 
 #[test]
-fn best_needs_to_beat_every_other() {
+fn best_is_held_only_if_ahead_of_every_rival() {
     let (ahead, far, level, behind) = (around(-0.05), around(-0.2), around(0.001), around(0.05));
     let judged = |rivals: &[&[f64]]| best("x: best is a", rivals, Direction::Lower, None).unwrap();
     assert_eq!(judged(&[&far, &ahead]), (Outcome::Held, 1));
@@ -142,7 +142,7 @@ fn best_and_worst_follow_the_metric() {
 }
 
 #[test]
-fn as_good_as_the_best() {
+fn best_is_equivalent_if_within_the_margin_of_each_rival() {
     let (ahead, level) = (around(-0.05), around(0.001));
     let judged = |margin| best("x: best is a", &[&ahead, &level], Direction::Lower, Some(margin)).unwrap();
     assert_eq!(judged(0.01), (Outcome::Equivalent, 1));
@@ -150,7 +150,7 @@ fn as_good_as_the_best() {
 }
 
 #[test]
-fn a_rival_that_left_early_keeps_it_open() {
+fn a_rival_that_left_early_keeps_the_claim_inconclusive() {
     let (ahead, thin) = (around(-0.05), vec![-0.2; 3]);
     let rivals = [&ahead[..], &thin[..]];
     let verdict = judge_extreme(&extreme("x: best is a"), &rivals, Direction::Lower, None).unwrap();
@@ -167,7 +167,7 @@ fn one_of_many_rivals_ahead_by_luck_is_not_enough() {
 }
 
 #[test]
-fn what_is_refuted_counts_before_what_is_open() {
+fn a_refuted_claim_determines_the_exit_code() {
     use Outcome::{Equivalent, Held, Inconclusive, Refuted};
     assert_eq!(exit_code(&[Inconclusive, Refuted, Held]), ExitCode::Refuted);
     assert_eq!(exit_code(&[Held, Inconclusive, Equivalent]), ExitCode::Inconclusive);

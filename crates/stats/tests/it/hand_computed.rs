@@ -118,7 +118,7 @@ fn near(found: f64, expected: f64) {
 }
 
 #[test]
-fn tasks_totals_and_winners() {
+fn tasks_totals_and_winners_match_values_computed_by_hand() {
     let analysis = analysed(&record(), "elapsed");
     assert!(!analysis.provisional());
     assert_eq!(analysis.grid.rounds, (0..8).collect::<Vec<_>>());
@@ -162,7 +162,7 @@ fn the_geometric_mean_needs_every_task() {
 }
 
 #[test]
-fn a_dropped_round_is_out_and_its_effect_is_told() {
+fn a_dropped_round_is_excluded_and_its_effect_is_reported() {
     let mut record = record();
     record.notes.push((Some(3), Note::new(NoteKind::Dropped, "throttled")));
     let analysis = analysed(&record, "elapsed");
@@ -185,7 +185,7 @@ fn warm_up_rounds_are_neither_compared_nor_dropped() {
 }
 
 #[test]
-fn repeats_in_one_round_count_once() {
+fn repeats_in_one_round_are_averaged() {
     let mut record = record();
     let rows = record.samples.len();
     for row in 0..rows {
@@ -202,7 +202,7 @@ fn repeats_in_one_round_count_once() {
 }
 
 #[test]
-fn metrics_without_data_and_unknown_ones() {
+fn metrics_without_data_are_empty_and_unknown_ones_are_errors() {
     let analysis = analysed(&record(), "user");
     assert!(analysis.tasks.is_empty() && analysis.overall.is_none() && analysis.provisional());
     let error = MetricSeries::of(&record(), "speed").unwrap_err().to_string();
@@ -210,7 +210,7 @@ fn metrics_without_data_and_unknown_ones() {
 }
 
 #[test]
-fn totals_of_readings_are_those_of_the_grid() {
+fn totals_of_readings_equal_the_totals_of_the_grid() {
     let mut record = record();
     // "untar" once more in the first round of ext4: one observation, the mean of both.
     let samples = &mut record.samples;
@@ -230,7 +230,7 @@ fn totals_of_readings_are_those_of_the_grid() {
 }
 
 #[test]
-fn medians_need_no_comparison() {
+fn medians_are_computed_for_each_task_in_the_totals() {
     let medians = medians(&Grid::of(&record(), "elapsed").unwrap());
     assert_eq!(medians.iter().map(|task| task.task.id.name.as_str()).collect::<Vec<_>>(), ["untar", "tar"]);
     near(medians[0].variants[0].unwrap(), 9.0);

@@ -1,4 +1,4 @@
-//! Each rule on matrices made by hand, where what is planted is known; and on clean ones.
+//! Tests each rule on synthetic matrices with planted anomalies, and on matrices without any.
 
 use fsarena_stats::matrix::cells::{Matrix, Row};
 use fsarena_stats::matrix::finding::Rule;
@@ -12,15 +12,15 @@ const MODES: [&str; 4] = ["seqrd", "rndrd", "seqwr", "rndwr"];
 /// Bytes a second.
 const DEVICE: f64 = 600e6;
 
-/// A sound device behind a sound filesystem: threads wait 50 µs each and share the bandwidth. The flow of
-/// a closed loop that is limited by both.
+/// The operations per second of a sound filesystem on a sound device, in a closed loop: each request takes 50 µs, and all threads
+/// share the bandwidth.
 fn sound(size: u64, threads: u32) -> f64 {
     let (waiting, moving) = (50e-6, size as f64 / DEVICE);
     let waits: f64 = f64::from(threads) / (waiting + moving);
     (waits.powi(-4) + moving.powi(4)).powf(-0.25)
 }
 
-/// One planted cell: which variant, mode, size and threads have what share of the sound value.
+/// Returns the share of the sound value for a variant, mode, size and number of threads; below 1 for a planted anomaly.
 type Share = fn(&str, &str, u64, u32) -> f64;
 
 fn rows(variants: &[&str], share: Share, noise: &mut impl FnMut(u32) -> f64, rounds: u32) -> Vec<Row> {
@@ -46,7 +46,7 @@ fn rows(variants: &[&str], share: Share, noise: &mut impl FnMut(u32) -> f64, rou
     rows
 }
 
-/// One value a cell, without noise.
+/// A matrix with one value per cell, without noise.
 fn table(variants: &[&str], share: Share) -> Matrix {
     Matrix::new(&rows(variants, share, &mut |_| 1.0, 1)).unwrap()
 }
@@ -70,7 +70,7 @@ fn grid(sizes: &[u64], threads: &[u32]) -> BTreeSet<(u64, u32)> {
 }
 
 #[test]
-fn a_sound_matrix_gives_nothing() {
+fn a_sound_matrix_has_no_findings() {
     for variants in [vec!["a"], vec!["a", "b", "c"], vec!["a", "b", "device"]] {
         let matrix = table(&variants, |variant, _, _, _| if variant == "b" { 0.9 } else { 1.0 });
         for device in [None, Some(DEVICE)] {
@@ -80,7 +80,7 @@ fn a_sound_matrix_gives_nothing() {
 }
 
 #[test]
-fn a_saturated_matrix_gives_nothing() {
+fn a_saturated_matrix_has_no_findings() {
     // Every cell at the ceiling, some 7% over it and some under, as real ceilings are.
     let saturated: Share = |_, mode, size, threads| {
         let wobble = if (size / 512 + u64::from(threads)).is_multiple_of(3) { 0.93 } else { 1.0 };
@@ -196,7 +196,7 @@ fn one_thread_at_a_time_is_serialised_where_random_shows_more() {
 }
 
 #[test]
-fn the_bare_device_is_ceiling_and_excuse() {
+fn the_bare_device_limits_and_excuses_cells() {
     // Reads above the device, and writes under 70% of it.
     let matrix = table(&["a", "device"], |variant, mode, _, _| match (variant, mode) {
         ("a", "seqrd") => 1.2,
@@ -221,7 +221,7 @@ fn the_bare_device_is_ceiling_and_excuse() {
 }
 
 #[test]
-fn a_pit_in_a_rising_table_is_worth_a_look() {
+fn a_single_low_cell_in_a_rising_table_is_found() {
     // At 70% one cell still gains from threads and keeps its place between its neighbours in size.
     let rising: Share =
         |_, _, size, threads| f64::from(threads).powf(0.9) * (size as f64).powf(-0.5) / sound(size, threads);
@@ -285,7 +285,7 @@ fn a_planted_lock_is_found_in_noise_and_confirmed_on_fresh_rounds() {
 }
 
 #[test]
-fn holes_and_single_cells_do_no_harm() {
+fn missing_and_single_cells_have_no_findings() {
     let mut rows = rows(&["a", "b"], |_, _, _, _| 1.0, &mut |_| 1.0, 1);
     rows.retain(|r| {
         !(r.block_size * u64::from(r.threads)).is_multiple_of(3072) && r.threads != 8 || r.variant == "b"

@@ -1,4 +1,4 @@
-//! What the rules find in a published block-size × threads matrix.
+//! Tests the findings of the rules in a published block-size × threads matrix.
 
 use fsarena_stats::matrix::cells::{Matrix, Row};
 use fsarena_stats::matrix::finding::{Finding, Standing};
@@ -48,8 +48,8 @@ fn lines<'a>(matrix: &'a Matrix, findings: &[Finding]) -> Vec<Line<'a>> {
     findings.iter().map(line).collect()
 }
 
-/// What the tables hold, by size × extent. Worked through by eye beside the tables; `docs/guide/analysis.md` says
-/// what each is, and what was looked at and is none.
+/// The expected findings, by size × extent. They were checked by hand against the tables; `docs/guide/analysis.md` explains each,
+/// and which anomalies were examined and rejected.
 #[test]
 fn the_tables_give_these_and_no_others() {
     let matrix = engel();

@@ -1,10 +1,12 @@
+//! Tests of `merge.rs`.
+
 use super::*;
 use crate::testing::{cells, command, plan, run_cell};
 use crate::{Writer, commands, read};
 use fsarena_core::event::{Event, Note, NoteKind, Outcome};
 use fsarena_core::{host::Host, metric::TIMER};
 
-/// A shard of four rounds of two variants, which a host measured with a build.
+/// Writes a shard of a plan of four rounds of two variants, as a host with this name and build would.
 fn shard_of(
     root: &Path,
     (number, of): (u32, u32),
@@ -60,7 +62,7 @@ fn shards_become_one_run_in_any_number_of_merges() {
         let host = if cell.round % 2 == 0 { "h1" } else { "h2" };
         assert_eq!(record.hosts[cell.host].hostname, host);
     }
-    // The value tells round and position.
+    // Each value encodes the round and the position of its cell.
     for row in 0..16 {
         let cell = &record.cells[record.samples.cell[row] as usize];
         let elapsed = record.samples.values[record.reading("elapsed_ns").unwrap()][row];
@@ -72,7 +74,7 @@ fn shards_become_one_run_in_any_number_of_merges() {
 }
 
 #[test]
-fn a_shard_that_was_cut_short_brings_the_rest_later() {
+fn an_interrupted_shard_adds_its_remaining_cells_later() {
     let root = tempfile::tempdir().unwrap();
     let one = shard(root.path(), 1, "h1");
     let whole = root.path().join("whole.db");
@@ -87,12 +89,12 @@ fn a_shard_that_was_cut_short_brings_the_rest_later() {
 }
 
 #[test]
-fn runs_that_do_not_belong_together_are_refused_by_name() {
+fn shards_of_other_plans_builds_or_rounds_are_refused_by_name() {
     let root = tempfile::tempdir().unwrap();
     let one = shard(root.path(), 1, "h1");
     let refused = |other: RunDir, words: &str| {
-        let said = merge(root.path(), &[one.clone(), other.clone()]).unwrap_err().to_string();
-        assert!(said.contains(words) && said.contains(&other.id()), "{said}");
+        let error = merge(root.path(), &[one.clone(), other.clone()]).unwrap_err().to_string();
+        assert!(error.contains(words) && error.contains(&other.id()), "{error}");
     };
     let odd = |edit: fn(&mut Plan)| shard_of(root.path(), (2, 2), "h2", "b1", edit);
     refused(odd(|plan| plan.seed = 8), "the plans differ in seed (8, and 7 in the other)");
@@ -109,7 +111,7 @@ fn runs_that_do_not_belong_together_are_refused_by_name() {
     let sql = "PRAGMA foreign_keys = OFF; UPDATE value SET metric = 99 WHERE sample = 1 AND metric = 1";
     Connection::open(damaged.database()).unwrap().execute_batch(sql).unwrap();
     refused(damaged, "damaged: table value refers to rows that are missing");
-    // Of what was refused nothing was taken.
+    // Nothing was copied from the refused shards.
     let merged = merge(root.path(), &[one]).unwrap();
     assert_eq!(read(&merged.run).unwrap().cells.len(), 4);
 }

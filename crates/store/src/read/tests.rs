@@ -7,7 +7,7 @@ use fsarena_core::exit::{ExitCode, Exits};
 use proptest::prelude::*;
 use rusqlite::Connection;
 
-/// A run of two rounds, closed.
+/// Writes a run of two rounds and closes it.
 fn stored(root: &std::path::Path) -> RunDir {
     let plan = plan(&["ext4", "xfs"]);
     let (run, mut writer) = writer(root, &plan);
@@ -25,7 +25,7 @@ fn spoil(run: &RunDir, sql: &str) -> Error {
 }
 
 #[test]
-fn columns_hold_what_was_measured() {
+fn columns_hold_the_measured_values() {
     let root = tempfile::tempdir().unwrap();
     let record = read(&stored(root.path())).unwrap();
     assert_eq!(record.samples.cell, [0, 0, 1, 1, 2, 2, 3, 3]);
@@ -50,8 +50,8 @@ fn a_run_is_read_while_it_is_written() {
 }
 
 #[test]
-fn broken_rows_are_told_with_their_table() {
-    // STRICT tables refuse such values, so the damage is done to looser ones.
+fn errors_for_damaged_rows_name_the_table() {
+    // STRICT tables refuse such values, so the test replaces them by tables without types first.
     let loose = |table: &str, columns: &str| {
         format!(
             "CREATE TABLE loose({columns}); INSERT INTO loose SELECT {columns} FROM {table}; DROP TABLE {table}; ALTER TABLE loose RENAME TO {table};"
@@ -74,10 +74,10 @@ fn broken_rows_are_told_with_their_table() {
         ("UPDATE cell SET round = 5000000000".into(), "out of range in table cell"),
         ("UPDATE cell SET outcome = '{'".into(), "JSON"),
         ("UPDATE metric SET unit = 'miles'".into(), "unknown word 'miles'"),
-        ("UPDATE value SET sample = sample + 100".into(), "row that is not there in table value"),
-        ("UPDATE value SET metric = metric + 100".into(), "row that is not there in table value"),
-        ("UPDATE sample SET cell = 77".into(), "row that is not there in table sample"),
-        ("DELETE FROM variant".into(), "row that is not there in table cell"),
+        ("UPDATE value SET sample = sample + 100".into(), "row that does not exist in table value"),
+        ("UPDATE value SET metric = metric + 100".into(), "row that does not exist in table value"),
+        ("UPDATE sample SET cell = 77".into(), "row that does not exist in table sample"),
+        ("DELETE FROM variant".into(), "row that does not exist in table cell"),
         ("DELETE FROM run".into(), "table run is empty"),
         ("ALTER TABLE value RENAME COLUMN metric TO m".into(), "no such column"),
         ("DROP TABLE note".into(), "not an fsarena run"),
@@ -93,7 +93,7 @@ fn broken_rows_are_told_with_their_table() {
 }
 
 #[test]
-fn absurd_numbers_of_readings_are_refused() {
+fn too_many_readings_are_refused() {
     let root = tempfile::tempdir().unwrap();
     let many = format!(
         "WITH RECURSIVE n(i) AS (SELECT 9 UNION ALL SELECT i + 1 FROM n WHERE i < {}) \
@@ -105,7 +105,7 @@ fn absurd_numbers_of_readings_are_refused() {
 }
 
 #[test]
-fn what_is_not_a_database_is_called_that() {
+fn a_file_that_is_not_a_database_is_refused() {
     let root = tempfile::tempdir().unwrap();
     let run = stored(root.path());
     let whole = std::fs::read(run.database()).unwrap();
@@ -120,9 +120,9 @@ fn what_is_not_a_database_is_called_that() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// A damaged file gives a run or one error, never a panic.
+    /// Reading a damaged file returns a run or an error and never panics.
     #[test]
-    fn damage_never_panics(
+    fn reading_a_damaged_file_never_panics(
         cut in proptest::option::of(0.0f64..1.0),
         blows in proptest::collection::vec((0.0f64..1.0, any::<u8>()), 0..40),
     ) {
@@ -145,7 +145,7 @@ proptest! {
     }
 }
 
-/// A copy of one stored run: writing one anew for each case would take most of the time.
+/// Copies a run that is written only once: writing a new run for each case would take most of the time.
 fn damage_base(root: &std::path::Path) -> RunDir {
     static FILES: std::sync::OnceLock<[Vec<u8>; 2]> = std::sync::OnceLock::new();
     let [db, plan] = FILES.get_or_init(|| {
@@ -160,7 +160,7 @@ fn damage_base(root: &std::path::Path) -> RunDir {
     RunDir::open(&path).unwrap()
 }
 
-/// Rounds of one variant; in round n, n + 1 operations took 100 ns and one took 200.
+/// Writes rounds of one variant. In round n, n + 1 operations take 100 ns and one takes 200 ns. Round 1 is dropped.
 fn stored_rounds(root: &std::path::Path, rounds: u32) -> RunDir {
     let plan = plan(&["ext4"]);
     let (run, mut writer) = writer(root, &plan);
@@ -182,7 +182,7 @@ fn stored_rounds(root: &std::path::Path, rounds: u32) -> RunDir {
 }
 
 #[test]
-fn rounds_add_up_without_those_that_were_dropped() {
+fn latencies_add_up_over_rounds_without_dropped_ones() {
     let root = tempfile::tempdir().unwrap();
     let record = read(&stored_rounds(root.path(), 3)).unwrap();
     let task = record.tasks.iter().position(|task| task.id.name == "load").unwrap();
@@ -191,7 +191,7 @@ fn rounds_add_up_without_those_that_were_dropped() {
 }
 
 #[test]
-fn damage_is_told() {
+fn damaged_latencies_are_reported() {
     let root = tempfile::tempdir().unwrap();
     let run = stored_rounds(root.path(), 1);
     let change = |sql: &str| {
@@ -211,7 +211,7 @@ fn ordered(tasks: &[(&str, &[(&str, &str)])]) -> Vec<String> {
 }
 
 #[test]
-fn numbers_ascend_within_a_name_and_names_stay() {
+fn tasks_of_a_name_are_sorted_by_number_at_the_place_of_the_first() {
     let clients = |n| ("dbench", [("clients", n)]);
     let [ten, five] = [clients("10"), clients("5")];
     let tasks: Vec<(&str, &[(&str, &str)])> =
@@ -220,7 +220,7 @@ fn numbers_ascend_within_a_name_and_names_stay() {
 }
 
 #[test]
-fn samples_keep_their_steps() {
+fn samples_keep_their_tasks_after_sorting() {
     let root = tempfile::tempdir().unwrap();
     let plan = plan(&["ext4"]);
     let (run, mut writer) = writer(root.path(), &plan);
@@ -240,7 +240,7 @@ fn samples_keep_their_steps() {
 }
 
 #[test]
-fn the_first_parameter_that_differs_decides() {
+fn tasks_are_sorted_by_the_first_parameter_that_differs() {
     let tasks: Vec<(&str, &[(&str, &str)])> = vec![
         ("rnd", &[("bs", "4096"), ("threads", "1")]),
         ("rnd", &[("bs", "512"), ("threads", "16")]),

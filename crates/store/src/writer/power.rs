@@ -1,8 +1,8 @@
-//! Power loss: no cut loses a cell that the store has taken over.
+//! Simulates power failures: none loses a cell that `Writer::apply` has returned from.
 //!
-//! strace(1) records the system calls of a process that writes a run. For every prefix of them the directory is made as
-//! a power failure could leave it: synced data stays; data that was not synced, and names whose directory was not synced,
-//! stay in part, by sectors.
+//! strace(1) records the system calls of a process that writes a run. For every prefix of these calls the test makes the
+//! directory that a power failure at that point could leave: synced data stays; of unsynced data and of names whose directory
+//! was not synced, a random part stays, by sectors.
 
 use crate::testing::{cells, host, plan, run_cell};
 use crate::{RunDir, Writer, read};
@@ -11,11 +11,11 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, process::Command};
 
-/// Names the directory in which the child writes a run. Where it is not set this test is the parent.
+/// The environment variable with the directory in which the child process writes a run. It is unset in the parent.
 const CHILD: &str = "FSARENA_TEST_POWER";
-/// The child's word for a cell that the store has taken over.
+/// The beginning of the line that the child prints after it has stored a cell.
 const TAKEN: &str = "taken over: ";
-/// The part of a write that a disk does or does not do.
+/// The bytes that a disk writes completely or not at all.
 const SECTOR: usize = 512;
 const CALLS: &str = "trace=mkdir,openat,write,pwrite64,fdatasync,fsync,ftruncate,unlink,rename";
 
@@ -27,7 +27,7 @@ fn power_loss_at_any_point_keeps_every_finished_cell() {
     if !fsarena_testkit::program("strace") {
         return;
     }
-    // In memory where that is, as each cut is a run that is opened and synced.
+    // In memory if possible, because the test opens and syncs a run for each cut.
     let memory = Path::new("/dev/shm");
     let within = if memory.is_dir() { memory.into() } else { std::env::temp_dir() };
     let temp = tempfile::Builder::new().prefix("fsarena-test-").tempdir_in(within).unwrap();
@@ -46,12 +46,12 @@ fn power_loss_at_any_point_keeps_every_finished_cell() {
     let (mut cuts, mut kept) = (0, 0);
     for cut in 0..=calls.len() {
         let next = format!("{:?}", calls.get(cut)).chars().take(200).collect::<String>();
-        // First as if nothing that was not synced had reached the disk, then with parts of it.
+        // First without any unsynced data, then with random parts of it.
         for seed in 0..3 {
             let at = tempfile::tempdir_in(temp.path()).unwrap();
             let taken = Disk::after(&calls[..cut], (seed > 0).then_some(seed)).write(at.path());
             let run = std::fs::read_dir(at.path().join("parent/runs")).ok().and_then(|mut runs| runs.next());
-            let missing = match run.map(|run| finished(&run.unwrap().path(), cut % 16 == 0)) {
+            let missing = match run.map(|run| finished_cells(&run.unwrap().path(), cut % 16 == 0)) {
                 Some(Ok(found)) => taken.iter().filter(|cell| !found.contains(cell)).cloned().collect(),
                 Some(Err(error)) if !taken.is_empty() => {
                     panic!("cut {cut} of {}, seed {seed}: {error}", calls.len())
@@ -66,7 +66,7 @@ fn power_loss_at_any_point_keeps_every_finished_cell() {
     assert!(kept > 1000, "{kept} in {cuts}");
 }
 
-/// A run, its end, and its resumption; with checkpoints in the midst of it.
+/// Writes a run, closes it and resumes it, with frequent checkpoints.
 fn write_a_run(runs: &Path) {
     let plan = plan(&["ext4", "xfs"]);
     let run = RunDir::create(runs, &plan, "0.1.0").unwrap();
@@ -81,8 +81,8 @@ fn write_a_run(runs: &Path) {
     }
 }
 
-/// The finished cells of a run, whose database is sound; and which can be written on.
-fn finished(run: &Path, resume: bool) -> crate::Result<Vec<String>> {
+/// The ids of the finished cells of a run. Checks that its database is sound and, with `resume`, that it can be resumed.
+fn finished_cells(run: &Path, resume: bool) -> crate::Result<Vec<String>> {
     let run = RunDir::open(run)?;
     let record = read(&run)?;
     let db = rusqlite::Connection::open(run.database()).unwrap();
@@ -93,18 +93,18 @@ fn finished(run: &Path, resume: bool) -> crate::Result<Vec<String>> {
         drop(Writer::open(&run, &host("b2"), TIMER)?);
         assert_eq!(read(&run)?.cells, record.cells);
     }
-    // Two tasks each.
+    // Each cell has two tasks.
     assert_eq!(record.samples.cell.len(), record.cells.len() * 2);
     Ok(record.cells.into_iter().map(|cell| cell.id).collect())
 }
 
-/// A system call that changes something, or makes it stay.
+/// A recorded system call that changes or syncs a file, or a line of the child about a stored cell.
 #[derive(Debug)]
 enum Call {
     Mkdir(PathBuf),
-    /// A file is opened that need not exist: whether it becomes empty.
+    /// Opens a file with O_CREAT; true with O_TRUNC.
     Open(PathBuf, bool),
-    /// None where it goes to the end.
+    /// Writes at an offset; None appends.
     Write(PathBuf, Option<usize>, Vec<u8>),
     Truncate(PathBuf, usize),
     Unlink(PathBuf),
@@ -112,7 +112,7 @@ enum Call {
     Taken(String),
 }
 
-/// The calls below a directory, in order.
+/// Parses the calls of a trace on files below a directory, in order.
 fn parse(trace: &str, root: &Path) -> Vec<Call> {
     let one = |line: &str| -> Option<Call> {
         let (call, result) = line.split_once(' ')?.1.trim_start().rsplit_once(" = ")?;
@@ -120,7 +120,7 @@ fn parse(trace: &str, root: &Path) -> Vec<Call> {
         if result.starts_with('-') {
             return None;
         }
-        // The first string, be it a path or the name of the open file, and the second.
+        // The strings of the call: first a path or the name of the open file, then the data.
         let mut texts = args.split(['"', '<', '>']).skip(1).step_by(2).map(bytes);
         let first = texts.next()?;
         let path = |bytes: Vec<u8>| PathBuf::from(String::from_utf8(bytes).unwrap());
@@ -130,7 +130,7 @@ fn parse(trace: &str, root: &Path) -> Vec<Call> {
             let text = String::from_utf8(texts.next()?).ok()?;
             return Some(Call::Taken(text.strip_prefix(TAKEN)?.trim().into()));
         }
-        // SQLite makes the index of the log anew.
+        // SQLite rebuilds the `-shm` file, so its content does not matter.
         let file = file
             .strip_prefix(root)
             .ok()
@@ -150,21 +150,21 @@ fn parse(trace: &str, root: &Path) -> Vec<Call> {
     trace.lines().filter_map(one).collect()
 }
 
-/// `\x61\x62` as bytes.
+/// Decodes `\x61\x62` to bytes.
 fn bytes(text: &str) -> Vec<u8> {
     text.split("\\x").skip(1).map(|digits| u8::from_str_radix(&digits[..2], 16).unwrap()).collect()
 }
 
-/// A disk, and what is on the way to it.
+/// A simulated disk with the changes that are not synced yet.
 #[derive(Default)]
 struct Disk {
-    /// Files and directories (none has content) by number, with the changes that are not synced.
+    /// The content of each file, with its unsynced changes. Directories have empty content.
     nodes: Vec<(Vec<u8>, Vec<Change>)>,
     names: BTreeMap<PathBuf, Name>,
     taken: Vec<String>,
 }
 
-/// The nodes that a name had since its directory was synced, the durable one first.
+/// The nodes that a name has had since its directory was synced, the synced one first. None means that the name is missing.
 type Name = Vec<Option<usize>>;
 
 enum Change {
@@ -173,7 +173,7 @@ enum Change {
 }
 
 impl Change {
-    /// Applies it in whole, or those sectors that pass.
+    /// Applies the sectors of the change for which `passes` returns true.
     fn apply(&self, content: &mut Vec<u8>, mut passes: impl FnMut() -> bool) {
         match self {
             Change::Truncate(length) if passes() => content.resize(*length, 0),
@@ -194,7 +194,7 @@ impl Change {
 }
 
 impl Disk {
-    /// The disk when the power fails after some calls. With a seed some of what was on the way has reached it.
+    /// The disk after a power failure that follows these calls. With a seed, a random part of the unsynced changes stays.
     fn after(calls: &[Call], seed: Option<u64>) -> Disk {
         let mut disk = Disk::default();
         calls.iter().for_each(|call| disk.apply(call));
@@ -251,7 +251,7 @@ impl Disk {
         self.names.get(path)?.last().copied().flatten()
     }
 
-    /// Its data stays; of a directory the names in it.
+    /// Makes the data of a file, or the names in a directory, survive a power failure.
     fn sync(&mut self, path: &Path) {
         if let Some(node) = self.find(path) {
             let (content, changes) = &mut self.nodes[node];
@@ -262,12 +262,12 @@ impl Disk {
         }
     }
 
-    /// Makes it below a directory. The cells that the store had taken over.
+    /// Writes the files of the disk below a directory. Returns the cells that the child had reported as stored.
     fn write(self, at: &Path) -> Vec<String> {
         std::fs::create_dir(at.join("parent")).unwrap();
         for (name, nodes) in &self.names {
             let (Some(node), path) = (nodes[0], at.join(name)) else { continue };
-            // A name in a directory that is lost is lost with it.
+            // Fails if the directory of the name was lost.
             let _ = match name.extension() {
                 Some(_) => std::fs::write(path, &self.nodes[node].0),
                 None => std::fs::create_dir(path),

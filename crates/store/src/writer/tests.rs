@@ -10,8 +10,8 @@ fn inside(id: &CellId, what: CellEvent) -> Event {
     Event::Cell { cell: id.clone(), what }
 }
 
-/// Copies a run as a crash at this moment would leave it.
-fn crashed(run: &RunDir, root: &std::path::Path) -> RunDir {
+/// Copies a run in the state in which a crash at this moment would leave it.
+fn copy_as_crashed(run: &RunDir, root: &std::path::Path) -> RunDir {
     let path = root.join("20260101-000000-crashed-2222");
     std::fs::create_dir(&path).unwrap();
     for entry in std::fs::read_dir(run.path()).unwrap() {
@@ -22,7 +22,7 @@ fn crashed(run: &RunDir, root: &std::path::Path) -> RunDir {
 }
 
 #[test]
-fn every_event_comes_back() {
+fn every_event_can_be_read_back() {
     let root = tempfile::tempdir().unwrap();
     let plan = plan(&["ext4", "xfs"]);
     let (run, mut writer) = writer(root.path(), &plan);
@@ -96,7 +96,7 @@ fn every_event_comes_back() {
 }
 
 #[test]
-fn a_crash_loses_one_cell_and_never_half_of_one() {
+fn a_crash_loses_only_the_running_cell() {
     let root = tempfile::tempdir().unwrap();
     let plan = plan(&["ext4", "xfs"]);
     let (run, mut writer) = writer(root.path(), &plan);
@@ -104,7 +104,7 @@ fn a_crash_loses_one_cell_and_never_half_of_one() {
     run_cell(&mut writer, &first, Outcome::Done);
     begin_cell(&mut writer, &second);
     writer.apply(&inside(&second.id(), CellEvent::Command(command("cp")))).unwrap();
-    let after = crashed(&run, root.path());
+    let after = copy_as_crashed(&run, root.path());
     let record = read(&after).unwrap();
     assert_eq!((record.cells.len(), record.samples.len()), (1, 2));
     assert_eq!(record.status.why, "interrupted");
@@ -123,7 +123,7 @@ fn a_crash_loses_one_cell_and_never_half_of_one() {
 }
 
 #[test]
-fn interrupted_cells_are_forgotten_and_failed_ones_keep_their_samples() {
+fn interrupted_cells_are_dropped_and_failed_ones_keep_their_samples() {
     let root = tempfile::tempdir().unwrap();
     let plan = plan(&["ext4", "xfs"]);
     let (run, mut writer) = writer(root.path(), &plan);
@@ -149,7 +149,7 @@ fn interrupted_cells_are_forgotten_and_failed_ones_keep_their_samples() {
 }
 
 #[test]
-fn a_cell_that_is_run_again_takes_the_place_of_the_first_try() {
+fn a_rerun_cell_replaces_its_first_attempt() {
     let root = tempfile::tempdir().unwrap();
     let plan = plan(&["ext4"]);
     let (run, mut writer) = writer(root.path(), &plan);
@@ -162,7 +162,7 @@ fn a_cell_that_is_run_again_takes_the_place_of_the_first_try() {
 }
 
 #[test]
-fn a_resumed_run_does_not_say_things_twice() {
+fn a_resumed_run_stores_repeated_notes_once() {
     let root = tempfile::tempdir().unwrap();
     let (run, mut writer) = writer(root.path(), &plan(&["ext4"]));
     for _ in 0..2 {
@@ -187,7 +187,7 @@ fn a_resumed_run_is_not_complete_any_more() {
 }
 
 #[test]
-fn two_writers_do_not_meet() {
+fn a_second_writer_is_refused() {
     let root = tempfile::tempdir().unwrap();
     let (run, writer) = writer(root.path(), &plan(&["ext4"]));
     assert!(matches!(Writer::open(&run, &host("b1"), TIMER), Err(Error::Busy { .. })));
@@ -196,7 +196,7 @@ fn two_writers_do_not_meet() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn events_of_unstarted_cells_and_undefined_readings_are_refused() {
     let root = tempfile::tempdir().unwrap();
     let plan = plan(&["ext4"]);
     let (run, mut writer) = writer(root.path(), &plan);

@@ -1,4 +1,4 @@
-//! The undo journal of this process, the process that owns a journal, and directories that the journal removes.
+//! The undo journal of this process, its owner, and directories that fsarena makes and the journal removes.
 
 use super::step::{Identity, Undo};
 use crate::{Error, cancel, dirs, kernel::SysRoot, process};
@@ -14,7 +14,7 @@ use std::{fmt, fs::File, io::Write};
 pub(super) enum JournalLine {
     /// The process that writes the journal. Always the first line.
     Owner(Owner),
-    /// fsarena is about to set something up, or knows more about it.
+    /// The undo step of a setup that fsarena is about to do; a later line with the same id replaces the step.
     #[serde(rename = "arm", alias = "variant")]
     Setup { id: u64, how: Undo },
     /// The setup with this id is undone.
@@ -25,7 +25,7 @@ impl JournalLine {
     /// The JSON text of the line, with a newline.
     ///
     /// # Errors
-    /// A path that is not UTF-8 cannot be written as JSON.
+    /// The step has a path that is not UTF-8, which JSON cannot hold.
     pub fn bytes(&self) -> std::io::Result<Vec<u8>> {
         let mut text = serde_json::to_vec(self)?;
         text.push(b'\n');
@@ -43,7 +43,7 @@ pub fn state_dir() -> PathBuf {
 /// Makes the directory of the undo journals if it is missing.
 ///
 /// # Errors
-/// [`Error::State`] where that is not possible.
+/// [`Error::State`] if it cannot be made.
 pub fn make_state_dir(state_dir: &Path) -> Result<(), Error> {
     let dir = journals(state_dir);
     make_private(&dir).map_err(|source| Error::State { dir, source })
@@ -51,7 +51,7 @@ pub fn make_state_dir(state_dir: &Path) -> Result<(), Error> {
 
 /// The file extension of a journal.
 pub(super) const JOURNAL: &str = "jsonl";
-/// The file extension of a journal that does not name its owner yet.
+/// The file extension of a journal whose owner line is not written yet; `recover` ignores such files.
 pub(super) const NEW: &str = "new";
 
 /// The directory of the journals in a state directory.
@@ -74,9 +74,10 @@ struct OpenJournal {
     _deferred_signals: cancel::DeferredSignals,
 }
 
-/// A step that is undone when this is dropped, unless [`disarmed`](UndoGuard::disarm).
+/// A guard for a setup that is in the journal. Dropping the guard undoes the setup, unless it is
+/// [disarmed](UndoGuard::disarm).
 #[derive(Debug)]
-#[must_use = "it is undone when dropped"]
+#[must_use = "dropping it undoes the setup"]
 pub struct UndoGuard {
     journal: Journal,
     id: u64,
@@ -85,10 +86,10 @@ pub struct UndoGuard {
 }
 
 impl Journal {
-    /// Creates the journal of this process; `about` describes its purpose: the directory of the run.
+    /// Creates the journal of this process and locks it; `about` is the directory of the run, for messages.
     ///
-    /// Later commands have its name in their environment, so that [`super::recover`] can kill those that outlive this
-    /// process.
+    /// Commands that fsarena starts later have the name of the journal in their environment, so that [`super::recover`]
+    /// can kill the commands that outlive this process.
     ///
     /// # Errors
     /// Where the state directory cannot be written.
@@ -111,7 +112,7 @@ impl Journal {
     /// Writes an undo step to the journal. Call it before the setup that the step undoes.
     ///
     /// # Errors
-    /// Where the journal cannot be written, or a path in it is not valid UTF-8. The caller must then not do the setup.
+    /// The journal cannot be written, or a path in the step is not valid UTF-8. The caller must then not do the setup.
     pub fn note(&self, how: Undo) -> Result<UndoGuard, Error> {
         if let Some(path) = how.path().filter(|path| path.to_str().is_none()) {
             return Err(Error::NotText(path.into()));
@@ -124,8 +125,8 @@ impl Journal {
         Ok(UndoGuard { journal: self.clone(), id, how, is_armed: true })
     }
 
-    /// Writes an undo step to the journal, then calls `make`. If `make` fails, the step is disarmed: whatever is there, this
-    /// process did not make it.
+    /// Writes an undo step to the journal, then calls `make`, which does the setup. If `make` fails, the guard is disarmed,
+    /// so that an object of somebody else at the same path stays.
     ///
     /// # Errors
     /// Those of `make`, and those of writing the journal.
@@ -155,8 +156,8 @@ impl Journal {
     }
 }
 
-/// Makes the directory of the journals with mode 0700, or sets that mode: a user who may read a journal can lock it, and
-/// one who may write it decides what root removes.
+/// Makes the directory of the journals with mode 0700, or sets that mode if it exists: a user who may read a journal can
+/// lock it, and a user who may write it decides which files root removes.
 fn make_private(dir: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     match dir.metadata()?.mode() & 0o777 {
@@ -165,20 +166,20 @@ fn make_private(dir: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Creates the file of a journal. Its name is unique, because the commands of a process are found by it: it ends with a
-/// random part, as two containers may each have a process of the same number and start time.
+/// Creates the file of a journal. `recover` finds the commands of a process by the name of its journal, so the name ends
+/// with a random part: two containers may each have a process with the same pid and start time.
 fn new_file(kernel: &SysRoot, dir: &Path, owner: &Owner) -> Result<(PathBuf, File), Error> {
     let source = kernel.path("proc/sys/kernel/random/uuid");
     let random = std::fs::read_to_string(&source).map_err(Error::io("reading", &source))?;
     let path = dir.join(format!("{}-{}-{}.{NEW}", owner.pid, owner.start_time, random.trim()));
-    let file = private(&path).map_err(Error::io("making", &path))?;
+    let file = create_private_file(&path).map_err(Error::io("making", &path))?;
     Ok((path, file))
 }
 
 /// Makes a new file with mode 0600.
-fn private(path: &Path) -> std::io::Result<File> {
+fn create_private_file(path: &Path) -> std::io::Result<File> {
     let file = File::options().read(true).append(true).create_new(true).mode(0o600).open(path)?;
-    // The umask of this process may have removed further bits.
+    // The umask of this process may have removed permissions of the owner.
     file.set_permissions(PermissionsExt::from_mode(0o600))?;
     Ok(file)
 }
@@ -211,36 +212,36 @@ impl Drop for OpenJournal {
 }
 
 impl UndoGuard {
-    /// Undoes it now.
+    /// Undoes the setup now.
     ///
     /// # Errors
-    /// Where it cannot be undone; it stays in the journal for `fsarena recover`.
+    /// The step fails; it stays in the journal for `fsarena recover`.
     pub fn undo(mut self) -> Result<(), Error> {
         self.is_armed = false;
-        self.how.act(&SysRoot::host())?;
-        self.done()
+        self.how.perform(&SysRoot::host())?;
+        self.mark_done()
     }
 
-    /// Undoes it now. A directory that holds foreign files stays; the returned text names them.
+    /// Undoes the setup now. A directory that holds foreign files stays; the returned text names them.
     pub(super) fn undo_or_keep(mut self) -> Result<Option<String>, Error> {
         self.is_armed = false;
-        let kept = match self.how.act(&SysRoot::host()) {
+        let kept = match self.how.perform(&SysRoot::host()) {
             Err(error @ Error::Foreign { .. }) => Some(error.to_string()),
             done => done.map(|()| None)?,
         };
-        self.done().map(|()| kept)
+        self.mark_done().map(|()| kept)
     }
 
-    /// Marks it done without doing anything: it was undone in another way, or the setup never happened.
+    /// Marks the step as done in the journal without performing it: the setup was undone in another way, or never happened.
     ///
     /// # Errors
-    /// Where the journal cannot be written.
+    /// The journal cannot be written.
     pub fn disarm(mut self) -> Result<(), Error> {
         self.is_armed = false;
-        self.done()
+        self.mark_done()
     }
 
-    /// Replaces the undo step by one that knows more, such as the identity of a file just made.
+    /// Replaces the undo step by a more exact one, which has, for instance, the identity of the file that was just made.
     ///
     /// # Errors
     /// Where the journal cannot be written.
@@ -250,7 +251,7 @@ impl UndoGuard {
         Ok(())
     }
 
-    fn done(&self) -> Result<(), Error> {
+    fn mark_done(&self) -> Result<(), Error> {
         let mut open = self.journal.open();
         open.append(&JournalLine::Done { id: self.id })?;
         open.left -= 1;
@@ -260,9 +261,9 @@ impl UndoGuard {
 
 impl Drop for UndoGuard {
     fn drop(&mut self) {
-        // `drop` cannot return an error. What could not be undone stays in the journal.
-        if self.is_armed && self.how.act(&SysRoot::host()).is_ok() {
-            let _ = self.done();
+        // `drop` cannot return an error. A step that failed stays in the journal.
+        if self.is_armed && self.how.perform(&SysRoot::host()).is_ok() {
+            let _ = self.mark_done();
         }
     }
 }
@@ -271,9 +272,10 @@ impl Drop for UndoGuard {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Owner {
     pub pid: i32,
+    /// When the process started, in clock ticks since boot.
     pub start_time: u64,
     pub boot_id: String,
-    /// What the journal is for: the directory of the run.
+    /// The directory of the run, for messages.
     pub about: String,
     /// The host name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -310,9 +312,9 @@ impl Owner {
         let unreadable = |why: &str| Error::Unreadable { path: path.join("stat"), why: why.into() };
         // The pid in the PID namespace of this /proc mount, which may differ from that of this process.
         let pid = target.to_str().and_then(|pid| pid.parse().ok());
-        let pid = pid.ok_or_else(|| unreadable("it does not say which process this is"))?;
+        let pid = pid.ok_or_else(|| unreadable("it has no process id"))?;
         let start_time = process::start_time(kernel, pid)
-            .ok_or_else(|| unreadable("it does not say when this process started"))?;
+            .ok_or_else(|| unreadable("it has no start time of this process"))?;
         let namespace = kernel.path("proc/self/ns/pid").metadata().ok().map(|meta| meta.ino());
         Ok(Owner {
             pid,
@@ -356,11 +358,14 @@ impl fmt::Display for Owner {
         if let Some(namespace) = self.pid_namespace {
             write!(f, " in PID namespace {namespace}")?;
         }
-        self.host.as_ref().map_or(Ok(()), |host| write!(f, " on host {host}"))
+        if let Some(host) = &self.host {
+            write!(f, " on host {host}")?;
+        }
+        Ok(())
     }
 }
 
-/// A directory that fsarena made, and that every user can pass through. Dropping it removes it.
+/// A directory that fsarena made and that every user can pass through. Dropping this value removes the directory.
 #[derive(Debug)]
 pub struct MadeDir {
     path: PathBuf,
@@ -383,7 +388,7 @@ impl MadeDir {
     /// everything in it.
     ///
     /// # Errors
-    /// Where it exists already, or cannot be made.
+    /// The path exists already, or the directory cannot be made.
     pub fn make_tree(journal: &Journal, path: &Path) -> Result<MadeDir, Error> {
         MadeDir::new(journal, path, true)
     }
@@ -404,16 +409,16 @@ impl MadeDir {
         Ok(MadeDir { path: path.into(), guard: Some(guard) })
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Removes it and makes it again if it is empty. Removing a mount point ends the copies that other mount namespaces have of a mount
-    /// on it.
+    /// Removes the directory and makes it again, if it is empty. If the directory is a mount point, removing it ends the
+    /// copies of its mount in other mount namespaces.
     ///
     /// # Errors
-    /// Where it cannot be made again, or the journal cannot be written.
+    /// The directory cannot be made again, or the journal cannot be written.
     pub fn renew(&mut self) -> Result<(), Error> {
         let Some(guard) = &mut self.guard else { return Ok(()) };
         guard.update(removal(&self.path, None, false))?;
@@ -423,15 +428,19 @@ impl MadeDir {
         guard.update(removal(&self.path, Some(identity(&self.path)?), false))
     }
 
-    /// Removes it. If it holds files that fsarena did not make, it stays, and the returned text names them.
+    /// Removes the directory. If it holds files that fsarena did not make, it stays, and the returned text names them.
     ///
     /// # Errors
-    /// Where it cannot be removed for another reason; it then stays in the journal.
+    /// The directory cannot be removed for another reason; the step then stays in the journal.
     pub fn remove(self) -> Result<Option<String>, Error> {
-        self.guard.map_or(Ok(None), UndoGuard::undo_or_keep)
+        match self.guard {
+            Some(guard) => guard.undo_or_keep(),
+            None => Ok(None),
+        }
     }
 }
 
+/// The undo step that removes a directory; see [`Undo::RemoveDir`].
 fn removal(path: &Path, identity: Option<Identity>, whole: bool) -> Undo {
     Undo::RemoveDir { path: path.into(), identity, whole }
 }
@@ -452,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_written_before_and_after_and_deleted_when_empty() {
+    fn a_step_is_written_before_the_setup_and_marked_done_after_the_undo() {
         let state = tempfile::tempdir().unwrap();
         let tree = state.path().join("tree");
         let journal = Journal::create(state.path(), "runs/1").unwrap();
@@ -480,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn dropping_undoes_and_disarming_does_not() {
+    fn dropping_a_guard_undoes_and_disarming_does_not() {
         let state = tempfile::tempdir().unwrap();
         let journal = Journal::create(state.path(), "").unwrap();
         for kept in [false, true] {
@@ -500,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_with_something_left_stays() {
+    fn a_journal_with_a_failed_step_stays() {
         let state = tempfile::tempdir().unwrap();
         let path = state.path().join("image");
         std::fs::write(&path, "not ours").unwrap();
@@ -546,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_file_keeps_its_directory_and_nothing_is_left_to_recover() {
+    fn a_directory_with_a_foreign_file_stays_and_leaves_nothing_to_recover() {
         let state = tempfile::tempdir().unwrap();
         let journal = Journal::create(state.path(), "").unwrap();
         let (kept, tree) = (state.path().join("images"), state.path().join("work"));

@@ -1,9 +1,9 @@
-//! Recovery: undoes what dead fsarena processes have left, from their journals.
+//! Recovery (`fsarena recover`): undoes the setup that dead fsarena processes have left, as their journals describe it.
 
 use super::journal::{JOURNAL, Journal, JournalLine, NEW, Owner, OwnerPlace, journals};
 use super::step::Undo;
 use crate::lock::{self, is_linked};
-use crate::{Error, found, kernel::SysRoot, process};
+use crate::{Error, kernel::SysRoot, none_if_missing, process};
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -15,18 +15,19 @@ use std::time::{Duration, Instant};
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 /// How long this recovery waits for another recovery of the same journal before it skips the journal.
 const RECOVERY_WAIT: Duration = Duration::from_secs(60);
-/// How long fsarena waits if a process that `/proc` does not show holds the lock, though the owner is dead: a command that
-/// the owner forked last has the lock until its exec.
+/// How long fsarena waits for the lock if the owner is dead and `/proc` does not show who holds it. The holder is most
+/// likely a command that the owner forked last: it keeps the lock until its exec.
 const HIDDEN_HOLDER_WAIT: Duration = Duration::from_secs(5);
-/// The same for an owner in another PID namespace, which `/proc` here cannot show: it is most likely alive.
+/// The wait for an owner in another PID namespace, which this `/proc` cannot show. It is short, because that owner is most
+/// likely alive.
 const HIDDEN_HOLDER_WAIT_ELSEWHERE: Duration = Duration::from_millis(200);
 
-/// What [`recover`] did.
+/// The counts of steps and journals that [`recover`] returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Recovered {
-    /// Steps that were undone, or had been already.
+    /// Steps that are undone: by this recovery or before it.
     pub undone: usize,
-    /// Steps that could not be undone; they stay in their journal.
+    /// Steps that this recovery failed to undo; they stay in their journal.
     pub failed: usize,
     /// Journals whose owner still runs; they are left alone.
     pub still_running: usize,
@@ -34,22 +35,22 @@ pub struct Recovered {
     pub of_other_hosts: usize,
 }
 
-/// Undoes everything that dead fsarena processes have left: kills the commands that outlived them, then undoes the other
-/// steps in reverse order, and verifies each. Passes a message to `say` for each step that it undid, and for each that
-/// failed, with the reason. A directory that stays because of foreign files is reported and dropped from the journal.
+/// Undoes the setup that dead fsarena processes have left: kills the commands that outlived them, then undoes the other
+/// steps in reverse order, and verifies each. Passes a message to `log` for each step that it undid, and for each step
+/// that failed, with the reason. A directory that stays because of foreign files is reported and dropped from the journal.
 ///
-/// The owner of a journal holds its lock until it dies. A journal that its owner has locked is left alone, even if the
-/// owner is not visible here; if another recovery has locked it, this one waits. A journal of another host is always left
-/// alone, because not every network filesystem propagates locks.
+/// The owner of a journal holds the lock of the file until it dies. `recover` leaves a journal alone while its owner has it
+/// locked, even if `/proc` does not show the owner. If another recovery has locked it, this one waits. A journal of another
+/// host is always left alone, because not every network filesystem propagates locks.
 ///
 /// # Errors
-/// Where the state directory or `/proc` cannot be read. What cannot be undone is counted, not an error.
-pub fn recover(kernel: &SysRoot, state_dir: &Path, say: &mut dyn FnMut(&str)) -> Result<Recovered, Error> {
-    recover_host(kernel, state_dir, None, say)
+/// The state directory or `/proc` cannot be read. A step that fails is counted in [`Recovered::failed`] instead.
+pub fn recover(kernel: &SysRoot, state_dir: &Path, log: &mut dyn FnMut(&str)) -> Result<Recovered, Error> {
+    recover_host(kernel, state_dir, None, log)
 }
 
-/// [`recover`], which also undoes what the host `gone_host` has left. The caller confirms that this machine once had that
-/// name, or that the host is gone for good.
+/// Does the work of [`recover`], and also undoes the setup that processes of the host `gone_host` have left. The user
+/// confirms that this machine once had that name, or that the host is gone for good.
 ///
 /// # Errors
 /// Those of [`recover`].
@@ -57,22 +58,22 @@ pub fn recover_host(
     kernel: &SysRoot,
     state_dir: &Path,
     gone_host: Option<&str>,
-    say: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> Result<Recovered, Error> {
     let journals = journal_paths(state_dir)?;
     if !journals.is_empty() {
         // Without /proc every process looks dead, and every mount looks gone.
         kernel.check_proc()?;
     }
-    let here = Owner::this_process(kernel, "")?;
+    let this_process = Owner::this_process(kernel, "")?;
     let mut recovery = Recovery {
         kernel,
         state_dir,
-        here,
+        this_process,
         gone_host,
         counts: Recovered::default(),
         announced_wait: false,
-        say,
+        log,
     };
     for path in journals {
         if let Err(error) = recovery.recover_journal(&path) {
@@ -82,27 +83,28 @@ pub fn recover_host(
     Ok(recovery.counts)
 }
 
-/// The images that any fsarena with this state directory, running or dead, has attached or is about to attach.
+/// The paths of the images that any fsarena with this state directory, running or dead, has attached or is about to attach,
+/// from the journals.
 ///
 /// # Errors
-/// Where a journal is there and cannot be read.
-pub fn images(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
+/// A journal cannot be read.
+pub fn journaled_images(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut images = vec![];
-    for how in all_steps(state_dir)? {
-        if let Undo::Detach { image, .. } = how {
+    for step in all_steps(state_dir)? {
+        if let Undo::Detach { image, .. } = step {
             images.push(image);
         }
     }
     Ok(images)
 }
 
-/// Whether any journal in the state directory of this one, of a running or dead fsarena, has a step left for which
-/// `is_this` returns true.
+/// Whether any fsarena process, running or dead, with the same state directory as `journal` still has a step to undo for
+/// which `matches` returns true.
 ///
 /// # Errors
-/// Where a journal is there and cannot be read.
-pub(crate) fn is_noted(journal: &Journal, is_this: impl Fn(&Undo) -> bool) -> Result<bool, Error> {
-    Ok(all_steps(&journal.state_dir())?.iter().any(is_this))
+/// A journal cannot be read.
+pub(crate) fn has_pending_step(journal: &Journal, matches: impl Fn(&Undo) -> bool) -> Result<bool, Error> {
+    Ok(all_steps(&journal.state_dir())?.iter().any(matches))
 }
 
 /// The steps that are left to undo in all journals of a state directory.
@@ -110,8 +112,8 @@ fn all_steps(state_dir: &Path) -> Result<Vec<Undo>, Error> {
     let mut steps = vec![];
     for path in journal_paths(state_dir)? {
         // A missing journal means that its owner has finished meanwhile.
-        let bytes = found(std::fs::read(&path)).map_err(Error::io("reading", &path))?;
-        steps.extend(parse(&bytes.unwrap_or_default()).left.into_iter().map(|(_, how)| how));
+        let bytes = none_if_missing(std::fs::read(&path)).map_err(Error::io("reading", &path))?;
+        steps.extend(parse(&bytes.unwrap_or_default()).left.into_iter().map(|(_, step)| step));
     }
     Ok(steps)
 }
@@ -119,7 +121,7 @@ fn all_steps(state_dir: &Path) -> Result<Vec<Undo>, Error> {
 /// The paths of the journals in a state directory, sorted.
 fn journal_paths(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let dir = journals(state_dir);
-    let entries = found(std::fs::read_dir(&dir)).map_err(Error::io("reading", &dir))?;
+    let entries = none_if_missing(std::fs::read_dir(&dir)).map_err(Error::io("reading", &dir))?;
     let mut paths = vec![];
     for entry in entries.into_iter().flatten() {
         paths.push(entry.map_err(Error::io("reading", &dir))?.path());
@@ -133,33 +135,32 @@ fn journal_paths(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
 struct Recovery<'a> {
     kernel: &'a SysRoot,
     state_dir: &'a Path,
-    /// This process.
-    here: Owner,
-    /// The host whose journals the user gave up.
+    this_process: Owner,
+    /// The host whose owners count as dead, because the user named it.
     gone_host: Option<&'a str>,
     counts: Recovered,
-    /// Whether the message about waiting for another recovery of the current journal is out.
+    /// Whether fsarena has printed that it waits for another recovery of the current journal.
     announced_wait: bool,
-    say: &'a mut dyn FnMut(&str),
+    log: &'a mut dyn FnMut(&str),
 }
 
 impl Recovery<'_> {
     /// Counts and reports a step that could not be undone.
     fn report_failure(&mut self, why: &str) {
         self.counts.failed += 1;
-        (self.say)(why);
+        (self.log)(why);
     }
 
-    /// Recovers one journal, once its owner is known to be dead and no other recovery has it locked. Leaves it alone if
-    /// the owner is or may be alive.
+    /// Recovers one journal as soon as its owner is known to be dead and no other recovery has it locked. Leaves it alone
+    /// if the owner is or may be alive.
     fn recover_journal(&mut self, path: &Path) -> Result<(), Error> {
-        let begun = Instant::now();
+        let start = Instant::now();
         self.announced_wait = false;
         loop {
             // A missing journal means that its owner or another recovery has finished meanwhile.
-            let Some(mut file) = open_own(path)? else { return Ok(()) };
+            let Some(mut file) = open_own_journal(path)? else { return Ok(()) };
             let parsed = parse(&read(&mut file, path)?);
-            let place = self.place(&parsed);
+            let place = self.owner_place(&parsed);
             if place == OwnerPlace::Here && self.is_owner_alive(path, &parsed) {
                 self.counts.still_running += 1;
                 return Ok(());
@@ -169,7 +170,7 @@ impl Recovery<'_> {
                 Ok(()) if is_linked(&file, path).map_err(Error::io("looking at", path))? => {
                     return self.undo_all(file, path, place);
                 }
-                // The file that is locked was removed or replaced before: open the path again.
+                // Another recovery removed or replaced the file before this one locked it: open the path again.
                 Ok(()) => continue,
                 Err(TryLockError::Error(error)) => return Err(Error::io("locking", path)(error)),
                 Err(TryLockError::WouldBlock) if place == OwnerPlace::OtherHost => {
@@ -180,14 +181,14 @@ impl Recovery<'_> {
             let holders = lock::holders(self.kernel, &file).map_err(Error::io("looking at", path))?;
             let trusted = [0, rustix::process::geteuid().as_raw()];
             if let Some(holder) = holders.iter().find(|holder| trusted.contains(&holder.uid)) {
-                if self.is_left_to(holder, path, &parsed, place, begun.elapsed())? {
+                if self.skips_for(holder, path, &parsed, place, start.elapsed())? {
                     return Ok(());
                 }
             } else if let Some(holder) = holders.first() {
                 if let Some(file) = self.take_from_other_user(holder, path, &file)? {
                     return self.undo_all(file, path, place);
                 }
-            } else if begun.elapsed() > hidden_holder_wait(place) {
+            } else if start.elapsed() > hidden_holder_wait(place) {
                 return self.leave_alone(path, &parsed, "a process that is not visible from here");
             }
             std::thread::sleep(RETRY_INTERVAL);
@@ -199,14 +200,14 @@ impl Recovery<'_> {
     fn is_owner_alive(&self, path: &Path, parsed: &ParsedJournal) -> bool {
         let owner = match &parsed.owner {
             Some(owner) => Some((owner.pid, owner.start_time)),
-            None => owner_in_name(path),
+            None => owner_from_file_name(path),
         };
         owner.is_some_and(|(pid, start_time)| process::is_alive(self.kernel, pid, start_time))
     }
 
-    /// Whether a journal is left to the process of root or of this user that has it locked: to the owner, or to another
-    /// recovery that takes too long. Otherwise the caller waits.
-    fn is_left_to(
+    /// Whether to skip a journal because of the process that has it locked, which runs as root or as this user: it may be
+    /// the owner, or another recovery that takes too long. If false, the caller waits and tries again.
+    fn skips_for(
         &mut self,
         holder: &lock::Holder,
         path: &Path,
@@ -222,64 +223,67 @@ impl Recovery<'_> {
         }
         if waited > RECOVERY_WAIT {
             self.counts.still_running += 1;
-            (self.say)(&format!("process {name} is recovering {path:?}"));
+            (self.log)(&format!("process {name} is recovering {path:?}"));
             return Ok(true);
         }
         if !self.announced_wait {
-            (self.say)(&format!("waiting for process {name}, which is recovering {path:?}"));
+            (self.log)(&format!("waiting for process {name}, which is recovering {path:?}"));
             self.announced_wait = true;
         }
         Ok(false)
     }
 
-    /// Replaces a journal that a process of another user has locked by a copy, and returns the locked copy; None while
-    /// another recovery does the same. Another user is not the owner: fsarena up to 0.1.0 left journals readable, and
-    /// whoever can read a file can lock it.
+    /// Replaces a journal that a process of another user has locked with a copy, and returns the locked copy; None while
+    /// another recovery does the same. That process is not the owner: fsarena up to 0.1.0 left journals readable, and
+    /// every user who can read a file can lock it.
     fn take_from_other_user(
         &mut self,
         holder: &lock::Holder,
         path: &Path,
         journal: &File,
     ) -> Result<Option<File>, Error> {
-        let Some(copy) = replace_locked(path, journal)? else { return Ok(None) };
+        let Some(copy) = replace_with_locked_copy(path, journal)? else { return Ok(None) };
         let name = process::name(self.kernel, holder.pid);
-        (self.say)(&format!(
-            "{path:?} is locked by process {name} of user {}, though its own process is gone; recovering it all the same",
+        (self.log)(&format!(
+            "{path:?} is locked by process {name} of user {}, but the process that wrote it is gone; recovering it anyway",
             holder.uid
         ));
         Ok(Some(copy))
     }
 
-    /// Where the owner of a journal runs or ran. A host that the user gave up counts as an earlier boot of this one. An owner
-    /// whose line is unreadable counts as one of this boot, so that each step is done and not assumed done.
-    fn place(&self, parsed: &ParsedJournal) -> OwnerPlace {
+    /// Where the owner of a journal runs or ran. The host that the user named as gone counts as an earlier boot of this
+    /// machine. An owner whose line is unreadable counts as a process of this boot, so that fsarena performs each step and
+    /// does not assume that a reboot did.
+    fn owner_place(&self, parsed: &ParsedJournal) -> OwnerPlace {
         let Some(owner) = &parsed.owner else { return OwnerPlace::Here };
-        match owner.place(&self.here) {
+        match owner.place(&self.this_process) {
             OwnerPlace::OtherHost if owner.host.as_deref() == self.gone_host => OwnerPlace::EarlierBoot,
             place => place,
         }
     }
 
-    /// Leaves a journal alone whose owner is or may be alive, and says so; `holder` is the process that has it locked.
+    /// Reports that fsarena leaves a journal alone because its owner is or may be alive; `holder` is the process that has
+    /// it locked.
     fn leave_alone(&mut self, path: &Path, parsed: &ParsedJournal, holder: &str) -> Result<(), Error> {
         self.counts.still_running += 1;
-        let (about, owner) = parsed.owner.as_ref().map_or_else(
-            || (path.display().to_string(), "a process that its journal does not name".into()),
-            |owner| (owner.about.clone(), owner.to_string()),
-        );
-        (self.say)(&format!(
+        let (about, owner) = match &parsed.owner {
+            Some(owner) => (owner.about.clone(), owner.to_string()),
+            None => (path.display().to_string(), "a process that its journal does not name".into()),
+        };
+        (self.log)(&format!(
             "{about}: still runs, so fsarena leaves it alone: {holder} holds the lock of {path:?}, which {owner} wrote. To \
              undo it, end that process there, then run `fsarena recover`"
         ));
         Ok(())
     }
 
-    /// Leaves the journal of another host alone. Its lock is free here, which does not mean that its owner is dead.
+    /// Reports that fsarena leaves the journal of another host alone. Its lock is free on this host, which does not mean
+    /// that its owner is dead.
     fn leave_to_its_host(&mut self, path: &Path, parsed: &ParsedJournal) -> Result<(), Error> {
         self.counts.of_other_hosts += 1;
         let Some(owner) = &parsed.owner else { return Ok(()) };
         let host = owner.host.as_deref().unwrap_or_default();
-        (self.say)(&format!(
+        (self.log)(&format!(
             "{}: left alone: {owner} wrote {path:?}, and may still run there. Run `fsarena recover` on {host}. If this \
              machine had that name, or {host} is gone for good: fsarena recover --host {host}",
             owner.about
@@ -294,10 +298,10 @@ impl Recovery<'_> {
         let ParsedJournal { owner, left, unknown } = parse(&bytes);
         let rebooted = place == OwnerPlace::EarlierBoot;
         if let Some(owner) = &owner {
-            (self.say)(&format!("{}: its process {} is gone", owner.about, owner.pid));
+            (self.log)(&format!("{}: its process {} is gone", owner.about, owner.pid));
         }
         if !rebooted {
-            self.end_commands(path);
+            self.kill_commands(path);
         }
         // Removes a last line that is cut short: the next line would be appended to it.
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
@@ -308,33 +312,33 @@ impl Recovery<'_> {
         if unknown > 0 {
             self.counts.failed += unknown;
             let version = env!("CARGO_PKG_VERSION");
-            (self.say)(&format!(
+            (self.log)(&format!(
                 "{unknown} lines of {path:?} are damaged, or of another version of fsarena than {version}"
             ));
         }
-        for (id, how) in left {
+        for (id, step) in left {
             let none_failed = self.counts.failed == failed_before;
-            if self.undo_step(place, none_failed, &how) {
+            if self.undo_step(place, none_failed, &step) {
                 let line = JournalLine::Done { id }.bytes();
                 line.and_then(|line| file.write_all(&line)).map_err(Error::io("writing", path))?;
             }
         }
         if self.counts.failed == failed_before {
-            found(std::fs::remove_file(path)).map_err(Error::io("removing", path))?;
+            none_if_missing(std::fs::remove_file(path)).map_err(Error::io("removing", path))?;
         } else {
-            (self.say)(&format!("what is left is noted in {path:?}; delete that file to have it forgotten"));
+            (self.log)(&format!("the remaining steps stay in {path:?}; to give them up, delete that file"));
         }
         Ok(())
     }
 
-    /// Kills the processes that have the mark of a journal in their environment.
-    fn end_commands(&mut self, path: &Path) {
+    /// Kills the processes that have the file name of a journal in their environment.
+    fn kill_commands(&mut self, path: &Path) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         match process::kill_marked(self.kernel, &name) {
             Ok(0) => {}
-            Ok(ended) => {
-                self.counts.undone += ended;
-                (self.say)(&format!("ended {ended} commands that outlived it"));
+            Ok(killed) => {
+                self.counts.undone += killed;
+                (self.log)(&format!("ended {killed} commands that outlived it"));
             }
             Err(error) => self.report_failure(&error.to_string()),
         }
@@ -342,61 +346,60 @@ impl Recovery<'_> {
 
     /// Undoes one step and verifies it. Returns whether the journal can drop the step. `none_failed` is whether all earlier
     /// steps of the journal succeeded.
-    fn undo_step(&mut self, place: OwnerPlace, none_failed: bool, how: &Undo) -> bool {
-        // Whether the step needs no action.
-        let ended = match how {
-            // Here the number is that of another group. `end_commands` has killed the commands of this one.
+    fn undo_step(&mut self, place: OwnerPlace, none_failed: bool, step: &Undo) -> bool {
+        let needs_no_action = match step {
+            // In this namespace the number belongs to another group. `kill_commands` has killed the commands.
             Undo::KillGroup { .. } if place == OwnerPlace::OtherNamespace => true,
-            how => place == OwnerPlace::EarlierBoot && how.ends_with_boot(),
+            step => place == OwnerPlace::EarlierBoot && step.ends_with_boot(),
         };
-        let acted = if ended { Ok(()) } else { how.act(self.kernel) };
-        match acted.and_then(|()| how.verify(self.kernel, ended)) {
+        let performed = if needs_no_action { Ok(()) } else { step.perform(self.kernel) };
+        match performed.and_then(|()| step.verify(self.kernel, needs_no_action)) {
             Ok(()) => {
                 self.counts.undone += 1;
-                (self.say)(&format!("done: {how}"));
+                (self.log)(&format!("done: {step}"));
                 true
             }
             Err(Error::Foreign { dir, names }) => {
-                let made = self.made();
+                let unremoved = self.unremoved_paths();
                 let (own, foreign): (Vec<_>, Vec<_>) =
-                    names.into_iter().partition(|name| made.contains(&dir.join(name)));
+                    names.into_iter().partition(|name| unremoved.contains(&dir.join(name)));
                 if !own.is_empty() {
                     let own = own.join(", ");
                     self.report_failure(&format!(
-                        "failed: {how}: it still holds {own}, which fsarena made and still has to remove"
+                        "failed: {step}: it still holds {own}, which fsarena made and still has to remove"
                     ));
                     return false;
                 }
                 let error = Error::Foreign { dir, names: foreign };
                 // After a failure the files may be fsarena's own: a damaged line may have named them.
                 if none_failed {
-                    (self.say)(&error.to_string());
+                    (self.log)(&error.to_string());
                 } else {
-                    self.report_failure(&format!("failed: {how}: {error}"));
+                    self.report_failure(&format!("failed: {step}: {error}"));
                 }
                 none_failed
             }
             Err(error) => {
-                self.report_failure(&format!("failed: {how}: {error}"));
+                self.report_failure(&format!("failed: {step}: {error}"));
                 false
             }
         }
     }
 
-    /// The files and directories that any fsarena has made and not removed yet, according to the journals.
-    fn made(&self) -> BTreeSet<PathBuf> {
-        let mut made = BTreeSet::new();
-        for path in journal_paths(self.state_dir).unwrap_or_default() {
-            let Ok(bytes) = std::fs::read(path) else { continue };
-            for (_, how) in parse(&bytes).left {
-                made.extend(how.removes().map(Path::to_path_buf));
+    /// The files and directories that any fsarena has made and not removed yet, from the journals.
+    fn unremoved_paths(&self) -> BTreeSet<PathBuf> {
+        let mut paths = BTreeSet::new();
+        for journal in journal_paths(self.state_dir).unwrap_or_default() {
+            let Ok(bytes) = std::fs::read(journal) else { continue };
+            for (_, step) in parse(&bytes).left {
+                paths.extend(step.removed_path().map(Path::to_path_buf));
             }
         }
-        made
+        paths
     }
 }
 
-/// How long a recovery waits for a process that `/proc` does not show and that has the journal of such an owner locked.
+/// How long a recovery waits for the lock of a journal if `/proc` does not show its holder.
 fn hidden_holder_wait(place: OwnerPlace) -> Duration {
     match place {
         OwnerPlace::OtherNamespace => HIDDEN_HOLDER_WAIT_ELSEWHERE,
@@ -408,8 +411,8 @@ fn hidden_holder_wait(place: OwnerPlace) -> Duration {
 ///
 /// # Errors
 /// [`Error::NotOurs`] if it belongs to another user.
-fn open_own(path: &Path) -> Result<Option<File>, Error> {
-    let opened = found(File::options().read(true).append(true).open(path));
+fn open_own_journal(path: &Path) -> Result<Option<File>, Error> {
+    let opened = none_if_missing(File::options().read(true).append(true).open(path));
     let Some(file) = opened.map_err(Error::io("opening", path))? else { return Ok(None) };
     let user = file.metadata().map_err(Error::io("looking at", path))?.uid();
     if user != rustix::process::geteuid().as_raw() {
@@ -419,19 +422,19 @@ fn open_own(path: &Path) -> Result<Option<File>, Error> {
     Ok(Some(file))
 }
 
-/// The bytes of a journal, from its beginning.
+/// Reads a whole journal from its beginning.
 fn read(file: &mut File, path: &Path) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(Error::io("reading", path))?;
     Ok(bytes)
 }
 
-/// Replaces a journal that another user has locked with a copy that this process has locked. None where another recovery
-/// is replacing or has replaced it.
+/// Replaces a journal that another user has locked with a copy that this process has locked, and returns the copy. None if
+/// another recovery is replacing or has replaced the journal.
 ///
 /// # Errors
-/// Where the directory cannot be written.
-fn replace_locked(path: &Path, journal: &File) -> Result<Option<File>, Error> {
+/// The directory cannot be written.
+fn replace_with_locked_copy(path: &Path, journal: &File) -> Result<Option<File>, Error> {
     let new = path.with_extension(NEW);
     // A killed recovery may have left this file; its mode 0600 keeps other users from locking it.
     let mut options = File::options();
@@ -456,7 +459,7 @@ fn replace_locked(path: &Path, journal: &File) -> Result<Option<File>, Error> {
 }
 
 /// The pid and start time of the owner, from the name of a journal: `PID-STARTTIME-….jsonl`.
-fn owner_in_name(path: &Path) -> Option<(i32, u64)> {
+fn owner_from_file_name(path: &Path) -> Option<(i32, u64)> {
     let mut parts = path.file_stem()?.to_str()?.split('-');
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
@@ -464,14 +467,15 @@ fn owner_in_name(path: &Path) -> Option<(i32, u64)> {
 /// The content of a journal.
 struct ParsedJournal {
     owner: Option<Owner>,
-    /// The steps left to undo with their ids, in the order of execution: processes first, then the setup in reverse.
+    /// The steps left to undo with their ids, in the order of execution: first the steps that kill processes, then the
+    /// others in reverse.
     left: Vec<(u64, Undo)>,
-    /// Lines that are damaged, or that only another version of fsarena understands.
+    /// The number of lines that are damaged, or that only another version of fsarena understands.
     unknown: usize,
 }
 
-/// Parses a journal. A last line without a newline is ignored: the owner died before it synced that line, so it never did
-/// what the line announces.
+/// Parses a journal. A last line without a newline is ignored: the owner died before it synced that line, so it never began
+/// the setup that the line announces.
 fn parse(bytes: &[u8]) -> ParsedJournal {
     let mut parsed = ParsedJournal { owner: None, left: vec![], unknown: 0 };
     let left = &mut parsed.left;
@@ -497,17 +501,22 @@ mod tests {
     use super::*;
     use crate::undo::Identity;
 
-    /// A process that is gone: a pid with another start time.
-    fn owner(boot_id: &str) -> Owner {
+    /// An owner that is gone: a pid with another start time.
+    fn dead_owner(boot_id: &str) -> Owner {
         let this = Owner::this_process(&SysRoot::host(), "runs/1").unwrap();
         Owner { pid: 1, start_time: u64::MAX, boot_id: boot_id.into(), ..this }
     }
 
-    /// A journal as a process that is gone left it: this boot, a pid with another start time.
-    fn dead(state: &Path, boot_id: &str, lines: &[JournalLine], cut: &str) -> std::path::PathBuf {
+    /// Writes the journal of a process that is gone, with these lines and an unfinished last line.
+    fn write_dead_journal(
+        state: &Path,
+        boot_id: &str,
+        lines: &[JournalLine],
+        cut: &str,
+    ) -> std::path::PathBuf {
         let dir = journals(state);
         std::fs::create_dir_all(&dir).unwrap();
-        let owner = owner(boot_id);
+        let owner = dead_owner(boot_id);
         let lines = std::iter::once(&JournalLine::Owner(owner))
             .chain(lines)
             .map(|line| serde_json::to_string(line).unwrap() + "\n")
@@ -517,26 +526,28 @@ mod tests {
         path
     }
 
-    fn image(dir: &Path) -> (std::path::PathBuf, JournalLine) {
+    /// Makes an image, and returns its path and the journal line that removes it.
+    fn make_image(dir: &Path) -> (std::path::PathBuf, JournalLine) {
         let path = dir.join("image \n 1");
         std::fs::write(&path, "data").unwrap();
         let how = Undo::RemoveFile { path: path.clone(), identity: Identity::at_path(&path) };
         (path, JournalLine::Setup { id: 0, how })
     }
 
-    fn here() -> String {
+    fn this_boot() -> String {
         process::boot_id(&SysRoot::host()).unwrap()
     }
 
     #[test]
-    fn what_a_dead_process_left_is_removed_even_after_a_cut_line() {
+    fn an_image_of_a_dead_process_is_removed_even_if_the_last_line_is_cut() {
         let state = tempfile::tempdir().unwrap();
-        let (image, line) = image(state.path());
-        let journal = dead(state.path(), &here(), &[line], "{\"variant\":{\"id\":1,\"ho");
-        let mut said = vec![];
-        let done = recover(&SysRoot::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
-        assert_eq!(done, Recovered { undone: 1, failed: 0, still_running: 0, ..Recovered::default() });
-        assert!(!image.exists() && !journal.exists(), "{said:?}");
+        let (image, line) = make_image(state.path());
+        let journal = write_dead_journal(state.path(), &this_boot(), &[line], "{\"variant\":{\"id\":1,\"ho");
+        let mut messages = vec![];
+        let done =
+            recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
+        assert_eq!(done, Recovered { undone: 1, ..Recovered::default() });
+        assert!(!image.exists() && !journal.exists(), "{messages:?}");
     }
 
     #[test]
@@ -555,7 +566,7 @@ mod tests {
             let how =
                 format!(r#"{{"undo":"disable_controller","root":"{root}","name":"io","group":"{group}"}}"#);
             let line = format!("{{\"arm\":{{\"id\":0,\"how\":{how}}}}}\n");
-            let journal = dead(state.path(), &here(), &[], &line);
+            let journal = write_dead_journal(state.path(), &this_boot(), &[], &line);
             let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
             let left = std::fs::read_to_string(&control).unwrap();
             assert_eq!((done.undone, done.failed, left.as_str()), expected);
@@ -564,23 +575,24 @@ mod tests {
     }
 
     #[test]
-    fn another_file_of_that_name_stays_and_so_does_the_journal() {
+    fn a_replaced_file_stays_and_keeps_its_journal() {
         let state = tempfile::tempdir().unwrap();
-        let (image, line) = image(state.path());
+        let (image, line) = make_image(state.path());
         std::fs::rename(&image, state.path().join("moved")).unwrap();
         std::fs::write(&image, "another file").unwrap();
-        let journal = dead(state.path(), "another boot", &[line], "");
+        let journal = write_dead_journal(state.path(), "another boot", &[line], "");
         let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
         assert_eq!(done, Recovered { undone: 0, failed: 1, still_running: 0, ..Recovered::default() });
         assert!(image.exists() && journal.exists());
     }
 
     #[test]
-    fn after_a_reboot_mounts_are_gone_by_themselves_and_others_are_left_alone() {
+    fn after_a_reboot_a_missing_mount_counts_as_undone_and_a_new_one_is_left_alone() {
         for (target, expected) in [("/gone", (1, 0)), ("/proc", (0, 1))] {
             let state = tempfile::tempdir().unwrap();
             let how = Undo::Unmount { target: target.into(), dir: None };
-            let journal = dead(state.path(), "another boot", &[JournalLine::Setup { id: 0, how }], "");
+            let journal =
+                write_dead_journal(state.path(), "another boot", &[JournalLine::Setup { id: 0, how }], "");
             let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
             assert_eq!((done.undone, done.failed), expected);
             assert_eq!(journal.exists(), done.failed > 0);
@@ -591,17 +603,18 @@ mod tests {
     #[test]
     fn a_journal_of_another_host_is_left_alone_until_the_user_names_that_host() {
         let state = tempfile::tempdir().unwrap();
-        let (image, line) = image(state.path());
-        let journal = dead(state.path(), "another boot", &[line], "");
+        let (image, line) = make_image(state.path());
+        let journal = write_dead_journal(state.path(), "another boot", &[line], "");
         let text = std::fs::read_to_string(&journal).unwrap();
-        let host = owner("").host.unwrap();
+        let host = dead_owner("").host.unwrap();
         let text = text.replacen(&format!("\"host\":\"{host}\""), "\"host\":\"far away\"", 1);
         std::fs::write(&journal, text).unwrap();
-        let mut said = vec![];
-        let done = recover(&SysRoot::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
+        let mut messages = vec![];
+        let done =
+            recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
         assert_eq!(done, Recovered { of_other_hosts: 1, ..Recovered::default() });
-        assert!(image.exists() && journal.exists() && said[0].contains("on far away"), "{said:?}");
-        // Its lock says more: it is alive.
+        assert!(image.exists() && journal.exists() && messages[0].contains("on far away"), "{messages:?}");
+        // A held lock proves that the owner is alive.
         let lock = File::open(&journal).unwrap();
         lock.lock().unwrap();
         let gone = Some("nowhere");
@@ -620,13 +633,13 @@ mod tests {
         let mut innocent = std::process::Command::new("sleep").arg("20").process_group(0).spawn().unwrap();
         let pgid = innocent.id() as i32;
         let start_time = process::start_time(&SysRoot::host(), pgid).unwrap();
-        let journal = dead(
+        let journal = write_dead_journal(
             state.path(),
-            &here(),
+            &this_boot(),
             &[JournalLine::Setup { id: 0, how: Undo::KillGroup { pgid, start_time } }],
             "",
         );
-        let own = owner("").pid_namespace.unwrap();
+        let own = dead_owner("").pid_namespace.unwrap();
         let text = std::fs::read_to_string(&journal).unwrap();
         std::fs::write(&journal, text.replacen(&own.to_string(), "1", 1)).unwrap();
         let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
@@ -636,9 +649,9 @@ mod tests {
         innocent.wait().unwrap();
     }
 
-    /// Each has its own open file, as six processes do.
+    /// Each thread opens the journal itself, as six processes would.
     #[test]
-    fn six_recoveries_at_once_undo_each_thing_once_and_none_fails() {
+    fn six_concurrent_recoveries_undo_each_step_once() {
         for _ in 0..20 {
             let state = tempfile::tempdir().unwrap();
             let lines: Vec<JournalLine> = (0..8)
@@ -651,7 +664,7 @@ mod tests {
                     }
                 })
                 .collect();
-            let journal = dead(state.path(), &here(), &lines, "");
+            let journal = write_dead_journal(state.path(), &this_boot(), &lines, "");
             let all: Vec<Recovered> = std::thread::scope(|scope| {
                 let one = || recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
                 let threads: Vec<_> = (0..6).map(|_| scope.spawn(one)).collect();
@@ -680,21 +693,23 @@ mod tests {
         ];
         let lines: Vec<JournalLine> =
             (0..).zip(lines).map(|(id, how)| JournalLine::Setup { id, how }).collect();
-        let journal = dead(state.path(), &here(), &lines, "");
-        let mut said = vec![];
-        let done = recover(&SysRoot::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
+        let journal = write_dead_journal(state.path(), &this_boot(), &lines, "");
+        let mut messages = vec![];
+        let done =
+            recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
         assert_eq!((done.failed, journal.exists()), (2, true));
-        assert!(said.iter().any(|line| line.contains("test.img, which fsarena made")), "{said:?}");
-        assert!(!said.iter().any(|line| line.contains("did not make")), "{said:?}");
+        assert!(messages.iter().any(|line| line.contains("test.img, which fsarena made")), "{messages:?}");
+        assert!(!messages.iter().any(|line| line.contains("did not make")), "{messages:?}");
     }
 
     #[test]
-    fn without_its_first_line_every_step_is_done_and_the_damage_is_told() {
+    fn without_an_owner_line_every_step_is_performed_and_the_damage_is_reported() {
         let state = tempfile::tempdir().unwrap();
         let path = state.path().join("attribute");
         std::fs::write(&path, "changed").unwrap();
         let how = Undo::RestoreAttr { path: path.clone(), value: "former".into(), disk: None };
-        let journal = dead(state.path(), &here(), &[JournalLine::Setup { id: 0, how }], "");
+        let journal =
+            write_dead_journal(state.path(), &this_boot(), &[JournalLine::Setup { id: 0, how }], "");
         let text = std::fs::read_to_string(&journal).unwrap();
         std::fs::write(&journal, text.replacen("owner", "own\0r", 1)).unwrap();
         let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
@@ -704,11 +719,11 @@ mod tests {
     }
 
     #[test]
-    fn a_living_owner_is_known_by_the_name_of_its_journal() {
+    fn a_running_owner_is_recognized_by_the_file_name_of_its_journal() {
         let state = tempfile::tempdir().unwrap();
         let (pid, kernel) = (std::process::id() as i32, SysRoot::host());
         let started = process::start_time(&kernel, pid).unwrap();
-        let journal = dead(state.path(), &here(), &[], "");
+        let journal = write_dead_journal(state.path(), &this_boot(), &[], "");
         let name = journal.with_file_name(format!("{pid}-{started}-0.jsonl"));
         std::fs::rename(journal, &name).unwrap();
         std::fs::write(&name, "damaged\n").unwrap();
@@ -717,7 +732,7 @@ mod tests {
     }
 
     #[test]
-    fn a_living_owner_is_left_alone() {
+    fn the_journal_of_a_running_owner_is_left_alone() {
         let state = tempfile::tempdir().unwrap();
         let path = state.path().join("dir");
         let journal = Journal::create(state.path(), "").unwrap();
@@ -730,14 +745,14 @@ mod tests {
         guard.undo().unwrap();
     }
 
-    /// Lines as fsarena 0.1.0 wrote them. They are in a file of their own, so that no renaming changes them.
+    /// The lines that fsarena 0.1.0 wrote are in a separate file, so that no renaming in the code changes them.
     #[test]
     fn a_journal_of_the_first_version_is_recovered() {
         let state = tempfile::tempdir().unwrap();
         let (tree, target) = (state.path().join("images"), state.path().join("images/mnt"));
         std::fs::create_dir_all(&target).unwrap();
         std::fs::write(tree.join("orders"), "x").unwrap();
-        let text = include_str!("../../tests/journal-0.1.0.jsonl").replace("BOOT", &here());
+        let text = include_str!("../../tests/journal-0.1.0.jsonl").replace("BOOT", &this_boot());
         let text = text.replace("TREE", tree.to_str().unwrap());
         std::fs::create_dir_all(journals(state.path())).unwrap();
         std::fs::write(journals(state.path()).join("1-0.jsonl"), text).unwrap();
@@ -747,35 +762,38 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_another_version_are_never_taken_for_done() {
+    fn unknown_lines_count_as_failed() {
         let state = tempfile::tempdir().unwrap();
-        let (image, line) = image(state.path());
+        let (image, line) = make_image(state.path());
         let later = "{\"setup\":{\"id\":7,\"how\":{\"undo\":\"remove_moon\"}}}\n";
-        let journal = dead(state.path(), &here(), &[line], later);
-        let mut said = vec![];
-        let done = recover(&SysRoot::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
+        let journal = write_dead_journal(state.path(), &this_boot(), &[line], later);
+        let mut messages = vec![];
+        let done =
+            recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
         assert_eq!(done, Recovered { undone: 1, failed: 1, still_running: 0, ..Recovered::default() });
-        assert!(!image.exists() && journal.exists(), "{said:?}");
+        assert!(!image.exists() && journal.exists(), "{messages:?}");
     }
 
     #[test]
-    fn a_directory_with_a_foreign_file_stays_and_is_forgotten() {
+    fn a_directory_with_a_foreign_file_stays_and_leaves_the_journal() {
         let state = tempfile::tempdir().unwrap();
         let path = state.path().join("images");
         std::fs::create_dir(&path).unwrap();
         std::fs::write(path.join("thesis"), "x").unwrap();
         let identity = Identity::at_path(&path);
         let how = Undo::RemoveDir { path: path.clone(), identity, whole: false };
-        let journal = dead(state.path(), &here(), &[JournalLine::Setup { id: 0, how }], "");
-        let mut said = vec![];
-        let done = recover(&SysRoot::host(), state.path(), &mut |text| said.push(text.to_string())).unwrap();
+        let journal =
+            write_dead_journal(state.path(), &this_boot(), &[JournalLine::Setup { id: 0, how }], "");
+        let mut messages = vec![];
+        let done =
+            recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
         assert_eq!(done, Recovered::default());
         assert!(path.join("thesis").exists() && !journal.exists());
-        assert!(said.iter().any(|line| line.contains("thesis")), "{said:?}");
+        assert!(messages.iter().any(|line| line.contains("thesis")), "{messages:?}");
     }
 
     #[test]
-    fn the_order_is_processes_first_then_backwards() {
+    fn steps_that_kill_processes_come_first_and_the_rest_in_reverse() {
         let variant = |id, how| serde_json::to_string(&JournalLine::Setup { id, how }).unwrap();
         let kill = Undo::KillGroup { pgid: 9, start_time: 1 };
         let (detach, unmount) = (

@@ -1,23 +1,23 @@
-//! The steps that a journal can undo: how each is done, and how fsarena verifies that it is done.
+//! The undo steps of a journal: how fsarena performs each step, and how it verifies the result.
 
 use crate::cgroup;
 use crate::kernel::{SysRoot, names};
-use crate::{Error, dirs, found, kernel, loopdev, mount, process, zram};
+use crate::{Error, dirs, kernel, loopdev, mount, none_if_missing, process, zram};
 use rustix::fs::{AtFlags, Mode, OFlags, unlinkat};
 use serde::{Deserialize, Serialize};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::{fs::Metadata, os::unix::fs::MetadataExt, time::UNIX_EPOCH};
 
-/// The identity of a file or directory, which differs from that of a later one with the same path or inode number. Journals
-/// of fsarena 0.1.0 hold `dev` and `ino` only.
+/// The identity of a file or directory. A later file with the same path or the same inode number has another identity.
+/// Journals of fsarena 0.1.0 hold `dev` and `ino` only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// The number of its filesystem.
+    /// The device number of its filesystem.
     pub dev: u64,
-    /// Its inode number, which a filesystem gives to a new file soon after the old one is removed.
+    /// Its inode number. A filesystem may give it to a new file as soon as the old one is removed.
     pub ino: u64,
-    /// When it was made, in nanoseconds since 1970. None where the filesystem does not record that.
+    /// When it was created, in nanoseconds since 1970. None if the filesystem does not record that.
     #[serde(default)]
     pub made_at: Option<u64>,
 }
@@ -30,35 +30,35 @@ impl Identity {
         Identity { dev: meta.dev(), ino: meta.ino(), made_at }
     }
 
-    /// The identity of the file at a path, or of the link there; None if nothing is there.
+    /// The identity of the file at a path; of the link itself if the path is a symbolic link. None if the path is missing.
     pub fn at_path(path: &Path) -> Option<Identity> {
         path.symlink_metadata().ok().as_ref().map(Identity::from_metadata)
     }
 
-    /// Whether both are of the same file.
+    /// Whether both identify the same file. An unknown creation time matches any.
     pub fn is_same(&self, other: &Identity) -> bool {
-        let made_apart = self.made_at.zip(other.made_at).is_some_and(|(one, other)| one != other);
-        (self.dev, self.ino) == (other.dev, other.ino) && !made_apart
+        let times_differ = self.made_at.zip(other.made_at).is_some_and(|(one, other)| one != other);
+        (self.dev, self.ino) == (other.dev, other.ino) && !times_differ
     }
 }
 
-/// An undo step. Performing a step that is done already succeeds.
+/// An undo step. To perform a step that is done already is a success.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "undo", rename_all = "snake_case")]
 pub enum Undo {
-    /// Unmount what is mounted there.
+    /// Unmount every filesystem that is mounted on a directory.
     Unmount {
         /// The mount point.
         target: PathBuf,
-        /// The directory below the mount. A mount on another directory of that path belongs to another run.
+        /// The directory that the mount hides. If another directory now has that path, a mount on it belongs to another run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         dir: Option<Identity>,
     },
     /// Detach every loop device of an image.
     Detach {
-        /// The image, symbolic links followed.
+        /// The path of the image, with symbolic links resolved.
         image: PathBuf,
-        /// Which file it is: it may have been renamed, and another file may have got its path.
+        /// The identity of the image: it may have been renamed, and another file may have its path now.
         #[serde(default)]
         identity: Option<Identity>,
     },
@@ -66,23 +66,22 @@ pub enum Undo {
     RemoveFile {
         /// Where it is.
         path: PathBuf,
-        /// Which file it is. Before it is made that is unknown: then only an empty file of this user is removed, which
-        /// is all that can be there if the maker died at once.
+        /// Its identity; None before it is made. Then only an empty file of this user is removed: if the maker died right
+        /// after it made the file, the file is empty.
         identity: Option<Identity>,
     },
-    /// Remove a directory that fsarena made. One in which something is mounted stays.
+    /// Remove a directory that fsarena made. It stays if something is mounted in it.
     RemoveDir {
         /// Where it is.
         path: PathBuf,
-        /// Which directory it is. Before it is made that is unknown: then only an empty directory of this user is
-        /// removed, which is all that can be there if the maker died at once.
+        /// Its identity; None before it is made. Then only an empty directory of this user is removed.
         identity: Option<Identity>,
-        /// Whether everything in it goes with it. Otherwise the journal names each file in it, and a
-        /// directory that still holds a file afterwards stays.
+        /// Whether to remove everything in it too. Otherwise the journal has a step for each file in it, and the directory
+        /// stays if it still holds a file afterwards.
         whole: bool,
     },
-    /// Remove a directory with all in it, whichever directory has that path. Only journals of
-    /// fsarena 0.1.0 say this; [`Undo::RemoveDir`] replaces it.
+    /// Remove a directory with everything in it, whichever directory has that path. Only journals of fsarena 0.1.0 have
+    /// this step; [`Undo::RemoveDir`] replaces it.
     RemoveTree {
         /// Where it is.
         path: PathBuf,
@@ -100,20 +99,20 @@ pub enum Undo {
         path: PathBuf,
         /// Its former value.
         value: String,
-        /// The disk that it belongs to, by the number that the kernel gives each disk once. A loop device gets a new one
-        /// whenever it is attached.
+        /// The sequence number (`diskseq`) of the disk that the attribute belongs to. The kernel never reuses one; a loop
+        /// device gets a new one whenever it is attached.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         disk: Option<u64>,
     },
-    /// End the processes of a control group that fsarena made, and remove it.
+    /// Kill the processes of a control group that fsarena made, and remove the group.
     RemoveGroup {
         /// Its directory.
         path: PathBuf,
-        /// Which directory it is; None before it is made.
+        /// The identity of its directory; None before it is made.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         identity: Option<Identity>,
     },
-    /// Have the root of version 2 of control groups no longer pass on a controller, unless other groups use it by then.
+    /// Disable a controller for the children of the root of control groups version 2, unless other groups use it by then.
     DisableController {
         /// The root.
         root: PathBuf,
@@ -124,11 +123,11 @@ pub enum Undo {
     },
     /// Remove a zram device that fsarena made.
     RemoveZram {
-        /// Its number; none while it is not known yet.
+        /// Its number; None before it is made.
         number: Option<u32>,
         /// The size that fsarena gave it, in bytes.
         size_bytes: u64,
-        /// The number that the kernel gives each disk once: another run may have got the device's number.
+        /// The sequence number (`diskseq`) of the device: another run may have a device with the same number by now.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         disk: Option<u64>,
     },
@@ -150,13 +149,13 @@ impl Undo {
         }
     }
 
-    /// The step that unmounts what will be mounted on a directory.
+    /// The step that unmounts a filesystem that the caller is about to mount on a directory.
     pub fn unmount(target: &Path) -> Undo {
         Undo::Unmount { target: target.into(), dir: Identity::at_path(target) }
     }
 
-    /// The file or directory that the step removes.
-    pub(super) fn removes(&self) -> Option<&Path> {
+    /// The file or directory that the step removes; None for other steps.
+    pub(super) fn removed_path(&self) -> Option<&Path> {
         match self {
             Undo::RemoveFile { path, .. } | Undo::RemoveDir { path, .. } | Undo::RemoveTree { path } => {
                 Some(path)
@@ -170,8 +169,8 @@ impl Undo {
         matches!(self, Undo::KillGroup { .. } | Undo::RemoveGroup { .. })
     }
 
-    /// Whether a reboot does the step: mounts, loop devices, processes and kernel attributes end with
-    /// the kernel, files do not.
+    /// Whether a reboot does the step: mounts, loop devices, processes and kernel attributes do not outlive the kernel,
+    /// files do.
     pub(super) fn ends_with_boot(&self) -> bool {
         !matches!(self, Undo::RemoveFile { .. } | Undo::RemoveDir { .. } | Undo::RemoveTree { .. })
     }
@@ -205,7 +204,7 @@ impl std::fmt::Display for Undo {
 
 impl Undo {
     /// Performs the step; succeeds if it is done already.
-    pub(super) fn act(&self, kernel: &SysRoot) -> Result<(), Error> {
+    pub(super) fn perform(&self, kernel: &SysRoot) -> Result<(), Error> {
         match self {
             Undo::Unmount { target, dir } if !mount::may_be_on(target, *dir) => Ok(()),
             Undo::Unmount { target, .. } => mount::unmount_in(kernel, target, &mut |_| {}),
@@ -214,7 +213,7 @@ impl Undo {
             Undo::RemoveDir { path, identity, whole } => remove_dir(kernel, path, *identity, *whole),
             Undo::RemoveTree { path } => remove_tree(kernel, path, None),
             Undo::KillGroup { pgid, start_time } => process::kill_group(kernel, *pgid, *start_time),
-            Undo::RemoveGroup { path, identity } if is_another(path, *identity) => Ok(()),
+            Undo::RemoveGroup { path, identity } if is_other_object(path, *identity) => Ok(()),
             Undo::RemoveGroup { path, .. } => cgroup::remove(kernel, path),
             Undo::DisableController { root, name, group } => {
                 check_absent(group)?;
@@ -225,7 +224,7 @@ impl Undo {
             }
             Undo::RestoreAttr { path, disk, .. } if !kernel::may_be_of_disk(path, *disk) => Ok(()),
             Undo::RestoreAttr { path, value, .. } => {
-                found(std::fs::write(path, value)).map(drop).map_err(Error::io("writing", path))
+                none_if_missing(std::fs::write(path, value)).map(drop).map_err(Error::io("writing", path))
             }
         }
     }
@@ -237,28 +236,31 @@ fn not_ours(path: &Path, why: impl Into<String>) -> Error {
     Error::NotOurs { path: path.into(), why: why.into() }
 }
 
-/// Whether the path now leads to something other than what fsarena made.
-fn is_another(path: &Path, made: Option<Identity>) -> bool {
+/// Whether a path now leads to another object than the one that fsarena made.
+fn is_other_object(path: &Path, made: Option<Identity>) -> bool {
     made.zip(Identity::at_path(path)).is_some_and(|(made, found)| !made.is_same(&found))
 }
 
-/// Returns an error if something is at a path, or that cannot be determined.
+/// Returns an error if a path exists, or if fsarena cannot determine that.
 fn check_absent(path: &Path) -> Result<(), Error> {
-    match found(path.symlink_metadata()).map_err(Error::io("looking at", path))? {
+    match none_if_missing(path.symlink_metadata()).map_err(Error::io("looking at", path))? {
         Some(_) => Err(Error::Unfit { what: path.into(), why: "it is still there".into() }),
         None => Ok(()),
     }
 }
 
-/// Whether something is at the path. Returns an error if fsarena did not make it: it has another identity or, where the
-/// identity is unknown, it is not new or belongs to another user.
+/// Whether a path exists and leads to the object that fsarena made; false if the path is missing. Without an `identity`
+/// the object must belong to this user, and `is_new` must return true for it.
+///
+/// # Errors
+/// [`Error::NotOurs`] if another object is there; `other` is the reason if the identity differs.
 fn is_ours(
     path: &Path,
     identity: Option<Identity>,
     is_new: impl Fn(&Metadata) -> bool,
     other: &str,
 ) -> Result<bool, Error> {
-    let meta = found(path.symlink_metadata()).map_err(Error::io("looking at", path))?;
+    let meta = none_if_missing(path.symlink_metadata()).map_err(Error::io("looking at", path))?;
     let Some(meta) = meta else { return Ok(false) };
     match identity {
         Some(made) if !made.is_same(&Identity::from_metadata(&meta)) => Err(not_ours(path, other)),
@@ -297,7 +299,7 @@ fn remove_dir(kernel: &SysRoot, path: &Path, identity: Option<Identity>, whole: 
 }
 
 fn remove_tree(kernel: &SysRoot, path: &Path, identity: Option<Identity>) -> Result<(), Error> {
-    let meta = found(path.symlink_metadata()).map_err(Error::io("looking at", path))?;
+    let meta = none_if_missing(path.symlink_metadata()).map_err(Error::io("looking at", path))?;
     let Some(meta) = meta else { return Ok(()) };
     if !meta.is_dir() {
         return Err(not_ours(path, "something else than a directory is there"));
@@ -317,8 +319,8 @@ fn remove_tree(kernel: &SysRoot, path: &Path, identity: Option<Identity>) -> Res
     remove_at(dir.as_fd(), Path::new(name), expected.dev, Some(expected.ino), &real)
 }
 
-/// Removes an entry of an open directory, with everything below it. A directory must be on this device and have this
-/// inode number, if one is given.
+/// Removes an entry of an open directory, with everything below it. A directory must be on the device `dev` and, if `ino`
+/// is given, have that inode number. Error messages name the path `shown`.
 fn remove_at(parent: BorrowedFd, name: &Path, dev: u64, ino: Option<u64>, shown: &Path) -> Result<(), Error> {
     let failed = |doing, error: rustix::io::Errno| Error::io(doing, shown)(error.into());
     let remove = |flags| unlinkat(parent, name, flags).map_err(|error| failed("removing", error));
@@ -339,36 +341,47 @@ fn remove_at(parent: BorrowedFd, name: &Path, dev: u64, ino: Option<u64>, shown:
 }
 
 impl Undo {
-    /// Checks that the step is done. `ended` means that a reboot has done it; then only objects that a path identifies are
-    /// checked, because numbers of processes and devices begin anew.
+    /// Checks that the step is done. `rebooted` means that a reboot has done it; then fsarena checks only objects that a
+    /// path identifies, because processes and devices have new numbers.
     ///
     /// # Errors
-    /// If it is not undone.
-    pub(super) fn verify(&self, kernel: &SysRoot, ended: bool) -> Result<(), Error> {
+    /// [`Error::Unfit`] if the step is not done.
+    pub(super) fn verify(&self, kernel: &SysRoot, rebooted: bool) -> Result<(), Error> {
         let still = |what: &Path, why: String| Err(Error::Unfit { what: what.into(), why });
         match self {
             Undo::Unmount { target, dir } if !mount::may_be_on(target, *dir) => Ok(()),
-            Undo::Unmount { target, .. } => match mount::is_mounted(kernel, target)? {
-                true if ended => still(target, "something was mounted there after the last boot".into()),
-                true => still(target, "something is still mounted there".into()),
-                false => Ok(()),
-            },
+            Undo::Unmount { target, .. } => {
+                if !mount::is_mounted(kernel, target)? {
+                    return Ok(());
+                }
+                let when =
+                    if rebooted { "was mounted there after the last boot" } else { "is still mounted there" };
+                still(target, format!("something {when}"))
+            }
             Undo::Detach { image, identity } => {
-                let carriers = loopdev::carriers(kernel, image, *identity)?;
-                let why = || format!("it still carries {image:?}, or that file under another name");
-                carriers.first().map_or(Ok(()), |device| still(device, why()))
+                if let Some(device) = loopdev::carriers(kernel, image, *identity)?.first() {
+                    return still(
+                        device,
+                        format!("it still carries {image:?}, or that file under another name"),
+                    );
+                }
+                Ok(())
             }
             Undo::RemoveFile { path, .. } | Undo::RemoveDir { path, .. } | Undo::RemoveTree { path } => {
                 check_absent(path)
             }
-            _ if ended => Ok(()),
+            _ if rebooted => Ok(()),
             Undo::KillGroup { pgid, start_time } => {
-                let living = process::living(kernel, *pgid, *start_time)?;
-                let why = |pid: &i32| format!("{} still runs", process::name(kernel, *pid));
-                living.first().map_or(Ok(()), |pid| still(Path::new("process"), why(pid)))
+                if let Some(pid) = process::living(kernel, *pgid, *start_time)?.first() {
+                    return still(
+                        Path::new("process"),
+                        format!("{} still runs", process::name(kernel, *pid)),
+                    );
+                }
+                Ok(())
             }
             Undo::RemoveGroup { path, identity } => {
-                if is_another(path, *identity) {
+                if is_other_object(path, *identity) {
                     return Ok(());
                 }
                 check_absent(path)
@@ -380,7 +393,7 @@ impl Undo {
                 Ok(())
             }
             Undo::RemoveZram { number: Some(number), size_bytes, disk } => {
-                if zram::has(kernel, *number, *size_bytes, *disk)? {
+                if zram::exists(kernel, *number, *size_bytes, *disk)? {
                     return still(Path::new(&format!("/dev/zram{number}")), "it is still there".into());
                 }
                 Ok(())
@@ -388,8 +401,8 @@ impl Undo {
             Undo::RemoveZram { number: None, .. } => Ok(()),
             Undo::RestoreAttr { path, disk, .. } if !kernel::may_be_of_disk(path, *disk) => Ok(()),
             Undo::RestoreAttr { path, value, .. } => {
-                match found(std::fs::read_to_string(path)).map_err(Error::io("reading", path))? {
-                    Some(text) if !holds(&text, value) => {
+                match none_if_missing(std::fs::read_to_string(path)).map_err(Error::io("reading", path))? {
+                    Some(text) if !attribute_has_value(&text, value) => {
                         still(path, format!("it has the value {}", text.trim()))
                     }
                     _ => Ok(()),
@@ -399,17 +412,17 @@ impl Undo {
     }
 }
 
-/// Whether the text of an attribute says that it has a value: as its only word, as the choice in brackets, or in the line
-/// of one device. A device with the value 0 has no line.
-fn holds(text: &str, value: &str) -> bool {
+/// Whether the text of a kernel attribute has a value: as its only word (`none`), as the word in brackets (`[none] bfq`), or
+/// as the line of one device (`8:0 100`). A device with the value 0 may have no line.
+fn attribute_has_value(text: &str, value: &str) -> bool {
     let text = text.trim();
     if text == value || text.split_whitespace().any(|word| word == format!("[{value}]")) {
         return true;
     }
-    let line = |device: &str| text.lines().find(|line| line.split_whitespace().next() == Some(device));
+    let line_of = |device: &str| text.lines().find(|line| line.split_whitespace().next() == Some(device));
     match value.split_once(' ') {
-        Some((device, "0")) => line(device).is_none_or(|line| line == value),
-        Some((device, _)) => line(device) == Some(value),
+        Some((device, "0")) => line_of(device).is_none_or(|line| line == value),
+        Some((device, _)) => line_of(device) == Some(value),
         None => false,
     }
 }
@@ -426,22 +439,22 @@ mod tests {
     }
 
     #[test]
-    fn only_the_file_that_was_made_is_removed() {
+    fn only_the_file_that_fsarena_made_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let (ours, other) = (dir.path().join("a\n b"), dir.path().join("other"));
         let made = file(&ours, "x");
         file(&other, "y");
         let kernel = SysRoot::host();
         let undo = |path: &Path| Undo::RemoveFile { path: path.into(), identity: Some(made) };
-        assert!(matches!(undo(&other).act(&kernel), Err(Error::NotOurs { .. })));
+        assert!(matches!(undo(&other).perform(&kernel), Err(Error::NotOurs { .. })));
         assert!(other.exists());
-        undo(&ours).act(&kernel).unwrap();
+        undo(&ours).perform(&kernel).unwrap();
         assert!(!ours.exists());
-        undo(&ours).act(&kernel).unwrap();
+        undo(&ours).perform(&kernel).unwrap();
     }
 
     #[test]
-    fn a_later_file_with_the_inode_number_of_ours_stays() {
+    fn a_later_file_with_the_same_inode_number_stays() {
         let dir = tempfile::tempdir().unwrap();
         let (path, work) = (dir.path().join("test.img"), dir.path().join("work"));
         let (image, made) = (file(&path, "of a living run"), made(&work));
@@ -455,30 +468,30 @@ mod tests {
             Undo::RemoveDir { path: work.clone(), identity: earlier(made), whole: true },
         ];
         for undo in dead {
-            assert!(matches!(undo.act(&SysRoot::host()), Err(Error::NotOurs { .. })));
+            assert!(matches!(undo.perform(&SysRoot::host()), Err(Error::NotOurs { .. })));
         }
         assert!(path.exists() && work.exists());
         // Journals of fsarena 0.1.0 hold the two numbers alone.
         let pair = format!("[{},{}]", image.dev, image.ino);
         let older: Identity = serde_json::from_str(&pair).unwrap();
-        Undo::RemoveFile { path: path.clone(), identity: Some(older) }.act(&SysRoot::host()).unwrap();
+        Undo::RemoveFile { path: path.clone(), identity: Some(older) }.perform(&SysRoot::host()).unwrap();
         assert!(!path.exists());
     }
 
     #[test]
-    fn without_identity_only_an_empty_file_goes() {
+    fn without_an_identity_only_an_empty_file_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("image");
         let undo = Undo::RemoveFile { path: path.clone(), identity: None };
         file(&path, "data of another program");
-        assert!(undo.act(&SysRoot::host()).is_err());
+        assert!(undo.perform(&SysRoot::host()).is_err());
         file(&path, "");
-        undo.act(&SysRoot::host()).unwrap();
+        undo.perform(&SysRoot::host()).unwrap();
         assert!(!path.exists());
     }
 
     #[test]
-    fn a_tree_goes_and_what_its_links_name_stays() {
+    fn a_tree_is_removed_without_following_its_links() {
         let dir = tempfile::tempdir().unwrap();
         let tree = dir.path().join("tree");
         std::fs::create_dir_all(tree.join("a/b")).unwrap();
@@ -487,9 +500,9 @@ mod tests {
         std::fs::create_dir(&outside).unwrap();
         file(&outside.join("kept"), "y");
         std::os::unix::fs::symlink(&outside, tree.join("link")).unwrap();
-        Undo::RemoveTree { path: tree.clone() }.act(&SysRoot::host()).unwrap();
+        Undo::RemoveTree { path: tree.clone() }.perform(&SysRoot::host()).unwrap();
         assert!(!tree.exists() && outside.join("kept").exists());
-        Undo::RemoveTree { path: tree }.act(&SysRoot::host()).unwrap();
+        Undo::RemoveTree { path: tree }.perform(&SysRoot::host()).unwrap();
     }
 
     fn made(path: &Path) -> Identity {
@@ -498,12 +511,12 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_goes_when_it_is_empty_and_stays_with_a_foreign_file() {
+    fn an_empty_directory_is_removed_and_one_with_a_foreign_file_stays() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("images");
         let undo = Undo::RemoveDir { path: path.clone(), identity: Some(made(&path)), whole: false };
         file(&path.join("thesis"), "x");
-        match undo.act(&SysRoot::host()) {
+        match undo.perform(&SysRoot::host()) {
             Err(Error::Foreign { dir, names }) => {
                 assert_eq!((dir, names), (path.clone(), vec!["thesis".into()]))
             }
@@ -511,13 +524,13 @@ mod tests {
         }
         assert!(path.join("thesis").exists());
         std::fs::remove_file(path.join("thesis")).unwrap();
-        undo.act(&SysRoot::host()).unwrap();
+        undo.perform(&SysRoot::host()).unwrap();
         assert!(!path.exists());
-        undo.act(&SysRoot::host()).unwrap();
+        undo.perform(&SysRoot::host()).unwrap();
     }
 
     #[test]
-    fn only_the_directory_that_was_made_goes() {
+    fn only_the_directory_that_fsarena_made_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let (path, kept) = (dir.path().join("work"), dir.path().join("kept"));
         let identity = Some(made(&path));
@@ -526,15 +539,15 @@ mod tests {
         file(&path.join("thesis"), "x");
         for whole in [true, false] {
             let undo = Undo::RemoveDir { path: path.clone(), identity, whole };
-            assert!(matches!(undo.act(&SysRoot::host()), Err(Error::NotOurs { .. })));
+            assert!(matches!(undo.perform(&SysRoot::host()), Err(Error::NotOurs { .. })));
         }
         assert!(path.join("thesis").exists());
         let undo = Undo::RemoveDir { path: path.clone(), identity: None, whole: true };
-        assert!(matches!(undo.act(&SysRoot::host()), Err(Error::Foreign { .. })));
+        assert!(matches!(undo.perform(&SysRoot::host()), Err(Error::Foreign { .. })));
         std::fs::remove_dir_all(&path).unwrap();
         std::fs::rename(&kept, &path).unwrap();
         file(&path.join("made by a workload"), "x");
-        Undo::RemoveDir { path: path.clone(), identity, whole: true }.act(&SysRoot::host()).unwrap();
+        Undo::RemoveDir { path: path.clone(), identity, whole: true }.perform(&SysRoot::host()).unwrap();
         assert!(!path.exists());
     }
 
@@ -546,24 +559,24 @@ mod tests {
         std::fs::create_dir_all(dir.path().join("proc/self")).unwrap();
         let line = format!("36 35 7:3 / {}/mnt rw - ext4 /dev/loop3 rw\n", tree.display());
         std::fs::write(dir.path().join("proc/self/mountinfo"), line).unwrap();
-        let error = Undo::RemoveTree { path: tree.clone() }.act(&SysRoot::at(dir.path())).unwrap_err();
+        let error = Undo::RemoveTree { path: tree.clone() }.perform(&SysRoot::at(dir.path())).unwrap_err();
         assert!(error.to_string().contains("is mounted at"), "{error}");
         assert!(tree.join("mnt").exists());
     }
 
     #[test]
-    fn an_attribute_that_is_gone_needs_no_restoring() {
+    fn restoring_a_missing_attribute_succeeds() {
         let dir = tempfile::tempdir().unwrap();
         let undo = |path: PathBuf| Undo::RestoreAttr { path, value: "5".into(), disk: None };
-        undo(dir.path().join("no/such")).act(&SysRoot::host()).unwrap();
+        undo(dir.path().join("no/such")).perform(&SysRoot::host()).unwrap();
         let path = dir.path().join("attr");
         file(&path, "0");
-        undo(path.clone()).act(&SysRoot::host()).unwrap();
+        undo(path.clone()).perform(&SysRoot::host()).unwrap();
         assert_eq!(std::fs::read_to_string(path).unwrap(), "5");
     }
 
     #[test]
-    fn values_of_attributes_are_told_in_each_form() {
+    fn each_form_of_an_attribute_value_is_recognized() {
         for (text, value) in [
             ("performance\n", "performance"),
             ("none [mq-deadline] bfq\n", "mq-deadline"),
@@ -571,16 +584,16 @@ mod tests {
             ("8:0 100\n", "8:16 0"),
             ("", "8:16 0"),
         ] {
-            assert!(holds(text, value), "{text:?} {value:?}");
+            assert!(attribute_has_value(text, value), "{text:?} {value:?}");
         }
         for (text, value) in [("none [bfq]", "none"), ("8:0 100", "8:0 0"), ("8:0 100", "8:0 10"), ("", "x")]
         {
-            assert!(!holds(text, value), "{text:?} {value:?}");
+            assert!(!attribute_has_value(text, value), "{text:?} {value:?}");
         }
     }
 
     #[test]
-    fn what_is_still_there_is_found() {
+    fn verify_fails_while_the_object_exists() {
         let dir = tempfile::tempdir().unwrap();
         let (file, kernel) = (dir.path().join("image"), SysRoot::host());
         let removal = Undo::RemoveFile { path: file.clone(), identity: None };
@@ -592,7 +605,7 @@ mod tests {
         group.verify(&kernel, true).unwrap();
         let mount = Undo::Unmount { target: "/proc".into(), dir: None };
         assert!(mount.verify(&kernel, true).is_err() && mount.verify(&kernel, false).is_err());
-        // A group of its own: the leader of this process's may be in another PID namespace.
+        // A new process group: the leader of this process's group may be in another PID namespace.
         let mut leader = limits::spawn(Command::new("sleep").arg("600").process_group(0)).unwrap();
         let group = leader.id() as i32;
         let started = process::start_time(&kernel, group).unwrap();
@@ -604,7 +617,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_undone() {
+    fn unreadable_state_never_counts_as_undone() {
         let dir = tempfile::tempdir().unwrap();
         // `/proc` and `/sys` of this machine are hidden, and a directory cannot be read as an attribute.
         let hidden = SysRoot::at(dir.path());
@@ -617,12 +630,12 @@ mod tests {
             Undo::DisableController { root: attribute.clone(), name: "io".into(), group: "/nowhere".into() },
             Undo::RestoreAttr { path: attribute, value: "5".into(), disk: None },
             Undo::RemoveZram { number: Some(3), size_bytes: 4096, disk: None },
-            // Longer than any name may be: it cannot even be looked for.
+            // The name is longer than the kernel allows, so looking for it fails.
             Undo::RemoveGroup { path: dir.path().join("x".repeat(300)), identity: None },
             Undo::RemoveFile { path: dir.path().join("x".repeat(300)), identity: None },
         ] {
             assert!(step.verify(&hidden, false).is_err(), "{step}");
-            assert!(step.act(&hidden).is_err(), "{step}");
+            assert!(step.perform(&hidden).is_err(), "{step}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! A number that a command prints.
+//! A counter that runs a command for each reading, and reads the number that it prints.
 
-use crate::Error;
-use crate::counters::{Counter, Trouble};
+use crate::counters::counter::{Counter, Trouble};
+use crate::error::Error;
 use fsarena_sys::{argv, limits, process, program, user::User};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags};
@@ -9,20 +9,20 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use std::{io::Read, os::unix::process::CommandExt};
 
-/// The maximum number of bytes to read of a command's output.
-const MOST: u64 = 64 << 10;
+/// The number of bytes of a command's output that fsarena keeps.
+const MAX_OUTPUT: u64 = 64 << 10;
 
-/// A command, run for each reading by its argument vector, without a shell.
+/// A counter that runs a command without a shell.
 pub struct Command {
     argv: Vec<String>,
     timeout: Duration,
 }
 
 impl Command {
-    /// The command of an argument vector.
+    /// The counter of a program with its arguments.
     ///
     /// # Errors
-    /// Where there is none.
+    /// `argv` has no program.
     pub fn new(argv: &[String], timeout: Duration) -> Result<Command, Error> {
         if argv.first().is_none_or(String::is_empty) {
             return Err(Error::Usage("a command counter needs a command: `-- PROGRAM ARGUMENT …`".into()));
@@ -30,16 +30,18 @@ impl Command {
         Ok(Command { argv: argv.to_vec(), timeout })
     }
 
-    fn say(&self, what: impl std::fmt::Display) -> Trouble {
+    /// An error with the command before it.
+    fn trouble(&self, what: impl std::fmt::Display) -> Trouble {
         Trouble::new(format!("{}: {what}", self.argv.join(" ")))
     }
 
+    /// Runs the command. Returns whether it succeeded, and its output; `None` if it exceeded the timeout.
     fn run(&self) -> std::io::Result<Option<(bool, String)>> {
         let mut command = std::process::Command::new(&self.argv[0]);
         command.args(&self.argv[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = limits::spawn(command.process_group(0))?;
-        let output = read_to_the_end(&mut child, Instant::now() + self.timeout);
-        // Its children belong to its process group; the watch does not wait for them.
+        let output = read_output(&mut child, Instant::now() + self.timeout);
+        // Kill the whole process group, because the command may have started further processes.
         if !matches!(output, Ok(Some(_))) {
             process::kill_group_of(&child);
         }
@@ -48,32 +50,33 @@ impl Command {
     }
 }
 
-/// What it prints until it ends; None where it takes too long.
-fn read_to_the_end(child: &mut Child, until: Instant) -> std::io::Result<Option<String>> {
+/// The output of a process until it ends; `None` if it has not ended at `until`.
+fn read_output(child: &mut Child, until: Instant) -> std::io::Result<Option<String>> {
     let mut text = Vec::new();
     let Some(mut stdout) = child.stdout.take() else { return Ok(None) };
     loop {
-        if !ready(&stdout, until)? {
+        if !wait_readable(&stdout, until)? {
             return Ok(None);
         }
         let mut piece = [0; 4096];
         match stdout.read(&mut piece)? {
             0 => break,
-            // What floods is read on and forgotten, so that it can end.
-            read if (text.len() as u64) < MOST => text.extend_from_slice(&piece[..read]),
+            // Read the rest and discard it, so that the command does not block on a full pipe.
+            read if (text.len() as u64) < MAX_OUTPUT => text.extend_from_slice(&piece[..read]),
             _ => {}
         }
     }
     drop(stdout);
-    let gone = match rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
-        Ok(pidfd) => ready(&pidfd, until)?,
-        // Without pidfds (Linux before 5.3): it has closed its output, so it is about to end.
+    let ended = match rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
+        Ok(pidfd) => wait_readable(&pidfd, until)?,
+        // Without pidfds (Linux before 5.3), assume that a process that has closed its output is about to end.
         Err(_) => true,
     };
-    Ok(gone.then(|| String::from_utf8_lossy(&text).into_owned()))
+    Ok(ended.then(|| String::from_utf8_lossy(&text).into_owned()))
 }
 
-fn ready(file: &impl std::os::fd::AsFd, until: Instant) -> std::io::Result<bool> {
+/// Waits until a file is readable. Returns false at `until`, or when a signal requests the end.
+fn wait_readable(file: &impl std::os::fd::AsFd, until: Instant) -> std::io::Result<bool> {
     loop {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -99,15 +102,15 @@ impl Counter for Command {
     }
 
     fn read(&mut self) -> Result<f64, Trouble> {
-        let late = || self.say(format!("no end within {} ms", self.timeout.as_millis()));
-        let (success, text) = self.run().map_err(|error| self.say(error))?.ok_or_else(late)?;
+        let timed_out = || self.trouble(format!("no end within {} ms", self.timeout.as_millis()));
+        let (success, text) = self.run().map_err(|error| self.trouble(error))?.ok_or_else(timed_out)?;
         if !success {
-            return Err(self.say("it failed"));
+            return Err(self.trouble("it failed"));
         }
         let number = text.split_ascii_whitespace().next().and_then(|word| word.parse::<f64>().ok());
         number.filter(|number| number.is_finite() && *number >= 0.0).ok_or_else(|| {
             let start: String = text.chars().take(40).collect();
-            self.say(format!("it printed {start:?}, not a number"))
+            self.trouble(format!("it printed {start:?}, not a number"))
         })
     }
 }
@@ -122,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_number_counts() {
+    fn the_first_number_of_the_output_counts() {
         assert_eq!(read(&["printf", "17\n"]), Ok(17.0));
         assert_eq!(read(&["echo", "1.5e3 requests"]), Ok(1500.0));
         // No shell expands an argument.
@@ -130,12 +133,12 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_hangs_floods_fails_or_is_not_there_is_told() {
-        let said = |argv: &[&str]| read(argv).unwrap_err().0;
-        assert!(said(&["sleep", "20"]).contains("within 500 ms"));
-        assert!(said(&["yes", "x"]).contains("within 500 ms"));
-        assert!(said(&["false"]).contains("failed"));
-        assert!(said(&["no-such-program-anywhere"]).contains("No such file"));
+    fn commands_that_hang_fail_or_are_missing_are_errors() {
+        let error_of = |argv: &[&str]| read(argv).unwrap_err().0;
+        assert!(error_of(&["sleep", "20"]).contains("within 500 ms"));
+        assert!(error_of(&["yes", "x"]).contains("within 500 ms"));
+        assert!(error_of(&["false"]).contains("failed"));
+        assert!(error_of(&["no-such-program-anywhere"]).contains("No such file"));
         assert!(Command::new(&[], Duration::ZERO).is_err());
     }
 }

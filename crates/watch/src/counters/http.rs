@@ -1,7 +1,7 @@
-//! Counters that are read from a page by HTTP, in bounded time and size, such as those of a squid.
+//! Reads pages over HTTP in limited time and size, and the counter of squid's requests.
 
-use crate::Error;
-use crate::counters::{Counter, Trouble};
+use crate::counters::counter::{Counter, Trouble};
+use crate::error::Error;
 use fsarena_sys::getent;
 use std::net::{IpAddr, SocketAddr};
 use std::{io::ErrorKind, time::Duration};
@@ -9,10 +9,10 @@ use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, config::Config, http::Uri};
 
-/// The longest answer that is read, in bytes: metrics of a busy exporter take a few hundred KiB.
-const MOST: u64 = 4 << 20;
+/// The largest size of a response in bytes. The metrics of a busy exporter take a few hundred KiB.
+const MAX_BYTES: u64 = 4 << 20;
 
-/// A page.
+/// A page that is read over HTTP.
 #[derive(Debug, Clone)]
 pub struct Page {
     url: String,
@@ -24,7 +24,7 @@ impl Page {
     /// The page at `http://HOST[:PORT][/PATH]`.
     ///
     /// # Errors
-    /// When the address is malformed or one of https, or its host is unknown.
+    /// The address is malformed or has the scheme https, or its host is unknown.
     pub fn new(url: &str, timeout: Duration) -> Result<Page, Error> {
         let uri = url.parse::<Uri>().ok().filter(|uri| uri.host().is_some_and(|host| !host.is_empty()));
         match uri.as_ref().and_then(Uri::scheme_str) {
@@ -32,7 +32,7 @@ impl Page {
             Some("https") => return Err(http_only(url)),
             _ => return Err(Error::Usage(format!("Malformed address {url:?}: write http://HOST:PORT/PATH"))),
         }
-        // A redirect is reported as its status. Every reading connects again, so that a restarted server answers.
+        // Do not follow redirects: `get` reports their status. Connect anew for each reading, so that a restarted server answers.
         let mut config = Config::builder().timeout_global(Some(timeout)).http_status_as_error(false);
         config = config.max_redirects(0).max_idle_connections(0).proxy(None);
         config = config.user_agent("fsarena").accept("text/plain");
@@ -43,30 +43,31 @@ impl Page {
         Ok(Page { url: url.into(), timeout, agent })
     }
 
-    /// Its address.
+    /// The address of the page.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The text of the page now.
+    /// Requests the page, and returns its text.
     ///
     /// # Errors
-    /// When no server answers in time, or the answer is too long, is not HTTP, or has a status other than 200.
+    /// No server answers in time, or the response is too long, is not HTTP, or has a status other than 200.
     pub fn get(&self) -> Result<String, Trouble> {
-        let mut answer = self.agent.get(&self.url).call().map_err(|error| self.trouble(error))?;
+        let mut answer = self.agent.get(&self.url).call().map_err(|error| self.request_error(error))?;
         if answer.status() != 200 {
-            return Err(self.say(&format!("the answer has status {}", answer.status().as_u16())));
+            return Err(self.trouble(&format!("the answer has status {}", answer.status().as_u16())));
         }
-        let body = answer.body_mut().with_config().limit(MOST).lossy_utf8(true);
-        body.read_to_string().map_err(|error| self.trouble(error))
+        let body = answer.body_mut().with_config().limit(MAX_BYTES).lossy_utf8(true);
+        body.read_to_string().map_err(|error| self.request_error(error))
     }
 
-    fn trouble(&self, error: ureq::Error) -> Trouble {
-        let late = || format!("no whole answer within {} ms", self.timeout.as_millis());
-        self.say(&match error {
-            ureq::Error::Timeout(_) => late(),
+    /// The error of a request, in words.
+    fn request_error(&self, error: ureq::Error) -> Trouble {
+        let timed_out = || format!("no whole answer within {} ms", self.timeout.as_millis());
+        self.trouble(&match error {
+            ureq::Error::Timeout(_) => timed_out(),
             ureq::Error::Io(error) => match error.kind() {
-                ErrorKind::WouldBlock | ErrorKind::TimedOut => late(),
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => timed_out(),
                 _ => error.to_string(),
             },
             ureq::Error::BodyExceedsLimit(_) => "the answer does not end within 4 MiB".into(),
@@ -75,17 +76,19 @@ impl Page {
         })
     }
 
-    fn say(&self, what: &str) -> Trouble {
+    /// An error with the address of the page before it.
+    fn trouble(&self, what: &str) -> Trouble {
         Trouble::new(format!("{}: {what}", self.url))
     }
 
-    /// That a page does not say what was looked for, and how it begins instead.
-    pub fn lacks(&self, what: &str, body: &str) -> Trouble {
-        self.say(&format!("there is no {what} in the answer, which begins {}", begins(body)))
+    /// The error for a page without a counter; it shows the beginning of the page.
+    pub fn missing_counter(&self, name: &str, body: &str) -> Trouble {
+        let start: String = body.trim_start().chars().take(40).collect();
+        self.trouble(&format!("there is no {name} in the answer, which begins {start:?}"))
     }
 }
 
-/// Refuses an address of https.
+/// The error for an address with the scheme https.
 pub fn http_only(address: &str) -> Error {
     Error::Usage(format!(
         "{address:?}: fsarena reads exporters over http only. Name an http address of this machine, such as \
@@ -94,7 +97,7 @@ pub fn http_only(address: &str) -> Error {
     ))
 }
 
-/// The addresses of the page's host, looked up once: a look-up starts a process, whose cost a window would count.
+/// The IP addresses of the page's host, resolved only once: a look-up starts a process, whose CPU time would count in a window.
 #[derive(Debug)]
 struct Addresses(Vec<IpAddr>);
 
@@ -102,7 +105,7 @@ impl Resolver for Addresses {
     fn resolve(&self, uri: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
         let port = uri.port_u16().unwrap_or(80);
         let mut found = self.empty();
-        // ureq keeps no more.
+        // ureq accepts at most 16 addresses.
         for address in self.0.iter().take(16) {
             found.push(SocketAddr::new(*address, port));
         }
@@ -110,19 +113,14 @@ impl Resolver for Addresses {
     }
 }
 
-fn begins(text: &str) -> String {
-    let start: String = text.trim_start().chars().take(40).collect();
-    format!("{start:?}")
-}
-
-/// The counters page of a squid.
+/// A counter of the client requests of a squid, read from its counters page.
 pub struct Squid(Page);
 
 impl Squid {
-    /// The counters of the squid at `HOST:PORT` or `http://HOST:PORT`.
+    /// The counter of the squid at `HOST:PORT` or `http://HOST:PORT`.
     ///
     /// # Errors
-    /// Fails if the address has another form.
+    /// The address has another form, or its host is unknown.
     pub fn new(at: &str, timeout: Duration) -> Result<Squid, Error> {
         if at.starts_with("https://") {
             return Err(http_only(at));
@@ -141,14 +139,16 @@ impl Squid {
 impl Counter for Squid {
     fn read(&mut self) -> Result<f64, Trouble> {
         let body = self.0.get()?;
-        value(&body, "client_http.requests").ok_or_else(|| self.0.lacks("client_http.requests", &body))
+        parse_counter(&body, "client_http.requests")
+            .ok_or_else(|| self.0.missing_counter("client_http.requests", &body))
     }
 }
 
-/// The number behind a name: `client_http.requests = 17`.
-pub fn value(page: &str, name: &str) -> Option<f64> {
-    let behind = |line: &str| line.strip_prefix(name)?.trim_start().strip_prefix('=').map(str::to_string);
-    let number = page.lines().find_map(behind)?;
+/// The value of a counter on squid's page, from its line: `client_http.requests = 17`. `None` if the page lacks the counter, or
+/// its value is not a number from 0 on.
+fn parse_counter(page: &str, name: &str) -> Option<f64> {
+    let value_of = |line: &str| line.strip_prefix(name)?.trim_start().strip_prefix('=').map(str::to_string);
+    let number = page.lines().find_map(value_of)?;
     number.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
 }
 
@@ -166,7 +166,7 @@ pub(crate) mod tests {
             for stream in listener.incoming().flatten() {
                 let mut stream = stream;
                 let _ = stream.read(&mut [0; 1024]);
-                // A caller that has had enough goes away.
+                // Ignore the error of a client that closes the connection early.
                 let _ = (0..times).try_for_each(|_| stream.write_all(answer));
                 if times == 0 {
                     std::thread::sleep(Duration::from_secs(2));
@@ -181,31 +181,31 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_page_is_had() {
+    fn a_page_is_read() {
         let url = server(b"HTTP/1.1 200 OK\r\nX: y\r\n\r\nrequests = 5\n", 1);
         assert_eq!(get(&url).unwrap(), "requests = 5\n");
     }
 
     #[test]
-    fn localhost_is_reached_by_its_name() {
+    fn localhost_is_resolved() {
         let url = server(b"HTTP/1.1 200 OK\r\n\r\nrequests = 5\n", 1);
         assert_eq!(get(&url.replace("127.0.0.1", "LocalHost")).unwrap(), "requests = 5\n");
     }
 
     #[test]
-    fn every_bad_answer_is_told() {
-        let said = |url: &str| get(url).unwrap_err().0;
-        assert!(said(&server(b"HTTP/1.1 404 Not Found\r\n\r\n", 1)).contains("status 404"));
-        assert!(said(&server(b"SSH-2.0-OpenSSH\r\n", 1)).contains("not HTTP"));
-        let hostile = said(&server(b"HTTP/1.1 \x1b[31m4\r\n\r\n", 1));
+    fn each_bad_response_has_its_error() {
+        let error_of = |url: &str| get(url).unwrap_err().0;
+        assert!(error_of(&server(b"HTTP/1.1 404 Not Found\r\n\r\n", 1)).contains("status 404"));
+        assert!(error_of(&server(b"SSH-2.0-OpenSSH\r\n", 1)).contains("not HTTP"));
+        let hostile = error_of(&server(b"HTTP/1.1 \x1b[31m4\r\n\r\n", 1));
         assert!(hostile.contains("not HTTP") && !hostile.contains('\x1b'), "{hostile}");
-        assert!(said(&server(b"", 0)).contains("within 300 ms"));
-        // 160 GB if it were read to its end.
+        assert!(error_of(&server(b"", 0)).contains("within 300 ms"));
+        // The whole response would be 160 GB.
         let endless = format!("HTTP/1.0 200 OK\r\n\r\n{}", "x".repeat(1 << 20)).leak();
         let endless = server(endless.as_bytes(), 160_000);
-        assert!(said(&endless).contains("4 MiB"));
+        assert!(error_of(&endless).contains("4 MiB"));
         let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert!(said(&format!("http://{closed}")).contains("refused"));
+        assert!(error_of(&format!("http://{closed}")).contains("refused"));
     }
 
     #[test]
@@ -215,7 +215,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn addresses() {
+    fn malformed_addresses_and_other_schemes_are_refused() {
         let page = |url: &str| Page::new(url, Duration::ZERO);
         assert!(page("http://127.0.0.1").is_ok() && page("http://[::1]:3128/x?y").is_ok());
         assert!(matches!(page("http://no-such-host.invalid/"), Err(Error::Missing(_))));
@@ -230,16 +230,16 @@ pub(crate) mod tests {
     const PAGE: &str = "sample_time = 1763768142.611 (Fri, 21 Nov 2025 23:35:42 GMT)\nclient_http.requests = 17\nclient_http.hits = 3\ncpu_time = 0.132\n";
 
     #[test]
-    fn names_are_whole() {
-        assert_eq!(value(PAGE, "client_http.requests"), Some(17.0));
-        assert_eq!(value(PAGE, "cpu_time"), Some(0.132));
-        assert_eq!(value(PAGE, "client_http"), None);
-        assert_eq!(value("client_http.requests = many\n", "client_http.requests"), None);
-        assert_eq!(value("client_http.requests = -1\n", "client_http.requests"), None);
+    fn only_the_whole_name_of_a_counter_matches() {
+        assert_eq!(parse_counter(PAGE, "client_http.requests"), Some(17.0));
+        assert_eq!(parse_counter(PAGE, "cpu_time"), Some(0.132));
+        assert_eq!(parse_counter(PAGE, "client_http"), None);
+        assert_eq!(parse_counter("client_http.requests = many\n", "client_http.requests"), None);
+        assert_eq!(parse_counter("client_http.requests = -1\n", "client_http.requests"), None);
     }
 
     #[test]
-    fn a_page_of_something_else_is_told() {
+    fn a_page_without_the_counter_is_an_error() {
         let url = super::super::http::tests::server(b"HTTP/1.0 200 OK\r\n\r\n<html><body>hello", 1);
         let said = Squid::new(&url, Duration::from_millis(300)).unwrap().read().unwrap_err().0;
         assert!(said.contains("no client_http.requests") && said.contains("<html>"), "{said}");

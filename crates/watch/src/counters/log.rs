@@ -1,46 +1,50 @@
-//! The lines of a log file, over rotation and truncation.
+//! A counter of the lines of a log file, which follows rotation and truncation of the file.
 
-use crate::counters::{Counter, Trouble};
+use crate::counters::counter::{Counter, Trouble};
 use fsarena_sys::input;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::{fs::File, io::ErrorKind};
 
-/// Bytes to read at once.
-const PIECE: usize = 64 << 10;
-/// The longest line searched for a word. Of a longer line fsarena searches the end.
-const LONGEST: usize = 64 << 10;
+/// The number of bytes per read.
+const BUFFER_SIZE: usize = 64 << 10;
+/// The largest part of a line that fsarena searches for a word, in bytes: the end of the line.
+const MAX_LINE: usize = 64 << 10;
 
-/// Counts lines that were added since it was opened.
+/// A counter of the lines that were added to a file since the first reading.
 pub struct Log {
     path: PathBuf,
     word: Option<String>,
     open: Option<OpenLog>,
-    /// Whether it was looked at already: what is there before that does not count.
-    begun: bool,
+    /// Whether there was a reading. Lines that the file has before the first reading do not count.
+    read_before: bool,
+    /// The number of lines so far.
     lines: f64,
-    piece: Vec<u8>,
-    rest: Vec<u8>,
+    buffer: Vec<u8>,
+    /// The beginning of a line whose end is not written yet.
+    partial_line: Vec<u8>,
 }
 
-/// The file as it was last seen.
+/// The open file.
 struct OpenLog {
     file: File,
+    /// The device and the inode of the file.
     identity: (u64, u64),
+    /// The offset up to which the lines are counted.
     at: u64,
 }
 
 impl Log {
-    /// The lines of a file, or those of them with a word in them.
+    /// A counter of all lines of a file, or of those that contain `word`.
     pub fn new(path: &Path, word: Option<String>) -> Log {
         Log {
             path: path.into(),
             word,
             open: None,
-            begun: false,
+            read_before: false,
             lines: 0.0,
-            piece: vec![0; PIECE],
-            rest: vec![],
+            buffer: vec![0; BUFFER_SIZE],
+            partial_line: vec![],
         }
     }
 
@@ -48,10 +52,10 @@ impl Log {
         Trouble::new(format!("{}: {error}", self.path.display()))
     }
 
-    /// Opens what lies at the path now, where that is another file than before.
-    fn follow(&mut self) -> Result<(), Trouble> {
+    /// Opens the file at the path if it is another one than the open file.
+    fn reopen_if_rotated(&mut self) -> Result<(), Trouble> {
         let found = match std::fs::metadata(&self.path) {
-            // Between two files of a rotation there is none; the lines of the old one are counted.
+            // During a rotation the path may have no file for a moment. Keep the old one.
             Err(error) if error.kind() == ErrorKind::NotFound && self.open.is_some() => return Ok(()),
             found => found.map_err(|error| self.trouble(&error))?,
         };
@@ -60,14 +64,14 @@ impl Log {
             return Ok(());
         }
         let file = input::open(&self.path).map_err(|error| self.trouble(&error))?;
-        // A file that came by rotation is new from its first line on.
-        let at = if self.begun { 0 } else { found.len() };
+        // After a rotation all lines of the new file count.
+        let at = if self.read_before { 0 } else { found.len() };
         self.open = Some(OpenLog { file, identity, at });
-        self.rest.clear();
+        self.partial_line.clear();
         Ok(())
     }
 
-    /// Counts to the end of what is open.
+    /// Counts the lines up to the end of the open file.
     fn count(&mut self) -> Result<(), Trouble> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
         let counted = self.count_in(&mut open);
@@ -77,34 +81,42 @@ impl Log {
 
     fn count_in(&mut self, open: &mut OpenLog) -> std::io::Result<()> {
         if open.file.metadata()?.len() < open.at {
-            // Copied and truncated: what was written between the two is lost to any reader.
+            // The file was copied and truncated. Lines that were written between both steps are lost.
             open.at = 0;
-            self.rest.clear();
+            self.partial_line.clear();
         }
         loop {
-            let read = open.file.read_at(&mut self.piece, open.at)?;
+            let read = open.file.read_at(&mut self.buffer, open.at)?;
             if read == 0 {
                 return Ok(());
             }
             open.at += read as u64;
             match &self.word {
-                None => self.lines += self.piece[..read].iter().filter(|byte| **byte == b'\n').count() as f64,
-                Some(word) => self.lines += with_word(&mut self.rest, &self.piece[..read], word.as_bytes()),
+                None => {
+                    self.lines += self.buffer[..read].iter().filter(|byte| **byte == b'\n').count() as f64
+                }
+                Some(word) => {
+                    self.lines +=
+                        count_lines_with(&mut self.partial_line, &self.buffer[..read], word.as_bytes())
+                }
             }
         }
     }
 }
 
-/// How many whole lines of the piece, the rest of the one before included, have the word.
-fn with_word(rest: &mut Vec<u8>, piece: &[u8], word: &[u8]) -> f64 {
+/// The number of complete lines in `data` that contain the word. `partial_line` is the beginning of the first line; afterwards it
+/// is that of the last, incomplete line.
+fn count_lines_with(partial_line: &mut Vec<u8>, data: &[u8], word: &[u8]) -> f64 {
     let mut found = 0.0;
-    for part in piece.split_inclusive(|byte| *byte == b'\n') {
-        rest.extend_from_slice(part);
-        if rest.last() == Some(&b'\n') {
-            found += f64::from(u8::from(word.is_empty() || rest.windows(word.len()).any(|at| at == word)));
-            rest.clear();
-        } else if rest.len() > LONGEST {
-            rest.drain(..rest.len() - LONGEST);
+    for part in data.split_inclusive(|byte| *byte == b'\n') {
+        partial_line.extend_from_slice(part);
+        if partial_line.last() == Some(&b'\n') {
+            if word.is_empty() || partial_line.windows(word.len()).any(|at| at == word) {
+                found += 1.0;
+            }
+            partial_line.clear();
+        } else if partial_line.len() > MAX_LINE {
+            partial_line.drain(..partial_line.len() - MAX_LINE);
         }
     }
     found
@@ -112,10 +124,10 @@ fn with_word(rest: &mut Vec<u8>, piece: &[u8], word: &[u8]) -> f64 {
 
 impl Counter for Log {
     fn read(&mut self) -> Result<f64, Trouble> {
-        // First what is left of the old file, then the new one.
+        // First count the last lines of the old file, then those of the new one.
         self.count()?;
-        self.follow()?;
-        self.begun = true;
+        self.reopen_if_rotated()?;
+        self.read_before = true;
         self.count()?;
         Ok(self.lines)
     }
@@ -132,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_count_over_rotation_and_truncation() {
+    fn lines_are_counted_across_rotation_and_truncation() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("access.log");
         append(&path, "old\nold\n");
@@ -151,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_comes_later_counts_from_its_end() {
+    fn a_file_created_later_counts_from_its_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         let mut log = Log::new(&path, None);
@@ -163,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn only_lines_with_the_word_where_one_is_given() {
+    fn with_a_word_only_lines_that_contain_it_count() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         append(&path, "");

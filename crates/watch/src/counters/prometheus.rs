@@ -1,8 +1,8 @@
 //! A counter that reads a metric of a Prometheus endpoint, in the text exposition format.
 
 use super::http::Page;
-use crate::Error;
-use crate::counters::{Counter, Trouble};
+use crate::counters::counter::{Counter, Trouble};
+use crate::error::Error;
 use fsarena_core::names::unknown;
 use std::time::Duration;
 
@@ -19,43 +19,43 @@ impl Prometheus {
     /// A counter of the metric `name` or `name{label="value",…}` at the address `url`.
     ///
     /// # Errors
-    /// If the metric or the address cannot be parsed.
+    /// The metric or the address cannot be parsed, or the host is unknown.
     pub fn new(url: &str, metric: &str, timeout: Duration) -> Result<Prometheus, Error> {
         let bad = || {
             Error::Usage(format!(
                 "cannot read the metric {metric:?}; write one as `requests_total` or `requests_total{{code=\"200\"}}`"
             ))
         };
-        let (Series { name, labels }, rest) = Series::read(metric.trim()).ok_or_else(bad)?;
+        let (Series { name, labels }, rest) = Series::parse(metric.trim()).ok_or_else(bad)?;
         if !rest.is_empty() {
             return Err(bad());
         }
         Ok(Prometheus { page: Page::new(url, timeout)?, written: metric.trim().into(), name, labels })
     }
 
-    /// The sum of the matching series; None if there is none, or if a line of this metric cannot be parsed.
+    /// The sum of the matching series. `None` if no series matches, or if a line of this metric cannot be parsed.
     fn sum(&self, body: &str) -> Option<f64> {
         let lines = body.lines().map(str::trim).take_while(|line| *line != "# EOF");
         let mut sum = None;
         for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            let Some((series, rest)) = Series::read(line) else {
-                // Lines of other metrics need not parse.
+            let Some((series, rest)) = Series::parse(line) else {
+                // Ignore lines of other metrics that cannot be parsed.
                 match line.strip_prefix(&self.name) {
-                    Some(rest) if !rest.starts_with(in_name) => return None,
+                    Some(rest) if !rest.starts_with(is_name_char) => return None,
                     _ => continue,
                 }
             };
             if series.name == self.name && self.labels.iter().all(|label| series.labels.contains(label)) {
-                sum = Some(sum.unwrap_or(0.0) + value(rest)?);
+                sum = Some(sum.unwrap_or(0.0) + parse_value(rest)?);
             }
         }
         sum.filter(|sum: &f64| sum.is_finite() && *sum >= 0.0)
     }
 }
 
-/// The names of the metrics of a page: those of its series, and those in `# TYPE` and `# HELP`, which may have no series
+/// The names of the metrics of a page, from its series, and from `# TYPE` and `# HELP` lines, whose metrics may have no series
 /// yet.
-fn names(body: &str) -> impl Iterator<Item = &str> {
+fn metric_names(body: &str) -> impl Iterator<Item = &str> {
     body.lines().filter_map(|line| {
         let described = ["# TYPE ", "# HELP "].iter().find_map(|head| line.strip_prefix(head));
         let line = described.or((!line.starts_with('#')).then_some(line))?;
@@ -64,18 +64,23 @@ fn names(body: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Counter for Prometheus {
-    /// Fails only if the page lacks the name: a series can appear later, with the first request that it counts.
+    /// Refuses a metric if the page has metrics, but none of this name. Accepts missing labels, because a series can appear later,
+    /// with the first request that it counts.
     fn check(&self) -> Result<(), Error> {
         let Ok(body) = self.page.get() else { return Ok(()) };
-        if names(&body).next().is_none() || names(&body).any(|name| name == self.name) {
+        if metric_names(&body).next().is_none() || metric_names(&body).any(|name| name == self.name) {
             return Ok(());
         }
-        Err(Error::Usage(format!("{}: {}", self.page.url(), unknown("series", &self.name, names(&body)))))
+        Err(Error::Usage(format!(
+            "{}: {}",
+            self.page.url(),
+            unknown("series", &self.name, metric_names(&body))
+        )))
     }
 
     fn read(&mut self) -> Result<f64, Trouble> {
         let body = self.page.get()?;
-        self.sum(&body).ok_or_else(|| self.page.lacks(&format!("metric {}", self.written), &body))
+        self.sum(&body).ok_or_else(|| self.page.missing_counter(&format!("metric {}", self.written), &body))
     }
 }
 
@@ -87,9 +92,9 @@ struct Series {
 }
 
 impl Series {
-    /// Parses a series at the beginning of a text. Returns it with the rest of the text.
-    fn read(text: &str) -> Option<(Series, &str)> {
-        let end = text.find(|c| !in_name(c)).unwrap_or(text.len());
+    /// Parses a series at the beginning of a text. Returns it with the rest of the text; `None` if it cannot be parsed.
+    fn parse(text: &str) -> Option<(Series, &str)> {
+        let end = text.find(|c| !is_name_char(c)).unwrap_or(text.len());
         let mut series = Series { name: text[..end].to_string(), labels: vec![] };
         let Some(mut rest) = text[end..].trim_start().strip_prefix('{') else {
             return (end > 0).then_some((series, &text[end..]));
@@ -100,19 +105,19 @@ impl Series {
                 return (!series.name.is_empty()).then_some((series, after));
             }
             if rest.starts_with('"') && series.name.is_empty() {
-                (series.name, rest) = quoted(rest)?;
+                (series.name, rest) = parse_quoted(rest)?;
             } else {
                 let (label, after) = rest.split_once('=')?;
                 let label = label.trim_end();
-                let (value, after) = quoted(after.trim_start())?;
-                if label.is_empty() || !label.chars().all(in_name) {
+                let (value, after) = parse_quoted(after.trim_start())?;
+                if label.is_empty() || !label.chars().all(is_name_char) {
                     return None;
                 }
                 series.labels.push((label.into(), value));
                 rest = after;
             }
             rest = rest.trim_start();
-            // The last label may have a comma too.
+            // A comma may also follow the last label.
             rest = match rest.strip_prefix(',') {
                 Some(after) => after,
                 None if rest.starts_with('}') => rest,
@@ -123,12 +128,13 @@ impl Series {
 }
 
 /// Whether a character can be part of an unquoted name.
-fn in_name(c: char) -> bool {
+fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == ':'
 }
 
-/// Parses a quoted text with escapes at the beginning of `text`. Returns it unquoted, with the rest of the text.
-fn quoted(text: &str) -> Option<(String, &str)> {
+/// Parses a quoted text with escapes at the beginning of `text`. Returns it without quotes and escapes, with the rest of the
+/// text.
+fn parse_quoted(text: &str) -> Option<(String, &str)> {
     let text = text.strip_prefix('"')?;
     let mut value = String::new();
     let mut characters = text.char_indices();
@@ -145,7 +151,7 @@ fn quoted(text: &str) -> Option<(String, &str)> {
 }
 
 /// Parses the value after a series. A time stamp may follow, and then an exemplar: `# {trace_id="a"} 0.5`.
-fn value(rest: &str) -> Option<f64> {
+fn parse_value(rest: &str) -> Option<f64> {
     let mut words = rest.split_whitespace();
     let value =
         words.next().filter(|_| rest.starts_with(char::is_whitespace) || rest.is_empty())?.parse().ok()?;
@@ -176,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn series_are_summed_by_name_and_labels() {
+    fn matching_series_are_summed() {
         assert_eq!(sum("http_requests_total"), Some(1035.0));
         assert_eq!(sum("http_requests_total{code=\"200\"}"), Some(1030.0));
         assert_eq!(sum("http_requests_total{method=\"a,\\\"b\"}"), Some(5.0));
@@ -185,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_can_come_later_and_a_misspelt_name_cannot() {
+    fn missing_labels_are_accepted_and_misspelt_names_refused() {
         let check = |body: &'static [u8], metric: &str| {
             let url = super::super::http::tests::server(body, 1);
             let counter = Prometheus::new(&url, metric, Duration::from_millis(300)).unwrap();
@@ -195,13 +201,13 @@ mod tests {
         for metric in ["later", "requests_total", "requests_total{code=\"500\"}"] {
             assert_eq!(check(page, metric), Ok(()));
         }
-        let said = check(page, "request_total").unwrap_err();
-        assert!(said.contains("Unknown series `request_total`. Did you mean `requests_total`?"), "{said}");
+        let error = check(page, "request_total").unwrap_err();
+        assert!(error.contains("Unknown series `request_total`. Did you mean `requests_total`?"), "{error}");
         assert_eq!(check(b"HTTP/1.0 503 Busy\r\n\r\nlater", "x"), Ok(()));
     }
 
     #[test]
-    fn exemplars_time_stamps_and_white_space_change_no_value() {
+    fn exemplars_time_stamps_and_white_space_are_ignored() {
         let exemplar = include_str!("testdata/exemplar.prom");
         assert_eq!(
             (sum_in("req_total", exemplar), sum_in("req_total{code=\"500\"}", exemplar)),
@@ -229,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_the_metric_that_cannot_be_read_leaves_no_sum() {
+    fn an_invalid_line_of_the_metric_leaves_no_sum() {
         for line in
             ["a 1\na{b=\"c} 2", "a 1\na x", "a 1\na{b=\"c\"}2", "a 1\na 2 3 4", "a 1\na", "a 1\na{b} 2"]
         {
@@ -238,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_metric_is_refused() {
+    fn malformed_metrics_are_refused() {
         for metric in ["", "a b", "a{b}", "a{b=\"c}"] {
             assert!(Prometheus::new("http://127.0.0.1/", metric, Duration::ZERO).is_err(), "{metric}");
         }

@@ -1,4 +1,4 @@
-//! Tasks of a stored run, run once more: under the lock tracepoints (`--explain`) or sampled (`--profile`).
+//! Runs tasks of a stored run once more: with the tracepoints of locks (`--explain`), or with sampled stacks (`--profile`).
 
 use crate::failure::{Failure, usage};
 use crate::running::run_unstored;
@@ -19,15 +19,16 @@ use fsarena_sys::{kernel::SysRoot, process};
 use serde_json::json;
 use std::{collections::BTreeMap, path::Path};
 
-/// Instruction samples per 10⁹ instructions: a prime, so that they do not fall into step with the work. A sample costs
-/// about ten thousand instructions.
+/// Samples per 10⁹ instructions. It is a prime, so that samples do not coincide with periodic work. A sample costs about ten
+/// thousand instructions.
 const SAMPLES_PER_BILLION: u32 = 20_011;
-/// Locks and functions to print, and callers of each.
+/// Number of locks and functions to print.
 const TOP: usize = 8;
+/// Number of callers to print for each.
 const CALLERS: usize = 4;
-/// The name that the sampler gives to everything outside the kernel.
+/// The name of all code outside the kernel in samples.
 const USER: &str = "(user code)";
-/// The directory of flame graphs in that of the run.
+/// The directory of the flame graphs, in the directory of the run.
 const FLAME_GRAPHS: &str = "profile";
 
 /// A task of a variant to run once more.
@@ -39,10 +40,10 @@ pub struct TracedTask {
 }
 
 impl TracedTask {
-    /// Finds a task of a run and a variant by their names; without a name, the first variant.
+    /// Finds a task and a variant of a run by their names. Without a name of a variant, takes the first one.
     ///
     /// # Errors
-    /// A name that the run lacks.
+    /// A name that the run does not have.
     pub fn find(record: &RunRecord, task: &str, variant: Option<&str>) -> Result<TracedTask, Failure> {
         let place = format!("in run {}", record.id);
         let found = record.tasks.iter().find(|info| info.id.to_string() == task);
@@ -53,7 +54,8 @@ impl TracedTask {
         Ok(TracedTask { variant: chosen.clone(), task: found.id.clone() })
     }
 
-    /// Runs the task once more, and returns the locks that it waited for; images lie in `below` meanwhile.
+    /// Runs the task once more, and returns the locks that it waited for. The images are in a temporary directory below
+    /// `below`.
     ///
     /// # Errors
     /// A kernel that does not support the tracer, or a run that fails or does not reach the task.
@@ -152,8 +154,9 @@ pub fn locks_page(record: &RunRecord, traced: &TracedTask, profile: &Profile) ->
     Page { document, json }
 }
 
-/// Runs every variant of an exact run once more, and returns the page of the functions that the instructions of a task were
-/// in. Only the flame graphs are stored, because sampling costs instructions too.
+/// Runs every variant of a run that counted instructions once more, and returns the page of the functions in which a task
+/// executed its instructions. Writes flame graphs into the directory of the run. Does not store samples, because sampling
+/// itself executes instructions.
 pub fn profile_variants(
     runs: &Path,
     what: &str,

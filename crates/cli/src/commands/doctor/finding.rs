@@ -10,11 +10,11 @@ use serde::Serialize;
 pub struct Finding {
     /// Name of the check.
     pub what: &'static str,
-    /// State of what was checked.
+    /// Whether the checked feature is usable.
     pub state: State,
-    /// Result of the check.
+    /// Description of what the check found.
     pub found: String,
-    /// How to get more; empty where there is nothing to do.
+    /// How to enable the feature or its rest; empty if there is nothing to do.
     pub fix: String,
 }
 
@@ -22,39 +22,39 @@ impl Row for Finding {
     const COLUMNS: &'static [&'static str] = &["what", "state", "found", "fix: TO GET MORE"];
 }
 
-/// State of a check.
+/// Whether a checked feature is usable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// As good as it gets.
+    /// Fully usable.
     Ok,
-    /// Usable, with less to tell.
+    /// Usable with restrictions.
     Limited,
     /// Not usable.
     Missing,
 }
 
-/// All is well.
+/// The result for a feature that is fully usable.
 pub fn ok(what: &'static str, found: impl Into<String>) -> Finding {
     Finding { what, state: State::Ok, found: found.into(), fix: String::new() }
 }
 
-/// Usable, and how to get more.
+/// The result for a feature that is usable with restrictions.
 pub fn limited(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
     Finding { what, state: State::Limited, found: found.into(), fix: fix.into() }
 }
 
-/// Not usable, and how to change that.
+/// The result for a feature that is not usable.
 pub fn missing(what: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
     Finding { what, state: State::Missing, found: found.into(), fix: fix.into() }
 }
 
-/// Those of these programs that `PATH` has, and the others.
+/// Splits programs into those that `PATH` has, and the others.
 pub fn installed<'a>(programs: impl IntoIterator<Item = &'a str>) -> (Vec<&'a str>, Vec<&'a str>) {
     programs.into_iter().partition(|name| program::find(name).is_some())
 }
 
-/// The ids of filesystems in a line.
+/// Joins the ids of filesystems with spaces.
 pub fn ids<'a>(found: impl IntoIterator<Item = &'a Availability>) -> String {
     found.into_iter().map(|have| have.def.id).collect::<Vec<_>>().join(" ")
 }

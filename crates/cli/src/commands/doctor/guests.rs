@@ -1,4 +1,4 @@
-//! Guests: what emulates them, what they boot, and which filesystems they can have.
+//! Checks guests: the emulator, the kernels, KVM, the counting of instructions, and the filesystems.
 
 use super::finding::{Finding, ids, limited, missing, ok};
 use fsarena_fs::available::{Availability, to_install};
@@ -9,7 +9,7 @@ use fsarena_guest::{counter::Counter, modules::Modules, trial};
 use fsarena_run::preflight::guests::{in_modules, where_to_get};
 use fsarena_sys::{argv::Argv, program};
 
-/// Everything about guests. The survey is of the machine itself: it knows the mkfs programs.
+/// All checks of guests. `survey` has the filesystems of this machine with their mkfs programs.
 pub fn all(survey: &[Availability]) -> Vec<Finding> {
     let places = Places::usual(None);
     if !has_emulator() {
@@ -21,9 +21,9 @@ pub fn all(survey: &[Availability]) -> Vec<Finding> {
     match places.usual_kernel() {
         Ok(Some((release, modules))) => {
             findings.push(counts(&modules));
-            let able = |def: &FsDef| in_modules(&modules, def);
-            findings.extend(filesystems(what, &release, survey, able));
-            findings.extend(lacked(&places, survey, able));
+            let is_supported = |def: &FsDef| in_modules(&modules, def);
+            findings.extend(filesystems(what, &release, survey, is_supported));
+            findings.extend(unsupported(&places, survey, is_supported));
         }
         Ok(None) => {}
         Err(error) => findings.push(missing(what, error.to_string(), "")),
@@ -31,11 +31,12 @@ pub fn all(survey: &[Availability]) -> Vec<Finding> {
     findings
 }
 
-/// Whether what emulates guests is installed.
+/// Whether the emulator of guests is installed.
 pub fn has_emulator() -> bool {
     program::find(QEMU).is_some()
 }
 
+/// Checks for kernels that guests can boot.
 fn kernels(places: &Places) -> Finding {
     let releases = places.releases();
     if releases.is_empty() {
@@ -45,30 +46,30 @@ fn kernels(places: &Places) -> Finding {
     ok("guest kernels", releases.join(" "))
 }
 
-/// What the trial boots of this machine have shown.
+/// Checks KVM: whether this user may open it, and the results of earlier trial boots.
 fn kvm(places: &Places) -> Finding {
     let what = "KVM";
     if let Err(error) = trial::open() {
-        let fix = match std::path::Path::new(trial::DEVICE).exists() {
-            true => {
-                "guests are translated without it; to use it, become a member of its group: adduser USER kvm"
-            }
-            false => "nothing to do: guests are translated where a machine offers no KVM",
+        let fix = if std::path::Path::new(trial::DEVICE).exists() {
+            "guests are translated without it; to use it, become a member of its group: adduser USER kvm"
+        } else {
+            "nothing to do: guests are translated where a machine offers no KVM"
         };
         return limited(what, error, fix);
     }
+    // The result of each trial boot in the caches: why it failed, or None if it succeeded.
     let caches = [&places.cache, &places.shared];
-    let known: Vec<Option<String>> = caches.into_iter().flat_map(|cache| trial::known(cache)).collect();
-    match known.iter().flatten().next() {
-        Some(why) => limited(what, why.as_str(), "nothing to do: guests are translated"),
-        None if known.is_empty() => {
-            ok(what, "may be opened; the first run in a guest tries whether it works")
-        }
-        None => ok(what, "a trial boot has succeeded"),
+    let trials: Vec<Option<String>> = caches.into_iter().flat_map(|cache| trial::known(cache)).collect();
+    if let Some(why) = trials.iter().flatten().next() {
+        return limited(what, why.as_str(), "nothing to do: guests are translated");
     }
+    if trials.is_empty() {
+        return ok(what, "may be opened; the first run in a guest tries whether it works");
+    }
+    ok(what, "a trial boot has succeeded")
 }
 
-/// How exactly instructions are counted with this QEMU and this kernel.
+/// Checks how exactly this QEMU and this kernel count instructions.
 fn counts(modules: &Modules) -> Finding {
     let what = "counting instructions";
     let version = Argv::new(QEMU).arg("--version").run().map(|finished| finished.stdout).unwrap_or_default();
@@ -85,31 +86,38 @@ fn counts(modules: &Modules) -> Finding {
     ok(what, format!("by a plugin of {qemu}"))
 }
 
-/// The filesystems of a guest kernel, and those of them that nothing here can make.
+/// Checks which filesystems the guest kernel supports, and which of them have no mkfs on this machine.
 fn filesystems(
     what: &'static str,
     release: &str,
     survey: &[Availability],
-    able: impl Fn(&FsDef) -> bool,
+    is_supported: impl Fn(&FsDef) -> bool,
 ) -> Vec<Finding> {
-    let had = survey.iter().filter(|have| able(have.def));
-    let (made, unmade): (Vec<&Availability>, Vec<_>) = had.partition(|have| have.mkfs.is_some());
-    let mut findings = vec![ok(what, format!("{release}: {}", ids(made)))];
-    if !unmade.is_empty() {
-        let fix = to_install(unmade.iter().map(|have| have.def));
-        findings.push(limited("mkfs for guests", format!("none for {}", ids(unmade)), fix));
+    let supported = survey.iter().filter(|have| is_supported(have.def));
+    let (usable, without_mkfs): (Vec<&Availability>, Vec<_>) =
+        supported.partition(|have| have.mkfs.is_some());
+    let mut findings = vec![ok(what, format!("{release}: {}", ids(usable)))];
+    if !without_mkfs.is_empty() {
+        let fix = to_install(without_mkfs.iter().map(|have| have.def));
+        findings.push(limited("mkfs for guests", format!("none for {}", ids(without_mkfs)), fix));
     }
     findings
 }
 
-/// The filesystems that the usual kernel has not, with a kernel that has them.
-fn lacked(places: &Places, survey: &[Availability], able: impl Fn(&FsDef) -> bool) -> Option<Finding> {
-    let lacked: Vec<&Availability> = survey.iter().filter(|have| !able(have.def)).collect();
-    let fix = |have: &&Availability| {
-        let def = have.def;
+/// The filesystems that the usual kernel does not support, each with a kernel that does. None if it supports all.
+fn unsupported(
+    places: &Places,
+    survey: &[Availability],
+    is_supported: impl Fn(&FsDef) -> bool,
+) -> Option<Finding> {
+    let unsupported: Vec<&Availability> = survey.iter().filter(|have| !is_supported(have.def)).collect();
+    if unsupported.is_empty() {
+        return None;
+    }
+    let mut fixes = vec![];
+    for def in unsupported.iter().map(|have| have.def) {
         let here = places.releases_with(|modules| in_modules(modules, def)).pop();
-        format!("{}: {}", def.id, where_to_get(def, here))
-    };
-    let fixes = lacked.iter().map(fix).collect::<Vec<_>>().join("; ");
-    (!lacked.is_empty()).then(|| limited("not in the guest kernel", ids(lacked), fixes))
+        fixes.push(format!("{}: {}", def.id, where_to_get(def, here)));
+    }
+    Some(limited("not in the guest kernel", ids(unsupported), fixes.join("; ")))
 }

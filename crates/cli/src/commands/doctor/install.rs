@@ -1,15 +1,16 @@
-//! Installing what is missing with apt-get.
+//! Installs missing packages with apt-get.
 
 use crate::failure::Failure;
 use fsarena_core::exit::ExitCode;
 use fsarena_sys::argv::{self, Argv};
 use std::{io::Write, os::unix::fs::OpenOptionsExt, path::Path};
 
-/// Installs these packages, as root, and starts no services. `say` hears what is installed, and what apt does not know.
+/// Installs these packages, as root, and starts no services. Passes messages to `show`: which packages it installs, and which
+/// apt does not find.
 ///
 /// # Errors
-/// Without root, or where apt-get fails.
-pub fn install(packages: &[String], say: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+/// Without root, or if apt-get fails.
+pub fn install(packages: &[String], show: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     if packages.is_empty() {
         return Ok(());
     }
@@ -20,18 +21,18 @@ pub fn install(packages: &[String], say: &mut dyn FnMut(&str)) -> Result<(), Fai
             format!("these programs are missing; install them as root: {line}"),
         ));
     }
-    say(&format!("installing: {}", packages.join(" ")));
+    show(&format!("installing: {}", packages.join(" ")));
     let apt = |args: &[&str]| Argv::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(args);
     let failed = |error: argv::Error| {
         Failure::new(ExitCode::Missing, format!("{error}\nInstall these packages: {line}"))
     };
     let mut log = |_| {};
     apt(&["update", "-q"]).expect(&mut log).map_err(failed)?;
-    // apt-get installs nothing where it does not find all, and not every archive has all.
+    // apt-get installs nothing if it does not find one of the packages, so unknown packages are left out.
     let (known, unknown): (Vec<&str>, Vec<&str>) =
         packages.iter().map(String::as_str).partition(|name| apt_has(name));
     if !unknown.is_empty() {
-        say(&format!("not in the archives that apt knows here: {} (see doctor)", unknown.join(" ")));
+        show(&format!("not in the archives that apt knows here: {} (see doctor)", unknown.join(" ")));
     }
     if known.is_empty() {
         return Ok(());
@@ -43,17 +44,17 @@ pub fn install(packages: &[String], say: &mut dyn FnMut(&str)) -> Result<(), Fai
     Ok(())
 }
 
-/// Whether apt can install a package. Of one that is only spoken of by others apt-cache shows nothing.
+/// Whether apt can install a package. `apt-cache show` prints nothing for a package that others only mention.
 fn apt_has(package: &str) -> bool {
     let shown = Argv::new("apt-cache").args(["show", package]).run();
     shown.is_ok_and(|finished| finished.stdout.contains("Package: "))
 }
 
-/// Keeps apt-get from starting what it installs, until it is dropped: policy-rc.d, as Debian Policy 9.3.3 has it, and a
-/// setting with which PostgreSQL's package makes no database. Where there is such a file already, that one holds.
+/// Prevents apt-get from starting the services that it installs, until it is dropped. It writes policy-rc.d (Debian Policy
+/// 9.3.3), and a setting that prevents PostgreSQL's package from making a database. Files that exist already stay.
 struct NoServices(Vec<&'static Path>);
 
-/// The files, their modes, and what they say.
+/// The files to write: path, mode and contents.
 const QUIET: [(&str, u32, &str); 2] = [
     ("/usr/sbin/policy-rc.d", 0o755, "#!/bin/sh\nexit 101\n"),
     ("/etc/postgresql-common/createcluster.d/fsarena.conf", 0o644, "create_main_cluster = false\n"),

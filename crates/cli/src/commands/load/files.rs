@@ -1,4 +1,4 @@
-//! The files of a load: made by fsarena and removed again, or one that the user names.
+//! The files of a load: files that fsarena makes and removes again, or a file that the user names.
 
 use super::flags::Args;
 use crate::failure::{Failure, usage};
@@ -17,40 +17,40 @@ const SIZE: u64 = 1 << 30;
 /// A directory that fsarena makes below the requested one.
 pub struct Place {
     room: ScratchDir,
-    /// The file that the user names, and whether it is there already.
+    /// The file that the user names, and whether it exists.
     named: Option<(PathBuf, bool)>,
 }
 
 impl Place {
     /// Makes the directory. Refuses a `--file` that is not a regular file.
     pub fn open(args: &Args, job: &LoadJob) -> Result<Place, Failure> {
-        let named = args.file.as_deref().map(named).transpose()?;
+        let named = args.file.as_deref().map(check_named_file).transpose()?;
         let parent = match &args.file {
             Some(file) => file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")),
             None => &args.dir,
         };
-        let parent = directory(parent)?;
-        let there = matches!(named, Some((_, true)));
-        if there && args.size.is_some() {
+        let parent = existing_directory(parent)?;
+        let exists = matches!(named, Some((_, true)));
+        if exists && args.size.is_some() {
             return usage("--size is for files that are made; one that is there has its own size");
         }
-        if !there && !job.open.recreate {
-            room(&parent, u64::from(args.nrfiles).saturating_mul(args.size.unwrap_or(SIZE)))?;
+        if !exists && !job.open.recreate {
+            check_free_space(&parent, u64::from(args.nrfiles).saturating_mul(args.size.unwrap_or(SIZE)))?;
         }
         Ok(Place { named, ..Place::below(&parent)? })
     }
 
-    /// A directory of our own below an existing one.
+    /// Makes a new directory below an existing one.
     pub fn below(parent: &Path) -> Result<Place, Failure> {
-        Ok(Place { room: ScratchDir::make(&directory(parent)?, "fsarena-load")?, named: None })
+        Ok(Place { room: ScratchDir::make(&existing_directory(parent)?, "fsarena-load")?, named: None })
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn dir(&self) -> &Path {
         self.room.dir()
     }
 
-    /// The files of the load, written and on the device.
+    /// Makes the files of the load, filled and synced; with `--create-on-open` only their names.
     pub fn files(&self, args: &Args, job: &LoadJob) -> Result<Files, Failure> {
         let bytes = args.size.unwrap_or(SIZE);
         if job.open.recreate {
@@ -68,7 +68,7 @@ impl Place {
                 };
                 let made = Files::prepare(self.dir(), &spec)?;
                 match named {
-                    Some((path, _)) => moved(&made.paths()[0], path)?,
+                    Some((path, _)) => rename_file(&made.paths()[0], path)?,
                     None => made,
                 }
             }
@@ -79,14 +79,14 @@ impl Place {
         Ok(files)
     }
 
-    /// Removes what fsarena made, but not the file that the user named.
+    /// Removes the directory and the files in it, but not the file that the user named.
     pub fn leave(self) -> Result<(), Failure> {
         Ok(self.room.clear()?)
     }
 }
 
-/// The file that the user names, and whether it is there. Anything but a regular file is refused.
-fn named(path: &Path) -> Result<(PathBuf, bool), Failure> {
+/// The file that the user names, and whether it exists. Refuses anything but a regular file.
+fn check_named_file(path: &Path) -> Result<(PathBuf, bool), Failure> {
     let kind = match std::fs::metadata(path) {
         Ok(meta) => meta.file_type(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((path.into(), false)),
@@ -106,8 +106,8 @@ fn named(path: &Path) -> Result<(PathBuf, bool), Failure> {
     Err(Failure::new(ExitCode::Refused, format!("refused: {} {what}", path.display())))
 }
 
-/// An existing directory, by its absolute path.
-fn directory(path: &Path) -> Result<PathBuf, Failure> {
+/// The absolute path of an existing directory.
+fn existing_directory(path: &Path) -> Result<PathBuf, Failure> {
     let found = path.canonicalize().map_err(Failure::file(path))?;
     if !found.is_dir() {
         return usage(format!("{}: not a directory; --dir names where files are made", path.display()));
@@ -115,7 +115,8 @@ fn directory(path: &Path) -> Result<PathBuf, Failure> {
     Ok(found)
 }
 
-fn room(dir: &Path, needed: u64) -> Result<(), Failure> {
+/// Checks that the filesystem of a directory has `needed` bytes free.
+fn check_free_space(dir: &Path, needed: u64) -> Result<(), Failure> {
     let free = dirs::free_bytes(dir)?;
     if free >= needed {
         return Ok(());
@@ -125,8 +126,8 @@ fn room(dir: &Path, needed: u64) -> Result<(), Failure> {
     Err(Failure::new(ExitCode::Missing, format!("{sizes}; take a smaller --size, or another --dir")))
 }
 
-/// Gives a finished file the name that the user wants, where nothing has taken it meanwhile.
-fn moved(from: &Path, to: &Path) -> Result<Files, Failure> {
+/// Renames a finished file to the name that the user gave. Fails if a file of that name exists by now.
+fn rename_file(from: &Path, to: &Path) -> Result<Files, Failure> {
     rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)
         .map_err(|error| Failure::file(to)(error.into()))?;
     Ok(Files::existing(vec![to.into()])?)

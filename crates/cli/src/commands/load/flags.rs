@@ -7,7 +7,7 @@ use fsarena_core::names;
 use fsarena_engine::{Allow, Arrivals, Durability, Engine, meta::Operation};
 use std::{path::PathBuf, time::Duration};
 
-/// Flags of reads and writes, which metadata operations refuse.
+/// The flags of reads and writes, which conflict with `--meta`.
 const OF_DATA: &str = "rw bs rwmixread random_distribution shared_cursor zero_buffers verify \
     ioengine iodepth batch direct invalidate sync fsync fdatasync end_fsync rate rate_process \
     runtime number_ios io_size steady ramp_time file size nrfiles create_on_open allow";
@@ -170,9 +170,9 @@ Examples:
 /// fio's `readwrite`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rw {
-    /// At random offsets.
+    /// Whether offsets are random.
     pub random: bool,
-    /// Reads only, or writes only; none for both.
+    /// Whether all operations are reads (true) or writes (false); None for both.
     pub reads: Option<bool>,
 }
 
@@ -206,7 +206,7 @@ const PROCESSES: Words<Arrivals> = &[
     ("linear", "Equal gaps", &[], Arrivals::Fixed),
 ];
 
-/// Kinds of extents that attestation refuses.
+/// The kinds of extents that the extent check refuses by default.
 const EXTENTS: Words<fn(&mut Allow)> = &[
     ("unwritten", "Allocated, never written", &[], |allow| allow.unwritten = true),
     ("sparse", "Holes", &[], |allow| allow.sparse = true),
@@ -218,6 +218,7 @@ const EXTENTS: Words<fn(&mut Allow)> = &[
 /// The words that a flag accepts: each with its help, its aliases and its meaning.
 type Words<T> = &'static [(&'static str, &'static str, &'static [&'static str], T)];
 
+/// A parser that accepts these words and their aliases, and returns the meaning.
 fn words<T: Copy + Send + Sync>(words: Words<T>) -> impl TypedValueParser<Value = T> {
     let value = |(name, help, aliases, _): &_| PossibleValue::new(name).help(help).aliases(*aliases);
     PossibleValuesParser::new(words.iter().map(value)).map(|text| {

@@ -1,4 +1,4 @@
-//! From flags to the engine's job.
+//! Makes the job of the load engine from the flags.
 
 use super::flags::{Args, Rw};
 use crate::failure::{Failure, usage};
@@ -26,8 +26,11 @@ fn refuse_ignored(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The job that these flags ask for.
-pub fn of(args: &Args) -> Result<LoadJob, Failure> {
+/// The job of these flags.
+///
+/// # Errors
+/// Flags that contradict each other.
+pub fn job_of(args: &Args) -> Result<LoadJob, Failure> {
     refuse_ignored(args)?;
     let block_bytes = u32::try_from(args.bs).unwrap_or(u32::MAX);
     let every = args.fsync.or(args.fdatasync);
@@ -67,12 +70,16 @@ fn pattern(args: &Args) -> Result<Pattern, Failure> {
     let fault = |why: String| Failure::new(ExitCode::Usage, format!("--random-distribution: {why}"));
     let random = Pattern::random(&args.random_distribution).map_err(fault)?;
     let Args { rw: Rw { random: at_random, .. }, shared_cursor, .. } = *args;
-    match at_random {
-        true if shared_cursor => usage("--shared-cursor applies to sequential modes only"),
-        true => Ok(random),
-        false if random == Pattern::Uniform => Ok(Pattern::Sequential { shared_cursor }),
-        false => Err(fault("applies to random modes only".into())),
+    if at_random && shared_cursor {
+        return usage("--shared-cursor applies to sequential modes only");
     }
+    if at_random {
+        return Ok(random);
+    }
+    if random != Pattern::Uniform {
+        return Err(fault("applies to random modes only".into()));
+    }
+    Ok(Pattern::Sequential { shared_cursor })
 }
 
 fn bound(args: &Args) -> Bound {
@@ -99,7 +106,7 @@ mod tests {
 
     fn job(line: &str) -> LoadJob {
         let line = Line::try_parse_from(["load"].into_iter().chain(line.split_whitespace()));
-        of(&line.unwrap().args).unwrap()
+        job_of(&line.unwrap().args).unwrap()
     }
 
     #[test]
@@ -110,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn fios_words_mean_what_they_mean_there() {
+    fn options_have_the_meaning_that_they_have_in_fio() {
         let job = job(
             "--rw=randrw --rwmixread=70 --bs=8k --iodepth=32 --numjobs=4 --direct=1 --runtime=20 --ramp_time=2s \
              --rate_iops=5000 --rate_process=linear --random_distribution=zipf:1.2 --fdatasync=8",
@@ -140,7 +147,7 @@ mod tests {
             "--shared-cursor",
         ] {
             let parsed = Line::try_parse_from(["load"].into_iter().chain(line.split_whitespace())).unwrap();
-            assert_eq!(of(&parsed.args).unwrap_err().exit_code(), ExitCode::Usage, "{line}");
+            assert_eq!(job_of(&parsed.args).unwrap_err().exit_code(), ExitCode::Usage, "{line}");
         }
         for line in
             ["--rate-process linear", "--runtime 5 --io-size 1g", "--meta stat --rw read", "--files 5"]

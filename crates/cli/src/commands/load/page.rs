@@ -1,4 +1,4 @@
-//! What a load came to, for people and for programs.
+//! The result of a load as a page: tables and remarks as text, all figures as JSON.
 
 use fsarena_core::event::Note;
 use fsarena_core::metric::{DataPath, reading};
@@ -14,7 +14,7 @@ use std::path::Path;
 
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// Returns the page of reads and writes, with what the probes read meanwhile.
+/// Returns the page of a load of reads and writes, with the readings and notes of the probes during the load.
 pub fn data_page(
     job: &LoadJob,
     files: &Files,
@@ -25,16 +25,14 @@ pub fn data_page(
     let mut document = Document::default();
     document.heading(1, "Load");
     document.table(latencies(outcome.kinds.iter().map(|kind| (kind.name.into(), outcome, kind))));
-    let mut said = remarks(outcome, interrupted);
+    let mut lines = remarks(outcome, interrupted);
     let share = device_share(readings, outcome.intervals.iter().map(|one| one.bytes).sum());
     let reach = share.map(|share| DataPath::of(share).label());
-    said.extend(
-        reach
-            .zip(share)
-            .map(|(reach, share)| format!("reached: {reach} ({:.0}% of the bytes)", 100.0 * share)),
-    );
-    said.extend(attested(outcome));
-    document.list(said);
+    if let (Some(reach), Some(share)) = (reach, share) {
+        lines.push(format!("reached: {reach} ({:.0}% of the bytes)", 100.0 * share));
+    }
+    lines.extend(describe_extent_check(outcome));
+    document.list(lines);
     let json = json!({
         "format": 1,
         "job": job,
@@ -50,7 +48,7 @@ pub fn data_page(
     Page { document, json }
 }
 
-/// Returns the page of metadata operations, phase by phase. They ran in `dir`, which was made for them.
+/// Returns the page of a load of metadata operations, phase by phase. They ran in the temporary directory `dir`.
 pub fn metadata_page(
     job: &meta::MetaJob,
     dir: &Path,
@@ -63,15 +61,14 @@ pub fn metadata_page(
         outcome.kinds.iter().map(move |kind| (operation.name().to_string(), outcome, kind))
     });
     document.table(latencies(rows));
-    let mut said = vec![];
-    for (operation, outcome) in phases {
-        let bound = client_words(outcome).filter(|_| outcome.client_bound);
-        said.extend(bound.map(|words| format!("{}: {words}", operation.name())));
+    let mut lines = vec![];
+    for (operation, outcome) in phases.iter().filter(|(_, outcome)| outcome.client_bound) {
+        lines.extend(generator_cost(outcome).map(|words| format!("{}: {words}", operation.name())));
     }
     if interrupted {
-        said.push(CUT_SHORT.into());
+        lines.push(CUT_SHORT.into());
     }
-    document.list(said);
+    document.list(lines);
     let phase = |(operation, outcome): &(Operation, LoadOutcome)| json!({ "operation": operation.name(), "result": result(outcome) });
     let json = json!({
         "format": 1,
@@ -85,13 +82,15 @@ pub fn metadata_page(
 
 const CUT_SHORT: &str = "CUT SHORT by a signal: these are the figures until then";
 
-/// Returns device bytes over the bytes that the load moved, where the device is known and anything was moved. What a
-/// cache has not written back yet did not reach it.
+/// Returns the bytes that reached the device as a share of the bytes that the load read and wrote. Dirty data in a cache has
+/// not reached the device. None if the device is unknown, or the load moved nothing.
 fn device_share(readings: &Readings, moved_bytes: u64) -> Option<f64> {
     let device = readings.get(reading::DEVICE_READ)? + readings.get(reading::DEVICE_WRITTEN)?;
     (moved_bytes > 0).then(|| device / moved_bytes as f64)
 }
 
+/// The table of operations: rates and latencies of each kind. In an open loop a kind has a second row with the latencies from
+/// the intended start.
 fn latencies<'a>(rows: impl Iterator<Item = (String, &'a LoadOutcome, &'a OpStats)>) -> Table {
     let heads = ["", "operations", "IOPS", "MB/s", "mean", "p50", "p99", "p99.9", "max"];
     let mut table = Table::figures(heads.map(String::from).to_vec());
@@ -102,10 +101,9 @@ fn latencies<'a>(rows: impl Iterator<Item = (String, &'a LoadOutcome, &'a OpStat
         let intended = format!("{name}, from the intended start");
         let operations = [name, kind.count.to_string(), format!("{:.0}", rate(kind.count as f64)), moved];
         table.rows.push(latency_row(operations, &kind.latency));
-        let corrected = kind.corrected.as_ref();
-        table
-            .rows
-            .extend(corrected.map(|latency| latency_row([&intended, "", "", ""].map(String::from), latency)));
+        if let Some(latency) = &kind.corrected {
+            table.rows.push(latency_row([&intended, "", "", ""].map(String::from), latency));
+        }
     }
     table
 }
@@ -117,14 +115,14 @@ fn latency_row(operations: [String; 4], latency: &Histogram<u64>) -> Vec<Cell> {
     operations.into_iter().chain(latencies).map(Cell::from).collect()
 }
 
-/// What a reader of the figures should know.
+/// Remarks that a reader of the figures needs: warm-up, steadiness, cost of the generator, verification, fairness.
 fn remarks(outcome: &LoadOutcome, interrupted: bool) -> Vec<String> {
-    let mut said = vec![];
+    let mut lines = vec![];
     if interrupted {
-        said.push(CUT_SHORT.to_string());
+        lines.push(CUT_SHORT.to_string());
     }
     let warmup_s: f64 = outcome.intervals[..outcome.warmup_intervals].iter().map(|one| one.length_s).sum();
-    said.push(format!(
+    lines.push(format!(
         "{} measured after {} of warm-up; {}",
         with_unit(outcome.elapsed_ns as f64, Unit::Nanoseconds),
         with_unit(warmup_s, Unit::Seconds),
@@ -134,40 +132,45 @@ fn remarks(outcome: &LoadOutcome, interrupted: bool) -> Vec<String> {
             None => "too short to tell whether it was steady",
         },
     ));
-    said.extend(client_words(outcome));
+    lines.extend(generator_cost(outcome));
     if let Some(asked) = outcome.asked_per_s {
-        said.push(format!("open loop: {} operations a second were asked for", three(asked)));
+        lines.push(format!("open loop: {} operations a second were asked for", three(asked)));
     }
     if outcome.final_syncs > 0 {
         let longest = with_unit(outcome.final_sync_ns as f64, Unit::Nanoseconds);
-        said.push(format!("{} final syncs; the longest thread took {longest}", outcome.final_syncs));
+        lines.push(format!("{} final syncs; the longest thread took {longest}", outcome.final_syncs));
     }
     if outcome.verified_blocks > 0 {
-        said.push(format!("{} blocks verified, all sound", outcome.verified_blocks));
+        lines.push(format!("{} blocks verified, all sound", outcome.verified_blocks));
     }
     if outcome.fairness.most > 0 && outcome.fairness.jain < 0.95 {
         let fairness = &outcome.fairness;
-        said.push(format!(
+        lines.push(format!(
             "threads came off unevenly: from {} to {} operations (Jain's index {:.2})",
             fairness.least, fairness.most, fairness.jain
         ));
     }
-    said
+    lines
 }
 
-fn client_words(outcome: &LoadOutcome) -> Option<String> {
+/// The cost of the load generator in words, with a warning if it limited the load. None without operations.
+fn generator_cost(outcome: &LoadOutcome) -> Option<String> {
+    if outcome.operations() == 0 {
+        return None;
+    }
     let share = format!(
         "the generator takes {} an operation, {:.1}% of its time",
         with_unit(outcome.calibration.cost_ns(), Unit::Nanoseconds),
         100.0 * outcome.client_share
     );
-    (outcome.operations() > 0).then(|| match outcome.client_bound {
-        true => format!("CLIENT-BOUND: {share}; the storage can do more than this"),
-        false => share,
-    })
+    if outcome.client_bound {
+        return Some(format!("CLIENT-BOUND: {share}; the storage can do more than this"));
+    }
+    Some(share)
 }
 
-fn attested(outcome: &LoadOutcome) -> Option<String> {
+/// How the extents of the files were checked; None if they were not.
+fn describe_extent_check(outcome: &LoadOutcome) -> Option<String> {
     let found = outcome.used.extent_check.as_ref()?;
     let how = match found.source {
         ExtentSource::Fiemap => "by FIEMAP: written, and neither sparse nor shared, unless allowed",
@@ -177,7 +180,7 @@ fn attested(outcome: &LoadOutcome) -> Option<String> {
     Some(format!("attested {how} ({} extents)", found.extents))
 }
 
-/// Figures of an outcome, with units in their names.
+/// The figures of an outcome as JSON, with units in their names.
 fn result(outcome: &LoadOutcome) -> Value {
     let kind = |kind: &OpStats| {
         json!({
@@ -215,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_label_is_of_what_the_load_moved() {
+    fn the_data_path_follows_from_the_share_of_bytes_that_reached_the_device() {
         let mut readings = Readings::default();
         let label = |readings: &Readings, bytes| device_share(readings, bytes).map(DataPath::of);
         assert_eq!(label(&readings, 1000), None, "no device is known");

@@ -1,4 +1,4 @@
-//! Commands of the user on the command line: they become the plan of a run.
+//! Flags for the user's own commands to time, and the plan that they make.
 
 use crate::explicit_flags::ExplicitFlags;
 use crate::failure::{Failure, usage};
@@ -40,14 +40,14 @@ pub struct CommandFlags {
     pub command: Vec<String>,
 }
 
-/// The name of a run of these words: the program that they begin with, or `command` where that is no plain name or that
-/// of a plan which ships with fsarena.
-fn name_of(words: &str) -> &str {
-    let program = words.split_whitespace().next().unwrap_or_default();
+/// The name of a plan that times this command: the name of its program. The name is `command` if the program has an unusual
+/// name, or that of a plan of fsarena.
+fn plan_name(command: &str) -> &str {
+    let program = command.split_whitespace().next().unwrap_or_default();
     let name = program.rsplit('/').next().unwrap_or_default();
-    let plain = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.', '+'].contains(&c);
-    let named = name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(plain);
-    if named && app::plan(name).is_none() { name } else { "command" }
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.', '+'].contains(&c);
+    let is_usual = name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_plain);
+    if is_usual && app::plan(name).is_none() { name } else { "command" }
 }
 
 impl CommandFlags {
@@ -56,7 +56,7 @@ impl CommandFlags {
         !self.cmd.is_empty() || !self.command.is_empty()
     }
 
-    /// The plan of the commands on the command line, where there are any.
+    /// The text of the plan that times the commands on the command line; None if there are none.
     pub fn plan(&self, given: &ExplicitFlags) -> Result<Option<String>, Failure> {
         let texts = [
             ("setup", &self.setup),
@@ -65,43 +65,50 @@ impl CommandFlags {
             ("cache", &self.cache),
         ];
         let mut workload = Table::new();
-        workload.extend(texts.into_iter().filter_map(|(id, text)| Some((id.into(), text.clone()?.into()))));
-        workload.extend(self.timeout.map(|limit| ("timeout".into(), limit.as_secs_f64().into())));
+        for (id, text) in texts {
+            if let Some(text) = text {
+                workload.insert(id.into(), text.clone().into());
+            }
+        }
+        if let Some(limit) = self.timeout {
+            workload.insert("timeout".into(), limit.as_secs_f64().into());
+        }
         if !self.metric_regex.is_empty() {
             workload.insert("metric_regex".into(), self.metric_regex.clone().into());
         }
         let tasks = self.tasks(given)?;
         if tasks.is_empty() {
-            return workload.keys().next().map_or(Ok(None), |flag| {
-                let instead = format!("in a plan: --set {flag}=VALUE");
-                usage(format!("--{flag}: add --cmd COMMAND, or a command after `--`; {instead}"))
-            });
+            let Some(flag) = workload.keys().next() else { return Ok(None) };
+            let instead = format!("in a plan: --set {flag}=VALUE");
+            return usage(format!("--{flag}: add --cmd COMMAND, or a command after `--`; {instead}"));
         }
         workload.insert("use".into(), "command".into());
         workload.insert("task".into(), tasks.into());
-        let words = match self.command.is_empty() {
-            true => self.cmd.join("; "),
-            false => self.command.join(" "),
-        };
+        let command = if self.command.is_empty() { self.cmd.join("; ") } else { self.command.join(" ") };
         let plan = Table::from_iter([
-            ("name".into(), name_of(&words).into()),
-            ("title".into(), words.clone().into()),
-            ("question".into(), format!("Which variant is fastest at `{words}`?").into()),
+            ("name".into(), plan_name(&command).into()),
+            ("title".into(), command.clone().into()),
+            ("question".into(), format!("Which variant is fastest at `{command}`?").into()),
             ("workload".into(), vec![Value::Table(workload)].into()),
         ]);
         Ok(Some(plan.to_string()))
     }
 
-    /// The tasks, each with the name that `--name` gives it right before it.
+    /// The tasks as entries of a plan. A task has the name of the `--name` directly before it on the command line.
     fn tasks(&self, given: &ExplicitFlags) -> Result<Vec<Value>, Failure> {
-        let mut names = self.name.iter().zip(given.places("name")).peekable();
-        let shell = self.cmd.iter().zip(given.places("cmd")).map(|(cmd, at)| ("cmd", cmd.clone().into(), at));
-        let vector = given.places("command").into_iter().next();
-        let vector = vector.map(|at| ("run", Value::from(self.command.clone()), at));
+        // The key, the value and the position of each command; the command after `--` is the last.
+        let mut commands: Vec<(&str, Value, usize)> = vec![];
+        for (cmd, at) in self.cmd.iter().zip(given.places("cmd")) {
+            commands.push(("cmd", cmd.clone().into(), at));
+        }
+        if let Some(at) = given.places("command").first() {
+            commands.push(("run", self.command.clone().into(), *at));
+        }
         let misplaced =
             |name: &str| usage(format!("--name {name}: write it directly before the --cmd that it names"));
+        let mut names = self.name.iter().zip(given.places("name")).peekable();
         let mut tasks = vec![];
-        for (key, command, at) in shell.chain(vector) {
+        for (key, command, at) in commands {
             let mut task = Table::from_iter([(key.to_string(), command)]);
             if let Some((name, _)) = names.next_if(|(_, place)| *place < at) {
                 if names.peek().is_some_and(|(_, place)| *place < at) {
@@ -111,7 +118,10 @@ impl CommandFlags {
             }
             tasks.push(Value::Table(task));
         }
-        names.next().map_or(Ok(tasks), |(name, _)| misplaced(name))
+        match names.next() {
+            Some((name, _)) => misplaced(name),
+            None => Ok(tasks),
+        }
     }
 }
 
@@ -120,9 +130,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_named_after_its_program() {
+    fn a_plan_is_named_after_its_program() {
         let named =
-            ["git clone a b", "/usr/bin/make -j2", "(cd a; make)", "piszcz", "X=1 make", ""].map(name_of);
+            ["git clone a b", "/usr/bin/make -j2", "(cd a; make)", "piszcz", "X=1 make", ""].map(plan_name);
         assert_eq!(named, ["git", "make", "command", "command", "command", "command"]);
     }
 }

@@ -1,4 +1,4 @@
-//! One run from its first event to its report, or with `--dry-run` its plan.
+//! Executes a plan and reports it; with `--dry-run`, checks it and prints it.
 
 use super::flags::Args;
 use crate::failure::{Failure, Outcome};
@@ -14,49 +14,41 @@ use fsarena_stats::judge::meaning;
 use fsarena_store::RunDir;
 use fsarena_sys::cancel;
 
-/// Runs one plan and answers, whatever ended it: nothing measured is lost. With the run, where there is one.
+/// Runs one plan and prints its report, also after a failure or a signal: everything measured until then is stored. Returns
+/// the exit code, and the run; no run with `--dry-run`.
 pub fn execute_plan(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDir>), Failure> {
     check_weights(&fsarena_run::work::outline(&request.plan), &args.view.weight)?;
-    fsarena_report::report::current(&matrix::expand(&request.plan), args.view.current.as_deref())?;
+    fsarena_report::report::find_current_variant(
+        &matrix::expand(&request.plan),
+        args.view.current.as_deref(),
+    )?;
     if !request.plan.prints() {
         let known = args.metric.iter().try_for_each(|metric| known_metric(metric).map(drop));
         known.map_err(|fault| Failure::new(ExitCode::Usage, format!("--metric: {fault}")))?;
     }
     request.user = args.user.clone();
     if args.dry_run {
-        let (variants, check) = check(&request)?;
-        let mut progress = Progress::new(args.quiet);
-        match try_options(&request, &variants, &check, &mut |done, of| progress.trying(done, of)) {
-            Err(error) if error.cause() == Cause::Usage || cancel::requested().is_some() => {
-                return Err(error.into());
-            }
-            Err(error) => {
-                progress.say(&format!("the options of mkfs and mount could not be tried: {error}"));
-            }
-            Ok(_) => {}
-        }
-        drop(progress);
-        return Ok((print_plan(&request.plan, &variants, &check)?, None));
+        return Ok((dry_run(args, &request)?, None));
     }
     let mut progress = Progress::new(args.quiet);
-    for text in args.guest_by_itself(&request.plan).into_iter().chain(request.plan.omitted.clone()) {
-        progress.say(&text);
+    for text in args.default_guest_note(&request.plan).into_iter().chain(request.plan.omitted.clone()) {
+        progress.show_message(&text);
         request.remarks.push(Note::new(NoteKind::Remark, text));
     }
-    let ended = execute(request, &mut [&mut progress]);
-    let (run, cut_short) = match &ended {
+    let result = execute(request, &mut [&mut progress]);
+    let (run, cut_short) = match &result {
         Ok(outcome) => (outcome.run.clone(), outcome.interrupted),
         Err(error) => (progress.run.clone(), !matches!(error, RunError::EveryVariant(_))),
     };
     let Some(run) = run else {
-        ended?;
+        result?;
         return Ok((ExitCode::Done, None));
     };
     let record = fsarena_store::read(&run)?;
     let measured = !record.samples.is_empty();
     let shard = record.plan.stop.shard;
     let answered = if let Some(shard) = shard.filter(|_| measured) {
-        // Only all shards together answer.
+        // One shard has no report: only all shards together answer the question.
         let line = format!("shard {shard}: {} in {}\n", record.status.why, run.path().display());
         output::text(line)
     } else if measured {
@@ -65,15 +57,33 @@ pub fn execute_plan(args: &Args, mut request: Request) -> Result<(ExitCode, Opti
     } else {
         Ok(ExitCode::Done)
     };
-    if cut_short && (measured || ended.is_ok()) {
-        progress.say(&format!("what was measured is kept; resume with: fsarena run --resume {}", run.id()));
+    if cut_short && (measured || result.is_ok()) {
+        progress.show_message(&format!(
+            "what was measured is kept; resume with: fsarena run --resume {}",
+            run.id()
+        ));
     }
-    // What ended the run matters more than a report that could not be written.
-    ended?;
+    // If both the run and its report failed, the failure of the run is reported.
+    result?;
     Ok((answered?, Some(run)))
 }
 
-/// The plan as resolved, and what it needs.
+/// Checks a plan against this machine, tries its options of mkfs and mount, and prints it.
+fn dry_run(args: &Args, request: &Request) -> Outcome {
+    let (variants, check) = check(request)?;
+    let mut progress = Progress::new(args.quiet);
+    let tried = try_options(request, &variants, &check, &mut |done, of| progress.show_trials(done, of));
+    if let Err(error) = tried {
+        if error.cause() == Cause::Usage || cancel::requested().is_some() {
+            return Err(error.into());
+        }
+        progress.show_message(&format!("the options of mkfs and mount could not be tried: {error}"));
+    }
+    drop(progress);
+    print_plan(&request.plan, &variants, &check)
+}
+
+/// Prints a resolved plan, with its variants, claims and requirements as comments above it.
 fn print_plan(plan: &Plan, variants: &[Variant], check: &Check) -> Outcome {
     let text = toml::to_string(plan).map_err(|error| Failure::new(ExitCode::Internal, error.to_string()))?;
     let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();

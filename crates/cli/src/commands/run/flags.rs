@@ -26,7 +26,7 @@ const FIXED: &str = "plan on variant fs options mkfs mount factor kernel modules
 /// are the unit of replication: from 8 on, differences have exact 95% confidence intervals.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    // First: reading a flag takes it away.
+    // Must be the first field: clap removes each argument when it reads it into a field.
     #[command(flatten)]
     pub given: ExplicitFlags,
     /// Study (`fsarena list studies`), application (`fsarena list apps`) or plan file to run [default: piszcz]
@@ -272,27 +272,30 @@ fn parse_setting(text: &str) -> Result<(String, String), String> {
 }
 
 impl Args {
-    /// Says something on standard error, unless the user wants quiet.
-    pub fn say(&self, text: &str) {
+    /// Prints a message to standard error, unless `--quiet` is set.
+    pub fn print_message(&self, text: &str) {
         if !self.quiet {
-            // Nobody may be there to read it.
+            // A closed standard error must not end the run.
             let _ = writeln!(std::io::stderr(), "{text}");
         }
     }
 
-    /// Whether this is the default run, whose scale may follow from how fast the machine is.
+    /// Whether fsarena chooses the scale of the work by the speed of the machine: without a plan, a command or `--scale`.
     pub fn chooses_scale(&self) -> bool {
         self.plan.is_none() && !self.own.is_given() && self.scale.is_none() && !self.dry_run
     }
 
-    /// Checks before a run that its reports can be written after it.
+    /// Checks before a run that its reports can be written after the run.
     pub fn check_outputs(&self) -> Result<(), Failure> {
         for (exporter, path) in &self.export {
             let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            // Charts go into a folder, which is made where it is not there.
-            let charts = exporter.needs_folder();
-            let in_the_way = if charts { path.exists() && !path.is_dir() } else { path.is_dir() };
-            if in_the_way || !(charts || dir.is_dir()) {
+            // Charts need a directory, which the exporter makes; a report needs a file in an existing directory.
+            let is_writable = if exporter.needs_folder() {
+                path.is_dir() || !path.exists()
+            } else {
+                dir.is_dir() && !path.is_dir()
+            };
+            if !is_writable {
                 return usage(format!(
                     "--export: cannot write {}: name a file in an existing directory, or a directory for charts",
                     path.display()

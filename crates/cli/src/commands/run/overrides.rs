@@ -1,4 +1,4 @@
-//! What the flags of `fsarena run` say over the plan.
+//! Turns the flags of `fsarena run` into overrides of the plan.
 
 use super::flags::{Args, On};
 use super::variants::Levels;
@@ -11,12 +11,12 @@ use fsarena_load::{source::SEPARATOR, workloads::WORKLOADS};
 use fsarena_sys::kernel::SysRoot;
 use std::path::{Path, PathBuf};
 
-/// What the choice of `--find best` may cost over the best by default.
+/// The default of `--within`: the fraction that the choice of `--find best` may cost more than the best.
 const WITHIN: f64 = 0.01;
 
 impl Args {
-    /// What these flags say over this plan. A stored plan of directories runs in them again, also without root, where the
-    /// default is a guest.
+    /// The overrides of these flags for this plan. A stored plan of directories runs in its directories again, even without
+    /// root, where the default is a guest.
     pub fn overrides_of(&self, written: &Written) -> Result<Overrides, Failure> {
         let mut over = self.overrides()?;
         let ran_in_directories =
@@ -27,29 +27,37 @@ impl Args {
         Ok(over)
     }
 
-    /// What these flags say over the plan.
+    /// The overrides of these flags for any plan.
     pub fn overrides(&self) -> Result<Overrides, Failure> {
         let (backing, directories) = self.backing()?;
         let kernels = self.kernel.iter().map(|level| kernel_level(level)).collect::<Result<_, _>>()?;
-        let own = [
+        let mut factors = vec![];
+        for (id, levels) in [
             (factor::FS, self.fs.clone()),
             (factor::OPTIONS, self.options.clone()),
             (factor::MKFS, self.mkfs.clone()),
             (factor::MOUNT, self.mount.clone()),
             (factor::KERNEL, kernels),
             (factor::DIR, directories),
-        ];
-        let own = own.into_iter().filter(|(_, levels)| !levels.is_empty());
-        let own = own.map(|(id, levels)| (id.to_string(), levels));
-        let factors = own.chain(self.factor.iter().cloned()).collect();
+        ] {
+            if !levels.is_empty() {
+                factors.push((id.to_string(), levels));
+            }
+        }
+        factors.extend(self.factor.iter().cloned());
         let other = self.other.as_deref().map(absolute).transpose()?;
-        let tree: Vec<String> = self.tree.iter().map(|dir| absolute_text(dir)).collect::<Result<_, _>>()?;
-        let tree = Some(tree.join(SEPARATOR.encode_utf8(&mut [0; 4]))).filter(|tree| !tree.is_empty());
-        let mut settings = self.set.iter().map(path_absolute).collect::<Result<Vec<_>, _>>()?;
-        settings.extend(tree.map(|tree| ("tree".to_string(), tree)));
-        let loads =
-            [("engine", &self.engine), ("modes", &self.modes), ("bs", &self.bs), ("threads", &self.threads)];
-        settings.extend(loads.into_iter().filter_map(|(id, text)| Some((id.to_string(), text.clone()?))));
+        let mut settings = self.set.iter().map(absolute_setting).collect::<Result<Vec<_>, _>>()?;
+        let trees: Vec<String> = self.tree.iter().map(|dir| absolute_text(dir)).collect::<Result<_, _>>()?;
+        if !trees.is_empty() {
+            settings.push(("tree".into(), trees.join(SEPARATOR.encode_utf8(&mut [0; 4]))));
+        }
+        for (id, text) in
+            [("engine", &self.engine), ("modes", &self.modes), ("bs", &self.bs), ("threads", &self.threads)]
+        {
+            if let Some(text) = text {
+                settings.push((id.into(), text.clone()));
+            }
+        }
         Ok(Overrides {
             scale: self.scale,
             seed: self.seed,
@@ -78,11 +86,13 @@ impl Args {
         })
     }
 
-    /// Whether the source disk is to be a device. The guard judges all that is there, except a directory.
+    /// Whether `--other` names a device. Everything that exists and is not a directory counts as a device; the safety guard
+    /// refuses what is none.
     pub(super) fn other_is_device(&self) -> bool {
         self.other.as_ref().is_some_and(|path| path.exists() && !path.is_dir())
     }
 
+    /// The backing of guests with this emulator and the flags of guests.
     fn guest(&self, emulator: Emulator) -> Result<Backing, Failure> {
         let plain = GuestPlan::of(emulator);
         Ok(Backing::Guest(GuestPlan {
@@ -95,19 +105,22 @@ impl Args {
     }
 
     /// A note for users who did not choose a guest but get one because they are not root.
-    pub fn guest_by_itself(&self, plan: &Plan) -> Option<String> {
+    pub fn default_guest_note(&self, plan: &Plan) -> Option<String> {
         let chosen =
             !self.on.is_empty() || self.erase.is_some() || !self.kernel.is_empty() || self.resume.is_some();
         let Backing::Guest(guest) = &plan.device.backing else { return None };
-        (!chosen && !is_root()).then(|| {
-            format!(
-                "without root nothing can be mounted here, so this runs in a guest kernel (--on {}); as root, or with \
-                 `--on dir:PATH`, it would run in this one",
-                guest.emulator.name()
-            )
-        })
+        if chosen || is_root() {
+            return None;
+        }
+        Some(format!(
+            "without root nothing can be mounted here, so this runs in a guest kernel (--on {}); as root, or with \
+             `--on dir:PATH`, it would run in this one",
+            guest.emulator.name()
+        ))
     }
 
+    /// The backing that `--on` or `--erase` names, and the directories of `--on dir:PATH`. By default a guest for users
+    /// without root and for `--kernel`, else None.
     pub(super) fn backing(&self) -> Result<(Option<Backing>, Vec<String>), Failure> {
         if let Some(path) = &self.erase {
             let signature = self.erase_signature.clone();
@@ -140,12 +153,12 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A kernel named by its path is found from whatever directory; the words for a packaged one stay.
+/// Makes the path of a kernel absolute. The name of a packaged kernel, such as `debian:6.1`, does not change.
 pub fn kernel_level(level: &str) -> Result<String, Failure> {
     if is_packaged(level) { Ok(level.to_string()) } else { absolute_text(Path::new(level)) }
 }
 
-/// The levels of a variant whose directories and kernels are found from whatever directory.
+/// Makes the paths of directories and kernels among the levels of a variant absolute.
 pub fn absolute_levels(mut variant: Levels) -> Result<Levels, Failure> {
     for (id, level) in &mut variant {
         match id.as_str() {
@@ -162,25 +175,25 @@ pub(super) fn is_packaged(level: &str) -> bool {
     level.is_empty() || level.split(':').next() == Some(DEBIAN)
 }
 
-/// Whether `--set` sets a path.
+/// Whether a setting of `--set` is a path.
 pub(super) fn is_path((id, text): &(String, String)) -> bool {
     let mut defs = WORKLOADS.iter().flat_map(|workload| workload.def().settings);
     !text.is_empty() && defs.any(|def| def.id == id && def.kind == Kind::Path)
 }
 
-/// A setting that is a path and is given, made absolute.
-fn path_absolute(set: &(String, String)) -> Result<(String, String), Failure> {
+/// Makes the value of a setting absolute if the setting is a path.
+fn absolute_setting(set: &(String, String)) -> Result<(String, String), Failure> {
     let (id, text) = set;
     Ok((id.clone(), if is_path(set) { absolute_text(Path::new(text))? } else { text.clone() }))
 }
 
-/// An absolute path as text, as plans hold it.
+/// Makes a path absolute and converts it to text, as plans store it.
 pub fn absolute_text(path: &Path) -> Result<String, Failure> {
-    let not_text = |path: PathBuf| {
+    absolute(path)?.into_os_string().into_string().map_err(|path| {
+        let path = PathBuf::from(path);
         let message = format!("{}: fsarena stores paths as text, and this one is not UTF-8", path.display());
         Failure::new(ExitCode::Usage, message)
-    };
-    absolute(path)?.into_os_string().into_string().map_err(|path| not_text(path.into()))
+    })
 }
 
 /// A seed for runs without `--seed`, from the clock and the boot id.

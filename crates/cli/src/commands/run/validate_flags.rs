@@ -1,4 +1,4 @@
-//! Flags that a run would ignore: fsarena refuses them before it makes anything.
+//! Refuses flags that a run would ignore, before fsarena makes anything.
 
 use super::flags::{Args, On};
 use super::overrides::{is_packaged, is_path};
@@ -6,15 +6,16 @@ use crate::failure::{Failure, usage};
 use fsarena_core::{factor, plan::Backing};
 use std::path::PathBuf;
 
-/// Why directories as they are take none of the flags for filesystems.
+/// The reason to refuse flags for mkfs and mount if the variants are directories.
 const DIRECTORIES: &str = "directories are used as they are, without mkfs and mount; leave out this flag or the \
                            directories";
 
-/// Flags that a guest takes.
+/// The flags that apply to guests only.
 const OF_GUESTS: [&str; 5] = ["kernel", "modules", "guest_memory", "guest_timeout", "fresh_guests"];
 
 impl Args {
-    /// Refuses flags that do not apply where the run takes place; `directories` says that variants name directories.
+    /// Refuses flags that do not apply to the place of the run, and paths that do not exist. `directories` is whether the
+    /// variants are directories.
     pub fn refuse_ignored(&self, directories: bool) -> Result<(), Failure> {
         if self.resume.is_some() {
             return Ok(());
@@ -42,7 +43,7 @@ impl Args {
             (!other_device, &["other_signature"], "requires --other DEVICE"),
         ];
         for (applies, flags, why) in cases {
-            // Asked in any case: in debug builds this finds a name without a flag.
+            // Called in any case, because in debug builds it panics for a name that is not a flag.
             let refused = self.given.refuse(flags, why);
             if applies {
                 refused?;

@@ -54,14 +54,18 @@ pub fn parse_variant(text: &str) -> Result<Levels, String> {
     Ok(levels)
 }
 
-/// A letter, and whether it stands in quotes.
+/// A letter, and whether it is inside quotes.
 type Letter = (char, bool);
 
+/// The letters as text.
 fn text_of(letters: &[Letter]) -> String {
     letters.iter().map(|(letter, _)| *letter).collect()
 }
 
-/// The letters of a text without its quotes.
+/// The letters of a text without the quotes around parts of it.
+///
+/// # Errors
+/// A quote that is not closed.
 fn remove_quotes(text: &str) -> Result<Vec<Letter>, String> {
     let (mut letters, mut quote) = (vec![], None);
     for letter in text.chars() {
@@ -229,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_goes_on_to_the_next_factor() {
+    fn a_level_extends_to_the_next_factor() {
         assert_eq!(
             levels("fs=ext4,mount=noatime,nodiratime,mkfs=-O ^has_journal"),
             [pair("fs", "ext4"), pair("mkfs", "-O ^has_journal"), pair("mount", "noatime,nodiratime")]
@@ -239,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_keep_what_looks_like_a_factor() {
+    fn text_in_quotes_is_never_a_factor() {
         assert_eq!(levels("mount=\"ro,fs=x\",fs=xfs"), [pair("fs", "xfs"), pair("mount", "ro,fs=x")]);
         assert_eq!(levels("mount='a,b',fs=xfs"), [pair("fs", "xfs"), pair("mount", "a,b")]);
         assert_eq!(levels("fs=ext4,mount="), [pair("fs", "ext4"), pair("mount", "")]);
@@ -253,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_say_what_would_be_right() {
+    fn errors_show_the_correct_form() {
         assert!(
             parse_variant("fss=ext4")
                 .unwrap_err()
@@ -283,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_stand_alone() {
+    fn a_directory_has_no_other_factor_and_no_other_kind_of_variant_beside_it() {
         assert!(only_directories(&sides("dir=/a", "fs=ext4")).is_err());
         assert!(only_directories(&sides("dir=/a,fs=ext4", "dir=/b")).is_err());
         assert_eq!(only_directories(&sides("dir=/a", "dir=/b")).unwrap().unwrap(), ["/a", "/b"]);

@@ -1,4 +1,4 @@
-//! The headline simulated: how often it recommends a wrong variant, and how soon the best.
+//! The simulated headline of reports: how often it recommends a wrong variant, and how soon it recommends the best.
 
 use crate::failure::Failure;
 use crate::{flags::ListFormat, output};
@@ -8,23 +8,23 @@ use fsarena_stats::simulate::headline::{Answered, Wrong};
 use fsarena_stats::simulate::selftest::Report;
 use serde_json::{Value, json};
 
-/// Prints both tables.
+/// Prints the tables of wrong recommendations and of recommendations in time.
 pub fn print(report: &Report) -> Result<(), Failure> {
     output::text("\nA recommended variant is more than 5% worse than the best, at any of 18 looks:\n\n")?;
-    output::rows(&report.wrong.iter().map(WrongLine::of).collect::<Vec<_>>(), ListFormat::Term)?;
+    output::rows(&report.wrong.iter().map(WrongRow::from).collect::<Vec<_>>(), ListFormat::Term)?;
     output::text("\nThe best variant is recommended in time:\n\n")?;
-    output::rows(&report.answered.iter().map(AnsweredLine::of).collect::<Vec<_>>(), ListFormat::Term)?;
+    output::rows(&report.answered.iter().map(AnsweredRow::from).collect::<Vec<_>>(), ListFormat::Term)?;
     Ok(())
 }
 
-/// How a promise stands; without one, that none is made.
-fn promised(state: Option<PromiseState>) -> &'static str {
+/// The name of the state of a promise; `no promise` if there is none.
+fn state_name(state: Option<PromiseState>) -> &'static str {
     state.map_or("no promise", PromiseState::name)
 }
 
-/// The kind of run that errs most, of one noise and spread.
+/// The kind of run with the most wrong recommendations, for one noise and spread.
 #[derive(serde::Serialize)]
-struct WrongLine {
+struct WrongRow {
     noise: &'static str,
     spread: String,
     wrong: String,
@@ -36,9 +36,9 @@ struct WrongLine {
     state: &'static str,
 }
 
-impl WrongLine {
-    fn of(one: &Wrong) -> WrongLine {
-        WrongLine {
+impl From<&Wrong> for WrongRow {
+    fn from(one: &Wrong) -> WrongRow {
+        WrongRow {
             noise: one.noise.name(),
             spread: percent(one.spread),
             wrong: format!("{:.2}%", 100.0 * one.rate()),
@@ -51,12 +51,12 @@ impl WrongLine {
                 Some(0) => "the best",
                 Some(_) => "another",
             },
-            state: promised(one.state()),
+            state: state_name(one.state()),
         }
     }
 }
 
-impl Row for WrongLine {
+impl Row for WrongRow {
     const COLUMNS: &'static [&'static str] = &[
         "noise",
         "spread: SPREAD",
@@ -70,9 +70,9 @@ impl Row for WrongLine {
     ];
 }
 
-/// How often a difference is found in time.
+/// How often the best variant is recommended by a round.
 #[derive(serde::Serialize)]
-struct AnsweredLine {
+struct AnsweredRow {
     noise: &'static str,
     gap: String,
     spread: String,
@@ -82,26 +82,26 @@ struct AnsweredLine {
     state: &'static str,
 }
 
-impl AnsweredLine {
-    fn of(one: &Answered) -> AnsweredLine {
-        AnsweredLine {
+impl From<&Answered> for AnsweredRow {
+    fn from(one: &Answered) -> AnsweredRow {
+        AnsweredRow {
             noise: one.noise.name(),
             gap: percent(one.gap),
             spread: percent(one.spread),
             by: one.by,
             variants: one.variants,
             answered: format!("{:.1}%", 100.0 * one.rate()),
-            state: promised(one.state()),
+            state: state_name(one.state()),
         }
     }
 }
 
-impl Row for AnsweredLine {
+impl Row for AnsweredRow {
     const COLUMNS: &'static [&'static str] =
         &["noise", "gap: GAP", "spread: SPREAD", "by: BY ROUND", "variants", "answered: ANSWERED", "state"];
 }
 
-/// For programs: the kind of run that errs most, for each noise and spread.
+/// As JSON: the kind of run with the most wrong recommendations, for each noise and spread.
 pub fn wrong_json(report: &Report) -> Vec<Value> {
     let wrong = |one: &Wrong| {
         json!({
@@ -115,13 +115,13 @@ pub fn wrong_json(report: &Report) -> Vec<Value> {
             "runs": one.runs,
             "rate": one.rate(),
             "upper": one.upper(),
-            "state": promised(one.state()),
+            "state": state_name(one.state()),
         })
     };
     report.wrong.iter().map(wrong).collect()
 }
 
-/// For programs: how often the best is recommended in time.
+/// As JSON: how often the best variant is recommended in time.
 pub fn answered_json(report: &Report) -> Vec<Value> {
     let answered = |one: &Answered| {
         json!({
@@ -133,7 +133,7 @@ pub fn answered_json(report: &Report) -> Vec<Value> {
             "answered": one.answered,
             "runs": one.runs,
             "rate": one.rate(),
-            "state": promised(one.state()),
+            "state": state_name(one.state()),
         })
     };
     report.answered.iter().map(answered).collect()

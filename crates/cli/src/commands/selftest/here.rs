@@ -1,6 +1,6 @@
-//! `fsarena selftest --here`: real identical variants, and variants with more work, on this machine; with `--idle`, each
-//! filesystem right after the idle wait, and after it has idled longer. `fsarena selftest --exact`: the same cells again and
-//! again in guests that count instructions.
+//! Measures this machine. `fsarena selftest --here` runs identical variants, and variants with more work; with `--idle` it
+//! runs each filesystem right after the idle wait and after a longer time. `fsarena selftest --exact` repeats cells in guests
+//! that count instructions.
 
 use super::plans::{self, MORE, Size, WITHIN};
 use crate::failure::{Failure, Outcome};
@@ -11,7 +11,7 @@ use crate::terminal::progress::Progress;
 use fsarena_core::observations::claim_series;
 use fsarena_core::{exit::ExitCode, factor, metric::reading, record::RunRecord};
 use fsarena_core::{number::signed, row::Row};
-use fsarena_report::repeats::{PROMISED, Spread, by_filesystem, words};
+use fsarena_report::repeats::{PROMISED_SPREAD_PERCENT, Spread, by_filesystem, words};
 use fsarena_report::resolution::Resolution;
 use fsarena_run::{Keep, Request, preflight::RAM};
 use fsarena_stats::judge::{Judged, judge_all};
@@ -20,7 +20,7 @@ use fsarena_sys::undo::state_dir;
 use serde_json::json;
 use std::time::Duration;
 
-/// The file in the state directory that keeps the result.
+/// The name of the file in the state directory with the result.
 const FILE: &str = "selftest.json";
 
 /// The flags of the measurement.
@@ -47,14 +47,14 @@ pub struct Here {
     tree_files: u64,
 }
 
-/// Measures, stores what came out, and prints it.
+/// Measures this machine, and stores and prints the result.
 pub fn run(args: &Here, seed: u64, quiet: bool, format: ListFormat) -> Outcome {
     handle_signals()?;
     if !rustix::process::geteuid().is_root() {
         let message = "--here makes and mounts filesystems, which needs root; without --here none is needed";
         return Err(Failure::new(ExitCode::Missing, message));
     }
-    // Idling takes most of the time of its test.
+    // With `--idle` the run idles most of the time, so it takes much longer.
     let minutes = if args.idle.is_some() { 120 } else { 5 };
     let budget = args.budget.unwrap_or(Duration::from_secs(60 * minutes));
     let size = Size { seed, budget, files: args.tree_files };
@@ -67,8 +67,8 @@ pub fn run(args: &Here, seed: u64, quiet: bool, format: ListFormat) -> Outcome {
     if let Some(further) = args.idle {
         return judge_idle(&record, further, format);
     }
-    let resolution = Resolution::of(&record, &MORE, seed);
-    keep(&resolution)?;
+    let resolution = Resolution::evaluate(&record, &MORE, seed);
+    store(&resolution)?;
     match format {
         ListFormat::Json => output::json(&json!(resolution))?,
         ListFormat::Term => {
@@ -81,23 +81,24 @@ pub fn run(args: &Here, seed: u64, quiet: bool, format: ListFormat) -> Outcome {
     Ok(resolution.exit_code())
 }
 
-/// Keeps the result for reports. Renamed into place: a reader finds all of it or none.
-fn keep(resolution: &Resolution) -> Result<(), Failure> {
+/// Stores the result for reports. The file is renamed into place, so that a report never reads an incomplete one.
+fn store(resolution: &Resolution) -> Result<(), Failure> {
     let (file, new) = (state_dir().join(FILE), state_dir().join(format!("{FILE}.new")));
     std::fs::write(&new, format!("{:#}\n", json!(resolution))).map_err(Failure::file(&new))?;
     std::fs::rename(&new, &file).map_err(Failure::file(&file))
 }
 
-/// What a report of a run on this machine quotes of the kept result.
-pub fn quoted(record: &RunRecord) -> Option<String> {
+/// The sentence that a report of a run on this machine quotes from the stored result; None without a result for it.
+pub fn stored_resolution(record: &RunRecord) -> Option<String> {
     let stored = std::fs::read(state_dir().join(FILE)).ok()?;
     serde_json::from_slice::<Resolution>(&stored).ok()?.quoted(record)
 }
 
+/// Prints for each filesystem whether further idling makes a difference. Returns the exit code of these claims.
 fn judge_idle(record: &RunRecord, further: Duration, format: ListFormat) -> Outcome {
     let judged = judge_all(claim_series(record, &record.plan.claims));
-    let lines: Vec<Line> = judged.iter().map(|one| Line::of(record, one)).collect();
-    output::rows(&lines, format)?;
+    let rows: Vec<IdleRow> = judged.iter().map(|one| IdleRow::new(record, one)).collect();
+    output::rows(&rows, format)?;
     if format == ListFormat::Term {
         let further = humantime::format_duration(further);
         output::text(format!(
@@ -108,16 +109,17 @@ fn judge_idle(record: &RunRecord, further: Duration, format: ListFormat) -> Outc
     Ok(verdict::exit_code(&judged.iter().map(Judged::outcome).collect::<Vec<_>>()))
 }
 
+/// A row of the table of `--idle`: the difference that further idling makes to one filesystem.
 #[derive(serde::Serialize)]
-struct Line {
+struct IdleRow {
     filesystem: String,
     difference: Option<String>,
     rounds: usize,
     outcome: &'static str,
 }
 
-impl Line {
-    fn of(record: &RunRecord, judged: &Judged) -> Line {
+impl IdleRow {
+    fn new(record: &RunRecord, judged: &Judged) -> IdleRow {
         let names = judged.claim.variants();
         let variant = record.variants.iter().find(|variant| names.first() == Some(&variant.name.as_str()));
         let difference = judged.verdict.map(|v| {
@@ -125,7 +127,7 @@ impl Line {
                 [v.effect, v.interval.0, v.interval.1].map(|x| signed(x, &[v.interval.0, v.interval.1]));
             format!("{effect} [{low} to {high}]")
         });
-        Line {
+        IdleRow {
             filesystem: variant.map_or(String::new(), |variant| variant.level(factor::FS).to_string()),
             difference,
             rounds: judged.verdict.map_or(0, |verdict| verdict.rounds),
@@ -134,11 +136,11 @@ impl Line {
     }
 }
 
-impl Row for Line {
+impl Row for IdleRow {
     const COLUMNS: &'static [&'static str] = &["filesystem", "difference", "rounds", "outcome: EQUIVALENT"];
 }
 
-/// Runs cells again and again in guests that count instructions, and prints by how much the counts vary.
+/// Repeats cells in guests that count instructions, and prints how much the counts vary.
 pub fn run_exact(seed: u64, repeats: usize, quiet: bool, format: ListFormat) -> Outcome {
     handle_signals()?;
     let request = Request::new(plans::exact(seed, repeats)?, Keep::Nothing(std::env::temp_dir()));
@@ -148,7 +150,7 @@ pub fn run_exact(seed: u64, repeats: usize, quiet: bool, format: ListFormat) -> 
     match format {
         ListFormat::Json => {
             let report = json!({
-                "repeats": repeats, "promised_percent": PROMISED, "median_percent": all, "tasks": spreads,
+                "repeats": repeats, "promised_percent": PROMISED_SPREAD_PERCENT, "median_percent": all, "tasks": spreads,
             });
             output::json(&report)?
         }
@@ -157,5 +159,5 @@ pub fn run_exact(seed: u64, repeats: usize, quiet: bool, format: ListFormat) -> 
             output::text(words(&spreads, repeats, all))?
         }
     };
-    Ok(if all.is_some_and(|all| all <= PROMISED) { ExitCode::Done } else { ExitCode::Refuted })
+    Ok(if all.is_some_and(|all| all <= PROMISED_SPREAD_PERCENT) { ExitCode::Done } else { ExitCode::Refuted })
 }

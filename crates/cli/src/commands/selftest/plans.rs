@@ -1,5 +1,5 @@
-//! The plans by which fsarena measures its own errors on this machine: what it can resolve, whether the idle wait is long
-//! enough, and whether the same work takes the same number of instructions.
+//! The plans of the self-tests on this machine: the smallest detectable difference, the length of the idle wait, and the
+//! number of instructions of the same work.
 
 use crate::failure::Failure;
 use fsarena_core::claim::{Claim, Quantity};
@@ -11,9 +11,9 @@ use fsarena_load::source::{TREE_FILES, TWINS};
 use fsarena_run::registry;
 use std::time::Duration;
 
-/// How many files more, in per cent, the variants of [`resolution`] have, in their order. The first two are identical.
+/// The additional files of each variant of [`resolution`], in percent. The first two variants are identical.
 pub const MORE: [u64; 5] = [0, 0, 1, 2, 5];
-/// By how much the time over all tasks may differ after further idling, in per cent.
+/// The margin of the idle test, in percent: the time over all tasks may differ by this much after further idling.
 pub const WITHIN: f64 = 5.0;
 
 /// The size of a self-test in memory.
@@ -21,9 +21,9 @@ pub const WITHIN: f64 = 5.0;
 pub struct Size {
     /// The random seed.
     pub seed: u64,
-    /// The time that it may take.
+    /// The budget of the run.
     pub budget: Duration,
-    /// Files of the tree.
+    /// Number of files in the tree.
     pub files: u64,
 }
 
@@ -39,16 +39,17 @@ impl Size {
     }
 }
 
-fn resolved(text: &str, over: &Overrides) -> Result<Plan, Failure> {
+/// Parses and resolves the text of a plan.
+fn resolve(text: &str, over: &Overrides) -> Result<Plan, Failure> {
     Ok(registry::resolve(&PlanFile::parse("the self-test's plan", text.as_bytes())?, over)?)
 }
 
-/// Variants with identical work, and with [`MORE`] of it.
+/// The plan with two identical variants and variants with more work; see [`MORE`].
 ///
 /// # Errors
-/// Where this machine cannot make the filesystem.
+/// If this machine cannot make the filesystem.
 pub fn resolution(size: Size) -> Result<Plan, Failure> {
-    let mut plan = resolved(include_str!("resolution.toml"), &size.overrides())?;
+    let mut plan = resolve(include_str!("resolution.toml"), &size.overrides())?;
     for (variant, percent) in plan.variants.iter_mut().zip(MORE) {
         // The setting is in 10000ths.
         variant.levels.insert(format!("{}{}", factor::SETTING, TWINS.id), (100 * percent).to_string());
@@ -56,10 +57,11 @@ pub fn resolution(size: Size) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// Each filesystem right after the idle wait and after `further` time, and the claim that it makes no difference.
+/// The plan that runs each filesystem right after the idle wait and after `further` idle time, with the claim that both are
+/// equivalent.
 ///
 /// # Errors
-/// Where this machine cannot make one of the filesystems.
+/// If this machine cannot make one of the filesystems.
 pub fn idle(size: Size, filesystems: Vec<String>, further: Duration) -> Result<Plan, Failure> {
     let further = humantime::format_duration(further).to_string();
     let factors =
@@ -70,29 +72,30 @@ pub fn idle(size: Size, filesystems: Vec<String>, further: Duration) -> Result<P
         let [first, last] = [&pair[0], &pair[pair.len() - 1]].map(|variant| variant.name.as_str());
         Claim::same(Quantity::of_all("elapsed"), first, last, Some(WITHIN)).text
     };
-    over.claims = matrix::expand(&resolved(text, &over)?).chunks(2).map(same).collect();
-    resolved(text, &over)
+    over.claims = matrix::expand(&resolve(text, &over)?).chunks(2).map(same).collect();
+    resolve(text, &over)
 }
 
-/// One round that has every variant `repeats` times, in guests that count instructions. The cells of a round share a seed,
-/// so all do the same work.
+/// The plan of one round that runs every variant `repeats` times in guests that count instructions. The cells of a round have
+/// the same seed, so all do the same work.
 ///
 /// # Errors
-/// Where the plan cannot be resolved here.
+/// If the plan cannot be resolved on this machine.
 pub fn exact(seed: u64, repeats: usize) -> Result<Plan, Failure> {
     let over = Overrides {
         seed: Some(seed),
         backing: Some(Backing::Guest(GuestPlan::of(Emulator::Exact))),
         ..Overrides::default()
     };
-    let mut plan = resolved(include_str!("exact.toml"), &over)?;
-    let again = |variant: &Variant, time| Variant {
-        name: format!("{}, {time}", variant.name),
-        levels: variant.levels.clone(),
-    };
-    let variants = matrix::expand(&plan);
-    plan.variants =
-        variants.iter().flat_map(|variant| (1..=repeats).map(|time| again(variant, time))).collect();
+    let mut plan = resolve(include_str!("exact.toml"), &over)?;
+    let mut repeated = vec![];
+    for variant in matrix::expand(&plan) {
+        for number in 1..=repeats {
+            let name = format!("{}, {number}", variant.name);
+            repeated.push(Variant { name, levels: variant.levels.clone() });
+        }
+    }
+    plan.variants = repeated;
     plan.title = format!("{}, {repeats} times", plan.title);
     Ok(plan)
 }
@@ -102,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_variant_of_the_plan_has_a_tree() {
+    fn the_variants_of_the_plan_are_named_after_their_additional_files() {
         let plan: toml::Table = toml::from_str(include_str!("resolution.toml")).unwrap();
         let variants = plan["variant"].as_array().unwrap().iter();
         let names: Vec<&str> = variants.map(|variant| variant["name"].as_str().unwrap()).collect();

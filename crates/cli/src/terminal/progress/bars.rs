@@ -1,7 +1,7 @@
-//! Bars that move, and above them lines that stay.
+//! Progress bars of a run on a terminal, and the permanent lines above them.
 
 use super::lines;
-use crate::terminal::screen::{self, Place};
+use crate::terminal::screen::{self, Terminal};
 use fsarena_report::live::RunView;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -9,57 +9,59 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::{thread::JoinHandle, time::Duration};
 use textwrap::{Options, WordSeparator, WordSplitter};
 
-/// The most variants that are shown: the display must leave room for the rest.
-const VARIANTS: usize = 8;
-/// The most open claims that are shown.
-const CLAIMS: usize = 6;
+/// The largest number of variants to show, so that the display leaves space for the other rows.
+const MAX_VARIANTS: usize = 8;
+/// The largest number of open claims to show.
+const MAX_CLAIMS: usize = 6;
 
-/// The bar of a round, what happens in it, a line for each variant and open claim, and the time.
+/// The bar of a round, its current phase, a row for each variant and open claim, and the total time.
 pub struct Bars {
     all: MultiProgress,
-    /// The trials before a run.
+    /// The trials of options before a run.
     trial: ProgressBar,
     round: ProgressBar,
-    /// What happens now.
-    doing: ProgressBar,
-    /// How the variants compare so far, what the signs mean, and the open claims, between the round and the total.
+    /// The variant and phase that runs now.
+    phase: ProgressBar,
+    /// The rows between the phase and the total: the variants, the open claims, and the legends of both.
     rows: Vec<ProgressBar>,
     total: ProgressBar,
     ticker: Ticker,
-    place: Arc<dyn Place>,
+    terminal: Arc<dyn Terminal>,
 }
 
 impl Bars {
-    /// Bars on standard error, which is a terminal.
+    /// Bars on standard error, which must be a terminal.
     pub fn new() -> Bars {
         Bars::on(screen::stderr())
     }
 
-    fn on(place: Arc<dyn Place>) -> Bars {
-        let all = MultiProgress::with_draw_target(screen::target(Arc::clone(&place)));
+    /// Bars on this terminal.
+    fn on(terminal: Arc<dyn Terminal>) -> Bars {
+        let all = MultiProgress::with_draw_target(screen::draw_target(Arc::clone(&terminal)));
         let total = all.add(ProgressBar::new_spinner());
         total.set_style(style("{spinner} {elapsed} in all{wide_msg}"));
-        let of = Arc::clone(&place);
-        let ticker = Ticker::of(total.clone(), move || of.size());
+        let ticked = Arc::clone(&terminal);
+        let ticker = Ticker::start(total.clone(), move || ticked.size());
         Bars {
             all,
             trial: ProgressBar::hidden(),
             round: ProgressBar::hidden(),
-            doing: ProgressBar::hidden(),
+            phase: ProgressBar::hidden(),
             rows: vec![],
             total,
             ticker,
-            place,
+            terminal,
         }
     }
 
-    /// Adds to the lines that stay, broken between words.
-    pub fn say(&self, line: &str) {
-        drop(self.all.println(wrapped(line, usize::from(self.place.size().1.min(screen::WIDEST)))));
+    /// Prints a permanent line above the bars, wrapped between words.
+    pub fn print_line(&self, line: &str) {
+        let width = self.terminal.size().1.min(screen::MAX_WIDTH);
+        drop(self.all.println(wrap_line(line, usize::from(width))));
     }
 
-    /// Shows how many trials of options are done, and removes that once all are.
-    pub fn trying(&mut self, done: u64, of: u64) {
+    /// Shows how many trials of options are done. Removes that bar when all are done.
+    pub fn show_trials(&mut self, done: u64, of: u64) {
         if done == 0 {
             self.trial = self.all.insert(0, ProgressBar::new(of));
             self.trial.set_style(style("trying options of mkfs and mount {bar:24} {pos}/{len}{wide_msg}"));
@@ -71,7 +73,7 @@ impl Bars {
         }
     }
 
-    /// Shows how the run stands.
+    /// Shows the state of the run; removes the bars when it has ended.
     pub fn draw(&mut self, view: &RunView) {
         if view.ended.is_some() {
             return self.clear();
@@ -81,37 +83,46 @@ impl Bars {
             self.round = self.all.insert(0, ProgressBar::new(0));
             self.ticker.add(self.round.clone());
             self.round.set_style(style("{prefix} {bar:24} {pos}/{len} tasks{wide_msg}"));
-            self.doing = self.row();
+            self.phase = self.add_row();
         }
-        let prefix = lines::round(view, round + 1);
+        let prefix = lines::round_number(view, round + 1);
         if self.round.prefix() != prefix {
             self.round.reset();
             self.round.set_prefix(prefix);
         }
         self.round.set_length(u64::from(view.tasks_of_round));
         self.round.set_position(u64::from(view.tasks));
-        self.total.set_message(lines::left(view));
-        self.doing.set_message(match view.done > round {
-            true => "  done".into(),
-            false => format!("  {}: {}", view.variant, view.phase),
+        self.total.set_message(lines::time_left(view));
+        let is_done = view.done > round;
+        self.phase.set_message(if is_done {
+            "  done".into()
+        } else {
+            format!("  {}: {}", view.variant, view.phase)
         });
-        let mut rows: Vec<String> = view.variants.iter().take(VARIANTS).map(lines::variant).collect();
-        rows.extend((!rows.is_empty()).then(|| lines::SIGNS.into()));
+        let mut rows: Vec<String> =
+            view.variants.iter().take(MAX_VARIANTS).map(lines::variant_line).collect();
+        if !rows.is_empty() {
+            rows.push(lines::VARIANT_LEGEND.into());
+        }
         let open = view.claims.iter().filter(|claim| claim.standing.open);
-        let open: Vec<String> = open.take(CLAIMS).map(lines::claim).collect();
-        rows.extend((!open.is_empty()).then(|| lines::SIGNS_OF_CLAIMS.into()));
+        let open: Vec<String> = open.take(MAX_CLAIMS).map(lines::claim_line).collect();
+        if !open.is_empty() {
+            rows.push(lines::CLAIM_LEGEND.into());
+        }
         rows.extend(open);
         while self.rows.len() < rows.len() {
-            let row = self.row();
+            let row = self.add_row();
             self.rows.push(row);
         }
-        // A claim that is decided leaves its row.
+        // Empty the rows of claims that are decided by now.
         rows.resize(self.rows.len(), String::new());
-        self.rows.iter().zip(rows).for_each(|(bar, row)| bar.set_message(row));
+        for (bar, row) in self.rows.iter().zip(rows) {
+            bar.set_message(row);
+        }
     }
 
-    /// A row of text above the total.
-    fn row(&self) -> ProgressBar {
+    /// Adds a row of text above the total.
+    fn add_row(&self) -> ProgressBar {
         let row = self.all.insert_before(&self.total, ProgressBar::new_spinner());
         row.set_style(style("{wide_msg}"));
         self.ticker.add(row.clone());
@@ -122,14 +133,14 @@ impl Bars {
     fn clear(&mut self) {
         self.ticker.stop();
         self.round.finish_and_clear();
-        self.doing.finish_and_clear();
+        self.phase.finish_and_clear();
         self.rows.iter().for_each(ProgressBar::finish_and_clear);
         self.total.finish_and_clear();
     }
 }
 
-/// Broken between words; the lines after the first stand further in.
-fn wrapped(line: &str, width: usize) -> String {
+/// Wraps a line between words. The lines after the first are indented further.
+fn wrap_line(line: &str, width: usize) -> String {
     let words = line.trim_start();
     let indent = &line[..line.len() - words.len()];
     let further = format!("{indent}  ");
@@ -145,13 +156,14 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("a fixed template")
 }
 
-/// Between two ticks.
+/// The time between two ticks.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Bars that tick until this is dropped: the first always, the others when the screen has another size.
+/// A thread that redraws bars until it is stopped or dropped: the first bar at each tick, the others when the size of the
+/// screen changes.
 ///
-/// A bar knows its line as it was drawn last. When one of them ticks, the others are drawn as they were, which on a screen
-/// that is narrower by now are lines that break anywhere. So all of them are drawn anew then.
+/// indicatif keeps the last line of each bar. When one bar ticks, it draws the kept lines of the others, which would break
+/// anywhere on a narrower screen. So all bars must tick then.
 struct Ticker {
     others: Arc<Mutex<Vec<ProgressBar>>>,
     /// The thread, and what stops it.
@@ -159,8 +171,8 @@ struct Ticker {
 }
 
 impl Ticker {
-    /// Begins with a bar that shows time, on a screen of this size.
-    fn of(first: ProgressBar, size: impl Fn() -> (u16, u16) + Send + 'static) -> Ticker {
+    /// Starts to tick `first`, a bar that shows the time. `size` returns the size of the screen.
+    fn start(first: ProgressBar, size: impl Fn() -> (u16, u16) + Send + 'static) -> Ticker {
         let others: Arc<Mutex<Vec<ProgressBar>>> = Arc::default();
         let (stop, stopped) = channel();
         let mut known = size();
@@ -179,16 +191,16 @@ impl Ticker {
         Ticker { others, thread: Some((stop, thread)) }
     }
 
-    /// Another bar of the same screen.
+    /// Adds a bar that ticks when the size of the screen changes.
     fn add(&self, bar: ProgressBar) {
         self.others.lock().unwrap_or_else(PoisonError::into_inner).push(bar);
     }
 
-    /// Ends the ticking; the bars can go.
+    /// Stops the thread and waits for its end.
     fn stop(&mut self) {
         if let Some((stop, thread)) = self.thread.take() {
             drop(stop);
-            // It has nothing to say.
+            // The thread has no result.
             let _ = thread.join();
         }
     }
@@ -208,14 +220,14 @@ mod tests {
     use std::time::{Duration, Instant};
     use std::{io::Result, sync::Mutex};
 
-    /// A screen that keeps what was drawn last.
+    /// A terminal that records the last draw.
     #[derive(Debug)]
-    struct Kept {
+    struct FakeTerminal {
         columns: AtomicU16,
         drawn: Mutex<String>,
     }
 
-    impl Place for Kept {
+    impl Terminal for FakeTerminal {
         fn size(&self) -> (u16, u16) {
             (24, self.columns.load(Ordering::SeqCst))
         }
@@ -226,8 +238,8 @@ mod tests {
         }
     }
 
-    impl Kept {
-        /// The lines of the last draw without what moves the cursor.
+    impl FakeTerminal {
+        /// The lines of the last draw without control sequences.
         fn lines(&self) -> Vec<String> {
             let drawn = self.drawn.lock().unwrap().replace("\x1b[J", "");
             drawn.lines().filter(|line| !line.starts_with('\x1b')).map(String::from).collect()
@@ -235,9 +247,9 @@ mod tests {
     }
 
     #[test]
-    fn a_screen_of_another_size_is_drawn_anew_without_an_event() {
-        let place = Arc::new(Kept { columns: AtomicU16::new(80), drawn: Mutex::default() });
-        let mut bars = Bars::on(Arc::clone(&place) as Arc<dyn Place>);
+    fn a_change_of_the_screen_size_redraws_all_bars_without_an_event() {
+        let place = Arc::new(FakeTerminal { columns: AtomicU16::new(80), drawn: Mutex::default() });
+        let mut bars = Bars::on(Arc::clone(&place) as Arc<dyn Terminal>);
         let long = "words ".repeat(20);
         let mut state = super::super::tests::state();
         state.round = Some(0);
@@ -263,7 +275,7 @@ mod tests {
             assert!(drawn(), "{columns}: {:#?}", place.lines());
         };
         fits(80);
-        assert!(place.lines().contains(&lines::SIGNS.into()), "{:#?}", place.lines());
+        assert!(place.lines().contains(&lines::VARIANT_LEGEND.into()), "{:#?}", place.lines());
         for columns in [50, 72] {
             place.columns.store(columns, Ordering::SeqCst);
             fits(usize::from(columns));
@@ -272,9 +284,9 @@ mod tests {
     }
 
     #[test]
-    fn trials_of_options_are_counted_and_then_leave_the_screen() {
-        let place = Arc::new(Kept { columns: AtomicU16::new(80), drawn: Mutex::default() });
-        let mut bars = Bars::on(Arc::clone(&place) as Arc<dyn Place>);
+    fn trials_of_options_are_counted_and_their_bar_is_removed_at_the_end() {
+        let place = Arc::new(FakeTerminal { columns: AtomicU16::new(80), drawn: Mutex::default() });
+        let mut bars = Bars::on(Arc::clone(&place) as Arc<dyn Terminal>);
         let shown = |words: &str| place.drawn.lock().unwrap().contains(words);
         let until = |what: &str, is_so: &dyn Fn() -> bool| {
             let begun = Instant::now();
@@ -283,14 +295,14 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(10));
             }
         };
-        bars.trying(0, 3);
+        bars.show_trials(0, 3);
         until("the first", &|| shown("trying options of mkfs and mount") && shown("0/3"));
-        bars.trying(2, 3);
+        bars.show_trials(2, 3);
         until("a later one", &|| {
             bars.trial.tick();
             shown("2/3")
         });
-        bars.trying(3, 3);
+        bars.show_trials(3, 3);
         until("the end", &|| {
             bars.total.tick();
             !shown("trying")
@@ -299,10 +311,10 @@ mod tests {
     }
 
     #[test]
-    fn lines_break_between_words_and_hang() {
-        assert_eq!(wrapped("  note: ext2 keeps no journal", 20), "  note: ext2 keeps\n    no journal");
-        assert_eq!(wrapped("short", 20), "short");
+    fn lines_wrap_between_words_with_a_hanging_indent() {
+        assert_eq!(wrap_line("  note: ext2 keeps no journal", 20), "  note: ext2 keeps\n    no journal");
+        assert_eq!(wrap_line("short", 20), "short");
         // A path that is longer than the screen has to break somewhere.
-        assert!(wrapped("  at /a/very/long/path/indeed", 12).lines().all(|line| line.len() <= 12));
+        assert!(wrap_line("  at /a/very/long/path/indeed", 12).lines().all(|line| line.len() <= 12));
     }
 }

@@ -1,4 +1,4 @@
-//! The lines that stay on the screen, no wider than 80 columns where they are tables.
+//! The permanent lines of a run in progress, and the rows of variants and claims, which have at most 80 columns.
 
 use fsarena_core::claim::ClaimOutcome;
 use fsarena_core::event::{Event, NoteKind};
@@ -11,49 +11,52 @@ const WIDTH: usize = 80;
 /// Columns of a variant's name.
 const NAME: usize = 28;
 
-/// The least time between the lines of two rounds in a log.
+/// The least time between the lines of two rounds in a log, in seconds.
 pub const PAUSE_S: f64 = 10.0;
-/// What the signs behind a variant are.
-pub const SIGNS: &str = "  ratio to the best [95% interval; with ? the extremes so far]; bars: its width";
-/// What the signs of a claim are.
-pub const SIGNS_OF_CLAIMS: &str = "  claims: change [95% interval], rounds; bars: width of the interval";
+/// The legend of the rows of variants.
+pub const VARIANT_LEGEND: &str =
+    "  ratio to the best [95% interval; with ? the extremes so far]; bars: its width";
+/// The legend of the rows of claims.
+pub const CLAIM_LEGEND: &str = "  claims: change [95% interval], rounds; bars: width of the interval";
 
-/// Chooses the lines that stay. Each note appears once.
+/// Chooses the permanent lines to print after each event. Each note appears once.
 #[derive(Debug)]
 pub struct Lines {
-    /// Whether bars show rounds and open claims, so that only what stays true needs a line.
+    /// Whether bars show rounds and open claims, so that these need no lines.
     bars: bool,
     /// The least time between the lines of two rounds.
     pause_s: f64,
+    /// The notes that were printed.
     notes: HashSet<String>,
-    /// Whether each claim was open when it was last told of.
+    /// Whether each claim was open after the last event about it.
     open: HashMap<String, bool>,
-    /// When the last round of a log was told, and whether that was the last one there was.
+    /// The time of the last line of a round in a log, and whether the last round that ended had a line.
     round: Option<(f64, bool)>,
 }
 
 impl Lines {
     /// Lines above bars.
-    pub fn besides_bars() -> Lines {
+    pub fn above_bars() -> Lines {
         Lines { bars: true, pause_s: 0.0, notes: HashSet::new(), open: HashMap::new(), round: None }
     }
 
-    /// Lines of a log: of rounds and open claims only after such a pause.
-    pub fn of_log(pause_s: f64) -> Lines {
-        Lines { bars: false, pause_s, ..Lines::besides_bars() }
+    /// Lines of a log. Lines of rounds and open claims are at least `pause_s` seconds apart.
+    pub fn for_log(pause_s: f64) -> Lines {
+        Lines { bars: false, pause_s, ..Lines::above_bars() }
     }
 
-    /// The lines to add after an event.
-    pub fn of(&mut self, event: &Event, view: &RunView) -> Vec<String> {
+    /// The lines to print after an event.
+    pub fn after_event(&mut self, event: &Event, view: &RunView) -> Vec<String> {
         match event {
             Event::Note(note) if note.kind == NoteKind::VariantFailed => {
                 self.new_notes(&view.words.failures, "")
             }
             Event::RoundFinished { .. } => {
-                let notes = self.new_notes(&view.words.fairness, "note: ");
-                [notes, self.round_done(view).into_iter().collect()].concat()
+                let mut lines = self.new_notes(&view.words.fairness, "note: ");
+                lines.extend(self.round_line(view));
+                lines
             }
-            Event::Claims { .. } => self.claims(view),
+            Event::Claims { .. } => self.claim_lines(view),
             Event::Forecast { text } => vec![format!("  {text}")],
             Event::RunFinished { why, .. } => {
                 let mut lines = self.new_notes(&view.words.fairness, "note: ");
@@ -65,78 +68,86 @@ impl Lines {
         }
     }
 
-    /// The line of a round in a log, unless the last one is too young.
-    fn round_done(&mut self, view: &RunView) -> Option<String> {
+    /// The line of a finished round in a log; None with bars, or if the last line is too recent.
+    fn round_line(&mut self, view: &RunView) -> Option<String> {
         let last = self.round.map_or(f64::NEG_INFINITY, |(at, _)| at);
-        let tells = !self.bars && view.told_at_s - last >= self.pause_s;
-        self.round = Some((if tells { view.told_at_s } else { last }, tells));
-        tells.then(|| format!("{} done after {}{}", round(view, view.done), elapsed(view), left(view)))
+        if self.bars || view.told_at_s - last < self.pause_s {
+            self.round = Some((last, false));
+            return None;
+        }
+        self.round = Some((view.told_at_s, true));
+        Some(format!("{} done after {}{}", round_number(view, view.done), elapsed(view), time_left(view)))
     }
 
-    /// The claims that were decided just now, and in a log the open ones after the line of a round.
-    fn claims(&mut self, view: &RunView) -> Vec<String> {
-        let first = self.open.is_empty() && !view.claims.is_empty();
-        let tells_open = self.round.is_some_and(|(_, told)| told);
+    /// The lines of claims that have just been decided. In a log also those of open claims, if the round had a line.
+    fn claim_lines(&mut self, view: &RunView) -> Vec<String> {
+        let is_first = self.open.is_empty() && !view.claims.is_empty();
+        let round_had_line = self.round.is_some_and(|(_, had_line)| had_line);
         let mut lines = vec![];
-        for one in &view.claims {
-            let open = one.standing.open;
-            let changed = self.open.insert(one.standing.claim.clone(), open) != Some(open);
-            if if open { tells_open } else { changed } {
-                lines.push(claim(one));
+        for claim in &view.claims {
+            let open = claim.standing.open;
+            let changed = self.open.insert(claim.standing.claim.clone(), open) != Some(open);
+            let has_line = if open { round_had_line } else { changed };
+            if has_line {
+                lines.push(claim_line(claim));
             }
         }
-        if first && !lines.is_empty() {
-            lines.insert(0, SIGNS_OF_CLAIMS.into());
+        if is_first && !lines.is_empty() {
+            lines.insert(0, CLAIM_LEGEND.into());
         }
         lines
     }
 
+    /// The lines of notes that were not printed yet, each with a label.
     fn new_notes(&mut self, notes: &[String], label: &str) -> Vec<String> {
         let new = notes.iter().filter(|note| self.notes.insert(note.to_string()));
         new.map(|note| format!("  {label}{note}")).collect()
     }
 }
 
-/// `, about 5 s left`; empty if the remaining time is unknown.
-pub fn left(view: &RunView) -> String {
+/// The time left: `, about 5 s left`; empty if it is unknown.
+pub fn time_left(view: &RunView) -> String {
     let about = if view.at_most { "at most" } else { "about" };
-    view.left_s.map_or(String::new(), |left| format!(", {about} {} left", duration(left)))
+    view.left_s.map_or(String::new(), |left| format!(", {about} {} left", format_duration(left)))
 }
 
-/// `about 2 min 30 s, at most 15 rounds`: when a run ends.
+/// Describes when a run ends: `about 2 min 30 s, at most 15 rounds`.
 pub fn expected(stop: &StopPlan) -> String {
-    let rounds = match stop.rounds_here() {
-        MOST_ROUNDS.. => None,
-        1 => Some("1 round".to_string()),
-        rounds => Some(format!("{rounds} rounds")),
-    };
-    let warmup = match stop.warmup_here() {
-        0 => None,
-        rounds => Some(format!("{rounds} of warm-up")),
-    };
-    let ends = match stop.best_within {
+    let end = match stop.best_within {
         Some(within) => Some(format!("until the choice costs at most {:.2}% over the best", 100.0 * within)),
-        None => stop.when_decided.then(|| "until every claim is decided".to_string()),
+        None if stop.when_decided => Some("until every claim is decided".to_string()),
+        None => None,
     };
-    let time = stop.budget_s.map(|budget| format!("about {}", duration(budget)));
-    let rounds = match (&time, &ends) {
-        (None, None) => rounds,
-        _ => rounds.map(|rounds| format!("at most {rounds}")),
-    };
-    [time, rounds, warmup, ends].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    let mut parts = vec![];
+    if let Some(budget) = stop.budget_s {
+        parts.push(format!("about {}", format_duration(budget)));
+    }
+    let at_most = if stop.budget_s.is_some() || end.is_some() { "at most " } else { "" };
+    match stop.rounds_here() {
+        MOST_ROUNDS.. => {}
+        1 => parts.push(format!("{at_most}1 round")),
+        rounds => parts.push(format!("{at_most}{rounds} rounds")),
+    }
+    if stop.warmup_here() > 0 {
+        parts.push(format!("{} of warm-up", stop.warmup_here()));
+    }
+    parts.extend(end);
+    parts.join(", ")
 }
 
-/// `round 1/8`, or without the rounds that are planned where that is not known.
-pub fn round(view: &RunView, number: u32) -> String {
+/// The number of a round: `round 1/8`, or `round 1` if the number of planned rounds is unknown.
+pub fn round_number(view: &RunView, number: u32) -> String {
     let planned = view.planned.map_or(String::new(), |rounds| format!("/{rounds}"));
     format!("round {number}{planned}{}", if number <= view.warmup { " (warm-up)" } else { "" })
 }
 
+/// The time from the beginning of the run to the last event.
 fn elapsed(view: &RunView) -> String {
-    duration(view.told_at_s - view.begun_at_s.unwrap_or(view.told_at_s))
+    format_duration(view.told_at_s - view.begun_at_s.unwrap_or(view.told_at_s))
 }
 
-fn duration(seconds: f64) -> String {
+/// Formats seconds: `3 min 05 s`.
+fn format_duration(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     match (whole / 3600, whole / 60 % 60, whole % 60) {
         (0, 0, s) => format!("{s} s"),
@@ -145,14 +156,15 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// `  ext4/data=journal   1.50 [1.48–1.52] █▄▂▁`.
-pub fn variant(row: &VariantRow) -> String {
-    let line = format!("  {:NAME$} {:22} {}", shortened(&row.variant, NAME), row.known, row.narrowing);
+/// The row of a variant: `  ext4/data=journal   1.50 [1.48–1.52] █▄▂▁`.
+pub fn variant_line(row: &VariantRow) -> String {
+    let line = format!("  {:NAME$} {:22} {}", shorten(&row.variant, NAME), row.known, row.narrowing);
     line.trim_end().chars().take(WIDTH).collect()
 }
 
-/// `  open −1.2% [−2.9%, +0.4%]  12 rounds █▄▂▁  untar.elapsed: xfs < ext4`: a long claim loses its middle.
-pub fn claim(ClaimView { standing, known, narrowing }: &ClaimView) -> String {
+/// The row of a claim: `  open −1.2% [−2.9%, +0.4%]  12 rounds █▄▂▁  untar.elapsed: xfs < ext4`. A long claim is shortened
+/// in its middle.
+pub fn claim_line(ClaimView { standing, known, narrowing }: &ClaimView) -> String {
     let mark = match standing.outcome {
         ClaimOutcome::Inconclusive => "open",
         outcome => outcome.name(),
@@ -161,11 +173,11 @@ pub fn claim(ClaimView { standing, known, narrowing }: &ClaimView) -> String {
     let gap = if narrowing.is_empty() { "" } else { " " };
     let head = format!("  {mark} {known}  {rounds}{gap}{narrowing}  ");
     let room = WIDTH.saturating_sub(head.chars().count());
-    format!("{head}{}", shortened(&standing.claim, room.max(10)))
+    format!("{head}{}", shorten(&standing.claim, room.max(10)))
 }
 
-/// The beginning and the end of a text that is too long.
-fn shortened(text: &str, room: usize) -> String {
+/// Shortens a text to `room` characters: its beginning and its end around `…`. Replaces control characters.
+fn shorten(text: &str, room: usize) -> String {
     let chars: Vec<char> = text.chars().map(|c| if c.is_control() { '·' } else { c }).collect();
     if chars.len() <= room {
         return chars.into_iter().collect();
@@ -184,11 +196,11 @@ mod tests {
         let outcome = ClaimOutcome::ALL.into_iter().find(|known| known.name() == outcome).unwrap();
         let (claim, open) = (claim.into(), outcome == ClaimOutcome::Inconclusive);
         let standing = ClaimStatus { claim, outcome, open, rounds: 12, provisional: false, effect };
-        super::claim(&ClaimView::of(&ClaimState { standing, widths: widths.to_vec() }))
+        claim_line(&ClaimView::of(&ClaimState { standing, widths: widths.to_vec() }))
     }
 
     #[test]
-    fn the_end_of_a_run_in_words() {
+    fn the_end_of_a_run_is_described_by_time_rounds_and_claims() {
         let of = |rounds, budget_s, when_decided| {
             expected(&StopPlan { rounds, budget_s, when_decided, ..StopPlan::default() })
         };
@@ -207,15 +219,15 @@ mod tests {
         let state = super::super::tests::state();
         let intervals = fsarena_report::live::Intervals::default();
         let mut view = RunView::of(&state, &intervals);
-        let mut told = |lines: &mut Lines| {
+        let mut seconds_with_line = |lines: &mut Lines| {
             let seconds = (0..25).map(f64::from).filter(|second| {
                 view.told_at_s = *second;
-                lines.round_done(&view).is_some()
+                lines.round_line(&view).is_some()
             });
             seconds.collect::<Vec<_>>()
         };
-        assert_eq!(told(&mut Lines::of_log(PAUSE_S)), [0.0, 10.0, 20.0]);
-        assert_eq!(told(&mut Lines::besides_bars()), [0.0; 0]);
+        assert_eq!(seconds_with_line(&mut Lines::for_log(PAUSE_S)), [0.0, 10.0, 20.0]);
+        assert_eq!(seconds_with_line(&mut Lines::above_bars()), [0.0; 0]);
     }
 
     #[test]
@@ -244,13 +256,16 @@ mod tests {
             narrowing: "█".repeat(20),
         };
         for name in ["x\u{1b}[2Jfs".to_string(), "ext4/".repeat(30)] {
-            let line = variant(&row(&name));
+            let line = variant_line(&row(&name));
             assert!(line.chars().count() <= WIDTH && !line.contains('\u{1b}'), "{line}");
         }
     }
 
     #[test]
-    fn durations() {
-        assert_eq!([0.4, 59.0, 185.0, 7300.0].map(duration), ["0 s", "59 s", "3 min 05 s", "2 h 1 min"]);
+    fn durations_have_at_most_two_units() {
+        assert_eq!(
+            [0.4, 59.0, 185.0, 7300.0].map(format_duration),
+            ["0 s", "59 s", "3 min 05 s", "2 h 1 min"]
+        );
     }
 }

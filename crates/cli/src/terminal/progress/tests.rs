@@ -17,24 +17,24 @@ pub fn state() -> RunState {
     RunState::new(RunRecord::new(plan, variants))
 }
 
-/// What the terminal says after an event, its lines of variants, and what the page is sent.
+/// The lines that the terminal prints after an event, its rows of variants, and the data of the page.
 struct Shown {
     event: Event,
-    said: String,
+    printed: String,
     variants: Vec<String>,
     page: Value,
 }
 
 fn shown() -> Vec<Shown> {
-    let (mut state, mut intervals, mut terminal) = (state(), Intervals::of("elapsed"), Lines::of_log(0.0));
+    let (mut state, mut intervals, mut terminal) = (state(), Intervals::of("elapsed"), Lines::for_log(0.0));
     let show = |line: &str| {
         let TimedEvent { at, event } = serde_json::from_str(line).unwrap();
         state.apply(at, &event);
-        intervals.see(&event, &state);
+        intervals.update(&event, &state);
         let view = RunView::of(&state, &intervals);
-        let said = terminal.of(&event, &view).join("\n");
-        let variants = view.variants.iter().map(lines::variant).collect();
-        Shown { said, variants, page: json!(view), event }
+        let printed = terminal.after_event(&event, &view).join("\n");
+        let variants = view.variants.iter().map(lines::variant_line).collect();
+        Shown { printed, variants, page: json!(view), event }
     };
     EVENTS.lines().map(show).collect()
 }
@@ -49,15 +49,15 @@ fn a_round_has_the_same_number_and_time_left() {
     let rounds: Vec<&Shown> =
         shown.iter().filter(|shown| matches!(shown.event, Event::RoundFinished { .. })).collect();
     assert_eq!(rounds.len(), 4);
-    for (number, Shown { said, page, .. }) in (1..).zip(rounds) {
+    for (number, Shown { printed, page, .. }) in (1..).zip(rounds) {
         assert_eq!(
             (&page["done"], &page["at_most"], &page["planned"]),
             (&json!(number), &json!(true), &Value::Null)
         );
-        assert!(said.contains(&format!("round {number} done")), "{said}");
+        assert!(printed.contains(&format!("round {number} done")), "{printed}");
         match page["left_s"].as_f64() {
-            Some(left) => assert!(said.contains(&format!("at most {left:.0} s left")), "{said}"),
-            None => assert!(number == 4 && !said.contains("left"), "{said}"),
+            Some(left) => assert!(printed.contains(&format!("at most {left:.0} s left")), "{printed}"),
+            None => assert!(number == 4 && !printed.contains("left"), "{printed}"),
         }
     }
 }
@@ -65,7 +65,7 @@ fn a_round_has_the_same_number_and_time_left() {
 #[test]
 fn variants_and_claims_have_the_same_intervals() {
     let (mut intervals, mut claims) = (0, 0);
-    for Shown { event, said, variants, page } in shown() {
+    for Shown { event, printed, variants, page } in shown() {
         assert_eq!(variants.len(), page["variants"].as_array().unwrap().len());
         for (line, row) in variants.iter().zip(page["variants"].as_array().unwrap()) {
             assert!(
@@ -81,10 +81,10 @@ fn variants_and_claims_have_the_same_intervals() {
         if let Event::Claims { .. } = event {
             let claim = &page["claims"][0];
             assert!(
-                said.contains(text(&claim["known"])) && said.contains(text(&claim["narrowing"])),
-                "{said} {claim}"
+                printed.contains(text(&claim["known"])) && printed.contains(text(&claim["narrowing"])),
+                "{printed} {claim}"
             );
-            assert!(said.contains(&format!("{} round", claim["rounds"])), "{said} {claim}");
+            assert!(printed.contains(&format!("{} round", claim["rounds"])), "{printed} {claim}");
             claims += 1;
         }
     }
@@ -92,15 +92,15 @@ fn variants_and_claims_have_the_same_intervals() {
 }
 
 #[test]
-fn what_a_reader_should_know_is_on_both() {
+fn notes_and_forecasts_are_on_the_terminal_and_on_the_page() {
     let shown = shown();
-    let said: Vec<&str> = shown.iter().flat_map(|shown| shown.said.lines()).collect();
+    let printed: Vec<&str> = shown.iter().flat_map(|shown| shown.printed.lines()).collect();
     let page = &shown.last().unwrap().page;
     let words: Vec<&str> = page["words"].as_array().unwrap().iter().map(text).collect();
     // Three about fairness, the forecast, and the tasks on a busy machine.
     assert_eq!(words.len(), 5, "{words:#?}");
     for words in words {
-        assert_eq!(said.iter().filter(|line| line.contains(words)).count(), 1, "{words}: {said:#?}");
+        assert_eq!(printed.iter().filter(|line| line.contains(words)).count(), 1, "{words}: {printed:#?}");
     }
-    assert!(said.last().unwrap().ends_with(text(&page["ended"]["why"])), "{said:?}");
+    assert!(printed.last().unwrap().ends_with(text(&page["ended"]["why"])), "{printed:?}");
 }

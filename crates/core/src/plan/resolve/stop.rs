@@ -1,54 +1,57 @@
-//! The stopping rule, from the plan and from the command line.
+//! Resolves the stopping rule from the plan and the command line.
 
 use super::Resolver;
 use crate::average::Average;
 use crate::plan::{Backing, Emulator, MOST_ROUNDS, StopPlan, limits};
 use crate::{app, number::percentage, plan::error::PlanError, plan::shard::Shard};
 
-/// Why a shard is refused.
+/// The error for a shard of a run whose number of rounds is not fixed.
 const FIXED: &str = "all shards must have the same number of rounds, which neither claims nor a budget may change; set it: \
                      --rounds N";
-/// How a margin or bound is written.
+/// How to write a margin or bound.
 const MARGIN: &str = "write it like \"1%\", above 0% and at most 10000%";
-/// How an average is written.
+/// How to write an average.
 const AVERAGE: &str = "write \"typical\" or \"mean\"";
 
-/// The seconds of eight rounds of two variants where instructions are counted: a boot takes ten or more on a busy core.
+/// The seconds that eight rounds of two variants take in guests that count instructions: on a busy core each boot takes ten
+/// seconds or more.
 const EIGHT_COUNTED_ROUNDS_S: f64 = 300.0;
 
-/// A margin or bound as a fraction; none where it is not within the limits of a difference.
+/// Parses a margin or bound such as `1%` as a fraction. None if it is not a percentage or is outside the limits of a difference.
 fn fraction(text: &str) -> Option<f64> {
     limits::difference(percentage(text)?).ok()
 }
 
 impl Resolver<'_> {
-    /// With claims the run ends when they are decided, or with `best_within` when the choice is good enough, unless
-    /// `--rounds` asks for a number. A budget that was
-    /// asked for is used up, and not cut short by the rounds of the plan.
+    /// Resolves when the run stops. With claims it ends once they are decided, and with `best_within` once the choice is good
+    /// enough; `--rounds` overrides both. With `--budget`, the run uses all of its time: the rounds of the plan do not end it
+    /// earlier.
     pub(super) fn stop(&self) -> Result<StopPlan, PlanError> {
         let (at_scale, written) = (&self.at_scale, &self.file.stop);
         let rounds = at_scale.rounds.as_ref().or(written.rounds.as_ref());
-        let (rounds, most) =
-            (self.within(rounds, limits::rounds)?, self.within(written.max_rounds.as_ref(), limits::rounds)?);
-        self.flags()?;
-        let claims = !self.file.claims.is_empty() || !self.over.claims.is_empty();
-        // A stored plan says for itself whether its claims ended it.
+        let rounds = self.within(rounds, limits::rounds)?;
+        let written_max = self.within(written.max_rounds.as_ref(), limits::rounds)?;
+        self.check_flags()?;
+        // A stored plan records whether its claims ended the run.
         let may_decide = self.written.stored.as_ref().is_none_or(|plan| plan.stop.when_decided);
         let best_within = self.read(&written.best_within, fraction, "best_within", MARGIN)?;
         let best_within = self.over.best_within.or(best_within.filter(|_| self.over.rounds.is_none()));
         let best_by = self.read(&written.best_by, Average::named, "best_by", AVERAGE)?;
-        let when_decided = claims
+        let when_decided = self.has_claims()
             && best_within.is_none()
             && self.over.rounds.is_none()
             && (may_decide || !self.over.claims.is_empty());
-        let most = self.over.max_rounds.or(most);
+        let max_rounds = self.over.max_rounds.or(written_max);
         let budget = if at_scale.budget.is_some() { &at_scale.budget } else { &written.budget };
         let shard = self.shard(rounds)?;
         let open_ended = when_decided
             || best_within.is_some()
             || (self.over.budget_s.is_some() && self.over.rounds.is_none());
-        let limit = most.unwrap_or(MOST_ROUNDS);
-        let fixed = self.over.rounds.or(rounds).map_or(limit, |rounds| rounds.min(most.unwrap_or(u32::MAX)));
+        let limit = max_rounds.unwrap_or(MOST_ROUNDS);
+        let fixed = match self.over.rounds.or(rounds) {
+            Some(rounds) => rounds.min(max_rounds.unwrap_or(u32::MAX)),
+            None => limit,
+        };
         let stop = StopPlan {
             rounds: if open_ended { limit } else { fixed },
             warmup: self.warmup(shard)?,
@@ -78,16 +81,21 @@ impl Resolver<'_> {
         }
     }
 
-    /// Whether the number of rounds is left to the plan's first answer: nobody gave one, nor anything else that ends the run.
-    pub(super) fn rounds_by_default(&self) -> bool {
+    /// Whether the run uses the default number of rounds: the plan and the command line set neither rounds nor anything else
+    /// that ends the run.
+    pub(super) fn uses_default_rounds(&self) -> bool {
         let (at_scale, written) = (&self.at_scale, &self.file.stop);
         let rounds = self.over.rounds.is_some() || at_scale.rounds.is_some() || written.rounds.is_some();
         let searches = self.over.best_within.is_some() || written.best_within.is_some();
-        let claims = !self.file.claims.is_empty() || !self.over.claims.is_empty();
-        !rounds && !searches && !claims && self.over.budget_s.is_none() && self.written.stored.is_none()
+        let stored = self.written.stored.is_some();
+        !rounds && !searches && !self.has_claims() && self.over.budget_s.is_none() && !stored
     }
 
-    /// Whether the budget is that of a plan that ships with fsarena.
+    fn has_claims(&self) -> bool {
+        !self.file.claims.is_empty() || !self.over.claims.is_empty()
+    }
+
+    /// Whether the time budget comes from a plan that ships with fsarena, not from the user.
     fn has_default_budget(&self) -> bool {
         let (at_scale, written) = (&self.at_scale.budget, &self.file.stop.budget);
         let given = self.over.budget_s.is_some() || self.over.rounds.is_some();
@@ -98,17 +106,23 @@ impl Resolver<'_> {
         ships && !given && (at_scale.is_some() || written.is_some())
     }
 
-    /// The shard to run. Each machine resolves the plan by itself, so nothing may be left to chance or to a default.
+    /// The shard to run, if any. Every machine resolves the plan by itself, so the number of rounds and the seed must be set
+    /// explicitly.
     fn shard(&self, rounds: Option<u32>) -> Result<Option<Shard>, PlanError> {
-        let lacking = match (self.over.shard, self.over.rounds.or(rounds), self.over.seed, &self.file.seed) {
-            (None, ..) | (_, Some(_), Some(_), _) | (_, Some(_), _, Some(_)) => return Ok(self.over.shard),
-            (_, None, ..) => FIXED,
-            _ => "all shards must have the same seed, and the plan names none; choose one: --seed N",
-        };
-        Err(PlanError::flag("--shard", lacking))
+        const NO_SEED: &str =
+            "all shards must have the same seed, and the plan names none; choose one: --seed N";
+        let Some(shard) = self.over.shard else { return Ok(None) };
+        if self.over.rounds.or(rounds).is_none() {
+            return Err(PlanError::flag("--shard", FIXED));
+        }
+        if self.over.seed.is_none() && self.file.seed.is_none() {
+            return Err(PlanError::flag("--shard", NO_SEED));
+        }
+        Ok(Some(shard))
     }
 
-    /// Where instructions are counted the first eight rounds decide, so they get the time that they take.
+    /// The smallest time budget in seconds. A guest that counts instructions needs only eight rounds for an answer, so the
+    /// budget must allow these.
     fn least_budget_s(&self) -> f64 {
         match &self.over.backing {
             Some(Backing::Guest(guest)) if guest.emulator == Emulator::Exact => EIGHT_COUNTED_ROUNDS_S,
@@ -116,7 +130,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The warm-up rounds of all shards: each machine warms up.
+    /// The warm-up rounds of all shards together: each machine runs its own.
     fn warmup(&self, shard: Option<Shard>) -> Result<u32, PlanError> {
         let written = self.file.stop.warmup.as_ref();
         let rounds = self.over.warmup.or(written.map(|rounds| *rounds.get_ref())).unwrap_or(0);
@@ -127,14 +141,17 @@ impl Resolver<'_> {
         })
     }
 
-    /// Checks the numbers of the flags.
-    fn flags(&self) -> Result<(), PlanError> {
+    /// Checks the numbers of the command-line flags against their limits.
+    fn check_flags(&self) -> Result<(), PlanError> {
         fn within<T>(
             flag: &str,
             value: Option<T>,
             limit: fn(T) -> Result<T, String>,
         ) -> Result<(), PlanError> {
-            value.map(limit).transpose().map(drop).map_err(|fault| PlanError::flag(flag, fault))
+            match value.map(limit) {
+                Some(Err(fault)) => Err(PlanError::flag(flag, fault)),
+                _ => Ok(()),
+            }
         }
         let over = self.over;
         within("--rounds", over.rounds, limits::rounds)?;

@@ -1,8 +1,8 @@
-//! Workloads and their settings, from the plan and from the command line.
+//! Resolves the workloads and their settings from the plan and the command line.
 
 use super::Resolver;
 use crate::names::unknown;
-use crate::setting::{DOER, SettingDef, Settings, Value, WorkloadDef};
+use crate::setting::{DRIVER_SETTINGS, SettingDef, Settings, Value, WorkloadDef};
 use crate::{cell::WorkloadPlan, plan::Backing, plan::error::PlanError, plan::file::Pairs};
 use std::collections::BTreeSet;
 use toml::Spanned;
@@ -29,18 +29,19 @@ impl Resolver<'_> {
         Ok(workloads)
     }
 
-    /// The name, title and question of a run whose workload `--workload` replaces: the plan's own speak of another one.
+    /// The name, title and question of a run whose workload `--workload` replaces. None if the flag does not change the
+    /// workload; then those of the plan apply.
     pub(super) fn words_of_workload(&self) -> Option<[String; 3]> {
         let name = self.over.workload.as_deref()?;
         let def = self.words.workloads.iter().find(|def| def.id == name)?;
         let written = self.file.workloads.first()?.iter().find(|(key, _)| key.get_ref() == "use")?.1;
         let question = format!("Which variant is best at {name}?");
-        // The help goes on with details.
+        // The title is the first part of the help, without details.
         let title = def.help.split([',', ';', ':', '(']).next().unwrap_or_default().trim_end();
         (written.get_ref().as_str() != Some(name)).then(|| [name.into(), title.into(), question])
     }
 
-    /// The settings of the plan that the workload of `--workload` lacks, in a sentence.
+    /// A sentence about the settings of the plan that the workload of `--workload` does not have; None if it has them all.
     pub(super) fn settings_without_use(&self) -> Option<String> {
         let name = self.over.workload.as_deref()?;
         let def = self.words.workloads.iter().find(|def| def.id == name)?;
@@ -48,16 +49,18 @@ impl Resolver<'_> {
         let ids = written.flat_map(|pairs| pairs.keys()).map(|id| id.get_ref().as_str());
         let lacks = |id: &&str| *id != "use" && !def.settings.iter().any(|setting| setting.id == *id);
         let ids: BTreeSet<&str> = ids.filter(lacks).collect();
+        if ids.is_empty() {
+            return None;
+        }
         let names = ids.into_iter().collect::<Vec<_>>().join(", ");
-        let lacking = Some(names).filter(|names| !names.is_empty())?;
-        Some(format!("settings of the plan that {name} does not have, left out: {lacking}"))
+        Some(format!("settings of the plan that {name} does not have, left out: {names}"))
     }
 
-    /// A guest has no programs but fsarena: workloads use system calls there.
+    /// Makes all workloads use fsarena's own system calls: a guest has no other programs.
     fn without_programs(&self, workloads: &mut [WorkloadPlan]) -> Result<(), PlanError> {
-        for id in DOER {
-            let asked = self.over.settings.iter().find(|(name, value)| name == id && value != "native");
-            if let Some((_, value)) = asked {
+        for id in DRIVER_SETTINGS {
+            let flag = self.over.settings.iter().find(|(name, value)| name == id && value != "native");
+            if let Some((_, value)) = flag {
                 let why = "does not work in a guest, which has no programs but fsarena; use `native`";
                 return Err(PlanError::flag("--set", format!("`{value}` {why}")));
             }
@@ -66,6 +69,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
+    /// Resolves one `[[workload]]` of the plan.
     fn workload(&self, pairs: &Pairs) -> Result<WorkloadPlan, PlanError> {
         let Some((key, value)) = pairs.iter().find(|(key, _)| key.get_ref() == "use") else {
             let start = pairs.keys().map(|key| key.span().start).min().unwrap_or(0);
@@ -95,29 +99,32 @@ impl Resolver<'_> {
         Ok(WorkloadPlan { name: name.into(), settings })
     }
 
-    /// `[scales.SCALE.set]` reaches every workload of the plan that has such a setting. Those of a workload that
-    /// `--workload` replaced reach none.
+    /// Applies `[scales.SCALE.set]` to every workload of the plan that has the setting. Ignores a setting that no workload has
+    /// if `--workload` replaced the workload.
     fn set_at_scale(&self, workloads: &mut [WorkloadPlan]) -> Result<(), PlanError> {
-        let has = |workload: &WorkloadPlan, id: &String| workload.settings.0.contains_key(id);
-        let replaced = self.over.workload.is_some();
-        let apply = |id: &String| !replaced || workloads.iter().any(|workload| has(workload, id));
-        let pairs: Vec<_> = self.at_scale.set.iter().filter(|(id, _)| apply(id.get_ref())).collect();
-        pairs.into_iter().try_for_each(|(id, value)| {
+        for (id, value) in &self.at_scale.set {
+            let exists = workloads.iter().any(|workload| workload.settings.0.contains_key(id.get_ref()));
+            if self.over.workload.is_some() && !exists {
+                continue;
+            }
             let read = |setting: &SettingDef| self.written_value(setting, value);
             self.set_all(workloads, id.get_ref(), read, |message| {
                 PlanError::at(&self.written.origin, &self.written.text, id.span(), message)
-            })
-        })
+            })?;
+        }
+        Ok(())
     }
 
-    /// `--set NAME=VALUE` reaches every workload of the plan that has such a setting.
+    /// Applies `--set NAME=VALUE` to every workload of the plan that has the setting.
     fn set(&self, workloads: &mut [WorkloadPlan], id: &str, text: &str) -> Result<(), PlanError> {
         let fault = |message| PlanError::flag("--set", message);
-        let read = |setting: &SettingDef| setting.kind.parse(text).ok_or_else(|| fault(setting.unfit(text)));
+        let read =
+            |setting: &SettingDef| setting.kind.parse(text).ok_or_else(|| fault(setting.rejection(text)));
         self.set_all(workloads, id, read, fault)
     }
 
-    /// Sets `id` in every workload that has it; `fault` places the message where none has.
+    /// Sets `id` in every workload that has it. `read` returns the value for a setting; `fault` makes the error if no workload
+    /// has the setting.
     fn set_all(
         &self,
         workloads: &mut [WorkloadPlan],
@@ -138,8 +145,8 @@ impl Resolver<'_> {
         if found { Ok(()) } else { Err(fault(no_setting(id, &defs))) }
     }
 
-    /// The fault of a level of a factor that is a setting: the workload has no such setting, or it does not accept the
-    /// level.
+    /// What is wrong with a level of a factor `set.ID`: the workload does not have the setting, or the setting does not accept
+    /// the level. None if the level is valid.
     pub(super) fn setting_fault(&self, id: &str, level: &str) -> Option<String> {
         let named = |pairs: &Pairs| {
             let written = pairs.iter().find(|(key, _)| key.get_ref() == "use")?.1.get_ref().as_str();
@@ -153,20 +160,24 @@ impl Resolver<'_> {
         if settings.is_empty() {
             return Some(no_setting(id, &defs));
         }
-        if level.is_empty() {
-            let list = |setting: &&&SettingDef| matches!(Value::from(setting.default), Value::List(items) if !items.is_empty());
-            let lists = settings.iter().any(|setting| list(&setting));
-            return lists
-                .then(|| format!("`{id}` is a list, each item a task: write one item in each level"));
+        for setting in settings {
+            let default = Value::from(setting.default);
+            if !level.is_empty() {
+                if setting.kind.read(default.with_text(level)).is_none() {
+                    return Some(setting.rejection(level));
+                }
+            } else if matches!(default, Value::List(items) if !items.is_empty()) {
+                return Some(format!("`{id}` is a list, each item a task: write one item in each level"));
+            }
         }
-        let accepts = |setting: &SettingDef| setting.kind.read(Value::from(setting.default).with_text(level));
-        settings.into_iter().find(|setting| accepts(setting).is_none()).map(|setting| setting.unfit(level))
+        None
     }
 
+    /// Converts a value of the plan to the form that settings store.
     fn written_value(&self, setting: &SettingDef, value: &Spanned<toml::Value>) -> Result<Value, PlanError> {
         match value.get_ref().clone().try_into().ok().and_then(|value| setting.kind.read(value)) {
             Some(value) => Ok(value),
-            None => self.bad(value.span(), setting.unfit(value.get_ref().to_string().trim_matches('"'))),
+            None => self.bad(value.span(), setting.rejection(value.get_ref().to_string().trim_matches('"'))),
         }
     }
 }

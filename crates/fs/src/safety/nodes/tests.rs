@@ -1,9 +1,9 @@
-//! Nodes of a kernel made of files. On real devices: `tests/it/guard.rs`.
+//! Tests of `nodes.rs` with a fake `/sys`. Tests with real devices are in `tests/it/guard.rs`.
 
 use super::*;
 use fsarena_testkit::FakeRoot;
 
-/// A kernel without any device, and with these mounts.
+/// A fake machine, which has no devices at first.
 struct Machine {
     root: FakeRoot,
 }
@@ -14,7 +14,7 @@ impl Machine {
         Machine { root: FakeRoot::with(&[("proc/self/mountinfo", mountinfo), swaps]) }
     }
 
-    /// A disk of 2048 sectors, or a partition `sdz/sdz1`, with these attributes.
+    /// Adds a disk of 2048 sectors, or a partition (`sdz/sdz1`), with these attributes.
     fn device(self, path: &str, numbers: &str, attributes: &[(&str, &str)]) -> Machine {
         let at = format!("sys/devices/{path}");
         self.root.file(&format!("{at}/dev"), numbers);
@@ -27,7 +27,7 @@ impl Machine {
         self
     }
 
-    /// The device on which the first is built.
+    /// Builds the device `upper` on the device `lower`.
     fn built_on(self, upper: &str, lower: &str) -> Machine {
         for (from, which, to) in [(upper, "slaves", lower), (lower, "holders", upper)] {
             let target = self.root.path().join("sys/devices").join(to);
@@ -36,8 +36,8 @@ impl Machine {
         self
     }
 
-    /// What the guard says of the device with these numbers.
-    fn says(&self, numbers: (u32, u32), loops: &[(&str, u64)]) -> String {
+    /// The error of the guard for the device with these numbers; `free` if there is none.
+    fn check(&self, numbers: (u32, u32), loops: &[(&str, u64)]) -> String {
         let kernel = SysRoot::at(self.root.path());
         let device = BlockDevice::numbered(&kernel, numbers.0, numbers.1, "/dev/null".into()).unwrap();
         let file = |(name, inode): &(&str, u64)| BackingFile {
@@ -59,45 +59,45 @@ fn mounted(numbers: &str) -> String {
 const BACKING: (&str, &str) = ("loop/backing_file", "/no/such/disk.img\n");
 
 #[test]
-fn a_second_loop_device_of_the_same_file() {
+fn a_second_loop_device_of_the_same_file_is_found() {
     let machine = Machine::new(&mounted("70:1")).device("loop70", "70:0", &[BACKING]).device(
         "loop71",
         "70:1",
         &[BACKING],
     );
-    let said = machine.says((70, 0), &[("loop70", 5), ("loop71", 5)]);
-    assert!(said.contains("/dev/loop71 has the same backing file and is mounted at \"/home\""), "{said}");
-    // Another file, although it has the same name by now.
-    assert_eq!(machine.says((70, 0), &[("loop70", 5), ("loop71", 6)]), "free");
-    // Its own file must be known; that of another need not be.
-    let said = machine.says((70, 0), &[("loop71", 5)]);
-    assert!(said.contains("losetup does not say which file loop70 is"), "{said}");
-    assert_eq!(machine.says((70, 0), &[("loop70", 5)]), "free");
+    let error = machine.check((70, 0), &[("loop70", 5), ("loop71", 5)]);
+    assert!(error.contains("/dev/loop71 has the same backing file and is mounted at \"/home\""), "{error}");
+    // Another file with the same path.
+    assert_eq!(machine.check((70, 0), &[("loop70", 5), ("loop71", 6)]), "free");
+    // The file of the device itself must be known; the file of another loop device need not be.
+    let error = machine.check((70, 0), &[("loop71", 5)]);
+    assert!(error.contains("losetup does not say which file loop70 is"), "{error}");
+    assert_eq!(machine.check((70, 0), &[("loop70", 5)]), "free");
 }
 
 #[test]
-fn a_second_path_to_the_same_disk() {
+fn a_second_path_to_the_same_disk_is_found() {
     let wwid = ("device/wwid", "naa.5000c500a1b2c3d4\n");
     let two = |mounts: &str, second: (&str, &str)| {
         Machine::new(mounts).device("sdy", "65:0", &[wwid]).device("sdz", "65:16", &[second])
     };
-    let said = two(&mounted("65:16"), wwid).says((65, 0), &[]);
-    assert!(said.contains("/dev/sdz has the same hardware identity and is mounted"), "{said}");
+    let error = two(&mounted("65:16"), wwid).check((65, 0), &[]);
+    assert!(error.contains("/dev/sdz has the same hardware identity and is mounted"), "{error}");
     let other = ("device/wwid", "naa.5000c500ffffffff\n");
-    assert_eq!(two(&mounted("65:16"), other).says((65, 0), &[]), "free");
+    assert_eq!(two(&mounted("65:16"), other).check((65, 0), &[]), "free");
     // Held by a multipath device that does not include this path.
     let held = two("", wwid).device("dm-9", "253:9", &[("dm/uuid", "mpath-1\n")]).built_on("dm-9", "sdz");
-    assert!(held.says((65, 0), &[]).contains("/dev/sdz has the same hardware identity and is part of dm-9"));
-    // The multipath device itself is free: it alone holds its paths.
-    assert!(!held.says((253, 9), &[]).contains("is part of"));
-    assert!(!held.says((253, 9), &[]).contains("sdz"));
+    assert!(held.check((65, 0), &[]).contains("/dev/sdz has the same hardware identity and is part of dm-9"));
+    // The multipath device itself is free: its paths are used only by it.
+    assert!(!held.check((253, 9), &[]).contains("is part of"));
+    assert!(!held.check((253, 9), &[]).contains("sdz"));
 }
 
 #[test]
-fn a_path_is_told_by_its_serial_number_where_its_wwid_says_nothing() {
+fn a_serial_number_identifies_a_disk_with_a_void_wwid() {
     let same = [("wwid", "0000000000000000\n"), ("serial", "S3Z9NB0K\n")];
     let machine = Machine::new(&mounted("65:16")).device("sdy", "65:0", &same).device("sdz", "65:16", &same);
-    assert!(machine.says((65, 0), &[]).contains("/dev/sdz has the same hardware identity and is mounted"));
+    assert!(machine.check((65, 0), &[]).contains("/dev/sdz has the same hardware identity and is mounted"));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_path_of_another_size_is_another_disk() {
         "65:16",
         &[wwid, ("size", "4096\n")],
     );
-    assert_eq!(machine.says((65, 0), &[]), "free");
+    assert_eq!(machine.check((65, 0), &[]), "free");
 }
 
 #[test]
@@ -121,12 +121,12 @@ fn partitions_conflict_where_they_overlap() {
         .device("sdy/sdy2", "65:2", &part("4096\n"))
         .device("sdz", "65:16", &[wwid, ("size", "99999\n")])
         .device("sdz/sdz1", "65:17", &part("2048\n"));
-    assert!(machine.says((65, 1), &[]).contains("/dev/sdz1 has the same hardware identity and is mounted"));
-    assert_eq!(machine.says((65, 2), &[]), "free");
+    assert!(machine.check((65, 1), &[]).contains("/dev/sdz1 has the same hardware identity and is mounted"));
+    assert_eq!(machine.check((65, 2), &[]), "free");
 }
 
 #[test]
-fn volumes_of_a_group_are_independent() {
+fn lvm_volumes_of_a_group_are_independent() {
     let volume = |name| [("dm/uuid", name)];
     let machine = Machine::new(&mounted("253:8"))
         .device("sdz", "65:16", &[])
@@ -134,22 +134,22 @@ fn volumes_of_a_group_are_independent() {
         .device("dm-9", "253:9", &volume("LVM-b\n"))
         .built_on("dm-8", "sdz")
         .built_on("dm-9", "sdz");
-    assert_eq!(machine.says((253, 9), &[]), "free");
+    assert_eq!(machine.check((253, 9), &[]), "free");
 }
 
 #[test]
-fn a_device_that_cannot_be_opened_by_anybody_is_no_other_node() {
+fn a_hidden_device_is_ignored() {
     let wwid = ("wwid", "eui.0025385b71b0c8f5\n");
     let machine = Machine::new(&mounted("259:1")).device("nvme0n1", "259:0", &[wwid]).device(
         "nvme0c0n1",
         "259:1",
         &[wwid, ("hidden", "1\n")],
     );
-    assert_eq!(machine.says((259, 0), &[]), "free");
+    assert_eq!(machine.check((259, 0), &[]), "free");
 }
 
 #[test]
-fn blkid_is_read() {
+fn the_uuids_of_blkid_are_parsed() {
     let text =
         "DEVNAME=/dev/sda1\nUUID=6bc0\nTYPE=btrfs\nUUID_SUB=11\nPART_ENTRY_UUID=22-01\nPART_ENTRY_NAME=a=b\n";
     assert_eq!(parse_blkid(text), ["6bc0", "11", "22-01"]);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 pub use fsarena_testkit::root;
 
-/// A directory with a blank and a newline in its name, and a journal in it.
+/// A temporary directory with a blank and a newline in its name, and an undo journal.
 pub struct Place {
     pub dir: PathBuf,
     pub journal: Journal,
@@ -24,7 +24,7 @@ impl Place {
         Place { dir, journal, _temp: temp }
     }
 
-    /// A loop device of a sparse image that fsarena makes.
+    /// Makes a scratch device: a loop device with a sparse image.
     pub fn scratch(&self, name: &str, mib: u64) -> ScratchDevice {
         let image = image::create(&self.journal, &self.dir.join(name), mib << 20, false).unwrap();
         let device = self.attach(image.path(), true);
@@ -36,7 +36,7 @@ impl Place {
         loopdev::attach(&self.journal, image, opts, &mut |_| {}).unwrap()
     }
 
-    /// A sparse file that stands for a foreign disk.
+    /// Makes a loop device with a sparse file that fsarena does not own; it stands in for a disk of the user.
     pub fn foreign(&self, name: &str, mib: u64) -> LoopDevice {
         let path = self.dir.join(name);
         std::fs::File::create(&path).unwrap().set_len(mib << 20).unwrap();

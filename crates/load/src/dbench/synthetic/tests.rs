@@ -1,4 +1,4 @@
-//! The statistics of dbench-like are those measured of dbench's standard loadfile (4.0, 458,344 operations).
+//! Compares the statistics of the generated load with those of dbench's standard loadfile (4.0, 458,344 operations).
 
 use super::*;
 use crate::dbench::cursor::{Cursor, Step};
@@ -12,14 +12,14 @@ fn near(what: &str, found: f64, stated: f64, tolerance: f64) {
     assert!((found - stated).abs() <= tolerance, "{what}: {found:.2}, stated {stated} ± {tolerance}");
 }
 
-fn each(check: impl Fn(&LoadStats)) {
+fn for_each_seed(check: impl Fn(&LoadStats)) {
     static STATS: LazyLock<Vec<LoadStats>> =
         LazyLock::new(|| SEEDS.into_iter().map(|seed| LoadStats::collect(&program(seed))).collect());
     STATS.iter().for_each(check);
 }
 
 #[test]
-fn the_mix_is_as_stated_within_a_fifth_of_a_point() {
+fn the_shares_of_operations_match_the_standard_loadfile_within_a_fifth_of_a_point() {
     let stated = [
         (OperationKind::ReadX, 27.1),
         (OperationKind::NtCreateX, 17.3),
@@ -36,7 +36,7 @@ fn the_mix_is_as_stated_within_a_fifth_of_a_point() {
         (OperationKind::LockX, 0.06),
         (OperationKind::UnlockX, 0.06),
     ];
-    each(|stats| {
+    for_each_seed(|stats| {
         for (kind, percent) in stated {
             let found = 100.0 * stats.count(kind) as f64 / stats.operations() as f64;
             near(kind.def().name, found, percent, 0.2);
@@ -46,13 +46,13 @@ fn the_mix_is_as_stated_within_a_fifth_of_a_point() {
 }
 
 #[test]
-fn so_much_fails_as_stated_within_a_point() {
-    each(|stats| {
-        let of =
+fn the_shares_of_failures_match_the_standard_loadfile_within_a_point() {
+    for_each_seed(|stats| {
+        let failed =
             |kind: OperationKind| 100.0 * stats.failures[kind as usize] as f64 / stats.count(kind) as f64;
-        near("creates", of(OperationKind::NtCreateX), 26.5, 1.0);
-        near("lookups", of(OperationKind::QueryPath), 34.0, 1.0);
-        near("patterns", of(OperationKind::Find), 52.0, 1.0);
+        near("creates", failed(OperationKind::NtCreateX), 26.5, 1.0);
+        near("lookups", failed(OperationKind::QueryPath), 34.0, 1.0);
+        near("patterns", failed(OperationKind::Find), 52.0, 1.0);
         let all: u64 = stats.failures.iter().sum();
         near("all", 100.0 * all as f64 / stats.operations() as f64, 13.0, 1.0);
         let others = KINDS.iter().filter(|def| {
@@ -63,8 +63,8 @@ fn so_much_fails_as_stated_within_a_point() {
 }
 
 #[test]
-fn sizes_are_as_stated_within_two_points() {
-    each(|stats| {
+fn the_shares_of_sizes_match_the_standard_loadfile_within_two_points() {
+    for_each_seed(|stats| {
         let share = |sizes: &std::collections::BTreeMap<i64, u64>, size| {
             100.0 * sizes.get(&size).copied().unwrap_or(0) as f64 / sizes.values().sum::<u64>() as f64
         };
@@ -84,8 +84,8 @@ fn sizes_are_as_stated_within_two_points() {
 }
 
 #[test]
-fn opens_are_as_stated_within_a_point() {
-    each(|stats| {
+fn the_shares_of_opens_match_the_standard_loadfile_within_a_point() {
+    for_each_seed(|stats| {
         let closes = stats.count(OperationKind::Close) as f64;
         near("opens without data", 100.0 * stats.idle_opens as f64 / closes, 37.5, 1.0);
         near("opens that read", 100.0 * stats.reading_opens as f64 / closes, 36.9, 1.0);
@@ -93,8 +93,8 @@ fn opens_are_as_stated_within_a_point() {
 }
 
 #[test]
-fn files_live_as_stated() {
-    each(|stats| {
+fn the_numbers_of_existing_and_open_files_match_the_standard_loadfile() {
+    for_each_seed(|stats| {
         assert!((72..=85).contains(&stats.most_files), "{} files at most", stats.most_files);
         let mean = stats.files_by_operation as f64 / stats.operations() as f64;
         near("files on average", mean, 69.0, 3.0);
@@ -130,7 +130,7 @@ fn a_seed_always_makes_the_same_load() {
 }
 
 #[test]
-fn every_cycle_leaves_what_it_found() {
+fn every_cycle_closes_and_removes_what_it_creates() {
     let program = program(5);
     let stats = LoadStats::collect(&program);
     assert!(program.bytes() < 2 << 20, "{} bytes", program.bytes());

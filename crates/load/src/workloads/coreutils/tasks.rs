@@ -1,18 +1,18 @@
-//! The 21 tasks in the order in which they run: where their files are, how many and how large they are, and the space that
-//! they need at the fullest moment.
+//! The 21 tasks of the workload `coreutils` in the order in which they run: where their files are, how many and how large
+//! they are, and the largest space that they take at one time.
 
-use crate::source::{Contents, generated_files};
+use crate::source::{TreeSize, generated_files};
 use crate::workload::{Job, Place, Room};
 use crate::{program::Op, tree::TOP};
-use Thing::{Big, Dirs, Files, Input, Nothing, Tarball, Tree};
+use FileGroup::{Big, Dirs, Files, Input, Nothing, Tarball, Tree};
 use std::{collections::BTreeSet, ops::Add};
 
 /// Name of the archive that all cells share on the source disk, and of its copy on the filesystem under test.
 pub const TARBALL: &str = "tree.tar";
-/// The file of 1 GiB.
-const BIG: &str = "big";
-/// The file that is split.
-pub const SMALL: &str = "small";
+/// Name of the large file, which has 1 GiB at scale paper.
+const BIG_FILE: &str = "big";
+/// Name of the file that is split.
+pub const SMALL_FILE: &str = "small";
 
 /// The counts and sizes at the scale of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,13 +21,13 @@ pub struct Sizes {
     pub files: u64,
     /// Directories that are made.
     pub directories: u64,
-    /// Files of the generated tree; none where the tree is a real one.
+    /// Files of the generated tree, or `None` for a real tree.
     pub tree_files: Option<u64>,
     /// Copies of the archive.
     pub copies: u64,
-    /// The big file.
+    /// Mebibytes of the large file.
     pub big_mebibytes: u64,
-    /// The file that is split.
+    /// Bytes of the file that is split.
     pub small_bytes: u64,
 }
 
@@ -48,8 +48,8 @@ impl Sizes {
 
 /// Files that a task needs or makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Thing {
-    /// Nothing that matters to another task.
+pub enum FileGroup {
+    /// No files that another task needs.
     Nothing,
     /// The archive on the source disk, which exists from the start.
     Input,
@@ -61,9 +61,9 @@ pub enum Thing {
     Tarball,
     /// The unpacked tree.
     Tree,
-    /// The file of 1 GiB.
+    /// The large file.
     Big,
-    /// The file that is split, which is made untimed.
+    /// The file that is split. No task makes it; fsarena writes it untimed.
     Small,
 }
 
@@ -74,11 +74,11 @@ pub struct TaskDef {
     /// Its name.
     pub id: &'static str,
     /// The files it requires.
-    pub needs: Thing,
-    /// Whether the task removes them.
+    pub needs: FileGroup,
+    /// Whether the task removes the files that it requires.
     pub uses_up: bool,
     /// The files it makes.
-    pub makes: Thing,
+    pub makes: FileGroup,
     /// Its title in reports; a word in braces stands for one of the [`Sizes`].
     title: &'static str,
     /// Its operation.
@@ -88,20 +88,21 @@ pub struct TaskDef {
 const fn task(
     number: i64,
     id: &'static str,
-    needs: Thing,
-    makes: Thing,
+    needs: FileGroup,
+    makes: FileGroup,
     title: &'static str,
     op: fn(&Place, &Sizes) -> Op,
 ) -> TaskDef {
     TaskDef { number, id, needs, uses_up: false, makes, title, op }
 }
 
+/// Marks a task that removes the files that it requires.
 const fn using_up(task: TaskDef) -> TaskDef {
     TaskDef { uses_up: true, ..task }
 }
 
-/// All tasks in the order in which they run: by number, but that the tree is copied (020) before it is
-/// removed (011). The author had to unpack it a second time for that, untimed.
+/// All tasks in the order in which they run. The order is by number, except that the tree is copied (020) before it is
+/// removed (011). The author ran 020 later and unpacked the tree a second time for it, untimed.
 pub const TASKS: &[TaskDef] = &[
     task(1, "touch", Nothing, Files, "Touch {files} files", |at, sizes| {
         Op::Touch(at.root.join("files"), sizes.files)
@@ -141,48 +142,49 @@ pub const TASKS: &[TaskDef] = &[
         Op::CopyInto(at.root.join(TARBALL), at.root.join("copies"), sizes.copies)
     }),
     task(13, "create", Nothing, Big, "Create a {big} file", |at, sizes| {
-        Op::Create(at.root.join(BIG), sizes.big_mebibytes)
+        Op::Create(at.root.join(BIG_FILE), sizes.big_mebibytes)
     }),
     task(14, "copy-file", Big, Nothing, "Copy a {big} file", |at, _| {
-        Op::Copy(at.root.join(BIG), at.root.join("big-copy"))
+        Op::Copy(at.root.join(BIG_FILE), at.root.join("big-copy"))
     }),
     split::<1000>(15, "split-1000", "Split a {small} file into 1000-byte pieces"),
     split::<1024>(16, "split-1024", "Split a {small} file into 1024-byte pieces"),
     split::<2048>(17, "split-2048", "Split a {small} file into 2048-byte pieces"),
     split::<4096>(18, "split-4096", "Split a {small} file into 4096-byte pieces"),
     split::<8192>(19, "split-8192", "Split a {small} file into 8192-byte pieces"),
-    task(21, "cat", Big, Nothing, "Cat a {big} file to /dev/null", |at, _| Op::Cat(at.root.join(BIG))),
+    task(21, "cat", Big, Nothing, "Cat a {big} file to /dev/null", |at, _| Op::Cat(at.root.join(BIG_FILE))),
 ];
 
 /// Splits the small file into pieces of `PIECE` bytes.
 const fn split<const PIECE: u64>(number: i64, id: &'static str, title: &'static str) -> TaskDef {
-    task(number, id, Thing::Small, Nothing, title, |at, _| {
-        Op::Split(at.root.join(SMALL), PIECE, at.root.join(format!("split-{PIECE}")))
+    task(number, id, FileGroup::Small, Nothing, title, |at, _| {
+        Op::Split(at.root.join(SMALL_FILE), PIECE, at.root.join(format!("split-{PIECE}")))
     })
 }
 
 impl TaskDef {
     /// Its title in reports.
     pub fn title(&self, sizes: &Sizes) -> String {
-        let tree = sizes.tree_files.map_or(String::new(), |files| format!(" of {} files", grouped(files)));
+        let tree =
+            sizes.tree_files.map_or(String::new(), |files| format!(" of {} files", format_count(files)));
         let words = [
-            ("{files}", grouped(sizes.files)),
-            ("{directories}", grouped(sizes.directories)),
+            ("{files}", format_count(sizes.files)),
+            ("{directories}", format_count(sizes.directories)),
             ("{tree}", tree),
             ("{copies}", sizes.copies.to_string()),
-            ("{big}", of_bytes(sizes.big_mebibytes << 20)),
-            ("{small}", of_bytes(sizes.small_bytes)),
+            ("{big}", format_bytes(sizes.big_mebibytes << 20)),
+            ("{small}", format_bytes(sizes.small_bytes)),
         ];
         words.iter().fold(self.title.into(), |title, (word, size)| title.replace(word, size))
     }
 }
 
-/// The task that makes these files; none if they exist from the start or are made untimed.
-pub fn maker_of(thing: Thing) -> Option<&'static TaskDef> {
-    TASKS.iter().find(|task| task.makes == thing && thing != Thing::Nothing)
+/// The task that makes these files, or `None` if they exist from the start or no task makes them.
+pub fn maker_of(thing: FileGroup) -> Option<&'static TaskDef> {
+    TASKS.iter().find(|task| task.makes == thing && thing != FileGroup::Nothing)
 }
 
-/// These tasks, and the tasks that make the files that they need.
+/// The given tasks, followed by the tasks that make the files that they need.
 pub fn with_suppliers(tasks: &[&'static TaskDef]) -> Vec<&'static TaskDef> {
     let mut all = tasks.to_vec();
     let mut next = 0;
@@ -198,23 +200,23 @@ pub fn with_suppliers(tasks: &[&'static TaskDef]) -> Vec<&'static TaskDef> {
 }
 
 /// Formats a number with thousands separators, such as `10,000`.
-fn grouped(number: u64) -> String {
+fn format_count(number: u64) -> String {
     match number {
         0..1000 => number.to_string(),
-        _ => format!("{},{:03}", grouped(number / 1000), number % 1000),
+        _ => format!("{},{:03}", format_count(number / 1000), number % 1000),
     }
 }
 
 /// Formats a size in the largest unit without a fraction, such as `1 GiB` or `320 KiB`.
-fn of_bytes(bytes: u64) -> String {
+fn format_bytes(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.into_iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit)) {
         Some((unit, name)) => format!("{} {name}", bytes / unit),
-        None => format!("{} B", grouped(bytes)),
+        None => format!("{} B", format_count(bytes)),
     }
 }
 
-/// Bytes of blocks and number of inodes.
+/// The space of files on a filesystem: bytes of whole blocks, and number of inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Usage {
     bytes: u64,
@@ -228,45 +230,45 @@ impl Add for Usage {
     }
 }
 
-/// The space that the tasks need at the fullest moment.
-pub fn room_needed(tasks: &[&'static TaskDef], sizes: &Sizes, contents: &Contents) -> Room {
-    let of = |task: &TaskDef| left(task, sizes, contents);
-    let mut there = BTreeSet::from([Thing::Nothing, Thing::Input]);
-    // The root directory.
+/// The largest space that the tasks take at one time, with the files that untimed work makes for them.
+pub fn room_needed(tasks: &[&'static TaskDef], sizes: &Sizes, contents: &TreeSize) -> Room {
+    let space = |task: &TaskDef| space_left_by(task, sizes, contents);
+    let mut present = BTreeSet::from([FileGroup::Nothing, FileGroup::Input]);
+    // At first only the root directory exists.
     let mut now = directory(30);
     let mut peak = now;
     for task in tasks {
-        let mut wanted = task.needs;
-        while there.insert(wanted) {
-            let maker = maker_of(wanted);
+        let mut missing = task.needs;
+        while present.insert(missing) {
+            let maker = maker_of(missing);
             // No task makes the file that is split.
-            now = now + maker.map_or(file(sizes.small_bytes), of);
-            wanted = maker.map_or(Thing::Nothing, |maker| maker.needs);
+            now = now + maker.map_or(file(sizes.small_bytes), space);
+            missing = maker.map_or(FileGroup::Nothing, |maker| maker.needs);
         }
-        there.insert(task.makes);
-        now = now + of(task);
+        present.insert(task.makes);
+        now = now + space(task);
         peak = Usage { bytes: peak.bytes.max(now.bytes), inodes: peak.inodes.max(now.inodes) };
         if task.uses_up {
-            there.remove(&task.needs);
-            let gone = maker_of(task.needs).map_or(Usage::default(), of);
-            now = Usage { bytes: now.bytes - gone.bytes, inodes: now.inodes - gone.inodes };
+            present.remove(&task.needs);
+            let freed = maker_of(task.needs).map_or(Usage::default(), space);
+            now = Usage { bytes: now.bytes - freed.bytes, inodes: now.inodes - freed.inodes };
         }
     }
-    // The archive, what it was made of, and the copy of it that copy-out makes.
+    // On the source disk are the archive, the copy of it that copy-out makes, and the note of the archive's source.
     Room { bytes: peak.bytes, inodes: peak.inodes, other_bytes: 2 * blocks(contents.archive_bytes) + 4096 }
 }
 
 /// The space of the files that a task leaves on the filesystem under test.
-fn left(task: &TaskDef, sizes: &Sizes, contents: &Contents) -> Usage {
+fn space_left_by(task: &TaskDef, sizes: &Sizes, contents: &TreeSize) -> Usage {
     let archive = file(contents.archive_bytes);
     let inodes = contents.files + contents.directories + contents.links;
-    // Only the names matter here.
+    // The paths are placeholders; the space depends only on the kind of operation.
     let at = Place { root: "/root".into(), other: "/other".into(), server_user: None };
     match (task.op)(&at, sizes) {
         Op::Touch(_, count) => directory(count) + times(file(0), count),
         Op::MakeDirs(_, count) => directory(count) + times(file(4096), count),
         Op::Copy(_, to) if to.starts_with(&at.other) => Usage::default(),
-        Op::Copy(..) if task.needs == Thing::Big => file(sizes.big_mebibytes << 20),
+        Op::Copy(..) if task.needs == FileGroup::Big => file(sizes.big_mebibytes << 20),
         Op::Copy(..) | Op::Tar(..) => archive,
         Op::CopyInto(_, _, count) => directory(count) + times(archive, count),
         Op::Untar(..) | Op::CopyTree(..) => Usage { bytes: contents.unpacked_bytes() + 64 * inodes, inodes },
@@ -279,15 +281,17 @@ fn left(task: &TaskDef, sizes: &Sizes, contents: &Contents) -> Usage {
     }
 }
 
+/// Rounds a size up to blocks of 4 KiB.
 fn blocks(bytes: u64) -> u64 {
     bytes.next_multiple_of(4096)
 }
 
+/// The space of a file.
 fn file(bytes: u64) -> Usage {
     Usage { bytes: blocks(bytes), inodes: 1 }
 }
 
-/// The room of a directory with `entries` entries of at most 64 bytes each.
+/// The space of a directory with `entries` entries of at most 64 bytes each.
 fn directory(entries: u64) -> Usage {
     Usage { bytes: blocks(64 * entries.max(1)), inodes: 1 }
 }
@@ -301,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_21_are_there_once_and_in_order_but_for_the_copy_of_the_tree() {
+    fn the_21_tasks_are_in_order_except_that_the_tree_is_copied_before_its_removal() {
         let mut numbers: Vec<_> = TASKS.iter().map(|task| task.number).collect();
         let copy = numbers.iter().position(|number| *number == 20).unwrap();
         assert_eq!(numbers[copy + 1], 11);
@@ -310,17 +314,17 @@ mod tests {
     }
 
     #[test]
-    fn suppliers_are_found_through_several_hands() {
+    fn the_suppliers_of_suppliers_are_included() {
         let rm_tree = TASKS.iter().find(|task| task.id == "rm-tree").unwrap();
         let ids: Vec<_> = with_suppliers(&[rm_tree]).iter().map(|task| task.id).collect();
         assert_eq!(ids, ["rm-tree", "untar", "copy-in"]);
     }
 
     #[test]
-    fn numbers_are_written_as_people_write_them() {
-        assert_eq!([7, 313, 10_000, 1_000_000].map(grouped), ["7", "313", "10,000", "1,000,000"]);
+    fn counts_have_separators_and_sizes_the_largest_exact_unit() {
+        assert_eq!([7, 313, 10_000, 1_000_000].map(format_count), ["7", "313", "10,000", "1,000,000"]);
         assert_eq!(
-            [1 << 30, 32 << 20, 327_680, 1000].map(of_bytes),
+            [1 << 30, 32 << 20, 327_680, 1000].map(format_bytes),
             ["1 GiB", "32 MiB", "320 KiB", "1,000 B"]
         );
     }
@@ -334,7 +338,7 @@ mod tests {
         small_bytes: 10_000,
     };
 
-    const CONTENTS: Contents = Contents {
+    const CONTENTS: TreeSize = TreeSize {
         files: 10,
         directories: 2,
         links: 0,
@@ -349,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_makes_room() {
+    fn removed_files_free_their_space() {
         // Root, directory, 100 files: then root, directory, 50 directories.
         assert_eq!(room_of(&[1, 2, 3, 4, 5, 6]).inodes, 1 + 1 + 100);
         assert_eq!(room_of(&[1, 2, 3, 4, 5, 6]).bytes, 4096 + 4096 + 50 * 4096);
@@ -357,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_task_needs_from_one_that_was_not_chosen_is_counted() {
+    fn files_from_tasks_that_were_not_chosen_count() {
         // Root, archive, tree (100 KiB in blocks, two directories, 12 entries of 64 bytes).
         let tree = (100 << 10) + 2 * 4096 + 12 * 64;
         assert_eq!(room_of(&[11]).bytes, 4096 + 102_400 + tree);
@@ -366,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_take_whole_blocks() {
+    fn the_pieces_of_a_split_file_take_whole_blocks() {
         // 10 pieces of 1000 bytes: 10 blocks, their directory, the file of three blocks, the root.
         assert_eq!(room_of(&[15]).bytes, 4096 * (10 + 1 + 3 + 1));
         assert_eq!(room_of(&[15]).inodes, 10 + 1 + 1 + 1);

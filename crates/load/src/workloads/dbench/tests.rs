@@ -26,8 +26,8 @@ fn loadfile() -> (tempfile::TempDir, String) {
 }
 
 #[test]
-fn each_number_of_clients_is_a_task_that_begins_with_nothing() {
-    // Longer on a busy machine, until every client of every task has made its file.
+fn each_number_of_clients_is_a_task_that_starts_in_an_empty_directory() {
+    // Runs longer on a busy machine, until every client of every task has created its file.
     let mut made = ["0.05", "0.5", "5"].into_iter().map(files_by_clients);
     let made = made.find(|made| made.iter().all(|(clients, files)| clients == files));
     assert_eq!(made, Some(vec![(1, 1), (2, 2), (3, 3)]));
@@ -40,7 +40,7 @@ fn files_by_clients(seconds: &str) -> Vec<(usize, usize)> {
     let place = place(dir.path());
     assert_eq!(ids(&DBENCH.outline(&job)), ["dbench[clients=1]", "dbench[clients=3]", "dbench[clients=2]"]);
     DBENCH.inputs(&job, &place).unwrap();
-    // From here on the loadfile is not needed: a guest has none.
+    // The tasks do not require the loadfile, because a guest has none.
     std::fs::remove_file(&path).unwrap();
     let tasks = DBENCH.steps(&job, &place).unwrap();
     let played = tasks.into_iter().map(|task| {
@@ -58,7 +58,7 @@ fn files_by_clients(seconds: &str) -> Vec<(usize, usize)> {
 }
 
 #[test]
-fn room_is_for_the_most_clients_and_faults_are_told_early() {
+fn the_survey_has_the_room_of_the_most_clients_and_finds_invalid_loadfiles() {
     let (_dir, path) = loadfile();
     let room = DBENCH.survey(&job(&DBENCH, &[("loadfile", &path), ("clients", "1,20")])).unwrap().room;
     assert_eq!((room.bytes, room.inodes), (2 * 20 * 1000, 20 * 2));
@@ -73,7 +73,7 @@ fn room_is_for_the_most_clients_and_faults_are_told_early() {
 }
 
 #[test]
-fn like_needs_nothing_but_room() {
+fn dbench_like_requires_no_program_and_the_others_require_dbench() {
     let room = DBENCH_LIKE.survey(&job(&DBENCH_LIKE, &[("clients", "1024")])).unwrap().room;
     assert!((45_000_000_000..60_000_000_000).contains(&room.bytes), "{room:?}");
     assert!(DBENCH_LIKE.programs(&job(&DBENCH_LIKE, &[])).is_empty());
@@ -82,7 +82,7 @@ fn like_needs_nothing_but_room() {
 }
 
 #[test]
-fn times_are_a_fifth_of_warm_up_unless_said_otherwise() {
+fn the_warm_up_is_a_fifth_of_the_measured_time_by_default() {
     let settings = |set: &[(&str, &str)]| {
         let settings = DbenchSettings::resolve(&job(&DBENCH, set));
         (settings.options.measured.as_secs_f64(), settings.options.warm_up.as_secs_f64())

@@ -1,4 +1,4 @@
-//! Which tasks there are, in which order, and what is made for them.
+//! Tests of the tasks of fileio, their order, and the files that are prepared for them.
 
 use super::*;
 use crate::testing::{self, ids, perform, place};
@@ -8,17 +8,17 @@ fn job(set: &[(&str, &str)]) -> Job {
     testing::job(FILEIO.def, 11, set)
 }
 
-fn names(tasks: &[Task]) -> Vec<String> {
+fn task_ids(tasks: &[Task]) -> Vec<String> {
     tasks.iter().map(|task| task.info.id.to_string()).collect()
 }
 
 #[test]
-fn every_cell_is_a_task_and_their_order_is_the_seeds() {
+fn every_cell_is_a_task_and_the_seed_shuffles_them() {
     let dir = tempfile::tempdir().unwrap();
     let job = job(&[("bs", "4096,8192"), ("threads", "1,2,2")]);
     let tasks = FILEIO.steps(&job, &place(dir.path())).unwrap();
-    assert_eq!(names(&tasks), names(&FILEIO.steps(&job, &place(dir.path())).unwrap()));
-    let mut all = names(&tasks);
+    assert_eq!(task_ids(&tasks), task_ids(&FILEIO.steps(&job, &place(dir.path())).unwrap()));
+    let mut all = task_ids(&tasks);
     let mut outline = ids(&FILEIO.outline(&job));
     assert_ne!(all, outline);
     all.sort();
@@ -27,7 +27,7 @@ fn every_cell_is_a_task_and_their_order_is_the_seeds() {
     assert_eq!(all.len(), 16);
     assert_eq!(all[0], "rndrd[bs=4096,threads=1]");
     let other = Job { seed: 12, ..job.clone() };
-    assert_ne!(names(&tasks), names(&FILEIO.steps(&other, &place(dir.path())).unwrap()));
+    assert_ne!(task_ids(&tasks), task_ids(&FILEIO.steps(&other, &place(dir.path())).unwrap()));
 }
 
 #[test]
@@ -42,12 +42,12 @@ fn sizes_follow_the_scale_and_are_whole_blocks() {
     );
 }
 
-fn prepares(tasks: &[Task]) -> Vec<(String, usize)> {
+fn prepared_counts(tasks: &[Task]) -> Vec<(String, usize)> {
     tasks.iter().map(|task| (task.info.id.name.clone(), task.prepare.len())).collect()
 }
 
 /// The words of the preparation of each task.
-fn preparations(tasks: Vec<Task>) -> Vec<(String, Option<String>)> {
+fn preparation_words(tasks: Vec<Task>) -> Vec<(String, Option<String>)> {
     let word = |action: Action| match action {
         Action::Call(call) => call.words[0].clone(),
         _ => panic!("only calls prepare"),
@@ -56,40 +56,40 @@ fn preparations(tasks: Vec<Task>) -> Vec<(String, Option<String>)> {
 }
 
 #[test]
-fn files_are_filled_once_and_again_after_seqwr_left_them_short() {
+fn files_are_filled_once_and_again_after_seqwr() {
     let dir = tempfile::tempdir().unwrap();
     let tasks =
         FILEIO.steps(&job(&[("bs", "4096,8192,16384"), ("threads", "1,2")]), &place(dir.path())).unwrap();
-    assert!(prepares(&tasks).iter().all(|(_, count)| *count <= 1));
-    let mut whole = false;
-    for (mode, prepared) in preparations(tasks) {
-        let expected = match (mode.as_str(), whole) {
+    assert!(prepared_counts(&tasks).iter().all(|(_, count)| *count <= 1));
+    let mut are_filled = false;
+    for (mode, prepared) in preparation_words(tasks) {
+        let expected = match (mode.as_str(), are_filled) {
             ("seqwr", _) => Some("remove"),
             (_, false) => Some("fill"),
             (_, true) => None,
         };
         assert_eq!(prepared.as_deref(), expected, "{mode}");
-        whole = mode != "seqwr";
+        are_filled = mode != "seqwr";
     }
 }
 
 #[test]
-fn verified_reads_find_files_with_blocks_of_their_size() {
+fn verified_reads_pass_on_prepared_files_and_find_a_changed_byte() {
     let dir = tempfile::tempdir().unwrap();
     let set = [("bs", "4096,8192"), ("modes", "seqrd,rndrd,rndwr"), ("verify", "true")];
     let tasks = FILEIO.steps(&job(&set), &place(dir.path())).unwrap();
     for task in tasks {
         perform(task.prepare.into_iter().chain(task.work));
     }
-    // They do look: a byte that changed since the files were made is found.
+    // A read finds a byte that changed after the files were filled.
     let mut tasks = FILEIO.steps(&job(&set), &place(dir.path())).unwrap().into_iter();
     let task = tasks.find(|task| task.info.id.name == "seqrd").unwrap();
     perform(task.prepare);
     let damaged = std::fs::File::options().write(true).open(dir.path().join("test_file.0")).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&damaged, b"X", 1234).unwrap();
     let read = task.work.into_iter().map(|action| action.perform(&mut |_| {}));
-    let said = read.filter_map(Result::err).map(|error| error.to_string()).collect::<String>();
-    assert!(said.contains("wrong data"), "{said}");
+    let error = read.filter_map(Result::err).map(|error| error.to_string()).collect::<String>();
+    assert!(error.contains("wrong data"), "{error}");
 }
 
 #[test]
@@ -110,12 +110,12 @@ fn blocks_below_the_alignment_are_left_out_with_the_reason() {
 }
 
 #[test]
-fn a_task_that_is_left_out_says_so_and_does_nothing() {
+fn a_task_that_cannot_run_is_left_out() {
     let dir = tempfile::tempdir().unwrap();
     let mut builder = TaskBuilder {
         settings: FileIoSettings::resolve(&job(&[("bs", "512"), ("modes", "rndrd")])),
         target: Target { path: dir.path().into(), is_device: false, align: 4096 },
-        whole: None,
+        checksum_block: None,
     };
     let cell = builder.settings.cells[0];
     let task = builder.task(cell);
@@ -125,7 +125,7 @@ fn a_task_that_is_left_out_says_so_and_does_nothing() {
 }
 
 #[test]
-fn each_mode_runs_and_counts_exactly_the_events_asked_for() {
+fn each_mode_performs_exactly_the_set_number_of_operations() {
     let dir = tempfile::tempdir().unwrap();
     let set = [("bs", "4096"), ("threads", "3"), ("events", "1000"), ("files", "8"), ("direct", "false")];
     for task in FILEIO.steps(&job(&set), &place(dir.path())).unwrap() {
@@ -133,7 +133,7 @@ fn each_mode_runs_and_counts_exactly_the_events_asked_for() {
         let mode = task.info.id.name;
         let readings = perform(task.work).readings;
         assert_eq!(readings.get("all_operations_count"), Some(1000.0), "{mode}");
-        // Rounds of 100 writes and 8 syncs: nine whole ones and 28 writes of the tenth.
+        // After every 100 writes follow 8 syncs: nine complete rounds, and 28 writes of the tenth.
         let (kind, syncs) = if mode.ends_with("wr") { ("write", Some(72.0)) } else { ("read", None) };
         assert_eq!(readings.get("sync_operations_count"), syncs, "{mode}");
         assert_eq!(
@@ -145,7 +145,7 @@ fn each_mode_runs_and_counts_exactly_the_events_asked_for() {
 }
 
 #[test]
-fn tools_are_looked_for_before_the_run() {
+fn the_required_program_follows_the_engine() {
     assert!(FILEIO.programs(&job(&[])).is_empty());
     assert_eq!(FILEIO.programs(&job(&[("engine", "fio")])), ["fio"]);
     let settings = Settings::defaults(sysbench::SYSBENCH.def.settings);

@@ -1,17 +1,18 @@
-//! The output of pgbench, and the latencies in its log.
+//! Parses the output of pgbench and its log of transactions, and computes latencies from the log.
 
-use crate::printed::figure;
+use crate::printed::parse_figure;
 use fsarena_core::{metric::reading, sample::Readings, series::Point};
 use fsarena_engine::{readings::set_latency, series::Track};
 use std::time::Duration;
 
-/// The shortest interval of the time series, and the most intervals: a log can be of any length.
-const STRETCH: Duration = Duration::from_millis(100);
-const STRETCHES: u32 = 1000;
+/// Shortest interval of the time series.
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
+/// Largest number of intervals, because a log can have any length.
+const MAX_INTERVALS: u32 = 1000;
 
 /// The figures that pgbench prints for one run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Printed {
+pub struct PgbenchFigures {
     /// Transactions a second, connecting excluded.
     pub tps: f64,
     /// Transactions that were processed.
@@ -20,21 +21,21 @@ pub struct Printed {
     pub failed: f64,
 }
 
-/// Parses the output of pgbench 10 to 17. Returns none if figures are missing or not numeric.
-pub fn parse(text: &str) -> Option<Printed> {
+/// Parses the output of pgbench 10 to 17. Returns `None` if figures are missing or not numeric.
+pub fn parse(text: &str) -> Option<PgbenchFigures> {
     let (mut tps, mut transactions, mut failed) = (None, None, 0.0);
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("number of transactions actually processed: ") {
-            // With a number of transactions instead of a time: `1000/1000`.
-            transactions = Some(figure(rest.split('/').next()?)?);
+            // If pgbench runs a number of transactions instead of a time, it prints `1000/1000`.
+            transactions = Some(parse_figure(rest.split('/').next()?)?);
         } else if let Some(rest) = line.strip_prefix("number of failed transactions: ") {
-            failed = figure(rest.split(' ').next()?)?;
+            failed = parse_figure(rest.split(' ').next()?)?;
         } else if let Some(rest) = line.strip_prefix("tps = ") {
-            // Before version 14 the first such line includes connecting.
-            tps = Some(figure(rest.split(' ').next()?)?);
+            // Before version 14 there are two such lines, and the first one includes connecting. The last one is used.
+            tps = Some(parse_figure(rest.split(' ').next()?)?);
         }
     }
-    Some(Printed { tps: tps?, transactions: transactions?, failed })
+    Some(PgbenchFigures { tps: tps?, transactions: transactions?, failed })
 }
 
 /// The transactions of a run, from the logs of all threads of pgbench.
@@ -50,7 +51,7 @@ impl Log {
     /// word instead of a latency.
     ///
     /// # Errors
-    /// The first invalid line. The last line is cut off if pgbench was killed.
+    /// If a line is invalid. The last line is incomplete if pgbench was killed.
     pub fn take(&mut self, text: &str) -> Result<(), String> {
         for line in text.lines() {
             let unread = || format!("pgbench logged a line that fsarena cannot read: `{line}`");
@@ -59,14 +60,14 @@ impl Log {
         Ok(())
     }
 
-    /// Sets the latencies as readings and returns them over time. `paced` means that transactions had due times.
+    /// Sets the readings for latencies and returns the time series. `paced` means that transactions had due times.
     pub fn readings(mut self, paced: bool, found: &mut Readings) -> Vec<Point> {
         self.done.sort_unstable();
         let (mut all, mut corrected) = (fsarena_engine::histogram(), fsarena_engine::histogram());
         let begun = self.done.iter().map(|[ended, from_due, _]| ended.saturating_sub(*from_due)).min();
         let begun = begun.unwrap_or_default();
         let took = Duration::from_micros(self.done.last().map_or(0, |[ended, ..]| ended - begun));
-        let mut track = Track::new(STRETCH.max(took / STRETCHES));
+        let mut track = Track::new(MIN_INTERVAL.max(took / MAX_INTERVALS));
         for [ended, from_due, from_begin] in &self.done {
             let latency = if paced { from_due } else { from_begin };
             track.count(Duration::from_micros(ended - begun), latency.saturating_mul(1000), 0);
@@ -86,7 +87,7 @@ impl Log {
     }
 }
 
-/// Parses one line of the log. The inner value is none if the transaction failed.
+/// Parses one line of the log. Returns `None` if the line is invalid, and `Some(None)` if the transaction failed.
 fn parse_transaction(line: &str) -> Option<Option<[u64; 3]>> {
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
     let [client, count, latency, script, seconds, microseconds, lag @ ..] = &fields[..] else { return None };
@@ -114,8 +115,8 @@ mod tests {
     ];
 
     #[test]
-    fn what_pgbench_prints_is_read() {
-        let expected = Printed { tps: 204.576_086, transactions: 408.0, failed: 0.0 };
+    fn figures_are_parsed_from_the_output_of_pgbench() {
+        let expected = PgbenchFigures { tps: 204.576_086, transactions: 408.0, failed: 0.0 };
         assert_eq!(parse(OF_15), Some(expected));
         let of_13 =
             OF_15.replace("initial connection time = 12.241 ms", "tps = 203.1 (including connections)");
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_count_from_when_a_transaction_was_due() {
+    fn latencies_of_a_paced_run_count_from_the_due_time() {
         let log = || {
             let mut log = Log::default();
             LOGS.iter().for_each(|text| log.take(text).unwrap());

@@ -1,7 +1,7 @@
 //! A PostgreSQL cluster: its files, its server, and the programs that connect to it.
 
 use crate::service::{Service, ServiceDef};
-use crate::task::{Result, TaskError, at};
+use crate::task::{Result, TaskError, failed_to};
 use crate::workloads::postgres::settings::{self, PgbenchTask, PostgresSettings, database_name};
 use crate::{invocation::hint, workload::Place};
 use fsarena_sys::argv::{self, Argv, Finished};
@@ -31,10 +31,10 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Makes a cluster in this place from the installed programs, without creating its files.
+    /// Describes a cluster in this place, and finds the installed programs. Creates no files.
     ///
     /// # Errors
-    /// If the programs are not installed, all in one directory.
+    /// If no directory has all the programs.
     pub fn new(place: &Place) -> Result<Cluster> {
         let bin = program::dir_with_all(&PROGRAMS).ok_or_else(|| argv::Error::NotFound {
             program: format!("PostgreSQL ({} in one directory)", PROGRAMS.join(", ")),
@@ -54,11 +54,11 @@ impl Cluster {
             std::fs::set_permissions(dir, private).map_err(TaskError::io(format!("make {dir:?} private")))?;
         }
         let argv = self.tool("initdb").args(["--no-sync", "--locale=C", "--encoding=UTF8", "-A", "trust"]);
-        self.expect(&argv.args(["-U", "postgres", "-D"]).arg(&self.data))?;
+        self.run_checked(&argv.args(["-U", "postgres", "-D"]).arg(&self.data))?;
         let file = self.data.join("postgresql.conf");
         let opened = std::fs::OpenOptions::new().append(true).open(&file);
         let text = settings::render_conf(&settings.conf, settings.clients);
-        opened.and_then(|mut open| open.write_all(text.as_bytes())).map_err(at("write", &file))
+        opened.and_then(|mut open| open.write_all(text.as_bytes())).map_err(failed_to("write", &file))
     }
 
     /// Starts the server and waits until it accepts connections.
@@ -68,7 +68,7 @@ impl Cluster {
     pub fn start(&self) -> Result<Service> {
         let log = self.run.join("server.log");
         let opened = std::fs::File::create(&log).and_then(|file| Ok((file.try_clone()?, file)));
-        let (out, err) = opened.map_err(at("make", &log))?;
+        let (out, err) = opened.map_err(failed_to("make", &log))?;
         let mut command = DEF.command(&self.bin.join("postgres"), self.user.as_ref());
         command.arg("-D").arg(&self.data).env("LC_ALL", "C").stdout(out).stderr(err);
         let mut service = DEF.start(command, &log)?;
@@ -125,11 +125,11 @@ impl Cluster {
             let texts = texts.collect::<Result<_, _>>()?;
             std::fs::remove_dir_all(&logs).map(|()| texts)
         };
-        Ok((printed, read().map_err(at("read", &logs))?))
+        Ok((printed, read().map_err(failed_to("read", &logs))?))
     }
 
-    /// Makes the command of a program as the server's user. The socket is in the working directory, so a long path does no
-    /// harm.
+    /// Makes the command of a program, which runs as the server's user. It finds the socket in its working directory, because
+    /// the path of a socket may have only 107 bytes.
     fn tool(&self, program: &str) -> Argv {
         let argv =
             Argv::new(self.bin.join(program)).user(self.user.clone()).cwd(&self.data).env("LC_ALL", "C");
@@ -139,23 +139,23 @@ impl Cluster {
     /// Runs a program that connects to the server. Adds the last lines of the server's log to an error.
     fn run_client(&self, service: &Service, argv: &Argv) -> Result<Finished> {
         let log = |_: &str| format!("; the server's log ends: {}", service.last_log_lines());
-        self.expect(argv).map_err(|error| match error {
+        self.run_checked(argv).map_err(|error| match error {
             TaskError::Command(error) => append_to_output(error, log).into(),
             other => other,
         })
     }
 
-    fn expect(&self, argv: &Argv) -> Result<Finished> {
+    fn run_checked(&self, argv: &Argv) -> Result<Finished> {
         let checked = argv.run().and_then(|finished| argv.check(finished));
-        Ok(checked.map_err(|error| append_to_output(error, |said| hint(said, &self.data)))?)
+        Ok(checked.map_err(|error| append_to_output(error, |output| hint(output, &self.data)))?)
     }
 }
 
 /// Appends text to the output in the error of a failed command.
 fn append_to_output(error: argv::Error, more: impl FnOnce(&str) -> String) -> argv::Error {
     match error {
-        argv::Error::Failed { command, ended, said } => {
-            argv::Error::Failed { command, ended, said: format!("{said}{}", more(&said)) }
+        argv::Error::Failed { command, ended, output } => {
+            argv::Error::Failed { command, ended, output: format!("{output}{}", more(&output)) }
         }
         other => other,
     }
@@ -170,7 +170,7 @@ pub fn arguments(settings: &PostgresSettings, load: PgbenchTask) -> Vec<String> 
         format!("--jobs={}", settings.jobs),
         format!("--protocol={}", settings.protocol),
         format!("--time={}", settings.seconds(load)),
-        // pgbench takes 31 bits.
+        // pgbench accepts seeds of 31 bits.
         format!("--random-seed={}", settings.seed % 0x7fff_ffff),
         "--log".into(),
     ];

@@ -1,4 +1,4 @@
-//! The settings of `postgres`, among them those of `postgresql.conf`.
+//! The settings of the workload `postgres`, and the settings of `postgresql.conf` that it contains.
 
 use crate::task::{Result, TaskError, info};
 use crate::workload::Job;
@@ -37,11 +37,11 @@ pub struct PostgresSettings {
     pub clients: u32,
     /// Threads of pgbench.
     pub jobs: u32,
-    /// `prepared`, `simple`, `extended`.
+    /// How queries are sent: `prepared`, `simple` or `extended`.
     pub protocol: String,
     /// Seconds of a task, read-only and simple-update.
     pub seconds: [u64; 2],
-    /// Transactions a second, where they are paced.
+    /// Transactions a second, or `None` for as many as possible.
     pub rate: Option<f64>,
     /// Share of transactions whose latency is logged.
     pub sampling: f64,
@@ -56,7 +56,7 @@ pub struct PostgresSettings {
 pub struct PgbenchTask {
     /// The scale factor.
     pub scale: i64,
-    /// Whether it writes.
+    /// Whether the transactions write.
     pub updates: bool,
 }
 
@@ -64,7 +64,7 @@ impl PostgresSettings {
     /// Reads the settings of a job.
     ///
     /// # Errors
-    /// A setting of postgresql.conf is invalid, or fsarena sets it itself.
+    /// If a setting of postgresql.conf is invalid, or fsarena sets it itself.
     pub fn resolve(job: &Job) -> Result<PostgresSettings> {
         let settings = &job.settings;
         let above_0 = |id| Some(settings.int(id) as u64).filter(|number| *number > 0);
@@ -84,8 +84,8 @@ impl PostgresSettings {
         })
     }
 
-    /// The scale factor of each database, starting with the last task's, so that the first task finds its data in the page
-    /// cache.
+    /// The scale factors of the databases in the order in which they are filled. The database of the first task is last, so
+    /// that the task finds its data in the page cache.
     pub fn databases(&self) -> impl Iterator<Item = i64> {
         distinct(self.tasks.iter().map(|load| load.scale)).into_iter().rev()
     }
@@ -121,7 +121,7 @@ pub fn database_name(scale: i64) -> String {
 }
 
 /// Settings that fsarena requires: a socket in the data directory, which only the server's user can reach, and a log with
-/// checkpoints. A server that lost a process ends, so that no figure is of one that recovered meanwhile.
+/// checkpoints. A server that lost a process ends, so that a recovery never falsifies a figure.
 const FIXED: [(&str, &str); 8] = [
     ("listen_addresses", ""),
     ("port", "5432"),
@@ -130,54 +130,55 @@ const FIXED: [(&str, &str); 8] = [
     ("logging_collector", "off"),
     ("log_checkpoints", "on"),
     ("restart_after_crash", "off"),
-    // Not in /dev/shm, where it would outlive a killed server.
+    // Shared memory in /dev/shm would outlive a killed server.
     ("dynamic_shared_memory_type", "mmap"),
 ];
 /// Settings that would move data away from the filesystem under test.
-const ELSEWHERE: [&str; 4] = ["data_directory", "config_file", "hba_file", "ident_file"];
-/// Settings without which a power cut can undo commits or tear pages.
-const WEAKER: [&str; 3] = ["fsync", "synchronous_commit", "full_page_writes"];
+const PATH_SETTINGS: [&str; 4] = ["data_directory", "config_file", "hba_file", "ident_file"];
+/// Settings that must be on, or else a power cut can undo commits or tear pages.
+const SAFETY_SETTINGS: [&str; 3] = ["fsync", "synchronous_commit", "full_page_writes"];
 
 /// Parses settings `NAME=VALUE`, with semicolons between several in one text.
 ///
 /// # Errors
-/// The first invalid setting, or the first that fsarena sets itself.
+/// If a setting is invalid, or fsarena sets it itself.
 fn parse_conf(texts: &[&str]) -> Result<Vec<(String, String)>, String> {
     let pairs = texts.iter().flat_map(|text| text.split(';')).map(str::trim).filter(|text| !text.is_empty());
     pairs.map(parse_pair).collect()
 }
 
 fn parse_pair(text: &str) -> Result<(String, String), String> {
-    let wrong = || format!("conf: `{text}`: write NAME=VALUE, such as shared_buffers=1GB");
-    let (name, value) = text.split_once('=').ok_or_else(wrong)?;
+    let invalid = || format!("conf: `{text}`: write NAME=VALUE, such as shared_buffers=1GB");
+    let (name, value) = text.split_once('=').ok_or_else(invalid)?;
     let (name, value) = (name.trim().to_ascii_lowercase(), value.trim().trim_matches('\''));
     let is_name = name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.".contains(c))
         && !name.starts_with("include");
     if !is_name || value.contains(char::is_control) {
-        return Err(wrong());
+        return Err(invalid());
     }
-    if ELSEWHERE.contains(&name.as_str()) || FIXED.iter().any(|(fixed, _)| *fixed == name) {
+    if PATH_SETTINGS.contains(&name.as_str()) || FIXED.iter().any(|(fixed, _)| *fixed == name) {
         return Err(format!("conf: fsarena sets {name} itself; leave it out"));
     }
     Ok((name, value.into()))
 }
 
-/// Renders the lines to append to the file that initdb wrote. The last line with a name counts.
+/// Renders the lines that fsarena appends to the file that initdb wrote. If a name occurs several times, PostgreSQL uses the
+/// last line.
 pub fn render_conf(own: &[(String, String)], clients: u32) -> String {
     let connections = ("max_connections".to_string(), (clients + 10).to_string());
     let fixed = FIXED.map(|(name, value)| (name.to_string(), value.to_string()));
     let all = std::iter::once(&connections).chain(own).chain(&fixed);
-    // Within quotes, a quote and a backslash are written twice.
+    // Quotes and backslashes are doubled within quotes.
     let quoted = |value: &str| value.replace('\\', r"\\").replace('\'', "''");
     all.map(|(name, value)| format!("{name} = '{}'\n", quoted(value))).collect()
 }
 
-/// The settings that weaken what a commit promises.
+/// The settings that switch off [`SAFETY_SETTINGS`], as `NAME=VALUE`.
 pub fn weakened_settings(own: &[(String, String)]) -> Vec<String> {
     let off =
         |value: &str| ["off", "false", "no", "0", "local"].contains(&value.to_ascii_lowercase().as_str());
-    let given_up = own.iter().filter(|(name, value)| WEAKER.contains(&name.as_str()) && off(value));
+    let given_up = own.iter().filter(|(name, value)| SAFETY_SETTINGS.contains(&name.as_str()) && off(value));
     given_up.map(|(name, value)| format!("{name}={value}")).collect()
 }
 
@@ -186,7 +187,7 @@ pub fn max_wal_bytes(own: &[(String, String)]) -> u64 {
     let written = own.iter().rev().find(|(name, _)| name == "max_wal_size").map(|(_, value)| value.as_str());
     let bytes = |text: &str| match text.parse::<u64>() {
         Ok(megabytes) => Some(megabytes << 20),
-        // PostgreSQL's units are powers of 1024: `1GB` is what others call 1GiB.
+        // PostgreSQL's units are powers of 1024: its `1GB` is 1 GiB.
         Err(_) => size(text.strip_suffix('B').unwrap_or(text)).ok(),
     };
     written.and_then(bytes).unwrap_or(1 << 30)
@@ -198,7 +199,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_fsarena_needs_comes_last_and_cannot_be_set() {
+    fn the_required_settings_come_last_and_cannot_be_set() {
         let own =
             parse_conf(&["shared_buffers = '1GB'", "wal_recycle=off; archive_command=cp 'a' \\b"]).unwrap();
         let text = render_conf(&own, 16);
@@ -215,13 +216,13 @@ mod tests {
         assert_eq!(lines.last(), Some(&"dynamic_shared_memory_type = 'mmap'"));
         assert!(parse_conf(&["port=1"]).unwrap_err().contains("fsarena sets port itself"));
         assert!(parse_conf(&["Data_Directory=/"]).is_err());
-        for wrong in ["fsync", "=on", "a b=1", "include=/etc/x", "work_mem=1\nport=2"] {
-            assert!(parse_conf(&[wrong]).unwrap_err().contains("write NAME=VALUE"), "{wrong}");
+        for invalid in ["fsync", "=on", "a b=1", "include=/etc/x", "work_mem=1\nport=2"] {
+            assert!(parse_conf(&[invalid]).unwrap_err().contains("write NAME=VALUE"), "{invalid}");
         }
     }
 
     #[test]
-    fn the_write_ahead_log_and_weaker_promises_are_known() {
+    fn the_size_of_the_write_ahead_log_and_weakened_settings_are_found() {
         let of = |text: &str| parse_conf(&[text]).unwrap();
         assert_eq!(max_wal_bytes(&of("max_wal_size=64GB")), 64 << 30);
         assert_eq!(max_wal_bytes(&of("max_wal_size=80")), 80 << 20);
@@ -230,9 +231,8 @@ mod tests {
     }
 
     proptest! {
-        /// A value stays within its line and its quotes.
         #[test]
-        fn a_value_is_one_line(value in "[^;=\\pC]{0,20}") {
+        fn a_value_stays_within_its_line_and_quotes(value in "[^;=\\pC]{0,20}") {
             let own = parse_conf(&[&format!("work_mem={value}")]).unwrap();
             let text = render_conf(&own, 1);
             let line = text.lines().nth(1).unwrap();

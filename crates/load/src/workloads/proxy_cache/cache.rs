@@ -1,4 +1,4 @@
-//! The cache on disk, with files as in Squid's ufs, and its index in memory.
+//! A web cache on disk, with files as in Squid's ufs, and its index in memory.
 
 use crate::web::{self, CacheShape, Demand, Draws, NOISE, Object, object_noise};
 use fsarena_core::schedule::mix;
@@ -17,8 +17,12 @@ const PAGE: usize = 4096;
 /// A record of `swap.state` (`StoreSwapLogData` on a 64-bit machine).
 const LOG_RECORD: [u8; 72] = [0x5a; 72];
 
-/// The kinds of operations: answered from the cache, stored in the cache, and passed on.
+/// The kinds of requests: answered from the cache, stored in the cache, and passed on without storing.
 pub const KINDS: [&str; 3] = ["hit", "store", "pass"];
+/// Indices in [`KINDS`].
+const HIT: usize = 0;
+const STORE: usize = 1;
+const PASS: usize = 2;
 
 /// A cache, the demand that it serves, and its counters.
 pub struct Cache {
@@ -26,14 +30,15 @@ pub struct Cache {
     shape: CacheShape,
     demand: Demand,
     index: Mutex<Index>,
-    /// Whether there is a log, and the file while a task appends to it.
-    log: (bool, Mutex<Option<File>>),
+    has_log: bool,
+    /// The open log, while a task runs.
+    log_file: Mutex<Option<File>>,
     noise: Vec<u8>,
     /// The number of the next object that the fill task stores.
     filled: AtomicU64,
-    /// Bytes given to clients.
+    /// Bytes that clients received.
     pub served: AtomicU64,
-    /// Objects thrown out.
+    /// Number of evicted objects.
     pub replaced: AtomicU64,
 }
 
@@ -48,7 +53,7 @@ impl Cache {
     ///
     /// # Errors
     /// If a directory cannot be created.
-    pub fn make(dir: &Path, shape: CacheShape, log: bool, demand: Demand) -> Result<Cache, EngineError> {
+    pub fn create(dir: &Path, shape: CacheShape, log: bool, demand: Demand) -> Result<Cache, EngineError> {
         for first in 0..shape.levels.0 {
             for second in 0..shape.levels.1 {
                 let path = dir.join(format!("{first:02X}/{second:02X}"));
@@ -60,7 +65,8 @@ impl Cache {
             shape,
             demand,
             index: Mutex::new(Index::new(shape.bytes)),
-            log: (log, Mutex::default()),
+            has_log: log,
+            log_file: Mutex::default(),
             noise: object_noise(shape.seed),
             filled: AtomicU64::new(0),
             served: AtomicU64::new(0),
@@ -68,44 +74,46 @@ impl Cache {
         })
     }
 
-    /// The file of a number: `UFSSwapDir::swapSubDir` spreads L2 numbers over a directory before the next.
+    /// The path of the file with this number. As in Squid's `UFSSwapDir::swapSubDir`, each directory of the second level
+    /// gets as many consecutive numbers as there are such directories, then the next directory follows.
     fn path(&self, number: u32) -> PathBuf {
         let (first, second) = self.shape.levels;
         let above = number / second;
         self.dir.join(format!("{:02X}/{:02X}/{number:08X}", above / second % first, above % second))
     }
 
-    fn request(&self, own: &mut CacheThread, number: u64) -> Result<usize, EngineError> {
+    /// Serves a request for the object with this number, and returns the index of its kind in [`KINDS`].
+    fn request(&self, thread: &mut CacheThread, number: u64) -> Result<usize, EngineError> {
         let object = web::object(self.shape.seed, number);
         self.served.fetch_add(object.bytes, Ordering::Relaxed);
         if !object.cachable {
-            return Ok(2);
+            return Ok(PASS);
         }
         let mut index = self.index();
         let place = match index.look_up(number) {
             CacheLookup::Hit(place) => {
                 drop(index);
-                return if self.read(own, place)? { Ok(0) } else { Ok(2) };
+                return if self.read(thread, place)? { Ok(HIT) } else { Ok(PASS) };
             }
-            CacheLookup::Coming => return Ok(2),
+            CacheLookup::Fetching => return Ok(PASS),
             CacheLookup::Missing => index.reserve(number),
         };
         drop(index);
         self.write(place, object, number)?;
-        self.index().keep(number, object.bytes);
-        self.note()?;
-        self.make_room()?;
-        Ok(1)
+        self.index().finish_store(number, object.bytes);
+        self.append_log_record()?;
+        self.evict()?;
+        Ok(STORE)
     }
 
     /// Reads an object. Returns false if it was evicted between lookup and open.
-    fn read(&self, own: &mut CacheThread, place: u32) -> Result<bool, EngineError> {
+    fn read(&self, thread: &mut CacheThread, place: u32) -> Result<bool, EngineError> {
         let path = self.path(place);
         let mut file = match File::open(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             opened => opened.map_err(EngineError::io("opening", &path))?,
         };
-        while file.read(&mut own.buffer).map_err(EngineError::io("reading", &path))? > 0 {}
+        while file.read(&mut thread.buffer).map_err(EngineError::io("reading", &path))? > 0 {}
         Ok(true)
     }
 
@@ -123,24 +131,25 @@ impl Cache {
         Ok(())
     }
 
-    fn make_room(&self) -> Result<(), EngineError> {
+    /// Removes the files of the oldest objects until the cache is within its limit.
+    fn evict(&self) -> Result<(), EngineError> {
         loop {
-            let Some(place) = self.index().overflow() else { return Ok(()) };
+            let Some(place) = self.index().evict_if_full() else { return Ok(()) };
             let path = self.path(place);
             std::fs::remove_file(&path).map_err(EngineError::io("removing", &path))?;
-            self.index().release(place);
+            self.index().free_file(place);
             self.replaced.fetch_add(1, Ordering::Relaxed);
-            self.note()?;
+            self.append_log_record()?;
         }
     }
 
-    /// Fills the cache or serves from it, with its log open. The log is closed between tasks, so that the filesystem can be
-    /// remounted.
+    /// Runs a load on the cache: `fills` stores objects in order, otherwise clients request them. Between tasks the log is
+    /// closed, so that the filesystem can be remounted.
     ///
     /// # Errors
-    /// If the log cannot be opened, or the first request that failed.
+    /// If the log cannot be opened, or a request fails.
     pub fn run(&self, config: &CustomLoadConfig, fills: bool) -> Result<LoadOutcome, EngineError> {
-        if self.log.0 {
+        if self.has_log {
             let path = self.dir.join("swap.state");
             let file = OpenOptions::new().create(true).append(true).open(&path);
             *self.log() = Some(file.map_err(EngineError::io("opening", &path))?);
@@ -151,22 +160,22 @@ impl Cache {
     }
 
     /// Appends a record to the log, if there is one.
-    fn note(&self) -> Result<(), EngineError> {
+    fn append_log_record(&self) -> Result<(), EngineError> {
         let written = self.log().as_mut().map_or(Ok(()), |file| file.write_all(&LOG_RECORD));
         written.map_err(EngineError::io("appending to", self.dir.join("swap.state")))
     }
 
     fn log(&self) -> MutexGuard<'_, Option<File>> {
-        self.log.1.lock().unwrap_or_else(PoisonError::into_inner)
+        self.log_file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {
-        // A thread that panicked has ended the whole load.
+        // The load ends when a thread panics, so a poisoned lock does no harm.
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Requests for a cache: those of its clients, or those for the most popular objects in order, which fill it.
+/// The requests for a cache: either those of its clients, or, to fill it, those for the most popular objects in order.
 struct Requests<'a> {
     cache: &'a Cache,
     fills: bool,
@@ -174,7 +183,7 @@ struct Requests<'a> {
 
 impl CustomLoad for Requests<'_> {
     type ThreadState = CacheThread;
-    /// The number of an object; none while the cache is filled.
+    /// The number of an object, or `None` while the cache is filled.
     type Request = Option<u64>;
 
     fn thread_state(&self, thread: u32) -> Result<CacheThread, EngineError> {
@@ -182,23 +191,23 @@ impl CustomLoad for Requests<'_> {
         Ok(CacheThread { draws, buffer: vec![0; PAGE] })
     }
 
-    fn draw(&self, own: &mut CacheThread) -> Option<u64> {
-        (!self.fills).then(|| self.cache.demand.next(&mut own.draws))
+    fn draw(&self, thread: &mut CacheThread) -> Option<u64> {
+        (!self.fills).then(|| self.cache.demand.next(&mut thread.draws))
     }
 
-    fn perform(&self, own: &mut CacheThread, number: Option<u64>) -> Result<usize, EngineError> {
+    fn perform(&self, thread: &mut CacheThread, number: Option<u64>) -> Result<usize, EngineError> {
         let next = || self.cache.filled.fetch_add(1, Ordering::Relaxed);
-        self.cache.request(own, number.unwrap_or_else(next))
+        self.cache.request(thread, number.unwrap_or_else(next))
     }
 }
 
-/// The index that a cache keeps in memory. File numbers are used again, lowest first as they come free.
+/// The index of the cache in memory. It reuses the file numbers of evicted objects.
 #[derive(Debug, Default)]
 pub struct Index {
-    /// Objects that are being fetched, with their files.
-    coming: HashMap<u64, u32>,
-    /// Objects that are there, with their files and bytes; the least recently used comes first.
-    whole: LinkedHashMap<u64, (u32, u64)>,
+    /// Objects that a request is storing, with their file numbers.
+    fetching: HashMap<u64, u32>,
+    /// Objects in the cache, with their file numbers and bytes. The least recently used comes first.
+    stored: LinkedHashMap<u64, (u32, u64)>,
     files: u32,
     free: Vec<u32>,
     bytes: u64,
@@ -211,7 +220,7 @@ pub enum CacheLookup {
     /// The cache holds the object, in this file.
     Hit(u32),
     /// Another request is fetching the object.
-    Coming,
+    Fetching,
     /// The cache does not hold the object.
     Missing,
 }
@@ -222,63 +231,66 @@ impl Index {
         Index { limit, ..Index::default() }
     }
 
-    /// Looks an object up; a hit makes it the newest.
+    /// Looks an object up. A hit makes it the most recently used.
     fn look_up(&mut self, object: u64) -> CacheLookup {
-        match self.whole.to_back(&object) {
+        match self.stored.to_back(&object) {
             Some((file, _)) => CacheLookup::Hit(*file),
-            None if self.coming.contains_key(&object) => CacheLookup::Coming,
+            None if self.fetching.contains_key(&object) => CacheLookup::Fetching,
             None => CacheLookup::Missing,
         }
     }
 
-    /// Reserves a file for a missing object. The object counts once it is kept; see [`Index::keep`].
+    /// Reserves a file number for a missing object. The object is in the cache after [`Index::finish_store`].
     pub fn reserve(&mut self, object: u64) -> u32 {
         let file = self.free.pop().unwrap_or_else(|| {
             self.files += 1;
             self.files - 1
         });
-        self.coming.insert(object, file);
+        self.fetching.insert(object, file);
         file
     }
 
-    /// Adds an object whose file is written.
-    pub fn keep(&mut self, object: u64, bytes: u64) {
-        if let Some(file) = self.coming.remove(&object) {
+    /// Adds an object to the cache after its file is written.
+    pub fn finish_store(&mut self, object: u64, bytes: u64) {
+        if let Some(file) = self.fetching.remove(&object) {
             self.bytes += bytes;
-            self.whole.insert(object, (file, bytes));
+            self.stored.insert(object, (file, bytes));
         }
     }
 
-    /// Takes out the oldest object if the cache is too full, and returns its file. [`Index::release`] frees the file's
-    /// number after its removal.
-    pub fn overflow(&mut self) -> Option<u32> {
-        let (_, (file, bytes)) = (self.bytes > self.limit).then(|| self.whole.pop_front())??;
+    /// Removes the least recently used object if the cache is over its limit, and returns its file number. After the file
+    /// is removed, [`Index::free_file`] frees the number.
+    pub fn evict_if_full(&mut self) -> Option<u32> {
+        if self.bytes <= self.limit {
+            return None;
+        }
+        let (_, (file, bytes)) = self.stored.pop_front()?;
         self.bytes -= bytes;
         Some(file)
     }
 
     /// Frees a file number for another object.
-    pub fn release(&mut self, file: u32) {
+    pub fn free_file(&mut self, file: u32) {
         self.free.push(file);
     }
 
-    /// Bytes of all objects that are there.
+    /// Bytes of all objects in the cache.
     #[cfg(test)]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Objects that are there.
+    /// Number of objects that have a file.
     #[cfg(test)]
     pub fn objects(&self) -> usize {
-        self.coming.len() + self.whole.len()
+        self.fetching.len() + self.stored.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::web::to_fill;
+    use crate::web::count_to_fill;
     use fsarena_engine::Bound;
 
     fn shape(levels: (u32, u32), bytes: u64, seed: u64) -> CacheShape {
@@ -291,12 +303,12 @@ mod tests {
     }
 
     #[test]
-    fn a_full_cache_serves_what_it_has_and_never_grows() {
+    fn a_full_cache_serves_hits_and_stays_within_its_limit() {
         const LIMIT: u64 = 1 << 20;
         let dir = tempfile::tempdir().unwrap();
         let demand = Demand::new(400, 0.8, 0.8);
-        let cache = Cache::make(dir.path(), shape((4, 8), LIMIT, 7), true, demand).unwrap();
-        let count = to_fill(7, 400, LIMIT);
+        let cache = Cache::create(dir.path(), shape((4, 8), LIMIT, 7), true, demand).unwrap();
+        let count = count_to_fill(7, 400, LIMIT);
         assert!((40..400).contains(&count), "{count}");
         cache.run(&config(count), true).unwrap();
         let full = cache.index().bytes();
@@ -308,7 +320,7 @@ mod tests {
         assert!(count("hit") > 200 && count("store") > 50, "{} {}", count("hit"), count("store"));
         assert!(cache.replaced.load(Ordering::Relaxed) > 0);
         assert!(cache.index().bytes() <= LIMIT);
-        // What lies there is what the index says, and each change is in the log.
+        // The files match the index, and each store and eviction is in the log.
         let (mut files, mut bytes) = (0, 0);
         for entry in walkdir::WalkDir::new(dir.path()).into_iter().flatten() {
             if entry.file_type().is_file() && entry.file_name() != "swap.state" {
@@ -327,7 +339,8 @@ mod tests {
     #[test]
     fn files_spread_as_squid_spreads_them() {
         let dir = tempfile::tempdir().unwrap();
-        let cache = Cache::make(dir.path(), shape((16, 256), 1, 1), false, Demand::new(1, 0.8, 0.5)).unwrap();
+        let cache =
+            Cache::create(dir.path(), shape((16, 256), 1, 1), false, Demand::new(1, 0.8, 0.5)).unwrap();
         for (number, path) in [(0, "00/00/00000000"), (256, "00/01/00000100"), (65_536, "01/00/00010000")] {
             assert_eq!(cache.path(number), dir.path().join(path));
         }
@@ -335,41 +348,41 @@ mod tests {
 
     fn stored(index: &mut Index, object: u64, bytes: u64) -> u32 {
         let number = index.reserve(object);
-        index.keep(object, bytes);
+        index.finish_store(object, bytes);
         number
     }
 
     #[test]
-    fn the_least_recently_used_goes_first() {
+    fn the_least_recently_used_object_is_evicted_first() {
         let mut index = Index::new(25);
         let [first, second] = [1, 2].map(|object| stored(&mut index, object, 10));
-        assert_eq!(index.overflow(), None);
+        assert_eq!(index.evict_if_full(), None);
         assert_eq!(index.look_up(1), CacheLookup::Hit(first));
         stored(&mut index, 3, 10);
-        // The second was used last before the first.
-        assert_eq!(index.overflow(), Some(second));
-        assert_eq!((index.overflow(), index.bytes(), index.objects()), (None, 20, 2));
+        // Object 1 was looked up after object 2.
+        assert_eq!(index.evict_if_full(), Some(second));
+        assert_eq!((index.evict_if_full(), index.bytes(), index.objects()), (None, 20, 2));
         assert_eq!(index.look_up(2), CacheLookup::Missing);
-        index.release(second);
+        index.free_file(second);
         assert_eq!(index.reserve(4), second);
     }
 
     #[test]
-    fn what_is_being_fetched_is_not_fetched_twice() {
+    fn an_object_that_is_being_stored_is_not_stored_twice() {
         let mut index = Index::new(100);
         let number = index.reserve(1);
-        assert_eq!(index.look_up(1), CacheLookup::Coming);
-        index.keep(1, 5);
+        assert_eq!(index.look_up(1), CacheLookup::Fetching);
+        index.finish_store(1, 5);
         assert_eq!(index.look_up(1), CacheLookup::Hit(number));
     }
 
     #[test]
-    fn everything_can_go() {
+    fn a_cache_with_a_limit_of_0_evicts_every_object() {
         let mut index = Index::new(0);
         for object in 0..5 {
             stored(&mut index, object, 1);
         }
-        let gone: Vec<u32> = std::iter::from_fn(|| index.overflow()).collect();
+        let gone: Vec<u32> = std::iter::from_fn(|| index.evict_if_full()).collect();
         assert_eq!(gone, [0, 1, 2, 3, 4]);
         assert_eq!((index.bytes(), index.objects()), (0, 0));
     }

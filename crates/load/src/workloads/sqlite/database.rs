@@ -1,4 +1,4 @@
-//! The SQLite database: its tables, its transactions, and its checks.
+//! An SQLite database: its tables, its transactions, and its checks.
 
 use crate::payload::{Noise, fresh_dir};
 use crate::task;
@@ -10,11 +10,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Largest number of inserted rows a second for which space is planned.
-const MOST_ROWS_PER_S: u64 = 1_000_000;
+const MAX_ROWS_PER_S: u64 = 1_000_000;
 /// Largest number of commits a second for which space is planned.
-const MOST_COMMITS_PER_S: u64 = 50_000;
-/// Bytes of a page, and of a frame of the log with its header.
-const PAGE: u64 = 4096 + 24;
+const MAX_COMMITS_PER_S: u64 = 50_000;
+/// Bytes of a page in the log, with the header of its frame.
+const PAGE_BYTES: u64 = 4096 + 24;
 
 /// The operation of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,26 +56,26 @@ pub struct TableShape {
 }
 
 impl TableShape {
-    /// Most bytes that the databases of a load take.
+    /// Largest size of the database and its journals in bytes, after tasks with this bound.
     pub fn room(&self, bound: Bound) -> u64 {
         let inserted = match bound {
             Bound::Operations(operations) => operations * self.batch,
             Bound::Seconds(seconds) => {
-                (seconds * (self.batch * MOST_COMMITS_PER_S).min(MOST_ROWS_PER_S) as f64) as u64
+                (seconds * (self.batch * MAX_COMMITS_PER_S).min(MAX_ROWS_PER_S) as f64) as u64
             }
             _ => 0,
         };
-        // A row's header, half-empty pages, and journals.
-        2 * (self.rows + inserted) * (self.value as u64 + 32) + 2 * PAGE * (self.logged() + 2000)
+        // 32 bytes for a row's header, twice the rows because pages can be half empty, and the journals.
+        2 * (self.rows + inserted) * (self.value as u64 + 32) + 2 * PAGE_BYTES * (self.log_commits() + 2000)
     }
 
-    /// Number of commits in the log before a checkpoint.
-    fn logged(&self) -> u64 {
+    /// Number of commits that fill the log before the task `checkpoint`.
+    fn log_commits(&self) -> u64 {
         (self.rows / 8).clamp(100, 20_000)
     }
 }
 
-/// A database, as a load of the engine.
+/// A database, whose transactions are a load of the engine.
 pub struct Database {
     dir: PathBuf,
     shape: TableShape,
@@ -103,7 +103,7 @@ pub struct Session {
 }
 
 impl Database {
-    /// Makes a database in a directory, with a journal mode and a level of syncing, without creating its file.
+    /// Describes a database in a directory, with a journal mode and a level of syncing. Creates no file.
     pub fn new(dir: &Path, shape: TableShape, journal: &str, synchronous: &str) -> Database {
         let [journal, synchronous] = [journal, synchronous].map(String::from);
         let (dir, noise) = (dir.into(), Noise::new(shape.seed, shape.value));
@@ -133,7 +133,7 @@ impl Database {
     ///
     /// # Errors
     /// If SQLite or the filesystem returns an error.
-    pub fn make(&self) -> Result<(), task::TaskError> {
+    pub fn create(&self) -> Result<(), task::TaskError> {
         fresh_dir(&self.dir)?;
         let mut connection = self.connect("off")?;
         let fill = |connection: &mut Connection| {
@@ -152,7 +152,7 @@ impl Database {
         Ok(fill(&mut connection).map_err(self.failed("filling"))?)
     }
 
-    /// Commits updates that stay in the log.
+    /// Commits updates that stay in the log, for a later checkpoint.
     ///
     /// # Errors
     /// If SQLite or the filesystem returns an error.
@@ -163,7 +163,7 @@ impl Database {
             connection.pragma_update(None, "wal_autocheckpoint", 0)?;
             let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(self.shape.seed, 4));
             let mut update = connection.prepare(UPDATE.sql)?;
-            for _ in 0..self.shape.logged() {
+            for _ in 0..self.shape.log_commits() {
                 let stamp: u64 = rng.random();
                 let key = stamp % self.shape.rows;
                 update.execute(params![key as i64, stamp as i64, self.value(stamp)])?;
@@ -187,16 +187,18 @@ impl Database {
         }
     }
 
-    /// The value of a stamp. Each stamp has another one, because SQLite does not write a row that an update leaves unchanged.
+    /// The value for a stamp. Different stamps have different values, because SQLite does not write a row that an update
+    /// leaves unchanged.
     fn value(&self, stamp: u64) -> &[u8] {
         self.noise.contents(stamp, self.shape.value)
     }
 
-    fn transact(&self, session: &mut Session, drawn: u64) -> rusqlite::Result<()> {
+    /// Performs one transaction, or one read. Its operations have consecutive stamps.
+    fn transact(&self, session: &mut Session, first_stamp: u64) -> rusqlite::Result<()> {
         let Session { prepared, buffer, .. } = session;
         prepared.with_dependent_mut(|connection, statement| {
             let mut operation = |number| {
-                let stamp = drawn.wrapping_add(number);
+                let stamp = first_stamp.wrapping_add(number);
                 let key = stamp % self.shape.rows;
                 match self.operation {
                     READ => statement.query_row(params![key as i64], |row| {
@@ -238,8 +240,10 @@ impl CustomLoad for Database {
         session.rng.random()
     }
 
-    fn perform(&self, session: &mut Session, drawn: u64) -> Result<usize, EngineError> {
-        self.transact(session, drawn).map(|()| 0).map_err(|error| self.failed(self.operation.name)(error))
+    fn perform(&self, session: &mut Session, first_stamp: u64) -> Result<usize, EngineError> {
+        self.transact(session, first_stamp)
+            .map(|()| 0)
+            .map_err(|error| self.failed(self.operation.name)(error))
     }
 }
 
@@ -257,7 +261,7 @@ fn failed(doing: &'static str, path: PathBuf) -> impl FnOnce(rusqlite::Error) ->
     }
 }
 
-/// Checks the file with SQLite's integrity check, and compares the contents of every row.
+/// Checks the database with SQLite's integrity check, and compares every row with its expected contents.
 ///
 /// # Errors
 /// [`task::TaskError::Violation`] with the damaged or missing part.
@@ -265,9 +269,9 @@ pub fn verify(dir: &Path, shape: &TableShape, inserted: u64) -> Result<(), task:
     let path = path(dir);
     let read = || -> rusqlite::Result<Option<String>> {
         let connection = Connection::open(&path)?;
-        let said: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-        if said != "ok" {
-            return Ok(Some(said));
+        let result: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+        if result != "ok" {
+            return Ok(Some(result));
         }
         let noise = Noise::new(shape.seed, shape.value);
         for (table, expected) in [("data", shape.rows), ("log", inserted)] {

@@ -16,9 +16,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 /// Time limit of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Largest number of requests in flight. Further requests wait, and their latency includes the wait.
-const MOST: usize = 1000;
+const MAX_IN_FLIGHT: usize = 1000;
 /// The length of an interval of the time series.
-const STRETCH: Duration = Duration::from_millis(100);
+const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The clients' connections, demand and counts.
 pub struct SquidClients {
@@ -27,8 +27,8 @@ pub struct SquidClients {
     /// The address of the origin server behind squid.
     origin: SocketAddr,
     /// The seed of the objects.
-    world: u64,
-    /// The choice of objects.
+    seed: u64,
+    /// The distribution of the requested objects.
     demand: Demand,
     begun: Instant,
     idle: RefCell<Vec<BufReader<TcpStream>>>,
@@ -37,11 +37,11 @@ pub struct SquidClients {
 
 /// Counts and latencies of all requests.
 pub struct ClientTally {
-    /// Nanoseconds from the start of a request to its last byte.
+    /// Nanoseconds from the start of a request to the last byte of its answer.
     pub latency: Histogram<u64>,
-    /// Nanoseconds from the due time of a request to its last byte.
+    /// Nanoseconds from the due time of a request to the last byte of its answer.
     pub corrected: Histogram<u64>,
-    /// Answers from the cache.
+    /// Number of answers from the cache.
     pub hits: u64,
     /// Bytes of objects.
     pub bytes: u64,
@@ -56,16 +56,16 @@ pub struct ClientTally {
 impl ClientTally {
     fn empty() -> ClientTally {
         let [latency, corrected] = [(); 2].map(|()| fsarena_engine::histogram());
-        let track = Track::new(STRETCH);
+        let track = Track::new(INTERVAL);
         ClientTally { latency, corrected, hits: 0, bytes: 0, failed: 0, why: None, track }
     }
 }
 
 impl SquidClients {
     /// Makes clients that have not sent a request yet.
-    pub fn new(proxy: SocketAddr, origin: SocketAddr, world: u64, demand: Demand) -> Rc<SquidClients> {
+    pub fn new(proxy: SocketAddr, origin: SocketAddr, seed: u64, demand: Demand) -> Rc<SquidClients> {
         let (idle, tally) = (RefCell::default(), RefCell::new(ClientTally::empty()));
-        Rc::new(SquidClients { proxy, origin, world, demand, begun: Instant::now(), idle, tally })
+        Rc::new(SquidClients { proxy, origin, seed, demand, begun: Instant::now(), idle, tally })
     }
 
     /// Returns the counts of all requests so far.
@@ -79,28 +79,28 @@ impl SquidClients {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(seed, 7));
         let mut draws = self.demand.draws(seed, 0);
         let (start, mut due) = (Instant::now(), gaps.sample(&mut rng));
-        let mut under_way = JoinSet::new();
+        let mut in_flight = JoinSet::new();
         while due < seconds {
             let intended = start + Duration::from_secs_f64(due);
             sleep_until(intended).await;
-            while under_way.len() >= MOST {
-                under_way.join_next().await;
+            while in_flight.len() >= MAX_IN_FLIGHT {
+                in_flight.join_next().await;
             }
-            while under_way.try_join_next().is_some() {}
+            while in_flight.try_join_next().is_some() {}
             let late = Instant::now().duration_since(intended);
-            // Timers have a resolution of a millisecond. A request that is later than that was delayed.
+            // Timers have a resolution of a millisecond. A larger delay is a wait of the request.
             let waited = if late > Duration::from_millis(2) { late } else { Duration::ZERO };
             let (this, number) = (self.clone(), self.demand.next(&mut draws));
-            under_way.spawn_local(async move { this.request(number, waited).await });
+            in_flight.spawn_local(async move { this.request(number, waited).await });
             due += gaps.sample(&mut rng);
         }
-        while under_way.join_next().await.is_some() {}
+        while in_flight.join_next().await.is_some() {}
     }
 
     /// Sends requests over `clients` connections, each one request after the other, for `seconds` seconds.
     pub async fn unpaced(self: &Rc<Self>, clients: usize, seconds: f64, seed: u64) {
         let until = Instant::now() + Duration::from_secs_f64(seconds);
-        self.by_clients(clients, |this, client| {
+        self.run_clients(clients, |this, client| {
             let mut draws = this.demand.draws(seed, client);
             move |this| (Instant::now() < until).then(|| this.demand.next(&mut draws))
         })
@@ -110,15 +110,16 @@ impl SquidClients {
     /// Requests each of the first `objects` objects once.
     pub async fn fill(self: &Rc<Self>, clients: usize, objects: u64) {
         let next = Rc::new(Cell::new(0));
-        self.by_clients(clients, |_, _| {
+        self.run_clients(clients, |_, _| {
             let next = next.clone();
             move |_| (next.get() < objects).then(|| next.replace(next.get() + 1))
         })
         .await;
     }
 
-    /// Lets clients send requests, each one after the other, until `numbers` has no more objects for the client.
-    async fn by_clients<N: FnMut(&SquidClients) -> Option<u64> + 'static>(
+    /// Runs clients that send requests, each of them one after the other. `numbers` makes a function that returns the next
+    /// object of a client, or `None` at the end.
+    async fn run_clients<N: FnMut(&SquidClients) -> Option<u64> + 'static>(
         self: &Rc<Self>,
         clients: usize,
         numbers: impl Fn(&SquidClients, u64) -> N,
@@ -135,12 +136,13 @@ impl SquidClients {
         while all.join_next().await.is_some() {}
     }
 
+    /// Requests an object and counts the result. `waited` is the delay after the due time of the request.
     async fn request(&self, number: u64, waited: Duration) {
         let begun = Instant::now();
-        let asked = timeout(REQUEST_TIMEOUT, self.ask(number)).await;
+        let answer = timeout(REQUEST_TIMEOUT, self.send_request(number)).await;
         let took = begun.elapsed();
         let mut tally = self.tally.borrow_mut();
-        match asked.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+        match answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok((hit, bytes)) => {
                 tally.latency.saturating_record(took.as_nanos() as u64);
                 tally.corrected.saturating_record((took + waited).as_nanos() as u64);
@@ -155,27 +157,32 @@ impl SquidClients {
         }
     }
 
-    /// Sends one request, on an idle connection if there is one. Returns whether it was a hit, and its bytes.
-    async fn ask(&self, number: u64) -> io::Result<(bool, u64)> {
+    /// Sends one request, on an idle connection if possible. Returns whether the answer was a hit, and its bytes.
+    async fn send_request(&self, number: u64) -> io::Result<(bool, u64)> {
         let idle = self.idle.borrow_mut().pop();
         if let Some(stream) = idle {
-            match self.ask_on(stream, number).await {
-                // Squid may close an idle connection just as it is used again.
+            match self.send_request_on(stream, number).await {
+                // Squid may close an idle connection just before it is reused.
                 Err(error) if is_closed(&error) => {}
                 done => return done,
             }
         }
         let stream = TcpStream::connect(self.proxy).await?;
         stream.set_nodelay(true)?;
-        self.ask_on(BufReader::new(stream), number).await
+        self.send_request_on(BufReader::new(stream), number).await
     }
 
-    async fn ask_on(&self, mut stream: BufReader<TcpStream>, number: u64) -> io::Result<(bool, u64)> {
+    /// Sends one request on a connection, and reads the answer. Returns whether the answer was a hit, and its bytes.
+    async fn send_request_on(
+        &self,
+        mut stream: BufReader<TcpStream>,
+        number: u64,
+    ) -> io::Result<(bool, u64)> {
         let origin = self.origin;
         let request = format!("GET http://{origin}/o/{number} HTTP/1.1\r\nHost: {origin}\r\n\r\n");
         stream.write_all(request.as_bytes()).await?;
-        let head = wire::head(&mut stream).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
-        let expected = web::object(self.world, number).bytes;
+        let head = wire::read_head(&mut stream).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        let expected = web::object(self.seed, number).bytes;
         if head.status != Some(200) || head.length != Some(expected) {
             let (status, length) = (head.status, head.length);
             let what = format!("object {number} of {expected} bytes: {status:?}, {length:?} bytes");
@@ -197,37 +204,37 @@ fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
-/// Serves until its runtime ends.
-pub async fn serve_origin(listener: TcpListener, world: u64) {
-    let noise: Rc<[u8]> = object_noise(world).into();
+/// Runs the origin server until its runtime ends.
+pub async fn serve_origin(listener: TcpListener, seed: u64) {
+    let noise: Rc<[u8]> = object_noise(seed).into();
     while let Ok((stream, _)) = listener.accept().await {
         let noise = noise.clone();
         tokio::task::spawn_local(async move {
             // Squid may close a connection early. If a request fails, the client counts it.
-            let _ = serve_connection(stream, world, &noise).await;
+            let _ = serve_connection(stream, seed, &noise).await;
         });
     }
 }
 
-async fn serve_connection(stream: TcpStream, world: u64, noise: &[u8]) -> io::Result<()> {
+async fn serve_connection(stream: TcpStream, seed: u64, noise: &[u8]) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut stream = BufReader::new(stream);
-    while let Some(head) = wire::head(&mut stream).await? {
+    while let Some(head) = wire::read_head(&mut stream).await? {
         let Some(number) = head.object else {
             stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").await?;
             continue;
         };
-        let object = web::object(world, number);
+        let object = web::object(seed, number);
         let caching = if object.cachable { "public, max-age=86400" } else { "no-store" };
         let answer = format!(
             "HTTP/1.1 200 OK\r\nDate: {}\r\nContent-Type: application/octet-stream\r\nContent-Length: {}\r\n\
              Cache-Control: {caching}\r\nLast-Modified: Sat, 01 Jan 2005 00:00:00 GMT\r\n\r\n",
-            // Without a date squid takes an object to be stale at once.
+            // Without a date, squid would treat the object as stale at once.
             jiff::Timestamp::now().strftime("%a, %d %b %Y %H:%M:%S GMT"),
             object.bytes
         );
         stream.write_all(answer.as_bytes()).await?;
-        let (mut left, mut at) = (object.bytes as usize, mix(world, number) as usize % NOISE);
+        let (mut left, mut at) = (object.bytes as usize, mix(seed, number) as usize % NOISE);
         while left > 0 {
             let now = left.min(NOISE - at);
             stream.write_all(&noise[at..at + now]).await?;

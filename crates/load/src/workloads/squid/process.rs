@@ -1,7 +1,7 @@
-//! The process of squid, from its configuration to its end.
+//! The process of squid: its configuration, its start and end, its CPU time, and its shared memory.
 
 use crate::service::{Service, ServiceDef, last_lines};
-use crate::task::{Result, TaskError, at};
+use crate::task::{Result, TaskError, failed_to};
 use crate::web::CacheShape;
 use fsarena_sys::{cpu, kernel::SysRoot, user::User};
 use rustix::process::Signal;
@@ -11,21 +11,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The server squid. Debian runs it as user proxy.
+/// Squid as a server. Debian runs it as the user proxy.
 pub const DEF: ServiceDef = ServiceDef { name: "squid", users: &["proxy"], end: Signal::KILL };
 /// Time limit for an orderly shutdown.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
-/// The start of its service name; a number follows. The names of its shared memory start with the service name.
-const NAME: &str = "fsarena";
+/// Start of the service names of squids. A number follows. The names of squid's shared memory start with the service name.
+const SERVICE_PREFIX: &str = "fsarena";
 /// Suffix of the lock file, which shows whether the squid of a service name is alive.
-const LOCK: &str = "-lock";
+const LOCK_SUFFIX: &str = "-lock";
 /// The directory of squid's shared memory.
-pub const MEMORY: &str = "/dev/shm";
+pub const MEMORY_DIR: &str = "/dev/shm";
 
 /// The directories, the cache and the user of a squid.
 #[derive(Debug, Clone)]
 pub struct SquidDirs {
-    /// How it stores objects: `aufs`, `ufs`, `rock`.
+    /// How squid stores objects: `aufs`, `ufs` or `rock`.
     pub store: String,
     /// The size and the directories of its cache.
     pub shape: CacheShape,
@@ -50,12 +50,12 @@ impl SquidDirs {
     ///
     /// # Errors
     /// If the directories cannot be created, or squid's user cannot reach them.
-    pub fn make(&self) -> Result<()> {
+    pub fn create(&self) -> Result<()> {
         for dir in [&self.cache, &self.run] {
             DEF.make_dir(dir, self.user.as_ref())?;
         }
         let config = self.configure(3128)?;
-        let memory = SharedMemory::claim(Path::new(MEMORY))?;
+        let memory = SharedMemory::claim(Path::new(MEMORY_DIR))?;
         let output = self
             .command(&config, &memory, &["-z", "-N"])
             .output()
@@ -63,8 +63,8 @@ impl SquidDirs {
         if output.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        Err(TaskError::Unfit(format!("squid -z failed ({}): {}", output.status, last_lines(&said))))
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        Err(TaskError::Unfit(format!("squid -z failed ({}): {}", output.status, last_lines(&stderr))))
     }
 
     /// Writes the configuration, which switches off everything but the cache on disk.
@@ -107,7 +107,7 @@ impl Squid {
         // An existing log belongs to an earlier squid.
         let log = dirs.run.join("cache.log");
         let _ = std::fs::remove_file(&log);
-        let memory = SharedMemory::claim(Path::new(MEMORY))?;
+        let memory = SharedMemory::claim(Path::new(MEMORY_DIR))?;
         let mut command = dirs.command(&config, &memory, &["-N"]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut squid = Squid { service: DEF.start(command, &log)?, _memory: memory, address };
@@ -120,7 +120,7 @@ impl Squid {
         Ok(squid)
     }
 
-    /// Shuts squid down in order, so that its index is on disk.
+    /// Shuts squid down in order, so that it writes its index to disk.
     ///
     /// # Errors
     /// If squid does not end within the time limit.
@@ -128,7 +128,7 @@ impl Squid {
         self.service.stop(Signal::TERM, STOP_TIMEOUT)
     }
 
-    /// CPU time of squid in nanoseconds, of all its threads; its helpers do nothing here.
+    /// CPU time of all threads of squid in nanoseconds. Its helper processes do nothing with this configuration.
     pub fn cpu_ns(&self) -> u64 {
         cpu::process_ns(self.service.pid()).unwrap_or(0)
     }
@@ -139,11 +139,11 @@ impl Squid {
     }
 }
 
-/// The shared memory of a squid, by its service name. Dropping it removes the memory, and also that of squids whose fsarena
-/// is gone. A squid that shuts down in order has removed it already.
+/// The shared memory of a squid, identified by its service name. Dropping it removes the memory, and also the memory of
+/// squids whose fsarena has ended. A squid that shuts down in order has removed it already.
 ///
-/// A process id would not identify a squid, because each cell can have its own PID namespace. So a lock file beside the
-/// memory, which its owner keeps locked, shows that the squid is alive.
+/// A process id does not identify a squid, because each cell can have a separate PID namespace. Instead, a locked file beside
+/// the memory shows that its owner is alive.
 struct SharedMemory {
     service: String,
     _lock: File,
@@ -153,12 +153,13 @@ impl SharedMemory {
     /// Claims a service name that no other squid has.
     fn claim(dir: &Path) -> Result<SharedMemory> {
         let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
-        let service = format!("{NAME}{nanoseconds:x}");
-        // Under its final name it is never seen unlocked.
-        let (made, path) = (dir.join(format!(".{service}{LOCK}")), dir.join(format!("{service}{LOCK}")));
-        let lock = File::create_new(&made).map_err(at("make", &made))?;
-        lock.lock().map_err(at("lock", &made))?;
-        std::fs::rename(&made, &path).map_err(at("make", &path))?;
+        let service = format!("{SERVICE_PREFIX}{nanoseconds:x}");
+        // The file gets its final name only after it is locked, so others never see it unlocked.
+        let (made, path) =
+            (dir.join(format!(".{service}{LOCK_SUFFIX}")), dir.join(format!("{service}{LOCK_SUFFIX}")));
+        let lock = File::create_new(&made).map_err(failed_to("make", &made))?;
+        lock.lock().map_err(failed_to("lock", &made))?;
+        std::fs::rename(&made, &path).map_err(failed_to("make", &path))?;
         Ok(SharedMemory { service, _lock: lock })
     }
 
@@ -166,14 +167,18 @@ impl SharedMemory {
     fn sweep(&self, dir: &Path) {
         let names = || std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
         for lock in names() {
-            let Some(service) = lock.to_str().and_then(|name| name.strip_suffix(LOCK)) else { continue };
-            if !service.starts_with(NAME) || (service != self.service && !is_unlocked(&dir.join(&lock))) {
+            let Some(service) = lock.to_str().and_then(|name| name.strip_suffix(LOCK_SUFFIX)) else {
+                continue;
+            };
+            if !service.starts_with(SERVICE_PREFIX)
+                || (service != self.service && !is_unlocked(&dir.join(&lock)))
+            {
                 continue;
             }
             let memory = format!("{service}-");
             for name in names().filter(|name| *name != lock) {
                 if name.to_str().is_some_and(|name| name.starts_with(&memory)) {
-                    // Another run may have been quicker.
+                    // Another run may have removed it already.
                     let _ = std::fs::remove_file(dir.join(name));
                 }
             }
@@ -184,11 +189,11 @@ impl SharedMemory {
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
-        self.sweep(Path::new(MEMORY));
+        self.sweep(Path::new(MEMORY_DIR));
     }
 }
 
-/// Whether a file can be read and nobody has locked it.
+/// Whether a file can be read and no process has locked it.
 fn is_unlocked(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| file.try_lock().is_ok())
 }
@@ -198,14 +203,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_goes_with_its_owner_and_that_of_the_living_stays() {
+    fn the_memory_of_ended_squids_is_removed_and_that_of_running_ones_stays() {
         let dir = tempfile::tempdir().unwrap();
         let [own, living, killed] = [(); 3].map(|()| SharedMemory::claim(dir.path()).unwrap());
         for memory in [&own, &living, &killed] {
             std::fs::write(dir.path().join(format!("{}-cf__queues.shm", memory.service)), "").unwrap();
         }
         std::fs::write(dir.path().join("fsarena-a-run"), "").unwrap();
-        // Its process is gone, and nobody cleaned up.
+        // As if its process had been killed.
         let SharedMemory { _lock: lock, .. } = &killed;
         lock.unlock().unwrap();
         own.sweep(dir.path());
@@ -217,7 +222,7 @@ mod tests {
         let service = &living.service;
         assert_eq!(
             left,
-            ["fsarena-a-run".into(), format!("{service}-cf__queues.shm"), format!("{service}{LOCK}")]
+            ["fsarena-a-run".into(), format!("{service}-cf__queues.shm"), format!("{service}{LOCK_SUFFIX}")]
         );
     }
 }

@@ -1,7 +1,8 @@
-//! The log: records in segments, committed in groups, and read as a database does after a crash.
+//! A write-ahead log: clients commit records to its segments in groups, and a check reads them as a database does after a
+//! crash.
 
 use crate::payload::{Noise, fresh_dir};
-use crate::task::{self, at};
+use crate::task::{self, failed_to};
 use fsarena_engine::{EngineError, custom_load::CustomLoad};
 use rustix::{fs::FallocateFlags, io::Errno};
 use std::fs::{File, OpenOptions};
@@ -19,7 +20,7 @@ pub enum Allocation {
     Append,
     /// A segment gets all blocks when it is created.
     Preallocate,
-    /// A segment is an old segment with a new name.
+    /// A segment is an old segment that gets a new name and is overwritten.
     Recycle,
 }
 
@@ -32,7 +33,7 @@ pub struct LogShape {
     pub allocation: Allocation,
     /// Bytes after which the next segment begins.
     pub segment: u64,
-    /// Segments that are kept.
+    /// Number of segments that are kept.
     pub keep: u64,
     /// The seed of contents.
     pub seed: u64,
@@ -45,8 +46,9 @@ impl LogShape {
     }
 }
 
-/// The file of a segment. The first segment of a log has the number [`LogShape::keep`]; lower numbers are for recycling.
-pub fn path(dir: &Path, number: u64) -> PathBuf {
+/// The path of a segment. The first segment of a log has the number [`LogShape::keep`]; segments with lower numbers exist
+/// only to be recycled.
+pub fn segment_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:08}.log"))
 }
 
@@ -59,7 +61,7 @@ pub fn prepare(dir: &Path, shape: &LogShape) -> Result<(), task::TaskError> {
     if shape.allocation == Allocation::Recycle {
         let noise = shape.noise().bytes;
         for number in 0..shape.keep {
-            let path = path(dir, number);
+            let path = segment_path(dir, number);
             let mut file = File::create(&path).map_err(EngineError::io("making", &path))?;
             let mut left = shape.segment as usize;
             while left > 0 {
@@ -77,26 +79,28 @@ pub struct Log {
     shape: LogShape,
     noise: Noise,
     state: Mutex<State>,
-    /// Notified when a group is on the device and its leader steps down.
+    /// Notified after a group is on the device and there is no leader.
     committed: Condvar,
 }
 
 /// The state that clients share.
 #[derive(Default)]
 struct State {
-    /// Records that no leader has taken yet, and an empty buffer to swap with.
+    /// Records that no leader has taken yet.
     pending: Vec<u8>,
+    /// An empty buffer, which replaces `pending` when a leader takes it.
     spare: Vec<u8>,
-    /// Number of the last record in `pending` or before.
+    /// Number of the last record that was added to `pending`.
     queued: u64,
     /// Number of the last record on the device.
     synced: u64,
+    /// Number of syncs.
     syncs: u64,
-    /// Number of clients that wait for the leader. If there are none, the leader notifies nobody.
+    /// Number of clients that wait for the leader.
     waiting: u32,
-    /// The segments; none while a leader has them.
+    /// The segments, or `None` while a leader writes to them.
     segments: Option<Segments>,
-    /// Whether a group could not be written. The error of its leader ends the load.
+    /// Whether writing a group failed. The leader returned the error, which ends the load.
     failed: bool,
 }
 
@@ -106,7 +110,7 @@ impl Log {
     /// # Errors
     /// If its first segment cannot be created.
     pub fn open(dir: &Path, shape: LogShape) -> Result<Log, EngineError> {
-        let segments = Segments::begin(dir, shape)?;
+        let segments = Segments::create(dir, shape)?;
         let state = State { segments: Some(segments), ..State::default() };
         Ok(Log { shape, noise: shape.noise(), state: Mutex::new(state), committed: Condvar::new() })
     }
@@ -118,21 +122,21 @@ impl Log {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A thread that panicked has ended the whole load.
+        // The load ends when a thread panics, so a poisoned lock does no harm.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a record and waits until it is on the device. The first client that finds no leader leads: it writes and
-    /// syncs all that is queued.
+    /// Queues a record and waits until it is on the device. A client that finds no leader becomes the leader: it writes and
+    /// syncs all queued records.
     fn commit(&self) -> Result<(), EngineError> {
         let mut state = self.state();
         state.queued += 1;
         let number = state.queued;
         let contents = self.noise.contents(number, self.shape.record - HEADER);
-        frame(&mut state.pending, number, contents);
+        append_record(&mut state.pending, number, contents);
         while state.synced < number && !state.failed {
             if let Some(segments) = state.segments.take() {
-                return self.lead(segments, state);
+                return self.commit_group(segments, state);
             }
             state.waiting += 1;
             state = self.committed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -141,7 +145,8 @@ impl Log {
         Ok(())
     }
 
-    fn lead(&self, mut segments: Segments, mut state: MutexGuard<State>) -> Result<(), EngineError> {
+    /// Writes and syncs all queued records as the leader, and wakes the clients that wait.
+    fn commit_group(&self, mut segments: Segments, mut state: MutexGuard<State>) -> Result<(), EngineError> {
         let last = state.queued;
         let spare = std::mem::take(&mut state.spare);
         let mut group = std::mem::replace(&mut state.pending, spare);
@@ -151,9 +156,11 @@ impl Log {
         let mut state = self.state();
         state.spare = group;
         state.segments = Some(segments);
-        match done {
-            Ok(()) => (state.synced, state.syncs) = (last, state.syncs + 1),
-            Err(_) => state.failed = true,
+        if done.is_ok() {
+            state.synced = last;
+            state.syncs += 1;
+        } else {
+            state.failed = true;
         }
         let waiting = state.waiting;
         drop(state);
@@ -165,7 +172,7 @@ impl Log {
 }
 
 /// Appends a record to a buffer.
-fn frame(buffer: &mut Vec<u8>, number: u64, contents: &[u8]) {
+fn append_record(buffer: &mut Vec<u8>, number: u64, contents: &[u8]) {
     buffer.extend_from_slice(&number.to_le_bytes());
     buffer.extend_from_slice(&(contents.len() as u32).to_le_bytes());
     buffer.extend_from_slice(&crc32fast::hash(contents).to_le_bytes());
@@ -187,34 +194,36 @@ impl CustomLoad for Log {
     }
 }
 
-/// The files of a log, the last of them open.
+/// The segments of a log. The newest one is open for writing.
 struct Segments {
     dir: PathBuf,
-    /// The directory itself, to sync it when names change.
-    names: File,
+    /// The open directory, to sync it when names change.
+    dir_file: File,
     shape: LogShape,
+    /// Number of the newest segment.
     number: u64,
     file: File,
+    /// Bytes written to the newest segment.
     position: u64,
 }
 
 impl Segments {
-    fn begin(dir: &Path, shape: LogShape) -> Result<Segments, EngineError> {
-        let names = File::open(dir).map_err(EngineError::io("opening", dir))?;
-        let file = create_segment(dir, &names, &shape, shape.keep)?;
-        Ok(Segments { dir: dir.into(), names, shape, number: shape.keep, file, position: 0 })
+    fn create(dir: &Path, shape: LogShape) -> Result<Segments, EngineError> {
+        let dir_file = File::open(dir).map_err(EngineError::io("opening", dir))?;
+        let file = create_segment(dir, &dir_file, &shape, shape.keep)?;
+        Ok(Segments { dir: dir.into(), dir_file, shape, number: shape.keep, file, position: 0 })
     }
 
     /// Writes a group and syncs it. If it does not fit into the current segment, starts the next segment first.
     fn commit(&mut self, group: &[u8]) -> Result<(), EngineError> {
         if self.position > 0 && self.position + group.len() as u64 > self.shape.segment {
             self.number += 1;
-            self.file = create_segment(&self.dir, &self.names, &self.shape, self.number)?;
+            self.file = create_segment(&self.dir, &self.dir_file, &self.shape, self.number)?;
             self.position = 0;
         }
         let written = self.file.write_all_at(group, self.position).and_then(|()| self.file.sync_data());
         let (offset, bytes) = (self.position, group.len() as u32);
-        let path = || path(&self.dir, self.number);
+        let path = || segment_path(&self.dir, self.number);
         let operation = "commit";
         written.map_err(|source| EngineError::Operation {
             operation,
@@ -228,9 +237,9 @@ impl Segments {
     }
 }
 
-/// Creates a segment and syncs its name. Removes the oldest segment, or renames it to the new one.
-fn create_segment(dir: &Path, names: &File, shape: &LogShape, number: u64) -> Result<File, EngineError> {
-    let (path, oldest) = (path(dir, number), path(dir, number - shape.keep));
+/// Creates a segment and syncs its name. First removes the oldest segment, or recycles it: renames it to the new one.
+fn create_segment(dir: &Path, dir_file: &File, shape: &LogShape, number: u64) -> Result<File, EngineError> {
+    let (path, oldest) = (segment_path(dir, number), segment_path(dir, number - shape.keep));
     if shape.allocation == Allocation::Recycle {
         std::fs::rename(&oldest, &path).map_err(EngineError::io("recycling", &oldest))?;
     } else if number >= 2 * shape.keep {
@@ -240,13 +249,13 @@ fn create_segment(dir: &Path, names: &File, shape: &LogShape, number: u64) -> Re
     let file = open.map_err(EngineError::io("opening", &path))?;
     if shape.allocation == Allocation::Preallocate {
         match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, shape.segment) {
-            // Without fallocate etcd extends the file, too.
+            // etcd also extends the file if the filesystem has no fallocate.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.set_len(shape.segment),
             done => done.map_err(Into::into),
         }
         .map_err(EngineError::io("allocating", &path))?;
     }
-    names.sync_all().map_err(EngineError::io("syncing", dir))?;
+    dir_file.sync_all().map_err(EngineError::io("syncing", dir))?;
     Ok(file)
 }
 
@@ -258,14 +267,14 @@ pub fn verify(dir: &Path, shape: &LogShape, committed: u64) -> task::Result<()> 
     let noise = shape.noise();
     let mut last = None;
     for number in segment_numbers(dir, shape)? {
-        let path = path(dir, number);
-        let bytes = std::fs::read(&path).map_err(at("read", &path))?;
+        let path = segment_path(dir, number);
+        let bytes = std::fs::read(&path).map_err(failed_to("read", &path))?;
         for (index, record) in bytes.chunks(shape.record).enumerate() {
             let Some((found, contents, crc)) = parse_record(record) else { break };
-            // Older segments are removed. The kept ones continue after them.
+            // If older segments were removed, the first kept one begins with a later record than 1.
             let expected = last.map_or(if number == shape.keep { 1 } else { found }, |last| last + 1);
             if found != expected {
-                // Zeros of a preallocated segment, or the former contents of a recycled one.
+                // The rest of the segment is zeros of a preallocated one, or the former contents of a recycled one.
                 break;
             }
             if crc != crc32fast::hash(contents) || contents != noise.contents(found, shape.record - HEADER) {
@@ -276,23 +285,24 @@ pub fn verify(dir: &Path, shape: &LogShape, committed: u64) -> task::Result<()> 
             }
             last = Some(found);
         }
-        // Only the first segment of a log can be without records.
+        // Of the kept segments, only the first can have no records.
         last = last.or(Some(0));
     }
-    match last.unwrap_or(0) {
-        last if last < committed => Err(task::TaskError::Violation(format!(
-            "DATA LOSS: {} of {committed} committed records are missing: the log ends after record {last}",
-            committed - last
-        ))),
-        _ => Ok(()),
+    let last = last.unwrap_or(0);
+    if last >= committed {
+        return Ok(());
     }
+    Err(task::TaskError::Violation(format!(
+        "DATA LOSS: {} of {committed} committed records are missing: the log ends after record {last}",
+        committed - last
+    )))
 }
 
-/// The numbers of the segments with committed records, ascending.
+/// The numbers of the segments that can have committed records, in ascending order.
 fn segment_numbers(dir: &Path, shape: &LogShape) -> task::Result<Vec<u64>> {
     let mut numbers = vec![];
-    for entry in std::fs::read_dir(dir).map_err(at("list", dir))? {
-        let name = entry.map_err(at("list", dir))?.file_name();
+    for entry in std::fs::read_dir(dir).map_err(failed_to("list", dir))? {
+        let name = entry.map_err(failed_to("list", dir))?.file_name();
         numbers.extend(name.to_str().and_then(|name| name.strip_suffix(".log")?.parse::<u64>().ok()));
     }
     numbers.retain(|number| *number >= shape.keep);
@@ -300,7 +310,7 @@ fn segment_numbers(dir: &Path, shape: &LogShape) -> task::Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// Parses a whole record to its number, contents and checksum.
+/// Parses a record to its number, contents and checksum. Returns `None` if the record is incomplete.
 fn parse_record(record: &[u8]) -> Option<(u64, &[u8], u32)> {
     let (number, rest) = record.split_first_chunk::<8>()?;
     let (length, rest) = rest.split_first_chunk::<4>()?;

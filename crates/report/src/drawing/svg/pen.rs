@@ -1,4 +1,5 @@
-//! Writes the elements of an SVG document: rectangles, paths, circles and text, in CSS pixels; and measures text in DejaVu Sans.
+//! Writes the elements of an SVG document (rectangles, paths, circles and text, in CSS pixels), and measures the width of
+//! text in DejaVu Sans.
 
 use crate::drawing::{Anchor, Colour, Dash, Shape};
 use fsarena_core::safe;
@@ -6,10 +7,10 @@ use quick_xml::escape::escape;
 use std::fmt::{self, Display, Formatter, Write};
 use ttf_parser::Face;
 
-/// A place in the picture: to the right, and down.
+/// A point of the drawing in CSS pixels: right and down from the top left corner.
 pub type Point = (f64, f64);
 
-/// The elements drawn so far.
+/// Collects SVG elements as text, in the order of drawing.
 #[derive(Default)]
 pub struct Pen {
     text: String,
@@ -18,19 +19,19 @@ pub struct Pen {
 /// How a shape is painted.
 #[derive(Clone, Copy)]
 pub enum Paint {
-    /// Filled with a colour that covers this share of what is behind it.
+    /// Filled with a colour and an opacity, from 0 to 1.
     Fill(Colour, f64),
-    /// Its outline, in this width.
+    /// Only the outline: colour, width in CSS pixels, dash pattern.
     Line(Colour, f64, Dash),
 }
 
 impl Pen {
-    /// All elements, as text.
+    /// Returns all elements as SVG text.
     pub fn into_text(self) -> String {
         self.text
     }
 
-    /// A rectangle between two corners. Its edges are sharp, so that no seam shows between neighbours.
+    /// Draws a rectangle between two corners, without antialiasing, so that no gap shows between neighbours.
     pub fn rectangle(&mut self, a: Point, b: Point, paint: Paint) {
         let [x, y] = [a.0.min(b.0), a.1.min(b.1)].map(n);
         let [width, height] = [a.0 - b.0, a.1 - b.1].map(|length| n(length.abs()));
@@ -39,21 +40,21 @@ impl Pen {
         ));
     }
 
-    /// A path, as SVG writes it.
+    /// Draws a path. `d` has the path commands of SVG.
     pub fn path(&mut self, d: impl Display, paint: Paint) {
         self.write(format_args!("<path d=\"{d}\"{paint}/>"));
     }
 
-    /// A line through points.
+    /// Draws a line through points, or fills the area that it encloses.
     pub fn line(&mut self, points: impl IntoIterator<Item = Point>, paint: Paint) {
-        self.path(through(points), paint);
+        self.path(path_through(points), paint);
     }
 
-    /// A point of a series.
+    /// Draws a point of a series.
     pub fn point(&mut self, (x, y): Point, colour: Colour, shape: Shape) {
         let (full, outline) = (Paint::Fill(colour, 1.0), Paint::Line(colour, 1.5, Dash::Solid));
         let mut polygon = |points: &[Point], paint| {
-            self.path(through(points.iter().map(|(dx, dy)| (x + dx, y + dy))) + "z", paint);
+            self.path(path_through(points.iter().map(|(dx, dy)| (x + dx, y + dy))) + "z", paint);
         };
         const SQUARE: [Point; 4] = [(-3.0, -3.0), (3.0, -3.0), (3.0, 3.0), (-3.0, 3.0)];
         match shape {
@@ -75,12 +76,12 @@ impl Pen {
         self.write(format_args!("<circle cx=\"{}\" cy=\"{}\" r=\"3.5\"{paint}/>", n(x), n(y)));
     }
 
-    /// A line of text; `at` is the middle of its height.
+    /// Draws a line of text. `at` is in the middle of its height, and horizontally where `anchor` states.
     pub fn text(&mut self, at: Point, text: &str, (font, colour): (Font, Colour), anchor: Anchor) {
         self.write_text(at, text, (font, colour), anchor, "");
     }
 
-    /// A line of text that reads upwards, its middle at `at`.
+    /// Draws a line of text that reads upwards, with its middle at `at`.
     pub fn upright_text(&mut self, at: Point, text: &str, look: (Font, Colour)) {
         let turn = format!(" transform=\"rotate(-90 {} {})\"", n(at.0), n(at.1));
         self.write_text(at, text, look, Anchor::Middle, &turn);
@@ -107,13 +108,13 @@ impl Pen {
     }
 }
 
-/// A coordinate in hundredths of a CSS pixel.
+/// Rounds a coordinate to hundredths of a CSS pixel.
 pub fn n(pixels: f64) -> f64 {
     (100.0 * pixels).round() / 100.0
 }
 
-/// A line through points, as paths have it.
-fn through(points: impl IntoIterator<Item = Point>) -> String {
+/// The path commands of a line through points.
+fn path_through(points: impl IntoIterator<Item = Point>) -> String {
     let mut d = String::new();
     for (x, y) in points {
         let command = if d.is_empty() { 'M' } else { ' ' };
@@ -142,15 +143,14 @@ impl Display for Paint {
     }
 }
 
-/// DejaVu Sans: Latin, Greek, and signs of mathematics. readers of SVG files may have another font, and most are
-/// narrower.
+/// DejaVu Sans with Latin, Greek and mathematical characters. A viewer may draw with another font; most are narrower.
 const REGULAR: &[u8] = include_bytes!("../../../assets/fonts/DejaVuSans-subset.ttf");
-/// The same in bold.
+/// DejaVu Sans Bold with the same characters.
 const BOLD: &[u8] = include_bytes!("../../../assets/fonts/DejaVuSans-Bold-subset.ttf");
 
-/// Labels of axes and of the legend.
+/// The font of the labels of axes and of the legend.
 pub const LABEL: Font = Font { size: 11.0, bold: false };
-/// Words and figures between the axes.
+/// The font of text and figures in a plot.
 pub const SMALL: Font = Font { size: 10.0, bold: false };
 
 /// Size and weight of text.
@@ -163,7 +163,7 @@ pub struct Font {
 }
 
 impl Font {
-    /// Width of `text` in CSS pixels. A character that the font lacks counts as a square.
+    /// Returns the width of `text` in CSS pixels. A character that the font lacks counts as wide as the font is high.
     pub fn width(self, text: &str) -> f64 {
         let bytes = if self.bold { BOLD } else { REGULAR };
         let face = Face::parse(bytes, 0).expect("the font that is built in");
@@ -175,7 +175,7 @@ impl Font {
         text.chars().map(width).sum()
     }
 
-    /// `text`, or its beginning and end if it is wider than `room`.
+    /// Shortens `text` to at most `room` CSS pixels: replaces its middle by `…`.
     pub fn fit(self, text: &str, room: f64) -> String {
         if self.width(text) <= room {
             return text.to_string();
@@ -190,13 +190,14 @@ impl Font {
         (0..most).rev().map(shortened).find(|text| self.width(text) <= room).unwrap_or_else(|| "…".into())
     }
 
-    /// `text` as one or two lines, each no wider than `room`; no line for empty text.
+    /// Breaks `text` into one or two lines of at most `room` CSS pixels, and shortens lines that are too long. Empty text has
+    /// no line.
     pub fn lines(self, text: &str, room: f64) -> Vec<String> {
         let mut lines: Vec<String> = vec![];
         for word in text.split_whitespace() {
-            let last = lines.len() == 2;
+            let is_last_line = lines.len() == 2;
             match lines.last_mut() {
-                Some(line) if last || self.width(&format!("{line} {word}")) <= room => {
+                Some(line) if is_last_line || self.width(&format!("{line} {word}")) <= room => {
                     line.push(' ');
                     line.push_str(word);
                 }
@@ -214,7 +215,7 @@ mod tests {
     const FONT: Font = SMALL;
 
     #[test]
-    fn width_is_that_of_the_letters() {
+    fn width_depends_on_the_characters_and_the_weight() {
         assert!(FONT.width("iii") < FONT.width("WWW"));
         assert!(Font { bold: true, ..FONT }.width("word") > FONT.width("word"));
         assert_eq!(FONT.width("漢字"), 20.0, "characters that the font lacks are squares");

@@ -1,4 +1,4 @@
-//! The words of the headline, and its clauses: whether the recommendation holds by mean cost too, and whether another metric
+//! The text of the headline with its clauses: whether the recommendation also holds by mean cost, and whether another metric
 //! favours another variant.
 
 use crate::number::{percent, plural};
@@ -12,11 +12,11 @@ use fsarena_stats::regret::{Cost, Regrets};
 use fsarena_stats::slow_rounds::slow_rounds;
 use serde_json::{Value, json};
 
-/// The most variants that the headline describes.
-const MOST: usize = 3;
+/// The largest number of variants that the headline describes.
+const MAX_VARIANTS: usize = 3;
 
 impl Decision<'_> {
-    /// `Use xfs: in a typical round 12% faster [8–15%] in total than the next, ext4.`
+    /// The headline: `Use xfs: in a typical round 12% faster [8–15%] in total than the next, ext4.`
     pub fn headline(&self) -> String {
         let by_mean_cost = self.by_mean_cost();
         let mut headline = self.sentence(if by_mean_cost.is_some() { " for typical speed" } else { "" });
@@ -28,8 +28,8 @@ impl Decision<'_> {
         }
         let names: Vec<String> = self.report.record.not_compared().into_iter().map(String::from).collect();
         if !names.is_empty() {
-            // The budget did not hold these variants.
-            headline.push_str(&format!("; not compared: {}", listed_up_to(&names, MOST)));
+            // The budget was too small for these variants.
+            headline.push_str(&format!("; not compared: {}", listed_up_to(&names, MAX_VARIANTS)));
         }
         headline + "."
     }
@@ -88,17 +88,20 @@ impl Decision<'_> {
         }
     }
 
+    /// The names of the variants of these costs.
     fn names_of_costs(&self, costs: &[Cost]) -> Vec<String> {
         costs.iter().map(|cost| self.name(cost.variant).to_string()).collect()
     }
 
+    /// The headline that recommends to keep the current variant: `Keep ext4: xfs takes 1% less to 2% more time, no significant
+    /// difference`.
     fn keep_sentence(&self, current: usize, rivals: &[Cost]) -> String {
         let mut spans = vec![];
         for rival in rivals {
             let span = span(&self.analysis.metric, rival).unwrap_or("ran with it in no round".into());
             spans.push(format!("{} {span}", self.name(rival.variant)));
         }
-        let spans = few_of(spans, MOST).join(", ");
+        let spans = few_of(spans, MAX_VARIANTS).join(", ");
         let verdict = if rivals.iter().any(|rival| rival.high < 0.0) {
             format!("less than {}", percent(self.report.margin))
         } else {
@@ -107,6 +110,8 @@ impl Decision<'_> {
         format!("Keep {}: {spans}, {verdict}{}", self.current_name(current), self.measure())
     }
 
+    /// The headline that recommends one or several variants, with the largest possible regret: `Use ext4 or xfs: with 95%
+    /// confidence either costs at most 2% more than the best`.
     fn choose_sentence(&self, choices: &[usize], regret: f64) -> String {
         let (names, over, metric) = (either(&self.names(choices)), self.measure(), &self.analysis.metric);
         match (choices.len(), regret > 0.0) {
@@ -129,7 +134,7 @@ impl Decision<'_> {
         }
     }
 
-    /// How far variants are ahead of another one; several have their names in brackets.
+    /// How far variants are ahead of another one. If there are several, each has its name in parentheses.
     fn leads_over(&self, ahead: &[Cost], behind: usize) -> String {
         let mut leads = vec![];
         for cost in ahead {
@@ -139,10 +144,10 @@ impl Decision<'_> {
                 None => {}
             }
         }
-        listed_up_to(&leads, MOST)
+        listed_up_to(&leads, MAX_VARIANTS)
     }
 
-    /// `12% faster [8–15%]`; `None` if the two variants share no round.
+    /// How far a variant is ahead of another one: `12% faster [8–15%]`. `None` if the two variants have no common round.
     fn lead_over(&self, variant: usize, behind: usize) -> Option<String> {
         let values = &self.overall.main().values;
         let metric = &self.analysis.metric;
@@ -151,7 +156,7 @@ impl Decision<'_> {
         interval.low.is_finite().then(|| lead(metric, typical, &interval))
     }
 
-    /// For programs: the intervals that the headline quotes, as ratios of costs.
+    /// The intervals that the headline quotes, as ratios of costs, as JSON.
     pub(super) fn costs_json(&self) -> Vec<Value> {
         let (to, costs) = match &self.answer {
             Answer::Use { choice, next } => (*choice, next.iter().copied().collect()),
@@ -174,7 +179,8 @@ impl Decision<'_> {
     }
 }
 
-/// `12% faster [8–15%]`, from what the other one costs relative to the better one.
+/// How much better a variant is: `12% faster [8–15%]`. `typical` is the logarithm of the cost of the other variant relative to
+/// the better one, and `behind` its interval.
 pub(super) fn lead(metric: &MetricSpec, typical: f64, behind: &Cost) -> String {
     let [by, low, high] = [typical, behind.low, behind.high].map(|log| percent(gain(metric, log)));
     let ends = if behind.low < 0.0 {
@@ -185,8 +191,8 @@ pub(super) fn lead(metric: &MetricSpec, typical: f64, behind: &Cost) -> String {
     format!("{by} {} [{ends}]{}", comparative(metric), of_what(metric))
 }
 
-/// What a variant measures relative to another one: `takes 6% less to 9% more time`, `has 2% to 4% higher iops`. `None` if
-/// nothing bounds it.
+/// The difference of a variant to another one in words: `takes 6% less to 9% more time`, `has 2% to 4% higher iops`. `None` if
+/// the interval has no bounds.
 fn span(metric: &MetricSpec, cost: &Cost) -> Option<String> {
     let (low, high) = match metric.direction {
         Direction::Higher => (-cost.high, -cost.low),
@@ -210,7 +216,7 @@ fn span(metric: &MetricSpec, cost: &Cost) -> Option<String> {
     Some(format!("{verb} {range} {what}"))
 }
 
-/// A bound in per cent, to two digits, never rounded below itself.
+/// An upper bound in per cent, rounded up to two significant digits.
 fn rounded_up(fraction: f64) -> String {
     if fraction <= 0.0 {
         return "0%".into();
@@ -220,8 +226,8 @@ fn rounded_up(fraction: f64) -> String {
 }
 
 impl Decision<'_> {
-    /// `by mean cost ext4 is as good, since xfs stalls`: the variants that are behind in a typical round but not by mean cost.
-    /// `None` if the recommendation holds both ways, or if too few rounds bound the mean cost.
+    /// The clause about variants that are behind in a typical round but not by mean cost: `by mean cost ext4 is as good, since
+    /// xfs stalls`. `None` if the recommendation also holds by mean cost, or if there are too few rounds for it.
     pub(super) fn by_mean_cost(&self) -> Option<String> {
         let behind: Vec<usize> = match &self.answer {
             Answer::Use { choice, next: Some(_) } => {
@@ -251,7 +257,7 @@ impl Decision<'_> {
         Some(format!("by mean cost {} {are} {verb}{since}", listed(&names)))
     }
 
-    /// The 95% interval of the mean cost of a variant over that of another one; `None` with too few rounds.
+    /// The 95% interval of the mean cost of a variant divided by that of `to`; `None` with too few rounds.
     fn mean_cost(&self, variant: usize, to: usize) -> Option<(f64, f64)> {
         let values = &self.overall.main().values;
         let (low, high) = MeanRatio::of(&values[to], &values[variant])?.interval.ok()?;
@@ -263,32 +269,34 @@ impl Decision<'_> {
     }
 }
 
-/// All the CPU time of the machine: a metric that people care about, also where the run does not answer for it.
+/// The CPU time of the whole machine. The headline considers this metric even if the user did not request it.
 const CPU: &str = "total_cpu";
 
 /// A variant that another metric significantly favours.
 struct FavouredVariant {
     metric: MetricSpec,
     variant: usize,
-    /// The named variant that it is ahead of.
+    /// The variant of the headline that is worse by this metric.
     ahead_of: usize,
-    /// The typical logarithm of what that one costs relative to it, and its interval.
+    /// The logarithm of the cost of `ahead_of` relative to `variant` in a typical round.
     typical: f64,
+    /// The interval of that logarithm.
     behind: Cost,
 }
 
 impl Decision<'_> {
-    /// `but xfs is 8% faster [5–11%] (synced) than ext4`, for each further metric that significantly favours another variant.
+    /// The clause about each other metric that significantly favours another variant: `but xfs is 8% faster [5–11%] (synced)
+    /// than ext4`.
     fn favoured_by_other_metrics(&self) -> Option<String> {
         let mut clauses = vec![];
-        for one in self.favoured() {
+        for one in self.favoured_variants() {
             let (name, other) = (self.name(one.variant), self.name(one.ahead_of));
             clauses.push(format!("{name} is {} than {other}", lead(&one.metric, one.typical, &one.behind)));
         }
         (!clauses.is_empty()).then(|| format!("but {}", clauses.join(" and ")))
     }
 
-    /// For programs: the same.
+    /// The variants that other metrics favour, as JSON.
     pub(super) fn other_metrics_json(&self) -> Vec<Value> {
         let one = |one: FavouredVariant| {
             json!({
@@ -300,10 +308,11 @@ impl Decision<'_> {
                 "high": Some(one.behind.high.exp()).filter(|ratio| ratio.is_finite()),
             })
         };
-        self.favoured().into_iter().map(one).collect()
+        self.favoured_variants().into_iter().map(one).collect()
     }
 
-    fn favoured(&self) -> Vec<FavouredVariant> {
+    /// For each requested metric other than the main one, and for the CPU time, the variant that it significantly favours.
+    fn favoured_variants(&self) -> Vec<FavouredVariant> {
         let named = match &self.answer {
             Answer::TooFewRounds { .. } => return vec![],
             Answer::Better { better, .. } => better.iter().map(|cost| cost.variant).collect(),
@@ -311,13 +320,14 @@ impl Decision<'_> {
             _ => self.choices(),
         };
         let main = self.analysis.metric.id.as_str();
-        let asked = self.report.analyses.iter().skip(1).map(|analysis| analysis.metric.id.as_str());
-        let further = fsarena_core::names::distinct(asked.chain([CPU])).into_iter().filter(|id| *id != main);
-        further.filter_map(|id| self.favoured_by(id, &named)).collect()
+        let requested = self.report.analyses.iter().skip(1).map(|analysis| analysis.metric.id.as_str());
+        let metrics = fsarena_core::names::distinct(requested.chain([CPU]));
+        let others = metrics.into_iter().filter(|id| *id != main);
+        others.filter_map(|id| self.favoured_by(id, &named)).collect()
     }
 
-    /// The variant that is ahead of all other named ones by a metric: with the confidence of the headline, and by more than the
-    /// margin.
+    /// The variant that is better by this metric than all other variants in `named`, with the confidence of the headline, and by
+    /// more than the margin.
     fn favoured_by(&self, metric: &str, named: &[usize]) -> Option<FavouredVariant> {
         let record = &self.report.record;
         let (metric, values) = combine_tasks(record, metric).ok()?;
@@ -357,26 +367,26 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_rounded_up() {
-        let said = [0.0, 0.004, 0.0041, 0.00411, 0.0999, 0.123, 1.234, 0.04].map(rounded_up);
-        assert_eq!(said, ["0%", "0.4%", "0.41%", "0.42%", "10%", "13%", "130%", "4%"]);
+    fn bounds_are_rounded_up_to_two_digits() {
+        let words = [0.0, 0.004, 0.0041, 0.00411, 0.0999, 0.123, 1.234, 0.04].map(rounded_up);
+        assert_eq!(words, ["0%", "0.4%", "0.41%", "0.42%", "10%", "13%", "130%", "4%"]);
     }
 
     #[test]
-    fn a_span_is_right_for_times_rates_and_other_metrics() {
-        let said = |id: &str, unit, direction, low: f64, high: f64| {
+    fn the_span_of_times_rates_and_other_metrics() {
+        let words = |id: &str, unit, direction, low: f64, high: f64| {
             span(&metric(id, unit, direction), &Cost { variant: 0, low: low.ln(), high: high.ln() }).unwrap()
         };
-        let time = |low, high| said("elapsed", Unit::Seconds, Direction::Lower, low, high);
+        let time = |low, high| words("elapsed", Unit::Seconds, Direction::Lower, low, high);
         assert_eq!(time(0.94, 1.09), "takes 6% less to 9% more time");
         assert_eq!(time(0.9, 0.95), "takes 5% to 10% less time");
         assert_eq!(time(1.0, 1.0), "takes the same time");
-        // What costs less has more operations a second.
+        // A lower cost means more operations per second.
         assert_eq!(
-            said("iops", Unit::PerSecond, Direction::Higher, 0.8, 1.25),
+            words("iops", Unit::PerSecond, Direction::Higher, 0.8, 1.25),
             "has 20% lower to 25% higher iops"
         );
-        assert_eq!(said("cpu", Unit::Seconds, Direction::Lower, 1.02, 1.1), "has 2% to 10% higher cpu");
+        assert_eq!(words("cpu", Unit::Seconds, Direction::Lower, 1.02, 1.1), "has 2% to 10% higher cpu");
         let open = Cost { variant: 0, low: f64::NEG_INFINITY, high: 0.1 };
         assert_eq!(span(&metric("cpu", Unit::Seconds, Direction::Lower), &open), None);
     }

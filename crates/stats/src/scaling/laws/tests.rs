@@ -1,6 +1,6 @@
-//! Every figure is scipy's, for three rounds of eight numbers of clients: `numpy.polyfit` of ln X on ln N for the
-//! power law; `scipy.optimize.least_squares` with bounds 0 on σ and κ and tolerances 1e-15 for the other two; the
-//! hinge by a grid of 200,001 knees. F and p by `scipy.stats.f.sf`.
+//! Compares the fits with scipy, for three rounds of eight numbers of clients. The reference values are from `numpy.polyfit` of
+//! ln X on ln N for the power law; `scipy.optimize.least_squares` with bounds 0 on σ and κ and tolerances 1e-15 for Amdahl's law
+//! and the USL; a grid of 200,001 knees for the hinge; and `scipy.stats.f.sf` for F and p.
 
 use super::*;
 use crate::scaling::{Series, tests::plain};
@@ -44,7 +44,7 @@ fn fit(choice: &Choice, name: &str) -> Fit {
 }
 
 #[test]
-fn a_power_law() {
+fn data_of_a_power_law_select_it() {
     let choice = choice(&POWER);
     let fit = choice.winner().unwrap();
     let Law::Power { a, b } = fit.law else { panic!("{fit:?}") };
@@ -57,7 +57,7 @@ fn a_power_law() {
 }
 
 #[test]
-fn the_universal_scalability_law() {
+fn data_of_the_universal_scalability_law_select_it() {
     let choice = choice(&USL);
     let fit = choice.winner().unwrap();
     let Law::Usl { lambda, sigma, kappa } = fit.law else { panic!("{fit:?}") };
@@ -73,7 +73,7 @@ fn the_universal_scalability_law() {
 }
 
 #[test]
-fn amdahl_and_not_a_usl_without_coherency() {
+fn data_of_amdahls_law_select_it_and_not_a_usl_without_coherency() {
     let choice = choice(&AMDAHL);
     let fit = choice.winner().unwrap();
     let Law::Amdahl { lambda, sigma } = fit.law else { panic!("{fit:?}") };
@@ -85,7 +85,7 @@ fn amdahl_and_not_a_usl_without_coherency() {
 }
 
 #[test]
-fn a_hinge() {
+fn data_of_a_hinge_select_it() {
     let choice = choice(&HINGE);
     let fit = choice.winner().unwrap();
     let Law::Hinge { a, b, knee } = fit.law else { panic!("{fit:?}") };
@@ -96,8 +96,8 @@ fn a_hinge() {
 }
 
 #[test]
-fn r_squared_proves_nothing() {
-    // 0.98 on data of Amdahl's law, and yet the lack of fit is beyond doubt.
+fn a_wrong_law_can_have_a_high_r_squared() {
+    // The power law has R² = 0.98 on data of Amdahl's law, but a significant lack of fit.
     let fit = fit(&choice(&AMDAHL), "power law");
     near(fit.r_squared, 0.98396885);
     near(fit.lack.unwrap().f, 279.731683);
@@ -105,7 +105,7 @@ fn r_squared_proves_nothing() {
 }
 
 #[test]
-fn few_points_choose_nothing() {
+fn few_points_allow_only_laws_with_two_parameters() {
     let doubled = [(1.0, 100.0), (2.0, 180.0), (4.0, 300.0), (8.0, 420.0), (16.0, 500.0)];
     let choice = Choice::of(&plain(&doubled)).unwrap();
     // Five points carry two parameters and the variance, not three.
