@@ -1,6 +1,7 @@
 //! Finding a kernel: a file that the user names, a kernel of a Debian package, or the newest available one.
 
-use crate::debian::{self, Log, by_version, in_order, is_version};
+pub use crate::debian::Log;
+use crate::debian::{self, by_version, in_order, is_version};
 use crate::{Error, Result, cache, modules::Modules, suites::Suites, vmlinux};
 use fsarena_sys::input;
 use object::Endianness;

@@ -14,7 +14,7 @@ use fsarena_load::{workload::Job, workloads::WORKLOADS};
 use fsarena_sys::permitted::{self, Obstacle};
 use fsarena_sys::user::UserDatabase;
 use fsarena_sys::{Error, argv, dirs, host, kernel::SysRoot, limits, program, rights, undo};
-use install::install;
+use install::{fetch_for_guests, install};
 use std::io::Write;
 use std::path::Path;
 
@@ -24,6 +24,10 @@ pub struct Args {
     /// Install missing mkfs programs, squid and PostgreSQL with apt-get, as root; services are not started
     #[arg(long, conflicts_with = "format")]
     install: bool,
+    /// Fetch what guests need for these filesystems instead, without root and without installing anything: a kernel that
+    /// has each, and mkfs
+    #[arg(value_name = "FILESYSTEM", requires = "install")]
+    filesystems: Vec<String>,
     /// Format on standard output
     #[arg(long, value_enum, default_value = "term")]
     format: ListFormat,
@@ -34,6 +38,9 @@ pub struct Args {
 /// Checks, or with `--install` installs what is missing.
 pub fn run(args: Args) -> Outcome {
     let kernel = SysRoot::host();
+    if !args.filesystems.is_empty() {
+        return fetch_for_guests(&args.filesystems);
+    }
     if args.install {
         install(&missing_packages(&kernel)?, &mut |line| drop(writeln!(std::io::stderr(), "{line}")))?;
         return Ok(ExitCode::Done);

@@ -51,6 +51,30 @@ fn a_guest_does_the_whole_study_without_root() {
     assert_kept(&run_in(&nobody, "runs"), 3);
 }
 
+/// mkfs of bcachefs is a program of another suite, which runs with its own libraries.
+#[test]
+fn an_ordinary_user_compares_bcachefs_in_a_guest() {
+    if !can_boot() {
+        return;
+    }
+    if fsarena_sys::program::find("mkfs.bcachefs").is_none() {
+        return fsarena_testkit::skipped("program mkfs.bcachefs in the cache");
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    let run = ["run", "--on", "qemu", "--workload", "tree", "--scale", "tiny", "--rounds", "1"];
+    nobody.expect(0, &[&run[..], &["--fs", "bcachefs", "--options", "default,no-checksums"]].concat());
+    let report = std::fs::read_to_string(run_in(&nobody, "runs").join("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let variants: Vec<&str> =
+        report["variants"].as_array().unwrap().iter().filter_map(|one| one["name"].as_str()).collect();
+    assert_eq!(variants, ["default", "no-checksums"], "{report}");
+    assert_kept(&run_in(&nobody, "runs"), 2);
+    let newer = ["run", "--on", "qemu", "--fs", "bcachefs", "--kernel", "debian:6.1", "--rounds", "1"];
+    let (_, refusal) = nobody.expect(6, &newer);
+    assert!(refusal.contains("has no bcachefs"), "{refusal}");
+}
+
 /// A client that writes a file and reads it.
 const LOAD: &str = "\
 NTCreateX \"\\clients\" 0x1 0x2 1 0x0

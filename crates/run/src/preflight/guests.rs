@@ -159,28 +159,48 @@ pub fn has(kernel: &GuestKernel, def: &FsDef) -> bool {
     kernel.has(module(&kernel.modules, def.id)) || kernel.has(def.id)
 }
 
-/// Fetches the mkfs programs of these variants that are not installed, with their libraries: files are made into filesystems
-/// without root, and so without installing anything.
+/// Fetches the mkfs programs of these variants that are neither installed nor fetched, with their libraries. An ordinary user
+/// can do that, because mkfs works on image files.
 ///
 /// # Errors
 /// A program cannot be fetched; the message names the package.
 pub fn fetch_mkfs(variants: &[Variant], kernels: &mut Kernels) -> Result<()> {
-    let places = Places::usual(None);
     for variant in variants {
         let def = fsarena_fs::filesystems::find(variant.level(factor::FS))?;
-        let can_mount = has(&kernels.by_level[variant.level(factor::KERNEL)], def);
-        if can_mount
-            && program::find(def.mkfs).is_none()
-            && let Some(package) = def.packages.first()
-        {
-            let log = &mut |record| kernels.commands.push(record);
-            tools::fetch(package, &places.cache, &places.suites, log).map_err(|error| {
-                let RunError::Missing(text) = fs_capabilities::no_mkfs(def) else { return error.into() };
-                RunError::Missing(format!("{text}\nfsarena could not fetch {package} by itself: {error}"))
-            })?;
+        if has(&kernels.by_level[variant.level(factor::KERNEL)], def) {
+            fetch_mkfs_of(def, &mut |record| kernels.commands.push(record))?;
         }
     }
     Ok(())
+}
+
+/// Fetches the mkfs program of a filesystem, unless it is installed or fetched.
+fn fetch_mkfs_of(def: &FsDef, log: kernel::Log) -> Result<()> {
+    let Some(package) = def.packages.first().filter(|_| program::find(def.mkfs).is_none()) else {
+        return Ok(());
+    };
+    let places = Places::usual(None);
+    tools::fetch(package, &places.cache, &places.suites, log).map_err(|error| {
+        let install = available::to_install([def]);
+        RunError::Missing(format!(
+            "{} is not installed: {install}\nfsarena could not fetch {package} itself: {error}",
+            def.mkfs
+        ))
+    })
+}
+
+/// Fetches what guests need to have a filesystem, unless it is here: a kernel and mkfs. Returns the name of the kernel.
+///
+/// # Errors
+/// QEMU is not installed, or something cannot be fetched.
+pub fn fetch_for(def: &FsDef) -> Result<String> {
+    let kernels = find_kernels(&GuestPlan::of(Emulator::Qemu), [""].into_iter(), &[def])?;
+    let kernel = &kernels.by_level[""];
+    if !has(kernel, def) {
+        return Err(unsupported(kernel, def));
+    }
+    fetch_mkfs_of(def, &mut |_| {})?;
+    Ok(kernel.name())
 }
 
 /// The definitions of the filesystems of all variants and of the source disk. A filesystem can occur several times.

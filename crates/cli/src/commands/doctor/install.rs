@@ -1,9 +1,27 @@
 //! Installs missing packages with apt-get.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome};
+use crate::output;
 use fsarena_core::exit::ExitCode;
+use fsarena_fs::{def::FsDef, filesystems};
+use fsarena_run::preflight::guests;
 use fsarena_sys::argv::{self, Argv};
+use fsarena_sys::program;
 use std::{io::Write, os::unix::fs::OpenOptionsExt, path::Path};
+
+/// Fetches what guests need to have these filesystems, and prints a line for each.
+///
+/// # Errors
+/// A name that is no filesystem, or something that cannot be fetched.
+pub fn fetch_for_guests(names: &[String]) -> Outcome {
+    let defs: Vec<&FsDef> = names.iter().map(|name| filesystems::find(name)).collect::<Result<_, _>>()?;
+    for def in defs {
+        let kernel = guests::fetch_for(def)?;
+        let mkfs = program::find(def.mkfs).map(|path| path.display().to_string()).unwrap_or_default();
+        output::text(format!("{}: guests have it with kernel {kernel} and {mkfs}\n", def.id))?;
+    }
+    Ok(ExitCode::Done)
+}
 
 /// Installs these packages, as root, and starts no services. Passes messages to `show`: which packages it installs, and which
 /// apt does not find.
