@@ -139,7 +139,7 @@ mod variants {
 mod read_ahead {
     use fsarena_run::RunError;
     use fsarena_run::axes::{Axis, CellSetup, LevelCheck, lacking};
-    use fsarena_sys::{Error, kernel};
+    use fsarena_sys::{Error, attribute};
 
     /// The name in plans.
     const ID: &str = "read_ahead";
@@ -172,13 +172,8 @@ mod read_ahead {
         for device in stage.devices {
             let path = device.queue_path("read_ahead_kb");
             let former = std::fs::read_to_string(&path).unwrap_or_default();
-            // `set_attribute` writes the undo step to the journal before it changes the attribute.
-            stage.done.keep(kernel::set_attribute(
-                stage.journal,
-                &path,
-                stage.variant.level(ID),
-                former.trim(),
-            )?);
+            // `attribute::set` writes the undo step to the journal before it changes the attribute.
+            stage.done.keep(attribute::set(stage.journal, &path, stage.variant.level(ID), former.trim())?);
         }
         Ok(())
     }

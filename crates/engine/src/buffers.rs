@@ -1,13 +1,11 @@
-//! I/O buffers, their contents, and verified blocks, whose header has a magic number, file, offset, generation, size, and a
-//! checksum of the whole block.
+//! I/O buffers and their contents.
 
-use crate::error::{EngineError, Result};
 use crate::job::Content;
+use crate::verify::{Identity, seal_block};
 use fsarena_core::schedule::mix;
 use fsarena_sys::cancel;
 use memmap2::MmapMut;
 use rand::{Rng, SeedableRng, rngs::Xoshiro256PlusPlus};
-use std::path::Path;
 
 /// The smallest unit in which any filesystem or device deduplicates. Each write puts a new number into every piece of this
 /// size.
@@ -114,85 +112,6 @@ impl Filler {
     }
 }
 
-/// Bytes of the header of a verified block.
-pub const HEADER: usize = 32;
-
-const MAGIC: u64 = u64::from_le_bytes(*b"fsarenaB");
-/// Bytes of the header that hold the checksum, which covers all other bytes.
-const CRC: std::ops::Range<usize> = 28..32;
-
-/// The identity that a verified block carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Identity {
-    /// Number of the file in its set.
-    pub file: u32,
-    /// Offset in that file, in bytes.
-    pub offset: u64,
-    /// The number of writes since the file was prepared.
-    pub generation: u32,
-}
-
-/// Writes the header of a verified block over its first bytes.
-fn seal_block(block: &mut [u8], identity: Identity) {
-    block[0..8].copy_from_slice(&MAGIC.to_le_bytes());
-    block[8..16].copy_from_slice(&identity.offset.to_le_bytes());
-    block[16..20].copy_from_slice(&identity.file.to_le_bytes());
-    block[20..24].copy_from_slice(&identity.generation.to_le_bytes());
-    let length = block.len() as u32;
-    block[24..28].copy_from_slice(&length.to_le_bytes());
-    let crc = checksum(block);
-    block[CRC].copy_from_slice(&crc.to_le_bytes());
-}
-
-/// Checks a verified block and returns its generation, which must equal `generation` if that is given.
-///
-/// # Errors
-/// [`EngineError::Corrupt`] if the block is not the expected one.
-pub fn check_block(
-    block: &[u8],
-    path: &Path,
-    file: u32,
-    offset: u64,
-    generation: Option<u32>,
-) -> Result<u32> {
-    let wrong = |expected: String, found: String| {
-        Err(EngineError::Corrupt { path: path.into(), offset, expected, found })
-    };
-    let word = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes"));
-    let long = |at: usize| u64::from_le_bytes(block[at..at + 8].try_into().expect("eight bytes"));
-    if long(0) != MAGIC {
-        let found = format!("the bytes {:02x?}", &block[..8]);
-        return wrong("a verified block (files must be prepared for verification)".into(), found);
-    }
-    if word(24) as usize != block.len() {
-        return wrong(format!("a block of {} bytes", block.len()), format!("one of {} bytes", word(24)));
-    }
-    if (word(16), long(8)) != (file, offset) {
-        let found = format!("the block of file {} at byte {}", word(16), long(8));
-        return wrong(format!("the block of file {file} at byte {offset}"), found);
-    }
-    let (stored, computed) = (word(CRC.start), checksum(block));
-    if stored != computed {
-        return wrong(
-            format!("contents with checksum {stored:08x}"),
-            format!("contents with {computed:08x}"),
-        );
-    }
-    match generation {
-        Some(expected) if expected != word(20) => {
-            wrong(format!("generation {expected}"), format!("generation {}", word(20)))
-        }
-        _ => Ok(word(20)),
-    }
-}
-
-fn checksum(block: &[u8]) -> u32 {
-    let mut crc = crc32fast::Hasher::new();
-    crc.update(&block[..CRC.start]);
-    crc.update(&block[CRC.end..]);
-    crc.finalize()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,40 +156,5 @@ mod tests {
         filler.fill(&mut buffer);
         filler.refresh(&mut buffer);
         assert!(buffer.iter().all(|&byte| byte == 0));
-    }
-
-    fn sealed() -> Vec<u8> {
-        let mut block = vec![7; 512];
-        seal_block(&mut block, Identity { file: 2, offset: 1024, generation: 5 });
-        block
-    }
-
-    #[track_caller]
-    fn error(block: &[u8], file: u32, offset: u64, generation: Option<u32>) -> String {
-        check_block(block, Path::new("/mnt/f"), file, offset, generation).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn a_sealed_block_passes() {
-        assert_eq!(check_block(&sealed(), Path::new("/mnt/f"), 2, 1024, None).unwrap(), 5);
-        assert_eq!(check_block(&sealed(), Path::new("/mnt/f"), 2, 1024, Some(5)).unwrap(), 5);
-    }
-
-    #[test]
-    fn every_flipped_bit_is_found() {
-        for at in 0..512 {
-            let mut block = sealed();
-            block[at] ^= 0x10;
-            assert!(check_block(&block, Path::new("f"), 2, 1024, None).is_err(), "byte {at}");
-        }
-    }
-
-    #[test]
-    fn a_mismatch_has_file_offset_expected_and_found_content() {
-        let stale = error(&sealed(), 2, 1024, Some(6));
-        assert_eq!(stale, "wrong data at byte 1024 of \"/mnt/f\": expected generation 6, found generation 5");
-        assert!(error(&sealed(), 2, 2048, None).contains("found the block of file 2 at byte 1024"));
-        assert!(error(&[0; 512], 2, 1024, None).contains("prepared for verification"));
-        assert!(error(&sealed()[..256], 2, 1024, None).contains("one of 512 bytes"));
     }
 }

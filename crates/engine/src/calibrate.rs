@@ -3,10 +3,8 @@
 use crate::clock::{self, Clock, Monotonic};
 use crate::error::{EngineError, Result};
 use crate::job::{Content, Engine, LoadJob};
-use crate::ring_loop::{self, Ring};
-use crate::sync_loop::{self, NullDevice};
 use crate::tally::{Budget, OpKind, Recorder, Times};
-use crate::{files::Layout, load::Load, stream::Op};
+use crate::{device::NullDevice, files::Layout, load::Load, ring::Ring, ring_loop, stream::Op, sync_loop};
 use serde::Serialize;
 
 /// The most operations of one round.

@@ -1,8 +1,8 @@
 //! The files or block device of a job: preparing, opening and removing them, and the alignment that direct I/O needs.
 
-use crate::buffers::{Filler, Identity};
 use crate::error::{EngineError, Result};
 use crate::job::{Content, Durability, LoadJob};
+use crate::{buffers::Filler, verify::Identity};
 use fsarena_sys::cancel;
 use rustix::fs::{Advice, AtFlags, CWD, Mode, OFlags, SeekFrom, StatxFlags, fadvise};
 use rustix::process::{Resource, getrlimit};
@@ -324,7 +324,7 @@ mod tests {
         let files = Files::prepare(dir.path(), &spec).unwrap();
         for (number, path) in files.paths().iter().enumerate() {
             for (at, block) in std::fs::read(path).unwrap().chunks(3072).enumerate() {
-                crate::buffers::check_block(block, path, number as u32, at as u64 * 3072, Some(0)).unwrap();
+                crate::verify::check_block(block, path, number as u32, at as u64 * 3072, Some(0)).unwrap();
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The settings of a load on files, and the checks before it starts.
 
-use crate::buffers;
 use crate::error::{EngineError, Result};
+use crate::verify;
 use fsarena_core::names::unknown;
 use serde::{Deserialize, Serialize};
 
@@ -408,7 +408,7 @@ impl LoadJob {
             "files that are made anew hold nothing to verify; verify prepared files"
         } else if self.sync_every.is_some() && !self.writes() {
             "sync_every without writes would sync nothing: ask for writes or leave it out"
-        } else if self.verify && self.block_bytes < buffers::HEADER as u32 * 2 {
+        } else if self.verify && self.block_bytes < verify::HEADER as u32 * 2 {
             "verified blocks need at least 64 bytes"
         } else if self.verify && self.writes() && (shared_cursor || all_threads) {
             "verified writes need a cursor for each thread: two threads may not write the same block"

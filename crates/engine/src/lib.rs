@@ -11,6 +11,7 @@ mod buffers;
 mod calibrate;
 pub mod clock;
 pub mod custom_load;
+mod device;
 mod drive;
 mod error;
 pub mod extent_check;
@@ -21,6 +22,7 @@ mod load;
 pub mod meta;
 mod outcome;
 pub mod readings;
+mod ring;
 mod ring_loop;
 mod schedule;
 pub mod series;
@@ -31,8 +33,10 @@ mod sync_loop;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod verify;
+mod work;
 
-use crate::{buffers::Slots, drive::Drive, error::Result, files::Layout, load::Load, sync_loop::Mappings};
+use crate::{buffers::Slots, device::Mappings, drive::Drive, error::Result, files::Layout, load::Load};
 use bytesize::ByteSize;
 use fsarena_sys::kernel::SysRoot;
 use rustix::fd::{AsFd, BorrowedFd};

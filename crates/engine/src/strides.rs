@@ -5,9 +5,9 @@
 
 use crate::buffers::{Filler, Slots};
 use crate::clock::{self, Clock};
+use crate::device::{Device, SyscallDevice, sync_file, whole_block};
 use crate::drive::{Drive, Work};
 use crate::error::{EngineError, Result};
-use crate::sync_loop::{self, Device, SyscallDevice, whole_block};
 use crate::tally::{OpKind, Recorder};
 use crate::{calibrate::Calibration, files, job::Content, outcome::LoadOutcome};
 use rustix::fd::AsFd;
@@ -147,8 +147,7 @@ impl<'a> Work<'a> for Blocks<'_> {
             start = end;
         }
         if job.write && job.sync {
-            sync_loop::sync_file(file.as_fd(), false)
-                .map_err(|error| self.failed("sync", 0, error.into()))?;
+            sync_file(file.as_fd(), false).map_err(|error| self.failed("sync", 0, error.into()))?;
             recorder.count(1, start, None, clock.now());
         }
         Ok(())

@@ -1,14 +1,10 @@
 //! Fetches kernels of Debian packages and unpacks them into a cache as an ordinary user. Nothing is installed.
 
-use crate::suites::{Package, Suites};
+use crate::suites::{Log, Package, Suites};
 use crate::{Error, Result, cache::write_digest_list};
-use fsarena_core::event::CommandRecord;
 use fsarena_sys::argv::Argv;
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
-
-/// Receives the commands that were run.
-pub type Log<'a> = &'a mut dyn FnMut(CommandRecord);
 
 /// The prefix of the names of kernel packages.
 const PACKAGE: &str = "linux-image-";

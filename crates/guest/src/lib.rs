@@ -8,6 +8,7 @@ pub mod config;
 pub mod counter;
 pub mod debian;
 mod device_mapper;
+pub mod elf;
 pub mod emulator;
 mod error;
 pub mod inside;

@@ -1,12 +1,15 @@
 //! The suites of Debian, from oldstable to experimental: package lists and downloads in apt directories of fsarena's own,
 //! which apt verifies with Debian's keys. The lists and the packages of this machine are never touched.
 
-use crate::debian::Log;
 use crate::{Error, Result};
+use fsarena_core::event::CommandRecord;
 use fsarena_sys::argv::Argv;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Receives the commands that were run.
+pub type Log<'a> = &'a mut dyn FnMut(CommandRecord);
 
 /// The suites of the archive that are searched.
 const SUITES: [&str; 7] =

@@ -1,8 +1,7 @@
 //! Programs of Debian packages, fetched with their libraries as an ordinary user. Nothing is installed:
 //! `fsarena_sys::fetched_program` starts them.
 
-use crate::debian::Log;
-use crate::suites::Suites;
+use crate::suites::{Log, Suites};
 use crate::{Error, Result};
 use fsarena_sys::argv::Argv;
 use fsarena_sys::fetched_program;

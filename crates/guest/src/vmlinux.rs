@@ -3,7 +3,7 @@
 //!
 //! The layout of a bzImage is that of the kernel's documentation, "The Linux/x86 Boot Protocol".
 
-use crate::kernel::{self, ElfKind};
+use crate::elf::{self, ElfKind, elf_kind};
 use crate::{Error, Result, cache};
 use std::path::{Path, PathBuf};
 use std::{io::Read, time::Duration};
@@ -42,7 +42,7 @@ pub struct Inspected {
 /// # Errors
 /// Where it is neither a bzImage nor an ELF file, or ends too early.
 pub fn inspect(path: &Path, bytes: &[u8]) -> Result<Inspected> {
-    if bytes.starts_with(kernel::ELF_MAGIC) {
+    if bytes.starts_with(elf::MAGIC) {
         return Ok(Inspected { release: banner(bytes).unwrap_or_default(), payload: None });
     }
     if bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) != Some(MAGIC) {
@@ -63,7 +63,7 @@ pub fn inspect(path: &Path, bytes: &[u8]) -> Result<Inspected> {
 
 /// Whether these are the bytes of a bzImage, whose kernel is compressed.
 pub fn is_compressed(bytes: &[u8]) -> bool {
-    bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) == Some(MAGIC) && !bytes.starts_with(kernel::ELF_MAGIC)
+    bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) == Some(MAGIC) && !bytes.starts_with(elf::MAGIC)
 }
 
 /// An uncompressed kernel in the cache.
@@ -90,19 +90,19 @@ pub fn unpacked(path: &Path, bytes: &[u8], seen: &Inspected, caches: &[&Path]) -
         if let Ok(vmlinux) = std::fs::read(&path)
             && cache::matches_digest(&path, &vmlinux[..])
         {
-            return Ok(Some(Unpacked { path, kind: kernel::elf_kind(&vmlinux) }));
+            return Ok(Some(Unpacked { path, kind: elf_kind(&vmlinux) }));
         }
         cache::remove(&path);
         cache::was_damaged(&path, "unpacks the kernel again");
     }
     let mut vmlinux = Vec::new();
     reader.take(LARGEST).read_to_end(&mut vmlinux).map_err(|error| damaged(&error))?;
-    if !vmlinux.starts_with(kernel::ELF_MAGIC) {
+    if !vmlinux.starts_with(elf::MAGIC) {
         return Err(Error::unfit(path, "holds something else than a kernel"));
     }
     let place = keep(&vmlinux, first, &name).map_err(Error::io("writing in", first))?;
     cache::keep_newest(first, NAME, KEPT, AGE);
-    Ok(Some(Unpacked { path: place, kind: kernel::elf_kind(&vmlinux) }))
+    Ok(Some(Unpacked { path: place, kind: elf_kind(&vmlinux) }))
 }
 
 /// Writes an entry of the cache. It gets its name only when it is complete and on the disk.

@@ -17,6 +17,7 @@ pub mod load_stats;
 pub mod loadfile;
 mod name;
 mod number;
+mod options;
 mod outcome;
 mod program;
 mod shared_counters;
@@ -26,15 +27,15 @@ mod tests;
 
 use crate::dbench::client::{Payloads, SharedState};
 use crate::dbench::shared_counters::SharedCounters;
-use fsarena_engine::Content;
 use fsarena_engine::clock::{self, Clock, Monotonic};
 use fsarena_sys::cpu::Cpu;
 use std::ffi::{CString, NulError};
-use std::{os::unix::ffi::OsStrExt, path::Path, time::Duration};
+use std::{os::unix::ffi::OsStrExt, path::Path};
 
 pub use client_mode::check_open_file_limit;
 pub use error::DbenchError;
 pub use kind::{KINDS, OperationKind};
+pub use options::{ClientMode, Options};
 pub use outcome::{DbenchOutcome, defs};
 pub use program::Program;
 
@@ -83,32 +84,4 @@ fn client_cpu(mode: ClientMode) -> Cpu {
         ClientMode::Threads => Cpu::of_this_process(),
         ClientMode::Processes => Cpu::of_ended_children(),
     }
-}
-
-/// How clients run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClientMode {
-    /// Processes, as in the real dbench.
-    Processes,
-    /// Threads of one process: they share its table of open files.
-    Threads,
-}
-
-/// The options of the player.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Options {
-    /// Number of clients.
-    pub clients: u32,
-    /// How clients run.
-    pub mode: ClientMode,
-    /// Length of the warm-up, in which nothing counts; zero for none.
-    pub warm_up: Duration,
-    /// Length of the measured phase.
-    pub measured: Duration,
-    /// Limit for each client in megabytes (10⁶) a second, or `None` without a limit.
-    pub rate_mb_s: Option<f64>,
-    /// The content of writes for which the loadfile gives no pattern.
-    pub content: Content,
-    /// The seed of everything random.
-    pub seed: u64,
 }

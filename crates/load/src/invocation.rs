@@ -1,7 +1,7 @@
 //! Runs a command of the user with a time limit and bounded output, and ends all processes that it leaves.
 
+use crate::error::Result;
 use crate::printed::{PrintedMetrics, Rule};
-use crate::task::Result;
 use fsarena_core::{event::CommandRecord, sample::TaskOutput};
 use fsarena_sys::{
     argv, cancel, dirs::Space, kernel::SysRoot, limits, process, process_output::or_printed_nothing,

@@ -5,6 +5,7 @@
 //! the load engine (`fsarena-engine`) and the player of dbench's loadfiles ([`dbench`]), which do not depend on workloads.
 
 pub mod dbench;
+mod error;
 pub mod invocation;
 mod pace;
 pub mod payload;

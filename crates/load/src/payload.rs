@@ -1,7 +1,7 @@
 //! Generates the contents of files: compressible text and noise in a set ratio, and noise for numbered contents. Also
 //! compares files with their expected contents, creates empty directories, and stores numbers for later checks.
 
-use crate::task::{Result, TaskError, failed_to};
+use crate::error::{Result, TaskError, failed_to};
 use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
 use fsarena_core::setting::{SettingDef, Settings};

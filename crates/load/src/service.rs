@@ -3,7 +3,7 @@
 //! The kernel signals a server when this process ends for any reason. Like every other command, a server carries the mark of
 //! the undo journal.
 
-use crate::task::{Result, TaskError, failed_to};
+use crate::error::{Result, TaskError, failed_to};
 use fsarena_sys::{argv, cancel, dirs, limits, process, process_output::or_printed_nothing, user::User};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

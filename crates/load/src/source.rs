@@ -1,7 +1,7 @@
 //! The tree that workloads copy and unpack, generated or from real directories, and its archive.
 
+use crate::error::{Result, TaskError, failed_to};
 use crate::payload::Payload;
-use crate::task::{Result, TaskError, failed_to};
 use crate::tree::{self, Entry, TOP};
 use crate::workload::{Demands, Job, remark};
 use fsarena_core::{event::Note, schedule::mix, setting::SettingDef};

@@ -1,12 +1,12 @@
-//! Tasks, the timed parts of a workload: their actions and their errors.
+//! Tasks, the timed parts of a workload, and their actions.
 
+pub use crate::error::{Result, TaskError, failed_to};
 use crate::invocation::Invocation;
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::CommandRecord;
-use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::sample::{Readings, TaskOutput};
-use fsarena_sys::{argv::Argv, limits::advice};
-use std::{io, path::Path};
+use fsarena_sys::argv::Argv;
+use std::path::Path;
 
 /// One timed part of a workload.
 pub struct Task {
@@ -164,70 +164,4 @@ pub fn no_figures([name, versions]: [&str; 2], printed: &str) -> TaskError {
 
 fn peak_memory(peak_bytes: u64) -> TaskOutput {
     TaskOutput { peak_bytes, ..TaskOutput::default() }
-}
-
-/// The result of work for a task; its error is [`TaskError`] by default.
-pub type Result<T, E = TaskError> = std::result::Result<T, E>;
-
-/// The error of a task or of the preparation of a workload.
-#[derive(Debug, thiserror::Error)]
-pub enum TaskError {
-    /// A command failed.
-    #[error(transparent)]
-    Command(#[from] fsarena_sys::argv::Error),
-    /// A system call failed.
-    #[error("{doing}: {source}{}", advice(.source))]
-    Io {
-        /// The operation and its file.
-        doing: String,
-        /// The error of the system call.
-        source: io::Error,
-    },
-    /// The work cannot be done with these settings or on this machine.
-    #[error("{0}")]
-    Unfit(String),
-    /// The plan contains a contradiction or an invalid setting.
-    #[error("{0}")]
-    Plan(String),
-    /// This machine lacks something. The text names it and what to do.
-    #[error("{0}")]
-    Missing(String),
-    /// The load engine failed.
-    #[error(transparent)]
-    Engine(#[from] fsarena_engine::EngineError),
-    /// A loadfile cannot be read or played.
-    #[error(transparent)]
-    Dbench(#[from] crate::dbench::DbenchError),
-    /// The filesystem lost or damaged data that it had to keep.
-    #[error("{0}")]
-    Violation(String),
-    /// This task cannot be done here and is left out of the run, with this reason in the report.
-    #[error("{0}")]
-    LeftOut(String),
-}
-
-impl TaskError {
-    /// Makes an error of a failed system call: `TaskError::io("write /mnt/f")(error)`.
-    pub fn io<E: Into<io::Error>>(doing: impl Into<String>) -> impl FnOnce(E) -> TaskError {
-        |source| TaskError::Io { doing: doing.into(), source: source.into() }
-    }
-}
-
-impl Exits for TaskError {
-    fn exit_code(&self) -> ExitCode {
-        match self {
-            TaskError::Command(error) => error.exit_code(),
-            TaskError::Io { source, .. } => ExitCode::of_failed_call(source),
-            TaskError::Engine(error) => error.exit_code(),
-            TaskError::Dbench(error) => error.exit_code(),
-            TaskError::Violation(_) => ExitCode::Refuted,
-            TaskError::Missing(_) => ExitCode::Missing,
-            TaskError::Unfit(_) | TaskError::Plan(_) | TaskError::LeftOut(_) => ExitCode::Usage,
-        }
-    }
-}
-
-/// Makes the error of a failed system call on a file: `.map_err(failed_to("write", &path))`.
-pub fn failed_to<E: Into<io::Error>>(doing: &str, path: &Path) -> impl FnOnce(E) -> TaskError {
-    move |source| TaskError::io(format!("{doing} {}", path.display()))(source)
 }

@@ -1,6 +1,6 @@
 //! The directory of a run: creating it, finding it, and the files with the output of the user's commands.
 
-use crate::{Error, Result, logs, schema};
+use crate::{Error, Result, command_log, insert::intern_variant, schema};
 use bytesize::ByteSize;
 use fsarena_core::{cell::Cell, event::CommandRecord, matrix, names::unknown, plan::Plan};
 use fsarena_sys::input;
@@ -91,7 +91,7 @@ impl RunDir {
                 params![id, version, plan.name, format!("{now:.3}")],
             )?;
             for variant in matrix::expand(plan) {
-                crate::writer::intern_variant(&transaction, &variant)?;
+                intern_variant(&transaction, &variant)?;
             }
             transaction.commit()
         };
@@ -210,7 +210,7 @@ impl RunDir {
 
     /// Whether a process is writing the run.
     pub fn is_being_written(&self) -> bool {
-        logs::is_locked(&self.command_log())
+        command_log::is_locked(&self.command_log())
     }
 
     /// Reads the resolved plan.

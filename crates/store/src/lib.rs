@@ -11,10 +11,12 @@
 //! [`Writer`] consumes events; [`read()`] returns the whole run for analysis. A cell (one variant in one round) is written in
 //! one transaction when it ends, so a crash loses at most the cell that was running.
 
+mod command_log;
 mod dir;
 mod error;
+mod event_log;
+mod insert;
 mod list;
-mod logs;
 mod merge;
 mod read;
 mod rows;
@@ -27,8 +29,8 @@ mod testing;
 
 pub use dir::RunDir;
 pub use error::{Error, Result};
+pub use event_log::{Events, TimedEvent};
 pub use list::{RunSummary, list, summary};
-pub use logs::{Events, TimedEvent};
 pub use merge::{Merged, merge};
 pub use read::{commands, read, reading};
 pub use writer::Writer;

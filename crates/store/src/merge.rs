@@ -3,7 +3,7 @@
 //! The name of the merged run ends with a hash of the plan and the build. A later merge finds the run by that name and
 //! continues it, for instance after a crash or with further shards. A cell is identified by its hash and copied once.
 
-use crate::logs::{self, CommandLog};
+use crate::command_log::{CommandLog, json_line};
 use crate::rows::{Cursor, Source};
 use crate::{Error, Result, RunDir, commands, dir, read, schema};
 use fsarena_core::plan::{Backing, Plan};
@@ -108,7 +108,7 @@ impl Identity {
 
     /// The last part of the name of the merged run: 12 hexadecimal digits.
     fn hash_suffix(&self) -> String {
-        let text = crate::writer::json(&(&self.plan, &self.version, &self.build));
+        let text = crate::insert::json(&(&self.plan, &self.version, &self.build));
         blake3::hash(text.as_bytes()).to_hex()[..12].to_string()
     }
 }
@@ -392,7 +392,7 @@ impl Merge {
         let (mut text, mut times) = (String::new(), 0);
         commands(part, &mut |line: &LogLine| {
             if line.cell.as_ref().is_none_or(|cell| fresh.contains(cell)) {
-                text.push_str(&logs::json_line(line));
+                text.push_str(&json_line(line));
                 times += line.command.times;
             }
         })?;

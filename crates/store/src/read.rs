@@ -1,7 +1,7 @@
 //! Reads a whole run from its directory into a `RunRecord`.
 
 use crate::rows::{Cursor, Ids, Source};
-use crate::{Error, Result, RunDir, logs, schema, values};
+use crate::{Error, Result, RunDir, command_log, schema, values};
 use fsarena_core::cell::{TaskId, TaskInfo, Variant};
 use fsarena_core::record::{
     CellRecord, LogLine, MOST_READINGS, MetricSpec, PooledLatencies, RunRecord, RunStatus, SampleTable,
@@ -209,7 +209,7 @@ fn notes(source: &Source) -> Result<Vec<(Option<u32>, Note)>> {
 /// # Errors
 /// The log cannot be read.
 pub fn commands(run: &RunDir, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
-    logs::read_commands(&run.command_log(), each)
+    command_log::read_commands(&run.command_log(), each)
 }
 
 /// Adds up the latencies of each task and variant, without warm-up rounds and dropped rounds.

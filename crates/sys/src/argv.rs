@@ -3,23 +3,24 @@
 //! The output of a command goes to files in memory, so that fsarena does not have to read a pipe while a command is timed.
 //! [`Argv::writes_only`] confines a command with Landlock.
 
-use crate::limits::{self, advice};
 use crate::process_output::{or_printed_nothing, tail};
-use crate::{fetched_program, process, user::User};
+use crate::{fetched_program, limits, process, user::User};
 use fsarena_core::event::CommandRecord;
-use fsarena_core::exit::{ExitCode, Exits, is_shortage};
 use landlock::{
     ABI, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
 };
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags};
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
-use std::{fs::File, io};
+
+pub use crate::error::CommandError as Error;
+pub use crate::process_output::memory_file;
 
 /// The name of the undo journal of this process, once it has one.
 static MARK: RwLock<Option<String>> = RwLock::new(None);
@@ -261,67 +262,6 @@ impl Finished {
     }
 }
 
-/// Why an external command failed or could not run.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// No directory of `PATH` has the program.
-    #[error("{program} is not installed")]
-    NotFound {
-        /// Its name.
-        program: String,
-    },
-    /// A file that the user named and that cannot be executed.
-    #[error("{program} cannot be executed: {why}")]
-    Unusable {
-        /// Its name or path.
-        program: String,
-        /// Why, and what to do.
-        why: String,
-    },
-    /// The system could not start the command.
-    #[error("{program} could not be started: {source}{}", advice(.source))]
-    Start {
-        /// Its name.
-        program: String,
-        /// The error of the system call.
-        source: std::io::Error,
-    },
-    /// The command ran and failed.
-    #[error("{command} failed ({ended}): {output}")]
-    Failed {
-        /// The argument vector, for people.
-        command: String,
-        /// How it ended: `exit 1`, `signal 9`.
-        ended: String,
-        /// The output of the command.
-        output: String,
-    },
-    /// A signal interrupted fsarena, so fsarena killed the command or did not start it.
-    #[error("{program} was interrupted by signal {signal}")]
-    Interrupted {
-        /// Its name.
-        program: String,
-        /// The signal that fsarena received.
-        signal: i32,
-    },
-}
-
-impl Exits for Error {
-    fn exit_code(&self) -> ExitCode {
-        match self {
-            Error::NotFound { .. } => ExitCode::Missing,
-            Error::Unusable { .. } => ExitCode::Usage,
-            Error::Start { source, .. } if is_shortage(source) => ExitCode::Missing,
-            _ => ExitCode::Internal,
-        }
-    }
-}
-
-/// An unnamed file in memory.
-pub fn memory_file(name: &str) -> std::io::Result<File> {
-    Ok(rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?.into())
-}
-
 /// Waits until a child ends; kills its process group if a signal interrupts fsarena.
 fn wait_or_kill_group(child: &Child) {
     // Without pidfds (Linux before 5.3) fsarena lets the command run to its end.
@@ -390,7 +330,7 @@ fn spawn_confined(command: &mut Command, paths: &[PathBuf]) -> io::Result<(Insta
         let starter = scope.spawn(|| {
             restrict_this_thread(paths)?;
             let begun = Instant::now();
-            Ok((begun, crate::limits::spawn(command)?))
+            Ok((begun, limits::spawn(command)?))
         });
         starter.join().unwrap_or_else(|_| Err(io::Error::other("the thread that confines it panicked")))
     })

@@ -4,7 +4,7 @@
 
 use crate::kernel::{SysRoot, names};
 use crate::undo::{self, Identity, Journal, Undo, UndoGuard};
-use crate::{Error, kernel, none_if_missing, process, wait::retry};
+use crate::{Error, attribute, none_if_missing, process, wait::retry};
 use rustix::{fs::Access, io::Errno};
 use std::path::{Path, PathBuf};
 use std::{fs::File, io::Write};
@@ -179,7 +179,7 @@ impl Group {
     /// # Errors
     /// If the kernel rejects the value.
     pub fn set(&self, attribute: &str, value: &str) -> Result<(), Error> {
-        kernel::write_attribute(&self.path.join(attribute), value)
+        attribute::write(&self.path.join(attribute), value)
     }
 
     /// The undo steps of the group, in the order in which they were written to the journal.

@@ -1,6 +1,6 @@
 //! The error type of this crate: commands, system calls, and machine states that stop fsarena.
 
-use crate::limits::advice;
+use crate::shortage::advice;
 use bytesize::ByteSize;
 use fsarena_core::exit::{ExitCode, Exits, is_shortage};
 use std::ffi::OsStr;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub enum Error {
     /// A command failed.
     #[error(transparent)]
-    Command(#[from] crate::argv::Error),
+    Command(#[from] CommandError),
     /// A system call failed.
     #[error("{doing} {path:?}: {source}{}", advice(.source))]
     Io {
@@ -121,6 +121,62 @@ pub enum Error {
         /// The signal.
         signal: i32,
     },
+}
+
+/// Why an external command failed or could not run.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// No directory of `PATH` has the program.
+    #[error("{program} is not installed")]
+    NotFound {
+        /// Its name.
+        program: String,
+    },
+    /// A file that the user named and that cannot be executed.
+    #[error("{program} cannot be executed: {why}")]
+    Unusable {
+        /// Its name or path.
+        program: String,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// The system could not start the command.
+    #[error("{program} could not be started: {source}{}", advice(.source))]
+    Start {
+        /// Its name.
+        program: String,
+        /// The error of the system call.
+        source: std::io::Error,
+    },
+    /// The command ran and failed.
+    #[error("{command} failed ({ended}): {output}")]
+    Failed {
+        /// The argument vector, for people.
+        command: String,
+        /// How it ended: `exit 1`, `signal 9`.
+        ended: String,
+        /// The output of the command.
+        output: String,
+    },
+    /// A signal interrupted fsarena, so fsarena killed the command or did not start it.
+    #[error("{program} was interrupted by signal {signal}")]
+    Interrupted {
+        /// Its name.
+        program: String,
+        /// The signal that fsarena received.
+        signal: i32,
+    },
+}
+
+impl Exits for CommandError {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            CommandError::NotFound { .. } => ExitCode::Missing,
+            CommandError::Unusable { .. } => ExitCode::Usage,
+            CommandError::Start { source, .. } if is_shortage(source) => ExitCode::Missing,
+            _ => ExitCode::Internal,
+        }
+    }
 }
 
 /// A process that uses something at or below a directory.

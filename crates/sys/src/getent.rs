@@ -3,9 +3,8 @@
 //! fsarena ships as a static program. For getpwnam(3) and getaddrinfo(3) a static glibc loads the machine's libnss_*.so,
 //! which belong to another glibc and crash the process. getent loads them in a separate process.
 
-use crate::argv::memory_file;
 use crate::limits;
-use crate::process_output::{or_printed_nothing, tail};
+use crate::process_output::{memory_file, or_printed_nothing, tail};
 use crate::wait::{Cancel, WaitError, wait_until};
 use fsarena_core::exit::{ExitCode, Exits};
 use std::net::IpAddr;

@@ -4,6 +4,7 @@
 //! crashes or is killed.
 
 pub mod argv;
+pub mod attribute;
 pub mod cancel;
 pub mod cgroup;
 pub mod cpu;
@@ -26,6 +27,7 @@ pub mod process;
 pub mod process_output;
 pub mod program;
 pub mod rights;
+mod shortage;
 pub mod undo;
 pub mod user;
 pub mod wait;

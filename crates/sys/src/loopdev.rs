@@ -1,6 +1,7 @@
 //! Loop devices, attached and detached with losetup(8).
 
 use crate::argv::{self, Argv};
+use crate::attribute::disk_of;
 use crate::device::is_claimed;
 use crate::error::Error;
 use crate::kernel::SysRoot;
@@ -389,7 +390,7 @@ fn wait_for_release(device: &Path, is_released: impl Fn() -> Result<bool, Error>
 
 /// The sequence number (`diskseq`) that the kernel assigns whenever the device is attached; None before Linux 5.15.
 fn disk_sequence(kernel: &SysRoot, device: &Path) -> Option<u64> {
-    crate::kernel::disk_of(&kernel.path(&attribute(device, "loop/backing_file")))
+    disk_of(&kernel.path(&attribute(device, "loop/backing_file")))
 }
 
 /// Descriptions of the users of a device, for messages: the processes that have it open, and one process of each mount

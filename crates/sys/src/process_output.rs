@@ -35,6 +35,11 @@ fn read_line(stream: &mut impl BufRead, longest: u64) -> std::io::Result<Option<
     Ok(Some(String::from_utf8_lossy(&line).into_owned()))
 }
 
+/// An unnamed file in memory.
+pub fn memory_file(name: &str) -> std::io::Result<File> {
+    Ok(rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?.into())
+}
+
 /// The last `most_bytes` bytes of a file, as text.
 ///
 /// # Errors

@@ -5,6 +5,7 @@
 //! steps left to undo is deleted. [`recover`] performs the steps that a dead process has left.
 
 mod journal;
+mod perform;
 mod recover;
 mod step;
 

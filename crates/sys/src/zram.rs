@@ -1,5 +1,6 @@
 //! Zram devices: block devices in compressed memory, which fsarena makes with `hot_add` and removes with `hot_remove`.
 
+use crate::attribute::{disk_of, may_be_of_disk};
 use crate::undo::{Journal, Undo, UndoGuard};
 use crate::{Error, kernel::SysRoot, none_if_missing, wait::retry};
 use std::{io, path::Path, path::PathBuf};
@@ -35,7 +36,7 @@ pub fn make(journal: &Journal, size_bytes: u64) -> Result<Zram, Error> {
         journal.note_and_do(Undo::RemoveZram { number: None, size_bytes, disk: None }, make)?;
     let number = text.trim().parse().map_err(|_| Error::Unreadable { path: add, why: text.clone() })?;
     let size = attribute(&kernel, number, "disksize");
-    let disk = crate::kernel::disk_of(&size);
+    let disk = disk_of(&size);
     guard.update(Undo::RemoveZram { number: Some(number), size_bytes, disk })?;
     std::fs::write(&size, size_bytes.to_string()).map_err(Error::io("writing", size))?;
     Ok(Zram { path: format!("/dev/zram{number}").into(), size_bytes, guard })
@@ -81,7 +82,7 @@ pub(crate) fn exists(
     let size = attribute(kernel, number, "disksize");
     let text = none_if_missing(std::fs::read_to_string(&size)).map_err(Error::hidden(&size))?;
     let is_of_size = text.is_some_and(|text| text.trim().parse() == Ok(size_bytes));
-    Ok(is_of_size && crate::kernel::may_be_of_disk(&size, disk))
+    Ok(is_of_size && may_be_of_disk(&size, disk))
 }
 
 /// Removes a device that fsarena made; succeeds if it is gone.
@@ -98,7 +99,7 @@ pub(crate) fn remove(
     let device = PathBuf::from(format!("/dev/zram{number}"));
     let read = none_if_missing(std::fs::read_to_string(&size)).map_err(Error::io("reading", &size))?;
     let Some(text) = read else { return Ok(()) };
-    if !crate::kernel::may_be_of_disk(&size, disk) {
+    if !may_be_of_disk(&size, disk) {
         // The device was removed meanwhile, and another run has made one with the same number.
         return Ok(());
     }

@@ -1,18 +1,10 @@
 //! The parser of claims: recursive descent over characters.
 
+use super::name::{KEYWORDS, in_name, in_value, in_word, reads_as_quantity};
 use super::statement::{Claim, ClaimError, End, Extreme, Op, Pair, Quantity, Relation, Right};
 use crate::average::Average;
 use std::collections::BTreeMap;
 use std::str::FromStr;
-
-/// The reserved words. The name of a variant that equals one of them needs quotes.
-pub(super) const KEYWORDS: [&str; 6] = ["best", "worst", "is", "not", "by", "within"];
-
-/// Whether the parser takes an unquoted name on the right side for `task.metric`.
-pub(super) fn reads_as_quantity(name: &str) -> bool {
-    let word = |part: &str| part.chars().next().is_some_and(char::is_alphabetic) && part.chars().all(in_word);
-    name.split('.').count() >= 2 && name.split('.').all(word)
-}
 
 /// Parses a text with one claim per line. Skips empty lines and comments (`# …`).
 ///
@@ -208,21 +200,6 @@ impl Cursor<'_> {
         self.at = begin + name.len();
         Ok(name.to_string())
     }
-}
-
-/// Whether a character may be part of a variant's name without quotes.
-pub(super) fn in_name(c: char) -> bool {
-    !c.is_whitespace() && !c.is_control() && !"<>!\"#*[]".contains(c)
-}
-
-/// Whether a character may be part of a parameter's value without quotes.
-pub(super) fn in_value(c: char) -> bool {
-    in_name(c) && c != ','
-}
-
-/// Whether a character may be part of a task, metric or parameter.
-fn in_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_' || c == '-'
 }
 
 /// The parsed value, or the error.

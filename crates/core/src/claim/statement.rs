@@ -1,6 +1,6 @@
 //! The types of a parsed claim, its canonical text form, and the error for a text that is not a claim.
 
-use super::parse::{KEYWORDS, in_name, in_value, reads_as_quantity};
+use super::name::{in_value, is_name, quoted, reads_as_quantity};
 use crate::average::Average;
 use crate::exit::{ExitCode, Exits};
 use crate::sample::Direction;
@@ -358,20 +358,4 @@ impl Display for Op {
         let (text, _) = Op::ALL.iter().find(|(_, op)| op == self).expect("ALL has every operator");
         f.write_str(text)
     }
-}
-
-/// Whether the name of a variant can be written without quotes. A name that begins or ends with `=` cannot: together with an
-/// operator beside it, the parser would read another operator.
-fn is_name(text: &str) -> bool {
-    let plain = !text.is_empty() && text.chars().all(in_name);
-    let operator = text.contains("==") || text.starts_with('=') || text.ends_with('=');
-    plain && !operator && !KEYWORDS.contains(&text)
-}
-
-/// Returns a name or value unchanged if it is `plain`, otherwise in quotes with special characters escaped.
-fn quoted(text: &str, plain: bool) -> String {
-    if plain {
-        return text.to_string();
-    }
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }

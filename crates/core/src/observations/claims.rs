@@ -1,6 +1,8 @@
 //! The values that claims compare, by round.
 
-use super::{Grid, VariantValues, dropped, has_data, invalid_reason, left_out, warmup};
+use super::grid::Grid;
+use super::validity::invalid_reason;
+use super::values::{VariantValues, dropped, has_data, left_out, warmup};
 use crate::claim::{Claim, Extreme, Pair, Quantity, Relation, Right};
 use crate::event::Outcome;
 use crate::metric::reading;

@@ -1,6 +1,6 @@
 //! The totals of metrics and readings over all tasks of a round.
 
-use super::{VariantValues, left_out, rounds, values_by_round};
+use super::values::{VariantValues, left_out, rounds, values_by_round};
 use crate::metric;
 use crate::record::RunRecord;
 use crate::sample::{Fold, Unit};

@@ -3,7 +3,7 @@
 //! A percentile of latency is invalid if the load had too few requests. Of n requests, n·(1 − q) are slower than the quantile
 //! q. If these are fewer than ten, a single request changes the percentile noticeably.
 
-use super::{VariantValues, has_data, left_out, values_by_task};
+use super::values::{VariantValues, has_data, left_out, values_by_task};
 use crate::average::median;
 use crate::metric::{CLIENT_BOUND, DataPath, reading};
 use crate::record::{MetricSpec, RunRecord};

@@ -1,10 +1,10 @@
 //! A client of dbench. It plays the program repeatedly until the run is over. This file also has its table of open files
 //! and the data that it writes.
 
-use crate::dbench::Options;
 use crate::dbench::calls::{self, Entries, Name, as_path};
 use crate::dbench::cursor::{Cursor, Step};
 use crate::dbench::kind::{Numbers, OperationKind};
+use crate::dbench::options::Options;
 use crate::dbench::program::{Expected, Instruction, Program};
 use crate::dbench::shared_counters::{ClientCounters, Phase, SharedCounters, add};
 use chacha20::ChaCha8Rng;

@@ -3,8 +3,8 @@
 
 use crate::dbench::client::{self, Client, SharedState};
 use crate::dbench::error::DbenchError;
+use crate::dbench::options::{ClientMode, Options};
 use crate::dbench::shared_counters::{ClientCounters, Phase, SharedCounters};
-use crate::dbench::{ClientMode, Options};
 use fsarena_core::series::{MOST_POINTS, Point};
 use fsarena_engine::clock::Clock;
 use fsarena_engine::series::{Stretch, points};

@@ -1,10 +1,10 @@
 //! Makes the system calls of `tar cf` and `tar xf` in this process.
 
+use crate::error::{Result, TaskError, failed_to};
 use crate::program::coreutils::{
     OPEN_ENTRY, c_path, create, open, open_in, read_directory, read_status, stat, write_all,
 };
 use crate::source::{self, RECORD};
-use crate::task::{Result, TaskError, failed_to};
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat,
     fchmod, fchown, futimens, mkdirat, openat, readlinkat, symlinkat, utimensat,

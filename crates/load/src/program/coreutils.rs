@@ -1,8 +1,8 @@
 //! Makes the system calls of `cp`, `cat`, `find`, `rm -r`, `touch`, `mkdir`, `dd if=/dev/zero` and `split -b` in this
 //! process. Errors name the file.
 
-use crate::program::{SPLIT_LETTERS, numbered_name};
-use crate::task::{Result, TaskError, failed_to};
+use crate::error::{Result, TaskError, failed_to};
+use crate::program::op::{SPLIT_LETTERS, numbered_name};
 use rustix::fs::{
     Advice, AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, Timespec, Timestamps, UTIME_NOW,
     copy_file_range, fadvise, fstat, ftruncate, futimens, ioctl_ficlone, mkdirat, openat, readlinkat, statat,

@@ -2,18 +2,19 @@
 //!
 //! The seed of the round shuffles the tasks of a cell, and each starts in an empty directory.
 
+pub mod settings;
 #[cfg(test)]
 mod tests;
 
-use crate::dbench::{self, ClientMode, Options, Program, check_open_file_limit, loadfile, synthetic};
-use crate::payload::{self, content, fresh_dir};
+use crate::dbench::{self, Options, Program, check_open_file_limit, loadfile, synthetic};
+use crate::payload::fresh_dir;
 use crate::task::{self, Action, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, remark};
+use crate::workloads::dbench::settings::{Dbench, DbenchSettings, METRICS, Source, loadfile_settings};
 use crate::{dbench::load_stats::LoadStats, pace::shuffled, workloads::dbench_tool};
-use fsarena_core::setting::{SettingDef, WorkloadDef};
-use fsarena_core::{cell::TaskInfo, event::Note, names::distinct};
+use fsarena_core::{cell::TaskInfo, event::Note, setting::WorkloadDef};
 use fsarena_engine::Content;
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc};
 
 /// Mixed into the seed of a round to shuffle the order of its tasks.
 const ORDER_SEED: u64 = 0xDBE;
@@ -163,85 +164,5 @@ fn engine_remark(source: Source, settings: &DbenchSettings) -> String {
              leaves out the last second",
             dbench_tool::whole_seconds(settings)
         ),
-    }
-}
-
-/// The source of a load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    /// A loadfile.
-    Loadfile,
-    /// The generator of [`synthetic`], by the seed.
-    Synthetic,
-}
-
-/// One of the workloads `dbench`, `dbench-tool` and `dbench-like`.
-pub struct Dbench {
-    /// Its name, help and settings.
-    pub def: &'static WorkloadDef,
-    /// The source of the load.
-    pub source: Source,
-}
-
-/// Metrics to compare by. The load runs for a set time, so elapsed times mean nothing.
-pub const METRICS: &[&str] = &["throughput"];
-
-const CLIENTS: SettingDef =
-    SettingDef::ints("clients", 1..=1024, &[4]).help("numbers of clients, each a task");
-const BY: SettingDef = SettingDef::choice("by", &["processes", "threads"], "processes")
-    .help("what clients are; the real dbench has processes");
-const SECONDS: SettingDef = SettingDef::float("seconds", 0.0..=86_400.0, 0.0)
-    .help("how long it counts after the warm-up; 0 for 60 s at scale paper, 5 s at quick, 0.5 s at tiny");
-const WARM_UP: SettingDef = SettingDef::float("warm_up", -1.0..=86_400.0, -1.0)
-    .help("seconds before it counts; -1 for a fifth of the time that counts, as in the real dbench");
-const RATE: SettingDef = SettingDef::float("rate", 0.0..=1e6, 0.0)
-    .help("megabytes (10^6) a second that each client is held to (dbench -R); 0 for as fast as it goes");
-const PAYLOAD: SettingDef = payload::PAYLOAD
-    .help("what is written where the loadfile has no pattern: noise that cannot be compressed, or zeros as dbench writes them");
-
-/// The settings of workloads with a loadfile, played by default by `tool`: fsarena or the real dbench.
-pub const fn loadfile_settings(tool: &'static str) -> [SettingDef; 8] {
-    let engine = SettingDef::choice("engine", &["native", "dbench"], tool)
-        .help("what plays the loadfile: fsarena itself, or the real dbench");
-    let loadfile = SettingDef::path("loadfile")
-        .help("a loadfile of dbench 4.0 or 5.0, also packed with gzip; empty for the installed one (apt install dbench)");
-    [engine, loadfile, CLIENTS, BY, SECONDS, WARM_UP, RATE, PAYLOAD]
-}
-
-/// The settings of the synthetic load.
-pub const SYNTHETIC_SETTINGS: [SettingDef; 6] = [CLIENTS, BY, SECONDS, WARM_UP, RATE, PAYLOAD];
-
-/// The resolved settings of a job.
-#[derive(Debug, Clone)]
-pub struct DbenchSettings {
-    /// Whether the real dbench plays.
-    pub real: bool,
-    /// Numbers of clients, each a task, in the order of the plan and without repetitions.
-    pub clients: Vec<u32>,
-    /// The player's options, with the most clients of any task.
-    pub options: Options,
-}
-
-impl DbenchSettings {
-    /// Reads the settings, which are complete and checked.
-    pub fn resolve(job: &Job) -> DbenchSettings {
-        let settings = &job.settings;
-        let seconds = job.seconds("seconds", [60.0, 5.0, 0.5]);
-        let warm_up = match settings.float("warm_up") {
-            below if below < 0.0 => seconds / 5.0,
-            seconds => seconds,
-        };
-        let clients = distinct(settings.ints("clients").into_iter().map(|number| number as u32));
-        let options = Options {
-            clients: clients.iter().copied().max().unwrap_or(1),
-            mode: if settings.text("by") == "threads" { ClientMode::Threads } else { ClientMode::Processes },
-            measured: Duration::from_secs_f64(seconds),
-            warm_up: Duration::from_secs_f64(warm_up),
-            rate_mb_s: Some(settings.float("rate")).filter(|rate| *rate > 0.0),
-            content: content(settings),
-            seed: job.seed,
-        };
-        let real = settings.0.contains_key("engine") && settings.text("engine") == "dbench";
-        DbenchSettings { real, clients, options }
     }
 }

@@ -1,6 +1,6 @@
 //! `dbench-like`: clients of a file server with a generated load that has the statistics of dbench's loadfile.
 
-use crate::workloads::dbench::{self, Dbench, Source};
+use crate::workloads::dbench::settings::{Dbench, METRICS, SYNTHETIC_SETTINGS, Source};
 use fsarena_core::setting::WorkloadDef;
 
 /// The workload that plays a generated load, which only fsarena's player can play.
@@ -8,8 +8,8 @@ pub const DBENCH_LIKE: Dbench = Dbench {
     def: &WorkloadDef {
         id: "dbench-like",
         help: "clients of a file server with the statistics of dbench's loadfile; needs nothing installed",
-        metrics: dbench::METRICS,
-        settings: &dbench::SYNTHETIC_SETTINGS,
+        metrics: METRICS,
+        settings: &SYNTHETIC_SETTINGS,
     },
     source: Source::Synthetic,
 };

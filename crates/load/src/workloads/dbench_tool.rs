@@ -2,7 +2,7 @@
 
 use crate::dbench::OperationKind;
 use crate::task::{Action, Result};
-use crate::workloads::dbench::{Dbench, DbenchSettings, METRICS, Source, loadfile_settings};
+use crate::workloads::dbench::settings::{Dbench, DbenchSettings, METRICS, Source, loadfile_settings};
 use fsarena_core::dbench::{DbenchLine, read};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_sys::argv::Argv;

@@ -1,7 +1,7 @@
 //! `fio`: runs the tasks of `fileio` with the real fio, and parses its JSON output.
 
 use crate::task::{Action, TaskError};
-use crate::workloads::fileio::{FileIo, FileIoCell, FileIoSettings, METRICS, fileio_settings};
+use crate::workloads::fileio::settings::{FileIo, FileIoCell, FileIoSettings, METRICS, fileio_settings};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_engine::Content;
 use fsarena_sys::argv::Argv;

@@ -1,6 +1,6 @@
 //! `sysbench`: runs the tasks of `fileio` with the real sysbench, and parses its output.
 
-use crate::workloads::fileio::{FileIo, FileIoCell, FileIoSettings, METRICS, fileio_settings};
+use crate::workloads::fileio::settings::{FileIo, FileIoCell, FileIoSettings, METRICS, fileio_settings};
 use crate::{printed::parse_figure, task::Action};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_sys::argv::Argv;

@@ -5,8 +5,7 @@ use super::load::parse_cpus;
 use crate::error::Result;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor;
-use fsarena_sys::kernel::{self, SysRoot};
-use fsarena_sys::{Error, cgroup::Controller};
+use fsarena_sys::{Error, attribute, cgroup::Controller, kernel::SysRoot};
 use std::path::{Path, PathBuf};
 
 /// The axis.
@@ -99,7 +98,7 @@ fn set_each(
     for policy in policies {
         let (value, former) = (value(policy), read(policy, name));
         if value != former {
-            stage.done.keep(kernel::set_attribute(stage.journal, &policy.join(name), &value, &former)?);
+            stage.done.keep(attribute::set(stage.journal, &policy.join(name), &value, &former)?);
         }
     }
     Ok(())

@@ -8,8 +8,7 @@ use super::axis::{Axis, CellSetup, LevelCheck, lacking, unfit};
 use crate::error::{Result, require};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor::{self, bytes};
-use fsarena_sys::kernel::{self, SysRoot};
-use fsarena_sys::{Error, cgroup::Controller, device::BlockDevice};
+use fsarena_sys::{Error, attribute, cgroup::Controller, device::BlockDevice, kernel::SysRoot};
 use std::path::Path;
 
 /// The axis.
@@ -72,7 +71,7 @@ fn throttle(stage: &mut CellSetup, path: &Path, device: &BlockDevice, most: u64)
     let mut lines = text.lines().map(|line| line.split_whitespace());
     let former = lines.find_map(|mut words| (words.next() == Some(&numbers)).then(|| words.next())).flatten();
     let former = format!("{numbers} {}", former.unwrap_or("0"));
-    stage.done.keep(kernel::set_attribute(stage.journal, path, &format!("{numbers} {most}"), &former)?);
+    stage.done.keep(attribute::set(stage.journal, path, &format!("{numbers} {most}"), &former)?);
     Ok(())
 }
 

@@ -4,8 +4,7 @@ use super::axis::{Axis, CellSetup, LevelCheck, lacking, wrong};
 use crate::{error::Result, settings::setting};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::{factor, factor::device::BackingDevice, names::unknown, plan::Backing};
-use fsarena_sys::kernel::{self, SysRoot};
-use fsarena_sys::{Error, device::BlockDevice};
+use fsarena_sys::{Error, attribute, device::BlockDevice, kernel::SysRoot};
 use std::collections::BTreeSet;
 
 /// The schedulers of Linux.
@@ -63,7 +62,7 @@ fn set_up(stage: &mut CellSetup) -> Result<(), Error> {
         let path = device.queue_path("scheduler");
         let former = device.scheduler().unwrap_or_else(|| "none".into());
         if former != level {
-            stage.done.keep(kernel::set_attribute(stage.journal, &path, level, &former)?);
+            stage.done.keep(attribute::set(stage.journal, &path, level, &former)?);
         }
     }
     if let Some(note) = disks_below_note(stage) {

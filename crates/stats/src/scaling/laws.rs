@@ -1,6 +1,6 @@
 //! Scaling laws of throughput. Each is fitted by least squares to ln X of all values, and AICc selects the best.
 
-use super::Series;
+use super::series::Series;
 use crate::average::{mean, squares};
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 

@@ -3,7 +3,7 @@
 //! and the USL; a grid of 200,001 knees for the hinge; and `scipy.stats.f.sf` for F and p.
 
 use super::*;
-use crate::scaling::{Series, tests::plain};
+use crate::scaling::series::{Series, tests::plain};
 
 const N: [f64; 8] = [1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0];
 const USL: [[f64; 8]; 3] = [

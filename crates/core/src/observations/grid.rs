@@ -1,0 +1,253 @@
+//! The values of one metric of a run, and their totals and means over tasks.
+
+use super::validity::{InvalidReason, invalid_figures, tasks_apart};
+use super::values::{VariantValues, dropped, has_data, left_out, references, rounds, values_by_task, warmup};
+use crate::cell::TaskInfo;
+use crate::names::{Unknown, unknown};
+use crate::record::{MetricSpec, RunRecord};
+use crate::sample::{Fold, Unit};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The values of one metric of a run, by task, variant and round.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grid {
+    /// The metric.
+    pub metric: MetricSpec,
+    /// The tasks of the run.
+    pub tasks: Vec<TaskInfo>,
+    /// The rounds that the columns stand for, ascending.
+    pub rounds: Vec<u32>,
+    /// `values[task][variant][column]`; NaN for a missing value.
+    pub values: Vec<VariantValues>,
+    /// The tasks that no ranking uses, because one of their figures is invalid: it did not measure what the task claims.
+    pub excluded: BTreeMap<usize, InvalidReason>,
+    /// The tasks that no total includes, because their figures measure a different kind of operation than the others: reads
+    /// in a run of commits, for example.
+    pub apart: BTreeSet<usize>,
+    /// The variants that are the bare device: a reference for the others.
+    pub references: Vec<usize>,
+    /// Numerator and denominator of a metric that is a quotient.
+    parts: Option<[QuotientPart; 2]>,
+}
+
+/// The numerator or the denominator of a metric, from which its totals are computed.
+#[derive(Debug, Clone, PartialEq)]
+struct QuotientPart {
+    values: Vec<VariantValues>,
+    fold: Fold,
+    unit: Unit,
+}
+
+impl Grid {
+    /// The values of a metric or reading, without warm-up rounds and dropped rounds. None if the run lacks the metric.
+    pub fn of(record: &RunRecord, metric: &str) -> Option<Grid> {
+        Grid::without(record, metric, &left_out(record))
+    }
+
+    /// The same as [`Grid::of`], with an error that suggests a similar name.
+    ///
+    /// # Errors
+    /// The run has no metric of this name.
+    pub fn find(record: &RunRecord, metric: &str) -> Result<Grid, Unknown> {
+        Grid::of(record, metric).ok_or_else(|| {
+            unknown("metric", metric, record.metric_ids())
+                .at(format!("in run {}", record.id))
+                .list("fsarena list metrics")
+        })
+    }
+
+    /// The values of a metric or reading without the rounds of `leave_out`. None if the run lacks the metric.
+    ///
+    /// A task with an invalid figure is excluded for all variants, so that every sum has the same tasks. An invalid figure of
+    /// a bare device does not exclude its task.
+    pub fn without(record: &RunRecord, metric: &str, leave_out: &BTreeSet<u32>) -> Option<Grid> {
+        let (spec, rows) = record.metric(metric)?;
+        let values = values_by_task(record, &rows, leave_out);
+        let references = references(record);
+        let mut excluded = BTreeMap::new();
+        for ((task, variant), reason) in invalid_figures(record, metric) {
+            if !references.contains(&variant) {
+                excluded.insert(task, reason);
+            }
+        }
+        Some(Grid {
+            apart: tasks_apart(record, &spec, &values),
+            parts: quotient_parts(record, &spec, leave_out),
+            metric: spec,
+            tasks: record.tasks.clone(),
+            rounds: rounds(record, leave_out),
+            values,
+            excluded,
+            references,
+        })
+    }
+
+    /// The tasks that a comparison of all tasks uses: they count in totals, have data, and are neither excluded nor apart.
+    pub fn comparable_tasks(&self) -> Vec<usize> {
+        let comparable = |task: &usize| {
+            self.tasks[*task].in_totals
+                && has_data(&self.values[*task])
+                && !self.excluded.contains_key(task)
+                && !self.apart.contains(task)
+        };
+        (0..self.tasks.len()).filter(comparable).collect()
+    }
+
+    /// The total of the metric over some tasks, `totals[variant][round]`: their sum, largest, smallest or mean, as the metric
+    /// defines. For a quotient: the total of the numerator divided by the total of the denominator. NaN if the round lacks a
+    /// task. None if the metric has no total.
+    pub fn totals(&self, tasks: &[usize]) -> Option<VariantValues> {
+        let of_tasks = |values: &[VariantValues], fold: Fold| {
+            fold.name()?;
+            Some(combine(values, tasks, |values| fold.of(values).unwrap_or(f64::NAN)))
+        };
+        if self.metric.of.is_none() {
+            return of_tasks(&self.values, self.metric.over.tasks);
+        }
+        let [above, below] = self.parts.as_ref()?;
+        let mut totals = of_tasks(&above.values, above.fold)?;
+        let denominators = of_tasks(&below.values, below.fold)?;
+        for (totals, denominators) in totals.iter_mut().zip(&denominators) {
+            for (total, denominator) in totals.iter_mut().zip(denominators) {
+                let quotient = self.metric.quotient([(*total, above.unit), (*denominator, below.unit)]);
+                *total = quotient.unwrap_or(f64::NAN);
+            }
+        }
+        Some(totals)
+    }
+
+    /// The geometric mean over some tasks, `means[variant][round]`. Each task has the same weight, however long it takes. NaN
+    /// if the round lacks a task, or has a value of zero or less, which has no logarithm.
+    pub fn geometric_means(&self, tasks: &[usize]) -> VariantValues {
+        let weight = 1.0 / tasks.len() as f64;
+        let log = |value: f64| if value > 0.0 { value.ln() } else { f64::NAN };
+        combine(&self.values, tasks, |values| (values.map(log).sum::<f64>() * weight).exp())
+    }
+
+    /// One value per variant and round for the whole work: the total over the comparable tasks, or their geometric mean if the
+    /// metric has no total.
+    pub fn combined(&self) -> VariantValues {
+        let tasks = self.comparable_tasks();
+        self.totals(&tasks).unwrap_or_else(|| self.geometric_means(&tasks))
+    }
+}
+
+/// The values of one metric of a run, both without and with the dropped rounds.
+#[derive(Debug, Clone)]
+pub struct MetricSeries {
+    /// The values without the dropped rounds.
+    pub grid: Grid,
+    /// The rounds that were dropped for all variants, ascending.
+    pub dropped: Vec<u32>,
+    /// The values with the dropped rounds; None if no round was dropped.
+    pub with_dropped: Option<Grid>,
+    /// The number of runs among which the error probability of one answer is split.
+    pub error_split: usize,
+}
+
+impl MetricSeries {
+    /// Collects the values of a metric or reading.
+    ///
+    /// # Errors
+    /// The run has no metric of this name.
+    pub fn of(record: &RunRecord, metric: &str) -> Result<MetricSeries, Unknown> {
+        let grid = Grid::find(record, metric)?;
+        let dropped: Vec<u32> = dropped(record).into_iter().collect();
+        let with_dropped =
+            if dropped.is_empty() { None } else { Grid::without(record, metric, &warmup(record)) };
+        Ok(MetricSeries { grid, dropped, with_dropped, error_split: record.plan.error_split() })
+    }
+}
+
+/// The definition of a metric and its values over all comparable tasks together; see [`Grid::combined`].
+///
+/// # Errors
+/// The run has no metric of this name.
+pub fn combine_tasks(record: &RunRecord, metric: &str) -> Result<(MetricSpec, VariantValues), Unknown> {
+    let grid = Grid::find(record, metric)?;
+    let values = grid.combined();
+    Ok((grid.metric, values))
+}
+
+/// Applies `fold` to the values of some tasks in each round: `[variant][round]`. A missing task is NaN, and `fold` must return
+/// NaN if any value is NaN.
+fn combine(
+    values: &[VariantValues],
+    tasks: &[usize],
+    fold: impl Fn(&mut dyn Iterator<Item = f64>) -> f64,
+) -> VariantValues {
+    let Some(first) = tasks.first() else { return vec![] };
+    let mut combined = vec![];
+    for (variant, rounds) in values[*first].iter().enumerate() {
+        let value = |round: usize| fold(&mut tasks.iter().map(|task| values[*task][variant][round]));
+        combined.push((0..rounds.len()).map(value).collect());
+    }
+    combined
+}
+
+fn quotient_parts(
+    record: &RunRecord,
+    metric: &MetricSpec,
+    leave_out: &BTreeSet<u32>,
+) -> Option<[QuotientPart; 2]> {
+    let part = |id: &str| {
+        let (spec, rows) = record.metric(id)?;
+        let values = values_by_task(record, &rows, leave_out);
+        Some(QuotientPart { values, fold: spec.over.tasks, unit: spec.unit })
+    };
+    let [numerator, denominator] = metric.of.as_ref()?;
+    Some([part(numerator)?, part(denominator)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{Direction, Over};
+
+    const MISSING: f64 = f64::NAN;
+
+    fn grid(values: Vec<VariantValues>, fold: Fold) -> Grid {
+        let metric = MetricSpec::new("x".into(), Unit::Seconds, Direction::Lower, String::new());
+        let over = Over { tasks: fold, ..metric.over };
+        Grid {
+            metric: MetricSpec { over, ..metric },
+            tasks: vec![],
+            rounds: vec![],
+            values,
+            excluded: BTreeMap::new(),
+            apart: BTreeSet::new(),
+            references: vec![],
+            parts: None,
+        }
+    }
+
+    #[test]
+    fn totals_and_means_exist_only_for_rounds_with_every_task() {
+        // Two tasks, two variants, three rounds; variant 1 lacks a task in round 1 and everything in round 2.
+        let first = vec![vec![1.0, 1.0, 1.0], vec![2.0, 2.0, MISSING]];
+        let second = vec![vec![4.0, 9.0, 16.0], vec![8.0, MISSING, MISSING]];
+        let grid = grid(vec![first, second], Fold::Sum);
+        let totals = grid.totals(&[0, 1]).unwrap();
+        assert_eq!((&totals[0][..], totals[1][0]), (&[5.0, 10.0, 17.0][..], 10.0));
+        assert!(totals[1][1].is_nan() && totals[1][2].is_nan());
+        let means = grid.geometric_means(&[0, 1]);
+        assert!((means[0][1] - 3.0).abs() < 1e-12 && (means[1][0] - 4.0).abs() < 1e-12);
+        assert!(grid.geometric_means(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_value_of_zero_has_no_geometric_mean() {
+        let grid = grid(vec![vec![vec![0.0, 1.0]]], Fold::Sum);
+        assert!(grid.geometric_means(&[0])[0][0].is_nan());
+        assert_eq!(grid.totals(&[0]).unwrap()[0][0], 0.0);
+    }
+
+    #[test]
+    fn a_total_combines_tasks_as_the_metric_declares() {
+        let values = vec![vec![vec![1.0, 2.0]], vec![vec![5.0, MISSING]]];
+        let total = |fold| grid(values.clone(), fold).totals(&[0, 1]).map(|totals| totals[0][0]);
+        let all = [Fold::Sum, Fold::Max, Fold::Min, Fold::Mean, Fold::None, Fold::Rate].map(total);
+        assert_eq!(all, [Some(6.0), Some(5.0), Some(1.0), Some(3.0), None, None]);
+        assert!(grid(values, Fold::Max).totals(&[0, 1]).unwrap()[0][1].is_nan());
+    }
+}

@@ -1,0 +1,147 @@
+//! The values of a run by task, variant and round, and the rounds and variants that comparisons use.
+
+use crate::event::NoteKind;
+use crate::record::RunRecord;
+use crate::sample::Unit;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Values by variant and round, `[variant][round]`; NaN for a missing value.
+pub type VariantValues = Vec<Vec<f64>>;
+
+/// Arranges the values of a column, one per sample, by task, variant and round: `[task][variant][column]`, without the rounds
+/// of `leave_out`. A variant can have several values for a task in one round (workloads that share a task, or repeats on one
+/// mkfs); their mean is the value.
+pub fn values_by_task(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> Vec<VariantValues> {
+    let rounds = rounds(record, leave_out);
+    let empty = vec![vec![f64::NAN; rounds.len()]; record.variants.len()];
+    let empty = vec![empty; record.tasks.len()];
+    spread(record, rows, &rounds, empty, |values, (task, variant, column)| &mut values[task][variant][column])
+}
+
+/// The same values as [`values_by_task`], but one flat list per variant with index `column * tasks + task`. Samples are stored
+/// in this order, so filling the list is much faster.
+pub(super) fn values_by_round(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> VariantValues {
+    let (rounds, tasks) = (rounds(record, leave_out), record.tasks.len());
+    let empty = vec![vec![f64::NAN; rounds.len() * tasks]; record.variants.len()];
+    spread(record, rows, &rounds, empty, |values, (task, variant, column)| {
+        &mut values[variant][column * tasks + task]
+    })
+}
+
+/// The indices of a task, a variant and a column.
+type Place = (usize, usize, usize);
+
+/// Writes each value that is not NaN to the slot of its task, variant and round. Several values of one slot become their mean.
+fn spread<V>(
+    record: &RunRecord,
+    rows: &[f64],
+    rounds: &[u32],
+    mut values: V,
+    slot: impl Fn(&mut V, Place) -> &mut f64,
+) -> V {
+    // Computed once for each cell, because a cell has many samples.
+    let variant_and_column: Vec<(usize, Option<usize>)> =
+        record.cells.iter().map(|cell| (cell.variant, rounds.binary_search(&cell.round).ok())).collect();
+    // The number of values in each slot that has more than one.
+    let mut counts: BTreeMap<Place, f64> = BTreeMap::new();
+    for ((cell, task), value) in record.samples.cell.iter().zip(&record.samples.task).zip(rows) {
+        let (variant, Some(column)) = variant_and_column[*cell as usize] else { continue };
+        if value.is_nan() {
+            continue;
+        }
+        let place = (*task as usize, variant, column);
+        let slot = slot(&mut values, place);
+        if slot.is_nan() {
+            *slot = *value;
+        } else {
+            let count = counts.entry(place).or_insert(1.0);
+            *count += 1.0;
+            *slot += (value - *slot) / *count;
+        }
+    }
+    values
+}
+
+/// The variants that are the bare device.
+pub fn references(record: &RunRecord) -> Vec<usize> {
+    let variants = record.variants.iter().enumerate();
+    variants.filter(|(_, variant)| variant.is_bare_device()).map(|(at, _)| at).collect()
+}
+
+/// The rounds of a run that have at least one cell, ascending, without the rounds of `leave_out`.
+pub fn rounds(record: &RunRecord, leave_out: &BTreeSet<u32>) -> Vec<u32> {
+    let begun: BTreeSet<u32> = record.cells.iter().map(|cell| cell.round).collect();
+    begun.difference(leave_out).copied().collect()
+}
+
+/// Whether any variant of a task has a value in any round.
+pub fn has_data(values: &[Vec<f64>]) -> bool {
+    values.iter().flatten().any(|value| !value.is_nan())
+}
+
+/// The rounds that no comparison uses: warm-up rounds and dropped rounds.
+pub fn left_out(record: &RunRecord) -> BTreeSet<u32> {
+    &warmup(record) | &dropped(record)
+}
+
+/// The warm-up rounds.
+pub(super) fn warmup(record: &RunRecord) -> BTreeSet<u32> {
+    (0..record.plan.stop.warmup).collect()
+}
+
+/// The rounds after the warm-up that were dropped for all variants.
+pub fn dropped(record: &RunRecord) -> BTreeSet<u32> {
+    let dropped = record.notes_of(NoteKind::Dropped).filter_map(|(round, _)| round);
+    dropped.filter(|round| *round >= record.plan.stop.warmup).collect()
+}
+
+/// For each of these rounds, the variants in the order in which they ran.
+pub fn orders(record: &RunRecord, rounds: &[u32]) -> Vec<Vec<usize>> {
+    let mut places: Vec<BTreeMap<u32, usize>> = vec![BTreeMap::new(); rounds.len()];
+    for cell in &record.cells {
+        if let Ok(column) = rounds.binary_search(&cell.round) {
+            places[column].insert(cell.position, cell.variant);
+        }
+    }
+    let mut orders = vec![];
+    for places in places {
+        let mut order: Vec<usize> = places.into_values().collect();
+        order.dedup(); // cells of several workloads
+        orders.push(order);
+    }
+    orders
+}
+
+/// A raw reading of one task and variant, by round.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadingSeries {
+    /// Its name.
+    pub id: String,
+    /// Its unit.
+    pub unit: Unit,
+    /// The mean of its values in each round; NaN for a round without values.
+    pub values: Vec<f64>,
+}
+
+/// Every raw reading of one task and variant in some rounds.
+pub fn reading_series(record: &RunRecord, task: usize, variant: usize, rounds: &[u32]) -> Vec<ReadingSeries> {
+    let samples = &record.samples;
+    let mut rows: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for row in (0..samples.len()).filter(|row| samples.task[*row] as usize == task) {
+        let cell = &record.cells[samples.cell[row] as usize];
+        if cell.variant == variant {
+            rows.entry(cell.round).or_default().push(row);
+        }
+    }
+    let mut series = vec![];
+    for (reading, column) in record.readings.iter().zip(&samples.values) {
+        let mean = |round: &u32| {
+            let rows = rows.get(round).map_or(&[][..], Vec::as_slice);
+            let sum = rows.iter().fold(0.0, |sum, row| sum + column[*row]);
+            sum / rows.len() as f64
+        };
+        let values = rounds.iter().map(mean).collect();
+        series.push(ReadingSeries { id: reading.id.clone(), unit: reading.unit, values });
+    }
+    series
+}

@@ -1,0 +1,229 @@
+//! A worker's io_uring, with the features that the kernel supports.
+
+use crate::buffers::Slots;
+use crate::error::{EngineError, Result};
+use crate::job::{LoadJob, UringUse};
+use io_uring::IoUring;
+use io_uring::types::{SubmitArgs, Timespec};
+use rustix::fd::BorrowedFd;
+use std::{io, os::fd::AsRawFd, time::Duration};
+
+/// The pause before a submission is retried for lack of memory, if no operation is in flight that could free some.
+const RETRY_PAUSE: Duration = Duration::from_micros(100);
+/// `IORING_ENTER_GETEVENTS`, which the crate does not export.
+const GET_EVENTS: u32 = 1;
+
+/// A worker's ring.
+pub struct Ring {
+    /// The ring itself.
+    pub uring: IoUring,
+    /// The features that it uses.
+    pub in_use: UringUse,
+    /// Whether waiting can time out (`IORING_FEAT_EXT_ARG`).
+    pub timed_wait: bool,
+    /// Scripted results of the next calls in tests: this error, or None for the kernel's own result.
+    #[cfg(test)]
+    pub answers: std::collections::VecDeque<Option<i32>>,
+}
+
+impl Ring {
+    /// Sets up a ring for a job. The thread that uses the ring must call this.
+    ///
+    /// # Errors
+    /// The kernel has no io_uring, forbids it, or has no memory for another ring.
+    pub fn new(job: &LoadJob, files: &[BorrowedFd], slots: &mut Slots) -> Result<Ring> {
+        let (uring, mut in_use) = set_up(job.depth, job.uring)?;
+        if job.uring.fixed_files && !files.is_empty() {
+            let raw: Vec<_> = files.iter().map(|file| file.as_raw_fd()).collect();
+            in_use.fixed_files = uring.submitter().register_files(&raw).is_ok();
+        }
+        // Registration saves pinning pages for each direct operation. Buffered operations pin none.
+        if job.uring.fixed_buffers && job.open.direct {
+            let iov_len = job.block_bytes as usize;
+            let iovec = |slot| libc::iovec { iov_base: slots.pointer(slot).cast(), iov_len };
+            let buffers: Vec<_> = (0..job.depth as usize).map(iovec).collect();
+            // SAFETY: a worker drops its ring before its buffers, and operations are drained before that.
+            in_use.fixed_buffers = unsafe { uring.submitter().register_buffers(&buffers) }.is_ok();
+        }
+        let timed_wait = uring.params().is_feature_ext_arg();
+        Ok(Ring {
+            uring,
+            in_use,
+            timed_wait,
+            #[cfg(test)]
+            answers: Default::default(),
+        })
+    }
+
+    /// Submits all queued operations and waits for this many completions.
+    ///
+    /// # Errors
+    /// The errors of `io_uring_enter`; [`Ring::retry_after`] handles the temporary ones.
+    #[inline(always)]
+    pub fn submit_and_wait(&mut self, want: usize) -> io::Result<()> {
+        self.scripted_error()?;
+        self.uring.submit_and_wait(want).map(drop)
+    }
+
+    /// Submits all queued operations and waits for one completion, at most for this time.
+    ///
+    /// # Errors
+    /// `ETIME` on timeout, and the errors of [`Ring::submit_and_wait`].
+    pub fn submit_and_wait_for(&mut self, time: Timespec) -> io::Result<()> {
+        self.scripted_error()?;
+        self.uring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time)).map(drop)
+    }
+
+    /// Waits for one completion without submitting. Deferred completions become visible only by such a call.
+    fn wait_for_one(&mut self) -> io::Result<()> {
+        self.scripted_error()?;
+        // SAFETY: without a signal mask there is no pointer that the kernel follows.
+        let waited = unsafe { self.uring.submitter().enter::<libc::sigset_t>(0, 1, GET_EVENTS, None) };
+        match waited {
+            // These errors mean that completions have to be reaped first, which serves the caller just as well.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) => {
+                Ok(())
+            }
+            waited => waited.map(drop),
+        }
+    }
+
+    /// Waits until a failed submission can be retried; its operations are still queued. The kernel returns EAGAIN while it
+    /// lacks memory and EBUSY while it lacks room for completions. Both become free when operations end.
+    ///
+    /// # Errors
+    /// The error is not temporary.
+    #[cold]
+    pub fn retry_after(&mut self, error: io::Error, in_flight: usize) -> io::Result<()> {
+        match error.raw_os_error() {
+            Some(libc::EINTR) => Ok(()),
+            Some(libc::EAGAIN | libc::EBUSY) if self.is_used(in_flight) => self.wait_for_one(),
+            Some(libc::EAGAIN | libc::EBUSY) => {
+                std::thread::sleep(RETRY_PAUSE);
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Waits for one completion without submitting. Returns false if the kernel has no operation in flight.
+    ///
+    /// # Errors
+    /// The wait failed.
+    pub fn drain_one(&mut self, in_flight: usize) -> io::Result<bool> {
+        if !self.is_used(in_flight) {
+            return Ok(false);
+        }
+        self.wait_for_one()?;
+        Ok(true)
+    }
+
+    /// Whether the kernel has started any of the operations in flight; the others are still queued.
+    fn is_used(&mut self, in_flight: usize) -> bool {
+        in_flight > self.uring.submission().len()
+    }
+
+    #[inline(always)]
+    fn scripted_error(&mut self) -> io::Result<()> {
+        #[cfg(test)]
+        if let Some(Some(error)) = self.answers.pop_front() {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        Ok(())
+    }
+}
+
+/// The allowed combinations of setup flags for a ring, the best first.
+fn setup_ways(allowed: UringUse) -> Vec<UringUse> {
+    let ways = [[true, true, false], [true, false, true], [false, false, true], [false; 3]];
+    let way = |[single_issuer, defer_taskrun, coop_taskrun]: [bool; 3]| UringUse {
+        single_issuer,
+        defer_taskrun,
+        coop_taskrun,
+        fixed_files: false,
+        fixed_buffers: false,
+    };
+    let allowed = [allowed.single_issuer, allowed.defer_taskrun, allowed.coop_taskrun];
+    let fits = |way: &[bool; 3]| way.iter().zip(allowed).all(|(uses, allowed)| allowed || !uses);
+    ways.into_iter().filter(fits).map(way).collect()
+}
+
+fn set_up(depth: u32, allowed: UringUse) -> Result<(IoUring, UringUse)> {
+    let mut refused = None;
+    for way in setup_ways(allowed) {
+        let mut builder = IoUring::builder();
+        if way.single_issuer {
+            builder.setup_single_issuer();
+        }
+        if way.defer_taskrun {
+            builder.setup_defer_taskrun();
+        }
+        if way.coop_taskrun {
+            builder.setup_coop_taskrun();
+        }
+        match builder.build(depth) {
+            Ok(uring) => return Ok((uring, way)),
+            // The kernel does not support one of the flags; try the next combination.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => refused = Some(error),
+            Err(error) => return Err(unavailable(error)),
+        }
+    }
+    Err(unavailable(refused.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))))
+}
+
+fn unavailable(source: io::Error) -> EngineError {
+    let advice = match source.raw_os_error() {
+        Some(libc::ENOSYS) => "; this kernel has no io_uring: take the sync engine",
+        Some(libc::EPERM | libc::EACCES) => {
+            "; io_uring is forbidden here (sysctl kernel.io_uring_disabled, or a container): take the sync engine"
+        }
+        Some(libc::EMFILE | libc::ENFILE) => "; raise `ulimit -n`, or take fewer threads",
+        Some(libc::ENOMEM) => "; raise `ulimit -l`, or take fewer threads or less depth",
+        _ => "",
+    };
+    EngineError::Resource { what: "no io_uring".into(), source, advice }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allow(bits: [bool; 3]) -> UringUse {
+        let [single_issuer, defer_taskrun, coop_taskrun] = bits;
+        UringUse { single_issuer, defer_taskrun, coop_taskrun, ..UringUse::default() }
+    }
+
+    #[test]
+    fn older_ways_follow_newer_ones() {
+        let shown = |allowed| -> Vec<(bool, bool, bool)> {
+            setup_ways(allowed).iter().map(|w| (w.single_issuer, w.defer_taskrun, w.coop_taskrun)).collect()
+        };
+        assert_eq!(
+            shown(allow([true; 3])),
+            [(true, true, false), (true, false, true), (false, false, true), (false, false, false)]
+        );
+        // Deferred task work needs a single issuer.
+        assert_eq!(shown(allow([false, true, true])), [(false, false, true), (false, false, false)]);
+        assert_eq!(shown(allow([false; 3])), [(false, false, false)]);
+    }
+
+    #[test]
+    fn what_is_switched_off_is_not_used() {
+        let job = LoadJob {
+            depth: 4,
+            engine: crate::job::Engine::IoUring,
+            uring: UringUse { fixed_buffers: false, fixed_files: false, ..allow([false; 3]) },
+            ..LoadJob::default()
+        };
+        let mut slots = Slots::new(4, 4096, job.open.direct).unwrap();
+        match Ring::new(&job, &[], &mut slots) {
+            Ok(ring) => {
+                let used = ring.in_use;
+                assert!(!used.single_issuer && !used.defer_taskrun && !used.coop_taskrun);
+                assert!(!used.fixed_files && !used.fixed_buffers);
+            }
+            // A machine without io_uring says what to do instead.
+            Err(error) => assert!(error.to_string().contains("take the sync engine"), "{error}"),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The operations of everyday programs, and the commands that perform them.
+
+use fsarena_sys::argv::Argv;
+use std::{ffi::OsString, path::PathBuf};
+
+/// An operation of one of the programs.
+#[derive(Debug, Clone)]
+pub enum Op {
+    /// `touch`, once a file, in a directory.
+    Touch(PathBuf, u64),
+    /// `mkdir`, once a directory, in a directory.
+    MakeDirs(PathBuf, u64),
+    /// `find DIR`.
+    Find(PathBuf),
+    /// `rm -r DIR`.
+    Remove(PathBuf),
+    /// `cp FROM TO`.
+    Copy(PathBuf, PathBuf),
+    /// `cp FROM INTO/0`, `cp FROM INTO/1`, …, this many times.
+    CopyInto(PathBuf, PathBuf, u64),
+    /// `cp -r FROM TO`.
+    CopyTree(PathBuf, PathBuf),
+    /// `tar xf ARCHIVE -C INTO`.
+    Untar(PathBuf, PathBuf),
+    /// `tar cf ARCHIVE -C WITHIN NAME`.
+    Tar(PathBuf, PathBuf, &'static str),
+    /// `dd if=/dev/zero of=FILE bs=1M count=N`.
+    Create(PathBuf, u64),
+    /// `split -a 5 -b PIECE FILE INTO/x`: the file, the bytes of a piece, and where they go.
+    Split(PathBuf, u64, PathBuf),
+    /// `cat FILE > /dev/null`.
+    Cat(PathBuf),
+}
+
+/// Number of letters that `split` appends to `x`. Five letters name 26⁵ pieces; two letters are too few for the 10,486
+/// pieces of the smallest size.
+pub const SPLIT_LETTERS: usize = 5;
+
+impl Op {
+    /// The program that performs the operation.
+    pub fn program(&self) -> &'static str {
+        match self {
+            Op::Touch(..) => "touch",
+            Op::MakeDirs(..) => "mkdir",
+            Op::Find(..) => "find",
+            Op::Remove(..) => "rm",
+            Op::Copy(..) | Op::CopyInto(..) | Op::CopyTree(..) => "cp",
+            Op::Untar(..) | Op::Tar(..) => "tar",
+            Op::Create(..) => "dd",
+            Op::Split(..) => "split",
+            Op::Cat(..) => "cat",
+        }
+    }
+
+    /// The argument vectors of an operation, one for each process.
+    pub fn argvs(&self, clones: bool) -> Vec<Argv> {
+        let program = || Argv::new(self.program());
+        // Since coreutils 9, cp clones by default.
+        let copy = || program().arg(if clones { "--reflink=auto" } else { "--reflink=never" });
+        let one = match self {
+            Op::Touch(dir, count) => {
+                return (0..*count).map(|n| program().arg(dir.join(numbered_name("f", n)))).collect();
+            }
+            Op::MakeDirs(dir, count) => {
+                return (0..*count).map(|n| program().arg(dir.join(numbered_name("d", n)))).collect();
+            }
+            Op::CopyInto(from, into, count) => {
+                return (0..*count).map(|n| copy().arg(from).arg(into.join(n.to_string()))).collect();
+            }
+            Op::Find(dir) => program().arg(dir).quiet(),
+            Op::Remove(dir) => program().arg("-r").arg(dir),
+            Op::Copy(from, to) => copy().arg(from).arg(to),
+            Op::CopyTree(from, to) => copy().arg("-r").arg(from).arg(to),
+            Op::Untar(archive, into) => program().arg("xf").arg(archive).arg("-C").arg(into),
+            Op::Tar(archive, within, name) => {
+                program().arg("cf").arg(archive).arg("-C").arg(within).arg(name)
+            }
+            Op::Create(file, mebibytes) => {
+                let mut out = OsString::from("of=");
+                out.push(file);
+                program().arg("if=/dev/zero").arg(out).arg("bs=1M").arg(format!("count={mebibytes}"))
+            }
+            Op::Split(file, piece, into) => {
+                let [letters, piece] = [SPLIT_LETTERS.to_string(), piece.to_string()];
+                program().args(["-a", &letters, "-b", &piece]).arg(file).arg(into.join("x"))
+            }
+            Op::Cat(file) => program().arg(file).quiet(),
+        };
+        vec![one]
+    }
+}
+
+/// The name of the n-th file or directory, such as `f00003`.
+pub fn numbered_name(prefix: &str, n: u64) -> String {
+    format!("{prefix}{n:05}")
+}

@@ -1,0 +1,235 @@
+//! The settings of the workloads `fileio`, `sysbench` and `fio`, and the jobs of the load engine that follow from them.
+
+use crate::payload::{PAYLOAD, content};
+use crate::workload::Job;
+use fsarena_core::names::distinct;
+use fsarena_core::setting::{SettingDef, WorkloadDef};
+use fsarena_engine::{self as engine, Allow, Bound, Content, Open, Pattern, SyncEvery, Warmup};
+
+/// One of the workloads `fileio`, `sysbench` and `fio`, which differ in their default tool.
+pub struct FileIo {
+    /// Its name, help and settings.
+    pub def: &'static WorkloadDef,
+}
+
+/// The program that does the I/O.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// fsarena's own load engine.
+    Native,
+    /// sysbench(1).
+    Sysbench,
+    /// fio(1).
+    Fio,
+}
+
+/// Metrics to compare by. A task runs until it is steady, so elapsed times mean nothing.
+pub const METRICS: &[&str] = &["iops"];
+
+/// The settings with this default tool.
+pub const fn fileio_settings(tool: &'static str) -> [SettingDef; 14] {
+    [
+        SettingDef::choice("engine", &["native", "sysbench", "fio"], tool)
+            .help("what does the I/O: fsarena itself, or the real sysbench or fio"),
+        SettingDef::modes("modes", &["seqrd", "rndrd", "seqwr", "rndwr"], &["seqrd", "rndrd", "seqwr", "rndwr"])
+            .help("sequential or random, reads or writes; seqwr makes its files anew"),
+        SettingDef::sizes("bs", 512..=16 << 20, &[16384]).help("block sizes"),
+        SettingDef::ints("threads", 1..=1024, &[1]).help("numbers of threads"),
+        SettingDef::int("files", 1..=100_000, 128).help("files that the load is spread over"),
+        SettingDef::size("total_bytes", 0..=1 << 50, 0)
+            .help("bytes of all files together; 0 for 2 GiB shrunk by the scale"),
+        SettingDef::flag("direct", true).help("use O_DIRECT"),
+        SettingDef::int("fsync_every", 0..=1 << 40, 100)
+            .help("sync every file after this number of writes of all threads, as sysbench does; 0 for never"),
+        SettingDef::flag("fsync_end", true).help("each thread syncs every file at the end of writes"),
+        PAYLOAD
+            .help("what is written: noise that cannot be compressed, or zeros as sysbench writes them"),
+        SettingDef::float("seconds", 0.0..=86_400.0, 0.0)
+            .help("the longest that one cell is measured; it ends as soon as it is steady. 0 for 60 s at scale paper, 0.3 s at quick, 0.2 s at tiny"),
+        SettingDef::int("events", 0..=1 << 50, 0)
+            .help("end a cell after exactly this number of operations, syncs included; 0 to end it when it is steady"),
+        SettingDef::flag("verify", false)
+            .help("files have checksums in every block, and native reads check them; costs CPU"),
+        SettingDef::flag("any_layout", false)
+            .help("read files although their extents are compressed, shared, sparse or never written"),
+    ]
+}
+
+/// The order and direction of operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mode {
+    /// Its name in sysbench.
+    pub name: &'static str,
+    /// Its title in reports.
+    pub title: &'static str,
+    /// Whether operations go block after block; otherwise they are random.
+    pub sequential: bool,
+    /// Whether operations are writes; otherwise they are reads.
+    pub writes: bool,
+}
+
+const MODES: [Mode; 4] = [
+    Mode { name: "seqrd", title: "Sequential reads", sequential: true, writes: false },
+    Mode { name: "rndrd", title: "Random reads", sequential: false, writes: false },
+    Mode { name: "seqwr", title: "Sequential writes", sequential: true, writes: true },
+    Mode { name: "rndwr", title: "Random writes", sequential: false, writes: true },
+];
+
+impl Mode {
+    /// Whether it recreates its files and leaves them short.
+    pub fn recreates(&self) -> bool {
+        self.sequential && self.writes
+    }
+}
+
+/// One combination of mode, block size and threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileIoCell {
+    /// The mode.
+    pub mode: Mode,
+    /// Bytes of an operation.
+    pub block: u32,
+    /// Number of threads.
+    pub threads: u32,
+}
+
+/// The resolved settings of a job.
+#[derive(Debug, Clone)]
+pub struct FileIoSettings {
+    /// The program that does the I/O.
+    pub tool: Tool,
+    /// The tasks.
+    pub cells: Vec<FileIoCell>,
+    /// Number of files.
+    pub files: u32,
+    /// Bytes of each file.
+    pub file_bytes: u64,
+    /// Whether files are opened with `O_DIRECT`.
+    pub direct: bool,
+    /// Number of writes of all threads after which every file is synced; 0 for never.
+    pub fsync_every: u64,
+    /// Whether each thread syncs every file at the end of writes.
+    pub fsync_end: bool,
+    /// The content of writes.
+    pub content: Content,
+    /// The longest time that a cell is measured, in seconds.
+    pub seconds: f64,
+    /// Length of an interval of the time series. A task requires at least fifty intervals to be steady.
+    pub interval_ms: u32,
+    /// Number of operations after which a cell ends; 0 to end it once it is steady.
+    pub events: u64,
+    /// Whether blocks have checksums, which reads check.
+    pub verify: bool,
+    /// Whether files may be read although their extents are compressed, shared, sparse or unwritten.
+    pub any_layout: bool,
+    /// The seed of everything random.
+    pub seed: u64,
+}
+
+impl FileIoSettings {
+    /// Reads the settings, which are complete and checked.
+    pub fn resolve(job: &Job) -> FileIoSettings {
+        let settings = &job.settings;
+        let cells = cells(job);
+        let files = settings.int("files") as u32;
+        let largest = cells.iter().map(|cell| u64::from(cell.block)).max().unwrap_or(0);
+        FileIoSettings {
+            tool: match settings.text("engine") {
+                "sysbench" => Tool::Sysbench,
+                "fio" => Tool::Fio,
+                _ => Tool::Native,
+            },
+            cells,
+            files,
+            file_bytes: file_bytes(job, files, largest),
+            direct: settings.flag("direct"),
+            fsync_every: settings.int("fsync_every") as u64,
+            fsync_end: settings.flag("fsync_end"),
+            content: content(settings),
+            seconds: job.seconds("seconds", [60.0, 0.3, 0.2]),
+            interval_ms: job.by_scale([100, 4, 2]),
+            events: settings.int("events") as u64,
+            verify: settings.flag("verify"),
+            any_layout: settings.flag("any_layout"),
+            seed: job.seed,
+        }
+    }
+
+    /// Bytes of all files.
+    pub fn total_bytes(&self) -> u64 {
+        u64::from(self.files) * self.file_bytes
+    }
+
+    /// Number of writes between two syncs of all files, or `None` without syncs between writes.
+    pub fn sync_after(&self, mode: Mode) -> Option<u64> {
+        (mode.writes && self.fsync_every > 0).then_some(self.fsync_every)
+    }
+
+    /// The job of the load engine that does the same as sysbench.
+    pub fn job(&self, cell: FileIoCell, on_device: bool) -> engine::LoadJob {
+        let mode = cell.mode;
+        let any = self.any_layout;
+        let pattern =
+            if mode.sequential { Pattern::Sequential { shared_cursor: true } } else { Pattern::Uniform };
+        engine::LoadJob {
+            open: Open { direct: self.direct, recreate: mode.recreates() && !on_device, ..Open::default() },
+            block_bytes: cell.block,
+            threads: cell.threads,
+            pattern,
+            read_share: if mode.writes { 0.0 } else { 1.0 },
+            sync_every: self.sync_after(mode).map(|requests| SyncEvery { requests, over_all_threads: true }),
+            sync_end: mode.writes && self.fsync_end,
+            bound: match self.events {
+                0 => Bound::Steady { at_most_s: self.seconds },
+                events => Bound::Operations(events),
+            },
+            content: self.content,
+            // Blocks on a bare device have no checksums.
+            verify: self.verify && !mode.writes && !on_device,
+            allow: Allow { unwritten: any, sparse: any, shared: any, inline: any, encoded: any },
+            interval_ms: self.interval_ms,
+            seed: self.seed,
+            ..engine::LoadJob::default()
+        }
+    }
+
+    /// The job that fills a bare device before it is read.
+    pub fn fill_job(&self) -> engine::LoadJob {
+        engine::LoadJob {
+            open: Open { direct: true, ..Open::default() },
+            block_bytes: self.file_bytes.min(1 << 20) as u32,
+            pattern: Pattern::Sequential { shared_cursor: true },
+            read_share: 0.0,
+            sync_end: true,
+            bound: Bound::Bytes(self.total_bytes()),
+            warmup: Warmup::None,
+            content: self.content,
+            seed: self.seed,
+            ..engine::LoadJob::default()
+        }
+    }
+}
+
+/// Every combination of modes, block sizes and threads, without repetitions.
+fn cells(job: &Job) -> Vec<FileIoCell> {
+    let names = job.settings.words("modes");
+    let modes = distinct(names.iter().filter_map(|name| MODES.into_iter().find(|mode| mode.name == *name)));
+    let [blocks, threads] = ["bs", "threads"].map(|id| distinct(job.settings.ints(id)));
+    let mut cells = vec![];
+    for mode in modes {
+        for block in &blocks {
+            cells.extend(threads.iter().map(|n| FileIoCell {
+                mode,
+                block: *block as u32,
+                threads: *n as u32,
+            }));
+        }
+    }
+    cells
+}
+
+/// Bytes of each file: a multiple of all usual block sizes, and at least one block of the largest size.
+fn file_bytes(job: &Job, files: u32, largest: u64) -> u64 {
+    let total = job.count("total_bytes", (2 << 30, 0));
+    total.div_ceil(u64::from(files)).max(largest).next_multiple_of(16384)
+}

@@ -1,0 +1,148 @@
+//! The command log of a run: one JSON object per line, written as each command ends.
+
+use crate::{Error, Result, insert::json};
+use fsarena_core::{cell::CellId, event::CommandRecord, record::LogLine};
+use fsarena_sys::wait::{Cancel, wait_until};
+use fsarena_sys::{input, kernel::SysRoot, lock::describe_holders};
+use jiff::Timestamp;
+use serde::Serialize;
+use std::fs::{File, TryLockError};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The open command log. Its lock keeps other writers away from the run.
+pub struct CommandLog {
+    file: File,
+    path: PathBuf,
+}
+
+impl CommandLog {
+    /// Opens the log to append to it, and locks it until the value is dropped or the process dies.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if another process has it locked.
+    pub fn open(path: &Path) -> Result<CommandLog> {
+        let open = input::open_with(path, File::options().read(true).append(true).create(true));
+        let mut file = open.map_err(Error::io("opening", path))?;
+        lock(&file, path)?;
+        end_torn_line(&mut file).map_err(Error::io("writing", path))?;
+        Ok(CommandLog { file, path: path.into() })
+    }
+
+    /// Appends one command.
+    pub fn append(&mut self, cell: Option<&CellId>, command: &CommandRecord) -> Result<()> {
+        let at = format!("{:.3}", Timestamp::now());
+        let line = LogLine { at, cell: cell.map(CellId::to_string), command: command.clone() };
+        self.append_lines(&json_line(&line))
+    }
+
+    /// Appends complete lines in one write, so that a crash leaves whole lines.
+    pub fn append_lines(&mut self, lines: &str) -> Result<()> {
+        self.file.write_all(lines.as_bytes()).map_err(Error::io("writing", &self.path))
+    }
+}
+
+/// Locks the log. Retries, because a process that calls [`is_locked`] also holds the lock for a moment.
+fn lock(file: &File, path: &Path) -> Result<()> {
+    // Some network filesystems do not support locks: the run then continues without one.
+    let try_lock = || (!matches!(file.try_lock(), Err(TryLockError::WouldBlock))).then_some(());
+    wait_until(Instant::now() + LOCK_TIMEOUT, Cancel::Never, try_lock).map_err(|_| {
+        let holder = describe_holders(&SysRoot::host(), file);
+        Error::Busy(path.parent().unwrap_or(path).into(), holder)
+    })
+}
+
+/// How long fsarena tries to lock the log before it reports that another process is writing the run.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(25);
+/// The longest line of the command log that fsarena reads, in bytes. An argument vector may have two megabytes; a damaged log
+/// may consist of one endless line.
+const LONGEST_COMMAND: u64 = 4 << 20;
+
+/// Calls `each` with every command of a log; see [`crate::commands`].
+pub fn read_commands(path: &Path, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
+    let file = match input::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Error::io("opening", path)(error)),
+    };
+    let mut reader = BufReader::new(file);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = reader.by_ref().take(LONGEST_COMMAND).read_until(b'\n', &mut line);
+        if read.map_err(Error::io("reading", path))? == 0 {
+            return Ok(());
+        }
+        if let Ok(command) = serde_json::from_slice(&line) {
+            each(&command);
+        }
+    }
+}
+
+/// Whether a process is writing the run that this command log belongs to.
+pub fn is_locked(path: &Path) -> bool {
+    input::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+/// Serializes plain data as one line of JSON.
+pub fn json_line(value: &impl Serialize) -> String {
+    json(value) + "\n"
+}
+
+/// Appends a newline if the file ends within a line (after a full disk or a crash), so that the next line is separate.
+pub fn end_torn_line(file: &mut File) -> std::io::Result<()> {
+    if file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(());
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    if last == *b"\n" { Ok(()) } else { file.write_all(b"\n") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch_command() -> CommandRecord {
+        let argv = vec!["touch".into(), "a\nb".into()];
+        CommandRecord { argv, times: 2, last: None, cwd: None, ended: "exit 0".into(), ms: 3, output: None }
+    }
+
+    #[test]
+    fn each_command_is_one_line_even_after_a_torn_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("command.log");
+        std::fs::write(&path, "{\"at\":").unwrap();
+        CommandLog::open(&path).unwrap().append(Some(&CellId("c1".into())), &touch_command()).unwrap();
+        CommandLog::open(&path).unwrap().append(None, &touch_command()).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        let logged: serde_json::Value = serde_json::from_str(lines[1]).unwrap();
+        let mut commands = Vec::new();
+        read_commands(&path, &mut |line| commands.push(line.clone())).unwrap();
+        assert_eq!(commands.len(), 2, "the torn line is skipped");
+        assert_eq!((commands[0].cell.as_deref(), &commands[1].command), (Some("c1"), &touch_command()));
+        assert_eq!(logged["cell"], "c1");
+        assert_eq!(logged["command"]["argv"][1], "a\nb");
+        assert!(logged["at"].as_str().unwrap().ends_with('Z'));
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(lines[2]).unwrap()["cell"],
+            serde_json::Value::Null
+        );
+    }
+
+    #[test]
+    fn only_one_process_can_open_the_command_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("command.log");
+        let first = CommandLog::open(&path).unwrap();
+        assert!(is_locked(&path));
+        assert!(matches!(CommandLog::open(&path), Err(Error::Busy { .. })));
+        drop(first);
+        assert!(!is_locked(&path));
+        CommandLog::open(&path).unwrap();
+    }
+}
