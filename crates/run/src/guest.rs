@@ -2,9 +2,11 @@
 //! requires neither root nor a device of this machine.
 
 mod boot;
+mod host_programs;
 mod images;
 mod initramfs;
 mod readings;
+mod saved_machines;
 mod session;
 mod snapshot_pool;
 
@@ -14,6 +16,8 @@ use crate::executor::{CellSink, Executor, Log, RunSink, logged};
 use crate::power_cut::{self, PowerSupply};
 use crate::preflight::{Kernels, guests};
 use crate::protocol::{Guest, MountRequest, Power, ProcessRole, Request};
+use crate::settings::setting;
+use crate::shell::{self, HostTerminal, ShellSession};
 use boot::{GuestCell, GuestStarter};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome};
@@ -22,12 +26,14 @@ use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan};
 use fsarena_fs::lifecycle::{self, Devices};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts, safety::ScratchDevice};
 use fsarena_guest::counter::{COUNTS, Counter, counts};
-use fsarena_guest::emulator::{Machine, QEMU};
+use fsarena_guest::emulator::{self, Machine, QEMU};
 use fsarena_guest::kernel::GuestKernel;
 use fsarena_guest::{cache, config::GuestConfig};
 use fsarena_sys::{Error, argv::Argv, cancel, dirs};
+use host_programs::HostPrograms;
 use images::{FormatCache, Images};
 use initramfs::{KernelDemands, Packer};
+use saved_machines::SavedMachines;
 use session::GuestOwner;
 use snapshot_pool::SnapshotPool;
 use std::path::{Path, PathBuf};
@@ -35,10 +41,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// With less free space than this many bytes, sparse images on the host can no longer grow.
 const SCARCE_BYTES: u64 = 1 << 20;
-/// Where the guest mounts the filesystem under test.
-const TARGET: &str = "/mnt/test";
+/// Where the guest mounts the filesystem under test. Programs of the host have no file below `/run`.
+const TARGET: &str = "/run/fsarena/test";
 /// Where the guest mounts the source disk.
-const OTHER: &str = "/mnt/other";
+const OTHER: &str = "/run/fsarena/other";
 
 /// A freshly made filesystem for a cell, with its facts and its image.
 struct Formatted {
@@ -61,6 +67,10 @@ pub struct Guests {
     /// The formatted filesystems of exact guests.
     format_cache: FormatCache,
     images: Images,
+    /// The programs of this machine that the guests start, if any.
+    programs: Option<HostPrograms>,
+    /// The machines that guests begin with which count instructions and start programs.
+    machines: SavedMachines,
 }
 
 impl Guests {
@@ -71,11 +81,12 @@ impl Guests {
     /// If there is not enough space, or a command fails.
     pub fn start(guest: GuestPlan, run: RunContext, emit: RunSink) -> Result<Guests> {
         let RunContext { plan, check, journal, dir, .. } = &run;
+        let programs = HostPrograms::of_run(&run, &guest);
         for command in &check.kernels.commands {
             emit(Event::Command(command.clone()))?;
         }
         make_dir(&dir.join("guests"))?;
-        let images = Images::make(plan, check, journal, &dir.join("images"), emit)?;
+        let images = Images::make(&run, &dir.join("images"), emit)?;
         emit(Event::Note(caveat(&guest, &check.kernels)))?;
         let other = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
         let counter = match guest.emulator {
@@ -83,13 +94,21 @@ impl Guests {
             Emulator::Qemu => None,
         };
         Ok(Guests {
-            packer: Packer::new(guest.emulator, other, &check.kernels.mounted, images.guests.path()),
+            packer: Packer::new(
+                guest.emulator,
+                other,
+                &check.kernels.mounted,
+                programs.is_some(),
+                images.guests.path(),
+            ),
             snapshots: snapshot_pool::is_useful(&guest).then(|| SnapshotPool::new(images.guests.path())),
             format_cache: FormatCache::new(images.dir.path(), check.size_bytes, journal),
             facts: BTreeMap::new(),
             boot_times: vec![],
             counter,
+            machines: SavedMachines::new(images.guests.path()),
             images,
+            programs,
             guest,
             run,
         })
@@ -134,6 +153,23 @@ impl Guests {
         Ok(Formatted { facts, image })
     }
 
+    /// Runs a cell to find out which files of this machine its programs open. Of its events only commands that fail are
+    /// passed on, and nothing that it measures is kept.
+    ///
+    /// # Errors
+    /// If the emulator cannot be started, or its files cannot be written.
+    fn rehearse(&mut self, cell: &Cell, formatted: &Formatted, emit: CellSink) -> Result<Outcome> {
+        emit(CellEvent::Phase { name: "rehearsal of the programs".into() });
+        let supply = PowerSupply { power: Power::On, cut: None, recorded: None };
+        let mut hear = |event| match event {
+            CellEvent::Command(record) if !["exit 0", "native"].contains(&record.ended.as_str()) => {
+                emit(CellEvent::Command(record));
+            }
+            _ => {}
+        };
+        self.boot(cell, formatted, &supply, &mut hear)
+    }
+
     /// Starts a guest for the cell, passes its events on, and waits for its end.
     fn boot(
         &mut self,
@@ -143,7 +179,32 @@ impl Guests {
         emit: CellSink,
     ) -> Result<Outcome> {
         emit(CellEvent::Phase { name: "booting".into() });
-        let dir = self.dir(cell, if supply.cut.is_some() { "-before" } else { "" });
+        let (mut host, terminal) = match &self.run.shell {
+            Some(_) => HostTerminal::connect().map(|(host, guest)| (Some(host), Some(guest))),
+            None => Ok((None, None)),
+        }
+        .map_err(Error::io("connecting", "the terminal"))?;
+        let is_terminal = self.run.shell.as_ref().is_some_and(|shell| shell.is_terminal);
+        let mut emit = |event| {
+            if let (CellEvent::Phase { name }, Some(host)) = (&event, &mut host)
+                && name == shell::PHASE
+            {
+                // Without a terminal in the right mode the shell still reads and writes.
+                let _ = host.begin(is_terminal);
+            }
+            emit(event);
+        };
+        let emit: CellSink = &mut emit;
+        let (rehearses, verifies) = match self.programs.as_ref().filter(|_| self.run.shell.is_none()) {
+            Some(programs) => (programs.is_new(cell), programs.is_unverified(cell)),
+            None => (false, false),
+        };
+        let end = match (rehearses, verifies) {
+            (true, _) => "-rehearsal",
+            (_, true) => "-without-host",
+            _ => "",
+        };
+        let dir = self.dir(cell, if supply.cut.is_some() { "-before" } else { end });
         make_dir(&dir)?;
         let (image, record) = match &supply.recorded {
             Some((image, record)) => (image, Some(record.as_path())),
@@ -165,6 +226,10 @@ impl Guests {
             record,
             journal: self.images.journal(&layout).map(ScratchDevice::path),
             other: self.images.other.path(),
+            host_files: self.programs.is_some(),
+            terminal: terminal.is_some(),
+            memory: None,
+            clock: emulator::CLOCK,
             memory_mib: self.guest.memory.as_u64() >> 20,
             dir: &dir,
         };
@@ -182,41 +247,68 @@ impl Guests {
             request: self.request(cell, &formatted.facts, supply.power)?,
             ..GuestConfig::default()
         };
-        let cell = GuestCell { machine: &machine, config: &config, demands };
+        let (tested, cell) = (cell, GuestCell { machine: &machine, config: &config, demands });
+        let patience_s = match &self.run.shell {
+            // Its user may be silent for as long as it likes.
+            Some(_) => f64::INFINITY,
+            None => host_programs::patience(&self.guest, tested),
+        };
+        let patient = GuestPlan { patience_s, ..self.guest.clone() };
         let mut starter = GuestStarter {
-            owner: GuestOwner { journal: &self.run.journal, guest: &self.guest },
+            owner: GuestOwner { journal: &self.run.journal, guest: &patient },
             packer: &mut self.packer,
             counter: self.counter.as_ref(),
             cut: supply.cut,
+            terminal,
         };
-        let exit = match &mut self.snapshots {
-            None => starter.boot(&cell, emit)?,
-            Some(pool) => starter.start_from_snapshot(pool, &cell, emit)?,
+        let pool = self.snapshots.as_mut().filter(|_| starter.terminal.is_none());
+        let tree = self.programs.as_ref().and_then(|programs| programs.tree(tested));
+        let exit = match (tree, pool) {
+            (Some(tree), _) => {
+                let of = [level, &further.join(" "), &format!("{:?}", tested.workload)].join("\n");
+                starter.start_from_machine(&mut self.machines, &of, &tree, &cell, emit)?
+            }
+            (None, None) => starter.boot(&cell, emit)?,
+            (None, Some(pool)) => starter.start_from_snapshot(pool, &cell, emit)?,
         };
+        if let (Some(shell), Some(code)) = (&self.run.shell, exit.exited) {
+            shell.ended(code);
+        }
         self.boot_times.extend(exit.boot_time);
+        if let (Some(programs), Outcome::Done) = (&mut self.programs, &exit.outcome) {
+            if rehearses {
+                programs.learn(tested, exit.opened);
+            } else if verifies && let Some(missed) = programs.verify(tested, &exit.opened) {
+                return Ok(CellError::missing(missed_file(&missed)).into());
+            }
+        }
         Ok(exit.outcome)
     }
 
     /// The request to the agent in a guest. It names no devices, because the guest finds its disks itself.
     fn request(&self, cell: &Cell, facts: &VariantFacts, power: Power) -> Result<serde_json::Value> {
+        let owner = self.programs.as_ref().filter(|_| !facts.def.traits.unix).map(HostPrograms::owner);
+        let options = [Some(facts.options.mount.clone()).filter(|options| !options.is_empty()), owner];
         let mount = MountRequest {
             source: PathBuf::new(),
             target: TARGET.into(),
             fs_type: facts.def.id.into(),
-            options: facts.options.mount.clone(),
+            options: options.into_iter().flatten().collect::<Vec<_>>().join(","),
             journal: None,
             by_call: true,
         };
         let cell = if self.guest.emulator == Emulator::Exact { &without_names(cell) } else { cell };
-        // The workload runs as root: the guest kernel serves this cell alone.
-        let request = Request {
-            mount: Some(mount),
-            role: ProcessRole::Single,
-            server_user: None,
-            power,
-            ..self.run.request(cell, &Path::new(TARGET).join("work"), Path::new(OTHER))
+        let whole = self.run.request(cell, &Path::new(TARGET).join("work"), Path::new(OTHER));
+        // Without programs the workload runs as root: the guest kernel serves this cell alone.
+        let (role, server_user) = match &self.programs {
+            Some(programs) => (programs.role(), whole.server_user.clone()),
+            None => (ProcessRole::Single, None),
         };
-        let request = Guest { request, other_type: self.run.plan.device.other_fs.clone() };
+        let shell = self.run.shell.as_ref().map(ShellSession::request);
+        let request = Request { mount: Some(mount), role, server_user, power, shell, ..whole };
+        let shell = self.run.shell.as_ref();
+        let programs = self.programs.as_ref().map(|programs| programs.for_guest(cell, shell));
+        let request = Guest { request, other_type: self.run.plan.device.other_fs.clone(), programs };
         serde_json::to_value(&request).map_err(|error| RunError::Agent(error.to_string()))
     }
 
@@ -260,12 +352,27 @@ impl Executor for Guests {
             Err(_) if cancel::requested().is_some() => return Ok(Outcome::Interrupted),
             Err(failed) => return Ok(self.explain_full_disk(failed.into())),
         };
+        let is_new = self.programs.as_ref().is_some_and(|programs| programs.is_new(cell));
+        if is_new && self.run.shell.is_none() {
+            let mut outcome = self.rehearse(cell, &formatted, emit)?;
+            if outcome == Outcome::Done && self.guest.emulator == Emulator::Exact {
+                outcome = self.rehearse(cell, &formatted, emit)?;
+            }
+            if outcome != Outcome::Done {
+                return Ok(self.explain_full_disk(outcome));
+            }
+            formatted = match self.format(cell, def, emit) {
+                Ok(formatted) => formatted,
+                Err(_) if cancel::requested().is_some() => return Ok(Outcome::Interrupted),
+                Err(failed) => return Ok(self.explain_full_disk(failed.into())),
+            };
+        }
         let known = self.facts.contains_key(&cell.variant.name);
         let (name, emulator) = (cell.variant.name.clone(), self.guest.emulator);
         // The mount options that are in effect, as the guest reports them.
         let mut effective = String::new();
         let counts_file = self.dir(cell, "").join(COUNTS);
-        let mut samples_so_far = 0;
+        let mut samples = vec![];
         let mut emit = |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {
                 if note.task.as_deref() == Some("mount") {
@@ -277,8 +384,8 @@ impl Executor for Guests {
             }
             CellEvent::Note(note) if note.variant.is_some() => emit(CellEvent::Note(note.variant(&name))),
             CellEvent::Sample(sample) => {
-                let counts = counts(&counts_file, samples_so_far);
-                samples_so_far += 1;
+                let counts = counts(&counts_file, samples.len());
+                samples.push(sample.clone());
                 emit(CellEvent::Sample(readings::for_emulator(emulator, sample, counts)));
             }
             event => emit(event),
@@ -287,6 +394,9 @@ impl Executor for Guests {
         let mut boot = |supply: &PowerSupply, emit: CellSink| self.boot(cell, &formatted, supply, emit);
         let outcome = power_cut::run_cell(cell, &formatted.image, &guests, &mut boot, &mut emit)?;
         let outcome = self.explain_full_disk(outcome);
+        if let Some(programs) = &mut self.programs {
+            samples.iter().for_each(|sample| programs.count(sample));
+        }
         if matches!(outcome, Outcome::Failed { cause: Cause::Died, .. }) {
             // The runner runs the cell again. Keep the files of the guest that died.
             let _ = std::fs::rename(self.dir(cell, ""), self.dir(cell, "-died"));
@@ -302,6 +412,7 @@ impl Executor for Guests {
         let mut notes = self.run.fairness_notes(&self.facts);
         notes.extend(cache::damage().into_iter().map(|line| Note::new(NoteKind::Remark, line)));
         notes.extend(self.snapshots.iter().flat_map(SnapshotPool::notes));
+        notes.extend(self.programs.iter().flat_map(HostPrograms::notes));
         notes.extend(self.boot_time_note());
         notes
     }
@@ -313,9 +424,21 @@ impl Executor for Guests {
     }
 }
 
+/// Why the programs of a cell cannot run without the files of this machine.
+fn missed_file(path: &Path) -> String {
+    let (path, qemu) = (path.display(), setting("on", "qemu"));
+    format!(
+        "a program looked for {path}, which it had not looked for in its rehearsal, so the guest does not have it: programs that \
+         choose other files each time cannot be counted; take `{qemu}`"
+    )
+}
+
 fn make_dir(dir: &Path) -> Result<(), Error> {
     std::fs::create_dir_all(dir).map_err(Error::io("making", dir))
 }
+
+/// Seeds of guests that count instructions.
+const SEEDS: std::ops::Range<u64> = 1_000_000_000_000_000_000..10_000_000_000_000_000_000;
 
 /// The cell without the names of its variant and levels, so that cells with the same work execute the same instructions: a
 /// longer name takes more instructions to read, and changes memory addresses. The factor `clients` stays, because the names
@@ -324,7 +447,9 @@ fn without_names(cell: &Cell) -> Cell {
     let mut levels = cell.variant.levels.clone();
     levels.retain(|factor, level| factor == factor::CLIENTS && !level.is_empty());
     let variant = Variant { name: "variant".into(), levels };
-    Cell { round: 0, position: 0, variant, ..cell.clone() }
+    // Of the same number of digits in each round.
+    let seed = SEEDS.start + cell.seed % (SEEDS.end - SEEDS.start);
+    Cell { round: 0, position: 0, variant, seed, ..cell.clone() }
 }
 
 /// Installs the plugin that counts instructions in a directory. Returns None, and emits a note, if this version of QEMU

@@ -2,10 +2,12 @@
 
 mod fs_capabilities;
 pub mod guests;
+mod host_programs;
 mod room;
 pub mod trial;
 
 pub use guests::Kernels;
+pub use host_programs::HostPrograms;
 pub use room::RAM;
 pub(crate) use room::{open_source_disk, open_to_erase};
 
@@ -59,6 +61,8 @@ pub struct Check {
     pub tasks: u32,
     /// The kernels of guests; empty for other backings.
     pub kernels: Kernels,
+    /// The programs of this machine that guests start; None if they start none.
+    pub host_programs: Option<HostPrograms>,
     /// Whether the run continues an interrupted one.
     pub resumed: bool,
     /// The storage below the images, the directories or the erased device, by the name of each.
@@ -97,14 +101,8 @@ fn not_executable(error: argv::Error, by_sudo: bool) -> RunError {
 type PlanCheck = fn(&Plan, &[Variant]) -> Result<()>;
 
 /// The checks of a plan alone, in the order in which they run. The first fault is reported.
-const PLAN_CHECKS: [PlanCheck; 6] = [
-    check_has_variants,
-    check_precondition,
-    check_bare_devices,
-    check_options,
-    check_kernel_levels,
-    guests::check_programs,
-];
+const PLAN_CHECKS: [PlanCheck; 5] =
+    [check_has_variants, check_precondition, check_bare_devices, check_options, check_kernel_levels];
 
 /// Checks a plan against this machine. `runs` is the directory of runs, which need not exist yet. Each of the `clients`
 /// needs the space of the workloads; the workloads run as `user`.
@@ -130,6 +128,8 @@ pub fn check(
             .map_err(|error| not_executable(error, std::env::var_os("SUDO_UID").is_some()))?;
     }
     room.bytes = room.bytes.saturating_mul(u64::from(clients));
+    let host_programs = host_programs::check(plan, variants, &programs, &own_programs)?;
+    room.other_bytes += host_programs.as_ref().map_or(0, |programs| programs.bytes);
     programs.extend(power_cut::check_plan(plan, variants)?);
     let mut check = Check {
         size_bytes: 0,
@@ -140,6 +140,7 @@ pub fn check(
         remarks,
         tasks,
         kernels: Kernels::default(),
+        host_programs,
         resumed: false,
         storage: storage(kernel, plan, variants, runs),
     };
@@ -173,6 +174,9 @@ fn check_devices(
                 variants.iter().filter_map(|variant| filesystems::find(variant.level(factor::FS)).ok());
             let wanted: Vec<&FsDef> = wanted.collect();
             check.kernels = guests::find_kernels(guest, levels, &wanted)?;
+            if let Some(programs) = &check.host_programs {
+                programs.check_guests(&check.kernels)?;
+            }
             guests::fetch_mkfs(variants, &mut check.kernels)?;
             guests::mountable(plan, guest.emulator, variants, &check.kernels)?
         }

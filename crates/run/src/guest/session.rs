@@ -6,6 +6,7 @@ use crate::{executor::CellSink, protocol::Line, settings::setting};
 use fsarena_core::event::{Cause, CellEvent, Outcome, SpentOn};
 use fsarena_core::plan::GuestPlan;
 use fsarena_guest::launch::{Guest, GuestMessage, Launch};
+use fsarena_guest::opened::Opened;
 use fsarena_guest::{config::GOING_ON, launch::LastWords};
 use fsarena_load::workload::Cut;
 use fsarena_sys::{cancel, process_output::or_printed_nothing, undo::Journal};
@@ -40,12 +41,16 @@ pub struct GuestExit {
     pub boot_time: Option<Duration>,
     /// Whether it sent anything. A guest that starts from a snapshot sends a line once it runs.
     pub has_sent: bool,
+    /// What the programs of a rehearsal opened and looked up.
+    pub opened: Opened,
+    /// The exit code of its shell, if it ran one.
+    pub exited: Option<i32>,
 }
 
 impl GuestExit {
     /// A guest that was not started.
     pub fn not_started(outcome: Outcome) -> GuestExit {
-        GuestExit { outcome, boot_time: None, has_sent: false }
+        GuestExit { outcome, boot_time: None, has_sent: false, opened: Opened::default(), exited: None }
     }
 }
 
@@ -61,7 +66,7 @@ pub fn run_guest(
     emit: CellSink,
 ) -> Result<GuestExit> {
     let launched_at = Instant::now();
-    let (mut boot_time, mut has_sent) = (None, false);
+    let (mut boot_time, mut has_sent, mut opened, mut exited) = (None, false, Opened::default(), None);
     let broken = |why: String| CellError::internal(format!("the guest {why}"));
     let (end, console) = run_until(owner, launch, &mut |line, power_cut_at| {
         has_sent = true;
@@ -79,6 +84,14 @@ pub fn run_guest(
                     }
                 }
                 emit(event);
+                Ok(None)
+            }
+            Line::Opened(found) => {
+                opened = found;
+                Ok(None)
+            }
+            Line::Exited(code) => {
+                exited = Some(code);
                 Ok(None)
             }
             Line::End(outcome) => Ok(Some(outcome)),
@@ -99,7 +112,7 @@ pub fn run_guest(
         SessionEnd::Interrupted => Outcome::Interrupted,
         SessionEnd::Failed(error) => error.into(),
     };
-    Ok(GuestExit { outcome, boot_time, has_sent })
+    Ok(GuestExit { outcome, boot_time, has_sent, opened, exited })
 }
 
 /// How a session ended.
@@ -188,7 +201,7 @@ fn receive_until<T>(guest: &mut Guest, plan: &GuestPlan, take: TakeLine<T>) -> S
 
 /// The failure of a guest that has been silent for longer than it may be; None if it may.
 fn silence_failure(plan: &GuestPlan, silent: Duration, is_booting: bool) -> Option<CellError> {
-    let timeout = Duration::from_secs_f64(plan.patience_s);
+    let timeout = Duration::try_from_secs_f64(plan.patience_s).unwrap_or(Duration::MAX);
     let (limit, since) = if is_booting {
         (timeout.min(BOOT_TIMEOUT), "since it was started")
     } else {
