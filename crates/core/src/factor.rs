@@ -50,6 +50,10 @@ pub const MOUNT: &str = "mount";
 pub const JOURNAL: &str = "journal";
 /// How data and metadata are spread over several devices.
 pub const RAID: &str = "raid";
+/// What lies between the device and the filesystem: encryption, checksums, thin provisioning, snapshots.
+pub const STACK: &str = "stack";
+/// What lies between the mounted filesystem and the load.
+pub const LAYER: &str = "layer";
 /// What carries the filesystem.
 pub const DEVICE: &str = "device";
 /// How the device misbehaves.
@@ -135,13 +139,15 @@ fn kernel(level: &str) -> Result<(), String> {
 }
 
 /// The order in which variant names spell their levels; factors that it lacks follow by name.
-const ORDER: [&str; 17] = [
+const ORDER: [&str; 19] = [
     FS,
     OPTIONS,
     MKFS,
     MOUNT,
+    LAYER,
     JOURNAL,
     RAID,
+    STACK,
     DEVICE,
     FAULTS,
     LIMIT,

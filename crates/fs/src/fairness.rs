@@ -57,12 +57,23 @@ const RULES: &[Rule] = &[
         text: "is spread over several devices and others are not: it uses more devices",
         fix: "use `raid` in no variant, or read the difference as the effect of several devices",
     },
+    Rule {
+        does: |variant, _| variant.has(factor::LAYER),
+        text: "works through a layer over its filesystem and others do not: every call takes the way through both",
+        fix: "read the difference as the cost of the layer, or give all variants the same `layer`",
+    },
+    Rule {
+        does: |variant, _| variant.has(factor::STACK),
+        text: "lies on a device that transforms or copies what is written and others do not: its requests take more CPU time, and can become more",
+        fix: "read the difference as the cost of the stack, or give all variants the same `stack`",
+    },
 ];
 
 /// Notes on everything that makes the comparison of these variants unfair.
 ///
-/// That a filesystem can clone files matters only where the work lets its copies do so (`may_clone`).
-pub fn lint(variants: &[VariantFacts], may_clone: bool) -> Vec<Note> {
+/// That a filesystem can clone files matters only where the work lets its copies do so (`may_clone`). The factors in `alone`
+/// are varied one level at a time, so they never differ together with something else.
+pub fn lint(variants: &[VariantFacts], may_clone: bool, alone: &[&str]) -> Vec<Note> {
     let mut notes = vec![];
     for rule in RULES {
         let those = exceptions(variants, |variant| (rule.does)(variant, may_clone));
@@ -74,7 +85,7 @@ pub fn lint(variants: &[VariantFacts], may_clone: bool) -> Vec<Note> {
         notes.extend(exceptions(variants, gives_up).map(weaker));
     }
     notes.extend(sizes(variants));
-    notes.extend(axes(variants));
+    notes.extend(axes(variants, alone));
     notes
 }
 
@@ -166,10 +177,11 @@ fn sizes(variants: &[VariantFacts]) -> Option<Note> {
 
 /// A note for each axis that is not fully crossed with the other factors: the cause of a difference is then ambiguous. An
 /// axis is fully crossed if each combination of the other factors occurs with each of its levels.
-fn axes(variants: &[VariantFacts]) -> Vec<Note> {
+fn axes(variants: &[VariantFacts], alone: &[&str]) -> Vec<Note> {
     let ids: BTreeSet<&str> =
         variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
-    ids.into_iter().filter(|id| factor::is_axis(id)).filter_map(|axis| mixed_up(axis, variants)).collect()
+    let crossed = |id: &&str| factor::is_axis(id) && !alone.contains(id);
+    ids.into_iter().filter(crossed).filter_map(|axis| mixed_up(axis, variants)).collect()
 }
 
 fn mixed_up(axis: &str, variants: &[VariantFacts]) -> Option<Note> {
@@ -246,6 +258,11 @@ impl VariantFacts {
     /// Whether an argument of mkfs contains the words.
     fn made_with(&self, words: &str) -> bool {
         self.options.mkfs.iter().any(|arg| arg.split(',').any(|part| part == words))
+    }
+
+    /// Whether it has a level of an axis that is more than the plain one.
+    fn has(&self, axis: &str) -> bool {
+        self.levels.get(axis).is_some_and(|level| !["", "none"].contains(&level.as_str()))
     }
 
     fn barriers(&self) -> bool {

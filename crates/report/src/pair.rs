@@ -57,33 +57,35 @@ pub fn pair_rows<'a>(record: &RunRecord, asked: impl Iterator<Item = &'a str>, m
     }
     let ids = distinct(asked.chain(COST_METRICS));
     let mut columns: Vec<_> =
-        ids.into_iter().map(|id| rows_of_metric(record, id, margin).into_iter()).collect();
+        ids.into_iter().map(|id| rows_of_metric(record, (0, 1), id, margin).into_iter()).collect();
     // Order rows by task, then by metric, because readers ask about tasks.
     let most = columns.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
     (0..most).flat_map(|_| columns.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()).collect()
 }
 
-fn rows_of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<PairRow> {
+/// The comparison of variant `b` with variant `a` by one metric: of all tasks first, then of each if they are few.
+pub fn rows_of_metric(record: &RunRecord, (a, b): (usize, usize), id: &str, margin: f64) -> Vec<PairRow> {
     let Some(grid) = Grid::of(record, id) else { return vec![] };
     let metric = &grid.metric;
-    let has_all = |values: &[Vec<f64>]| values.iter().all(|variant| variant.iter().any(|v| !v.is_nan()));
+    let has_all =
+        |values: &[Vec<f64>]| [a, b].iter().all(|variant| values[*variant].iter().any(|v| !v.is_nan()));
     let mut tasks = grid.comparable_tasks();
     tasks.retain(|task| has_all(&grid.values[*task]));
     let one = |task: String, pairs: LogRatios, whole: bool, values: Option<&[Vec<f64>]>| {
-        let mean_ratio = values.and_then(|values| MeanRatio::of(&values[0], &values[1]));
+        let mean_ratio = values.and_then(|values| MeanRatio::of(&values[a], &values[b]));
         Some(PairRow { mean_ratio, ..pair_row((task, whole), metric, pairs, margin)? })
     };
     let mut rows = Vec::new();
     if tasks.len() > 1 {
         let totals = grid.totals(&tasks);
-        let pairs = log_ratios_of_tasks(&grid, &tasks, totals.as_ref());
+        let pairs = log_ratios_of_tasks(&grid, (a, b), &tasks, totals.as_ref());
         rows.extend(one(format!("ALL {} tasks", tasks.len()), pairs, true, totals.as_deref()));
     }
     if tasks.len() <= MAX_TASKS_LISTED {
         let alone = tasks.len() == 1;
         let of_task = tasks.iter().filter_map(|task| {
             let (task, values) = (&grid.tasks[*task], &grid.values[*task]);
-            one(task.id.to_string(), log_ratios(&values[0], &values[1]), alone, Some(values))
+            one(task.id.to_string(), log_ratios(&values[a], &values[b]), alone, Some(values))
         });
         rows.extend(of_task);
     }

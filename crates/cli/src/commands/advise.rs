@@ -36,8 +36,7 @@ pub struct Args {
 const BUDGET: Duration = Duration::from_secs(15 * 60);
 
 /// What `run` takes and advice determines by itself.
-pub const REFUSED: &str =
-    "variant options mkfs mount factor kernel resume after stage shard rounds find claim max_rounds warmup";
+pub const REFUSED: &str = "variant options mkfs mount factor vary kernel resume after stage shard rounds find claim max_rounds warmup";
 
 fn hide_refused(arg: clap::Arg) -> clap::Arg {
     let refused = REFUSED.split(' ').any(|id| arg.get_id() == id);

@@ -29,6 +29,9 @@ pub struct Plan {
     pub stage: Option<Stage>,
     /// What varies, and its levels.
     pub factors: BTreeMap<String, Vec<String>>,
+    /// Levels that are each compared alone with the plain variant, by their factors ([`crate::one_at_a_time`]).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub vary: BTreeMap<String, Vec<String>>,
     /// The omissions, a sentence each: filesystems that lack an option set, and settings that
     /// the workload of `--workload` lacks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -27,16 +27,18 @@ fn at(variant: VariantFacts, levels: &[(&str, &str)]) -> VariantFacts {
 #[test]
 fn an_axis_that_goes_with_the_filesystem_is_remarked_on_and_one_that_is_crossed_is_not() {
     let of = |fs: &str, scheduler: &str| at(variant(fs, &[], ""), &[("fs", fs), ("scheduler", scheduler)]);
-    let mixed = axes(&[of("ext3", "bfq"), of("xfs", "none")]);
+    let mixed = axes(&[of("ext3", "bfq"), of("xfs", "none")], &[]);
     assert_eq!(mixed.len(), 1);
     assert!(
         mixed[0].text.contains("`scheduler` differs") && mixed[0].text.contains("xfs  (none)"),
         "{mixed:?}"
     );
     let crossed = [of("ext3", "bfq"), of("ext3", "none"), of("xfs", "bfq"), of("xfs", "none")];
-    assert!(axes(&crossed).is_empty());
-    assert_eq!(axes(&crossed[..3]).len(), 1);
-    assert!(axes(&crossed[..2]).is_empty());
+    assert!(axes(&crossed, &[]).is_empty());
+    assert_eq!(axes(&crossed[..3], &[]).len(), 1);
+    assert!(axes(&crossed[..2], &[]).is_empty());
+    // Each compared with its plain variant alone.
+    assert!(axes(&crossed[..3], &["scheduler"]).is_empty());
 }
 
 #[test]
@@ -45,9 +47,24 @@ fn more_devices_are_remarked_on() {
     journal.options.journal = fsarena_core::factor::journal::parse("external").unwrap();
     let mut striped = variant("btrfs", &[], "");
     striped.options.raid = fsarena_core::factor::raid::parse("raid0").unwrap();
-    let notes: Vec<String> = lint(&[journal, striped], false).into_iter().map(|note| note.text).collect();
+    let notes: Vec<String> =
+        lint(&[journal, striped], false, &[]).into_iter().map(|note| note.text).collect();
     assert!(notes.iter().any(|text| text.contains("journal on a separate device")), "{notes:?}");
     assert!(notes.iter().any(|text| text.contains("spread over several devices")), "{notes:?}");
+}
+
+#[test]
+fn layers_and_stacks_are_remarked_on_where_some_variants_have_none() {
+    let plain = variant("ext4", &[], "");
+    let [layer, stack] = [("layer", "overlay"), ("stack", "crypt")].map(|level| at(plain.clone(), &[level]));
+    let none = at(plain.clone(), &[("layer", "none")]);
+    let count = |variants: &[VariantFacts], words: &str| {
+        let notes = lint(variants, false, &["layer", "stack"]);
+        notes.iter().filter(|note| note.text.contains(words)).count()
+    };
+    assert_eq!(count(&[plain.clone(), none, layer.clone()], "works through a layer"), 1);
+    assert_eq!(count(&[plain, stack], "transforms or copies"), 1);
+    assert_eq!(count(&[layer.clone(), layer], "works through a layer"), 0);
 }
 
 /// Each note as (variant, a word that tells the rule).
@@ -64,7 +81,7 @@ fn said(variants: &[VariantFacts]) -> Vec<String> {
         "twice",
         "in size",
     ];
-    let mut notes = lint(variants, true);
+    let mut notes = lint(variants, true, &[]);
     notes.retain(|note| note.kind != NoteKind::Weaker);
     assert!(notes.iter().all(|note| note.kind == NoteKind::Fairness && note.fix.is_some()));
     let word = |note: &Note| WORDS.iter().find(|word| note.text.contains(**word)).copied().unwrap_or("?");
@@ -201,7 +218,8 @@ fn sizes_differ() {
 #[test]
 fn what_a_variant_gives_up_of_safety_is_told() {
     let weaker = |variants: &[VariantFacts]| -> Vec<String> {
-        let notes = super::lint(variants, false).into_iter().filter(|note| note.kind == NoteKind::Weaker);
+        let notes =
+            super::lint(variants, false, &[]).into_iter().filter(|note| note.kind == NoteKind::Weaker);
         notes.map(|note| format!("{}: {}", note.variant.unwrap().trim(), &note.text[..10])).collect()
     };
     assert_eq!(weaker(&[variant("ext2", &[], ""), variant("ext4", &[], "")]), ["ext2: no journal"]);
