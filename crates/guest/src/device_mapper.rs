@@ -1,4 +1,4 @@
-//! Creates a device-mapper device by ioctl: guests do not contain dmsetup. The structures are those of
+//! Creates device-mapper devices by ioctl: guests do not contain dmsetup. The structures are those of
 //! `linux/dm-ioctl.h`, version 4.
 
 use fsarena_core::factor::faults::Faults;
@@ -7,44 +7,136 @@ use std::path::{Path, PathBuf};
 use std::{fs::File, os::fd::AsRawFd};
 
 const CONTROL: &str = "/dev/mapper/control";
-const NAME: &[u8] = b"faults";
 /// `DM_DEV_CREATE`.
 const CREATE: u64 = 3;
 /// `DM_TABLE_LOAD`.
 const LOAD: u64 = 9;
 /// `DM_DEV_SUSPEND`, which without its flag resumes.
-const RESUME: u64 = 6;
-const SECTOR: u64 = 512;
+const SUSPEND: u64 = 6;
+/// `DM_TARGET_MSG`.
+const MESSAGE: u64 = 14;
+/// `DM_SUSPEND_FLAG`.
+const SUSPEND_FLAG: u32 = 1 << 1;
+/// The bytes of a sector, the unit of tables.
+pub const SECTOR: u64 = 512;
 
-/// The size of `struct dm_ioctl` in bytes, and where it has its number of the device, its name.
+/// The size of `struct dm_ioctl` in bytes, and where it has its flags, its number of the device, its name.
 const HEAD: usize = 312;
+const FLAGS_AT: usize = 28;
 const DEVICE_AT: usize = 40;
 const NAME_AT: usize = 48;
 
 /// One line of a table: where it begins and how long it is, in sectors, its target, and the target's words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Target {
-    start: u64,
-    length: u64,
-    kind: &'static str,
-    words: String,
+pub struct Target {
+    /// Where it begins.
+    pub start: u64,
+    /// Its length.
+    pub length: u64,
+    /// The name of the target.
+    pub kind: &'static str,
+    /// The words for the target.
+    pub words: String,
+}
+
+impl Target {
+    /// A table with one target for a whole device of this many sectors.
+    pub fn whole(sectors: u64, kind: &'static str, words: String) -> Target {
+        Target { start: 0, length: sectors, kind, words }
+    }
+}
+
+/// The device mapper of this kernel.
+pub struct Mapper(File);
+
+impl Mapper {
+    /// Opens its control device.
+    ///
+    /// # Errors
+    /// Where the kernel has none.
+    pub fn open() -> Result<Mapper> {
+        let control = File::options().read(true).write(true).open(CONTROL);
+        control.map(Mapper).map_err(|error| Error::other(format!("opening {CONTROL}: {error}")))
+    }
+
+    /// Makes a device with a table. Where it is.
+    ///
+    /// # Errors
+    /// What the kernel does not take.
+    pub fn make(&self, name: &str, table: &[Target]) -> Result<PathBuf> {
+        self.call(CREATE, name, 0, 0, &[])?;
+        self.load(name, table)
+    }
+
+    /// Makes a device of a part of another one, `start` and `length` in sectors. Where it is.
+    ///
+    /// # Errors
+    /// What the kernel does not take.
+    pub fn part(&self, name: &str, of: &Path, start: u64, length: u64) -> Result<PathBuf> {
+        self.make(name, &[Target::whole(length, "linear", format!("{} {start}", of.display()))])
+    }
+
+    /// Gives a device this table instead of the one that it has. Where it is.
+    ///
+    /// # Errors
+    /// What the kernel does not take.
+    pub fn load(&self, name: &str, table: &[Target]) -> Result<PathBuf> {
+        self.call(LOAD, name, 0, table.len(), &table_bytes(table))?;
+        self.resume(name)
+    }
+
+    /// Holds back the requests to a device, once those that are under way are done.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn suspend(&self, name: &str) -> Result<()> {
+        self.call(SUSPEND, name, SUSPEND_FLAG, 0, &[]).map(drop)
+    }
+
+    /// Lets a device go on. Where it is.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn resume(&self, name: &str) -> Result<PathBuf> {
+        let device = self.call(SUSPEND, name, 0, 0, &[])?;
+        Ok(PathBuf::from(format!("/dev/dm-{}", device & 0xff)))
+    }
+
+    /// Sends a message to the target at the beginning of a device.
+    ///
+    /// # Errors
+    /// What the target refuses.
+    pub fn message(&self, name: &str, text: &str) -> Result<()> {
+        self.call(MESSAGE, name, 0, 0, &message_bytes(text)).map(drop)
+    }
+
+    /// One request: its flags, the number of targets and what follows the head. The number of the device.
+    fn call(&self, request: u64, name: &str, flags: u32, targets: usize, rest: &[u8]) -> Result<u64> {
+        let mut bytes = request_bytes(name, flags, targets, rest);
+        let number = 0xC000_0000 | (HEAD as u64) << 16 | 0xFD << 8 | request;
+        // SAFETY: the buffer is as long as its head says, and aligned by nothing stricter than the kernel's copying.
+        if unsafe { libc::ioctl(self.0.as_raw_fd(), number as libc::Ioctl, bytes.as_mut_ptr()) } < 0 {
+            let error = Error::last_os_error();
+            return Err(Error::other(format!(
+                "the device mapper refused request {request} for {name}: {error}"
+            )));
+        }
+        let device = bytes[DEVICE_AT..DEVICE_AT + 8].try_into().map_err(Error::other)?;
+        Ok(u64::from_ne_bytes(device))
+    }
 }
 
 /// Makes a device over a disk that misbehaves. Where it is.
 ///
 /// # Errors
 /// What the kernel does not take.
-pub fn make(faults: Faults, disk: &Path, sectors: u64) -> Result<PathBuf> {
-    let control = File::options().read(true).write(true).open(CONTROL)?;
-    call(&control, CREATE, &[])?;
-    call(&control, LOAD, &table(faults, &disk.to_string_lossy(), sectors)?)?;
-    let device = call(&control, RESUME, &[])?;
-    Ok(PathBuf::from(format!("/dev/dm-{}", device & 0xff)))
+pub fn make_faulty(faults: Faults, disk: &Path, sectors: u64) -> Result<PathBuf> {
+    Mapper::open()?.make("faults", &faulty_table(faults, &disk.to_string_lossy(), sectors)?)
 }
 
 /// The table of a device that misbehaves.
-fn table(faults: Faults, disk: &str, sectors: u64) -> Result<Vec<Target>> {
-    let whole = |kind, words| vec![Target { start: 0, length: sectors, kind, words }];
+fn faulty_table(faults: Faults, disk: &str, sectors: u64) -> Result<Vec<Target>> {
+    let whole = |kind, words| vec![Target::whole(sectors, kind, words)];
     let (start, end) = match faults {
         Faults::Delay { ms } => return Ok(whole("delay", format!("{disk} 0 {ms}"))),
         Faults::Flaky { up_s, down_s } => return Ok(whole("flakey", format!("{disk} 0 {up_s} {down_s}"))),
@@ -61,22 +153,10 @@ fn table(faults: Faults, disk: &str, sectors: u64) -> Result<Vec<Target>> {
     Ok(table)
 }
 
-/// One request, with the targets of its table. The number of the device.
-fn call(control: &File, request: u64, targets: &[Target]) -> Result<u64> {
-    let mut bytes = request_bytes(targets);
-    let number = 0xC000_0000 | (HEAD as u64) << 16 | 0xFD << 8 | request;
-    // SAFETY: the buffer is as long as its head says, and aligned by nothing stricter than the kernel's copying.
-    if unsafe { libc::ioctl(control.as_raw_fd(), number as libc::Ioctl, bytes.as_mut_ptr()) } < 0 {
-        let error = Error::last_os_error();
-        return Err(Error::other(format!("the device mapper refused request {request}: {error}")));
-    }
-    let device = bytes[DEVICE_AT..DEVICE_AT + 8].try_into().map_err(Error::other)?;
-    Ok(u64::from_ne_bytes(device))
-}
-
-fn request_bytes(targets: &[Target]) -> Vec<u8> {
+/// The targets of a table as `struct dm_target_spec`, each with its words.
+fn table_bytes(table: &[Target]) -> Vec<u8> {
     let mut specs = Vec::new();
-    for target in targets {
+    for target in table {
         let words = [target.words.as_bytes(), b"\0"].concat();
         let next = (40 + words.len()).next_multiple_of(8);
         let begin = specs.len();
@@ -87,12 +167,22 @@ fn request_bytes(targets: &[Target]) -> Vec<u8> {
         specs.extend(words);
         specs.resize(begin + next, 0);
     }
-    // Version 4.0.0, sizes of all and of the head, number of targets; zeros stand for the rest but the name.
-    let numbers = [4, 0, 0, (HEAD + specs.len()) as u32, HEAD as u32, targets.len() as u32];
+    specs
+}
+
+/// A message as `struct dm_target_msg`: the sector of its target, and the text.
+fn message_bytes(text: &str) -> Vec<u8> {
+    [&0_u64.to_ne_bytes(), text.as_bytes(), b"\0"].concat()
+}
+
+fn request_bytes(name: &str, flags: u32, targets: usize, rest: &[u8]) -> Vec<u8> {
+    // Version 4.0.0, sizes of all and of the head, number of targets; zeros stand for the rest but flags and name.
+    let numbers = [4, 0, 0, (HEAD + rest.len()) as u32, HEAD as u32, targets as u32];
     let mut head = numbers.map(u32::to_ne_bytes).concat();
     head.resize(HEAD, 0);
-    head[NAME_AT..NAME_AT + NAME.len()].copy_from_slice(NAME);
-    [head, specs].concat()
+    head[FLAGS_AT..FLAGS_AT + 4].copy_from_slice(&flags.to_ne_bytes());
+    head[NAME_AT..NAME_AT + name.len()].copy_from_slice(name.as_bytes());
+    [&head, rest].concat()
 }
 
 #[cfg(test)]
@@ -102,22 +192,28 @@ mod tests {
     #[test]
     fn a_range_that_fails_is_between_two_that_do_not() {
         let faults = Faults::Error { start: 1024, bytes: 512 };
-        let lines: Vec<_> = table(faults, "/dev/vda", 10)
+        let lines: Vec<_> = faulty_table(faults, "/dev/vda", 10)
             .unwrap()
             .into_iter()
             .map(|target| format!("{} {} {} {}", target.start, target.length, target.kind, target.words))
             .collect();
         assert_eq!(lines, ["0 2 linear /dev/vda 0", "2 1 error ", "3 7 linear /dev/vda 3"]);
-        assert!(table(faults, "/dev/vda", 2).is_err());
+        assert!(faulty_table(faults, "/dev/vda", 2).is_err());
     }
 
     #[test]
     fn a_request_is_laid_out_as_the_kernel_reads_it() {
         assert_eq!(HEAD, 312);
-        let bytes = request_bytes(&table(Faults::Delay { ms: 5 }, "/dev/vda", 8).unwrap());
+        let table = faulty_table(Faults::Delay { ms: 5 }, "/dev/vda", 8).unwrap();
+        let bytes = request_bytes("faults", SUSPEND_FLAG, table.len(), &table_bytes(&table));
         assert_eq!(bytes.len(), 312 + 40 + "/dev/vda 0 5\0".len().next_multiple_of(8));
-        assert_eq!(&bytes[48..54], NAME);
+        assert_eq!((&bytes[28..32], &bytes[48..54]), (&2_u32.to_ne_bytes()[..], &b"faults"[..]));
         assert_eq!(&bytes[312 + 24..312 + 29], b"delay");
         assert_eq!(&bytes[352..365], b"/dev/vda 0 5\0");
+    }
+
+    #[test]
+    fn a_message_follows_its_sector() {
+        assert_eq!(message_bytes("create_thin 0"), b"\0\0\0\0\0\0\0\0create_thin 0\0");
     }
 }

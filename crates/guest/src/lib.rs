@@ -13,6 +13,7 @@ mod error;
 pub mod inside;
 pub mod kernel;
 pub mod launch;
+pub mod links;
 pub mod modules;
 pub mod packing;
 pub mod snapshot;

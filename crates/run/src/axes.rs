@@ -5,6 +5,7 @@
 
 mod axis;
 mod cpu_speed;
+mod layer;
 mod limit;
 pub(crate) mod load;
 mod scheduler;
@@ -23,7 +24,9 @@ use fsarena_sys::{device::BlockDevice, kernel::SysRoot, undo};
 pub const AXES: &[Axis] = &[
     storage::JOURNAL,
     storage::RAID,
+    storage::STACK,
     storage::DEVICE,
+    layer::AXIS,
     storage::FAULTS,
     scheduler::AXIS,
     limit::AXIS,

@@ -13,6 +13,7 @@ use crate::executor::{CellSink, Executor, Log, RunSink, logged};
 use crate::power_cut::{self, PowerSupply};
 use crate::preflight::{Kernels, guests};
 use crate::protocol::{Guest, MountRequest, Power, ProcessRole, Request};
+use crate::{guest_programs, layers};
 use boot::{GuestCell, GuestStarter};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome};
@@ -98,12 +99,18 @@ impl Guests {
         let options = lifecycle::variant_options(def, &cell.variant)?;
         let written = cell.variant.level(factor::MKFS);
         let blamed = |error| CellError::from(error).with_options(written);
+        let layout = self.run.layout(&cell.variant)?;
         let mut log = |record| emit(CellEvent::Command(record));
         let (image, said, features) = if self.guest.emulator == Emulator::Exact {
             let made = self.format_cache.get(def, &options, &mut log).map_err(blamed)?;
             (made.device.path().to_path_buf(), made.said.clone(), made.features.clone())
+        } else if layout.is_stacked() {
+            // Only the guest has the device to make it on.
+            self.images.clear(&layout)?;
+            let words = lifecycle::mkfs_words(def, &options).map_err(|error| blamed(error.into()))?;
+            let said = words.join(" ");
+            (self.images.whole.path().to_path_buf(), said + ", in the guest", String::new())
         } else {
-            let layout = self.run.layout(&cell.variant)?;
             self.images.clear(&layout)?;
             let whole = &self.images.whole;
             let devices = Devices { members: vec![whole], journal: self.images.journal(&layout) };
@@ -139,13 +146,22 @@ impl Guests {
         let level = cell.variant.level(factor::KERNEL);
         let layout = self.run.layout(&cell.variant)?;
         let options = &formatted.facts.options;
-        let stack = guests::stack(&cell.variant, &layout, options.raid)?;
-        let test = self.images.disks(image, &layout, stack.array)?;
-        let further = guests::further_modules(&cell.variant, &stack, &options.mount);
+        let mut stack = guests::stack(&cell.variant, &layout, options.raid)?;
+        if !stack.links.is_empty() {
+            stack.bytes = formatted.facts.size_bytes;
+            stack.mkfs = lifecycle::mkfs_words(formatted.facts.def, options)?;
+            stack
+                .mkfs
+                .splice(..1, guest_programs::command(Path::new(OTHER), formatted.facts.def.mkfs).words());
+        }
+        let test = self.images.disks(image, &layout, &stack)?;
+        let mut further = guests::further_modules(&cell.variant, &stack, &options.mount);
+        let kernel = &self.run.check.kernels.by_level[level];
+        further.extend(stack.faster_modules().filter(|name| kernel.modules.has(name)).map(String::from));
         let machine = Machine {
             emulator: self.guest.emulator,
             accelerator: self.guest.accelerator.unwrap_or(Accelerator::Tcg),
-            kernel: &self.run.check.kernels.by_level[level],
+            kernel,
             initramfs: None,
             config: None,
             test: &test,
@@ -186,6 +202,7 @@ impl Guests {
 
     /// The request to the agent in a guest, which finds its disks by itself.
     fn request(&self, cell: &Cell, facts: &VariantFacts, power: Power) -> Result<serde_json::Value> {
+        let level = cell.variant.level(factor::LAYER);
         let mount = MountRequest {
             source: PathBuf::new(),
             target: TARGET.into(),
@@ -193,7 +210,9 @@ impl Guests {
             options: facts.options.mount.clone(),
             journal: None,
             by_call: true,
+            layer: layers::request(level, Some(Path::new(OTHER))),
         };
+        let root = layers::root(Path::new(TARGET), level).join("work");
         let cell = if self.guest.emulator == Emulator::Exact { &unnamed(cell) } else { cell };
         // Its workload is root in a kernel that is there for this cell alone.
         let request = Request {
@@ -201,7 +220,7 @@ impl Guests {
             role: ProcessRole::Single,
             server_user: None,
             power,
-            ..self.run.request(cell, &Path::new(TARGET).join("work"), Path::new(OTHER))
+            ..self.run.request(cell, &root, Path::new(OTHER))
         };
         let request = Guest { request, other_type: self.run.plan.device.other_fs.clone() };
         serde_json::to_value(&request).map_err(|error| RunError::Agent(error.to_string()))

@@ -2,13 +2,14 @@
 
 use crate::axes::{self, Conditions};
 use crate::protocol::{Guest, Line, MountRequest, write};
-use crate::{agent, bench, error::CellError};
+use crate::{agent, bench, error::CellError, guest_programs};
 use fsarena_core::event::{CellEvent, Note, NoteKind};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::{external, filesystems, lifecycle};
-use fsarena_guest::counter;
 use fsarena_guest::inside::{self, BootedGuest};
-use fsarena_sys::{device::BlockDevice, kernel::SysRoot, mount, undo::Journal};
+use fsarena_guest::{config::Stack, counter};
+use fsarena_sys::{argv::Argv, device::BlockDevice, kernel::SysRoot, mount, undo::Journal};
+use std::fs::File;
 use std::io::{self, Error};
 use std::path::{Path, PathBuf};
 
@@ -46,13 +47,20 @@ fn work(mut booted: BootedGuest) -> io::Result<()> {
 fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions> {
     let kernel = SysRoot::host();
     write(&mut booted.events, &note(about(&kernel)))?;
-    let device = booted.stack()?;
+    let (device, links) = booted.stack()?;
     let request = &mut guest.request;
     // The root lies below a separate mount point, which is made with it and is covered by the mount.
     request.places().into_iter().try_for_each(std::fs::create_dir_all)?;
-    mount::by_call(&booted.other, &request.other, &guest.other_type, "")
+    mount::by_call(&booted.other, &request.other, &guest.other_type, "", &mut |_| ())
         .map_err(|error| Error::other(format!("mounting the source disk: {error}")))?;
-    request.device = BlockDevice::open(&kernel, &device).ok().as_ref().map(bench::numbers);
+    let stack = &booted.config.stack;
+    // What links add lies on the disk below them.
+    let measured = if stack.links.is_empty() { &device } else { &booted.disks[0] };
+    request.device = BlockDevice::open(&kernel, measured).ok().as_ref().map(bench::numbers);
+    if !stack.links.is_empty() {
+        make_filesystem(stack, &device, &request.other, &mut booted.events)?;
+        links.formatted()?;
+    }
     let journal = booted.journal.as_deref();
     let all: Vec<&Path> = [device.as_path()].into_iter().chain(journal).collect();
     bench::of_the_first(&all).into_iter().try_for_each(|told| write(&mut booted.events, &note(told)))?;
@@ -66,6 +74,22 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
     let conditions = conditions(&kernel, &request.cell.variant, &disks)?;
     conditions.notes.iter().cloned().try_for_each(|told| write(&mut booted.events, &note(told)))?;
     Ok(conditions)
+}
+
+/// Makes the filesystem on a device that only this guest has.
+fn make_filesystem(stack: &Stack, device: &Path, other: &Path, events: &mut dyn io::Write) -> io::Result<()> {
+    let Some((program, args)) = stack.mkfs.split_first() else { return Ok(()) };
+    let mut commands = vec![];
+    let argv = Argv::new(program).args(args).arg(device);
+    let argv = argv.env("MKE2FS_CONFIG", guest_programs::file(other, "mke2fs.conf"));
+    let made = argv.expect(&mut |record| commands.push(record));
+    for record in commands {
+        write(events, &Line::Event(CellEvent::Command(record)))?;
+    }
+    made.map_err(Error::other)?;
+    File::open(device)?.sync_all()?;
+    let text = "readings of the device are of the disk below the stack, with what the stack writes itself";
+    write(events, &note(Note::new(NoteKind::Remark, text).task("device")))
 }
 
 /// Tells a filesystem where its journal is here: mkfs has seen no device of a guest.
@@ -83,7 +107,7 @@ fn name_journal(variant: &Variant, mount: &mut MountRequest, disk: &Path, journa
 /// Brings about the levels of a variant. Control groups are mounted only where one needs them.
 fn conditions(kernel: &SysRoot, variant: &Variant, disks: &[&Path]) -> io::Result<Conditions> {
     if [factor::LIMIT, factor::MEMORY, factor::CPU_SPEED].iter().any(|axis| !variant.level(axis).is_empty()) {
-        mount::by_call(Path::new("none"), Path::new(GROUPS), "cgroup2", "")?;
+        mount::by_call(Path::new("none"), Path::new(GROUPS), "cgroup2", "", &mut |_| ())?;
     }
     let set_up = || {
         let open = |disk: &&Path| BlockDevice::open(kernel, disk);

@@ -6,6 +6,7 @@ use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, factor::device::BackingDevice};
 use fsarena_fs::lifecycle::{self, VariantOptions};
 use fsarena_fs::{Error, def::FsDef, filesystems};
+use fsarena_guest::links;
 use std::collections::BTreeSet;
 
 /// What carries one device.
@@ -22,6 +23,8 @@ pub enum Carrier {
 pub enum DeviceRole {
     /// A whole filesystem.
     Whole,
+    /// The device below the links of a stack.
+    Stacked,
     /// One of several, by its number from 1.
     Member(usize),
     /// A journal or log.
@@ -46,6 +49,8 @@ pub struct Layout {
     pub members: Vec<DeviceSpec>,
     /// That of the journal, where it has one.
     pub journal: Option<DeviceSpec>,
+    /// Whether links of a stack lie over those with data.
+    stacked: bool,
 }
 
 impl DeviceSpec {
@@ -54,6 +59,7 @@ impl DeviceSpec {
         let size = bytesize::ByteSize(self.bytes).to_string().replace(' ', "");
         match self.role {
             DeviceRole::Whole => "test.img".into(),
+            DeviceRole::Stacked => format!("stack-{size}.img"),
             DeviceRole::Member(number) => format!("member-{number}-{size}.img"),
             DeviceRole::Journal => format!("journal-{size}.img"),
         }
@@ -82,9 +88,12 @@ impl Layout {
     pub fn of(plan: &Plan, variant: &Variant, bytes: u64) -> Result<Layout, Error> {
         let level = factor::device::parse(variant.level(factor::DEVICE)).map_err(Error::Options)?;
         let on = level.map_or_else(|| of_run(&plan.device.backing), Carrier::Made);
-        let whole = || vec![DeviceSpec { on, role: DeviceRole::Whole, bytes }];
+        let links = links::parse(variant.level(factor::STACK)).map_err(Error::Options)?;
+        let role = if links.is_empty() { DeviceRole::Whole } else { DeviceRole::Stacked };
+        let bytes = links::bytes_below(&links, bytes);
+        let whole = || vec![DeviceSpec { on, role, bytes }];
         if variant.level(factor::FS) == RAW {
-            return Ok(Layout { members: whole(), journal: None });
+            return Ok(Layout { members: whole(), journal: None, stacked: !links.is_empty() });
         }
         let (def, options) = filesystem_of(variant)?;
         let members = options.raid.map_or_else(whole, |raid| {
@@ -99,7 +108,12 @@ impl Layout {
             let beside = if on == Carrier::Erased { Carrier::Made(BackingDevice::Loop) } else { on };
             DeviceSpec { on: own.unwrap_or(beside), role: DeviceRole::Journal, bytes }
         });
-        Ok(Layout { members, journal })
+        Ok(Layout { members, journal, stacked: !links.is_empty() })
+    }
+
+    /// Whether the filesystem lies on further devices above these.
+    pub fn is_stacked(&self) -> bool {
+        self.stacked
     }
 
     /// All of them, those with data first.

@@ -6,7 +6,7 @@ use crate::context::RunContext;
 use crate::error::{CellError, Result, RunError, require};
 use crate::executor::{CellSink, Executor, Log, RunSink};
 use crate::protocol::{MountRequest, Request};
-use crate::{backing::BackingDevices, child, erased::Erased, preflight::raw_needs_an_image};
+use crate::{backing::BackingDevices, child, erased::Erased, layers, preflight::raw_needs_an_image};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome, SpentOn};
 use fsarena_core::{factor, sample::TaskOutput};
@@ -114,7 +114,9 @@ impl Local {
             Err(failed) => return Ok((failed.into(), None)),
         };
         let target = self.backing.target.path();
-        let mut request = self.request(cell, devices, &target.join("work"));
+        let layer = layers::request(cell.variant.level(factor::LAYER), None);
+        let root = layers::root(target, cell.variant.level(factor::LAYER));
+        let mut request = self.request(cell, devices, &root.join("work"));
         request.mount = Some(MountRequest {
             source: devices.first().into(),
             target: target.into(),
@@ -122,12 +124,16 @@ impl Local {
             options: lifecycle::mount_options(def, &facts.options, devices),
             journal: devices.journal.map(|device| device.path().into()),
             by_call: false,
+            layer,
         });
         let mounted = self.run.journal.note(Undo::unmount(target))?;
+        let layered = self.run.journal.note(Undo::unmount(&root))?;
         let known = self.facts.contains_key(&cell.variant.name);
         let outcome = child::run(&self.run.journal, &request, confine, &mut |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {
-                facts.effective = note.text.clone();
+                if note.task.as_deref() == Some("mount") {
+                    facts.effective = note.text.clone();
+                }
                 if !known {
                     emit(CellEvent::Note(note.variant(&cell.variant.name)));
                 }
@@ -135,7 +141,10 @@ impl Local {
             event => emit(event),
         });
         // The agent unmounts by itself; this is for one that could not.
-        mount::unmount(target, &mut |record| emit(CellEvent::Command(record)))?;
+        for dir in [&root, target] {
+            mount::unmount(dir, &mut |record| emit(CellEvent::Command(record)))?;
+        }
+        layered.disarm()?;
         mounted.disarm()?;
         let outcome = outcome?;
         let facts = (outcome == Outcome::Done).then_some(facts);

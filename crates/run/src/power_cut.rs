@@ -2,8 +2,7 @@
 //! writes that the disk would have kept are replayed on the image as mkfs left it; a second guest mounts the filesystem,
 //! verifies its files, and checks it.
 //!
-//! The programs that check filesystems lie on the source disk with their libraries, because the only program in a guest is
-//! fsarena.
+//! The programs that check filesystems lie on the source disk: [`guest_programs`].
 
 use crate::bench::{Bench, lifecycle};
 use crate::error::{CellError, CellResult, Result, RunError, require};
@@ -12,26 +11,22 @@ use crate::protocol::{Power, Request};
 use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, tasks};
 use crate::work::{self, workload};
-use crate::{layout::filesystem_of, settings::setting};
+use crate::{guest_programs, layout::filesystem_of, settings::setting};
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::event::{CellEvent, NoteKind, Outcome, SpentOn};
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::sample::{Readings, TaskOutput};
-use fsarena_core::{factor, matrix, metric::reading};
+use fsarena_core::{factor, metric::reading};
 use fsarena_fs::{def::CheckDef, filesystems};
 use fsarena_guest::writes::{self, Later};
 use fsarena_guest::{config::Array, stripes};
 use fsarena_load::workload::Cut;
 use fsarena_sys::argv::{self, Argv};
-use fsarena_sys::{Error, kernel::SysRoot, program};
+use fsarena_sys::{Error, kernel::SysRoot};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs::File, time::Duration};
 
-/// The directory on the source disk with the programs and their libraries.
-const PROGRAMS: &str = ".check";
-/// The name there of what loads a program with its libraries.
-const LOADER: &str = "loader";
 /// The bits of the exit status with which e2fsck and jfs_fsck report corrected errors. Other bits are failures.
 const CORRECTED: i32 = 3;
 
@@ -57,46 +52,19 @@ pub fn check_plan(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>>
     })?;
     for variant in variants {
         let (def, own) = filesystem_of(variant)?;
-        let one = own.raid.is_none() && own.journal.is_none() && variant.level(factor::FAULTS).is_empty();
-        let why = "only the writes to one disk are recorded, so leave out raid, journal and faults";
+        let around = [factor::FAULTS, factor::STACK, factor::LAYER];
+        let plain = around.iter().all(|id| variant.level(id).is_empty());
+        let one = own.raid.is_none() && own.journal.is_none() && plain;
+        let why =
+            "only the writes to one disk are recorded, so leave out raid, journal, faults, stack and layer";
         require(one, || RunError::variant(variant, format!("{name} cuts the power: {why}")))?;
         let check = def.check.ok_or_else(|| {
             let id = def.id;
             RunError::Plan(format!("{name}: fsarena knows no check of {id} after a power cut; leave it out"))
         })?;
-        programs.extend([check.program, "ldd"].map(String::from));
+        programs.insert(check.program.into());
     }
     Ok(programs)
-}
-
-/// Puts the programs that check a plan's filesystems below a directory, where its power is cut.
-///
-/// # Errors
-/// Where one cannot be found or copied.
-pub fn pack_checkers(plan: &Plan, other: &Path, log: Log) -> Result<()> {
-    let dir = other.join(PROGRAMS);
-    for name in check_plan(plan, &matrix::expand(plan))?.iter().filter(|name| *name != "ldd") {
-        std::fs::create_dir_all(&dir).map_err(Error::io("making", &dir))?;
-        let found = program::find(name).ok_or_else(|| RunError::Missing(format!("{name} is missing")))?;
-        let said = Argv::new("ldd").arg(&found).expect(log).map_err(Error::from)?.stdout;
-        copy_file(&found, &dir.join(name))?;
-        for library in libraries(&said) {
-            let name = Path::new(library).file_name().unwrap_or_default();
-            let is_loader = name.to_string_lossy().starts_with("ld-");
-            copy_file(Path::new(library), &dir.join(if is_loader { LOADER.as_ref() } else { name }))?;
-        }
-    }
-    Ok(())
-}
-
-/// The files that ldd(1) names.
-fn libraries(said: &str) -> impl Iterator<Item = &str> {
-    said.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')))
-}
-
-fn copy_file(from: &Path, to: &Path) -> Result<()> {
-    std::fs::copy(from, to).map_err(Error::io("copying", from))?;
-    Ok(())
 }
 
 /// Does everything after the cut: mounts the filesystem, verifies its files, unmounts it, checks it.
@@ -133,9 +101,7 @@ struct Checking<'a> {
 
 impl Checking<'_> {
     fn run(&self, args: &[&str]) -> Argv {
-        let dir = self.request.other.join(PROGRAMS);
-        let loader = Argv::new(dir.join(LOADER)).arg("--library-path").arg(&dir);
-        loader.arg(dir.join(self.check.program)).args(args).arg(self.device)
+        guest_programs::command(&self.request.other, self.check.program).args(args).arg(self.device)
     }
 
     /// What the filesystem needs before it is mounted.
@@ -224,17 +190,4 @@ fn copy_image(from: &Path, to: &Path) -> Result<()> {
     File::create(to).and_then(|file| file.set_len(size)).map_err(Error::io("making", to))?;
     // A mirror of one.
     Ok(stripes::spread(from, &[to], Array::Raid1)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ldd_names_libraries_and_the_loader() {
-        let said = "\tlinux-vdso.so.1 (0x00007ffc)\n\tlibext2fs.so.2 => /lib/x86_64-linux-gnu/libext2fs.so.2 (0x7f)\n\
-                    \t/lib64/ld-linux-x86-64.so.2 (0x7f)\n";
-        let found: Vec<&str> = libraries(said).collect();
-        assert_eq!(found, ["/lib/x86_64-linux-gnu/libext2fs.so.2", "/lib64/ld-linux-x86-64.so.2"]);
-    }
 }

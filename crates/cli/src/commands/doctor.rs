@@ -10,7 +10,9 @@ use bytesize::ByteSize;
 use finding::{Finding, ids, installed, limited, missing, ok};
 use fsarena_core::{app, exit::ExitCode, setting::Settings};
 use fsarena_fs::available::{Availability, survey, to_install};
+use fsarena_guest::links;
 use fsarena_load::{workload::Job, workloads::WORKLOADS};
+use fsarena_run::layers;
 use fsarena_sys::permitted::{self, Obstacle};
 use fsarena_sys::user::UserDatabase;
 use fsarena_sys::{Error, argv, dirs, host, kernel::SysRoot, limits, program, rights, undo};
@@ -59,6 +61,8 @@ fn findings(kernel: &SysRoot, runs: &Path) -> Vec<Finding> {
     findings.extend([
         commands(),
         load_tools(),
+        layers(kernel),
+        stacks(kernel),
         services(),
         applications(),
         room(runs),
@@ -267,6 +271,37 @@ fn load_tools() -> Finding {
     }
     let fix = format!("apt-get install {}, for `--engine {}`", absent.join(" "), absent.join("|"));
     limited("other load engines", found, fix)
+}
+
+/// The layers over a filesystem: the kernel's, and those that a program serves.
+fn layers(kernel: &SysRoot) -> Finding {
+    let what = "layers over a filesystem";
+    let types = kernel.filesystems().unwrap_or_default();
+    let (here, absent): (Vec<_>, Vec<_>) = layers::ids().partition(|level| {
+        layers::module(level).is_some_and(|module| types.contains(module))
+            && layers::check_program(level).is_ok()
+    });
+    let found = if here.is_empty() { "none".into() } else { here.join(" ") };
+    if absent.is_empty() {
+        return ok(what, found);
+    }
+    let fixes = absent.iter().map(|level| match layers::check_program(level) {
+        Err(why) => format!("layer={level}: {why}"),
+        Ok(()) => format!("layer={level}: this kernel lacks it; a guest has it: --on qemu"),
+    });
+    limited(what, found, fixes.collect::<Vec<_>>().join("; "))
+}
+
+/// The devices that can be stacked below a filesystem.
+fn stacks(kernel: &SysRoot) -> Finding {
+    let names = links::LINKS.iter().map(|link| link.id).collect::<Vec<_>>().join(" ");
+    let here = if kernel.path("sys/class/misc/device-mapper").exists() { "has" } else { "lacks" };
+    let found = format!("{names}, in guests");
+    limited(
+        "stacked devices",
+        found,
+        format!("take a guest: --on qemu (this kernel {here} the device mapper)"),
+    )
 }
 
 fn room(runs: &Path) -> Finding {

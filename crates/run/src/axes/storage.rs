@@ -7,6 +7,7 @@ use crate::{layout::filesystem_of, settings::setting};
 use fsarena_core::factor::device::{self, BackingDevice};
 use fsarena_core::factor::{self, faults, journal, raid};
 use fsarena_core::plan::Backing;
+use fsarena_guest::links;
 use fsarena_sys::zram;
 
 /// The journal or log on a separate device, made once per run.
@@ -57,6 +58,29 @@ fn check_raid(check: &LevelCheck) -> Result<()> {
     let one = matches!(check.plan.device.backing, Backing::Erase { .. });
     let why = || format!("{} names one device; say device=loop, ram or zram", setting("erase", ""));
     require(!one || !check.variant.level(factor::DEVICE).is_empty(), || wrong(check, factor::RAID, why()))
+}
+
+/// Devices between the disk and the filesystem: made inside guests.
+pub const STACK: Axis = Axis::of_devices(
+    factor::STACK,
+    "crypt, integrity, thin, thin-snapshot, snapshot, thin+crypt",
+    "devices between the disk and the filesystem, in a guest (device mapper): `crypt` encrypts, `integrity` keeps checksums, `thin` allocates on the first write, `thin-snapshot` and `snapshot` copy what is first written after the filesystem was made; `thin+crypt` is a chain from the disk up; empty for none",
+    links::check_level,
+)
+.checked(check_stack);
+
+fn check_stack(check: &LevelCheck) -> Result<()> {
+    let level = check.variant.level(factor::STACK);
+    if level.is_empty() || level == "none" {
+        return Ok(());
+    }
+    let guest = setting("on", "qemu");
+    let why = if check.kernel.path("sys/class/misc/device-mapper").exists() {
+        format!("fsarena stacks devices in guests only; take one: {guest}")
+    } else {
+        format!("this kernel has no device mapper (CONFIG_BLK_DEV_DM); take a guest: {guest}")
+    };
+    Err(lacking(check, factor::STACK, why))
 }
 
 /// The backing device of the filesystem: made once per run; the cells of a variant take theirs.

@@ -4,11 +4,11 @@
 use crate::error::Result;
 use crate::executor::{Log, RunSink, logged, remove};
 use crate::layout::{DeviceRole, DeviceSpec, Layout};
-use crate::{backing, power_cut, preflight::Check, work::inputs};
+use crate::{backing, guest_programs, preflight::Check, work::inputs};
 use fsarena_core::plan::Plan;
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{def::FsDef, grammar, safety::ScratchDevice};
-use fsarena_guest::{config::Array, stripes};
+use fsarena_guest::{config::Stack, stripes};
 use fsarena_sys::image::{self, Image};
 use fsarena_sys::undo::{Journal, MadeDir};
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ impl Images {
         let further = further.collect::<Result<_>>()?;
         let other = file("other.img", check.other_bytes)?;
         let inputs = MadeDir::make_tree(journal, &guests.path().join("inputs"))?;
-        fill(plan, &other, inputs.path(), tell)?;
+        fill(plan, &check.guest_programs, &other, inputs.path(), tell)?;
         inputs.remove()?;
         Ok(Images { dir, guests, whole, further, other })
     }
@@ -65,15 +65,20 @@ impl Images {
         files.into_iter().try_for_each(Image::clear)
     }
 
-    /// The images that carry a filesystem, for a guest: its own, or the members of an array that it is spread over.
+    /// The images that carry a filesystem, for a guest: its own, the members of an array that it is spread over, or those below
+    /// a stack that it will be made on.
     ///
     /// # Errors
     /// Where it cannot be spread.
-    pub fn disks(&self, image: &Path, layout: &Layout, array: Option<Array>) -> Result<Vec<PathBuf>> {
-        let Some(array) = array else { return Ok(vec![image.to_path_buf()]) };
+    pub fn disks(&self, image: &Path, layout: &Layout, stack: &Stack) -> Result<Vec<PathBuf>> {
+        if stack.array.is_none() && stack.links.is_empty() {
+            return Ok(vec![image.to_path_buf()]);
+        }
         let members = layout.members.iter().filter_map(|wanted| self.further.get(wanted));
         let paths: Vec<&Path> = members.map(ScratchDevice::path).collect();
-        stripes::spread(image, &paths, array)?;
+        if let Some(array) = stack.array.filter(|_| stack.links.is_empty()) {
+            stripes::spread(image, &paths, array)?;
+        }
         Ok(paths.into_iter().map(Path::to_path_buf).collect())
     }
 
@@ -91,9 +96,10 @@ impl Images {
 }
 
 /// The source disk: its inputs are made in a directory, which mkfs then copies into the image.
-fn fill(plan: &Plan, other: &ScratchDevice, dir: &Path, tell: RunSink) -> Result<()> {
+fn fill(plan: &Plan, programs: &[String], other: &ScratchDevice, dir: &Path, tell: RunSink) -> Result<()> {
     inputs(plan, dir)?;
-    logged(tell, |log| power_cut::pack_checkers(plan, dir, log))??;
+    logged(tell, |log| guest_programs::pack(programs.iter().map(String::as_str), dir, log))??;
+    guest_programs::pack_file(Path::new("/etc/mke2fs.conf"), dir)?;
     let (def, mut options) = backing::source_filesystem(&plan.device)?;
     // Nothing is left to initialise, which cells would wait for. Its directories are read by every cell, so their order
     // is part of the work.

@@ -1,6 +1,6 @@
 //! The initramfs beside a kernel: fsarena itself and the modules that a cell asks for, packed once a run.
 
-use crate::{error::Result, preflight::guests};
+use crate::{error::Result, layers, preflight::guests};
 use fsarena_core::plan::Emulator;
 use fsarena_fs::{def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_guest::modules::{Module, Modules};
@@ -126,7 +126,12 @@ fn usual(modules: &Modules) -> Vec<&'static str> {
     let filesystems = FILESYSTEMS.iter().filter(|def| guests::in_modules(modules, def));
     let filesystems = filesystems.flat_map(|def| guests::of_filesystem(modules, def));
     let schedulers = guests::SCHEDULERS.map(|(_, module)| module);
-    filesystems.chain(Stack::MODULES).chain(schedulers).filter(|name| modules.has(name)).collect()
+    filesystems
+        .chain(Stack::all_modules())
+        .chain(layers::MODULES)
+        .chain(schedulers)
+        .filter(|name| modules.has(name))
+        .collect()
 }
 
 fn key(asked: KernelDemands) -> (String, String) {

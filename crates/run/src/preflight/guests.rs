@@ -3,7 +3,7 @@
 use super::fs_capabilities;
 use crate::error::{Result, RunError, require};
 use crate::layout::{Layout, filesystem_of};
-use crate::{settings::setting, work};
+use crate::{layers, power_cut, settings::setting, work};
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::{self, faults};
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan, Plan};
@@ -11,7 +11,7 @@ use fsarena_core::{cell::Variant, factor::raid::Raid, setting::Settings};
 use fsarena_fs::{available, def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_guest::config::{Array, Stack};
 use fsarena_guest::kernel::{self, GuestKernel, Places};
-use fsarena_guest::{emulator::QEMU, modules::Modules, trial};
+use fsarena_guest::{emulator::QEMU, links, modules::Modules, trial};
 use fsarena_load::workload::{Job, Workload};
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_sys::program;
@@ -78,6 +78,24 @@ pub fn kernels<'a>(guest: &GuestPlan, levels: impl Iterator<Item = &'a str>) -> 
         }
     }
     Ok(kernels)
+}
+
+/// The programs besides fsarena that run in the guests of a plan: those that check filesystems after a power cut, that serve
+/// layers, and that make filesystems on stacked devices.
+///
+/// # Errors
+/// A power cut that this machine cannot do.
+pub fn programs(plan: &Plan, variants: &[Variant]) -> Result<Vec<String>> {
+    let mut programs = power_cut::check_plan(plan, variants)?;
+    if matches!(plan.device.backing, Backing::Guest(_)) {
+        for variant in variants {
+            programs.extend(layers::program(variant.level(factor::LAYER)).map(String::from));
+            if !link_names(variant)?.is_empty() {
+                programs.insert(filesystem_of(variant)?.0.mkfs.into());
+            }
+        }
+    }
+    Ok(programs.into_iter().collect())
 }
 
 /// Decides what runs the instructions of guests whose time is time: the CPU itself where a trial boot of each kernel succeeds. What
@@ -189,7 +207,7 @@ fn lacks(kernel: &GuestKernel, def: &FsDef) -> RunError {
 fn nothing_around(variant: &Variant) -> Result<()> {
     let (_, options) = filesystem_of(variant)?;
     let mut set = variant.levels.iter().filter(|(_, level)| !level.is_empty()).map(|(id, _)| id.as_str());
-    let varied = set.find(|id| *id != factor::CLIENTS && factor::is_axis(id));
+    let varied = set.find(|id| ![factor::CLIENTS, factor::LAYER].contains(id) && factor::is_axis(id));
     let Some(axis) = varied.or(options.raid.map(|_| factor::RAID)) else { return Ok(()) };
     let why = format!(
         "a guest that counts instructions has one disk, which is memory, so `{axis}` cannot be had in it; leave it out, or \
@@ -212,11 +230,23 @@ fn around(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
         );
         return Err(RunError::variant(variant, why));
     }
+    let layer = variant.level(factor::LAYER);
+    if layers::module(layer).is_some() {
+        layers::check_filesystem(variant)?;
+        let missing = |why| RunError::Missing(format!("variant {}: layer={layer}: {why}", variant.name));
+        layers::check_program(layer).map_err(missing)?;
+    }
     require(["", "0"].contains(&variant.level(factor::CPUS)), || {
         RunError::Missing(format!("variant {}: a guest has one CPU, number 0", variant.name))
     })?;
     let faults = faults::parse(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
-    let stack = Stack { array: options.raid.map(Array::from_raid), faults, ..Stack::default() };
+    let links = link_names(variant)?;
+    require(links.is_empty() || options.journal.is_none(), || {
+        let why =
+            "the journal of a filesystem on stacked devices lies inside it: leave out `journal` or `stack`";
+        RunError::variant(variant, why)
+    })?;
+    let stack = Stack { array: options.raid.map(Array::from_raid), faults, links, ..Stack::default() };
     let mut further = further_modules(variant, &stack, &options.mount).into_iter();
     let lacked = further.find(|name| kernel.modules.is_known() && !kernel.modules.has(name));
     let Some(module) = lacked else { return Ok(()) };
@@ -231,14 +261,22 @@ fn around(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
 pub fn stack(variant: &Variant, layout: &Layout, raid: Option<Raid>) -> Result<Stack> {
     let faults = faults::parse(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
     let (more, journal) = (layout.members.len() - 1, layout.journal.is_some());
-    Ok(Stack { more, journal, array: raid.map(Array::from_raid), faults })
+    let array = raid.map(Array::from_raid);
+    Ok(Stack { more, journal, array, faults, links: link_names(variant)?, ..Stack::default() })
+}
+
+/// The names of the links of a variant's stack.
+fn link_names(variant: &Variant) -> Result<Vec<String>> {
+    let links = links::parse(variant.level(factor::STACK)).map_err(RunError::Plan)?;
+    Ok(links.into_iter().map(|link| link.id.to_string()).collect())
 }
 
 /// The modules that a variant takes besides those of its filesystem, which is mounted with these options.
 pub fn further_modules(variant: &Variant, stack: &Stack, mount: &str) -> Vec<String> {
     let scheduler = SCHEDULERS.into_iter().find(|(level, _)| *level == variant.level(factor::SCHEDULER));
     let fixed = stack.modules().into_iter().chain(scheduler.map(|(_, module)| module));
-    fixed.map(String::from).chain(available::charset_modules(mount)).collect()
+    let layer = layers::module(variant.level(factor::LAYER));
+    fixed.chain(layer).map(String::from).chain(available::charset_modules(mount)).collect()
 }
 
 /// The modules that mount a filesystem: its own, and those that it asks for by name and this kernel has.
