@@ -19,8 +19,8 @@ use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::factor;
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan};
-use fsarena_fs::lifecycle::{self, Devices};
-use fsarena_fs::{def::FsDef, fairness::VariantFacts, safety::ScratchDevice};
+use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
+use fsarena_fs::{def::FsDef, fairness::VariantFacts, grammar, safety::ScratchDevice};
 use fsarena_guest::counter::{COUNTS, Counter, counts};
 use fsarena_guest::emulator::{Machine, QEMU};
 use fsarena_guest::kernel::GuestKernel;
@@ -101,15 +101,14 @@ impl Guests {
         let blamed = |error| CellError::from(error).with_options(written);
         let layout = self.run.layout(&cell.variant)?;
         let mut log = |record| emit(CellEvent::Command(record));
-        let (image, said, features) = if self.guest.emulator == Emulator::Exact {
-            let made = self.format_cache.get(def, &options, &mut log).map_err(blamed)?;
-            (made.device.path().to_path_buf(), made.said.clone(), made.features.clone())
-        } else if layout.is_stacked() {
+        let (image, said, features) = if layout.is_stacked() {
             // Only the guest has the device to make it on.
             self.images.clear(&layout)?;
-            let words = lifecycle::mkfs_words(def, &options).map_err(|error| blamed(error.into()))?;
-            let said = words.join(" ");
-            (self.images.whole.path().to_path_buf(), said + ", in the guest", String::new())
+            let words = self.mkfs_words(def, &options).map_err(|error| blamed(error.into()))?;
+            (self.images.whole.path().to_path_buf(), words.join(" ") + ", in the guest", String::new())
+        } else if self.guest.emulator == Emulator::Exact {
+            let made = self.format_cache.get(def, &options, &mut log).map_err(blamed)?;
+            (made.device.path().to_path_buf(), made.said.clone(), made.features.clone())
         } else {
             self.images.clear(&layout)?;
             let whole = &self.images.whole;
@@ -126,6 +125,15 @@ impl Guests {
         let (effective, size_bytes) = (String::new(), self.images.whole.size_bytes());
         let facts = VariantFacts { variant, def, options, effective, features, size_bytes, levels };
         Ok(Formatted { facts, image })
+    }
+
+    /// The command that makes a filesystem in the guest. Where instructions are counted, it draws nothing at random.
+    fn mkfs_words(&self, def: &FsDef, options: &VariantOptions) -> Result<Vec<String>, fsarena_fs::Error> {
+        let mut options = options.clone();
+        if self.guest.emulator == Emulator::Exact {
+            grammar::pin_random_values(def, &mut options.mkfs);
+        }
+        lifecycle::mkfs_words(def, &options)
     }
 
     /// Starts a guest for the cell and hears it to its end.
@@ -149,7 +157,7 @@ impl Guests {
         let mut stack = guests::stack(&cell.variant, &layout, options.raid)?;
         if !stack.links.is_empty() {
             stack.bytes = formatted.facts.size_bytes;
-            stack.mkfs = lifecycle::mkfs_words(formatted.facts.def, options)?;
+            stack.mkfs = self.mkfs_words(formatted.facts.def, options)?;
             stack
                 .mkfs
                 .splice(..1, guest_programs::command(Path::new(OTHER), formatted.facts.def.mkfs).words());
