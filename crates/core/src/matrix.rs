@@ -2,11 +2,9 @@
 
 use crate::cell::{Cell, Variant, WorkloadPlan};
 use crate::factor::{SETTING, clients, in_order};
+use crate::plan::limits::MAX_VARIANTS;
 use crate::{number::combinations, one_at_a_time, plan::Plan, schedule::mix, setting::Value};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The most variants of a plan: a round of more takes days, and each is kept in memory.
-pub(crate) const MAX_VARIANTS: usize = 10_000;
 
 /// The part of a variant's name for a factor that the variant leaves alone.
 pub const PLAIN: &str = "plain";

@@ -2,8 +2,7 @@
 
 use crate::cell::Variant;
 use crate::factor::in_order;
-use crate::matrix::MAX_VARIANTS;
-use crate::plan::Plan;
+use crate::plan::{Plan, limits::MAX_VARIANTS};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Levels of factors by the names of the factors.

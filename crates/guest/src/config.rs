@@ -1,7 +1,7 @@
 //! The config of a guest: a file at the end of its initramfs.
 
-use crate::links::{LINKS, LinkDef};
 use fsarena_core::{factor::faults::Faults, factor::raid::Raid};
+use fsarena_sys::links::{LINKS, LinkDef};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ pub struct Stack {
     pub array: Option<Array>,
     /// The faults of the device under test, if any.
     pub faults: Option<Faults>,
-    /// The names of the links over it, that next to the disks first ([`crate::links`]).
+    /// The names of the links over it, that next to the disks first ([`fsarena_sys::links`]).
     #[serde(default)]
     pub links: Vec<String>,
     /// The size in bytes of the device above the links.

@@ -8,8 +8,9 @@ use crate::config::{
     Array, CONFIG, CONFIG_FILE, Disks, EventChannel, GOING_ON, GuestConfig, JOURNAL_DISK, NOT_READY, READY,
     SOURCE_DISK, Stack, TEST_DISK, WORKS, member_disk,
 };
-use crate::links::LinkedDevices;
-use crate::{device_mapper, packing::module_path, stripes::CHUNK};
+use crate::{packing::module_path, stripes::CHUNK};
+use fsarena_sys::device_mapper::{self, Mapper};
+use fsarena_sys::links::LinkedDevices;
 use fsarena_sys::wait::{Cancel, wait_until};
 use rustix::{io::Errno, mount::MountFlags, system::RebootCommand};
 use std::io::{Error, Result, Write};
@@ -78,11 +79,11 @@ pub fn boot() -> Result<BootedGuest> {
 
 impl BootedGuest {
     /// Assembles the array, the faulty device and the links that the config asks for. Returns the device to mount, and the
-    /// links.
+    /// links if there are any.
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn stack(&self) -> Result<(PathBuf, LinkedDevices)> {
+    pub fn stack(&self) -> Result<(PathBuf, Option<LinkedDevices>)> {
         let stack = &self.config.stack;
         let below = match stack.array {
             Some(array) => wait_for_device(assemble_array(array, &self.disks)?)?,
@@ -92,7 +93,11 @@ impl BootedGuest {
             Some(faults) => wait_for_device(device_mapper::make_faulty(faults, &below, sectors(&below)?)?)?,
             None => below,
         };
-        LinkedDevices::make(&stack.links(), &below, stack.bytes, wait_for_device)
+        if stack.links.is_empty() {
+            return Ok((below, None));
+        }
+        let linked = LinkedDevices::make(Mapper::open(None)?, "", &stack.links(), &below, stack.bytes)?;
+        Ok((linked.path().to_path_buf(), Some(linked)))
     }
 }
 

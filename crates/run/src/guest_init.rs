@@ -55,9 +55,9 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
         .map_err(|error| Error::other(format!("mounting the source disk: {error}")))?;
     let stack = &booted.config.stack;
     // What links add lies on the disk below them.
-    let measured = if stack.links.is_empty() { &device } else { &booted.disks[0] };
+    let measured = if links.is_some() { &booted.disks[0] } else { &device };
     request.device = BlockDevice::open(&kernel, measured).ok().as_ref().map(bench::numbers);
-    if !stack.links.is_empty() {
+    if let Some(links) = links {
         make_filesystem(stack, &device, &request.other, &mut booted.events)?;
         links.formatted()?;
     }
@@ -88,8 +88,7 @@ fn make_filesystem(stack: &Stack, device: &Path, other: &Path, events: &mut dyn 
     }
     made.map_err(Error::other)?;
     File::open(device)?.sync_all()?;
-    let text = "readings of the device are of the disk below the stack, with what the stack writes itself";
-    write(events, &note(Note::new(NoteKind::Remark, text).task("device")))
+    write(events, &note(bench::below_the_stack()))
 }
 
 /// Tells a filesystem where its journal is here: mkfs has seen no device of a guest.

@@ -4,6 +4,7 @@
 //! inside the filesystem, on top of other directories there. The executor has written both mounts into its undo journal
 //! before the agent starts.
 
+mod def;
 mod fuse;
 mod overlay;
 
@@ -12,39 +13,14 @@ use crate::executor::Log;
 use crate::guest_programs;
 use crate::layout::filesystem_of;
 use crate::protocol::LayerRequest;
+use def::{LayerDef, LayerSite, PROGRAM_TIMEOUT, make_dirs};
 use fsarena_core::{cell::Variant, factor, names::unknown};
 use fsarena_sys::wait::{Cancel, wait_until};
 use fsarena_sys::{Error, program};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
-
-/// A layer.
-struct LayerDef {
-    /// The level of the factor, without the number behind it.
-    id: &'static str,
-    /// How many directories it can be made of; 1 if its level has no number.
-    most: u32,
-    /// The kernel module, which is the kernel's name of its filesystem too.
-    module: &'static str,
-    /// The program that serves it, and the Debian package of that program.
-    program: Option<(&'static str, &'static str)>,
-    /// Mounts it. Returns the program that serves it, if there is one.
-    mount: fn(&LayerSite, Log) -> Result<Option<Child>, Error>,
-}
-
-/// Where a layer is mounted, and how.
-struct LayerSite<'a> {
-    /// The mounted filesystem, with the directories that the layer is made of.
-    below: &'a Path,
-    /// The directory in it that the layer is mounted on.
-    merged: PathBuf,
-    /// The number behind the level.
-    count: u32,
-    /// The command that starts the program.
-    program: &'a [String],
-}
+use std::time::Instant;
 
 /// Every layer.
 const LAYERS: &[LayerDef] = &[overlay::LAYER, fuse::LAYER];
@@ -53,8 +29,6 @@ const LAYERS: &[LayerDef] = &[overlay::LAYER, fuse::LAYER];
 const MERGED: &str = "merged";
 /// The level without a layer, like the empty one.
 const NONE: &str = "none";
-/// How long fsarena waits for the program of a layer to mount it or to end.
-const PROGRAM_TIMEOUT: Duration = Duration::from_secs(20);
 /// The program that serves the layer of this process's filesystem. An agent has one filesystem mounted.
 static PROGRAM: Mutex<Option<Child>> = Mutex::new(None);
 
@@ -187,10 +161,6 @@ pub fn wait_for_program() -> Result<(), Error> {
     let _ = program.kill().and_then(|()| program.wait());
     let why = format!("it did not end within {} s after its mount had ended", PROGRAM_TIMEOUT.as_secs());
     Err(Error::Unfit { what: "the program of the layer".into(), why })
-}
-
-fn make_dirs(dir: &Path) -> Result<(), Error> {
-    fsarena_sys::dirs::make_dirs(dir).map_err(Error::io("making", dir))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, factor::device::BackingDevice};
 use fsarena_fs::lifecycle::{self, VariantOptions};
 use fsarena_fs::{Error, def::FsDef, filesystems};
-use fsarena_guest::links;
+use fsarena_sys::links;
 use std::collections::BTreeSet;
 
 /// What carries one device.

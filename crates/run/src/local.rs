@@ -5,13 +5,16 @@ use crate::bench::{self, Bench};
 use crate::context::RunContext;
 use crate::error::{CellError, Result, RunError, require};
 use crate::executor::{CellSink, Executor, Log, RunSink};
+use crate::layout::Layout;
 use crate::protocol::{MountRequest, Request};
 use crate::{backing::BackingDevices, child, erased::Erased, layers, preflight::raw_needs_an_image};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome, SpentOn};
 use fsarena_core::{factor, sample::TaskOutput};
 use fsarena_fs::lifecycle::{self, Devices};
-use fsarena_fs::{def::FsDef, fairness::VariantFacts};
+use fsarena_fs::{def::FsDef, fairness::VariantFacts, safety::ScratchDevice};
+use fsarena_sys::device_mapper::Mapper;
+use fsarena_sys::links::{self, LinkedDevices};
 use fsarena_sys::{Error, cancel, device::is_claimed, mount, undo::Undo};
 use std::{collections::BTreeMap, fs::File, path::Path, time::Instant};
 
@@ -99,16 +102,21 @@ impl Local {
         child::run(&self.run.journal, &request, confine, &mut |event| emit(event))
     }
 
-    /// mkfs to unmount; with what became known of the variant where all was well.
+    /// mkfs to unmount; with what became known of the variant where all was well. Device readings are of those `measured`.
     fn filesystem(
         &self,
         cell: &Cell,
         devices: &Devices,
+        measured: &Devices,
         confine: &Confine,
         emit: CellSink,
     ) -> Result<(Outcome, Option<VariantFacts>)> {
         let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
-        let mut facts = match self.format(cell, def, devices, emit) {
+        let made = self.format(cell, def, devices, emit).and_then(|facts| {
+            devices.members[0].finish_links().map_err(|error| CellError::missing(error.to_string()))?;
+            Ok(facts)
+        });
+        let mut facts = match made {
             Ok(facts) => facts,
             Err(_) if cancel::requested().is_some() => return Ok((Outcome::Interrupted, None)),
             Err(failed) => return Ok((failed.into(), None)),
@@ -116,7 +124,7 @@ impl Local {
         let target = self.backing.target.path();
         let layer = layers::request(cell.variant.level(factor::LAYER), None);
         let root = layers::root(target, cell.variant.level(factor::LAYER));
-        let mut request = self.request(cell, devices, &root.join("work"));
+        let mut request = self.request(cell, measured, &root.join("work"));
         request.mount = Some(MountRequest {
             source: devices.first().into(),
             target: target.into(),
@@ -151,6 +159,29 @@ impl Local {
         Ok((outcome, facts))
     }
 
+    /// The device above the links of the variant's stack, if it has any. The error is the variant's own.
+    fn linked(
+        &self,
+        cell: &Cell,
+        layout: &Layout,
+        devices: &Devices,
+        emit: CellSink,
+    ) -> Result<Option<ScratchDevice>, CellError> {
+        if !layout.is_stacked() {
+            return Ok(None);
+        }
+        let links = links::parse(cell.variant.level(factor::STACK)).map_err(CellError::missing)?;
+        let (journal, bytes) = (&self.run.journal, self.run.check.size_bytes);
+        let prefix = format!("fsarena-{}-", std::process::id());
+        let make = || {
+            let mapper = Mapper::open(Some(journal))?;
+            LinkedDevices::make(mapper, &prefix, &links, devices.first(), bytes)
+        };
+        let linked = make().map_err(|error| CellError::missing(error.to_string()))?;
+        emit(CellEvent::Note(bench::below_the_stack().variant(&cell.variant.name)));
+        Ok(Some(ScratchDevice::from_links(linked)?))
+    }
+
     /// What holds while the cell runs. The error is the variant's own.
     fn conditions(&self, cell: &Cell, devices: &Devices, emit: CellSink) -> Result<Conditions, CellError> {
         let blocks: Vec<_> = devices.all().filter_map(|device| device.device()).collect();
@@ -178,10 +209,18 @@ impl Executor for Local {
             Ok(conditions) => conditions,
             Err(failed) => return Ok(failed.into()),
         };
+        let linked = match self.linked(cell, &layout, &devices, emit) {
+            Ok(linked) => linked,
+            Err(failed) => return Ok(failed.into()),
+        };
+        let top = linked.as_ref().map_or_else(|| devices.clone(), Devices::from);
         let (outcome, facts) = match cell.variant.level(factor::FS) {
             factor::RAW => (self.raw(cell, &devices, &conditions.confine, emit)?, None),
-            _ => self.filesystem(cell, &devices, &conditions.confine, emit)?,
+            _ => self.filesystem(cell, &top, &devices, &conditions.confine, emit)?,
         };
+        if let Some(linked) = linked {
+            linked.release(&mut |record| emit(CellEvent::Command(record)))?;
+        }
         conditions.undo()?;
         let copied = devices.all().any(|device| is_claimed(device.path()).unwrap_or(false));
         if copied {

@@ -10,12 +10,13 @@ use bytesize::ByteSize;
 use finding::{Finding, ids, installed, limited, missing, ok};
 use fsarena_core::{app, exit::ExitCode, setting::Settings};
 use fsarena_fs::available::{Availability, survey, to_install};
-use fsarena_guest::links;
 use fsarena_load::{workload::Job, workloads::WORKLOADS};
 use fsarena_run::layers;
 use fsarena_sys::permitted::{self, Obstacle};
 use fsarena_sys::user::UserDatabase;
-use fsarena_sys::{Error, argv, dirs, host, kernel::SysRoot, limits, program, rights, undo};
+use fsarena_sys::{
+    Error, argv, device_mapper, dirs, host, kernel::SysRoot, limits, links, program, rights, undo,
+};
 use install::install;
 use std::io::Write;
 use std::path::Path;
@@ -62,7 +63,7 @@ fn findings(kernel: &SysRoot, runs: &Path) -> Vec<Finding> {
         commands(),
         load_tools(),
         layers(kernel),
-        stacks(kernel),
+        stacks(),
         services(),
         applications(),
         room(runs),
@@ -293,15 +294,13 @@ fn layers(kernel: &SysRoot) -> Finding {
 }
 
 /// The devices that can be stacked below a filesystem.
-fn stacks(kernel: &SysRoot) -> Finding {
+fn stacks() -> Finding {
     let names = links::LINKS.iter().map(|link| link.id).collect::<Vec<_>>().join(" ");
-    let here = if kernel.path("sys/class/misc/device-mapper").exists() { "has" } else { "lacks" };
-    let found = format!("{names}, in guests");
-    limited(
-        "stacked devices",
-        found,
-        format!("take a guest: --on qemu (this kernel {here} the device mapper)"),
-    )
+    if device_mapper::is_supported() {
+        return ok("stacked devices", names);
+    }
+    let fix = "this kernel has no device mapper, or this process may not use it: --on qemu";
+    limited("stacked devices", format!("{names}, in guests"), fix)
 }
 
 fn room(runs: &Path) -> Finding {

@@ -7,8 +7,8 @@ use crate::{layout::filesystem_of, settings::setting};
 use fsarena_core::factor::device::{self, BackingDevice};
 use fsarena_core::factor::{self, faults, journal, raid};
 use fsarena_core::plan::Backing;
-use fsarena_guest::links;
-use fsarena_sys::zram;
+use fsarena_sys::device_mapper::Mapper;
+use fsarena_sys::{links, zram};
 
 /// The journal or log on a separate device, made once per run.
 pub const JOURNAL: Axis = Axis::of_devices(
@@ -60,26 +60,41 @@ fn check_raid(check: &LevelCheck) -> Result<()> {
     require(!one || !check.variant.level(factor::DEVICE).is_empty(), || wrong(check, factor::RAID, why()))
 }
 
-/// Devices between the disk and the filesystem: made inside guests.
+/// Devices between the disk and the filesystem, made for each cell.
 pub const STACK: Axis = Axis::of_devices(
     factor::STACK,
     "crypt, integrity, thin, thin-snapshot, snapshot, thin+crypt",
-    "devices between the disk and the filesystem, in a guest (device mapper): `crypt` encrypts, `integrity` keeps checksums, `thin` allocates on the first write, `thin-snapshot` and `snapshot` copy what is first written after the filesystem was made; `thin+crypt` is a chain from the disk up; empty for none",
+    "devices between the disk and the filesystem (device mapper): `crypt` encrypts, `integrity` keeps checksums, `thin` allocates on the first write, `thin-snapshot` and `snapshot` copy what is first written after the filesystem was made; `thin+crypt` is a chain from the disk up; empty for none",
     links::check_level,
 )
 .checked(check_stack);
 
 fn check_stack(check: &LevelCheck) -> Result<()> {
-    let level = check.variant.level(factor::STACK);
-    if level.is_empty() || level == "none" {
+    let links =
+        links::parse(check.variant.level(factor::STACK)).map_err(|why| wrong(check, factor::STACK, why))?;
+    if links.is_empty() || check.variant.level(factor::FS) == factor::RAW {
         return Ok(());
     }
     let guest = setting("on", "qemu");
-    let why = if check.kernel.path("sys/class/misc/device-mapper").exists() {
-        format!("fsarena stacks devices in guests only; take one: {guest}")
-    } else {
-        format!("this kernel has no device mapper (CONFIG_BLK_DEV_DM); take a guest: {guest}")
+    let (_, options) = filesystem_of(check.variant)?;
+    require(options.raid.is_none() && options.journal.is_none(), || {
+        wrong(check, factor::STACK, "it lies over one device: leave out `raid` and `journal`")
+    })?;
+    let erases = matches!(check.plan.device.backing, Backing::Erase { .. });
+    require(!erases || !check.variant.level(factor::DEVICE).is_empty(), || {
+        let why = format!(
+            "it needs room beside the filesystem, and {} names one device; say device=loop, ram or zram",
+            setting("erase", "")
+        );
+        wrong(check, factor::STACK, why)
+    })?;
+    let Ok(mapper) = Mapper::open(None) else {
+        let why = format!("this kernel has no device mapper (CONFIG_BLK_DEV_DM); take a guest: {guest}");
+        return Err(lacking(check, factor::STACK, why));
     };
+    let mut targets = links.iter().flat_map(|link| link.targets);
+    let Some(target) = targets.find(|target| !mapper.has_target(target)) else { return Ok(()) };
+    let why = format!("this kernel's device mapper has no target {target}; take a guest: {guest}");
     Err(lacking(check, factor::STACK, why))
 }
 

@@ -1,6 +1,6 @@
 //! A FUSE filesystem that passes every request on: what a filesystem in user space costs at least.
 
-use super::{LayerDef, LayerSite, PROGRAM_TIMEOUT, make_dirs};
+use super::def::{LayerDef, LayerSite, PROGRAM_TIMEOUT, make_dirs};
 use crate::executor::Log;
 use fsarena_core::event::CommandRecord;
 use fsarena_sys::process_output::{shown, tail};

@@ -1,6 +1,6 @@
 //! overlayfs over directories of the filesystem under test: what containers work on.
 
-use super::{LayerDef, LayerSite, make_dirs};
+use super::def::{LayerDef, LayerSite, make_dirs};
 use crate::executor::Log;
 use fsarena_sys::{Error, mount};
 use std::os::fd::AsRawFd;

@@ -11,10 +11,10 @@ use fsarena_core::{cell::Variant, factor::raid::Raid, setting::Settings};
 use fsarena_fs::{available, def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_guest::config::{Array, Stack};
 use fsarena_guest::kernel::{self, GuestKernel, Places};
-use fsarena_guest::{emulator::QEMU, links, modules::Modules, trial};
+use fsarena_guest::{emulator::QEMU, modules::Modules, trial};
 use fsarena_load::workload::{Job, Workload};
 use fsarena_load::workloads::WORKLOADS;
-use fsarena_sys::program;
+use fsarena_sys::{links, program};
 use std::collections::BTreeMap;
 
 /// Refuses a workload that runs programs: the only program in a guest is fsarena.

@@ -2,7 +2,7 @@
 
 use crate::cgroup;
 use crate::kernel::{SysRoot, names};
-use crate::{Error, dirs, found, kernel, loopdev, mount, process, zram};
+use crate::{Error, device_mapper, dirs, found, kernel, loopdev, mount, process, zram};
 use rustix::fs::{AtFlags, Mode, OFlags, unlinkat};
 use serde::{Deserialize, Serialize};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -122,6 +122,13 @@ pub enum Undo {
         /// The group that fsarena enabled it for, which has to be removed first.
         group: PathBuf,
     },
+    /// Remove a device of the device mapper that fsarena made.
+    RemoveMapped {
+        /// Its name.
+        name: String,
+        /// The UUID that fsarena gave it: another run may have made a device of the same name.
+        uuid: String,
+    },
     /// Remove a zram device that fsarena made.
     RemoveZram {
         /// Its number; none while it is not known yet.
@@ -146,7 +153,7 @@ impl Undo {
             | Undo::RestoreAttr { path, .. }
             | Undo::RemoveGroup { path, .. }
             | Undo::DisableController { group: path, .. } => Some(path),
-            Undo::KillGroup { .. } | Undo::RemoveZram { .. } => None,
+            Undo::KillGroup { .. } | Undo::RemoveMapped { .. } | Undo::RemoveZram { .. } => None,
         }
     }
 
@@ -197,6 +204,7 @@ impl std::fmt::Display for Undo {
                     "disable controller {name} for the control groups below {root:?}, unless they use it"
                 )
             }
+            Undo::RemoveMapped { name, .. } => write!(f, "remove the device-mapper device {name}"),
             Undo::RemoveZram { number: Some(number), .. } => write!(f, "remove /dev/zram{number}"),
             Undo::RemoveZram { number: None, .. } => f.write_str("remove a zram device that was never made"),
         }
@@ -220,6 +228,7 @@ impl Undo {
                 check_absent(group)?;
                 cgroup::disable_controller(root, name)
             }
+            Undo::RemoveMapped { name, uuid } => device_mapper::remove(name, uuid),
             Undo::RemoveZram { number, size_bytes, disk } => {
                 zram::remove(kernel, *number, *size_bytes, *disk)
             }
@@ -379,6 +388,10 @@ impl Undo {
                 }
                 Ok(())
             }
+            Undo::RemoveMapped { name, uuid } => match device_mapper::has(name, uuid)? {
+                true => still(&Path::new("/dev/mapper").join(name), "it is still there".into()),
+                false => Ok(()),
+            },
             Undo::RemoveZram { number: Some(number), size_bytes, disk } => {
                 if zram::has(kernel, *number, *size_bytes, *disk)? {
                     return still(Path::new(&format!("/dev/zram{number}")), "it is still there".into());

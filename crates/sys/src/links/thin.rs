@@ -1,13 +1,14 @@
 //! Thin provisioning by dm-thin: blocks of 64 KiB are allocated when they are first written; and the same under a snapshot,
 //! where the first write to each block copies it.
 
-use super::{LinkDef, LinkSite, clear_superblock, nothing};
+use super::def::{LinkDef, LinkSite, clear_superblock, nothing};
 use crate::device_mapper::Target;
 use std::{io::Result, path::PathBuf};
 
 /// The link.
 pub const LINK: LinkDef = LinkDef {
     id: "thin",
+    targets: &["linear", "thin-pool", "thin"],
     modules: &["dm_mod", "dm_thin_pool"],
     faster: &[],
     below: |sectors| metadata(sectors) + whole_blocks(sectors),

@@ -1,12 +1,13 @@
 //! Encryption by dm-crypt with the cipher and key size that LUKS takes by default, and a fixed key: nothing is kept secret.
 
-use super::{LinkDef, LinkSite, nothing};
+use super::def::{LinkDef, LinkSite, nothing};
 use crate::device_mapper::Target;
 use std::{io::Result, path::PathBuf};
 
 /// The link.
 pub const LINK: LinkDef = LinkDef {
     id: "crypt",
+    targets: &["crypt"],
     modules: &["dm_mod", "dm_crypt", "xts"],
     faster: &["aesni_intel"],
     below: |sectors| sectors,

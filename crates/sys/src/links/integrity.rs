@@ -1,6 +1,6 @@
 //! Checksums by dm-integrity: a CRC32C of each sector, and a journal that keeps data and checksums together.
 
-use super::{LinkDef, LinkSite, clear_superblock, nothing};
+use super::def::{LinkDef, LinkSite, clear_superblock, nothing};
 use crate::device_mapper::{SECTOR, Target};
 use std::io::{Error, Result};
 use std::os::fd::AsRawFd;
@@ -10,6 +10,7 @@ use std::{fs::File, path::Path, path::PathBuf};
 /// The link.
 pub const LINK: LinkDef = LinkDef {
     id: "integrity",
+    targets: &["integrity"],
     modules: &["dm_mod", "dm_integrity"],
     faster: &[],
     // 4 bytes for each sector, at most 64 MiB of journal, and what rounding takes.

@@ -1,14 +1,24 @@
-//! Creates device-mapper devices by ioctl: guests do not contain dmsetup. The structures are those of
+//! Devices of the device mapper, made by ioctl: neither guests nor every machine have dmsetup. The structures are those of
 //! `linux/dm-ioctl.h`, version 4.
 
+use crate::undo::{Journal, Undo, UndoGuard};
+use crate::wait::retry;
 use fsarena_core::factor::faults::Faults;
 use std::io::{Error, Result};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs::File, os::fd::AsRawFd};
 
 const CONTROL: &str = "/dev/mapper/control";
 /// `DM_DEV_CREATE`.
 const CREATE: u64 = 3;
+/// `DM_DEV_REMOVE`.
+const REMOVE: u64 = 4;
+/// `DM_DEV_STATUS`.
+const STATUS: u64 = 7;
+/// `DM_GET_TARGET_VERSION`, which loads the module of a target.
+const TARGET_VERSION: u64 = 17;
 /// `DM_TABLE_LOAD`.
 const LOAD: u64 = 9;
 /// `DM_DEV_SUSPEND`, which without its flag resumes.
@@ -25,6 +35,11 @@ const HEAD: usize = 312;
 const FLAGS_AT: usize = 28;
 const DEVICE_AT: usize = 40;
 const NAME_AT: usize = 48;
+/// Where it has the UUID, and how long that can be.
+const UUID_AT: usize = 176;
+const UUID_BYTES: usize = 128;
+/// How often fsarena tries to remove a device: udev may have it open.
+const TRIES: u32 = 100;
 
 /// One line of a table: where it begins and how long it is, in sectors, its target, and the target's words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,17 +61,31 @@ impl Target {
     }
 }
 
-/// The device mapper of this kernel.
-pub struct Mapper(File);
+/// The device mapper of this kernel. Dropping it removes the devices that are in its undo journal, the last first.
+#[derive(Debug)]
+pub struct Mapper {
+    control: File,
+    journal: Option<Journal>,
+    made: Mutex<Vec<UndoGuard>>,
+}
+
+/// Whether this kernel has the device mapper and this process may use it.
+pub fn is_supported() -> bool {
+    open_control().is_ok()
+}
+
+fn open_control() -> Result<File> {
+    let control = File::options().read(true).write(true).open(CONTROL);
+    control.map_err(|error| Error::other(format!("opening {CONTROL}: {error}")))
+}
 
 impl Mapper {
-    /// Opens its control device.
+    /// Opens its control device. Each device goes into the journal before it is made; without a journal it stays.
     ///
     /// # Errors
     /// Where the kernel has none.
-    pub fn open() -> Result<Mapper> {
-        let control = File::options().read(true).write(true).open(CONTROL);
-        control.map(Mapper).map_err(|error| Error::other(format!("opening {CONTROL}: {error}")))
+    pub fn open(journal: Option<&Journal>) -> Result<Mapper> {
+        Ok(Mapper { control: open_control()?, journal: journal.cloned(), made: Mutex::default() })
     }
 
     /// Makes a device with a table. Where it is.
@@ -64,8 +93,38 @@ impl Mapper {
     /// # Errors
     /// What the kernel does not take.
     pub fn make(&self, name: &str, table: &[Target]) -> Result<PathBuf> {
-        self.call(CREATE, name, 0, 0, &[])?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let uuid = format!("FSARENA-{}-{}", std::process::id(), now.as_nanos());
+        if let Some(journal) = &self.journal {
+            let undo = Undo::RemoveMapped { name: name.into(), uuid: uuid.clone() };
+            let guard = journal.note(undo).map_err(Error::other)?;
+            self.made.lock().expect("no thread panics with it").push(guard);
+        }
+        let mut bytes = request_bytes(name, 0, 0, &[]);
+        bytes[UUID_AT..UUID_AT + uuid.len()].copy_from_slice(uuid.as_bytes());
+        call(&self.control, CREATE, &mut bytes)?;
         self.load(name, table)
+    }
+
+    /// Removes the devices that are in its undo journal, the last first.
+    ///
+    /// # Errors
+    /// Where one is still in use; it stays in the journal.
+    pub fn remove_all(&self) -> std::result::Result<(), crate::Error> {
+        let mut made = self.made.lock().expect("no thread panics with it");
+        while let Some(guard) = made.pop() {
+            guard.undo()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the kernel has a target, by a module if need be. Kernels before 5.6 do not tell, and count as having it.
+    pub fn has_target(&self, kind: &str) -> bool {
+        let mut bytes = request_bytes(kind, 0, 0, &[0; 256]);
+        match call(&self.control, TARGET_VERSION, &mut bytes) {
+            Err(error) => error.raw_os_error().is_some_and(|code| code == libc::ENOTTY),
+            Ok(_) => true,
+        }
     }
 
     /// Makes a device of a part of another one, `start` and `length` in sectors. Where it is.
@@ -113,17 +172,66 @@ impl Mapper {
     /// One request: its flags, the number of targets and what follows the head. The number of the device.
     fn call(&self, request: u64, name: &str, flags: u32, targets: usize, rest: &[u8]) -> Result<u64> {
         let mut bytes = request_bytes(name, flags, targets, rest);
-        let number = 0xC000_0000 | (HEAD as u64) << 16 | 0xFD << 8 | request;
-        // SAFETY: the buffer is as long as its head says, and aligned by nothing stricter than the kernel's copying.
-        if unsafe { libc::ioctl(self.0.as_raw_fd(), number as libc::Ioctl, bytes.as_mut_ptr()) } < 0 {
-            let error = Error::last_os_error();
-            return Err(Error::other(format!(
-                "the device mapper refused request {request} for {name}: {error}"
-            )));
-        }
+        call(&self.control, request, &mut bytes).map_err(|error| {
+            Error::other(format!("the device mapper refused request {request} for {name}: {error}"))
+        })?;
         let device = bytes[DEVICE_AT..DEVICE_AT + 8].try_into().map_err(Error::other)?;
         Ok(u64::from_ne_bytes(device))
     }
+}
+
+impl Drop for Mapper {
+    fn drop(&mut self) {
+        // Where one cannot be removed, it stays in the journal.
+        let _ = self.remove_all();
+    }
+}
+
+/// Makes a request; the kernel answers in the same bytes.
+fn call(control: &File, request: u64, bytes: &mut [u8]) -> Result<()> {
+    let number = 0xC000_0000 | (HEAD as u64) << 16 | 0xFD << 8 | request;
+    // SAFETY: the buffer is as long as its head says, and aligned by nothing stricter than the kernel's copying.
+    match unsafe { libc::ioctl(control.as_raw_fd(), number as libc::Ioctl, bytes.as_mut_ptr()) } {
+        0.. => Ok(()),
+        _ => Err(Error::last_os_error()),
+    }
+}
+
+/// Whether the device of this name is the one with this UUID. Without a device mapper there is none.
+///
+/// # Errors
+/// What the kernel refuses.
+pub(crate) fn has(name: &str, uuid: &str) -> std::result::Result<bool, crate::Error> {
+    if !Path::new(CONTROL).exists() {
+        return Ok(false);
+    }
+    let control = File::options().read(true).write(true).open(CONTROL);
+    let control = match control {
+        // The kernel has no driver for it.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO)) => return Ok(false),
+        control => control.map_err(crate::Error::io("opening", CONTROL))?,
+    };
+    let mut bytes = request_bytes(name, 0, 0, &[]);
+    match call(&control, STATUS, &mut bytes) {
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(false),
+        done => {
+            done.map_err(crate::Error::io("asking for a device by", CONTROL))?;
+            let found = bytes[UUID_AT..UUID_AT + UUID_BYTES].split(|byte| *byte == 0).next();
+            Ok(found == Some(uuid.as_bytes()))
+        }
+    }
+}
+
+/// Removes the device of this name and UUID; succeeds if it is gone.
+pub(crate) fn remove(name: &str, uuid: &str) -> std::result::Result<(), crate::Error> {
+    if !has(name, uuid)? {
+        return Ok(());
+    }
+    let control = File::options().read(true).write(true).open(CONTROL);
+    let control = control.map_err(crate::Error::io("opening", CONTROL))?;
+    let busy = |error: &Error| error.kind() == std::io::ErrorKind::ResourceBusy;
+    let removed = retry(TRIES, busy, || call(&control, REMOVE, &mut request_bytes(name, 0, 0, &[])));
+    removed.map_err(crate::Error::io("removing a device of", CONTROL))
 }
 
 /// Makes a device over a disk that misbehaves. Where it is.
@@ -131,7 +239,7 @@ impl Mapper {
 /// # Errors
 /// What the kernel does not take.
 pub fn make_faulty(faults: Faults, disk: &Path, sectors: u64) -> Result<PathBuf> {
-    Mapper::open()?.make("faults", &faulty_table(faults, &disk.to_string_lossy(), sectors)?)
+    Mapper::open(None)?.make("faults", &faulty_table(faults, &disk.to_string_lossy(), sectors)?)
 }
 
 /// The table of a device that misbehaves.

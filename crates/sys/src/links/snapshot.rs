@@ -1,12 +1,13 @@
 //! A device with a snapshot by dm-snapshot, taken when the filesystem was made: the first write to each chunk copies it.
 
-use super::{LinkDef, LinkSite, clear_superblock};
+use super::def::{LinkDef, LinkSite, clear_superblock};
 use crate::device_mapper::Target;
 use std::{io::Result, path::Path, path::PathBuf};
 
 /// The link.
 pub const LINK: LinkDef = LinkDef {
     id: "snapshot",
+    targets: &["linear", "snapshot", "snapshot-origin"],
     modules: &["dm_mod", "dm_snapshot"],
     faster: &[],
     below: |sectors| sectors + copies(sectors),

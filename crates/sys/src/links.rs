@@ -3,53 +3,23 @@
 //! A new link is one constant, in a file of its own here, and its line in [`LINKS`].
 
 mod crypt;
+mod def;
 mod integrity;
 mod snapshot;
 mod thin;
 
 use crate::device_mapper::{Mapper, SECTOR};
+use crate::wait::{Cancel, wait_until};
+pub use def::LinkDef;
+use def::LinkSite;
 use fsarena_core::names::unknown;
 use std::io::{Error, Result};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::{fmt, fs::File};
-
-/// A link.
-pub struct LinkDef {
-    /// Its name in the levels of the factor.
-    pub id: &'static str,
-    /// Modules that it requires.
-    pub modules: &'static [&'static str],
-    /// Modules that make it faster where the kernel and the CPU have them.
-    pub faster: &'static [&'static str],
-    /// The sectors that it needs below for a device of this many sectors.
-    below: fn(u64) -> u64,
-    /// Makes the device. Where it is.
-    make: fn(&LinkSite) -> Result<PathBuf>,
-    /// What is done once the filesystem is made and before it is mounted.
-    formatted: fn(&LinkSite) -> Result<()>,
-}
-
-/// Where a link is made.
-struct LinkSite {
-    mapper: Mapper,
-    /// The name of the device, and how those of its parts begin.
-    name: String,
-    /// The device below.
-    below: PathBuf,
-    /// The size of the device in sectors.
-    sectors: u64,
-}
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Every link.
 pub const LINKS: &[LinkDef] = &[crypt::LINK, integrity::LINK, thin::LINK, thin::SNAPSHOT, snapshot::LINK];
-
-impl fmt::Debug for LinkDef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.id)
-    }
-}
 
 /// The most links of a level.
 const MOST: usize = 8;
@@ -85,30 +55,43 @@ pub fn bytes_below(links: &[&LinkDef], bytes: u64) -> u64 {
     links.iter().rev().fold(bytes.div_ceil(SECTOR), |sectors, link| (link.below)(sectors)) * SECTOR
 }
 
-/// Devices that lie on one another.
-#[derive(Default)]
-pub struct LinkedDevices(Vec<(&'static LinkDef, LinkSite)>);
+/// Devices that lie on one another. Dropping them removes those that are in an undo journal.
+#[derive(Debug)]
+pub struct LinkedDevices {
+    mapper: Arc<Mapper>,
+    made: Vec<(&'static LinkDef, LinkSite)>,
+    top: PathBuf,
+}
+
+/// How long fsarena waits for the node of a device.
+const NODE_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl LinkedDevices {
-    /// Makes the links over a device. Where the topmost is, with the devices; it has this size in bytes.
+    /// Makes the links over a device; the topmost device has this size in bytes. The names of all devices begin with `prefix`.
     ///
     /// # Errors
     /// What the kernel does not take; the message names the link.
     pub fn make(
+        mapper: Mapper,
+        prefix: &str,
         links: &[&'static LinkDef],
         disk: &Path,
         bytes: u64,
-        wait: impl Fn(PathBuf) -> Result<PathBuf>,
-    ) -> Result<(PathBuf, LinkedDevices)> {
-        let (mut below, mut made) = (disk.to_path_buf(), LinkedDevices::default());
+    ) -> Result<LinkedDevices> {
+        let mut linked = LinkedDevices { mapper: Arc::new(mapper), made: vec![], top: disk.into() };
         for (at, link) in links.iter().copied().enumerate() {
             let sectors = bytes_below(&links[at + 1..], bytes) / SECTOR;
-            let name = format!("{}{at}", link.id);
-            let site = LinkSite { mapper: Mapper::open()?, name, below, sectors };
-            below = (link.make)(&site).and_then(&wait).map_err(|error| named(link, error))?;
-            made.0.push((link, site));
+            let (mapper, name) = (linked.mapper.clone(), format!("{prefix}{}{at}", link.id));
+            let site = LinkSite { mapper, name, below: linked.top, sectors };
+            linked.top = (link.make)(&site).and_then(wait_for_node).map_err(|error| named(link, error))?;
+            linked.made.push((link, site));
         }
-        Ok((below, made))
+        Ok(linked)
+    }
+
+    /// The topmost device.
+    pub fn path(&self) -> &Path {
+        &self.top
     }
 
     /// Does what comes once the filesystem is made.
@@ -116,37 +99,29 @@ impl LinkedDevices {
     /// # Errors
     /// What the kernel refuses; the message names the link.
     pub fn formatted(&self) -> Result<()> {
-        self.0.iter().try_for_each(|(link, site)| (link.formatted)(site).map_err(|error| named(link, error)))
+        self.made
+            .iter()
+            .try_for_each(|(link, site)| (link.formatted)(site).map_err(|error| named(link, error)))
     }
+
+    /// Removes those that are in an undo journal, the topmost first.
+    ///
+    /// # Errors
+    /// Where one is still in use; it stays in the journal.
+    pub fn remove(self) -> std::result::Result<(), crate::Error> {
+        self.mapper.remove_all()
+    }
+}
+
+fn wait_for_node(device: PathBuf) -> Result<PathBuf> {
+    let there = || device.exists().then_some(());
+    wait_until(Instant::now() + NODE_TIMEOUT, Cancel::Never, there)
+        .map_err(|_| Error::other(format!("{} does not appear", device.display())))?;
+    Ok(device)
 }
 
 fn named(link: &LinkDef, error: Error) -> Error {
     Error::other(format!("stack={}: {error}", link.id))
-}
-
-/// Nothing is left to do.
-fn nothing(_: &LinkSite) -> Result<()> {
-    Ok(())
-}
-
-/// Clears the first 4 KiB of a device, where its user would find an older superblock.
-fn clear_superblock(device: &Path) -> Result<()> {
-    let file = File::options().write(true).open(device)?;
-    file.write_all_at(&[0; 4096], 0)?;
-    file.sync_all()?;
-    drop_cache(&file)
-}
-
-/// `BLKFLSBUF`: drops what the cache of a block device holds.
-const FLUSH_BUFFERS: libc::Ioctl = 0x1261;
-
-/// Drops what the cache of a device holds: the kernel writes superblocks past it.
-fn drop_cache(device: &File) -> Result<()> {
-    // SAFETY: the request takes no argument.
-    match unsafe { libc::ioctl(device.as_raw_fd(), FLUSH_BUFFERS, 0) } {
-        0 => Ok(()),
-        _ => Err(Error::last_os_error()),
-    }
 }
 
 #[cfg(test)]
