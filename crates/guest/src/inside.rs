@@ -10,7 +10,7 @@ use crate::config::{
 };
 use crate::{packing::module_path, stripes::CHUNK};
 use fsarena_sys::device_mapper::{self, Mapper};
-use fsarena_sys::links::LinkedDevices;
+use fsarena_sys::links::{LinkedDevices, Programs};
 use fsarena_sys::wait::{Cancel, wait_until};
 use rustix::{io::Errno, mount::MountFlags, system::RebootCommand};
 use std::io::{Error, Result, Write};
@@ -78,12 +78,12 @@ pub fn boot() -> Result<BootedGuest> {
 }
 
 impl BootedGuest {
-    /// Assembles the array, the faulty device and the links that the config asks for. Returns the device to mount, and the
-    /// links if there are any.
+    /// Assembles the array, the faulty device and the links that the config asks for; `command` starts the programs that links
+    /// need. Returns the device to mount, and the links if there are any.
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn stack(&self) -> Result<(PathBuf, Option<LinkedDevices>)> {
+    pub fn stack(&self, command: Programs) -> Result<(PathBuf, Option<LinkedDevices>)> {
         let stack = &self.config.stack;
         let below = match stack.array {
             Some(array) => wait_for_device(assemble_array(array, &self.disks)?)?,
@@ -96,7 +96,8 @@ impl BootedGuest {
         if stack.links.is_empty() {
             return Ok((below, None));
         }
-        let linked = LinkedDevices::make(Mapper::open(None)?, "", &stack.links(), &below, stack.bytes)?;
+        let linked =
+            LinkedDevices::make(Mapper::open(None)?, command, "", &stack.links(), &below, stack.bytes)?;
         Ok((linked.path().to_path_buf(), Some(linked)))
     }
 }

@@ -10,10 +10,11 @@ mod snapshot_pool;
 use crate::context::RunContext;
 use crate::error::{CellError, Result, RunError};
 use crate::executor::{CellSink, Executor, Log, RunSink, logged};
+use crate::guest_programs::{self, OTHER};
+use crate::layers;
 use crate::power_cut::{self, PowerSupply};
 use crate::preflight::{Kernels, guests};
 use crate::protocol::{Guest, MountRequest, Power, ProcessRole, Request};
-use crate::{guest_programs, layers};
 use boot::{GuestCell, GuestStarter};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome};
@@ -37,8 +38,6 @@ use std::{collections::BTreeMap, time::Duration};
 const SCARCE: u64 = 1 << 20;
 /// Where the guest mounts the filesystem under test.
 const TARGET: &str = "/mnt/test";
-/// Where it mounts the source disk.
-const OTHER: &str = "/mnt/other";
 
 /// A filesystem that a cell can begin with.
 struct Formatted {

@@ -1,8 +1,9 @@
 //! fsarena as the first process of a guest: it boots the guest, then becomes the agent.
 
 use crate::axes::{self, Conditions};
+use crate::guest_programs::{self, OTHER};
 use crate::protocol::{Guest, Line, MountRequest, write};
-use crate::{agent, bench, error::CellError, guest_programs};
+use crate::{agent, bench, error::CellError};
 use fsarena_core::event::{CellEvent, Note, NoteKind};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::{external, filesystems, lifecycle};
@@ -47,12 +48,13 @@ fn work(mut booted: BootedGuest) -> io::Result<()> {
 fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions> {
     let kernel = SysRoot::host();
     write(&mut booted.events, &note(about(&kernel)))?;
-    let (device, links) = booted.stack()?;
     let request = &mut guest.request;
     // The root lies below a separate mount point, which is made with it and is covered by the mount.
     request.places().into_iter().try_for_each(std::fs::create_dir_all)?;
     mount::by_call(&booted.other, &request.other, &guest.other_type, "", &mut |_| ())
         .map_err(|error| Error::other(format!("mounting the source disk: {error}")))?;
+    // Programs of the stack lie on the source disk.
+    let (device, links) = booted.stack(|name| guest_programs::command(Path::new(OTHER), name))?;
     let stack = &booted.config.stack;
     // What links add lies on the disk below them.
     let measured = if links.is_some() { &booted.disks[0] } else { &device };

@@ -7,6 +7,8 @@ use fsarena_sys::argv::Argv;
 use fsarena_sys::{Error, program};
 use std::path::Path;
 
+/// Where a guest mounts the source disk.
+pub const OTHER: &str = "/mnt/other";
 /// The directory on the source disk with the programs and their libraries.
 const PROGRAMS: &str = ".programs";
 /// The name there of what loads a program with its libraries.

@@ -13,6 +13,7 @@ use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome, SpentOn};
 use fsarena_core::{factor, sample::TaskOutput};
 use fsarena_fs::lifecycle::{self, Devices};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts, safety::ScratchDevice};
+use fsarena_sys::argv::Argv;
 use fsarena_sys::device_mapper::Mapper;
 use fsarena_sys::links::{self, LinkedDevices};
 use fsarena_sys::{Error, cancel, device::is_claimed, mount, undo::Undo};
@@ -175,7 +176,7 @@ impl Local {
         let prefix = format!("fsarena-{}-", std::process::id());
         let make = || {
             let mapper = Mapper::open(Some(journal))?;
-            LinkedDevices::make(mapper, &prefix, &links, devices.first(), bytes)
+            LinkedDevices::make(mapper, |name| Argv::new(name), &prefix, &links, devices.first(), bytes)
         };
         let linked = make().map_err(|error| CellError::missing(error.to_string()))?;
         emit(CellEvent::Note(bench::below_the_stack().variant(&cell.variant.name)));

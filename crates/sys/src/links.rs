@@ -5,13 +5,15 @@
 mod crypt;
 mod def;
 mod integrity;
+mod luks;
 mod snapshot;
 mod thin;
 
 use crate::device_mapper::{Mapper, SECTOR};
+use crate::program;
 use crate::wait::{Cancel, wait_until};
-pub use def::LinkDef;
 use def::LinkSite;
+pub use def::{LinkDef, Programs};
 use fsarena_core::names::unknown;
 use std::io::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -19,7 +21,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Every link.
-pub const LINKS: &[LinkDef] = &[crypt::LINK, integrity::LINK, thin::LINK, thin::SNAPSHOT, snapshot::LINK];
+pub const LINKS: &[LinkDef] =
+    &[crypt::LINK, luks::LINK, integrity::LINK, thin::LINK, thin::SNAPSHOT, snapshot::LINK];
 
 /// The most links of a level.
 const MOST: usize = 8;
@@ -50,6 +53,22 @@ pub fn check_level(level: &str) -> std::result::Result<(), String> {
     parse(level).map(drop)
 }
 
+/// The programs that the links of a level need, each with its Debian package; none of a level that is none.
+pub fn programs(level: &str) -> Vec<(&'static str, &'static str)> {
+    parse(level).unwrap_or_default().into_iter().filter_map(|link| link.program).collect()
+}
+
+/// Checks that the programs of a level are installed.
+///
+/// # Errors
+/// The program, and what installs it.
+pub fn check_programs(level: &str) -> std::result::Result<(), String> {
+    match programs(level).into_iter().find(|(name, _)| program::find(name).is_none()) {
+        Some((name, package)) => Err(format!("{name} is not installed: apt-get install {package}")),
+        None => Ok(()),
+    }
+}
+
 /// The bytes that the device below all links needs, for a device of this size above them.
 pub fn bytes_below(links: &[&LinkDef], bytes: u64) -> u64 {
     links.iter().rev().fold(bytes.div_ceil(SECTOR), |sectors, link| (link.below)(sectors)) * SECTOR
@@ -67,12 +86,14 @@ pub struct LinkedDevices {
 const NODE_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl LinkedDevices {
-    /// Makes the links over a device; the topmost device has this size in bytes. The names of all devices begin with `prefix`.
+    /// Makes the links over a device; the topmost device has this size in bytes. The names of all devices begin with `prefix`;
+    /// `command` starts the programs that links need.
     ///
     /// # Errors
     /// What the kernel does not take; the message names the link.
     pub fn make(
         mapper: Mapper,
+        command: Programs,
         prefix: &str,
         links: &[&'static LinkDef],
         disk: &Path,
@@ -82,7 +103,7 @@ impl LinkedDevices {
         for (at, link) in links.iter().copied().enumerate() {
             let sectors = bytes_below(&links[at + 1..], bytes) / SECTOR;
             let (mapper, name) = (linked.mapper.clone(), format!("{prefix}{}{at}", link.id));
-            let site = LinkSite { mapper, name, below: linked.top, sectors };
+            let site = LinkSite { command, mapper, name, below: linked.top, sectors };
             linked.top = (link.make)(&site).and_then(wait_for_node).map_err(|error| named(link, error))?;
             linked.made.push((link, site));
         }
@@ -144,7 +165,7 @@ mod tests {
         let size = 1 << 30;
         let below = |level: &str| bytes_below(&parse(level).unwrap(), size);
         assert_eq!((below(""), below("crypt")), (size, size));
-        for level in ["integrity", "thin", "thin-snapshot", "snapshot"] {
+        for level in ["luks", "integrity", "thin", "thin-snapshot", "snapshot"] {
             assert!(below(level) > size + (1 << 20), "{level}");
         }
         assert!(below("thin+integrity") > below("integrity") && below("snapshot") > 2 * size);

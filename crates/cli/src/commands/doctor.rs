@@ -295,12 +295,20 @@ fn layers(kernel: &SysRoot) -> Finding {
 
 /// The devices that can be stacked below a filesystem.
 fn stacks() -> Finding {
-    let names = links::LINKS.iter().map(|link| link.id).collect::<Vec<_>>().join(" ");
-    if device_mapper::is_supported() {
-        return ok("stacked devices", names);
+    let ids = || links::LINKS.iter().map(|link| link.id);
+    let usable: Vec<&str> = ids().filter(|id| links::check_programs(id).is_ok()).collect();
+    let lacking = ids().filter_map(|id| Some(format!("stack={id}: {}", links::check_programs(id).err()?)));
+    let mut fixes: Vec<String> = lacking.collect();
+    let place = if device_mapper::is_supported() { "" } else { ", in guests" };
+    if !place.is_empty() {
+        fixes.push("this kernel has no device mapper, or this process may not use it: --on qemu".into());
     }
-    let fix = "this kernel has no device mapper, or this process may not use it: --on qemu";
-    limited("stacked devices", format!("{names}, in guests"), fix)
+    let found = usable.join(" ") + place;
+    if fixes.is_empty() {
+        ok("stacked devices", found)
+    } else {
+        limited("stacked devices", found, fixes.join("; "))
+    }
 }
 
 fn room(runs: &Path) -> Finding {

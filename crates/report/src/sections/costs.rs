@@ -42,12 +42,10 @@ fn add_costs(document: &mut Document, report: &Report, detail: Detail) {
     let mut references: Vec<usize> = costs.iter().map(|cost| cost.plain).collect();
     references.sort_unstable();
     references.dedup();
+    let are = if references.len() == 1 { "is the reference" } else { "are the references" };
     let names =
         few(references.into_iter().map(|plain| report.record.name(plain).into()).collect()).join(", ");
-    document.heading(
-        3,
-        format!("Compared with the plain variant, one level at a time ({names} is the reference)"),
-    );
+    document.heading(3, format!("Compared with the plain variant, one level at a time ({names} {are})"));
     if detail < Detail::Full {
         let by_first = costs.iter().filter(|cost| cost.row.metric.id == first);
         return document.list(by_first.map(|cost| cost_sentence(report, cost)).collect());

@@ -63,8 +63,8 @@ fn check_raid(check: &LevelCheck) -> Result<()> {
 /// Devices between the disk and the filesystem, made for each cell.
 pub const STACK: Axis = Axis::of_devices(
     factor::STACK,
-    "crypt, integrity, thin, thin-snapshot, snapshot, thin+crypt",
-    "devices between the disk and the filesystem (device mapper): `crypt` encrypts, `integrity` keeps checksums, `thin` allocates on the first write, `thin-snapshot` and `snapshot` copy what is first written after the filesystem was made; `thin+crypt` is a chain from the disk up; empty for none",
+    "crypt, luks, integrity, thin, thin-snapshot, snapshot, thin+crypt",
+    "devices between the disk and the filesystem (device mapper): `crypt` encrypts, `luks` does so as cryptsetup, `integrity` keeps checksums, `thin` allocates on the first write, `thin-snapshot` and `snapshot` copy what is first written after the filesystem was made; `thin+crypt` is a chain from the disk up; empty for none",
     links::check_level,
 )
 .checked(check_stack);
@@ -92,6 +92,8 @@ fn check_stack(check: &LevelCheck) -> Result<()> {
         let why = format!("this kernel has no device mapper (CONFIG_BLK_DEV_DM); take a guest: {guest}");
         return Err(lacking(check, factor::STACK, why));
     };
+    let missing = links::check_programs(check.variant.level(factor::STACK));
+    missing.map_err(|why| lacking(check, factor::STACK, why))?;
     let mut targets = links.iter().flat_map(|link| link.targets);
     let Some(target) = targets.find(|target| !mapper.has_target(target)) else { return Ok(()) };
     let why = format!("this kernel's device mapper has no target {target}; take a guest: {guest}");

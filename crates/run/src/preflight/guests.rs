@@ -92,6 +92,8 @@ pub fn programs(plan: &Plan, variants: &[Variant]) -> Result<Vec<String>> {
             programs.extend(layers::program(variant.level(factor::LAYER)).map(String::from));
             if !link_names(variant)?.is_empty() {
                 programs.insert(filesystem_of(variant)?.0.mkfs.into());
+                let of_links = links::programs(variant.level(factor::STACK));
+                programs.extend(of_links.into_iter().map(|(name, _)| name.to_string()));
             }
         }
     }
@@ -247,6 +249,9 @@ fn around(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
             "the journal of a filesystem on stacked devices lies inside it: leave out `journal` or `stack`";
         RunError::variant(variant, why)
     })?;
+    let level = variant.level(factor::STACK);
+    let missing = |why| RunError::Missing(format!("variant {}: stack={level}: {why}", variant.name));
+    links::check_programs(level).map_err(missing)?;
     let stack = Stack { array: options.raid.map(Array::from_raid), faults, links, ..Stack::default() };
     let mut further = further_modules(variant, &stack, &options.mount).into_iter();
     let lacked = further.find(|name| kernel.modules.is_known() && !kernel.modules.has(name));

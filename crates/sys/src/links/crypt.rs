@@ -7,6 +7,7 @@ use std::{io::Result, path::PathBuf};
 /// The link.
 pub const LINK: LinkDef = LinkDef {
     id: "crypt",
+    program: None,
     targets: &["crypt"],
     modules: &["dm_mod", "dm_crypt", "xts"],
     faster: &["aesni_intel"],
@@ -20,9 +21,17 @@ const CIPHER: &str = "aes-xts-plain64";
 /// The bytes of the key: two of AES-256.
 const KEY_BYTES: usize = 64;
 
+/// The fixed key. The two halves of a key of XTS differ.
+pub(super) fn key() -> [u8; KEY_BYTES] {
+    std::array::from_fn(|byte| byte as u8)
+}
+
+/// The key as tables have it.
+pub(super) fn key_text() -> String {
+    key().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn make(site: &LinkSite) -> Result<PathBuf> {
-    // The two halves of a key of XTS differ.
-    let key: String = (0..KEY_BYTES).map(|byte| format!("{byte:02x}")).collect();
-    let words = format!("{CIPHER} {key} 0 {} 0", site.below.display());
+    let words = format!("{CIPHER} {} 0 {} 0", key_text(), site.below.display());
     site.mapper.make(&site.name, &[Target::whole(site.sectors, "crypt", words)])
 }

@@ -1,6 +1,6 @@
 //! The definition of a link, and what links have in common.
 
-use crate::device_mapper::Mapper;
+use crate::{argv::Argv, device_mapper::Mapper};
 use std::io::{Error, Result};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -12,6 +12,8 @@ use std::{fmt, fs::File};
 pub struct LinkDef {
     /// Its name in the levels of the factor.
     pub id: &'static str,
+    /// The program that it requires, and the Debian package of that program.
+    pub program: Option<(&'static str, &'static str)>,
     /// The targets of the device mapper that it requires.
     pub targets: &'static [&'static str],
     /// The kernel modules that it requires.
@@ -32,9 +34,14 @@ impl fmt::Debug for LinkDef {
     }
 }
 
+/// The beginning of the command that starts a program.
+pub type Programs = fn(&str) -> Argv;
+
 /// Where a link is made.
 #[derive(Debug)]
 pub(super) struct LinkSite {
+    /// How programs are started.
+    pub command: Programs,
     /// What makes it.
     pub mapper: Arc<Mapper>,
     /// The name of the device, and how those of its parts begin.

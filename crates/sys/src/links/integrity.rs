@@ -10,6 +10,7 @@ use std::{fs::File, path::Path, path::PathBuf};
 /// The link.
 pub const LINK: LinkDef = LinkDef {
     id: "integrity",
+    program: None,
     targets: &["integrity"],
     modules: &["dm_mod", "dm_integrity"],
     faster: &[],

@@ -7,6 +7,7 @@ use std::{io::Result, path::Path, path::PathBuf};
 /// The link.
 pub const LINK: LinkDef = LinkDef {
     id: "snapshot",
+    program: None,
     targets: &["linear", "snapshot", "snapshot-origin"],
     modules: &["dm_mod", "dm_snapshot"],
     faster: &[],
@@ -25,7 +26,7 @@ fn copies(sectors: u64) -> u64 {
 
 /// Makes the parts for data and copies. Without a snapshot yet the device is its data.
 fn make(site: &LinkSite) -> Result<PathBuf> {
-    let LinkSite { mapper, name, below, sectors } = site;
+    let LinkSite { mapper, name, below, sectors, .. } = site;
     let data = mapper.part(&format!("{name}-data"), below, 0, *sectors)?;
     let copies = mapper.part(&format!("{name}-copies"), below, *sectors, copies(*sectors))?;
     clear_superblock(&copies)?;

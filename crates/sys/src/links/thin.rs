@@ -8,6 +8,7 @@ use std::{io::Result, path::PathBuf};
 /// The link.
 pub const LINK: LinkDef = LinkDef {
     id: "thin",
+    program: None,
     targets: &["linear", "thin-pool", "thin"],
     modules: &["dm_mod", "dm_thin_pool"],
     faster: &[],
@@ -39,7 +40,7 @@ fn metadata(sectors: u64) -> u64 {
 
 /// Makes the pool with room for so many copies of all blocks, and the device in it.
 fn make(site: &LinkSite, copies: u64) -> Result<PathBuf> {
-    let LinkSite { mapper, name, below, sectors } = site;
+    let LinkSite { mapper, name, below, sectors, .. } = site;
     let (metadata, data) = (metadata(*sectors), copies * whole_blocks(*sectors));
     let meta_part = mapper.part(&format!("{name}-metadata"), below, 0, metadata)?;
     let data_part = mapper.part(&format!("{name}-data"), below, metadata, data)?;
