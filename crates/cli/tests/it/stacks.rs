@@ -106,6 +106,39 @@ fn bindfs_serves_a_layer_and_ends_with_it() {
     place.assert_clean();
 }
 
+/// The devices of the device mapper that a run of fsarena made.
+fn mapped() -> Vec<String> {
+    let names = std::fs::read_dir("/dev/mapper").into_iter().flatten().flatten();
+    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with("fsarena-")).collect()
+}
+
+#[test]
+fn devices_are_stacked_in_this_kernel_and_leave_nothing() {
+    if !root() {
+        return;
+    }
+    if !fsarena_sys::device_mapper::is_supported() {
+        fsarena_testkit::skipped("no device mapper here");
+        return;
+    }
+    let place = Place::new();
+    place.expect(0, &["run", "plan.toml", "--vary", "stack=crypt,integrity,thin+crypt,snapshot"]);
+    assert_eq!(variants(&place).len(), 5);
+    assert_eq!(mapped(), Vec::<String>::new());
+    place.assert_clean();
+    // The filesystem and the device below it are removed after a kill too.
+    let mut gate = Gate::new(&place, When::Before, "umount", "*mnt/test*", 0);
+    let mut run =
+        Running::start(&place, place.fsarena(&["run", "plan.toml", "--factor", "stack=thin+crypt"]));
+    gate.wait(&mut run);
+    run.signal(Signal::KILL);
+    run.ended_by(Signal::KILL);
+    place.expect(0, &["recover"]);
+    assert_eq!(mapped(), Vec::<String>::new());
+    place.assert_clean();
+}
+
 /// One guest with all of it: a chain of links, made in the guest, and an overlay.
 #[test]
 fn a_guest_stacks_devices_and_layers_without_root() {
