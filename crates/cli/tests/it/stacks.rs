@@ -108,8 +108,8 @@ fn bindfs_serves_a_layer_and_ends_with_it() {
 
 /// The devices of the device mapper that a run of fsarena made.
 fn mapped() -> Vec<String> {
-    let names = std::fs::read_dir("/dev/mapper").into_iter().flatten().flatten();
-    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let disks = std::fs::read_dir("/sys/block").unwrap().flatten();
+    let names = disks.filter_map(|disk| std::fs::read_to_string(disk.path().join("dm/name")).ok());
     names.filter(|name| name.starts_with("fsarena-")).collect()
 }
 
