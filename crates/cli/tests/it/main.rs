@@ -60,6 +60,7 @@ mod shells;
 mod shipped;
 mod signals;
 mod squid;
+mod stacks;
 mod studies;
 mod tampered;
 mod usage;

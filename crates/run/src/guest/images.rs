@@ -4,11 +4,11 @@
 use crate::error::Result;
 use crate::executor::{Log, RunSink, logged, remove};
 use crate::layout::{DeviceRole, DeviceSpec, Layout};
-use crate::{backing, power_cut, preflight::Check, work::make_inputs};
+use crate::{backing, guest_programs, preflight::Check, work::make_inputs};
 use fsarena_core::plan::Plan;
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{def::FsDef, grammar, safety::ScratchDevice};
-use fsarena_guest::{config::Array, stripes};
+use fsarena_guest::{config::Stack, stripes};
 use fsarena_sys::image::{self, Image};
 use fsarena_sys::undo::{Journal, MadeDir};
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ impl Images {
         }
         let other = file("other.img", check.other_bytes)?;
         let inputs = MadeDir::make_tree(journal, &guests.path().join("inputs"))?;
-        fill_source_disk(plan, &other, inputs.path(), emit)?;
+        fill_source_disk(plan, &check.guest_programs, &other, inputs.path(), emit)?;
         inputs.remove()?;
         Ok(Images { dir, guests, whole, further, other })
     }
@@ -66,16 +66,20 @@ impl Images {
         files.into_iter().try_for_each(Image::clear)
     }
 
-    /// The images that a guest gets as disks for the filesystem under test: `image` itself, or for an array the images of
-    /// its members, over which the contents of `image` are spread.
+    /// The images that a guest gets as disks for the filesystem under test: `image` itself; for an array the images of its
+    /// members, over which the contents of `image` are spread; or those below a stack that the filesystem will be made on.
     ///
     /// # Errors
     /// If the contents cannot be copied to the members.
-    pub fn disks(&self, image: &Path, layout: &Layout, array: Option<Array>) -> Result<Vec<PathBuf>> {
-        let Some(array) = array else { return Ok(vec![image.to_path_buf()]) };
+    pub fn disks(&self, image: &Path, layout: &Layout, stack: &Stack) -> Result<Vec<PathBuf>> {
+        if stack.array.is_none() && stack.links.is_empty() {
+            return Ok(vec![image.to_path_buf()]);
+        }
         let members = layout.members.iter().filter_map(|spec| self.further.get(spec));
         let paths: Vec<&Path> = members.map(ScratchDevice::path).collect();
-        stripes::spread(image, &paths, array)?;
+        if let Some(array) = stack.array.filter(|_| stack.links.is_empty()) {
+            stripes::spread(image, &paths, array)?;
+        }
         Ok(paths.into_iter().map(Path::to_path_buf).collect())
     }
 
@@ -93,9 +97,16 @@ impl Images {
 }
 
 /// Makes the filesystem of the source disk: makes its inputs in the directory `dir`, which mkfs then copies into the image.
-fn fill_source_disk(plan: &Plan, other: &ScratchDevice, dir: &Path, emit: RunSink) -> Result<()> {
+fn fill_source_disk(
+    plan: &Plan,
+    programs: &[String],
+    other: &ScratchDevice,
+    dir: &Path,
+    emit: RunSink,
+) -> Result<()> {
     make_inputs(plan, dir)?;
-    logged(emit, |log| power_cut::pack_checkers(plan, dir, log))??;
+    logged(emit, |log| guest_programs::pack(programs.iter().map(String::as_str), dir, log))??;
+    guest_programs::pack_file(Path::new("/etc/mke2fs.conf"), dir)?;
     let (def, mut options) = backing::source_filesystem(&plan.device)?;
     // Initialise everything now, because cells would wait for lazy initialisation. Pin random values, because every cell
     // reads the directories and the values determine the order of their entries.

@@ -3,7 +3,7 @@
 use super::fs_capabilities;
 use crate::error::{Result, RunError, require};
 use crate::layout::{Layout, filesystem_of};
-use crate::{settings::setting, work};
+use crate::{layers, power_cut, settings::setting, work};
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::{self, faults};
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan, Plan};
@@ -15,7 +15,7 @@ use fsarena_guest::kernel::{self, DEBIAN, GuestKernel, Places};
 use fsarena_guest::{emulator::QEMU, modules::Modules, tools, trial};
 use fsarena_load::workload::{Job, Workload};
 use fsarena_load::workloads::WORKLOADS;
-use fsarena_sys::program;
+use fsarena_sys::{links, program};
 use std::collections::BTreeMap;
 
 /// Refuses a workload that runs programs in guests: the only program in a guest is fsarena.
@@ -85,6 +85,26 @@ pub fn find_kernels<'a>(
         }
     }
     Ok(kernels)
+}
+
+/// The programs besides fsarena that run in the guests of a plan: those that check filesystems after a power cut, that serve
+/// layers, and that make filesystems on stacked devices.
+///
+/// # Errors
+/// A power cut that this machine cannot do.
+pub fn programs(plan: &Plan, variants: &[Variant]) -> Result<Vec<String>> {
+    let mut programs = power_cut::check_plan(plan, variants)?;
+    if matches!(plan.device.backing, Backing::Guest(_)) {
+        for variant in variants {
+            programs.extend(layers::program(variant.level(factor::LAYER)).map(String::from));
+            if !link_names(variant)?.is_empty() {
+                programs.insert(filesystem_of(variant)?.0.mkfs.into());
+                let of_links = links::programs(variant.level(factor::STACK));
+                programs.extend(of_links.into_iter().map(|(name, _)| name.to_string()));
+            }
+        }
+    }
+    Ok(programs.into_iter().collect())
 }
 
 /// The level of a kernel for these filesystems: the newest that is at hand if that has them, else the newest at hand that
@@ -270,7 +290,8 @@ fn unsupported(kernel: &GuestKernel, def: &FsDef) -> RunError {
 fn check_exact_axes(variant: &Variant) -> Result<()> {
     let (_, options) = filesystem_of(variant)?;
     let mut set = variant.levels.iter().filter(|(_, level)| !level.is_empty()).map(|(id, _)| id.as_str());
-    let varied = set.find(|id| *id != factor::CLIENTS && factor::is_axis(id));
+    let varied =
+        set.find(|id| ![factor::CLIENTS, factor::LAYER, factor::STACK].contains(id) && factor::is_axis(id));
     let Some(axis) = varied.or(options.raid.map(|_| factor::RAID)) else { return Ok(()) };
     let why = format!(
         "a guest that counts instructions has one disk, which is memory, so `{axis}` cannot be had in it; leave it out, or \
@@ -294,11 +315,26 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
         );
         return Err(RunError::variant(variant, why));
     }
+    let layer = variant.level(factor::LAYER);
+    if layers::module(layer).is_some() {
+        layers::check_filesystem(variant)?;
+        let missing = |why| RunError::Missing(format!("variant {}: layer={layer}: {why}", variant.name));
+        layers::check_program(layer).map_err(missing)?;
+    }
     require(["", "0"].contains(&variant.level(factor::CPUS)), || {
         RunError::Missing(format!("variant {}: a guest has one CPU, number 0", variant.name))
     })?;
     let faults = faults::parse(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
-    let stack = Stack { array: options.raid.map(Array::from_raid), faults, ..Stack::default() };
+    let links = link_names(variant)?;
+    require(links.is_empty() || options.journal.is_none(), || {
+        let why =
+            "the journal of a filesystem on stacked devices lies inside it: leave out `journal` or `stack`";
+        RunError::variant(variant, why)
+    })?;
+    let level = variant.level(factor::STACK);
+    let missing = |why| RunError::Missing(format!("variant {}: stack={level}: {why}", variant.name));
+    links::check_programs(level).map_err(missing)?;
+    let stack = Stack { array: options.raid.map(Array::from_raid), faults, links, ..Stack::default() };
     for module in further_modules(variant, &stack, &options.mount) {
         if kernel.modules.is_known() && !kernel.modules.has(&module) {
             let (variant, kernel) = (&variant.name, kernel.name());
@@ -316,7 +352,14 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
 pub fn stack(variant: &Variant, layout: &Layout, raid: Option<Raid>) -> Result<Stack> {
     let faults = faults::parse(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
     let (more, journal) = (layout.members.len() - 1, layout.journal.is_some());
-    Ok(Stack { more, journal, array: raid.map(Array::from_raid), faults })
+    let array = raid.map(Array::from_raid);
+    Ok(Stack { more, journal, array, faults, links: link_names(variant)?, ..Stack::default() })
+}
+
+/// The names of the links of a variant's stack.
+fn link_names(variant: &Variant) -> Result<Vec<String>> {
+    let links = links::parse(variant.level(factor::STACK)).map_err(RunError::Plan)?;
+    Ok(links.into_iter().map(|link| link.id.to_string()).collect())
 }
 
 /// The modules that a variant requires besides those of its filesystem: for the stack, the I/O scheduler, and character
@@ -324,7 +367,8 @@ pub fn stack(variant: &Variant, layout: &Layout, raid: Option<Raid>) -> Result<S
 pub fn further_modules(variant: &Variant, stack: &Stack, mount: &str) -> Vec<String> {
     let scheduler = SCHEDULERS.into_iter().find(|(level, _)| *level == variant.level(factor::SCHEDULER));
     let fixed = stack.modules().into_iter().chain(scheduler.map(|(_, module)| module));
-    fixed.map(String::from).chain(available::charset_modules(mount)).collect()
+    let layer = layers::module(variant.level(factor::LAYER));
+    fixed.chain(layer).map(String::from).chain(available::charset_modules(mount)).collect()
 }
 
 /// The modules that mount a filesystem: its own module, and those that it loads by name and that this kernel has.
