@@ -420,8 +420,8 @@ mod tests {
         let why = unsupported(&kernel, def).to_string();
         assert_eq!(
             why,
-            "the guest kernel 6.1 has no reiser4; Linux has never had it: a kernel with its patch, by --kernel PATH \
-             --modules DIR"
+            "the guest kernel 6.1 has no reiser4; Linux has never had it, so it takes a kernel with its patch: kernel=PATH \
+             modules=DIR"
         );
     }
 }
