@@ -1,6 +1,6 @@
 //! Layers: what lies between the mounted filesystem and the load, directory to directory.
 //!
-//! A new layer is one constant, in a file of its own here, and its line in [`LAYERS`]. A layer is mounted on a directory
+//! A new layer is one constant, in a file of its own here, and its line in `LAYERS`. A layer is mounted on a directory
 //! inside the filesystem, on top of other directories there. The executor has written both mounts into its undo journal
 //! before the agent starts.
 
