@@ -69,9 +69,11 @@ pub fn check_programs(level: &str) -> std::result::Result<(), String> {
     }
 }
 
-/// The bytes that the device below all links needs, for a device of this size above them.
+/// The bytes that the device below all links needs, for a device of this size above them. Sizes that no disk has stay at
+/// the largest number.
 pub fn bytes_below(links: &[&LinkDef], bytes: u64) -> u64 {
-    links.iter().rev().fold(bytes.div_ceil(SECTOR), |sectors, link| (link.below)(sectors)) * SECTOR
+    let sectors = links.iter().rev().fold(bytes.div_ceil(SECTOR), |sectors, link| (link.below)(sectors));
+    sectors.saturating_mul(SECTOR)
 }
 
 /// Devices that lie on one another. Dropping them removes those that are in an undo journal.
