@@ -89,8 +89,8 @@ impl Suites {
             return Ok(());
         }
         let mirrors = mirrors(self.mirror.as_deref(), log)?;
-        // A mirror can serve older lists under the name of a suite than under the code name of its release, so the small
-        // lists come first, by which apt learns the code names.
+        // A mirror can serve older lists under the name of a suite than under the code name of its release. The first update
+        // fetches only the small lists of `contrib`, by suite; from them apt learns the code names for the second update.
         let named = self.update("suites.list", &mirrors.sources(), "contrib", log);
         if named.is_ok() || !self.dir.join(SOURCES).is_file() {
             let targets = self.targets("suites.list", "$(REPO_URI) $(CODENAME) $(SUITE)", log)?;
@@ -163,8 +163,8 @@ impl Suites {
         Ok(packages)
     }
 
-    /// The arguments by which apt selects a package, and those that it requires in exactly its own version: newer kernels are
-    /// in several such packages.
+    /// `NAME=VERSION` of a package and of each package that it requires in the same version. Newer kernels are split into
+    /// several such packages.
     ///
     /// # Errors
     /// apt is not installed, or does not know the package.
@@ -263,8 +263,8 @@ struct Source {
     suite: String,
 }
 
-/// The same suites by their code names, of lines `ARCHIVE CODENAME SUITE`. Those of unstable and experimental are not
-/// directories of every mirror.
+/// Parses lines `ARCHIVE CODENAME SUITE` into sources that name each release by its code name. unstable and experimental keep
+/// their suite names, because not every mirror has a directory `sid` or `rc-buggy`.
 fn by_code_name(targets: &[String]) -> Vec<Source> {
     let mut sources = vec![];
     for line in targets {

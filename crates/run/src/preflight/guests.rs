@@ -57,8 +57,8 @@ pub struct Kernels {
     pub mounted: Vec<&'static FsDef>,
 }
 
-/// Finds the kernels of these levels, of which an empty one leaves the kernel to fsarena: that has to mount the filesystems
-/// of `wanted`.
+/// Finds the kernel of each level of the factor `kernel`. For an empty level fsarena chooses one that can mount the
+/// filesystems in `wanted`.
 ///
 /// # Errors
 /// An emulator that is not installed, or a kernel that is missing or damaged.
@@ -107,8 +107,13 @@ pub fn programs(plan: &Plan, variants: &[Variant]) -> Result<Vec<String>> {
     Ok(programs.into_iter().collect())
 }
 
-/// The level of a kernel for these filesystems: the newest that is at hand if that has them, else the newest at hand that
-/// has them, else one of Debian that has what many kernels lack. Empty for the usual kernel.
+/// Chooses the kernel for these filesystems, as a level of the factor `kernel`:
+///
+/// 1. The newest available kernel, as an empty level, if it supports all of them.
+/// 2. The newest available kernel that supports all of them.
+/// 3. The Debian version that the definition of a filesystem names for it.
+///
+/// If nothing fits, the level is empty too: the caller then reports what the newest kernel lacks.
 fn choose_kernel(places: &Places, wanted: &[&FsDef]) -> String {
     let has_all = |modules: &Modules| wanted.iter().all(|def| in_modules(modules, def));
     let usual_fits = match places.usual_kernel() {
