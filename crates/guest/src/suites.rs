@@ -1,7 +1,7 @@
 //! The suites of Debian, from oldstable to experimental: package lists and downloads in apt directories of fsarena's own,
 //! which apt verifies with Debian's keys. The lists and the packages of this machine are never touched.
 
-use crate::{Error, Result};
+use crate::{Error, Result, cache::write_digest_list};
 use fsarena_core::event::CommandRecord;
 use fsarena_sys::argv::Argv;
 use std::fs::File;
@@ -196,15 +196,31 @@ impl Suites {
         Ok(names)
     }
 
-    /// Downloads packages into a directory. Returns the files.
+    /// Downloads packages and unpacks them into the new directory `place`, with a list of digests. Other processes see all of
+    /// it or nothing.
     ///
     /// # Errors
-    /// The mirror cannot be reached or no longer has one, or a signature or digest is wrong.
-    pub fn download(&self, packages: &[String], into: &Path, log: Log) -> Result<Vec<PathBuf>> {
-        self.apt_of_stable("apt-get", log)?.args(["download", "-q"]).args(packages).cwd(into).expect(log)?;
-        let entries = std::fs::read_dir(into).map_err(Error::io("reading", into))?.flatten();
-        let files = entries.map(|entry| entry.path());
-        Ok(files.filter(|path| path.extension().is_some_and(|end| end == "deb")).collect())
+    /// The mirror cannot be reached or no longer has a package, a signature or digest is wrong, or a directory cannot be
+    /// written.
+    pub fn unpack(&self, packages: &[String], place: &Path, log: Log) -> Result<()> {
+        let above = place.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(above).map_err(Error::io("making", above))?;
+        // Not below `tools`, where a half unpacked package would count as one.
+        let room = tempfile::tempdir_in(&self.dir).map_err(Error::io("making a directory in", &self.dir))?;
+        let room = room.path();
+        self.apt_of_stable("apt-get", log)?.args(["download", "-q"]).args(packages).cwd(room).expect(log)?;
+        let unpacked = room.join("unpacked");
+        for file in std::fs::read_dir(room).map_err(Error::io("reading", room))?.flatten() {
+            if file.path().extension().is_some_and(|end| end == "deb") {
+                Argv::new("dpkg").arg("-x").arg(file.path()).arg(&unpacked).expect(log)?;
+            }
+        }
+        write_digest_list(&unpacked).map_err(Error::io("noting the digests of", &unpacked))?;
+        match std::fs::rename(&unpacked, place) {
+            // Another fsarena process has unpacked it meanwhile.
+            Err(_) if place.is_dir() => Ok(()),
+            moved => moved.map_err(Error::io("moving a package to", place)),
+        }
     }
 
     /// An apt program that takes a package without a version from the stable suite, if that has it.
