@@ -78,7 +78,7 @@ fn values(arg: &Arg) -> Option<Values> {
         (_, "RUN") => |_| runs(),
         (_, "A" | "B" | "C" | "RUN|published:NAME|FILE.csv") => |_| [runs(), published()].concat(),
         ("what", "WHAT") if open => |_| [runs(), studies(), filesystems(), published()].concat(),
-        (_, "FS,…" | "TYPE") => |_| filesystems(),
+        (_, "FS,…" | "TYPE" | "FILESYSTEM") => |_| filesystems(),
         (_, "SET,…") => |_| option_sets(),
         (_, "FACTOR=LEVEL,…") => levels,
         (_, "NAME=VALUE") => settings,

@@ -50,6 +50,10 @@ pub const MOUNT: &str = "mount";
 pub const JOURNAL: &str = "journal";
 /// How data and metadata are spread over several devices.
 pub const RAID: &str = "raid";
+/// What lies between the device and the filesystem: encryption, checksums, thin provisioning, snapshots.
+pub const STACK: &str = "stack";
+/// What lies between the mounted filesystem and the load.
+pub const LAYER: &str = "layer";
 /// The backing device of the filesystem.
 pub const DEVICE: &str = "device";
 /// Simulated faults of the device.
@@ -134,13 +138,15 @@ fn check_kernel(level: &str) -> Result<(), String> {
 }
 
 /// The order of the levels in the name of a variant. Factors that are not listed follow in alphabetical order.
-const ORDER: [&str; 17] = [
+const ORDER: [&str; 19] = [
     FS,
     OPTIONS,
     MKFS,
     MOUNT,
+    LAYER,
     JOURNAL,
     RAID,
+    STACK,
     DEVICE,
     FAULTS,
     LIMIT,

@@ -2,11 +2,9 @@
 
 use crate::cell::{Cell, Variant, WorkloadPlan};
 use crate::factor::{SETTING, clients, in_order};
-use crate::{number::combinations, plan::Plan, schedule::mix, setting::Value};
+use crate::plan::limits::MAX_VARIANTS;
+use crate::{number::combinations, one_at_a_time, plan::Plan, schedule::mix, setting::Value};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The most variants of a plan. A round of more would take days, and fsarena keeps every variant in memory.
-const MAX_VARIANTS: usize = 10_000;
 
 /// The part of a variant's name for an empty level of a factor.
 pub const PLAIN: &str = "plain";
@@ -21,7 +19,12 @@ pub fn fault(plan: &Plan) -> Option<String> {
 
 fn too_many_variants(plan: &Plan) -> Option<String> {
     let (variants, of) = match plan.variants.len() {
-        0 => combinations(plan.factors.iter().map(|(id, levels)| (id, levels.len()))),
+        0 => {
+            let (product, of) = combinations(plan.factors.iter().map(|(id, levels)| (id, levels.len())));
+            let alone = plan.vary.values().map(Vec::len).sum::<usize>() as u128;
+            let with = if alone > 0 { format!(", each with {alone} further levels") } else { String::new() };
+            (product.saturating_mul(1 + alone), of + &with)
+        }
         named => (named as u128, "each named in the plan".into()),
     };
     (variants > MAX_VARIANTS as u128)
@@ -46,7 +49,8 @@ fn too_many_tasks(plan: &Plan) -> Option<String> {
     })
 }
 
-/// The variants of a plan: those it names, or every combination of its factors' levels.
+/// The variants of a plan: those it names, or every combination of its factors' levels, and beside each of these the
+/// levels that are compared one at a time.
 pub fn expand(plan: &Plan) -> Vec<Variant> {
     if !plan.variants.is_empty() {
         return plan.variants.clone();
@@ -62,7 +66,7 @@ pub fn expand(plan: &Plan) -> Vec<Variant> {
             variant.name = if dir.is_empty() { variant.level(crate::factor::FS).to_string() } else { dir };
         }
     }
-    variants
+    one_at_a_time::expand(variants, &plan.vary)
 }
 
 /// Combines each variant with every level of a factor. Stops one variant beyond the limit of a plan, which suffices to report

@@ -89,6 +89,18 @@ const fn cost(id: &'static str, help: &'static str, from: From) -> MetricDef {
     metric(ReadingDef::lower(id, Unit::Seconds).clients(Fold::Mean).help(help), from)
 }
 
+/// What one call of a task causes on the device.
+const fn per_call(
+    id: &'static str,
+    unit: Unit,
+    of: &'static str,
+    help: &'static str,
+    from: From,
+) -> MetricDef {
+    let spec = ReadingDef::lower(id, unit).tasks(Fold::None).clients(Fold::Mean).of([of, reading::CALLS]);
+    metric(spec.help(help), from)
+}
+
 /// All metrics. `elapsed` ends when the command returns; only the synced time includes the final syncfs.
 pub const METRICS: &[MetricDef] = &[
     time("elapsed", "time until the command returned", |get| seconds(get, reading::ELAPSED)),
@@ -236,6 +248,27 @@ pub const METRICS: &[MetricDef] = &[
         ReadingDef::higher("commits_per_s", Unit::PerSecond)
             .help("durable commits a second: records of a log, transactions of a database, deliveries of mail"),
         |get| get(reading::COMMIT_RATE),
+    ),
+    per_call(
+        "device_bytes_per_call",
+        Unit::Bytes,
+        reading::DEVICE_WRITTEN,
+        "bytes written to the device for each call of the task, until all of them were synced",
+        |get| quotient(get(reading::DEVICE_WRITTEN), get(reading::CALLS)),
+    ),
+    per_call(
+        "device_writes_per_call",
+        Unit::Count,
+        reading::DEVICE_WRITES,
+        "write requests that the device completed for each call of the task, until all of them were synced",
+        |get| quotient(get(reading::DEVICE_WRITES), get(reading::CALLS)),
+    ),
+    per_call(
+        "device_flushes_per_call",
+        Unit::Count,
+        reading::DEVICE_FLUSHES,
+        "cache flushes that the device completed for each call of the task, until all of them were synced",
+        |get| quotient(get(reading::DEVICE_FLUSHES), get(reading::CALLS)),
     ),
     latency("latency_max", "longest latency", |get| paced_or_all(get, LONGEST)),
 ];

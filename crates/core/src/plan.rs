@@ -37,6 +37,7 @@ pub(crate) mod tests {
             claims: vec![],
             stage: None,
             omitted: vec![],
+            vary: Default::default(),
             factors: factors.iter().map(|(id, names)| (id.to_string(), levels(names))).collect(),
             device: DevicePlan {
                 backing: Backing::Loop { path: None },

@@ -82,6 +82,12 @@ pub const STUDIES: &[Study] = &[
         source: "the phases of IOR and mdtest, which IO500 runs",
         ..NONE
     },
+    Study {
+        name: "amplification",
+        plan: include_str!("../../../studies/amplification/plan.toml"),
+        source: "fsarena's own: counters of the device for each call",
+        ..NONE
+    },
 ];
 
 impl Study {

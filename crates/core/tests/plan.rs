@@ -117,6 +117,29 @@ fn the_budget_of_a_guest_that_counts_instructions_allows_eight_rounds() {
     assert_eq!(read(&text, &explicit).unwrap().stop.budget_s, Some(20.0));
 }
 
+/// The names of a plan's variants.
+fn names(plan: &Plan) -> Vec<String> {
+    matrix::expand(plan).into_iter().map(|variant| variant.name).collect()
+}
+
+#[test]
+fn levels_of_a_plan_stand_alone_beside_its_variants() {
+    let text = with("[factors]\nfs = \"ext4\"\n[vary]\nmount = [\"noatime\", \"sync\"]\nfs = \"xfs\"");
+    let plan = read(&text, &Overrides::default()).unwrap();
+    assert_eq!(names(&plan), ["ext4", "xfs", "ext4/noatime", "ext4/sync"]);
+    // The command line replaces those of its factor.
+    let over = Overrides { vary: vec![("mount".into(), vec!["ro".into()])], ..Overrides::default() };
+    assert_eq!(names(&read(&text, &over).unwrap()), ["ext4", "xfs", "ext4/ro"]);
+    // Named variants have them too, and a stored plan is not varied again.
+    let named = with("[[variant]]\nname = \"a\"\nfs = \"ext4\"\n[[variant]]\nname = \"b\"\nfs = \"xfs\"");
+    let plan = read(&named, &over).unwrap();
+    assert_eq!(names(&plan), ["a", "a/ro", "b", "b/ro"]);
+    let again = read(&toml::to_string(&plan).unwrap(), &Overrides::default()).unwrap();
+    assert_eq!(names(&again), names(&plan));
+    let error = read(&with("[vary]\nfs = \"zfs\""), &Overrides::default()).unwrap_err();
+    assert!(error.starts_with("plan.toml, line 3, column 6: Unknown filesystem `zfs`"), "{error}");
+}
+
 #[test]
 fn directories_drop_the_factors_that_make_a_filesystem() {
     let over = Overrides {

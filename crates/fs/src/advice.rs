@@ -15,7 +15,7 @@ pub fn rank(variant: &Variant) -> usize {
 /// Mount options that every filesystem accepts and that no option set has.
 const COMMON_MOUNT_OPTIONS: [&str; 1] = ["lazytime"];
 
-/// Returns variants of the survivors with each of their option sets and with [`COMMON_MOUNT_OPTIONS`], and the names of the
+/// Returns variants of the survivors with each of their option sets and with `COMMON_MOUNT_OPTIONS`, and the names of the
 /// variants that are left out because they give up safety (none with `allow_unsafe`). The defaults of all filesystems come
 /// first, then the second set of each, and so on, because not all may fit the budget. Sets that require further devices are
 /// left out.

@@ -57,11 +57,22 @@ const RULES: &[Rule] = &[
         text: "is spread over several devices and others are not: it uses more devices",
         fix: "use `raid` in no variant, or read the difference as the effect of several devices",
     },
+    Rule {
+        does: |variant, _| variant.has(factor::LAYER),
+        text: "works through a layer over its filesystem and others do not: every call takes the way through both",
+        fix: "read the difference as the cost of the layer, or give all variants the same `layer`",
+    },
+    Rule {
+        does: |variant, _| variant.has(factor::STACK),
+        text: "lies on a device that transforms or copies what is written and others do not: its requests take more CPU time, and can become more",
+        fix: "read the difference as the cost of the stack, or give all variants the same `stack`",
+    },
 ];
 
 /// Returns notes on everything that makes the comparison of these variants unfair. `may_clone` is whether the workload may
-/// clone files when it copies them; only then it matters whether a filesystem can.
-pub fn lint(variants: &[VariantFacts], may_clone: bool) -> Vec<Note> {
+/// clone files when it copies them; only then it matters whether a filesystem can. The factors in `alone` are varied one
+/// level at a time, so they never differ together with something else.
+pub fn lint(variants: &[VariantFacts], may_clone: bool, alone: &[&str]) -> Vec<Note> {
     let mut notes = vec![];
     for rule in RULES {
         let exceptions = find_exceptions(variants, |variant| (rule.does)(variant, may_clone));
@@ -73,7 +84,7 @@ pub fn lint(variants: &[VariantFacts], may_clone: bool) -> Vec<Note> {
         notes.extend(find_exceptions(variants, gives_up).map(weaker));
     }
     notes.extend(size_note(variants));
-    notes.extend(axis_notes(variants));
+    notes.extend(axis_notes(variants, alone));
     notes
 }
 
@@ -169,11 +180,11 @@ fn size_note(variants: &[VariantFacts]) -> Option<Note> {
 
 /// A note for each axis that is not fully crossed with the other factors, because the cause of a difference is then ambiguous.
 /// An axis is fully crossed if each combination of the other factors occurs with the same levels of the axis.
-fn axis_notes(variants: &[VariantFacts]) -> Vec<Note> {
+fn axis_notes(variants: &[VariantFacts], alone: &[&str]) -> Vec<Note> {
     let ids: BTreeSet<&str> =
         variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
     ids.into_iter()
-        .filter(|id| factor::is_axis(id))
+        .filter(|id| factor::is_axis(id) && !alone.contains(id))
         .filter_map(|axis| confounding_note(axis, variants))
         .collect()
 }
@@ -256,6 +267,11 @@ impl VariantFacts {
     /// Whether an argument of mkfs, or a part of a comma-separated argument, equals `words`.
     fn made_with(&self, words: &str) -> bool {
         self.options.mkfs.iter().any(|arg| arg.split(',').any(|part| part == words))
+    }
+
+    /// Whether it has a level of an axis that is more than the plain one.
+    fn has(&self, axis: &str) -> bool {
+        self.levels.get(axis).is_some_and(|level| !["", "none"].contains(&level.as_str()))
     }
 
     fn barriers(&self) -> bool {

@@ -229,14 +229,34 @@ pub fn complete(
         return Ok(None);
     };
     let key = value.split('=').next().unwrap_or(value);
-    let is_set = options.mkfs.iter().any(|word| word.contains(key)) || options.mount.contains("init_itable");
-    if is_set || !(background.has_work)(devices.first()).unwrap_or(false) {
+    if leaves_to_kernel(options, key) || !(background.has_work)(devices.first()).unwrap_or(false) {
         return Ok(None);
     }
     let mut options = options.clone();
     grammar::set_flag_value(&mut options.mkfs, flag, key, value);
     format(devices.clone(), def, &options, log)?;
     Ok(Some(format!("{flag} {value}")))
+}
+
+/// The command that makes a filesystem on one device, whose path follows, with nothing left for the kernel to initialise.
+///
+/// # Errors
+/// Where the grammar refuses an argument.
+pub fn mkfs_words(def: &FsDef, options: &VariantOptions) -> Result<Vec<String>, Error> {
+    let mut words = grammar::check_mkfs_arguments(def, &options.mkfs)?;
+    if let Some((flag, value)) = def.background.and_then(|work| work.by_mkfs) {
+        let key = value.split('=').next().unwrap_or(value);
+        if !leaves_to_kernel(options, key) {
+            grammar::set_flag_value(&mut words, flag, key, value);
+        }
+    }
+    let always = def.always.iter().map(|word| word.to_string());
+    Ok(std::iter::once(def.mkfs.to_string()).chain(always).chain(words).collect())
+}
+
+/// Whether the options say whether mkfs or the kernel initialises the filesystem.
+fn leaves_to_kernel(options: &VariantOptions, key: &str) -> bool {
+    options.mkfs.iter().any(|word| word.contains(key)) || options.mount.contains("init_itable")
 }
 
 /// Runs the separate command that makes a journal device, if the filesystem needs one. The journal gets the block size of the

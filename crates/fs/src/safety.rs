@@ -7,6 +7,7 @@ mod nodes;
 use crate::{Error, error::refused};
 use fsarena_core::event::CommandRecord;
 use fsarena_sys::device::{BlockDevice, is_claimed};
+use fsarena_sys::links::LinkedDevices;
 use fsarena_sys::loopdev::{self, LoopDevice};
 use fsarena_sys::{argv::Argv, image::Image, kernel::SysRoot, zram::Zram};
 use std::path::{Path, PathBuf};
@@ -29,6 +30,8 @@ enum Backing {
     /// The fields are dropped in this order, so that the image is removed after it is detached.
     Loop(LoopDevice, Image, BlockDevice),
     Zram(Zram, BlockDevice),
+    /// Devices over another scratch device, which outlives them; the topmost counts.
+    Linked(LinkedDevices, BlockDevice),
     /// An image file that a guest uses as a disk.
     File(Image),
     UserNamed(UserDevice),
@@ -68,6 +71,23 @@ impl ScratchDevice {
         Ok(ScratchDevice { backing: Backing::Zram(zram, block) })
     }
 
+    /// Devices that fsarena made over another scratch device: the topmost of them.
+    ///
+    /// # Errors
+    /// Where the kernel does not know it.
+    pub fn from_links(devices: LinkedDevices) -> Result<ScratchDevice, Error> {
+        let block = BlockDevice::open(&SysRoot::host(), devices.path())?;
+        Ok(ScratchDevice { backing: Backing::Linked(devices, block) })
+    }
+
+    /// Does what links need once the filesystem on them is made.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn finish_links(&self) -> std::io::Result<()> {
+        if let Backing::Linked(devices, _) = &self.backing { devices.formatted() } else { Ok(()) }
+    }
+
     /// An image file that a guest uses as a disk. Every [`Image`] was made by fsarena, so no check is necessary.
     pub fn from_image(image: Image) -> ScratchDevice {
         ScratchDevice { backing: Backing::File(image) }
@@ -103,7 +123,9 @@ impl ScratchDevice {
     /// The path of the device node or of the image file.
     pub fn path(&self) -> &Path {
         match &self.backing {
-            Backing::Loop(_, _, device) | Backing::Zram(_, device) => &device.path,
+            Backing::Loop(_, _, device) | Backing::Zram(_, device) | Backing::Linked(_, device) => {
+                &device.path
+            }
             Backing::UserNamed(user_device) => &user_device.device.path,
             Backing::File(image) => image.path(),
         }
@@ -112,7 +134,9 @@ impl ScratchDevice {
     /// The block device; None for an image file.
     pub fn device(&self) -> Option<&BlockDevice> {
         match &self.backing {
-            Backing::Loop(_, _, device) | Backing::Zram(_, device) => Some(device),
+            Backing::Loop(_, _, device) | Backing::Zram(_, device) | Backing::Linked(_, device) => {
+                Some(device)
+            }
             Backing::UserNamed(user_device) => Some(&user_device.device),
             Backing::File(_) => None,
         }
@@ -128,6 +152,7 @@ impl ScratchDevice {
         match &self.backing {
             Backing::Loop(_, image, _) | Backing::File(image) => image.size_bytes(),
             Backing::Zram(zram, _) => zram.size_bytes(),
+            Backing::Linked(_, device) => device.size_bytes().unwrap_or(0),
             Backing::UserNamed(user_device) => user_device.device.size_bytes().unwrap_or(0),
         }
     }
@@ -150,6 +175,7 @@ impl ScratchDevice {
             }
             Backing::File(image) => image.remove()?,
             Backing::Zram(zram, _) => zram.remove()?,
+            Backing::Linked(devices, _) => devices.remove()?,
             Backing::UserNamed(user_device) => user_device.note_content()?,
         }
         Ok(())
@@ -185,7 +211,7 @@ impl ScratchDevice {
     /// Logs the signatures that mkfs has just written to a device of the user as fsarena's own.
     pub(crate) fn note_written(&self) -> Result<(), Error> {
         match &self.backing {
-            Backing::Loop(..) | Backing::Zram(..) | Backing::File(_) => Ok(()),
+            Backing::Loop(..) | Backing::Zram(..) | Backing::Linked(..) | Backing::File(_) => Ok(()),
             Backing::UserNamed(user_device) => {
                 user_device.written.note(&user_device.id, &signatures(self.path())?)
             }

@@ -2,6 +2,7 @@
 
 use crate::host_tree::HostTree;
 use fsarena_core::{factor::faults::Faults, factor::raid::Raid};
+use fsarena_sys::links::{LINKS, LinkDef};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -58,6 +59,15 @@ pub struct Stack {
     pub array: Option<Array>,
     /// The faults of the device under test, if any.
     pub faults: Option<Faults>,
+    /// The names of the links over it, that next to the disks first ([`fsarena_sys::links`]).
+    #[serde(default)]
+    pub links: Vec<String>,
+    /// The size in bytes of the device above the links.
+    #[serde(default)]
+    pub bytes: u64,
+    /// The command that makes the filesystem on that device, whose path follows; empty if the disks hold it already.
+    #[serde(default)]
+    pub mkfs: Vec<String>,
 }
 
 /// An md array.
@@ -86,8 +96,25 @@ impl Array {
 }
 
 impl Stack {
-    /// All modules that any stack requires.
-    pub const MODULES: [&str; 6] = ["md_mod", "raid0", "raid1", "dm_mod", "dm_delay", "dm_flakey"];
+    /// The modules that arrays and faults require.
+    const MODULES: [&str; 6] = ["md_mod", "raid0", "raid1", "dm_mod", "dm_delay", "dm_flakey"];
+
+    /// All modules that any stack requires, or that make one faster.
+    pub fn all_modules() -> impl Iterator<Item = &'static str> {
+        let links = LINKS.iter().flat_map(|link| link.modules.iter().chain(link.faster).copied());
+        Stack::MODULES.into_iter().chain(links)
+    }
+
+    /// The links.
+    pub fn links(&self) -> Vec<&'static LinkDef> {
+        let find = |id: &String| LINKS.iter().find(|link| link.id == id);
+        self.links.iter().filter_map(find).collect()
+    }
+
+    /// The modules that make this stack faster where the kernel has them.
+    pub fn faster_modules(&self) -> impl Iterator<Item = &'static str> {
+        self.links().into_iter().flat_map(|link| link.faster.iter().copied())
+    }
 
     /// The modules that this stack requires.
     pub fn modules(&self) -> Vec<&'static str> {
@@ -98,7 +125,8 @@ impl Stack {
             Some(Faults::Flaky { .. }) => vec!["dm_mod", "dm_flakey"],
             Some(Faults::Error { .. }) => vec!["dm_mod"],
         };
-        [array, faults].concat()
+        let links = self.links().into_iter().flat_map(|link| link.modules.iter().copied()).collect();
+        [array, faults, links].concat()
     }
 }
 

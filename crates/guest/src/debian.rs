@@ -1,8 +1,7 @@
 //! Fetches kernels of Debian packages and unpacks them into a cache as an ordinary user. Nothing is installed.
 
 use crate::suites::{Log, Package, Suites};
-use crate::{Error, Result, cache::write_digest_list};
-use fsarena_sys::argv::Argv;
+use crate::{Error, Result};
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
@@ -37,20 +36,7 @@ pub fn fetch(version: &str, cache: &Path, suites: &Suites, here: &[String], log:
     if place.is_dir() {
         return Ok(place);
     }
-    std::fs::create_dir_all(cache).map_err(Error::io("making", cache))?;
-    let room = tempfile::tempdir_in(cache).map_err(Error::io("making a directory in", cache))?;
-    let parts = suites.with_parts(&kernel.package, log)?;
-    let archives = suites.download(&parts, room.path(), log)?;
-    let unpacked = room.path().join("unpacked");
-    for archive in archives {
-        Argv::new("dpkg").arg("-x").arg(archive).arg(&unpacked).expect(log)?;
-    }
-    write_digest_list(&unpacked).map_err(Error::io("noting the digests of", &unpacked))?;
-    match std::fs::rename(&unpacked, &place) {
-        // Another fsarena process has unpacked it meanwhile.
-        Err(_) if place.is_dir() => {}
-        moved => moved.map_err(Error::io("moving a kernel to", &place))?,
-    }
+    suites.unpack(&suites.with_parts(&kernel.package, log)?, &place, log)?;
     Ok(place)
 }
 

@@ -89,7 +89,7 @@ pub fn enter_tree() -> Result<()> {
 /// Makes a directory and mounts a filesystem on it.
 pub(crate) fn mount(kind: &str, source: &str, target: &Path, options: &str) -> Result<()> {
     std::fs::create_dir_all(target)?;
-    mount_by_syscall(Path::new(source), target, kind, options).map_err(|error| {
+    mount_by_syscall(Path::new(source), target, kind, options, &mut |_| ()).map_err(|error| {
         let why = match error.raw_os_error() {
             Some(libc::ENODEV) => format!("this kernel has no {kind}, which programs of the host take"),
             _ => format!("mounting {kind} for programs of the host: {error}"),

@@ -9,7 +9,9 @@ use crate::config::{
     SOURCE_DISK, Stack, TEST_DISK, WORKS, member_disk,
 };
 use crate::host_tree::HostTree;
-use crate::{device_mapper, packing::module_path, stripes::CHUNK};
+use crate::{packing::module_path, stripes::CHUNK};
+use fsarena_sys::device_mapper::{self, Mapper};
+use fsarena_sys::links::{LinkedDevices, Programs};
 use fsarena_sys::wait::{Cancel, wait_until};
 use rustix::{io::Errno, mount::MountFlags, system::RebootCommand};
 use std::io::{Error, Result, Write};
@@ -77,20 +79,27 @@ pub fn boot() -> Result<BootedGuest> {
 }
 
 impl BootedGuest {
-    /// Assembles the array and the faulty device that the config asks for. Returns the device to mount.
+    /// Assembles the array, the faulty device and the links that the config asks for; `command` starts the programs that links
+    /// need. Returns the device to mount, and the links if there are any.
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn stack(&self) -> Result<PathBuf> {
+    pub fn stack(&self, command: Programs) -> Result<(PathBuf, Option<LinkedDevices>)> {
         let stack = &self.config.stack;
         let below = match stack.array {
             Some(array) => wait_for_device(assemble_array(array, &self.disks)?)?,
             None => self.disks[0].clone(),
         };
-        match stack.faults {
-            Some(faults) => wait_for_device(device_mapper::make(faults, &below, sectors(&below)?)?),
-            None => Ok(below),
+        let below = match stack.faults {
+            Some(faults) => wait_for_device(device_mapper::make_faulty(faults, &below, sectors(&below)?)?)?,
+            None => below,
+        };
+        if stack.links.is_empty() {
+            return Ok((below, None));
         }
+        let linked =
+            LinkedDevices::make(Mapper::open(None)?, command, "", &stack.links(), &below, stack.bytes)?;
+        Ok((linked.path().to_path_buf(), Some(linked)))
     }
 }
 
@@ -120,7 +129,8 @@ fn mount(kind: &str, target: &str, source: &str, data: &str) -> Result<()> {
 
 fn load_module(name: &str) -> Result<()> {
     match rustix::system::finit_module(&File::open(module_path(name))?, c"", 0) {
-        Err(Errno::EXIST) => Ok(()),
+        // It is there already, or drives hardware that this machine lacks.
+        Err(Errno::EXIST | Errno::NODEV) => Ok(()),
         loaded => loaded.map_err(|error| Error::other(format!("loading module {name}: {error}"))),
     }
 }

@@ -7,7 +7,6 @@ pub mod cache;
 pub mod config;
 pub mod counter;
 pub mod debian;
-mod device_mapper;
 pub mod elf;
 pub mod emulator;
 mod error;

@@ -102,7 +102,7 @@ fn check(result: i32) -> Result<i32> {
 /// Opens a stream of lines, one for each path that a system call names.
 fn open_trace() -> Result<File> {
     let dir = Path::new(TRACEFS);
-    mount_by_syscall(Path::new("tracefs"), dir, "tracefs", "")?;
+    mount_by_syscall(Path::new("tracefs"), dir, "tracefs", "", &mut |_| ())?;
     for event in NAME_EVENTS {
         OpenOptions::new().append(true).open(dir.join("kprobe_events"))?.write_all(event.as_bytes())?;
     }

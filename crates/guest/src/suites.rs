@@ -1,7 +1,7 @@
 //! The suites of Debian, from oldstable to experimental: package lists and downloads in apt directories of fsarena's own,
 //! which apt verifies with Debian's keys. The lists and the packages of this machine are never touched.
 
-use crate::{Error, Result};
+use crate::{Error, Result, cache::write_digest_list};
 use fsarena_core::event::CommandRecord;
 use fsarena_sys::argv::Argv;
 use std::fs::File;
@@ -89,8 +89,8 @@ impl Suites {
             return Ok(());
         }
         let mirrors = mirrors(self.mirror.as_deref(), log)?;
-        // A mirror can serve older lists under the name of a suite than under the code name of its release, so the small
-        // lists come first, by which apt learns the code names.
+        // A mirror can serve older lists under the name of a suite than under the code name of its release. The first update
+        // fetches only the small lists of `contrib`, by suite; from them apt learns the code names for the second update.
         let named = self.update("suites.list", &mirrors.sources(), "contrib", log);
         if named.is_ok() || !self.dir.join(SOURCES).is_file() {
             let targets = self.targets("suites.list", "$(REPO_URI) $(CODENAME) $(SUITE)", log)?;
@@ -163,8 +163,8 @@ impl Suites {
         Ok(packages)
     }
 
-    /// The arguments by which apt selects a package, and those that it requires in exactly its own version: newer kernels are
-    /// in several such packages.
+    /// `NAME=VERSION` of a package and of each package that it requires in the same version. Newer kernels are split into
+    /// several such packages.
     ///
     /// # Errors
     /// apt is not installed, or does not know the package.
@@ -196,15 +196,31 @@ impl Suites {
         Ok(names)
     }
 
-    /// Downloads packages into a directory. Returns the files.
+    /// Downloads packages and unpacks them into the new directory `place`, with a list of digests. Other processes see all of
+    /// it or nothing.
     ///
     /// # Errors
-    /// The mirror cannot be reached or no longer has one, or a signature or digest is wrong.
-    pub fn download(&self, packages: &[String], into: &Path, log: Log) -> Result<Vec<PathBuf>> {
-        self.apt_of_stable("apt-get", log)?.args(["download", "-q"]).args(packages).cwd(into).expect(log)?;
-        let entries = std::fs::read_dir(into).map_err(Error::io("reading", into))?.flatten();
-        let files = entries.map(|entry| entry.path());
-        Ok(files.filter(|path| path.extension().is_some_and(|end| end == "deb")).collect())
+    /// The mirror cannot be reached or no longer has a package, a signature or digest is wrong, or a directory cannot be
+    /// written.
+    pub fn unpack(&self, packages: &[String], place: &Path, log: Log) -> Result<()> {
+        let above = place.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(above).map_err(Error::io("making", above))?;
+        // Not below `tools`, where a half unpacked package would count as one.
+        let room = tempfile::tempdir_in(&self.dir).map_err(Error::io("making a directory in", &self.dir))?;
+        let room = room.path();
+        self.apt_of_stable("apt-get", log)?.args(["download", "-q"]).args(packages).cwd(room).expect(log)?;
+        let unpacked = room.join("unpacked");
+        for file in std::fs::read_dir(room).map_err(Error::io("reading", room))?.flatten() {
+            if file.path().extension().is_some_and(|end| end == "deb") {
+                Argv::new("dpkg").arg("-x").arg(file.path()).arg(&unpacked).expect(log)?;
+            }
+        }
+        write_digest_list(&unpacked).map_err(Error::io("noting the digests of", &unpacked))?;
+        match std::fs::rename(&unpacked, place) {
+            // Another fsarena process has unpacked it meanwhile.
+            Err(_) if place.is_dir() => Ok(()),
+            moved => moved.map_err(Error::io("moving a package to", place)),
+        }
     }
 
     /// An apt program that takes a package without a version from the stable suite, if that has it.
@@ -263,8 +279,8 @@ struct Source {
     suite: String,
 }
 
-/// The same suites by their code names, of lines `ARCHIVE CODENAME SUITE`. Those of unstable and experimental are not
-/// directories of every mirror.
+/// Parses lines `ARCHIVE CODENAME SUITE` into sources that name each release by its code name. unstable and experimental keep
+/// their suite names, because not every mirror has a directory `sid` or `rc-buggy`.
 fn by_code_name(targets: &[String]) -> Vec<Source> {
     let mut sources = vec![];
     for line in targets {

@@ -1,9 +1,8 @@
 //! Programs of Debian packages, fetched with their libraries as an ordinary user. Nothing is installed:
 //! `fsarena_sys::fetched_program` starts them.
 
+use crate::Result;
 use crate::suites::{Log, Suites};
-use crate::{Error, Result};
-use fsarena_sys::argv::Argv;
 use fsarena_sys::fetched_program;
 use std::path::Path;
 
@@ -18,17 +17,5 @@ pub fn fetch(package: &str, cache: &Path, suites: &Suites, log: Log) -> Result<(
         Ok(names) => names,
         Err(error) => return Err(refreshed.err().unwrap_or(error)),
     };
-    let tools = cache.join(fetched_program::DIR);
-    std::fs::create_dir_all(&tools).map_err(Error::io("making", &tools))?;
-    let room = tempfile::tempdir_in(cache).map_err(Error::io("making a directory in", cache))?;
-    let unpacked = room.path().join("unpacked");
-    for archive in suites.download(&names, room.path(), log)? {
-        Argv::new("dpkg").arg("-x").arg(archive).arg(&unpacked).expect(log)?;
-    }
-    let place = tools.join(package);
-    match std::fs::rename(&unpacked, &place) {
-        // Another fsarena was faster.
-        Err(_) if place.is_dir() => Ok(()),
-        moved => moved.map_err(Error::io("moving programs to", &place)),
-    }
+    suites.unpack(&names, &cache.join(fetched_program::DIR).join(package), log)
 }

@@ -1,5 +1,6 @@
 //! All workloads. Each has one file with its name.
 
+mod amplification;
 mod command;
 mod coreutils;
 mod dbench;
@@ -25,6 +26,7 @@ use fsarena_core::sample::ReadingDef;
 
 /// All workloads.
 pub const WORKLOADS: &[&dyn Workload] = &[
+    &amplification::Amplification,
     &command::Command,
     &coreutils::Coreutils,
     &dbench::DBENCH,
@@ -49,7 +51,7 @@ pub const WORKLOADS: &[&dyn Workload] = &[
 /// Every reading that the load engine, the player of dbench's loadfiles and the workloads can have.
 pub fn readings() -> impl Iterator<Item = &'static ReadingDef> {
     let of_engines = fsarena_engine::readings::defs().chain(crate::dbench::defs());
-    of_engines.chain(web::READINGS).chain(postgres::READINGS)
+    of_engines.chain(web::READINGS).chain(postgres::READINGS).chain(amplification::READINGS)
 }
 
 /// Finds a workload by its name.

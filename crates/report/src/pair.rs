@@ -63,7 +63,7 @@ pub fn pair_rows<'a>(
     }
     let mut by_metric: Vec<_> = distinct(metrics.chain(COST_METRICS))
         .into_iter()
-        .map(|id| rows_of_metric(record, id, margin).into_iter())
+        .map(|id| rows_of_metric(record, (0, 1), id, margin).into_iter())
         .collect();
     // Interleave the rows of the metrics, because readers look for tasks.
     let tasks = by_metric.iter().map(ExactSizeIterator::len).max().unwrap_or(0);
@@ -74,28 +74,29 @@ pub fn pair_rows<'a>(
     rows
 }
 
-/// The rows of one metric: first that of all tasks, then those of single tasks.
-fn rows_of_metric(record: &RunRecord, id: &str, margin: f64) -> Vec<PairRow> {
+/// The rows of one metric, in which variant `b` is compared with variant `a`: first that of all tasks, then those of single
+/// tasks.
+pub fn rows_of_metric(record: &RunRecord, (a, b): (usize, usize), id: &str, margin: f64) -> Vec<PairRow> {
     let Some(grid) = Grid::of(record, id) else { return vec![] };
     let metric = &grid.metric;
     let both_measured =
-        |values: &[Vec<f64>]| values.iter().all(|variant| variant.iter().any(|v| !v.is_nan()));
+        |values: &[Vec<f64>]| [a, b].iter().all(|variant| values[*variant].iter().any(|v| !v.is_nan()));
     let mut tasks = grid.comparable_tasks();
     tasks.retain(|task| both_measured(&grid.values[*task]));
     let row = |task: String, pairs: LogRatios, whole: bool, values: Option<&[Vec<f64>]>| {
-        let mean_ratio = values.and_then(|values| MeanRatio::of(&values[0], &values[1]));
+        let mean_ratio = values.and_then(|values| MeanRatio::of(&values[a], &values[b]));
         Some(PairRow { mean_ratio, ..pair_row((task, whole), metric, pairs, margin)? })
     };
     let mut rows = Vec::new();
     if tasks.len() > 1 {
         let totals = grid.totals(&tasks);
-        let pairs = log_ratios_of_tasks(&grid, &tasks, totals.as_ref());
+        let pairs = log_ratios_of_tasks(&grid, (a, b), &tasks, totals.as_ref());
         rows.extend(row(format!("ALL {} tasks", tasks.len()), pairs, true, totals.as_deref()));
     }
     if tasks.len() <= MAX_TASKS_LISTED {
         for &task in &tasks {
             let (name, values) = (grid.tasks[task].id.to_string(), &grid.values[task]);
-            rows.extend(row(name, log_ratios(&values[0], &values[1]), tasks.len() == 1, Some(values)));
+            rows.extend(row(name, log_ratios(&values[a], &values[b]), tasks.len() == 1, Some(values)));
         }
     }
     rows

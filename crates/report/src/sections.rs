@@ -3,6 +3,7 @@
 mod anomalies;
 pub mod answer;
 pub mod claims;
+pub mod costs;
 pub mod decision;
 pub mod head;
 mod hosts;
@@ -29,6 +30,7 @@ const SECTIONS: &[Section] = &[
     decision::DECISION,
     standing::STANDING,
     pair::PAIR,
+    costs::COSTS,
     answer::ANSWER,
     answer::LEFT_OUT,
     answer::LEGEND,

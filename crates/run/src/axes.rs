@@ -7,6 +7,7 @@
 
 mod axis;
 mod cpu_speed;
+mod layer;
 mod limit;
 pub(crate) mod load;
 mod scheduler;
@@ -25,7 +26,9 @@ use fsarena_sys::{device::BlockDevice, kernel::SysRoot, undo};
 pub const AXES: &[Axis] = &[
     storage::JOURNAL,
     storage::RAID,
+    storage::STACK,
     storage::DEVICE,
+    layer::AXIS,
     storage::FAULTS,
     scheduler::AXIS,
     limit::AXIS,

@@ -42,6 +42,12 @@ pub fn first_device_note(devices: &[&Path]) -> Option<Note> {
     Some(Note::new(NoteKind::Remark, text).task("device"))
 }
 
+/// A note that the device readings cover the disk below the links of a stack.
+pub fn below_the_stack() -> Note {
+    let text = "readings of the device are of the disk below the stack, with what the stack writes itself";
+    Note::new(NoteKind::Remark, text).task("device")
+}
+
 /// Measures the tasks of one cell and emits events.
 pub struct Bench<'a> {
     kernel: SysRoot,

@@ -72,6 +72,8 @@ impl RunContext {
     pub fn fairness_notes(&self, facts: &BTreeMap<String, VariantFacts>) -> Vec<Note> {
         let clones = |planned| workload(&self.plan, planned).is_ok_and(|(work, job)| work.may_clone(&job));
         let may_clone = self.plan.workloads.iter().any(clones);
-        fairness::lint(&facts.values().cloned().collect::<Vec<_>>(), may_clone)
+        // A level that is varied alone differs from its plain variant in nothing else.
+        let alone: Vec<&str> = self.plan.vary.keys().map(String::as_str).collect();
+        fairness::lint(&facts.values().cloned().collect::<Vec<_>>(), may_clone, &alone)
     }
 }

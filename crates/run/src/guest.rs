@@ -13,6 +13,8 @@ mod snapshot_pool;
 use crate::context::RunContext;
 use crate::error::{CellError, Result, RunError};
 use crate::executor::{CellSink, Executor, Log, RunSink, logged};
+use crate::guest_programs::{self, OTHER};
+use crate::layers;
 use crate::power_cut::{self, PowerSupply};
 use crate::preflight::{Kernels, guests};
 use crate::protocol::{Guest, MountRequest, Power, ProcessRole, Request};
@@ -23,8 +25,8 @@ use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::factor;
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan};
-use fsarena_fs::lifecycle::{self, Devices};
-use fsarena_fs::{def::FsDef, fairness::VariantFacts, safety::ScratchDevice};
+use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
+use fsarena_fs::{def::FsDef, fairness::VariantFacts, grammar, safety::ScratchDevice};
 use fsarena_guest::counter::{COUNTS, Counter, counts};
 use fsarena_guest::emulator::{self, Machine, QEMU};
 use fsarena_guest::kernel::GuestKernel;
@@ -41,10 +43,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// With less free space than this many bytes, sparse images on the host can no longer grow.
 const SCARCE_BYTES: u64 = 1 << 20;
-/// Where the guest mounts the filesystem under test. Programs of the host have no file below `/run`.
+/// Where the guest mounts the filesystem under test. Programs of this machine have no file below `/run`.
 const TARGET: &str = "/run/fsarena/test";
-/// Where the guest mounts the source disk.
-const OTHER: &str = "/run/fsarena/other";
 
 /// A freshly made filesystem for a cell, with its facts and its image.
 struct Formatted {
@@ -121,12 +121,17 @@ impl Guests {
         let options = lifecycle::variant_options(def, &cell.variant)?;
         let written = cell.variant.level(factor::MKFS);
         let with_options = |error| CellError::from(error).with_options(written);
+        let layout = self.run.layout(&cell.variant)?;
         let mut log = |record| emit(CellEvent::Command(record));
-        let (image, description, features) = if self.guest.emulator == Emulator::Exact {
+        let (image, description, features) = if layout.is_stacked() {
+            // Only the guest has the device for the filesystem.
+            self.images.clear(&layout)?;
+            let words = self.mkfs_words(def, &options).map_err(|error| with_options(error.into()))?;
+            (self.images.whole.path().to_path_buf(), words.join(" ") + ", in the guest", String::new())
+        } else if self.guest.emulator == Emulator::Exact {
             let made = self.format_cache.get(def, &options, &mut log).map_err(with_options)?;
             (made.device.path().to_path_buf(), made.description.clone(), made.features.clone())
         } else {
-            let layout = self.run.layout(&cell.variant)?;
             self.images.clear(&layout)?;
             let whole = &self.images.whole;
             let devices = Devices { members: vec![whole], journal: self.images.journal(&layout) };
@@ -168,6 +173,15 @@ impl Guests {
             _ => {}
         };
         self.boot(cell, formatted, &supply, &mut hear)
+    }
+
+    /// The command that makes a filesystem in the guest. Where instructions are counted, it draws nothing at random.
+    fn mkfs_words(&self, def: &FsDef, options: &VariantOptions) -> Result<Vec<String>, fsarena_fs::Error> {
+        let mut options = options.clone();
+        if self.guest.emulator == Emulator::Exact {
+            grammar::pin_random_values(def, &mut options.mkfs);
+        }
+        lifecycle::mkfs_words(def, &options)
     }
 
     /// Starts a guest for the cell, passes its events on, and waits for its end.
@@ -213,13 +227,22 @@ impl Guests {
         let level = cell.variant.level(factor::KERNEL);
         let layout = self.run.layout(&cell.variant)?;
         let options = &formatted.facts.options;
-        let stack = guests::stack(&cell.variant, &layout, options.raid)?;
-        let test = self.images.disks(image, &layout, stack.array)?;
-        let further = guests::further_modules(&cell.variant, &stack, &options.mount);
+        let mut stack = guests::stack(&cell.variant, &layout, options.raid)?;
+        if !stack.links.is_empty() {
+            stack.bytes = formatted.facts.size_bytes;
+            stack.mkfs = self.mkfs_words(formatted.facts.def, options)?;
+            stack
+                .mkfs
+                .splice(..1, guest_programs::command(Path::new(OTHER), formatted.facts.def.mkfs).words());
+        }
+        let test = self.images.disks(image, &layout, &stack)?;
+        let mut further = guests::further_modules(&cell.variant, &stack, &options.mount);
+        let kernel = &self.run.check.kernels.by_level[level];
+        further.extend(stack.faster_modules().filter(|name| kernel.modules.has(name)).map(String::from));
         let machine = Machine {
             emulator: self.guest.emulator,
             accelerator: self.guest.accelerator.unwrap_or(Accelerator::Tcg),
-            kernel: &self.run.check.kernels.by_level[level],
+            kernel,
             initramfs: None,
             config: None,
             test: &test,
@@ -287,6 +310,7 @@ impl Guests {
 
     /// The request to the agent in a guest. It names no devices, because the guest finds its disks itself.
     fn request(&self, cell: &Cell, facts: &VariantFacts, power: Power) -> Result<serde_json::Value> {
+        let level = cell.variant.level(factor::LAYER);
         let owner = self.programs.as_ref().filter(|_| !facts.def.traits.unix).map(HostPrograms::owner);
         let options = [Some(facts.options.mount.clone()).filter(|options| !options.is_empty()), owner];
         let mount = MountRequest {
@@ -296,9 +320,11 @@ impl Guests {
             options: options.into_iter().flatten().collect::<Vec<_>>().join(","),
             journal: None,
             by_call: true,
+            layer: layers::request(level, Some(Path::new(OTHER))),
         };
+        let root = layers::root(Path::new(TARGET), level).join("work");
         let cell = if self.guest.emulator == Emulator::Exact { &without_names(cell) } else { cell };
-        let whole = self.run.request(cell, &Path::new(TARGET).join("work"), Path::new(OTHER));
+        let whole = self.run.request(cell, &root, Path::new(OTHER));
         // Without programs the workload runs as root: the guest kernel serves this cell alone.
         let (role, server_user) = match &self.programs {
             Some(programs) => (programs.role(), whole.server_user.clone()),

@@ -1,6 +1,7 @@
 //! fsarena as the first process of a guest: it boots the guest, then becomes the agent.
 
 use crate::axes::{self, Conditions};
+use crate::guest_programs::{self, OTHER};
 use crate::protocol::{
     COPIES, Guest, GuestPrograms, Line, MountRequest, ProcessRole, Request, Rights, write,
 };
@@ -13,7 +14,8 @@ use fsarena_guest::inside::{self, BootedGuest};
 use fsarena_guest::opened::Recorder;
 use fsarena_guest::terminal::GuestTerminal;
 use fsarena_guest::{counter, host_root};
-use fsarena_sys::{device::BlockDevice, kernel::SysRoot, mount, undo::Journal};
+use fsarena_sys::{argv::Argv, device::BlockDevice, kernel::SysRoot, mount, undo::Journal};
+use std::fs::File;
 use std::io::{self, Error};
 use std::path::{Path, PathBuf};
 
@@ -107,7 +109,6 @@ fn wanted_network(outcome: Outcome) -> Outcome {
 fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions> {
     let kernel = SysRoot::host();
     write_note(booted, kernel_note(&kernel))?;
-    let device = booted.stack()?;
     if let Some(programs) = &guest.programs {
         if programs.packed {
             host_root::enter_tree()?
@@ -119,7 +120,7 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
     let request = &mut guest.request;
     // Makes the mount points too. The root is below the mount point, so the mount will hide this directory.
     request.places().into_iter().try_for_each(std::fs::create_dir_all)?;
-    mount::mount_by_syscall(&booted.other, &request.other, &guest.other_type, "")
+    mount::mount_by_syscall(&booted.other, &request.other, &guest.other_type, "", &mut |_| ())
         .map_err(|error| Error::other(format!("mounting the source disk: {error}")))?;
     if let Some(programs) = &guest.programs {
         let copies = request.other.join(COPIES);
@@ -130,7 +131,15 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
         host_root::look_up(&programs.names);
         request.host_names.clone_from(&programs.names);
     }
-    request.device = BlockDevice::open(&kernel, &device).ok().as_ref().map(bench::numbers);
+    // Programs of the stack are on the source disk.
+    let (device, links) = booted.stack(|name| guest_programs::command(Path::new(OTHER), name))?;
+    // What links add lies on the disk below them.
+    let measured = if links.is_some() { &booted.disks[0] } else { &device };
+    request.device = BlockDevice::open(&kernel, measured).ok().as_ref().map(bench::numbers);
+    if let Some(links) = links {
+        make_filesystem(booted, &device, &request.other)?;
+        links.formatted()?;
+    }
     let journal = booted.journal.clone();
     let all: Vec<&Path> = [device.as_path()].into_iter().chain(journal.as_deref()).collect();
     if let Some(note) = bench::first_device_note(&all) {
@@ -160,6 +169,21 @@ fn set_environment(variables: &[(String, String)]) {
     }
 }
 
+/// Makes the filesystem on a device that only this guest has.
+fn make_filesystem(booted: &mut BootedGuest, device: &Path, other: &Path) -> io::Result<()> {
+    let Some((program, args)) = booted.config.stack.mkfs.split_first() else { return Ok(()) };
+    let mut commands = vec![];
+    let argv = Argv::new(program).args(args).arg(device);
+    let argv = argv.env("MKE2FS_CONFIG", guest_programs::file(other, "mke2fs.conf"));
+    let made = argv.expect(&mut |record| commands.push(record));
+    for record in commands {
+        write(&mut booted.events, &Line::Event(CellEvent::Command(record)))?;
+    }
+    made.map_err(Error::other)?;
+    File::open(device)?.sync_all()?;
+    write_note(booted, bench::below_the_stack())
+}
+
 /// Sets the device of the journal in the filesystem and in the mount options. mkfs ran on the host, so the filesystem has no
 /// device of the guest yet.
 fn set_journal_device(
@@ -182,7 +206,7 @@ fn set_journal_device(
 /// level needs them.
 fn set_up_conditions(kernel: &SysRoot, variant: &Variant, disks: &[&Path]) -> io::Result<Conditions> {
     if [factor::LIMIT, factor::MEMORY, factor::CPU_SPEED].iter().any(|axis| !variant.level(axis).is_empty()) {
-        mount::mount_by_syscall(Path::new("none"), Path::new(GROUPS), "cgroup2", "")?;
+        mount::mount_by_syscall(Path::new("none"), Path::new(GROUPS), "cgroup2", "", &mut |_| ())?;
     }
     let open = |disk: &&Path| BlockDevice::open(kernel, disk);
     let devices = disks.iter().map(open).collect::<Result<Vec<_>, _>>().map_err(Error::other)?;

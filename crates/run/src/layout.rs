@@ -6,6 +6,7 @@ use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, factor::device::BackingDevice};
 use fsarena_fs::lifecycle::{self, VariantOptions};
 use fsarena_fs::{Error, def::FsDef, filesystems};
+use fsarena_sys::links;
 use std::collections::BTreeSet;
 
 /// What provides the storage of a device.
@@ -22,6 +23,8 @@ pub enum Carrier {
 pub enum DeviceRole {
     /// It holds a whole filesystem.
     Whole,
+    /// It is below the links of a stack.
+    Stacked,
     /// It is one of several devices of a filesystem, by its number from 1.
     Member(usize),
     /// It holds a journal or log.
@@ -46,6 +49,8 @@ pub struct Layout {
     pub members: Vec<DeviceSpec>,
     /// The separate device of the journal, if there is one.
     pub journal: Option<DeviceSpec>,
+    /// Whether links of a stack lie over those with data.
+    stacked: bool,
 }
 
 impl DeviceSpec {
@@ -54,6 +59,7 @@ impl DeviceSpec {
         let size = bytesize::ByteSize(self.bytes).to_string().replace(' ', "");
         match self.role {
             DeviceRole::Whole => "test.img".into(),
+            DeviceRole::Stacked => format!("stack-{size}.img"),
             DeviceRole::Member(number) => format!("member-{number}-{size}.img"),
             DeviceRole::Journal => format!("journal-{size}.img"),
         }
@@ -84,9 +90,12 @@ impl Layout {
             Some(device) => Carrier::Made(device),
             None => default_carrier(&plan.device.backing),
         };
-        let whole = DeviceSpec { on, role: DeviceRole::Whole, bytes };
+        let links = links::parse(variant.level(factor::STACK)).map_err(Error::Options)?;
+        let role = if links.is_empty() { DeviceRole::Whole } else { DeviceRole::Stacked };
+        let bytes = links::bytes_below(&links, bytes);
+        let whole = DeviceSpec { on, role, bytes };
         if variant.level(factor::FS) == RAW {
-            return Ok(Layout { members: vec![whole], journal: None });
+            return Ok(Layout { members: vec![whole], journal: None, stacked: !links.is_empty() });
         }
         let (def, options) = filesystem_of(variant)?;
         let members = match options.raid {
@@ -106,7 +115,12 @@ impl Layout {
             };
             DeviceSpec { on, role: DeviceRole::Journal, bytes }
         });
-        Ok(Layout { members, journal })
+        Ok(Layout { members, journal, stacked: !links.is_empty() })
+    }
+
+    /// Whether the filesystem lies on further devices above these.
+    pub fn is_stacked(&self) -> bool {
+        self.stacked
     }
 
     /// All devices, those with data first.

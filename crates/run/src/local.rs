@@ -6,13 +6,17 @@ use crate::bench::{self, Bench};
 use crate::context::RunContext;
 use crate::error::{CellError, Result, RunError, require};
 use crate::executor::{CellSink, Executor, Log, RunSink};
+use crate::layout::Layout;
 use crate::protocol::{MountRequest, Request};
-use crate::{backing::BackingDevices, child, erased::Erased, preflight::raw_needs_an_image};
+use crate::{backing::BackingDevices, child, erased::Erased, layers, preflight::raw_needs_an_image};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome, SpentOn};
 use fsarena_core::{factor, sample::TaskOutput};
 use fsarena_fs::lifecycle::{self, Devices};
-use fsarena_fs::{def::FsDef, fairness::VariantFacts};
+use fsarena_fs::{def::FsDef, fairness::VariantFacts, safety::ScratchDevice};
+use fsarena_sys::argv::Argv;
+use fsarena_sys::device_mapper::Mapper;
+use fsarena_sys::links::{self, LinkedDevices};
 use fsarena_sys::{Error, cancel, device::is_claimed, mount, undo::Undo};
 use std::{collections::BTreeMap, fs::File, path::Path, time::Instant};
 
@@ -107,22 +111,30 @@ impl Local {
         child::run(&self.run.journal, &request, confine, &mut |event| emit(event))
     }
 
-    /// Runs a cell on a new filesystem, from mkfs to unmount. Also returns the facts of the variant if the cell succeeded.
+    /// Runs a cell on a new filesystem, from mkfs to unmount. Readings of the device are those of `measured`. Also returns
+    /// the facts of the variant if the cell succeeded.
     fn run_on_filesystem(
         &self,
         cell: &Cell,
         devices: &Devices,
+        measured: &Devices,
         confine: &Confine,
         emit: CellSink,
     ) -> Result<(Outcome, Option<VariantFacts>)> {
         let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
-        let mut facts = match self.format(cell, def, devices, emit) {
+        let made = self.format(cell, def, devices, emit).and_then(|facts| {
+            devices.members[0].finish_links().map_err(|error| CellError::missing(error.to_string()))?;
+            Ok(facts)
+        });
+        let mut facts = match made {
             Ok(facts) => facts,
             Err(_) if cancel::requested().is_some() => return Ok((Outcome::Interrupted, None)),
             Err(failed) => return Ok((failed.into(), None)),
         };
         let target = self.backing.target.path();
-        let mut request = self.request(cell, devices, &target.join("work"));
+        let layer = layers::request(cell.variant.level(factor::LAYER), None);
+        let root = layers::root(target, cell.variant.level(factor::LAYER));
+        let mut request = self.request(cell, measured, &root.join("work"));
         request.mount = Some(MountRequest {
             source: devices.first().into(),
             target: target.into(),
@@ -130,24 +142,55 @@ impl Local {
             options: lifecycle::mount_options(def, &facts.options, devices),
             journal: devices.journal.map(|device| device.path().into()),
             by_call: false,
+            layer,
         });
         let mounted = self.run.journal.note(Undo::unmount(target))?;
+        let layered = self.run.journal.note(Undo::unmount(&root))?;
         let known = self.facts.contains_key(&cell.variant.name);
         let outcome = child::run(&self.run.journal, &request, confine, &mut |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {
-                facts.effective = note.text.clone();
+                if note.task.as_deref() == Some("mount") {
+                    facts.effective = note.text.clone();
+                }
                 if !known {
                     emit(CellEvent::Note(note.variant(&cell.variant.name)));
                 }
             }
             event => emit(event),
         });
-        // The agent unmounts the filesystem itself. This is for an agent that could not.
-        mount::unmount(target, &mut |record| emit(CellEvent::Command(record)))?;
+        // The agent unmounts the filesystems itself. This is for an agent that could not.
+        for dir in [&root, target] {
+            mount::unmount(dir, &mut |record| emit(CellEvent::Command(record)))?;
+        }
+        layered.disarm()?;
         mounted.disarm()?;
         let outcome = outcome?;
         let facts = (outcome == Outcome::Done).then_some(facts);
         Ok((outcome, facts))
+    }
+
+    /// Makes the links of the variant's stack. Returns the device above them; None without links. An error is a failure of
+    /// the variant.
+    fn make_links(
+        &self,
+        cell: &Cell,
+        layout: &Layout,
+        devices: &Devices,
+        emit: CellSink,
+    ) -> Result<Option<ScratchDevice>, CellError> {
+        if !layout.is_stacked() {
+            return Ok(None);
+        }
+        let links = links::parse(cell.variant.level(factor::STACK)).map_err(CellError::missing)?;
+        let (journal, bytes) = (&self.run.journal, self.run.check.size_bytes);
+        let prefix = format!("fsarena-{}-", std::process::id());
+        let make = || {
+            let mapper = Mapper::open(Some(journal))?;
+            LinkedDevices::make(mapper, |name| Argv::new(name), &prefix, &links, devices.first(), bytes)
+        };
+        let linked = make().map_err(|error| CellError::missing(error.to_string()))?;
+        emit(CellEvent::Note(bench::below_the_stack().variant(&cell.variant.name)));
+        Ok(Some(ScratchDevice::from_links(linked)?))
     }
 
     /// Sets up the levels of the machine for a cell, and emits the notes on them. An error is a failure of the variant.
@@ -183,10 +226,18 @@ impl Executor for Local {
             Ok(conditions) => conditions,
             Err(failed) => return Ok(failed.into()),
         };
+        let linked = match self.make_links(cell, &layout, &devices, emit) {
+            Ok(linked) => linked,
+            Err(failed) => return Ok(failed.into()),
+        };
+        let top = linked.as_ref().map_or_else(|| devices.clone(), Devices::from);
         let (outcome, facts) = match cell.variant.level(factor::FS) {
             factor::RAW => (self.run_on_bare_device(cell, &devices, &conditions.confine, emit)?, None),
-            _ => self.run_on_filesystem(cell, &devices, &conditions.confine, emit)?,
+            _ => self.run_on_filesystem(cell, &top, &devices, &conditions.confine, emit)?,
         };
+        if let Some(linked) = linked {
+            linked.release(&mut |record| emit(CellEvent::Command(record)))?;
+        }
         conditions.undo()?;
         let still_claimed = devices.all().any(|device| is_claimed(device.path()).unwrap_or(false));
         if still_claimed {

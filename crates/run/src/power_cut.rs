@@ -2,8 +2,7 @@
 //! fsarena kills the guest. fsarena replays the writes that the disk would have kept on a fresh image. A second guest mounts
 //! that filesystem, verifies its files, and checks it.
 //!
-//! The programs that check filesystems lie on the source disk with their libraries, because the only program in a guest is
-//! fsarena.
+//! The programs that check filesystems lie on the source disk: [`guest_programs`].
 
 use crate::bench::{Bench, lifecycle};
 use crate::error::{CellError, CellResult, Result, RunError, require};
@@ -12,26 +11,22 @@ use crate::protocol::{Power, Request};
 use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, run_tasks};
 use crate::work::{self, workload};
-use crate::{layout::filesystem_of, settings::setting};
+use crate::{guest_programs, layout::filesystem_of, settings::setting};
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::event::{CellEvent, NoteKind, Outcome, SpentOn};
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::sample::{Readings, TaskOutput};
-use fsarena_core::{factor, matrix, metric::reading};
+use fsarena_core::{factor, metric::reading};
 use fsarena_fs::{def::CheckDef, filesystems};
 use fsarena_guest::writes::{self, Later};
 use fsarena_guest::{config::Array, stripes};
 use fsarena_load::workload::Cut;
 use fsarena_sys::argv::{self, Argv};
-use fsarena_sys::{Error, fetched_program, kernel::SysRoot, program};
+use fsarena_sys::{Error, kernel::SysRoot};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs::File, time::Duration};
 
-/// The directory on the source disk with the programs that check filesystems, and their libraries.
-const PROGRAMS: &str = ".check";
-/// The name of the dynamic loader in that directory.
-const LOADER: &str = "loader";
 /// The bits of the exit status with which e2fsck and jfs_fsck report corrected errors. Other bits are failures.
 const CORRECTED: i32 = 3;
 
@@ -57,57 +52,19 @@ pub fn check_plan(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>>
     })?;
     for variant in variants {
         let (def, options) = filesystem_of(variant)?;
-        let has_one_disk =
-            options.raid.is_none() && options.journal.is_none() && variant.level(factor::FAULTS).is_empty();
-        let why = "only the writes to one disk are recorded, so leave out raid, journal and faults";
+        let has_one_disk = options.raid.is_none()
+            && options.journal.is_none()
+            && [factor::FAULTS, factor::STACK, factor::LAYER].iter().all(|id| variant.level(id).is_empty());
+        let why =
+            "only the writes to one disk are recorded, so leave out raid, journal, faults, stack and layer";
         require(has_one_disk, || RunError::variant(variant, format!("{name} cuts the power: {why}")))?;
         let check = def.check.ok_or_else(|| {
             let id = def.id;
             RunError::Plan(format!("{name}: fsarena knows no check of {id} after a power cut; leave it out"))
         })?;
-        programs.extend([check.program, "ldd"].map(String::from));
+        programs.insert(check.program.into());
     }
     Ok(programs)
-}
-
-/// Copies the programs that check the filesystems of a plan, and their libraries, to the source disk `other`. Does nothing
-/// if no workload of the plan cuts the power.
-///
-/// # Errors
-/// If a file cannot be found or copied.
-pub fn pack_checkers(plan: &Plan, other: &Path, log: Log) -> Result<()> {
-    let dir = other.join(PROGRAMS);
-    for name in check_plan(plan, &matrix::expand(plan))?.iter().filter(|name| *name != "ldd") {
-        std::fs::create_dir_all(&dir).map_err(Error::io("making", &dir))?;
-        let found = program::find(name).ok_or_else(|| RunError::Missing(format!("{name} is missing")))?;
-        let output = list_libraries(name, &found).expect(log).map_err(Error::from)?.stdout;
-        copy_file(&found, &dir.join(name))?;
-        for library in libraries(&output) {
-            let name = Path::new(library).file_name().unwrap_or_default();
-            let is_loader = name.to_string_lossy().starts_with("ld-");
-            copy_file(Path::new(library), &dir.join(if is_loader { LOADER.as_ref() } else { name }))?;
-        }
-    }
-    Ok(())
-}
-
-/// The command that lists the libraries of a program: ldd(1), or the loader of one that was fetched.
-fn list_libraries(name: &str, found: &Path) -> Argv {
-    let words = fetched_program::start_words(name.as_ref());
-    match words.as_deref() {
-        Some([loader, options @ .., file]) => Argv::new(loader).args(options).arg("--list").arg(file),
-        _ => Argv::new("ldd").arg(found),
-    }
-}
-
-/// The paths of files in the output of ldd(1).
-fn libraries(output: &str) -> impl Iterator<Item = &str> {
-    output.lines().filter_map(|line| line.split_whitespace().rfind(|word| word.starts_with('/')))
-}
-
-fn copy_file(from: &Path, to: &Path) -> Result<()> {
-    std::fs::copy(from, to).map_err(Error::io("copying", from))?;
-    Ok(())
 }
 
 /// Does the work of the second guest: mounts the filesystem after the cut, verifies its files, unmounts it, and checks it.
@@ -145,9 +102,7 @@ struct Checker<'a> {
 impl Checker<'_> {
     /// The command that runs the checking program with these arguments, through the dynamic loader on the source disk.
     fn command(&self, args: &[&str]) -> Argv {
-        let dir = self.request.other.join(PROGRAMS);
-        let loader = Argv::new(dir.join(LOADER)).arg("--library-path").arg(&dir);
-        loader.arg(dir.join(self.check.program)).args(args).arg(self.device)
+        guest_programs::command(&self.request.other, self.check.program).args(args).arg(self.device)
     }
 
     /// Runs the commands that the filesystem may need before it can be mounted, until one succeeds.
@@ -240,19 +195,4 @@ fn copy_image(from: &Path, to: &Path) -> Result<()> {
     File::create(to).and_then(|file| file.set_len(size)).map_err(Error::io("making", to))?;
     // Spreading over a mirror with one member copies the image without its holes.
     Ok(stripes::spread(from, &[to], Array::Raid1)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_libraries_and_the_loader_are_found_in_the_output_of_ldd() {
-        let fetched = "\t/lib64/ld-linux-x86-64.so.2 => /tools/lib/ld-linux-x86-64.so.2 (0x7f)";
-        assert_eq!(libraries(fetched).collect::<Vec<_>>(), ["/tools/lib/ld-linux-x86-64.so.2"]);
-        let output = "\tlinux-vdso.so.1 (0x00007ffc)\n\tlibext2fs.so.2 => /lib/x86_64-linux-gnu/libext2fs.so.2 (0x7f)\n\
-                    \t/lib64/ld-linux-x86-64.so.2 (0x7f)\n";
-        let found: Vec<&str> = libraries(output).collect();
-        assert_eq!(found, ["/lib/x86_64-linux-gnu/libext2fs.so.2", "/lib64/ld-linux-x86-64.so.2"]);
-    }
 }

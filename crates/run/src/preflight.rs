@@ -14,7 +14,7 @@ pub(crate) use room::{open_source_disk, open_to_erase};
 use crate::error::{Result, RunError, require};
 use crate::layout::{self, DeviceSpec, filesystem_of};
 use crate::work::{Work, workload};
-use crate::{axes, power_cut, settings::setting};
+use crate::{axes, guest_programs, settings::setting};
 use bytesize::ByteSize;
 use fsarena_core::host::{self, Storage};
 use fsarena_core::plan::{Backing, Plan};
@@ -57,6 +57,8 @@ pub struct Check {
     pub programs: Vec<String>,
     /// Notes for every report of these workloads.
     pub remarks: Vec<Note>,
+    /// Programs that run in guests and lie on their source disk.
+    pub guest_programs: Vec<String>,
     /// Number of timed tasks of all workloads.
     pub tasks: u32,
     /// The kernels of guests; empty for other backings.
@@ -128,15 +130,21 @@ pub fn check(
             .map_err(|error| not_executable(error, std::env::var_os("SUDO_UID").is_some()))?;
     }
     room.bytes = room.bytes.saturating_mul(u64::from(clients));
+    let copies = room.other_bytes > 0;
     let host_programs = host_programs::check(plan, variants, &programs, &own_programs)?;
     room.other_bytes += host_programs.as_ref().map_or(0, |programs| programs.bytes);
-    programs.extend(power_cut::check_plan(plan, variants)?);
+    let guest_programs = guests::programs(plan, variants)?;
+    room.other_bytes += guest_programs::ROOM * guest_programs.len() as u64;
+    if !guest_programs.is_empty() {
+        programs.extend(guest_programs.iter().cloned().chain([guest_programs::LISTER.into()]));
+    }
     let mut check = Check {
         size_bytes: 0,
         devices: BTreeSet::new(),
         other_bytes: 0,
-        copies: room.other_bytes > 0,
+        copies,
         programs: vec![],
+        guest_programs,
         remarks,
         tasks,
         kernels: Kernels::default(),
@@ -333,9 +341,9 @@ fn check_bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
     let Some(variant) = variants.iter().find(|variant| variant.is_bare_device()) else { return Ok(()) };
     let image = matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram | Backing::Zram);
     require(image, || RunError::Plan(raw_needs_an_image()))?;
-    let optional = [factor::MKFS, factor::MOUNT, factor::JOURNAL, factor::RAID];
+    let optional = [factor::MKFS, factor::MOUNT, factor::JOURNAL, factor::RAID, factor::LAYER, factor::STACK];
     let bare = optional.iter().all(|id| variant.level(id).is_empty());
-    let why = "the bare device takes no options of mkfs or mount, no journal and no raid";
+    let why = "the bare device takes no options of mkfs or mount, no journal, raid, layer or stack";
     require(bare && variant.level(factor::OPTIONS) == "default", || RunError::variant(variant, why))?;
     plan.workloads.iter().try_for_each(|asked| {
         let why = || format!("workload {} needs a filesystem; leave out fs=raw", asked.name);

@@ -62,9 +62,12 @@ pub struct Request {
 pub const COPIES: &str = "copies";
 
 impl Request {
-    /// The directories that a task writes to: the one under test, and the one on the source disk.
-    pub fn places(&self) -> [&Path; 2] {
-        [&self.root, &self.other]
+    /// The directories that a task writes to: the one under test, the one on the source disk, and the filesystem below a
+    /// layer.
+    pub fn places(&self) -> Vec<&Path> {
+        let below = self.mount.as_ref().filter(|mount| mount.layer.is_some());
+        let below = below.map(|mount| mount.target.as_path());
+        [self.root.as_path(), &self.other].into_iter().chain(below).collect()
     }
 }
 
@@ -182,6 +185,18 @@ pub struct MountRequest {
     /// Whether to mount by system calls instead of mount(8), which guests lack.
     #[serde(default)]
     pub by_call: bool,
+    /// The layer over it, where there is one.
+    #[serde(default)]
+    pub layer: Option<LayerRequest>,
+}
+
+/// How to set up the layer over the mounted filesystem.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LayerRequest {
+    /// The level of the factor `layer`.
+    pub level: String,
+    /// The command that starts the program of the layer, without its own arguments; empty if it has none.
+    pub program: Vec<String>,
 }
 
 /// The request to a guest. The guest adds the paths of its disks when it has found them.

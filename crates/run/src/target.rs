@@ -5,28 +5,33 @@
 use crate::bench::{Bench, lifecycle};
 use crate::error::{CellError, CellResult};
 use crate::executor::Log;
-use crate::{protocol::MountRequest, settings::setting};
-use fsarena_core::event::{Cause, CommandRecord, Note, NoteKind, SpentOn};
+use crate::{layers, protocol::MountRequest, settings::setting};
+use fsarena_core::event::{Cause, Note, NoteKind, SpentOn};
 use fsarena_core::sample::{Readings, TaskOutput};
 use fsarena_core::{cell::TaskInfo, metric::reading};
 use fsarena_sys::device::{self, BlockDevice};
 use fsarena_sys::{Error, dirs::Space, kernel::SysRoot, mount};
-use rustix::mount::UnmountFlags;
-use std::{fs::File, os::unix::fs::FileTypeExt, path::Path, time::Instant};
+use std::{fs::File, os::unix::fs::FileTypeExt, path::Path};
 
 /// Mounts the filesystem. Returns the peak memory of mount(8) in bytes; 0 if mounted by a system call.
 ///
 /// # Errors
 /// If the mount fails, with the message of mount(8) or of the kernel.
 pub fn mount(request: &MountRequest, log: Log) -> Result<u64, Error> {
+    let peak_bytes = mount_filesystem(request, log)?;
+    if let Some(layer) = &request.layer {
+        layers::set_up(&request.target, layer, log)?;
+    }
+    Ok(peak_bytes)
+}
+
+fn mount_filesystem(request: &MountRequest, log: Log) -> Result<u64, Error> {
     let MountRequest { source, target, fs_type, options, by_call, .. } = request;
     let command = mount::mount_command(source, target, fs_type, options);
     if !by_call {
         return Ok(command.expect(log)?.max_rss_bytes);
     }
-    let begun = Instant::now();
-    let mounted = mount::mount_by_syscall(source, target, fs_type, options);
-    log(syscall_record(command.words(), begun));
+    let mounted = mount::mount_by_syscall(source, target, fs_type, options, log);
     mounted.map_err(Error::io("mounting", source))?;
     Ok(0)
 }
@@ -37,19 +42,15 @@ pub fn mount(request: &MountRequest, log: Log) -> Result<u64, Error> {
 /// If it stays in use.
 pub fn unmount(request: &MountRequest, log: Log) -> Result<(), Error> {
     let target = &request.target;
-    if !request.by_call {
-        return mount::unmount(target, log);
+    let unmount = |dir: &Path, log: Log| match request.by_call {
+        true => mount::unmount_by_syscall(dir, log),
+        false => mount::unmount(dir, log),
+    };
+    if let Some(layer) = &request.layer {
+        unmount(&layers::root(target, &layer.level), log)?;
+        layers::wait_for_program()?;
     }
-    let begun = Instant::now();
-    let unmounted = rustix::mount::unmount(target, UnmountFlags::empty());
-    log(syscall_record(vec!["umount".into(), target.display().to_string()], begun));
-    unmounted.map_err(|error| Error::io("unmounting", target)(error.into()))
-}
-
-/// The record of a system call, as the command `argv` that does the same.
-fn syscall_record(argv: Vec<String>, begun: Instant) -> CommandRecord {
-    let ms = begun.elapsed().as_millis() as u64;
-    CommandRecord { argv, times: 1, last: None, cwd: None, ended: "native".into(), ms, output: None }
+    unmount(target, log)
 }
 
 /// Mounts the filesystem as a measured task. `first` runs before the mount and is timed with it.
@@ -86,6 +87,10 @@ pub fn mount_task(
     }
     let options = mount::effective_options(kernel, &request.target)?;
     bench.note(Note::new(NoteKind::Options, options).task("mount"));
+    if let Some(layer) = &request.layer {
+        let options = mount::effective_options(kernel, &layers::root(&request.target, &layer.level))?;
+        bench.note(Note::new(NoteKind::Options, format!("{}: {options}", layer.level)).task("layer"));
+    }
     Ok(())
 }
 

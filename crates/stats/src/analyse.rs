@@ -190,16 +190,21 @@ impl Analysis {
     }
 }
 
-/// The log ratios of the second of two variants to the first over some tasks, one for each round: of the totals if there are
-/// any, else the mean of the log ratios of the tasks.
-pub fn log_ratios_of_tasks(grid: &Grid, tasks: &[usize], totals: Option<&VariantValues>) -> LogRatios {
+/// The log ratios of variant `b` to variant `a` over some tasks, one for each round: of the totals if there are any, else the
+/// mean of the log ratios of the tasks.
+pub fn log_ratios_of_tasks(
+    grid: &Grid,
+    (a, b): (usize, usize),
+    tasks: &[usize],
+    totals: Option<&VariantValues>,
+) -> LogRatios {
     if let Some(totals) = totals {
-        return log_ratios(&totals[0], &totals[1]);
+        return log_ratios(&totals[a], &totals[b]);
     }
     let mut d: Vec<Vec<f64>> = vec![];
     for task in tasks {
         let values = &grid.values[*task];
-        d.push(values[0].iter().zip(&values[1]).map(|(a, b)| (b / a).ln()).collect());
+        d.push(values[a].iter().zip(&values[b]).map(|(a, b)| (b / a).ln()).collect());
     }
     // In a round that ran, every task has a log ratio, which can be infinite.
     let rounds = d.first().map_or(0, Vec::len);

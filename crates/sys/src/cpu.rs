@@ -145,7 +145,7 @@ impl ProcessReadings {
     }
 
     /// Descriptions of the busiest processes since `earlier`, without this process: `rsync (4711) moved 35.0 MiB`. At most
-    /// [`MAX_DISTURBERS`], the busiest first.
+    /// `MAX_DISTURBERS`, the busiest first.
     pub fn disturbers_since(&self, earlier: &ProcessReadings) -> Vec<String> {
         let time = self.at.duration_since(earlier.at).max(Duration::from_millis(1)).as_secs_f64();
         let ticks_per_s = rustix::param::clock_ticks_per_second() as f64;

@@ -29,6 +29,11 @@ pub fn start_words(program: &OsStr) -> Option<Vec<OsString>> {
     packages().iter().find_map(|package| start_words_in(package, Path::new(program)))
 }
 
+/// Whether this is the path of a fetched program.
+pub fn has(path: &Path) -> bool {
+    packages().iter().any(|package| path.starts_with(package))
+}
+
 /// The directories of packages in the caches of this user and of root.
 fn packages() -> Vec<PathBuf> {
     let mut packages = vec![];

@@ -7,7 +7,7 @@ use crate::wait::{Cancel, wait_until};
 use crate::{Error, kernel::SysRoot, process};
 use fsarena_core::{event::CommandRecord, names::distinct};
 use rustix::fs::{Mode, OFlags};
-use rustix::mount::MountFlags;
+use rustix::mount::{MountFlags, UnmountFlags};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{ffi::CString, fs::File, os::fd::AsFd};
@@ -55,10 +55,36 @@ pub fn mount_command(source: &Path, target: &Path, fs_type: &str, options: &str)
 ///
 /// # Errors
 /// The error of the system call.
-pub fn mount_by_syscall(source: &Path, target: &Path, fs_type: &str, options: &str) -> std::io::Result<()> {
+pub fn mount_by_syscall(
+    source: &Path,
+    target: &Path,
+    fs_type: &str,
+    options: &str,
+    log: &mut dyn FnMut(CommandRecord),
+) -> std::io::Result<()> {
     let (flags, data) = split_flags(options);
     let data = CString::new(data)?;
-    Ok(rustix::mount::mount(source, target, fs_type, flags, data.as_c_str())?)
+    let begun = Instant::now();
+    let mounted = rustix::mount::mount(source, target, fs_type, flags, data.as_c_str());
+    log(syscall_record(mount_command(source, target, fs_type, options).words(), begun));
+    Ok(mounted?)
+}
+
+/// Unmounts with umount2(2), for guests without umount(8).
+///
+/// # Errors
+/// The error of the system call.
+pub fn unmount_by_syscall(target: &Path, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
+    let begun = Instant::now();
+    let unmounted = rustix::mount::unmount(target, UnmountFlags::empty());
+    log(syscall_record(vec!["umount".into(), target.display().to_string()], begun));
+    unmounted.map_err(|error| Error::io("unmounting", target)(error.into()))
+}
+
+/// The record of a system call, as the command `argv` that does the same.
+fn syscall_record(argv: Vec<String>, begun: Instant) -> CommandRecord {
+    let ms = begun.elapsed().as_millis() as u64;
+    CommandRecord { argv, times: 1, last: None, cwd: None, ended: "native".into(), ms, output: None }
 }
 
 /// The kernel's reason for refusing a mount option, which mount(8) before util-linux 2.39 does not print. None if the kernel
@@ -147,7 +173,7 @@ pub(crate) fn unmount_in(
     target: &Path,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<(), Error> {
-    let target = target.canonicalize().unwrap_or_else(|_| target.to_path_buf());
+    let target = canonical(target);
     let argv = Argv::new("umount").arg(&target).env("LC_ALL", "C").ignore_cancel();
     // Several filesystems may be mounted on one directory, so one success is not the end.
     let mut try_once = || {
@@ -166,7 +192,18 @@ pub(crate) fn unmount_in(
     })
 }
 
-pub(crate) fn is_mounted(kernel: &SysRoot, target: &Path) -> Result<bool, Error> {
+/// The mount point with symbolic links followed: those above it alone where it cannot be looked at, as that of a FUSE filesystem
+/// whose program has ended.
+fn canonical(target: &Path) -> PathBuf {
+    let above = || Some(target.parent()?.canonicalize().ok()?.join(target.file_name()?));
+    target.canonicalize().ok().or_else(above).unwrap_or_else(|| target.to_path_buf())
+}
+
+/// Whether something is mounted on a directory.
+///
+/// # Errors
+/// Where the list of mounts cannot be read.
+pub fn is_mounted(kernel: &SysRoot, target: &Path) -> Result<bool, Error> {
     Ok(kernel.mounts()?.iter().any(|mount| mount.target == target))
 }
 

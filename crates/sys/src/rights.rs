@@ -29,7 +29,7 @@ const ROOT_KEEPS: CapabilitySet = CapabilitySet::CHOWN
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 impl User {
-    /// Gives this process the ids of this user for good, and drops all capabilities except [`ROOT_KEEPS`] for root. Call it
+    /// Gives this process the ids of this user for good, and drops all capabilities except `ROOT_KEEPS` for root. Call it
     /// while the process has a single thread.
     ///
     /// # Errors

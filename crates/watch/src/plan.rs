@@ -69,6 +69,7 @@ impl Watch {
             claims: vec![],
             stage: None,
             omitted: vec![],
+            vary: Default::default(),
             factors: Default::default(),
             device: DevicePlan {
                 backing: Backing::Dir,

@@ -35,7 +35,7 @@ pub const OF_SIDES: [&str; 7] = ["variant", "fs", "options", "mkfs", "mount", "f
 /// Hides the flags of `run` that this command refuses from its help.
 fn hide_refused(arg: clap::Arg) -> clap::Arg {
     let id = arg.get_id().as_str();
-    let refused = OF_SIDES.contains(&id) || ["resume", "after"].contains(&id);
+    let refused = OF_SIDES.contains(&id) || ["vary", "resume", "after"].contains(&id);
     if refused { arg.hide(true) } else { arg }
 }
 
@@ -43,6 +43,7 @@ fn hide_refused(arg: clap::Arg) -> clap::Arg {
 pub fn run(args: Args) -> Outcome {
     let Args { a, b, run } = args;
     run.given.refuse(&OF_SIDES[..1], "there are two variants here: --a VARIANT --b VARIANT")?;
+    run.given.refuse(&["vary"], "there are two variants here; compare more by fsarena run --vary")?;
     if let Some(flag) = run.given.first_of(&OF_SIDES) {
         return usage(format!("{flag} is part of a side here: --a {}=…", flag.trim_start_matches("--")));
     }

@@ -11,9 +11,12 @@ use finding::{Finding, ids, installed, limited, missing, ok};
 use fsarena_core::{app, exit::ExitCode, setting::Settings};
 use fsarena_fs::available::{Availability, survey, to_install};
 use fsarena_load::{workload::Job, workloads::WORKLOADS};
+use fsarena_run::layers;
 use fsarena_sys::permitted::{self, Obstacle};
 use fsarena_sys::user::UserDatabase;
-use fsarena_sys::{Error, argv, dirs, host, kernel::SysRoot, limits, program, rights, undo};
+use fsarena_sys::{
+    Error, argv, device_mapper, dirs, host, kernel::SysRoot, limits, links, program, rights, undo,
+};
 use install::{fetch_for_guests, install};
 use std::io::Write;
 use std::path::Path;
@@ -66,6 +69,8 @@ fn findings(kernel: &SysRoot, runs: &Path) -> Vec<Finding> {
     findings.extend([
         commands(),
         load_tools(),
+        layers(kernel),
+        stacks(),
         services(),
         applications(),
         room(runs),
@@ -279,6 +284,43 @@ fn load_tools() -> Finding {
     }
     let fix = format!("apt-get install {}, for `--engine {}`", absent.join(" "), absent.join("|"));
     limited("other load engines", found, fix)
+}
+
+/// The layers over a filesystem: the kernel's, and those that a program serves.
+fn layers(kernel: &SysRoot) -> Finding {
+    let what = "layers over a filesystem";
+    let types = kernel.filesystems().unwrap_or_default();
+    let (here, absent): (Vec<_>, Vec<_>) = layers::ids().partition(|level| {
+        layers::module(level).is_some_and(|module| types.contains(module))
+            && layers::check_program(level).is_ok()
+    });
+    let found = if here.is_empty() { "none".into() } else { here.join(" ") };
+    if absent.is_empty() {
+        return ok(what, found);
+    }
+    let fixes = absent.iter().map(|level| match layers::check_program(level) {
+        Err(why) => format!("layer={level}: {why}"),
+        Ok(()) => format!("layer={level}: this kernel lacks it; a guest has it: --on qemu"),
+    });
+    limited(what, found, fixes.collect::<Vec<_>>().join("; "))
+}
+
+/// The devices that can be stacked below a filesystem.
+fn stacks() -> Finding {
+    let ids = || links::LINKS.iter().map(|link| link.id);
+    let usable: Vec<&str> = ids().filter(|id| links::check_programs(id).is_ok()).collect();
+    let lacking = ids().filter_map(|id| Some(format!("stack={id}: {}", links::check_programs(id).err()?)));
+    let mut fixes: Vec<String> = lacking.collect();
+    let place = if device_mapper::is_supported() { "" } else { ", in guests" };
+    if !place.is_empty() {
+        fixes.push("this kernel has no device mapper, or this process may not use it: --on qemu".into());
+    }
+    let found = usable.join(" ") + place;
+    if fixes.is_empty() {
+        ok("stacked devices", found)
+    } else {
+        limited("stacked devices", found, fixes.join("; "))
+    }
 }
 
 /// Checks the free space for images in the nearest existing directory of `runs`; less than 4 GiB is limited.

@@ -16,7 +16,7 @@ use fsarena_load::workloads::WORKLOADS;
 use fsarena_report::exporters;
 use fsarena_run::{axes, registry};
 use fsarena_store::RunSummary;
-use fsarena_sys::{kernel::SysRoot, program};
+use fsarena_sys::{fetched_program, kernel::SysRoot, program};
 use serde::Serialize;
 use std::path::Path;
 
@@ -197,7 +197,14 @@ impl Row for FilesystemRow {
 
     fn for_people(&self, field: &str) -> Option<String> {
         match field {
-            "mkfs" => self.mkfs.is_none().then(|| self.install.clone()),
+            "mkfs" => match &self.mkfs {
+                None => Some(self.install.clone()),
+                // Its path is long, and only guests use it.
+                Some(path) if fetched_program::has(Path::new(path)) => {
+                    Some("in the cache, for guests".into())
+                }
+                Some(_) => None,
+            },
             "option_sets" => Some(self.option_sets.iter().map(|set| set.id).collect::<Vec<_>>().join(" ")),
             _ => None,
         }

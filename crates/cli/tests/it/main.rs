@@ -61,6 +61,8 @@ mod shells;
 mod shipped;
 mod signals;
 mod squid;
+mod stacks;
+mod stored_versions;
 mod studies;
 mod tampered;
 mod usage;

@@ -30,6 +30,8 @@ pub const FETCHED: &str = "fetched_bytes";
 pub const DEVICE_WRITTEN: &str = "device_write_bytes";
 /// Bytes read from the device under test.
 pub const DEVICE_READ: &str = "device_read_bytes";
+/// Write requests that the device under test completed.
+pub const DEVICE_WRITES: &str = "device_writes";
 /// Cache flushes that the device under test completed.
 pub const DEVICE_FLUSHES: &str = "device_flushes";
 /// Peak memory of the largest process.
@@ -50,6 +52,8 @@ pub const COMMIT_RATE: &str = "commit_iops_per_s";
 pub const CLIENT: &str = "client_ratio";
 /// Requests that were answered.
 pub const REQUESTS: &str = "requests_count";
+/// Equal calls of a task.
+pub const CALLS: &str = "calls_count";
 /// Transactions per second of a database.
 pub const TRANSACTIONS: &str = "transactions_per_s";
 /// User time of the service that answers requests.

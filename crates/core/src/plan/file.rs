@@ -33,6 +33,9 @@ pub struct PlanFile {
     /// The levels of each factor.
     #[serde(default)]
     pub factors: Pairs,
+    /// Levels that are each compared alone with the plain variant, instead of in every combination.
+    #[serde(default)]
+    pub vary: Pairs,
     /// Variants named one by one, instead of the product of the factors.
     #[serde(default, rename = "variant")]
     pub variants: Vec<Pairs>,

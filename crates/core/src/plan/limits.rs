@@ -8,6 +8,9 @@ use bytesize::ByteSize;
 use serde::{Deserialize, Deserializer, de::Error};
 use std::time::Duration;
 
+/// The most variants of a plan: a round of more takes days, and each is kept in memory.
+pub const MAX_VARIANTS: usize = 10_000;
+
 /// The longest time in seconds: more than thirty years. Adding it to a clock cannot overflow.
 pub const LONGEST_S: f64 = 1e9;
 /// The most rounds of a run; more do not change the result of any test in fsarena.

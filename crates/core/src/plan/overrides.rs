@@ -59,6 +59,8 @@ pub struct Overrides {
     pub claims: Vec<String>,
     /// `--fs`, `--options`, `--factor NAME=LEVEL,LEVEL`: levels instead of the plan's.
     pub factors: Vec<(String, Vec<String>)>,
+    /// `--vary NAME=LEVEL,LEVEL`: levels that are each compared alone, instead of the plan's.
+    pub vary: Vec<(String, Vec<String>)>,
     /// `--workload`: replaces the only workload of the plan.
     pub workload: Option<String>,
     /// `--set NAME=VALUE`.

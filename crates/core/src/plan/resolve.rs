@@ -12,7 +12,7 @@ use crate::cell::Variant;
 use crate::names::unknown;
 use crate::plan::file::Pairs;
 use crate::scale::Scale;
-use crate::{factor, matrix};
+use crate::{factor, matrix, one_at_a_time};
 use bytesize::ByteSize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -64,6 +64,7 @@ impl Resolver<'_> {
             claims: vec![],
             stage: stored.and_then(|plan| plan.stage.clone()),
             factors,
+            vary: self.vary()?,
             omitted: stored.map_or(omitted, |plan| plan.omitted.clone()),
             device: self.device()?,
             stop: self.stop()?,
@@ -295,7 +296,32 @@ impl Resolver<'_> {
         }
         varied.extend(self.over.factors.iter().filter(|(id, _)| id != factor::FS).cloned());
         let varied = factor::in_order(varied.into_iter().collect(), |(id, _)| id);
-        Ok(varied.into_iter().fold(variants, |variants, (id, levels)| matrix::vary(variants, &id, &levels)))
+        let variants =
+            varied.into_iter().fold(variants, |variants, (id, levels)| matrix::vary(variants, &id, &levels));
+        // The variants of a stored plan include those of its own levels.
+        let asked = self.written.stored.is_some() && self.over.vary.is_empty();
+        Ok(if asked { variants } else { one_at_a_time::expand(variants, &self.vary()?) })
+    }
+
+    /// The levels that are compared one at a time: those of the command line, instead of the plan's for that factor.
+    fn vary(&self) -> Result<Levels, PlanError> {
+        let mut vary = Levels::new();
+        for (key, value) in &self.file.vary {
+            let id = self.factor_name(key)?;
+            let levels = self.level_list(value)?;
+            vary.insert(id.to_string(), self.checked_levels(id, levels, &|m| self.bad(value.span(), m))?);
+        }
+        for (id, levels) in &self.over.vary {
+            factor::check_name(id, &self.words.factors)
+                .map_err(|unknown| PlanError::flag("--vary", unknown))?;
+            let flag = format!("--vary {id}");
+            let levels = self.checked_levels(id, levels.clone(), &|m| Err(PlanError::flag(&flag, m)))?;
+            vary.insert(id.clone(), levels);
+        }
+        if matches!(self.over.backing, Some(Backing::Dir)) {
+            vary.retain(|id, _| factor::OF_DIRECTORIES.contains(&id.as_str()));
+        }
+        Ok(vary)
     }
 
     /// Whether the run uses the variants that the plan names one by one. With `--fs`, it does so only if each of them has
@@ -371,6 +397,9 @@ impl Resolver<'_> {
         }
         let mut seen = BTreeSet::new();
         let variants = matrix::expand(plan);
+        if let Some(fault) = one_at_a_time::fault(&variants, &plan.vary) {
+            return Err(self.fault(fault));
+        }
         match variants.iter().find(|variant| !seen.insert(&variant.name)) {
             Some(variant) => Err(self.fault(format!("two variants are both called `{}`", variant.name))),
             None => Ok(()),

@@ -29,6 +29,9 @@ pub struct Plan {
     pub stage: Option<Stage>,
     /// The levels of each factor.
     pub factors: BTreeMap<String, Vec<String>>,
+    /// Levels that are each compared alone with the plain variant, by their factors ([`crate::one_at_a_time`]).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub vary: BTreeMap<String, Vec<String>>,
     /// One sentence for each omission: filesystems that lack an option set, and settings that the workload of `--workload`
     /// does not have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

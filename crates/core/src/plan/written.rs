@@ -149,6 +149,7 @@ fn as_plan_file(plan: &Plan) -> PlanFile {
         seed: Some(at_begin(plan.seed)),
         claims: plan.claims.iter().map(|claim| at_begin(claim.text.clone())).collect(),
         factors: pairs(plan.factors.clone()),
+        vary: pairs(plan.vary.clone()),
         variants: plan.variants.iter().map(variant).collect(),
         device: DeviceFile {
             size: device.size.map(|size| at_begin(bytes(size))),

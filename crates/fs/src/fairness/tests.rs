@@ -31,16 +31,18 @@ fn an_axis_that_is_not_crossed_with_the_filesystem_gets_a_note() {
     let of = |fs: &str, scheduler: &str| {
         with_levels(variant(fs, &[], ""), &[("fs", fs), ("scheduler", scheduler)])
     };
-    let mixed = axis_notes(&[of("ext3", "bfq"), of("xfs", "none")]);
+    let mixed = axis_notes(&[of("ext3", "bfq"), of("xfs", "none")], &[]);
     assert_eq!(mixed.len(), 1);
     assert!(
         mixed[0].text.contains("`scheduler` differs") && mixed[0].text.contains("xfs  (none)"),
         "{mixed:?}"
     );
     let crossed = [of("ext3", "bfq"), of("ext3", "none"), of("xfs", "bfq"), of("xfs", "none")];
-    assert!(axis_notes(&crossed).is_empty());
-    assert_eq!(axis_notes(&crossed[..3]).len(), 1);
-    assert!(axis_notes(&crossed[..2]).is_empty());
+    assert!(axis_notes(&crossed, &[]).is_empty());
+    assert_eq!(axis_notes(&crossed[..3], &[]).len(), 1);
+    assert!(axis_notes(&crossed[..2], &[]).is_empty());
+    // Each level is compared alone with the plain variant.
+    assert!(axis_notes(&crossed[..3], &["scheduler"]).is_empty());
 }
 
 #[test]
@@ -49,9 +51,25 @@ fn variants_with_more_devices_get_a_note() {
     journal.options.journal = fsarena_core::factor::journal::parse("external").unwrap();
     let mut striped = variant("btrfs", &[], "");
     striped.options.raid = fsarena_core::factor::raid::parse("raid0").unwrap();
-    let notes: Vec<String> = lint(&[journal, striped], false).into_iter().map(|note| note.text).collect();
+    let notes: Vec<String> =
+        lint(&[journal, striped], false, &[]).into_iter().map(|note| note.text).collect();
     assert!(notes.iter().any(|text| text.contains("journal on a separate device")), "{notes:?}");
     assert!(notes.iter().any(|text| text.contains("spread over several devices")), "{notes:?}");
+}
+
+#[test]
+fn layers_and_stacks_get_a_note_if_some_variants_have_none() {
+    let plain = variant("ext4", &[], "");
+    let [layer, stack] =
+        [("layer", "overlay"), ("stack", "crypt")].map(|level| with_levels(plain.clone(), &[level]));
+    let none = with_levels(plain.clone(), &[("layer", "none")]);
+    let count = |variants: &[VariantFacts], words: &str| {
+        let notes = lint(variants, false, &["layer", "stack"]);
+        notes.iter().filter(|note| note.text.contains(words)).count()
+    };
+    assert_eq!(count(&[plain.clone(), none, layer.clone()], "works through a layer"), 1);
+    assert_eq!(count(&[plain, stack], "transforms or copies"), 1);
+    assert_eq!(count(&[layer.clone(), layer], "works through a layer"), 0);
 }
 
 /// The notes of the lint, each as `variant: word`, where the word identifies the rule.
@@ -68,7 +86,7 @@ fn notes_by_rule(variants: &[VariantFacts]) -> Vec<String> {
         "twice",
         "in size",
     ];
-    let mut notes = lint(variants, true);
+    let mut notes = lint(variants, true, &[]);
     notes.retain(|note| note.kind != NoteKind::Weaker);
     assert!(notes.iter().all(|note| note.kind == NoteKind::Fairness && note.fix.is_some()));
     let word = |note: &Note| WORDS.iter().find(|word| note.text.contains(**word)).copied().unwrap_or("?");
@@ -208,7 +226,8 @@ fn different_device_sizes_get_a_note() {
 #[test]
 fn given_up_guarantees_get_a_weaker_note() {
     let weaker = |variants: &[VariantFacts]| -> Vec<String> {
-        let notes = super::lint(variants, false).into_iter().filter(|note| note.kind == NoteKind::Weaker);
+        let notes =
+            super::lint(variants, false, &[]).into_iter().filter(|note| note.kind == NoteKind::Weaker);
         notes.map(|note| format!("{}: {}", note.variant.unwrap().trim(), &note.text[..10])).collect()
     };
     assert_eq!(weaker(&[variant("ext2", &[], ""), variant("ext4", &[], "")]), ["ext2: no journal"]);

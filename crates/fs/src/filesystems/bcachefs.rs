@@ -42,6 +42,7 @@ pub const DEF: FsDef = FsDef {
         (Takes::Path, "--source"),
     ],
     packages: &["bcachefs-tools"],
+    component: "experimental",
     kernels: Some(KernelRange { text: "Linux has it from 6.7 to 6.17", debian: "6.12" }),
     modules: &[
         "chacha_generic",

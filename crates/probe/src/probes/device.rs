@@ -20,7 +20,7 @@ const FIELDS: &[Field] = &[
     until_synced(0, 1.0, "device_reads", Unit::Count, "read requests that the device completed"),
     until_synced(1, 1.0, "device_read_merges", Unit::Count, "reads merged with others in the queue"),
     until_synced(2, SECTOR, reading::DEVICE_READ, Unit::Bytes, "bytes read from the device"),
-    until_synced(4, 1.0, "device_writes", Unit::Count, "write requests that the device completed"),
+    until_synced(4, 1.0, reading::DEVICE_WRITES, Unit::Count, "write requests that the device completed"),
     until_synced(5, 1.0, "device_write_merges", Unit::Count, "writes merged with others in the queue"),
     until_synced(6, SECTOR, reading::DEVICE_WRITTEN, Unit::Bytes, "bytes written to the device"),
     until_synced(

@@ -5,6 +5,7 @@ use crate::exporter::{Exporter, write_json};
 use crate::figures::mean_ratio_json;
 use crate::sections::answer::answer_sentences;
 use crate::sections::claims::{answer_json, conclusion_json};
+use crate::sections::costs::costs_json;
 use crate::sections::pair::pair_json;
 use crate::sections::ranking::ranking_json;
 use crate::sections::reached::data_path_json;
@@ -46,6 +47,7 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         "resolution": report.resolution,
         "decision": Decision::new(report).map(|decision| decision.json()),
         "pair": pair_json(report),
+        "costs": costs_json(report),
         "modes": modes_json(report),
         "slow_rounds": slow_rounds_json(report),
         "ranking": ranking_json(report),

@@ -11,7 +11,7 @@ use fsarena_stats::mean_ratio::FIRST_ROUND;
 use serde_json::{Value, json};
 
 /// The difference of B to A, and its interval, as words.
-fn difference_lines(row: &PairRow, margin: f64) -> (String, String) {
+pub fn difference_lines(row: &PairRow, margin: f64) -> (String, String) {
     let edges = [margin, -margin / (1.0 + margin)];
     effect_lines(row.ratio.value - 1.0, (row.ratio.low - 1.0, row.ratio.high - 1.0), &edges)
 }

@@ -7,7 +7,8 @@ use crate::{layout::filesystem_of, settings::setting};
 use fsarena_core::factor::device::{self, BackingDevice};
 use fsarena_core::factor::{self, faults, journal, raid};
 use fsarena_core::plan::Backing;
-use fsarena_sys::zram;
+use fsarena_sys::device_mapper::Mapper;
+use fsarena_sys::{links, zram};
 
 /// The journal or log on a separate device, made once per run.
 pub const JOURNAL: Axis = Axis::new(
@@ -58,6 +59,46 @@ fn check_raid(check: &LevelCheck) -> Result<()> {
     let one = matches!(check.plan.device.backing, Backing::Erase { .. });
     let why = || format!("{} names one device; say device=loop, ram or zram", setting("erase", ""));
     require(!one || !check.variant.level(factor::DEVICE).is_empty(), || wrong(check, factor::RAID, why()))
+}
+
+/// Devices between the disk and the filesystem, made for each cell.
+pub const STACK: Axis = Axis::new(
+    factor::STACK,
+    "crypt, luks, integrity, thin, thin-snapshot, snapshot, thin+crypt",
+    "devices between the disk and the filesystem (device mapper): `crypt` encrypts, `luks` does so as cryptsetup, `integrity` keeps checksums, `thin` allocates on the first write, `thin-snapshot` and `snapshot` copy what is first written after the filesystem was made; `thin+crypt` is a chain from the disk up; empty for none",
+    links::check_level,
+)
+.checked(check_stack);
+
+fn check_stack(check: &LevelCheck) -> Result<()> {
+    let links =
+        links::parse(check.variant.level(factor::STACK)).map_err(|why| wrong(check, factor::STACK, why))?;
+    if links.is_empty() || check.variant.level(factor::FS) == factor::RAW {
+        return Ok(());
+    }
+    let guest = setting("on", "qemu");
+    let (_, options) = filesystem_of(check.variant)?;
+    require(options.raid.is_none() && options.journal.is_none(), || {
+        wrong(check, factor::STACK, "it lies over one device: leave out `raid` and `journal`")
+    })?;
+    let erases = matches!(check.plan.device.backing, Backing::Erase { .. });
+    require(!erases || !check.variant.level(factor::DEVICE).is_empty(), || {
+        let why = format!(
+            "it needs room beside the filesystem, and {} names one device; say device=loop, ram or zram",
+            setting("erase", "")
+        );
+        wrong(check, factor::STACK, why)
+    })?;
+    let Ok(mapper) = Mapper::open(None) else {
+        let why = format!("this kernel has no device mapper (CONFIG_BLK_DEV_DM); take a guest: {guest}");
+        return Err(lacking(check, factor::STACK, why));
+    };
+    let missing = links::check_programs(check.variant.level(factor::STACK));
+    missing.map_err(|why| lacking(check, factor::STACK, why))?;
+    let mut targets = links.iter().flat_map(|link| link.targets);
+    let Some(target) = targets.find(|target| !mapper.has_target(target)) else { return Ok(()) };
+    let why = format!("this kernel's device mapper has no target {target}; take a guest: {guest}");
+    Err(lacking(check, factor::STACK, why))
 }
 
 /// The backing device of the filesystem, made once per run and shared by the variants with the same level.

@@ -5,10 +5,10 @@ use super::host_programs;
 use crate::error::Result;
 use crate::executor::{Log, RunSink, logged, remove};
 use crate::layout::{DeviceRole, DeviceSpec, Layout};
-use crate::{backing, context::RunContext, power_cut, work::make_inputs};
+use crate::{backing, context::RunContext, guest_programs, work::make_inputs};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{def::FsDef, grammar, safety::ScratchDevice};
-use fsarena_guest::{config::Array, stripes};
+use fsarena_guest::{config::Stack, stripes};
 use fsarena_sys::image::{self, Image};
 use fsarena_sys::undo::{Journal, MadeDir};
 use std::collections::BTreeMap;
@@ -67,16 +67,20 @@ impl Images {
         files.into_iter().try_for_each(Image::clear)
     }
 
-    /// The images that a guest gets as disks for the filesystem under test: `image` itself, or for an array the images of
-    /// its members, over which the contents of `image` are spread.
+    /// The images that a guest gets as disks for the filesystem under test: `image` itself; for an array the images of its
+    /// members, over which the contents of `image` are spread; or those below a stack that the filesystem will be made on.
     ///
     /// # Errors
     /// If the contents cannot be copied to the members.
-    pub fn disks(&self, image: &Path, layout: &Layout, array: Option<Array>) -> Result<Vec<PathBuf>> {
-        let Some(array) = array else { return Ok(vec![image.to_path_buf()]) };
+    pub fn disks(&self, image: &Path, layout: &Layout, stack: &Stack) -> Result<Vec<PathBuf>> {
+        if stack.array.is_none() && stack.links.is_empty() {
+            return Ok(vec![image.to_path_buf()]);
+        }
         let members = layout.members.iter().filter_map(|spec| self.further.get(spec));
         let paths: Vec<&Path> = members.map(ScratchDevice::path).collect();
-        stripes::spread(image, &paths, array)?;
+        if let Some(array) = stack.array.filter(|_| stack.links.is_empty()) {
+            stripes::spread(image, &paths, array)?;
+        }
         Ok(paths.into_iter().map(Path::to_path_buf).collect())
     }
 
@@ -95,10 +99,12 @@ impl Images {
 
 /// Makes the filesystem of the source disk: makes its inputs in the directory `dir`, which mkfs then copies into the image.
 fn fill_source_disk(run: &RunContext, other: &ScratchDevice, dir: &Path, emit: RunSink) -> Result<()> {
-    let plan = &run.plan;
+    let RunContext { plan, check, .. } = run;
     make_inputs(plan, dir)?;
-    logged(emit, |log| power_cut::pack_checkers(plan, dir, log))??;
-    if let Some(programs) = &run.check.host_programs {
+    let packed = check.guest_programs.iter().map(String::as_str);
+    logged(emit, |log| guest_programs::pack(packed, dir, log))??;
+    guest_programs::pack_file(Path::new("/etc/mke2fs.conf"), dir)?;
+    if let Some(programs) = &check.host_programs {
         host_programs::stage(run, &programs.copies, dir, emit)?;
     }
     let (def, mut options) = backing::source_filesystem(&plan.device)?;

@@ -1,6 +1,6 @@
 //! Packs the initramfs of guests: fsarena itself and the kernel modules that a cell needs. Each is packed once per run.
 
-use crate::{error::Result, preflight::guests};
+use crate::{error::Result, layers, preflight::guests};
 use fsarena_core::plan::Emulator;
 use fsarena_fs::{def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_guest::modules::{Module, Modules};
@@ -146,7 +146,12 @@ fn usual_modules(modules: &Modules) -> Vec<&'static str> {
     let filesystems = FILESYSTEMS.iter().filter(|def| guests::in_modules(modules, def));
     let filesystems = filesystems.flat_map(|def| guests::filesystem_modules(modules, def));
     let schedulers = guests::SCHEDULERS.map(|(_, module)| module);
-    filesystems.chain(Stack::MODULES).chain(schedulers).filter(|name| modules.has(name)).collect()
+    filesystems
+        .chain(Stack::all_modules())
+        .chain(layers::MODULES)
+        .chain(schedulers)
+        .filter(|name| modules.has(name))
+        .collect()
 }
 
 /// The level of the kernel, and the filesystem with the further modules.

@@ -3,17 +3,17 @@
 use super::fs_capabilities;
 use crate::error::{Result, RunError, require};
 use crate::layout::{Layout, filesystem_of};
-use crate::settings::setting;
+use crate::{layers, power_cut, settings::setting};
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::{self, faults};
-use fsarena_core::plan::{Accelerator, Emulator, GuestPlan, Plan};
+use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan, Plan};
 use fsarena_core::{cell::Variant, factor::raid::Raid};
 use fsarena_fs::def::{FsDef, KernelRange};
 use fsarena_fs::{available, filesystems::FILESYSTEMS};
 use fsarena_guest::config::{Array, Stack};
 use fsarena_guest::kernel::{self, DEBIAN, GuestKernel, Places};
 use fsarena_guest::{emulator::QEMU, modules::Modules, tools, trial};
-use fsarena_sys::program;
+use fsarena_sys::{links, program};
 use std::collections::BTreeMap;
 
 /// The kernels of a plan, by the level of the factor `kernel`.
@@ -27,8 +27,8 @@ pub struct Kernels {
     pub mounted: Vec<&'static FsDef>,
 }
 
-/// Finds the kernels of these levels, of which an empty one leaves the kernel to fsarena: that has to mount the filesystems
-/// of `wanted`.
+/// Finds the kernel of each level of the factor `kernel`. For an empty level fsarena chooses one that can mount the
+/// filesystems in `wanted`.
 ///
 /// # Errors
 /// An emulator that is not installed, or a kernel that is missing or damaged.
@@ -57,8 +57,33 @@ pub fn find_kernels<'a>(
     Ok(kernels)
 }
 
-/// The level of a kernel for these filesystems: the newest that is at hand if that has them, else the newest at hand that
-/// has them, else one of Debian that has what many kernels lack. Empty for the usual kernel.
+/// The programs besides fsarena that run in the guests of a plan: those that check filesystems after a power cut, that serve
+/// layers, and that make filesystems on stacked devices.
+///
+/// # Errors
+/// A power cut that this machine cannot do.
+pub fn programs(plan: &Plan, variants: &[Variant]) -> Result<Vec<String>> {
+    let mut programs = power_cut::check_plan(plan, variants)?;
+    if matches!(plan.device.backing, Backing::Guest(_)) {
+        for variant in variants {
+            programs.extend(layers::program(variant.level(factor::LAYER)).map(String::from));
+            if !link_names(variant)?.is_empty() {
+                programs.insert(filesystem_of(variant)?.0.mkfs.into());
+                let of_links = links::programs(variant.level(factor::STACK));
+                programs.extend(of_links.into_iter().map(|(name, _)| name.to_string()));
+            }
+        }
+    }
+    Ok(programs.into_iter().collect())
+}
+
+/// Chooses the kernel for these filesystems, as a level of the factor `kernel`:
+///
+/// 1. The newest available kernel, as an empty level, if it supports all of them.
+/// 2. The newest available kernel that supports all of them.
+/// 3. The Debian version that the definition of a filesystem names for it.
+///
+/// If nothing fits, the level is empty too: the caller then reports what the newest kernel lacks.
 fn choose_kernel(places: &Places, wanted: &[&FsDef]) -> String {
     let has_all = |modules: &Modules| wanted.iter().all(|def| in_modules(modules, def));
     let usual_fits = match places.usual_kernel() {
@@ -240,7 +265,8 @@ fn unsupported(kernel: &GuestKernel, def: &FsDef) -> RunError {
 fn check_exact_axes(variant: &Variant) -> Result<()> {
     let (_, options) = filesystem_of(variant)?;
     let mut set = variant.levels.iter().filter(|(_, level)| !level.is_empty()).map(|(id, _)| id.as_str());
-    let varied = set.find(|id| *id != factor::CLIENTS && factor::is_axis(id));
+    let varied =
+        set.find(|id| ![factor::CLIENTS, factor::LAYER, factor::STACK].contains(id) && factor::is_axis(id));
     let Some(axis) = varied.or(options.raid.map(|_| factor::RAID)) else { return Ok(()) };
     let why = format!(
         "a guest that counts instructions has one disk, which is memory, so `{axis}` cannot be had in it; leave it out, or \
@@ -264,11 +290,26 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
         );
         return Err(RunError::variant(variant, why));
     }
+    let layer = variant.level(factor::LAYER);
+    if layers::module(layer).is_some() {
+        layers::check_filesystem(variant)?;
+        let missing = |why| RunError::Missing(format!("variant {}: layer={layer}: {why}", variant.name));
+        layers::check_program(layer).map_err(missing)?;
+    }
     require(["", "0"].contains(&variant.level(factor::CPUS)), || {
         RunError::Missing(format!("variant {}: a guest has one CPU, number 0", variant.name))
     })?;
     let faults = faults::parse(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
-    let stack = Stack { array: options.raid.map(Array::from_raid), faults, ..Stack::default() };
+    let links = link_names(variant)?;
+    require(links.is_empty() || options.journal.is_none(), || {
+        let why =
+            "the journal of a filesystem on stacked devices lies inside it: leave out `journal` or `stack`";
+        RunError::variant(variant, why)
+    })?;
+    let level = variant.level(factor::STACK);
+    let missing = |why| RunError::Missing(format!("variant {}: stack={level}: {why}", variant.name));
+    links::check_programs(level).map_err(missing)?;
+    let stack = Stack { array: options.raid.map(Array::from_raid), faults, links, ..Stack::default() };
     for module in further_modules(variant, &stack, &options.mount) {
         if kernel.modules.is_known() && !kernel.modules.has(&module) {
             let (variant, kernel) = (&variant.name, kernel.name());
@@ -286,7 +327,14 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
 pub fn stack(variant: &Variant, layout: &Layout, raid: Option<Raid>) -> Result<Stack> {
     let faults = faults::parse(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
     let (more, journal) = (layout.members.len() - 1, layout.journal.is_some());
-    Ok(Stack { more, journal, array: raid.map(Array::from_raid), faults })
+    let array = raid.map(Array::from_raid);
+    Ok(Stack { more, journal, array, faults, links: link_names(variant)?, ..Stack::default() })
+}
+
+/// The names of the links of a variant's stack.
+fn link_names(variant: &Variant) -> Result<Vec<String>> {
+    let links = links::parse(variant.level(factor::STACK)).map_err(RunError::Plan)?;
+    Ok(links.into_iter().map(|link| link.id.to_string()).collect())
 }
 
 /// The modules that a variant requires besides those of its filesystem: for the stack, the I/O scheduler, and character
@@ -294,7 +342,8 @@ pub fn stack(variant: &Variant, layout: &Layout, raid: Option<Raid>) -> Result<S
 pub fn further_modules(variant: &Variant, stack: &Stack, mount: &str) -> Vec<String> {
     let scheduler = SCHEDULERS.into_iter().find(|(level, _)| *level == variant.level(factor::SCHEDULER));
     let fixed = stack.modules().into_iter().chain(scheduler.map(|(_, module)| module));
-    fixed.map(String::from).chain(available::charset_modules(mount)).collect()
+    let layer = layers::module(variant.level(factor::LAYER));
+    fixed.chain(layer).map(String::from).chain(available::charset_modules(mount)).collect()
 }
 
 /// The modules that mount a filesystem: its own module, and those that it loads by name and that this kernel has.
@@ -346,8 +395,8 @@ mod tests {
         let why = unsupported(&kernel, def).to_string();
         assert_eq!(
             why,
-            "the guest kernel 6.1 has no reiser4; Linux has never had it: a kernel with its patch, by --kernel PATH \
-             --modules DIR"
+            "the guest kernel 6.1 has no reiser4; Linux has never had it, so it takes a kernel with its patch: kernel=PATH \
+             modules=DIR"
         );
     }
 }

@@ -3,7 +3,7 @@
 use super::step::{Identity, Undo};
 use crate::attribute::may_be_of_disk;
 use crate::kernel::{SysRoot, names};
-use crate::{Error, cgroup, dirs, loopdev, mount, none_if_missing, process, zram};
+use crate::{Error, cgroup, device_mapper, dirs, loopdev, mount, none_if_missing, process, zram};
 use rustix::fs::{AtFlags, Mode, OFlags, unlinkat};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{fs::Metadata, os::unix::fs::MetadataExt, path::Path};
@@ -25,6 +25,7 @@ impl Undo {
                 check_absent(group)?;
                 cgroup::disable_controller(root, name)
             }
+            Undo::RemoveMapped { name, uuid } => device_mapper::remove(name, uuid),
             Undo::RemoveZram { number, size_bytes, disk } => {
                 zram::remove(kernel, *number, *size_bytes, *disk)
             }
@@ -195,6 +196,12 @@ impl Undo {
             Undo::DisableController { root, name, .. } => {
                 if cgroup::passes_on(root, name)? && !cgroup::is_controller_used(root, name)? {
                     return still(root, format!("it still passes the controller {name} on"));
+                }
+                Ok(())
+            }
+            Undo::RemoveMapped { name, uuid } => {
+                if device_mapper::exists(name, uuid)? {
+                    return still(&Path::new("/dev/mapper").join(name), "it is still there".into());
                 }
                 Ok(())
             }

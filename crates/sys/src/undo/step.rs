@@ -116,6 +116,13 @@ pub enum Undo {
         /// The group that fsarena enabled it for, which has to be removed first.
         group: PathBuf,
     },
+    /// Remove a device of the device mapper that fsarena made.
+    RemoveMapped {
+        /// Its name.
+        name: String,
+        /// The UUID that fsarena gave it: another run may have made a device of the same name.
+        uuid: String,
+    },
     /// Remove a zram device that fsarena made.
     RemoveZram {
         /// Its number; None before it is made.
@@ -140,7 +147,7 @@ impl Undo {
             | Undo::RestoreAttr { path, .. }
             | Undo::RemoveGroup { path, .. }
             | Undo::DisableController { group: path, .. } => Some(path),
-            Undo::KillGroup { .. } | Undo::RemoveZram { .. } => None,
+            Undo::KillGroup { .. } | Undo::RemoveMapped { .. } | Undo::RemoveZram { .. } => None,
         }
     }
 
@@ -191,6 +198,7 @@ impl std::fmt::Display for Undo {
                     "disable controller {name} for the control groups below {root:?}, unless they use it"
                 )
             }
+            Undo::RemoveMapped { name, .. } => write!(f, "remove the device-mapper device {name}"),
             Undo::RemoveZram { number: Some(number), .. } => write!(f, "remove /dev/zram{number}"),
             Undo::RemoveZram { number: None, .. } => f.write_str("remove a zram device that was never made"),
         }

@@ -1,7 +1,7 @@
 //! The flags of `fsarena run`.
 
 use super::command_flags::CommandFlags;
-use super::variants::{self, parse_variant};
+use super::variants::{self, parse_variant, split_levels};
 use crate::commands::report::{Export, parse_export};
 use crate::explicit_flags::ExplicitFlags;
 use crate::failure::{Failure, usage};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::{io::Write, time::Duration};
 
 /// Flags that define a run: `--resume` takes them from the interrupted run.
-const FIXED: &str = "plan on variant fs options mkfs mount factor kernel modules guest_memory guest_timeout fresh_guests \
+const FIXED: &str = "plan on variant fs options mkfs mount factor vary kernel modules guest_memory guest_timeout fresh_guests \
     scale tree workload set engine modes bs threads rounds warmup shard max_rounds budget find by seed claim \
     size erase precondition other after stage \
     cmd name setup prepare check cache input env metric_regex timeout command";
@@ -63,6 +63,13 @@ pub struct Args {
     /// Levels of a factor to compare, such as `scheduler=none,bfq` (list them: `fsarena list factors`); repeatable
     #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = parse_factor, help_heading = "Variants")]
     pub factor: Vec<Levels>,
+    /// Levels of a factor to compare one at a time with the plain variant, such as `stack=crypt,thin`; repeatable
+    ///
+    /// Without this flag every level is combined with every level of other factors. With it, each of these levels makes one
+    /// more variant beside each plain one, and the report says what each costs. A level with a comma stands in quotes:
+    /// `mount="noatime,nodiratime",sync`.
+    #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = parse_factor, help_heading = "Variants")]
+    pub vary: Vec<Levels>,
 
     /// Guest kernel: a path, or `debian:6.1`; repeat it to compare kernels
     ///
@@ -257,11 +264,11 @@ fn parse_scale(text: &str) -> Result<Scale, String> {
     Ok(names::find("scale", text, Scale::ALL, |scale| scale.name())?)
 }
 
-/// Reads `FACTOR=LEVEL,…`. Mount options contain commas themselves: use `--mount` for them.
+/// Reads `FACTOR=LEVEL,…`. A comma in quotes belongs to its level.
 fn parse_factor(text: &str) -> Result<Levels, String> {
     let (id, levels) = text.split_once('=').ok_or("write it FACTOR=LEVEL,LEVEL")?;
     factor::check_name(id, &fsarena_run::axes::factors())?;
-    Ok((id.into(), levels.split(',').map(String::from).collect()))
+    Ok((id.into(), split_levels(levels)?))
 }
 
 fn parse_setting(text: &str) -> Result<(String, String), String> {

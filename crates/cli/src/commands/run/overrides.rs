@@ -72,6 +72,7 @@ impl Args {
             best_by: self.by,
             claims: self.claim.clone(),
             factors,
+            vary: self.vary_levels()?,
             workload: self.workload.clone(),
             settings,
             backing,
@@ -84,6 +85,23 @@ impl Args {
                 .map(|path| OtherDevice { path, signature: self.other_signature.clone() }),
             fresh_seed: fresh_seed(&SysRoot::host()),
         })
+    }
+
+    /// The levels to compare one at a time, by their factors. Directories and kernels are found from whatever directory.
+    fn vary_levels(&self) -> Result<Vec<(String, Vec<String>)>, Failure> {
+        let mut vary: Vec<(String, Vec<String>)> = vec![];
+        for (id, levels) in &self.vary {
+            let levels = levels.iter().map(|level| {
+                let variant = absolute_levels(Levels::from([(id.clone(), level.clone())]))?;
+                Ok(variant.into_values().next().unwrap_or_default())
+            });
+            let levels = levels.collect::<Result<Vec<_>, Failure>>()?;
+            match vary.iter_mut().find(|(known, _)| known == id) {
+                Some((_, all)) => all.extend(levels),
+                None => vary.push((id.clone(), levels)),
+            }
+        }
+        Ok(vary)
     }
 
     /// Whether `--other` names a device. Everything that exists and is not a directory counts as a device; the safety guard

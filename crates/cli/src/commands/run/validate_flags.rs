@@ -50,10 +50,12 @@ impl Args {
             }
         }
         let formatting = |id: &str| !factor::OF_DIRECTORIES.contains(&id);
-        match self.factor.iter().find(|(id, _)| directories && formatting(id)) {
-            Some((id, _)) => usage(format!("--factor {id}: {DIRECTORIES}")),
-            None => self.check_paths(),
+        for (flag, levels) in [("factor", &self.factor), ("vary", &self.vary)] {
+            if let Some((id, _)) = levels.iter().find(|(id, _)| directories && formatting(id)) {
+                return usage(format!("--{flag} {id}: {DIRECTORIES}"));
+            }
         }
+        self.check_paths()
     }
 
     /// Refuses paths that do not exist.

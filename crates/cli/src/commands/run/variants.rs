@@ -54,6 +54,14 @@ pub fn parse_variant(text: &str) -> Result<Levels, String> {
     Ok(levels)
 }
 
+/// Splits levels at commas, except those in single or double quotes.
+///
+/// # Errors
+/// An open quote.
+pub fn split_levels(text: &str) -> Result<Vec<String>, String> {
+    Ok(remove_quotes(text)?.split(|letter| *letter == (',', false)).map(text_of).collect())
+}
+
 /// A letter, and whether it is inside quotes.
 type Letter = (char, bool);
 
@@ -247,6 +255,12 @@ mod tests {
         assert_eq!(levels("mount=\"ro,fs=x\",fs=xfs"), [pair("fs", "xfs"), pair("mount", "ro,fs=x")]);
         assert_eq!(levels("mount='a,b',fs=xfs"), [pair("fs", "xfs"), pair("mount", "a,b")]);
         assert_eq!(levels("fs=ext4,mount="), [pair("fs", "ext4"), pair("mount", "")]);
+    }
+
+    #[test]
+    fn levels_split_at_commas_outside_quotes() {
+        assert_eq!(split_levels(",\"a,b\",c").unwrap(), ["", "a,b", "c"]);
+        assert!(split_levels("'a,b").unwrap_err().contains("not closed"));
     }
 
     #[test]

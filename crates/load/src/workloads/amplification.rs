@@ -1,0 +1,255 @@
+//! `amplification`: many equal calls in each task, and how many bytes and requests each of them causes on the device.
+
+use crate::payload::Noise;
+use crate::task::{Action, Result, Task, TaskError, failed_to, info};
+use crate::workload::{Job, Place, Room, Survey, Workload, remark};
+use fsarena_core::cell::TaskInfo;
+use fsarena_core::metric::reading;
+use fsarena_core::sample::{ReadingDef, Readings, Unit};
+use fsarena_core::schedule::mix;
+use fsarena_core::setting::{SettingDef, WorkloadDef};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// The workload.
+pub struct Amplification;
+
+/// The readings that it has.
+pub const READINGS: &[ReadingDef] = &[ReadingDef::neutral(reading::CALLS, Unit::Count)
+    .help("calls of the task: files made, renamed, written, removed")];
+
+/// The bytes that an append or an overwrite writes.
+const BLOCK: usize = 4096;
+
+const DEF: WorkloadDef = WorkloadDef {
+    id: "amplification",
+    help: "what one call costs the device: bytes, requests and flushes for each mkdir, create, rename, unlink, append with fsync and 4 KiB overwrite",
+    metrics: &["device_bytes_per_call", "device_writes_per_call", "device_flushes_per_call", "elapsed"],
+    settings: &[
+        SettingDef::int("calls", 0..=10_000_000, 0)
+            .help("calls of each task; 0 for 20,000, 2,000 or 200, by the scale"),
+        SettingDef::choice("sync", &["end", "each"], "end")
+            .help("whether the data of a task is synced after its last call, or after each call (fsync of the file or directory); appends are always synced"),
+    ],
+};
+
+/// What a task calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Mkdir,
+    Create,
+    Rename,
+    Unlink,
+    Append,
+    Overwrite,
+}
+
+impl Call {
+    /// All calls in the order of the tasks.
+    const ALL: [Call; 6] =
+        [Call::Mkdir, Call::Create, Call::Rename, Call::Unlink, Call::Append, Call::Overwrite];
+
+    /// The name of the task, and its title.
+    const fn words(self) -> [&'static str; 2] {
+        match self {
+            Call::Mkdir => ["mkdir", "Make directories"],
+            Call::Create => ["create", "Create empty files"],
+            Call::Rename => ["rename", "Rename files within their directory"],
+            Call::Unlink => ["unlink", "Remove empty files"],
+            Call::Append => ["append", "Append 4 KiB and fsync"],
+            Call::Overwrite => ["overwrite", "Overwrite 4 KiB of a file in random order"],
+        }
+    }
+}
+
+/// The resolved settings of a job.
+#[derive(Debug, Clone)]
+struct Calls {
+    root: PathBuf,
+    count: u64,
+    each: bool,
+    seed: u64,
+}
+
+fn count(job: &Job) -> u64 {
+    job.number("calls", [20_000, 2_000, 200])
+}
+
+impl Workload for Amplification {
+    fn def(&self) -> &'static WorkloadDef {
+        &DEF
+    }
+
+    fn outline(&self, _: &Job) -> Vec<TaskInfo> {
+        Call::ALL.map(|call| info(call.words()[0], call.words()[1], [])).into()
+    }
+
+    fn survey(&self, job: &Job) -> Result<Survey> {
+        let count = count(job);
+        // The file of appends and the file of overwrites, which copy on write holds twice until its next commit.
+        let room = Room { bytes: 3 * count * BLOCK as u64, inodes: 3 * count + 10, other_bytes: 0 };
+        let synced = match job.settings.text("sync") {
+            "each" => "the file or directory is synced after each call",
+            _ => {
+                "all data is synced once, after the last call, so that calls share the blocks that they change"
+            }
+        };
+        let text = format!("amplification: {count} calls in each task; {synced}; appends are synced each");
+        Ok(Survey { room, remarks: vec![remark(text)], ..Survey::default() })
+    }
+
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+        let (root, each) = (place.root.join("amplification"), job.settings.text("sync") == "each");
+        let calls = Calls { root, count: count(job), each, seed: job.seed };
+        let task = |(call, info): (Call, TaskInfo)| {
+            let of = calls.clone();
+            let prepare = Action::on("prepare", &calls.root, move |_| of.prepare(call));
+            let of = calls.clone();
+            let work = Action::on(call.words()[0], &calls.root, move |_| {
+                of.perform(call)?;
+                Ok(Readings([(reading::CALLS.to_string(), of.count as f64)].into()))
+            });
+            Task::new(info, work).after([prepare])
+        };
+        Ok(Call::ALL.into_iter().zip(self.outline(job)).map(task).collect())
+    }
+}
+
+impl Calls {
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    fn file(&self, dir: &str, number: u64) -> PathBuf {
+        self.root.join(format!("{dir}/{number:08}"))
+    }
+
+    /// What a task needs, made untimed and synced before it.
+    fn prepare(&self, call: Call) -> Result<()> {
+        let make = |dir: &Path| std::fs::create_dir_all(dir).map_err(failed_to("make", dir));
+        match call {
+            Call::Mkdir => make(&self.path("dirs")),
+            Call::Create => make(&self.path("files")),
+            Call::Rename | Call::Unlink => Ok(()),
+            Call::Append => {
+                File::create(self.path("log")).map(drop).map_err(failed_to("create", &self.path("log")))
+            }
+            Call::Overwrite => {
+                let path = self.path("blocks");
+                let noise = Noise::new(self.seed, BLOCK);
+                let file = File::create(&path).map_err(failed_to("create", &path))?;
+                (0..self.count).try_for_each(|block| {
+                    write_block(&file, &noise, block, block).map_err(failed_to("write", &path))
+                })
+            }
+        }
+    }
+
+    fn perform(&self, call: Call) -> Result<()> {
+        // Open for as long as its entries change, so that syncing it needs no lookup.
+        let dir = |name: &str| File::open(self.path(name)).map_err(failed_to("open", &self.path(name)));
+        match call {
+            Call::Mkdir => self.each_entry(&dir("dirs")?, |number| {
+                let path = self.file("dirs", number);
+                std::fs::create_dir(&path).map_err(failed_to("make", &path))
+            }),
+            Call::Create => self.each_entry(&dir("files")?, |number| {
+                let path = self.file("files", number);
+                File::create_new(&path).map(drop).map_err(failed_to("create", &path))
+            }),
+            Call::Rename => self.each_entry(&dir("files")?, |number| {
+                let (from, to) =
+                    (self.file("files", number), self.path(&format!("files/renamed-{number:08}")));
+                std::fs::rename(&from, &to).map_err(failed_to("rename", &from))
+            }),
+            Call::Unlink => self.each_entry(&dir("files")?, |number| {
+                let path = self.path(&format!("files/renamed-{number:08}"));
+                std::fs::remove_file(&path).map_err(failed_to("remove", &path))
+            }),
+            Call::Append => self.write_blocks("log", true, |number| number),
+            Call::Overwrite => {
+                let order = shuffled(self.count, self.seed);
+                self.write_blocks("blocks", self.each, |number| order[number as usize])
+            }
+        }
+    }
+
+    /// Does something for each number, and syncs the directory after each where the setting says so.
+    fn each_entry(&self, dir: &File, call: impl Fn(u64) -> Result<()>) -> Result<()> {
+        for number in 0..self.count {
+            call(number)?;
+            if self.each {
+                dir.sync_all().map_err(TaskError::io(format!("sync the directory after call {number}")))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes as many blocks of a file as there are calls, each at its place.
+    fn write_blocks(&self, name: &str, sync: bool, place: impl Fn(u64) -> u64) -> Result<()> {
+        let path = self.path(name);
+        // Other contents than those that were there.
+        let noise = Noise::new(mix(self.seed, 7), BLOCK);
+        let file = File::options().write(true).open(&path).map_err(failed_to("open", &path))?;
+        for number in 0..self.count {
+            write_block(&file, &noise, number, place(number)).map_err(failed_to("write", &path))?;
+            if sync {
+                file.sync_all().map_err(failed_to("sync", &path))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write_block(file: &File, noise: &Noise, number: u64, place: u64) -> std::io::Result<()> {
+    file.write_all_at(noise.contents(number, BLOCK), place * BLOCK as u64)
+}
+
+/// The numbers below `count` in random order (Fisher and Yates).
+fn shuffled(count: u64, seed: u64) -> Vec<u64> {
+    let mut order: Vec<u64> = (0..count).collect();
+    for at in (1..order.len()).rev() {
+        order.swap(at, (mix(seed, at as u64) % (at as u64 + 1)) as usize);
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ids, job, perform, place};
+
+    #[test]
+    fn each_task_makes_its_calls_and_counts_them() {
+        for sync in ["end", "each"] {
+            let dir = tempfile::tempdir().unwrap();
+            let place = place(dir.path());
+            let job = job(&DEF, 7, &[("sync", sync), ("calls", "20")]);
+            let entries = |name: &str| {
+                std::fs::read_dir(dir.path().join("amplification").join(name)).map_or(0, Iterator::count)
+            };
+            let mut after = vec![];
+            for task in Amplification.steps(&job, &place).unwrap() {
+                perform(task.prepare);
+                assert_eq!(perform(task.work).readings.get(reading::CALLS), Some(20.0));
+                after.push((entries("dirs"), entries("files")));
+            }
+            assert_eq!(after, [(20, 0), (20, 20), (20, 20), (20, 0), (20, 0), (20, 0)]);
+            for name in ["log", "blocks"] {
+                let bytes = std::fs::read(dir.path().join("amplification").join(name)).unwrap();
+                assert_eq!(bytes.len(), 20 * BLOCK);
+            }
+        }
+        let names = ids(&Amplification.outline(&job(&DEF, 7, &[])));
+        assert_eq!(names, ["mkdir", "create", "rename", "unlink", "append", "overwrite"]);
+    }
+
+    #[test]
+    fn every_block_is_overwritten_once() {
+        let mut order = shuffled(100, 3);
+        assert_ne!(order, (0..100).collect::<Vec<_>>());
+        order.sort_unstable();
+        assert_eq!(order, (0..100).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,115 @@
+//! Levels that were varied one at a time: the difference of each to the plain variant.
+
+use crate::document::{Cell, Source, Table, row_with_source};
+use crate::pair::{PairRow, rows_of_metric};
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::sections::pair::difference_lines;
+use crate::words::few;
+use crate::{difference::Finding, number::percent};
+use fsarena_core::one_at_a_time::plain_variants;
+use fsarena_core::sample::Direction;
+use fsarena_stats::mean_ratio::FIRST_ROUND;
+use serde_json::{Value, json};
+
+/// The costs of levels that were varied one at a time.
+pub const COSTS: Section = Section::new(Chapter::Answer, add_costs);
+
+/// A variant compared with its plain variant, by one metric over all tasks.
+struct Cost {
+    variant: usize,
+    plain: usize,
+    row: PairRow,
+}
+
+/// Every variant that differs in one level from a plain variant, by each of these metrics, metric by metric.
+fn costs(report: &Report) -> Vec<Cost> {
+    let record = &report.record;
+    let plain = plain_variants(&record.plan, &record.variants);
+    let mut costs = vec![];
+    for analysis in &report.analyses {
+        for (variant, plain) in plain.iter().enumerate().filter_map(|(at, plain)| Some((at, (*plain)?))) {
+            let rows = rows_of_metric(record, (plain, variant), &analysis.metric.id, report.margin);
+            costs.extend(rows.into_iter().find(|row| row.whole).map(|row| Cost { variant, plain, row }));
+        }
+    }
+    costs
+}
+
+/// On a screen a sentence for each level by the first metric; in full a table of all metrics.
+fn add_costs(document: &mut Document, report: &Report, detail: Detail) {
+    let costs = costs(report);
+    let Some(first) = costs.first().map(|cost| cost.row.metric.id.clone()) else { return };
+    let mut references: Vec<usize> = costs.iter().map(|cost| cost.plain).collect();
+    references.sort_unstable();
+    references.dedup();
+    let are = if references.len() == 1 { "is the reference" } else { "are the references" };
+    let names =
+        few(references.into_iter().map(|plain| report.record.name(plain).into()).collect()).join(", ");
+    document.heading(3, format!("Compared with the plain variant, one level at a time ({names} {are})"));
+    if detail < Detail::Full {
+        let by_first = costs.iter().filter(|cost| cost.row.metric.id == first);
+        return document.list(by_first.map(|cost| cost_sentence(report, cost)).collect());
+    }
+    let header = ["variant", "reference", "metric", "difference", "finding"];
+    let cells = |cost: &Cost| {
+        let (difference, interval) = difference_lines(&cost.row, report.margin);
+        let cells = vec![
+            report.record.name(cost.variant).into(),
+            report.record.name(cost.plain).into(),
+            cost.row.metric.id.as_str().into(),
+            Cell::two_lines(difference, format!("{interval}{}", cost.row.left_out())),
+            finding(&cost.row, report.margin).into(),
+        ];
+        row_with_source(Source::of(None, [cost.variant, cost.plain]), cells)
+    };
+    document.table(Table::figures(header).with(costs.iter().map(cells)));
+    document.text(
+        "Each variant differs from its reference in one level. Differences are those over all tasks in a typical round, \
+         with 95% confidence intervals (the range of the rounds if they are fewer than 8), not corrected for their number.",
+    );
+}
+
+fn cost_sentence(report: &Report, cost: &Cost) -> String {
+    let (value, interval) = difference_lines(&cost.row, report.margin);
+    let interval = if cost.row.ratio.rounds < 2 { String::new() } else { format!(" [{interval}]") };
+    let (variant, plain) = (report.record.name(cost.variant), report.record.name(cost.plain));
+    let (metric, finding) = (&cost.row.metric.id, finding(&cost.row, report.margin));
+    format!("{variant}: {metric} {value}{interval} compared with {plain} ({finding}){}.", cost.row.left_out())
+}
+
+/// What the difference means, in words.
+fn finding(row: &PairRow, margin: f64) -> String {
+    let up = row.ratio.value > 1.0;
+    match row.finding {
+        Finding::Different => match row.metric.direction {
+            Direction::Lower if up => "costs more".into(),
+            Direction::Lower => "costs less".into(),
+            Direction::Higher if up => "does more".into(),
+            Direction::Higher => "does less".into(),
+            Direction::Neutral => "significantly different".into(),
+        },
+        Finding::Negligible => format!("significant, but within {}", percent(margin)),
+        Finding::Equivalent => format!("equivalent within {}", percent(margin)),
+        Finding::Inconclusive => "inconclusive".into(),
+        Finding::Provisional => "provisional, fewer than 8 rounds".into(),
+    }
+}
+
+/// The costs as JSON: one entry for each level and metric; null where nothing was varied one level at a time.
+pub fn costs_json(report: &Report) -> Value {
+    if report.record.plan.vary.is_empty() {
+        return Value::Null;
+    }
+    let one = |cost: &Cost| {
+        json!({
+            "variant": report.record.name(cost.variant),
+            "reference": report.record.name(cost.plain),
+            "metric": cost.row.metric.id,
+            "ratio": cost.row.ratio,
+            "mean_ratio": cost.row.mean_ratio.filter(|ratio| ratio.rounds >= FIRST_ROUND)
+                .as_ref().map(crate::figures::mean_ratio_json),
+            "finding": cost.row.finding,
+        })
+    };
+    costs(report).iter().map(one).collect()
+}

@@ -1,0 +1,28 @@
+//! The axis of layers over the mounted filesystem: [`layers`].
+
+use super::axis::{Axis, LevelCheck, lacking};
+use crate::error::{Result, require};
+use crate::{layers, settings::setting};
+use fsarena_core::factor;
+
+/// The layer that the load works through, mounted for each cell.
+pub const AXIS: Axis = Axis::new(
+    factor::LAYER,
+    "overlay, overlay:3, fuse",
+    "what the load works through, over the mounted filesystem: `overlay` (overlayfs with one lower directory, `overlay:3` with three), `fuse` (bindfs, a FUSE program that passes every request on); `none` or empty for nothing",
+    layers::check_level,
+)
+.checked(check);
+
+fn check(check: &LevelCheck) -> Result<()> {
+    let level = check.variant.level(factor::LAYER);
+    let Some(module) = layers::module(level) else { return Ok(()) };
+    layers::check_filesystem(check.variant)?;
+    let types = check.kernel.filesystems()?;
+    let guest = setting("on", "qemu");
+    let why = || {
+        format!("this kernel has no {module} filesystem; try `modprobe {module}`, or take a guest: {guest}")
+    };
+    require(types.contains(module), || lacking(check, factor::LAYER, why()))?;
+    layers::check_program(level).map_err(|why| lacking(check, factor::LAYER, why))
+}

@@ -1,0 +1,97 @@
+//! Programs that run in guests: the only program of a guest is fsarena, so further ones lie on the source disk with their
+//! libraries.
+
+use crate::error::{Result, RunError};
+use crate::executor::Log;
+use fsarena_sys::argv::Argv;
+use fsarena_sys::{Error, fetched_program, program};
+use std::path::{Path, PathBuf};
+
+/// Where the guest mounts the source disk.
+pub const OTHER: &str = "/run/fsarena/other";
+/// The directory on the source disk with a directory for each program. Fetched programs may need newer libraries than those
+/// of this machine, so each program has its own.
+const PROGRAMS: &str = ".programs";
+/// The name of the dynamic loader in the directory of a program.
+const LOADER: &str = "loader";
+/// The program that lists the libraries of an installed program.
+pub const LISTER: &str = "ldd";
+/// The room that a program takes on the source disk, in bytes.
+pub const ROOM: u64 = 16 << 20;
+
+/// Copies programs and their libraries to the directory `other`, which becomes the source disk of guests.
+///
+/// # Errors
+/// If a file cannot be found or copied.
+pub fn pack<'a>(names: impl IntoIterator<Item = &'a str>, other: &Path, log: Log) -> Result<()> {
+    for name in names {
+        let dir = other.join(PROGRAMS).join(name);
+        std::fs::create_dir_all(&dir).map_err(Error::io("making", &dir))?;
+        let found = program::find(name).ok_or_else(|| RunError::Missing(format!("{name} is missing")))?;
+        let output = list_libraries(name, &found).expect(log).map_err(Error::from)?.stdout;
+        copy_file(&found, &dir.join(name))?;
+        for library in libraries(&output) {
+            let name = Path::new(library).file_name().unwrap_or_default();
+            let is_loader = name.to_string_lossy().starts_with("ld-");
+            copy_file(Path::new(library), &dir.join(if is_loader { LOADER.as_ref() } else { name }))?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies a further file beside the programs, if it exists and there are programs.
+///
+/// # Errors
+/// If it cannot be copied.
+pub fn pack_file(file: &Path, other: &Path) -> Result<()> {
+    let dir = other.join(PROGRAMS);
+    if file.exists() && dir.exists() {
+        copy_file(file, &dir.join(file.file_name().unwrap_or_default()))?;
+    }
+    Ok(())
+}
+
+/// The path of a packed file in a guest whose source disk is mounted at `other`.
+pub fn file(other: &Path, name: &str) -> PathBuf {
+    other.join(PROGRAMS).join(name)
+}
+
+/// The command that starts a packed program in a guest whose source disk is mounted at `other`.
+pub fn command(other: &Path, name: &str) -> Argv {
+    let dir = other.join(PROGRAMS).join(name);
+    Argv::new(dir.join(LOADER)).arg("--library-path").arg(&dir).arg(dir.join(name))
+}
+
+/// The command that lists the libraries of a program: ldd(1), or the loader of one that was fetched.
+fn list_libraries(name: &str, found: &Path) -> Argv {
+    let words = fetched_program::start_words(name.as_ref());
+    match words.as_deref() {
+        Some([loader, options @ .., file]) => Argv::new(loader).args(options).arg("--list").arg(file),
+        _ => Argv::new(LISTER).arg(found),
+    }
+}
+
+/// The paths of files in the output of ldd(1).
+fn libraries(output: &str) -> impl Iterator<Item = &str> {
+    output.lines().filter_map(|line| line.split_whitespace().rfind(|word| word.starts_with('/')))
+}
+
+fn copy_file(from: &Path, to: &Path) -> Result<()> {
+    std::fs::copy(from, to).map_err(Error::io("copying", from))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_libraries_and_the_loader_are_found_in_the_output_of_ldd() {
+        let fetched = "\t/lib64/ld-linux-x86-64.so.2 => /tools/lib/ld-linux-x86-64.so.2 (0x7f)";
+        assert_eq!(libraries(fetched).collect::<Vec<_>>(), ["/tools/lib/ld-linux-x86-64.so.2"]);
+        let output = "\tlinux-vdso.so.1 (0x00007ffc)\n\tlibext2fs.so.2 => /lib/x86_64-linux-gnu/libext2fs.so.2 (0x7f)\n\
+                    \t/lib64/ld-linux-x86-64.so.2 (0x7f)\n";
+        let found: Vec<&str> = libraries(output).collect();
+        assert_eq!(found, ["/lib/x86_64-linux-gnu/libext2fs.so.2", "/lib64/ld-linux-x86-64.so.2"]);
+    }
+}

@@ -1,0 +1,327 @@
+//! Makes devices of the device mapper by ioctl, because guests and some machines have no dmsetup. The structures are those of
+//! `linux/dm-ioctl.h`, version 4.
+
+use crate::undo::{Journal, Undo, UndoGuard};
+use crate::wait::retry;
+use fsarena_core::factor::faults::Faults;
+use std::io::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{SystemTime, UNIX_EPOCH};
+use std::{fs::File, os::fd::AsRawFd};
+
+const CONTROL: &str = "/dev/mapper/control";
+/// `DM_DEV_CREATE`.
+const CREATE: u64 = 3;
+/// `DM_DEV_REMOVE`.
+const REMOVE: u64 = 4;
+/// `DM_DEV_STATUS`.
+const STATUS: u64 = 7;
+/// `DM_GET_TARGET_VERSION`, which loads the module of a target.
+const TARGET_VERSION: u64 = 17;
+/// `DM_TABLE_LOAD`.
+const LOAD: u64 = 9;
+/// `DM_DEV_SUSPEND`, which resumes a device if its flag is not set.
+const SUSPEND: u64 = 6;
+/// `DM_TARGET_MSG`.
+const MESSAGE: u64 = 14;
+/// `DM_SUSPEND_FLAG`.
+const SUSPEND_FLAG: u32 = 1 << 1;
+/// The bytes of a sector, the unit of tables.
+pub const SECTOR: u64 = 512;
+
+/// The size of `struct dm_ioctl` in bytes, and the offsets of its flags, of its device number and of its name.
+const HEAD: usize = 312;
+const FLAGS_AT: usize = 28;
+const DEVICE_AT: usize = 40;
+const NAME_AT: usize = 48;
+/// Where it has the UUID, and how long that can be.
+const UUID_AT: usize = 176;
+const UUID_BYTES: usize = 128;
+/// How often fsarena tries to remove a device: udev may have it open.
+const TRIES: u32 = 100;
+
+/// One line of a table: its start and length in sectors, the kind of target, and the arguments of the target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Where it begins.
+    pub start: u64,
+    /// Its length.
+    pub length: u64,
+    /// The name of the target.
+    pub kind: &'static str,
+    /// The words for the target.
+    pub words: String,
+}
+
+impl Target {
+    /// A table with one target for a whole device of this many sectors.
+    pub fn whole(sectors: u64, kind: &'static str, words: String) -> Target {
+        Target { start: 0, length: sectors, kind, words }
+    }
+}
+
+/// The device mapper of this kernel. Dropping it removes the devices that are in its undo journal, the last first.
+#[derive(Debug)]
+pub struct Mapper {
+    control: File,
+    journal: Option<Journal>,
+    made: Mutex<Vec<UndoGuard>>,
+}
+
+/// Whether this kernel has the device mapper and this process may use it.
+pub fn is_supported() -> bool {
+    open_control().is_ok()
+}
+
+fn open_control() -> Result<File> {
+    let control = File::options().read(true).write(true).open(CONTROL);
+    control.map_err(|error| Error::other(format!("opening {CONTROL}: {error}")))
+}
+
+impl Mapper {
+    /// Opens its control device. Each device goes into the journal before it is made; without a journal it stays.
+    ///
+    /// # Errors
+    /// Where the kernel has none.
+    pub fn open(journal: Option<&Journal>) -> Result<Mapper> {
+        Ok(Mapper { control: open_control()?, journal: journal.cloned(), made: Mutex::default() })
+    }
+
+    /// Makes a device with a table. Where it is.
+    ///
+    /// # Errors
+    /// What the kernel does not take.
+    pub fn make(&self, name: &str, table: &[Target]) -> Result<PathBuf> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let uuid = format!("FSARENA-{}-{}", std::process::id(), now.as_nanos());
+        if let Some(journal) = &self.journal {
+            let undo = Undo::RemoveMapped { name: name.into(), uuid: uuid.clone() };
+            let guard = journal.note(undo).map_err(Error::other)?;
+            self.made.lock().expect("no thread panics with it").push(guard);
+        }
+        let mut bytes = request_bytes(name, 0, 0, &[]);
+        bytes[UUID_AT..UUID_AT + uuid.len()].copy_from_slice(uuid.as_bytes());
+        call(&self.control, CREATE, &mut bytes)?;
+        self.load(name, table)
+    }
+
+    /// Removes the devices that are in its undo journal, the last first.
+    ///
+    /// # Errors
+    /// Where one is still in use; it stays in the journal.
+    pub fn remove_all(&self) -> std::result::Result<(), crate::Error> {
+        let mut made = self.made.lock().expect("no thread panics with it");
+        while let Some(guard) = made.pop() {
+            guard.undo()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the kernel has a target, by a module if need be. Kernels before 5.6 do not tell, and count as having it.
+    pub fn has_target(&self, kind: &str) -> bool {
+        let mut bytes = request_bytes(kind, 0, 0, &[0; 256]);
+        match call(&self.control, TARGET_VERSION, &mut bytes) {
+            Err(error) => error.raw_os_error().is_some_and(|code| code == libc::ENOTTY),
+            Ok(_) => true,
+        }
+    }
+
+    /// Makes a device of a part of another one, `start` and `length` in sectors. Where it is.
+    ///
+    /// # Errors
+    /// What the kernel does not take.
+    pub fn part(&self, name: &str, of: &Path, start: u64, length: u64) -> Result<PathBuf> {
+        self.make(name, &[Target::whole(length, "linear", format!("{} {start}", of.display()))])
+    }
+
+    /// Gives a device this table instead of the one that it has. Where it is.
+    ///
+    /// # Errors
+    /// What the kernel does not take.
+    pub fn load(&self, name: &str, table: &[Target]) -> Result<PathBuf> {
+        self.call(LOAD, name, 0, table.len(), &table_bytes(table))?;
+        self.resume(name)
+    }
+
+    /// Holds back the requests to a device, once those that are under way are done.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn suspend(&self, name: &str) -> Result<()> {
+        self.call(SUSPEND, name, SUSPEND_FLAG, 0, &[]).map(drop)
+    }
+
+    /// Lets a device go on. Where it is.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn resume(&self, name: &str) -> Result<PathBuf> {
+        let device = self.call(SUSPEND, name, 0, 0, &[])?;
+        Ok(PathBuf::from(format!("/dev/dm-{}", device & 0xff)))
+    }
+
+    /// Sends a message to the target at the beginning of a device.
+    ///
+    /// # Errors
+    /// What the target refuses.
+    pub fn message(&self, name: &str, text: &str) -> Result<()> {
+        self.call(MESSAGE, name, 0, 0, &message_bytes(text)).map(drop)
+    }
+
+    /// One request: its flags, the number of targets and what follows the head. The number of the device.
+    fn call(&self, request: u64, name: &str, flags: u32, targets: usize, rest: &[u8]) -> Result<u64> {
+        let mut bytes = request_bytes(name, flags, targets, rest);
+        call(&self.control, request, &mut bytes).map_err(|error| {
+            Error::other(format!("the device mapper refused request {request} for {name}: {error}"))
+        })?;
+        let device = bytes[DEVICE_AT..DEVICE_AT + 8].try_into().map_err(Error::other)?;
+        Ok(u64::from_ne_bytes(device))
+    }
+}
+
+impl Drop for Mapper {
+    fn drop(&mut self) {
+        // Where one cannot be removed, it stays in the journal.
+        let _ = self.remove_all();
+    }
+}
+
+/// Makes a request; the kernel answers in the same bytes.
+fn call(control: &File, request: u64, bytes: &mut [u8]) -> Result<()> {
+    let number = 0xC000_0000 | (HEAD as u64) << 16 | 0xFD << 8 | request;
+    // SAFETY: the buffer is as long as its head says, and the kernel copies it, so it needs no alignment.
+    match unsafe { libc::ioctl(control.as_raw_fd(), number as libc::Ioctl, bytes.as_mut_ptr()) } {
+        0.. => Ok(()),
+        _ => Err(Error::last_os_error()),
+    }
+}
+
+/// Whether the device of this name is the one with this UUID. Without a device mapper there is none.
+///
+/// # Errors
+/// What the kernel refuses.
+pub(crate) fn exists(name: &str, uuid: &str) -> std::result::Result<bool, crate::Error> {
+    if !Path::new(CONTROL).exists() {
+        return Ok(false);
+    }
+    let control = File::options().read(true).write(true).open(CONTROL);
+    let control = match control {
+        // The kernel has no driver for it.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO)) => return Ok(false),
+        control => control.map_err(crate::Error::io("opening", CONTROL))?,
+    };
+    let mut bytes = request_bytes(name, 0, 0, &[]);
+    match call(&control, STATUS, &mut bytes) {
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(false),
+        done => {
+            done.map_err(crate::Error::io("asking for a device by", CONTROL))?;
+            let found = bytes[UUID_AT..UUID_AT + UUID_BYTES].split(|byte| *byte == 0).next();
+            Ok(found == Some(uuid.as_bytes()))
+        }
+    }
+}
+
+/// Removes the device of this name and UUID; succeeds if it is gone.
+pub(crate) fn remove(name: &str, uuid: &str) -> std::result::Result<(), crate::Error> {
+    if !exists(name, uuid)? {
+        return Ok(());
+    }
+    let control = File::options().read(true).write(true).open(CONTROL);
+    let control = control.map_err(crate::Error::io("opening", CONTROL))?;
+    let busy = |error: &Error| error.kind() == std::io::ErrorKind::ResourceBusy;
+    let removed = retry(TRIES, busy, || call(&control, REMOVE, &mut request_bytes(name, 0, 0, &[])));
+    removed.map_err(crate::Error::io("removing a device of", CONTROL))
+}
+
+/// Makes a faulty device on top of a disk, and returns its path.
+///
+/// # Errors
+/// If the kernel refuses a request.
+pub fn make_faulty(faults: Faults, disk: &Path, sectors: u64) -> Result<PathBuf> {
+    Mapper::open(None)?.make("faults", &faulty_table(faults, &disk.to_string_lossy(), sectors)?)
+}
+
+/// The table of a faulty device.
+fn faulty_table(faults: Faults, disk: &str, sectors: u64) -> Result<Vec<Target>> {
+    let whole = |kind, words| vec![Target::whole(sectors, kind, words)];
+    let (start, end) = match faults {
+        Faults::Delay { ms } => return Ok(whole("delay", format!("{disk} 0 {ms}"))),
+        Faults::Flaky { up_s, down_s } => return Ok(whole("flakey", format!("{disk} 0 {up_s} {down_s}"))),
+        Faults::Error { start, bytes } => (start / SECTOR, (start + bytes) / SECTOR),
+    };
+    if end > sectors {
+        let size = sectors * SECTOR;
+        return Err(Error::other(format!("the faulty range ends behind the device's {size} bytes")));
+    }
+    let part = |start, end: u64, kind, words| Target { start, length: end - start, kind, words };
+    let good = |from, to| part(from, to, "linear", format!("{disk} {from}"));
+    let mut table = vec![good(0, start), part(start, end, "error", String::new()), good(end, sectors)];
+    table.retain(|target| target.length > 0);
+    Ok(table)
+}
+
+/// The targets of a table as `struct dm_target_spec`, each with its words.
+fn table_bytes(table: &[Target]) -> Vec<u8> {
+    let mut specs = Vec::new();
+    for target in table {
+        let words = [target.words.as_bytes(), b"\0"].concat();
+        let next = (40 + words.len()).next_multiple_of(8);
+        let begin = specs.len();
+        specs.extend([target.start, target.length].map(u64::to_ne_bytes).concat());
+        specs.extend([0, next as u32].map(u32::to_ne_bytes).concat());
+        specs.extend(target.kind.as_bytes());
+        specs.resize(begin + 40, 0);
+        specs.extend(words);
+        specs.resize(begin + next, 0);
+    }
+    specs
+}
+
+/// A message as `struct dm_target_msg`: the sector of its target, and the text.
+fn message_bytes(text: &str) -> Vec<u8> {
+    [&0_u64.to_ne_bytes(), text.as_bytes(), b"\0"].concat()
+}
+
+fn request_bytes(name: &str, flags: u32, targets: usize, rest: &[u8]) -> Vec<u8> {
+    // Version 4.0.0, the sizes of the request and of the header, the number of targets. All else but flags and name is zero.
+    let numbers = [4, 0, 0, (HEAD + rest.len()) as u32, HEAD as u32, targets as u32];
+    let mut head = numbers.map(u32::to_ne_bytes).concat();
+    head.resize(HEAD, 0);
+    head[FLAGS_AT..FLAGS_AT + 4].copy_from_slice(&flags.to_ne_bytes());
+    head[NAME_AT..NAME_AT + name.len()].copy_from_slice(name.as_bytes());
+    [&head, rest].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_faulty_range_is_between_two_good_ones() {
+        let faults = Faults::Error { start: 1024, bytes: 512 };
+        let lines: Vec<_> = faulty_table(faults, "/dev/vda", 10)
+            .unwrap()
+            .into_iter()
+            .map(|target| format!("{} {} {} {}", target.start, target.length, target.kind, target.words))
+            .collect();
+        assert_eq!(lines, ["0 2 linear /dev/vda 0", "2 1 error ", "3 7 linear /dev/vda 3"]);
+        assert!(faulty_table(faults, "/dev/vda", 2).is_err());
+    }
+
+    #[test]
+    fn a_request_has_the_layout_of_the_kernel() {
+        assert_eq!(HEAD, 312);
+        let table = faulty_table(Faults::Delay { ms: 5 }, "/dev/vda", 8).unwrap();
+        let bytes = request_bytes("faults", SUSPEND_FLAG, table.len(), &table_bytes(&table));
+        assert_eq!(bytes.len(), 312 + 40 + "/dev/vda 0 5\0".len().next_multiple_of(8));
+        assert_eq!((&bytes[28..32], &bytes[48..54]), (&2_u32.to_ne_bytes()[..], &b"faults"[..]));
+        assert_eq!(&bytes[312 + 24..312 + 29], b"delay");
+        assert_eq!(&bytes[352..365], b"/dev/vda 0 5\0");
+    }
+
+    #[test]
+    fn a_message_follows_its_sector() {
+        assert_eq!(message_bytes("create_thin 0"), b"\0\0\0\0\0\0\0\0create_thin 0\0");
+    }
+}

@@ -1,0 +1,37 @@
+//! Encryption by dm-crypt with the cipher and key size that LUKS takes by default, and a fixed key: nothing is kept secret.
+
+use super::def::{LinkDef, LinkSite, nothing};
+use crate::device_mapper::Target;
+use std::{io::Result, path::PathBuf};
+
+/// The link.
+pub const LINK: LinkDef = LinkDef {
+    id: "crypt",
+    program: None,
+    targets: &["crypt"],
+    modules: &["dm_mod", "dm_crypt", "xts"],
+    faster: &["aesni_intel"],
+    below: |sectors| sectors,
+    make,
+    formatted: nothing,
+};
+
+/// The cipher.
+const CIPHER: &str = "aes-xts-plain64";
+/// The bytes of the key: two of AES-256.
+const KEY_BYTES: usize = 64;
+
+/// The fixed key. The two halves of a key of XTS differ.
+pub(super) fn key() -> [u8; KEY_BYTES] {
+    std::array::from_fn(|byte| byte as u8)
+}
+
+/// The key as tables have it.
+pub(super) fn key_text() -> String {
+    key().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn make(site: &LinkSite) -> Result<PathBuf> {
+    let words = format!("{CIPHER} {} 0 {} 0", key_text(), site.below.display());
+    site.mapper.make(&site.name, &[Target::whole(site.sectors, "crypt", words)])
+}

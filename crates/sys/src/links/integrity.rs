@@ -1,0 +1,73 @@
+//! Checksums by dm-integrity: a CRC32C of each sector, and a journal that keeps data and checksums together.
+
+use super::def::{LinkDef, LinkSite, clear_superblock, nothing};
+use crate::device_mapper::{SECTOR, Target};
+use std::io::{Error, Result};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::{fs::File, path::Path, path::PathBuf};
+
+/// The link.
+pub const LINK: LinkDef = LinkDef {
+    id: "integrity",
+    program: None,
+    targets: &["integrity"],
+    modules: &["dm_mod", "dm_integrity"],
+    faster: &[],
+    // 4 bytes for each sector, at most 64 MiB of journal, and what rounding takes.
+    below: |sectors| sectors + sectors / 32 + (72 << 20) / SECTOR,
+    make,
+    formatted: nothing,
+};
+
+/// Where the superblock says how many sectors the device has, in bytes.
+const PROVIDED_AT: u64 = 16;
+const MAGIC: &[u8] = b"integrt\0";
+/// `BLKDISCARD` and `BLKZEROOUT`, which take an offset and a length in bytes.
+const DISCARD: libc::Ioctl = 0x1277;
+const ZERO_OUT: libc::Ioctl = 0x127f;
+
+fn make(site: &LinkSite) -> Result<PathBuf> {
+    clear_superblock(&site.below)?;
+    let below = site.below.display();
+    let words = format!("{below} 0 - J 2 internal_hash:crc32c allow_discards");
+    let table = |sectors| [Target::whole(sectors, "integrity", words.clone())];
+    // The first load formats the device and says in its superblock how large it can be.
+    site.mapper.make(&site.name, &table(8))?;
+    let provided = provided_sectors(&site.below)?;
+    if provided < site.sectors {
+        let wanted = site.sectors;
+        return Err(Error::other(format!(
+            "it has {provided} sectors below checksums, and {wanted} are needed"
+        )));
+    }
+    let device = site.mapper.load(&site.name, &table(site.sectors))?;
+    initialise(&device, site.sectors * SECTOR)?;
+    Ok(device)
+}
+
+fn provided_sectors(below: &Path) -> Result<u64> {
+    let mut bytes = [0; 24];
+    File::open(below)?.read_exact_at(&mut bytes, 0)?;
+    if &bytes[..MAGIC.len()] != MAGIC {
+        return Err(Error::other("the kernel wrote no superblock"));
+    }
+    let provided = &bytes[PROVIDED_AT as usize..];
+    Ok(u64::from_le_bytes(provided.try_into().map_err(Error::other)?))
+}
+
+/// Gives each sector a checksum, without which it cannot be read: by discarding all where the device below can discard, else
+/// by writing zeros.
+fn initialise(device: &Path, bytes: u64) -> Result<()> {
+    let file = File::options().write(true).open(device)?;
+    let range = [0, bytes];
+    let call = |request| {
+        // SAFETY: the kernel reads two numbers.
+        match unsafe { libc::ioctl(file.as_raw_fd(), request, range.as_ptr()) } {
+            0 => Ok(()),
+            _ => Err(Error::last_os_error()),
+        }
+    };
+    call(DISCARD).or_else(|_| call(ZERO_OUT))?;
+    file.sync_all()
+}

@@ -1,0 +1,120 @@
+//! LUKS2 as cryptsetup formats it by default: dm-crypt behind a real header, in the sectors that cryptsetup chooses. The key is
+//! fixed, so that no passphrase is stretched, and nothing is kept secret.
+
+use super::crypt::key_text;
+use super::def::{LinkDef, LinkSite, clear_superblock, nothing};
+use crate::argv::memory_file;
+use crate::device_mapper::{SECTOR, Target};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::io::{Error, Result, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::{fs::File, path::Path, path::PathBuf};
+
+/// The link.
+pub const LINK: LinkDef = LinkDef {
+    id: "luks",
+    program: Some(("cryptsetup", "cryptsetup-bin")),
+    targets: &["crypt"],
+    modules: &["dm_mod", "dm_crypt", "xts"],
+    faster: &["aesni_intel", "algif_skcipher"],
+    // The header takes 16 MiB.
+    below: |sectors| whole_sectors(sectors) + (16 << 20) / SECTOR,
+    make,
+    formatted: nothing,
+};
+
+/// What the header says about the data (LUKS2 On-Disk Format, 3).
+#[derive(Debug, Deserialize, PartialEq)]
+struct Header {
+    segments: BTreeMap<String, Segment>,
+}
+
+#[derive(Debug, Deserialize, PartialEq)]
+struct Segment {
+    /// Where the data begins, in bytes.
+    offset: String,
+    encryption: String,
+    sector_size: u64,
+}
+
+/// The beginning of a header, where its size stands in it, and where its JSON begins.
+const MAGIC: &[u8] = b"LUKS\xba\xbe";
+const SIZE_AT: usize = 8;
+const JSON_AT: u64 = 4096;
+/// The most bytes of a header.
+const MOST: u64 = 4 << 20;
+
+/// The size in sectors of 512 bytes, as whole sectors of 4096 bytes, which cryptsetup may choose.
+fn whole_sectors(sectors: u64) -> u64 {
+    sectors.next_multiple_of(8)
+}
+
+fn make(site: &LinkSite) -> Result<PathBuf> {
+    clear_superblock(&site.below)?;
+    format(site)?;
+    let segment = read_segment(&site.below)?;
+    let offset: u64 = segment.offset.parse().map_err(Error::other)?;
+    let words =
+        format!("{} {} 0 {} {}", segment.encryption, key_text(), site.below.display(), offset / SECTOR);
+    let large = if segment.sector_size > SECTOR {
+        format!(" 1 sector_size:{}", segment.sector_size)
+    } else {
+        String::new()
+    };
+    site.mapper.make(&site.name, &[Target::whole(whole_sectors(site.sectors), "crypt", words + &large)])
+}
+
+/// Writes the header with cryptsetup(8).
+fn format(site: &LinkSite) -> Result<()> {
+    let mut key = memory_file("key")?;
+    key.write_all(key_text().as_bytes())?;
+    let mut volume_key = memory_file("volume-key")?;
+    volume_key.write_all(&super::crypt::key())?;
+    let path = |file: &File| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+    let argv = (site.command)("cryptsetup")
+        .args(["luksFormat", "--batch-mode", "--type", "luks2", "--disable-locks"])
+        .args(["--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000", "--key-size", "512"])
+        .arg("--volume-key-file")
+        .arg(path(&volume_key))
+        .arg("--key-file")
+        .arg(path(&key))
+        .arg(&site.below)
+        .env("DM_DISABLE_UDEV", "1");
+    argv.expect(&mut |_| ()).map_err(Error::other)?;
+    Ok(())
+}
+
+fn read_segment(device: &Path) -> Result<Segment> {
+    let file = File::open(device)?;
+    let mut head = [0; 16];
+    file.read_exact_at(&mut head, 0)?;
+    let size = u64::from_be_bytes(head[SIZE_AT..].try_into().map_err(Error::other)?);
+    if !head.starts_with(MAGIC) || !(JSON_AT..MOST).contains(&size) {
+        return Err(Error::other("cryptsetup wrote no header of LUKS2"));
+    }
+    let mut json = vec![0; (size - JSON_AT) as usize];
+    file.read_exact_at(&mut json, JSON_AT)?;
+    segment(&json)
+}
+
+fn segment(json: &[u8]) -> Result<Segment> {
+    let text = json.split(|byte| *byte == 0).next().unwrap_or_default();
+    let header: Header = serde_json::from_slice(text)?;
+    header.segments.into_values().next().ok_or_else(|| Error::other("the header of LUKS2 names no data"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_says_where_the_data_is() {
+        let json = b"{\"keyslots\":{},\"segments\":{\"0\":{\"type\":\"crypt\",\"offset\":\"16777216\",\"size\":\"dynamic\",\
+            \"encryption\":\"aes-xts-plain64\",\"sector_size\":4096}}}\0\0";
+        let found = segment(json).unwrap();
+        assert_eq!((found.offset.as_str(), found.sector_size), ("16777216", 4096));
+        assert!(segment(b"{\"segments\":{}}").is_err() && segment(b"").is_err());
+    }
+}
