@@ -58,8 +58,12 @@ impl HostPrograms {
     pub fn of_run(run: &RunContext, guest: &GuestPlan) -> Option<HostPrograms> {
         let needed = run.check.host_programs.as_ref()?;
         let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".into());
+        let mut user = run.agents.user.clone();
+        if user.home.is_none() && user.uid == rustix::process::getuid().as_raw() {
+            user.home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+        }
         Some(HostPrograms {
-            user: run.agents.user.clone(),
+            user,
             path,
             copies: needed.copies.clone(),
             rehearsed: vec![],
