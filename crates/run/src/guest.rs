@@ -298,12 +298,13 @@ impl Guests {
             shell.ended(code);
         }
         self.boot_times.extend(exit.boot_time);
-        if let (Some(programs), Outcome::Done) = (&mut self.programs, &exit.outcome) {
-            if rehearses {
-                programs.learn(tested, exit.opened);
-            } else if verifies && let Some(missed) = programs.verify(tested, &exit.opened) {
-                return Ok(CellError::missing(missed_file(&missed)).into());
-            }
+        let Some(programs) = &mut self.programs else { return Ok(exit.outcome) };
+        if rehearses && exit.outcome == Outcome::Done {
+            programs.learn(tested, exit.opened);
+        } else if verifies && let Some(missed) = programs.verify(tested, &exit.opened) {
+            return Ok(CellError::missing(missed_file(&missed)).into());
+        } else if verifies && let Outcome::Failed { why, cause: Cause::Work } = exit.outcome {
+            return Ok(CellError::missing(differs_without_host(&why)).into());
         }
         Ok(exit.outcome)
     }
@@ -456,6 +457,15 @@ fn missed_file(path: &Path) -> String {
     format!(
         "a program looked for {path}, which it had not looked for in its rehearsal, so the guest does not have it: programs that \
          choose other files each time cannot be counted; take `{qemu}`"
+    )
+}
+
+/// The reason for refusing programs that succeeded in their rehearsal and failed on copies of the files that they opened there.
+fn differs_without_host(why: &str) -> String {
+    let qemu = setting("on", "qemu");
+    format!(
+        "a program succeeded in its rehearsal, where it read the files of this machine, and failed on copies of those that it \
+         read there: {why}; such programs cannot be counted; take `{qemu}`"
     )
 }
 

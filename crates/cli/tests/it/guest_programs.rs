@@ -3,6 +3,7 @@
 use crate::common::kernel::{debian, has};
 use crate::common::nobody::Nobody;
 use crate::common::{Place, root, text};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -73,7 +74,16 @@ fn programs_run_in_a_guest_as_the_user_who_called() {
     let (printed, _) = nobody.expect(0, &[&QUICK[..], &own].concat());
     let printed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(printed.contains("requests for files of this machine in a cell"), "{printed}");
-    // Exit codes, signals and time limits are those of commands on the host.
+}
+
+#[test]
+#[ignore = "slow: `make test-long` runs it"]
+fn commands_end_in_guests_as_on_this_machine() {
+    if !can_boot() {
+        return;
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
     for (command, timeout, expected) in [
         ("exit 7", "1h", "exit 7"),
         ("kill -USR1 $$", "1h", "signal 10"),
@@ -165,4 +175,95 @@ fn the_terminal_of_a_shell_has_a_size_and_takes_interrupts() {
     expect("interrupted 130");
     keys.write_all(b"exit 41\r").unwrap();
     assert_eq!(script.wait().unwrap().code(), Some(41));
+}
+
+/// The counts of instructions in the kernel and in programs of each variant and task, over the rounds of the last run.
+fn counts_of_rounds(nobody: &Nobody) -> BTreeMap<(String, String), BTreeSet<(String, String)>> {
+    let (csv, _) = nobody.expect(0, &["report", "latest", "--format", "csv"]);
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    let column = |name: &str| rows[0].iter().position(|head| *head == name).unwrap();
+    let [variant, task] = ["variant", "task"].map(column);
+    let [kernel, user] = ["kernel_instructions_count", "user_instructions_count"].map(column);
+    let mut counts: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for row in &rows[1..] {
+        assert!(row[kernel].parse::<f64>().unwrap() > 0.0, "{csv}");
+        let of_task = counts.entry((row[variant].to_string(), row[task].to_string())).or_default();
+        of_task.insert((row[kernel].to_string(), row[user].to_string()));
+    }
+    counts
+}
+
+/// Runs commands in guests that count instructions, as a user who has this input, and expects equal counts in all rounds.
+fn expect_equal_counts(filesystems: &str, rounds: &str, commands: &[(&str, &str)], input: &[(&str, &str)]) {
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    let dir = nobody.dir("input");
+    for (name, text) in input {
+        std::fs::write(dir.join(name), text).unwrap();
+    }
+    let dir = dir.display().to_string();
+    let mut args = vec!["run", "--on", "exact", "--kernel", "debian:6.1", "--fs", filesystems];
+    args.extend(["--rounds", rounds, "--input", &dir, "--quiet"]);
+    for (name, command) in commands {
+        args.extend(["--name", name, "--cmd", command]);
+    }
+    nobody.expect(0, &args);
+    let counts = counts_of_rounds(&nobody);
+    let variants = filesystems.split(',').count();
+    assert!(counts.len() >= variants * commands.len(), "{counts:?}");
+    for (key, counts) in counts {
+        assert_eq!(counts.len(), 1, "{key:?}: {counts:?}");
+    }
+}
+
+#[test]
+fn a_program_takes_the_same_instructions_in_each_round() {
+    if can_boot() {
+        let input = [("a", "first\n"), ("b", "second\n")];
+        expect_equal_counts("ext4", "2", &[("cp", "cp -r $FSARENA_INPUT copy")], &input);
+    }
+}
+
+#[test]
+#[ignore = "slow: `make test-long` runs it"]
+fn programs_take_the_same_instructions_in_each_round() {
+    if !can_boot() || !has(&["git", "cc", "python3", "tar"]) {
+        return;
+    }
+    let commands = [
+        ("cp", "cp -r /usr/include/linux linux"),
+        ("tar", "tar cf linux.tar linux"),
+        (
+            "init",
+            "git init -q a; cp -r linux a; git -C a add .; git -C a -c user.name=a -c user.email=a@b commit -qm a",
+        ),
+        ("clone", "git clone -q a b"),
+        ("status", "git -C b status"),
+        ("cc", "cc -o program $FSARENA_INPUT/program.c"),
+        ("python3", "python3 $FSARENA_INPUT/program.py"),
+        ("rm", "rm -r linux b"),
+    ];
+    let python = "for i in range(100):\n    open(f'file{i}', 'w').write('x' * i)\n";
+    let input = [("program.c", "int main(void) { return 0; }\n"), ("program.py", python)];
+    expect_equal_counts("ext4,xfs,btrfs", "3", &commands, &input);
+}
+
+#[test]
+#[ignore = "slow: `make test-long` runs it"]
+fn a_program_that_looks_for_other_files_than_in_its_rehearsal_is_refused() {
+    if !can_boot() {
+        return;
+    }
+    let place = Place::new();
+    let nobody = Nobody::within(&place);
+    let run = |command: &str| {
+        let args = ["run", "--on", "exact", "--kernel", "debian:6.1", "--fs", "ext4", "--rounds", "1"];
+        nobody.expect(6, &[&args[..], &["--cmd", command]].concat()).1
+    };
+    // The root is an overlay in the rehearsal only.
+    let is_rehearsal = "[ \"$(stat -f -c %T /usr)\" = overlayfs ]";
+    let said = run(&format!("name=passwd; {is_rehearsal} || read x < /etc/$name"));
+    assert!(said.contains("looked for /etc/passwd, which it had not looked for in its rehearsal"), "{said}");
+    let said = run(&format!("{is_rehearsal} || exit 7"));
+    assert!(said.contains("succeeded in its rehearsal") && said.contains("exit 7"), "{said}");
 }

@@ -44,9 +44,14 @@ struct Counter {
 
 fn open(scene: &Scene) -> Result<Opened, Unavailable> {
     let Some(device) = find_device(&scene.kernel) else { return Ok(Opened::new(HostFiles(None))) };
-    let interrupts = KernelFile::open(&scene.kernel, "proc/interrupts")?;
+    let mut interrupts = KernelFile::open(&scene.kernel, "proc/interrupts")?;
+    let unreadable = |error: io::Error| Unavailable::new(error.to_string());
+    if interrupts_of(interrupts.text().map_err(unreadable)?, &device).is_none() {
+        // The guest reads no files of the host any more: it has freed the interrupts of the device.
+        return Ok(Opened::new(HostFiles(None)));
+    }
     let mut counter = Counter { interrupts, device, request_ns: 0.0 };
-    counter.measure_request().map_err(|error| Unavailable::new(error.to_string()))?;
+    counter.measure_request().map_err(unreadable)?;
     Ok(Opened::new(HostFiles(Some(counter))))
 }
 
@@ -62,7 +67,7 @@ fn find_device(kernel: &SysRoot) -> Option<String> {
 }
 
 /// The number of interrupts of a device, over all CPUs: `25:  10  2  PCI-MSI 49152-edge  virtio3-requests` has 12.
-fn interrupts(text: &str, device: &str) -> Option<f64> {
+fn interrupts_of(text: &str, device: &str) -> Option<f64> {
     let is_of = |line: &&str| {
         let queue = line.split_ascii_whitespace().last().and_then(|name| name.strip_prefix(device));
         queue.is_some_and(|queue| ["-requests", "-virtqueues"].contains(&queue))
@@ -73,7 +78,7 @@ fn interrupts(text: &str, device: &str) -> Option<f64> {
 
 impl Counter {
     fn count(&mut self) -> io::Result<f64> {
-        match interrupts(self.interrupts.text()?, &self.device) {
+        match interrupts_of(self.interrupts.text()?, &self.device) {
             Some(count) => Ok(count),
             None => Err(self.interrupts.unknown_form()),
         }
@@ -116,9 +121,9 @@ mod tests {
 
     #[test]
     fn the_interrupts_of_all_cpus_are_those_of_the_device() {
-        assert_eq!(interrupts(TEXT, "virtio1"), Some(4123.0));
-        assert_eq!(interrupts(TEXT, "virtio11"), Some(9.0));
-        assert_eq!(interrupts(TEXT, "virtio2"), None);
+        assert_eq!(interrupts_of(TEXT, "virtio1"), Some(4123.0));
+        assert_eq!(interrupts_of(TEXT, "virtio11"), Some(9.0));
+        assert_eq!(interrupts_of(TEXT, "virtio2"), None);
     }
 
     #[test]
@@ -137,5 +142,12 @@ mod tests {
         let mut gauge = open(&Scene { kernel, device: None }).unwrap().gauge;
         gauge.read(&mut out).unwrap();
         assert_eq!(out[0], 4123.0);
+        std::fs::write(root.path().join("proc/interrupts"), "           CPU0       CPU1\n").unwrap();
+        open(&Scene { kernel: SysRoot::at(root.path()), device: None })
+            .unwrap()
+            .gauge
+            .read(&mut out)
+            .unwrap();
+        assert!(out.iter().all(|value| value.is_nan()));
     }
 }
