@@ -2,6 +2,7 @@
 //! requires neither root nor a device of this machine.
 
 mod boot;
+mod early;
 mod host_programs;
 mod images;
 mod initramfs;
@@ -15,29 +16,33 @@ use crate::error::{CellError, Result, RunError};
 use crate::executor::{CellSink, Executor, Log, RunSink, logged};
 use crate::guest_programs::{self, OTHER};
 use crate::layers;
+use crate::layout::Layout;
 use crate::power_cut::{self, PowerSupply};
 use crate::preflight::{Kernels, guests};
 use crate::protocol::{Guest, MountRequest, Power, ProcessRole, Request};
 use crate::settings::setting;
 use crate::shell::{self, HostTerminal, ShellSession};
 use boot::{GuestCell, GuestStarter};
+use early::{EarlyGuest, EarlyGuests};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::factor;
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts, grammar, safety::ScratchDevice};
+use fsarena_guest::cache;
+use fsarena_guest::config::{GuestConfig, Stack};
 use fsarena_guest::counter::{COUNTS, Counter, counts};
 use fsarena_guest::emulator::{self, Machine, QEMU};
 use fsarena_guest::kernel::GuestKernel;
-use fsarena_guest::{cache, config::GuestConfig};
-use fsarena_sys::{Error, argv::Argv, cancel, dirs};
+use fsarena_sys::{Error, argv::Argv, cancel, dirs, kernel::SysRoot};
 use host_programs::HostPrograms;
 use images::{FormatCache, Images};
 use initramfs::{KernelDemands, Packer};
-use saved_machines::SavedMachines;
-use session::GuestOwner;
+use saved_machines::{RestoredGuest, SavedMachines};
+use session::{GuestExit, GuestOwner};
 use snapshot_pool::SnapshotPool;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -50,6 +55,36 @@ const TARGET: &str = "/run/fsarena/test";
 struct Formatted {
     facts: VariantFacts,
     image: PathBuf,
+}
+
+/// What a guest is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// To find out which files of this machine the programs of a cell open.
+    Rehearse,
+    /// To see whether the programs do the same without the files of this machine.
+    Verify,
+    /// To measure the cell.
+    Measure,
+}
+
+impl Purpose {
+    /// The end of the name of the guest's directory.
+    fn suffix(self) -> &'static str {
+        match self {
+            Purpose::Rehearse => "-rehearsal",
+            Purpose::Verify => "-without-host",
+            Purpose::Measure => "",
+        }
+    }
+}
+
+/// A guest that was started.
+enum Started {
+    /// It has ended.
+    Ended(GuestExit),
+    /// It can run on a thread of its own.
+    Restored(Box<RestoredGuest>),
 }
 
 /// The executor of guest kernels.
@@ -69,8 +104,12 @@ pub struct Guests {
     images: Images,
     /// The programs of this machine that the guests start, if any.
     programs: Option<HostPrograms>,
-    /// The machines that guests begin with which count instructions and start programs.
+    /// The machines that guests begin with which count instructions.
     machines: SavedMachines,
+    /// Why such guests boot instead, each by itself; empty if they do not.
+    why_booted: Option<String>,
+    /// The guests that began before the turns of their cells.
+    early: EarlyGuests,
 }
 
 impl Guests {
@@ -107,6 +146,8 @@ impl Guests {
             boot_times: vec![],
             counter,
             machines: SavedMachines::new(images.guests.path()),
+            why_booted: saved_machines::why_not(&guest, &check.kernels),
+            early: EarlyGuests::new(&SysRoot::host(), guest.memory.as_u64()),
             images,
             programs,
             guest,
@@ -124,8 +165,10 @@ impl Guests {
         let layout = self.run.layout(&cell.variant)?;
         let mut log = |record| emit(CellEvent::Command(record));
         let (image, description, features) = if layout.is_stacked() {
-            // Only the guest has the device for the filesystem.
-            self.images.clear(&layout)?;
+            // Only the guest has the device for the filesystem. An exact guest does not write to its images.
+            if self.guest.emulator != Emulator::Exact {
+                self.images.clear(&layout)?;
+            }
             let words = self.mkfs_words(def, &options).map_err(|error| with_options(error.into()))?;
             (self.images.whole.path().to_path_buf(), words.join(" ") + ", in the guest", String::new())
         } else if self.guest.emulator == Emulator::Exact {
@@ -184,7 +227,7 @@ impl Guests {
         lifecycle::mkfs_words(def, &options)
     }
 
-    /// Starts a guest for the cell, passes its events on, and waits for its end.
+    /// Runs the guest of a cell to its end, and passes its events on. Begins the guests of further cells if they can run beside.
     fn boot(
         &mut self,
         cell: &Cell,
@@ -193,14 +236,86 @@ impl Guests {
         emit: CellSink,
     ) -> Result<Outcome> {
         emit(CellEvent::Phase { name: "booting".into() });
-        let (mut host, terminal) = match &self.run.shell {
-            Some(_) => HostTerminal::connect().map(|(host, guest)| (Some(host), Some(guest))),
-            None => Ok((None, None)),
+        let purpose = self.purpose(cell);
+        let exit = match self.early.take(cell) {
+            Some(guest) => {
+                self.begin_further()?;
+                guest.wait(emit)?
+            }
+            None if self.run.shell.is_some() => self.run_shell(cell, formatted, supply, emit)?,
+            None => match self.start_guest(cell, formatted, supply, None, emit)? {
+                Started::Ended(exit) => exit,
+                Started::Restored(guest) => {
+                    let guest = EarlyGuest::begin(cell.id(), vec![], *guest);
+                    if purpose == Purpose::Measure {
+                        self.begin_further()?;
+                    }
+                    guest.wait(emit)?
+                }
+            },
+        };
+        self.boot_times.extend(exit.boot_time);
+        let Some(programs) = &mut self.programs else { return Ok(exit.outcome) };
+        match (purpose, exit.outcome) {
+            (Purpose::Rehearse, Outcome::Done) => programs.learn(cell, exit.opened),
+            (Purpose::Verify, outcome) => {
+                if let Some(missed) = programs.verify(cell, &exit.opened) {
+                    return Ok(CellError::missing(missed_file(&missed)).into());
+                }
+                if let Outcome::Failed { why, cause: Cause::Work } = outcome {
+                    return Ok(CellError::missing(differs_without_host(&why)).into());
+                }
+                return Ok(outcome);
+            }
+            (_, outcome) => return Ok(outcome),
         }
-        .map_err(Error::io("connecting", "the terminal"))?;
+        Ok(Outcome::Done)
+    }
+
+    /// What the next guest of a cell is for.
+    fn purpose(&self, cell: &Cell) -> Purpose {
+        match &self.programs {
+            Some(programs) if self.run.shell.is_none() && programs.is_new(cell) => Purpose::Rehearse,
+            Some(programs) if self.run.shell.is_none() && programs.is_unverified(cell) => Purpose::Verify,
+            _ => Purpose::Measure,
+        }
+    }
+
+    /// Begins guests of the cells that come next, as far as there are CPUs for them. A guest that cannot begin is left to the
+    /// turn of its cell, which reports why.
+    fn begin_further(&mut self) -> Result<()> {
+        while let Some(cell) = self.early.next_cell() {
+            if self.purpose(&cell) != Purpose::Measure || power_cut::cuts(&cell) {
+                continue;
+            }
+            let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
+            let mut before = vec![];
+            let mut keep_command = |event| {
+                if let CellEvent::Command(_) = event {
+                    before.push(event);
+                }
+            };
+            let Ok(formatted) = self.format(&cell, def, &mut keep_command) else { continue };
+            let started = self.start_guest(&cell, &formatted, &PowerSupply::on(), None, &mut keep_command)?;
+            if let Started::Restored(guest) = started {
+                self.early.begin(&cell, before, *guest);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the guest of a shell to its end, connected with the terminal of this process.
+    fn run_shell(
+        &mut self,
+        cell: &Cell,
+        formatted: &Formatted,
+        supply: &PowerSupply,
+        emit: CellSink,
+    ) -> Result<GuestExit> {
+        let (mut host, guest) = HostTerminal::connect().map_err(Error::io("connecting", "the terminal"))?;
         let is_terminal = self.run.shell.as_ref().is_some_and(|shell| shell.is_terminal);
         let mut emit = |event| {
-            if let (CellEvent::Phase { name }, Some(host)) = (&event, &mut host)
+            if let CellEvent::Phase { name } = &event
                 && name == shell::PHASE
             {
                 // Without a terminal in the right mode the shell still reads and writes.
@@ -208,17 +323,27 @@ impl Guests {
             }
             emit(event);
         };
-        let emit: CellSink = &mut emit;
-        let (rehearses, verifies) = match self.programs.as_ref().filter(|_| self.run.shell.is_none()) {
-            Some(programs) => (programs.is_new(cell), programs.is_unverified(cell)),
-            None => (false, false),
+        let exit = match self.start_guest(cell, formatted, supply, Some(guest), &mut emit)? {
+            Started::Ended(exit) => exit,
+            Started::Restored(guest) => EarlyGuest::begin(cell.id(), vec![], *guest).wait(&mut emit)?,
         };
-        let end = match (rehearses, verifies) {
-            (true, _) => "-rehearsal",
-            (_, true) => "-without-host",
-            _ => "",
-        };
-        let dir = self.dir(cell, if supply.cut.is_some() { "-before" } else { end });
+        if let (Some(shell), Some(code)) = (&self.run.shell, exit.exited) {
+            shell.ended(code);
+        }
+        Ok(exit)
+    }
+
+    /// Starts a guest for a cell. A guest that boots, or begins with a snapshot, is run to its end at once.
+    fn start_guest(
+        &mut self,
+        cell: &Cell,
+        formatted: &Formatted,
+        supply: &PowerSupply,
+        terminal: Option<OwnedFd>,
+        emit: CellSink,
+    ) -> Result<Started> {
+        let suffix = if supply.cut.is_some() { "-before" } else { self.purpose(cell).suffix() };
+        let dir = self.dir(cell, suffix);
         make_dir(&dir)?;
         let (image, record) = match &supply.recorded {
             Some((image, record)) => (image, Some(record.as_path())),
@@ -227,14 +352,7 @@ impl Guests {
         let level = cell.variant.level(factor::KERNEL);
         let layout = self.run.layout(&cell.variant)?;
         let options = &formatted.facts.options;
-        let mut stack = guests::stack(&cell.variant, &layout, options.raid)?;
-        if !stack.links.is_empty() {
-            stack.bytes = formatted.facts.size_bytes;
-            stack.mkfs = self.mkfs_words(formatted.facts.def, options)?;
-            stack
-                .mkfs
-                .splice(..1, guest_programs::command(Path::new(OTHER), formatted.facts.def.mkfs).words());
-        }
+        let stack = self.stack(cell, formatted, &layout)?;
         let test = self.images.disks(image, &layout, &stack)?;
         let mut further = guests::further_modules(&cell.variant, &stack, &options.mount);
         let kernel = &self.run.check.kernels.by_level[level];
@@ -270,43 +388,55 @@ impl Guests {
             request: self.request(cell, &formatted.facts, supply.power)?,
             ..GuestConfig::default()
         };
-        let (tested, cell) = (cell, GuestCell { machine: &machine, config: &config, demands });
+        let guest_cell = GuestCell { machine: &machine, config: &config, demands };
         let patience_s = match &self.run.shell {
             // Its user may be silent for as long as it likes.
             Some(_) => f64::INFINITY,
-            None => host_programs::patience(&self.guest, tested),
+            None => host_programs::patience(&self.guest, cell),
         };
         let patient = GuestPlan { patience_s, ..self.guest.clone() };
+        let tree = self.programs.as_ref().and_then(|programs| programs.tree(cell));
+        let begins_saved = match &self.programs {
+            Some(_) => tree.is_some(),
+            None => self.why_booted.is_none(),
+        };
         let mut starter = GuestStarter {
-            owner: GuestOwner { journal: &self.run.journal, guest: &patient },
+            owner: GuestOwner { journal: &self.run.journal, guest: &patient, is_needless: None },
             packer: &mut self.packer,
             counter: self.counter.as_ref(),
             cut: supply.cut,
             terminal,
         };
-        let pool = self.snapshots.as_mut().filter(|_| starter.terminal.is_none());
-        let tree = self.programs.as_ref().and_then(|programs| programs.tree(tested));
-        let exit = match (tree, pool) {
-            (Some(tree), _) => {
-                let of = [level, &further.join(" "), &format!("{:?}", tested.workload)].join("\n");
-                starter.start_from_machine(&mut self.machines, &of, &tree, &cell, emit)?
+        if self.guest.emulator == Emulator::Exact && begins_saved {
+            let workload = tree.as_ref().map(|_| format!("{:?}", cell.workload)).unwrap_or_default();
+            let key = [level, &further.join(" "), &workload].join("\n");
+            match starter.prepare_restored(&mut self.machines, &key, tree.as_ref(), &guest_cell)? {
+                Ok(guest) => return Ok(Started::Restored(Box::new(guest))),
+                // Cells without programs of this machine can boot instead.
+                Err(GuestExit { outcome: Outcome::Failed { why, .. }, .. }) if tree.is_none() => {
+                    self.why_booted = Some(why);
+                }
+                Err(exit) => return Ok(Started::Ended(exit)),
             }
-            (None, None) => starter.boot(&cell, emit)?,
-            (None, Some(pool)) => starter.start_from_snapshot(pool, &cell, emit)?,
+        }
+        let exit = match self.snapshots.as_mut().filter(|_| starter.terminal.is_none()) {
+            None => starter.boot(&guest_cell, emit)?,
+            Some(pool) => starter.start_from_snapshot(pool, &guest_cell, emit)?,
         };
-        if let (Some(shell), Some(code)) = (&self.run.shell, exit.exited) {
-            shell.ended(code);
+        Ok(Started::Ended(exit))
+    }
+
+    /// What lies between the disks of the guest of a cell and its filesystem. Only the guest has the device for a filesystem
+    /// above links, so it gets the command that makes the filesystem.
+    fn stack(&self, cell: &Cell, formatted: &Formatted, layout: &Layout) -> Result<Stack> {
+        let VariantFacts { def, options, size_bytes, .. } = &formatted.facts;
+        let mut stack = guests::stack(&cell.variant, layout, options.raid)?;
+        if !stack.links.is_empty() {
+            stack.bytes = *size_bytes;
+            stack.mkfs = self.mkfs_words(def, options)?;
+            stack.mkfs.splice(..1, guest_programs::command(Path::new(OTHER), def.mkfs).words());
         }
-        self.boot_times.extend(exit.boot_time);
-        let Some(programs) = &mut self.programs else { return Ok(exit.outcome) };
-        if rehearses && exit.outcome == Outcome::Done {
-            programs.learn(tested, exit.opened);
-        } else if verifies && let Some(missed) = programs.verify(tested, &exit.opened) {
-            return Ok(CellError::missing(missed_file(&missed)).into());
-        } else if verifies && let Outcome::Failed { why, cause: Cause::Work } = exit.outcome {
-            return Ok(CellError::missing(differs_without_host(&why)).into());
-        }
-        Ok(exit.outcome)
+        Ok(stack)
     }
 
     /// The request to the agent in a guest. It names no devices, because the guest finds its disks itself.
@@ -372,6 +502,12 @@ impl Guests {
 }
 
 impl Executor for Guests {
+    fn announce(&mut self, cells: Vec<Cell>) {
+        if self.guest.emulator == Emulator::Exact && self.run.shell.is_none() {
+            self.early.announce(cells);
+        }
+    }
+
     fn run(&mut self, cell: &Cell, emit: CellSink) -> Result<Outcome> {
         let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
         let mut formatted = match self.format(cell, def, emit) {
@@ -440,6 +576,9 @@ impl Executor for Guests {
         notes.extend(cache::damage().into_iter().map(|line| Note::new(NoteKind::Remark, line)));
         notes.extend(self.snapshots.iter().flat_map(SnapshotPool::notes));
         notes.extend(self.programs.iter().flat_map(HostPrograms::notes));
+        if let Some(why) = self.why_booted.iter().find(|_| self.programs.is_none()) {
+            notes.push(Note::new(NoteKind::Remark, format!("each guest booted by itself: {why}")));
+        }
         notes.extend(self.boot_time_note());
         notes
     }

@@ -11,6 +11,7 @@ use fsarena_guest::{config::GOING_ON, launch::LastWords};
 use fsarena_load::workload::Cut;
 use fsarena_sys::{cancel, process_output::or_printed_nothing, undo::Journal};
 use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The time that a guest may take to power off.
@@ -31,6 +32,8 @@ pub struct GuestOwner<'a> {
     pub journal: &'a Journal,
     /// The settings of guests in its plan.
     pub guest: &'a GuestPlan,
+    /// Set when the run needs the guest no longer; None for a guest that it needs to its end.
+    pub is_needless: Option<&'a AtomicBool>,
 }
 
 /// How the guest of a cell ended.
@@ -121,7 +124,7 @@ pub enum SessionEnd<T> {
     Value(T),
     /// The guest was killed at the time of its power cut.
     PowerCut,
-    /// A signal asked fsarena to stop.
+    /// A signal asked fsarena to stop, or the run needs the guest no longer.
     Interrupted,
     /// The guest failed, ended too early, or fell silent.
     Failed(CellError),
@@ -144,7 +147,7 @@ pub fn run_until<T>(
     let mut guest = launch.start()?;
     // If this process and the process that guards the guest are killed, `recover` kills the rest of the group.
     let group = owner.journal.note(group_of(guest.pid()))?;
-    let end = receive_until(&mut guest, owner.guest, take);
+    let end = receive_until(&mut guest, owner, take);
     let timeout = if let SessionEnd::Value(_) = end { POWER_OFF_TIMEOUT } else { Duration::ZERO };
     let (status, console) = guest.end(timeout);
     group.undo()?;
@@ -166,11 +169,12 @@ fn describe_failure(why: &str, status: Option<ExitStatus>, console: &LastWords) 
 }
 
 /// Passes the lines of a guest to `take` until the session ends. Does not end the guest.
-fn receive_until<T>(guest: &mut Guest, plan: &GuestPlan, take: TakeLine<T>) -> SessionEnd<T> {
+fn receive_until<T>(guest: &mut Guest, owner: GuestOwner, take: TakeLine<T>) -> SessionEnd<T> {
     let started_at = Instant::now();
     let (mut last_line_at, mut power_cut_at) = (None::<Instant>, None::<Instant>);
     loop {
-        if cancel::requested().is_some() {
+        if cancel::requested().is_some() || owner.is_needless.is_some_and(|flag| flag.load(Ordering::Relaxed))
+        {
             return SessionEnd::Interrupted;
         }
         if power_cut_at.is_some_and(|time| Instant::now() >= time) {
@@ -187,7 +191,7 @@ fn receive_until<T>(guest: &mut Guest, plan: &GuestPlan, take: TakeLine<T>) -> S
             }
             GuestMessage::Silence => {
                 let silent = last_line_at.unwrap_or(started_at).elapsed();
-                if let Some(error) = silence_failure(plan, silent, last_line_at.is_none()) {
+                if let Some(error) = silence_failure(owner.guest, silent, last_line_at.is_none()) {
                     return SessionEnd::Failed(error);
                 }
             }

@@ -43,6 +43,13 @@ pub fn check(
     if all.is_empty() {
         return Ok(None);
     }
+    let counts = guest.emulator == Emulator::Exact;
+    require(!(counts && guest.fresh), || {
+        let (fresh, exact) = (setting("fresh_guests", ""), setting("on", "exact"));
+        RunError::Plan(format!(
+            "{fresh}: with {exact}, guests that start programs of this machine begin with a saved machine; leave the flag out"
+        ))
+    })?;
     let found = all.iter().filter_map(|name| match name.contains('/') {
         true => Some(PathBuf::from(name)),
         false => program::find(name),
@@ -61,7 +68,7 @@ pub fn check(
     let copies = outermost(copies);
     let sizes = copies.iter().map(|path| dirs::tree_bytes(path, LEAST_BYTES));
     let bytes = sizes.sum::<Result<u64, Error>>()?;
-    Ok(Some(HostPrograms { copies, bytes, counts: guest.emulator == Emulator::Exact }))
+    Ok(Some(HostPrograms { copies, bytes, counts }))
 }
 
 /// Refuses a program that may be executed and not read: QEMU reads it for the guest.
