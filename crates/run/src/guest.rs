@@ -458,6 +458,8 @@ impl Guests {
         let whole = self.run.request(cell, &root, Path::new(OTHER));
         // Without programs the workload runs as root: the guest kernel serves this cell alone.
         let (role, server_user) = match &self.programs {
+            // The tracer of a profile requires root.
+            Some(_) if whole.profiling.is_some() => (ProcessRole::Single, whole.server_user.clone()),
             Some(programs) => (programs.role(), whole.server_user.clone()),
             None => (ProcessRole::Single, None),
         };
@@ -584,7 +586,9 @@ impl Executor for Guests {
     }
 
     fn finish(self: Box<Self>, emit: RunSink) -> Result<()> {
-        let Guests { images, format_cache, .. } = *self;
+        let Guests { images, format_cache, early, .. } = *self;
+        // Guests of rounds that the run did not need use the images.
+        drop(early);
         logged(emit, |log: Log| format_cache.release(log))??;
         images.finish(emit)
     }
