@@ -82,7 +82,7 @@ impl Pattern {
     ///
     /// # Errors
     /// The text is not a pattern. The message lists the accepted patterns.
-    pub fn random(text: &str) -> Result<Pattern, String> {
+    pub fn parse_random(text: &str) -> Result<Pattern, String> {
         let number = |text: &str| text.parse().map_err(|_| format!("cannot read the number `{text}`"));
         match text.split_once(':') {
             None if text == "random" => Ok(Pattern::Uniform),

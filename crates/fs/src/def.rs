@@ -208,7 +208,7 @@ pub struct JournalDef {
     /// Whether mkfs accepts a file as the journal. If it accepts only block devices, fsarena joins a file after mkfs
     /// (`external::join_journal`).
     pub files: bool,
-    /// The mount option that names the journal device; empty if there is none.
+    /// The mount option that names the journal device; empty if the filesystem has no such option.
     pub mount: &'static str,
     /// The offsets in the superblocks, in bytes from the beginning of the device, of the device number of the journal; empty
     /// if the filesystem finds its journal by the mount option.

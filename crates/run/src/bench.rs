@@ -145,7 +145,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Lets the machine idle for a while after the idle wait; a signal that asks fsarena to stop ends it.
+    /// Lets the machine idle for a while after the idle wait; a signal that interrupts fsarena ends it.
     pub fn rest(&mut self, time: Duration) {
         let begun = Instant::now();
         while begun.elapsed() < time && fsarena_sys::cancel::requested().is_none() {

@@ -66,7 +66,7 @@ struct PollReadings {
 
 /// Waits until the machine is idle: few dirty and writeback pages, an idle device, no I/O pressure, and no filesystem with
 /// background work. Ignores I/O pressure if the kernel does not measure it. A file of the kernel that cannot be read does
-/// not prolong the wait, but [`Wait::busy`] then names it. A signal that asks fsarena to stop ends the wait.
+/// not prolong the wait, but [`Wait::busy`] then names it. A signal that interrupts fsarena ends the wait.
 pub fn wait_until_idle(target: IdleTarget, plan: &IdlePlan) -> Wait {
     wait_with(target, plan, || poll(target.kernel, target.device))
 }

@@ -52,7 +52,7 @@ impl Grid {
         Grid::of(record, metric).ok_or_else(|| {
             unknown("metric", metric, record.metric_ids())
                 .at(format!("in run {}", record.id))
-                .list("fsarena list metrics")
+                .with_list_command("fsarena list metrics")
         })
     }
 

@@ -15,7 +15,7 @@ impl Resolver<'_> {
         if self.over.workload.is_some() && self.file.workloads.len() > 1 {
             let number = self.file.workloads.len();
             let message = format!("replaces the only workload of a plan, and this plan has {number}");
-            return Err(PlanError::flag("--workload", message));
+            return Err(PlanError::without_position("--workload", message));
         }
         let mut workloads =
             self.file.workloads.iter().map(|pairs| self.workload(pairs)).collect::<Result<Vec<_>, _>>()?;
@@ -62,7 +62,7 @@ impl Resolver<'_> {
             let flag = self.over.settings.iter().find(|(name, value)| name == id && value != "native");
             if let Some((_, value)) = flag {
                 let why = "does not work in a guest, which has no programs but fsarena; use `native`";
-                return Err(PlanError::flag("--set", format!("`{value}` {why}")));
+                return Err(PlanError::without_position("--set", format!("`{value}` {why}")));
             }
         }
         workloads.iter_mut().for_each(|workload| workload.settings.do_without_programs());
@@ -82,7 +82,7 @@ impl Resolver<'_> {
         let Some(def) = self.words.workloads.iter().find(|def| def.id == name) else {
             let message = unknown("workload", name, self.words.workloads.iter().map(|def| def.id));
             return match self.over.workload {
-                Some(_) => Err(PlanError::flag("--workload", message)),
+                Some(_) => Err(PlanError::without_position("--workload", message)),
                 None => self.bad(value.span(), message),
             };
         };
@@ -117,7 +117,7 @@ impl Resolver<'_> {
 
     /// Applies `--set NAME=VALUE` to every workload of the plan that has the setting.
     fn set(&self, workloads: &mut [WorkloadPlan], id: &str, text: &str) -> Result<(), PlanError> {
-        let fault = |message| PlanError::flag("--set", message);
+        let fault = |message| PlanError::without_position("--set", message);
         let read =
             |setting: &SettingDef| setting.kind.parse(text).ok_or_else(|| fault(setting.rejection(text)));
         self.set_all(workloads, id, read, fault)
