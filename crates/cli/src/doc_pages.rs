@@ -7,7 +7,7 @@ pub struct Block {
     pub page: PathBuf,
     /// The first word after the fence.
     pub language: String,
-    /// The second word after the fence: the name of the file that the block shows; empty if there is none.
+    /// The second word after the fence: the name of the file that the block shows; empty without one.
     pub file: String,
     pub text: String,
 }

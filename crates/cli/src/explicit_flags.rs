@@ -17,7 +17,7 @@ impl ExplicitFlags {
         given.map(|name| format!("--{}", name.replace('_', "-")))
     }
 
-    /// The positions of the values of a flag or argument on the command line, in order; empty if it is not there.
+    /// The positions of the values of a flag or argument on the command line, in order; empty if the command line does not have it.
     ///
     /// # Panics
     /// In debug builds, if the command has no argument of that name.

@@ -123,7 +123,8 @@ pub fn metric(text: &str) -> Result<String, String> {
 pub fn known_metric(text: &str) -> Result<String, String> {
     let readings = fsarena_run::registry::readings().map(|reading| reading.id);
     let known: Vec<&str> = METRICS.iter().map(|metric| metric.spec.id).chain(readings).collect();
-    let found = find("metric", text, known, |id| id).map_err(|unknown| unknown.list("fsarena list metrics"));
+    let found = find("metric", text, known, |id| id)
+        .map_err(|unknown| unknown.with_list_command("fsarena list metrics"));
     Ok(found?.into())
 }
 

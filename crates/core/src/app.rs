@@ -21,14 +21,14 @@ pub const APPS: &[App] = &[
     App { name: "apps/rsync", plan: include_str!("../../../apps/rsync.toml") },
 ];
 
-/// Finds a plan that ships with fsarena. Returns its name for errors, and its text.
-pub fn plan(name: &str) -> Option<(String, &'static str)> {
+/// Finds a study or application that ships with fsarena. Returns its name for errors, and the text of its plan.
+pub fn shipped_plan(name: &str) -> Option<(String, &'static str)> {
     let app = APPS.iter().find(|app| app.name == name).map(|app| (app.name.to_string(), app.plan));
     app.or_else(|| study::find(name).map(|study| (format!("study {name}"), study.plan)))
 }
 
 /// Whether this is the text of a plan that ships with fsarena.
-pub fn ships(text: &str) -> bool {
+pub fn is_shipped_text(text: &str) -> bool {
     APPS.iter()
         .map(|app| app.plan)
         .chain(study::STUDIES.iter().map(|study| study.plan))
@@ -46,15 +46,15 @@ pub fn programs() -> BTreeSet<String> {
     programs
 }
 
-/// The list `needs` of an application's workload.
+/// The list `needs` of an application's workload. The plan of an application has one workload.
 fn needs(app: &App) -> Option<Vec<toml::Value>> {
     let plan: toml::Table = toml::from_str(app.plan).ok()?;
     let workload = plan.get("workload")?.as_array()?.first()?;
     workload.get("needs")?.as_array().cloned()
 }
 
-/// The names of all plans that ship with fsarena.
-pub fn names() -> impl Iterator<Item = &'static str> {
+/// The names of all studies and applications that ship with fsarena.
+pub fn shipped_plan_names() -> impl Iterator<Item = &'static str> {
     study::STUDIES.iter().map(|study| study.name).chain(APPS.iter().map(|app| app.name))
 }
 

@@ -79,11 +79,11 @@ impl Trust {
 ///
 /// # Errors
 /// The plan that ships with fsarena is invalid.
-pub fn of(study: &Study) -> Result<Conclusions, PlanError> {
+pub fn conclusions_of_study(study: &Study) -> Result<Conclusions, PlanError> {
     let Written { file, text, .. } = study.written()?;
     let tolerance = match &file.published.tolerance {
         Some(text) => percentage(text).ok_or_else(|| {
-            PlanError::flag(study.name, "the tolerance of published figures is a percentage")
+            PlanError::without_position(study.name, "the tolerance of published figures is a percentage")
         })?,
         None => 0.0,
     };
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn shipped_conclusions_are_about_published_variants_and_tasks() {
         for study in STUDIES {
-            let conclusions = of(study).unwrap_or_else(|error| panic!("{error}"));
+            let conclusions = conclusions_of_study(study).unwrap_or_else(|error| panic!("{error}"));
             let sets = study.published().unwrap();
             let mut variants: Vec<&str> = sets.iter().flat_map(|set| set.variants()).collect();
             variants.retain(|variant| conclusions.roles.iter().any(|role| role == variant));

@@ -100,7 +100,7 @@ pub enum NoteKind {
     Options,
     /// Information that this machine does not provide.
     Unavailable,
-    /// Anything else a reader should know.
+    /// Anything else that matters to a reader.
     Remark,
 }
 

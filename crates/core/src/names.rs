@@ -97,7 +97,7 @@ impl Unknown {
 
     /// Replaces the list of names with the command that lists them.
     #[must_use]
-    pub fn list(mut self, command: &'static str) -> Unknown {
+    pub fn with_list_command(mut self, command: &'static str) -> Unknown {
         self.0.names = format!("List them: {command}");
         self
     }
@@ -134,7 +134,8 @@ mod tests {
             typo.to_string(),
             "Unknown workload `tre`. Did you mean `tree`? Available: coreutils, tree"
         );
-        let listed = unknown("metric", "x", ["elapsed"]).at("in run 1").list("fsarena list metrics");
+        let listed =
+            unknown("metric", "x", ["elapsed"]).at("in run 1").with_list_command("fsarena list metrics");
         assert_eq!(listed.to_string(), "Unknown metric `x` in run 1. List them: fsarena list metrics");
         assert_eq!(unknown("run", "a\nb", []).to_string(), "Unknown run `a\u{fffd}b`. There are none.");
     }

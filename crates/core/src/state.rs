@@ -167,7 +167,7 @@ impl RunState {
         self.record.cells.iter().any(|known| known.id == cell.0 && known.outcome == Outcome::Done)
     }
 
-    /// The last round with a finished cell; 0 if there is none.
+    /// The last round with a finished cell; 0 if no cell has finished.
     pub fn last_round(&self) -> u32 {
         self.record.cells.iter().map(|cell| cell.round).max().unwrap_or(0)
     }

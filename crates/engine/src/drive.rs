@@ -102,7 +102,7 @@ pub struct Collected {
     /// Number of final syncs.
     pub final_syncs: u64,
     /// CPU time of the whole process from the start to the end. The kernel samples the split into user and system time at
-    /// clock ticks, of which a single thread has too few.
+    /// clock ticks, and a single thread has too few of them.
     pub process_cpu: Cpu,
 }
 

@@ -5,6 +5,9 @@ use crate::verify;
 use fsarena_core::names::unknown;
 use serde::{Deserialize, Serialize};
 
+/// The longest run that a job may ask for, in seconds.
+const MAX_SECONDS: f64 = 1e7;
+
 /// How operations reach the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
@@ -79,7 +82,7 @@ impl Pattern {
     ///
     /// # Errors
     /// The text is not a pattern. The message lists the accepted patterns.
-    pub fn random(text: &str) -> Result<Pattern, String> {
+    pub fn parse_random(text: &str) -> Result<Pattern, String> {
         let number = |text: &str| text.parse().map_err(|_| format!("cannot read the number `{text}`"));
         match text.split_once(':') {
             None if text == "random" => Ok(Pattern::Uniform),
@@ -119,7 +122,7 @@ pub enum SyncCall {
     Fdatasync,
 }
 
-/// Syncs every file after each `requests` requests.
+/// Syncs every file after each `requests` requests. A request is a read or a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncEvery {
     /// Requests between two rounds of syncs.
@@ -135,7 +138,7 @@ pub struct SyncEvery {
 pub enum Bound {
     /// After a number of seconds.
     Seconds(f64),
-    /// After a number of operations of all threads, including the syncs between requests.
+    /// After a number of operations of all threads together. A sync between requests counts as an operation.
     Operations(u64),
     /// After a number of bytes, rounded up to whole blocks.
     Bytes(u64),
@@ -354,12 +357,7 @@ impl LoadJob {
         within("interval_ms", self.interval_ms, 1, 60_000)?;
         let share = self.read_share;
         ensure((0.0..=1.0).contains(&share), format!("read_share is {share}; it goes from 0 to 1"))?;
-        let (fits, amount) = match self.bound {
-            Bound::Seconds(s) | Bound::Steady { at_most_s: s } => (s > 0.0 && s <= 1e7, format!("{s} s")),
-            Bound::Operations(n) => (n > 0, format!("{n} operations")),
-            Bound::Bytes(n) => (n > 0, format!("{n} bytes")),
-        };
-        ensure(fits, format!("a bound of {amount} measures nothing"))?;
+        self.check_bound()?;
         if let Warmup::Seconds(s) = self.warmup {
             let fits = s.is_finite() && s >= 0.0;
             ensure(fits, format!("a warm-up must be 0 s or longer, not {s} s"))?;
@@ -373,6 +371,21 @@ impl LoadJob {
         }
         let syncs = self.sync_every.is_none_or(|every| every.requests > 0);
         ensure(syncs, "sync_every needs at least one request between syncs".into())
+    }
+
+    fn check_bound(&self) -> Result {
+        let (fits, amount) = match self.bound {
+            Bound::Seconds(s) | Bound::Steady { at_most_s: s } => {
+                ensure(
+                    s <= MAX_SECONDS || s.is_nan(),
+                    format!("a bound of {s} s is longer than {MAX_SECONDS} s"),
+                )?;
+                (s > 0.0, format!("{s} s"))
+            }
+            Bound::Operations(n) => (n > 0, format!("{n} operations")),
+            Bound::Bytes(n) => (n > 0, format!("{n} bytes")),
+        };
+        ensure(fits, format!("a bound of {amount} measures nothing"))
     }
 
     fn check_pattern(&self) -> Result {
@@ -394,7 +407,8 @@ impl LoadJob {
 
     fn check_combinations(&self) -> Result {
         let shared_cursor = matches!(self.pattern, Pattern::Sequential { shared_cursor: true });
-        let all_threads = self.sync_every.is_some_and(|every| every.over_all_threads);
+        let shared_count = self.sync_every.is_some_and(|every| every.over_all_threads);
+        let verified_writes = self.verify && self.writes();
         let mmap = self.engine == Engine::Mmap;
         let fault = if self.engine != Engine::IoUring && self.depth > 1 {
             "a depth above 1 needs the io_uring engine: the others do one operation at a time"
@@ -410,8 +424,12 @@ impl LoadJob {
             "sync_every without writes would sync nothing: ask for writes or leave it out"
         } else if self.verify && self.block_bytes < verify::HEADER as u32 * 2 {
             "verified blocks need at least 64 bytes"
-        } else if self.verify && self.writes() && (shared_cursor || all_threads) {
+        } else if verified_writes && shared_cursor {
             "verified writes need a cursor for each thread: two threads may not write the same block"
+        } else if verified_writes && shared_count {
+            // A write whose block is in flight is drawn anew and takes another number of the shared count.
+            "verified writes need a count of requests for each thread: sync_every over all threads would count requests \
+             that fsarena skips"
         } else if self.verify && self.content == Content::Zeros {
             "verified blocks are not zeros: take content random"
         } else {
@@ -434,6 +452,19 @@ mod tests {
     }
 
     #[test]
+    fn verified_writes_are_refused_by_the_setting_that_is_shared() {
+        let verified = LoadJob { verify: true, read_share: 0.0, ..LoadJob::default() };
+        let shared = LoadJob { pattern: Pattern::Sequential { shared_cursor: true }, ..verified.clone() };
+        assert!(shared.check().unwrap_err().to_string().contains("cursor"));
+        for (over_all_threads, refused) in [(true, true), (false, false)] {
+            let sync_every = Some(SyncEvery { requests: 100, over_all_threads });
+            let checked = LoadJob { sync_every, ..verified.clone() }.check();
+            let message = checked.map_err(|error| error.to_string());
+            assert_eq!(message.is_err_and(|message| message.contains("sync_every")), refused);
+        }
+    }
+
+    #[test]
     fn the_default_job_passes_the_check() {
         LoadJob::default().check().unwrap();
     }
@@ -447,6 +478,8 @@ mod tests {
         assert_refused(|job| job.read_share = 1.1, "read_share");
         assert_refused(|job| job.read_share = f64::NAN, "read_share");
         assert_refused(|job| job.bound = Bound::Operations(0), "measures nothing");
+        assert_refused(|job| job.bound = Bound::Seconds(f64::NAN), "measures nothing");
+        assert_refused(|job| job.bound = Bound::Seconds(1e8), "longer than 10000000 s");
         assert_refused(|job| job.warmup = Warmup::Seconds(10.0), "leaves nothing");
         assert_refused(|job| job.pattern = Pattern::Zipf { theta: 0.0 }, "theta");
         assert_refused(|job| job.pattern = Pattern::Pareto { h: 0.5 }, "h between");

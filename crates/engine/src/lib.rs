@@ -4,8 +4,8 @@
 //! Files::prepare → LoadJob::check → check_extents → calibrate → drive (workers → tallies → intervals) → LoadOutcome
 //! ```
 //!
-//! Nothing in a hot loop allocates, dispatches dynamically or shares memory. Every run also measures what the load
-//! generator itself costs, and its result includes that cost.
+//! Nothing in a hot loop allocates, dispatches dynamically or shares memory. Every run also measures the cost of the
+//! load generator itself, and reports that cost as a separate figure.
 
 mod buffers;
 mod calibrate;
@@ -61,7 +61,7 @@ pub use tally::Interval;
 pub fn run(job: &LoadJob, files: &Files, on_interval: &mut dyn FnMut(&Interval)) -> Result<LoadOutcome> {
     job.check()?;
     let layout = files.layout(job)?;
-    check_room(job, files, layout)?;
+    check_block_count(job, files, layout)?;
     check_memory(job)?;
     let extent_check =
         if job.open.recreate { None } else { Some(extent_check::check_extents(files, job.allow)?) };
@@ -82,14 +82,15 @@ pub fn run(job: &LoadJob, files: &Files, on_interval: &mut dyn FnMut(&Interval))
         rate: job.rate,
     };
     let mut outcome = LoadOutcome::measure(&drive, &load, calibration, on_interval)?;
-    let ring = load.ring_use.into_inner().expect("nothing panics with it");
+    let ring = load.ring_use.into_inner().expect("no thread panics while it holds this lock");
     outcome.used = FeaturesUsed { ring, extent_check };
     outcome.verified_blocks = load.verified.into_inner();
     Ok(outcome)
 }
 
-/// Checks that there are enough blocks for verified writes: each block has one writer and at most one write in flight.
-fn check_room(job: &LoadJob, files: &Files, layout: Layout) -> Result {
+/// Checks that there are enough blocks for verified writes. Each block has one writer and at most one write in flight, so a
+/// thread draws blocks of its share until one is free. With two blocks for each operation in flight, at least half are free.
+fn check_block_count(job: &LoadJob, files: &Files, layout: Layout) -> Result {
     let needed = 2 * u64::from(job.threads) * u64::from(job.depth);
     if job.verify && job.writes() && layout.blocks() < needed {
         let why = format!(

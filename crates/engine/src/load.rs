@@ -24,7 +24,7 @@ pub struct Load<'a> {
     pub mappings: Option<&'a Mappings<'a>>,
     /// Numbers the events of all threads, if [`LoadJob::sync_every`] counts over all threads.
     pub counter: AtomicU64,
-    /// The io_uring features in use, once a worker knows.
+    /// The io_uring features in use, once a worker has set up its ring.
     pub ring_use: Mutex<Option<UringUse>>,
     /// Number of blocks that workers verified.
     pub verified: AtomicU64,
@@ -32,7 +32,7 @@ pub struct Load<'a> {
 
 /// The private state of a worker.
 pub struct Worker<'a> {
-    /// Its ring. Dropped before the buffers that it knows.
+    /// Its ring. Dropped before the buffers that are registered with it.
     pub ring: Option<Ring>,
     /// Its operations.
     pub stream: Stream<'a>,
@@ -94,7 +94,7 @@ impl<'a> Load<'a> {
     }
 }
 
-/// Checks the blocks that a worker reads, and knows the generations of those that it writes.
+/// Checks the blocks that a worker reads, and stores the generations of those that it writes.
 #[derive(Debug)]
 pub struct Verifier<'a> {
     paths: &'a [PathBuf],

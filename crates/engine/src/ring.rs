@@ -222,7 +222,7 @@ mod tests {
                 assert!(!used.single_issuer && !used.defer_taskrun && !used.coop_taskrun);
                 assert!(!used.fixed_files && !used.fixed_buffers);
             }
-            // A machine without io_uring says what to do instead.
+            // Without io_uring, the error explains what to do instead.
             Err(error) => assert!(error.to_string().contains("take the sync engine"), "{error}"),
         }
     }

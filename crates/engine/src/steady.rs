@@ -100,7 +100,7 @@ mod tests {
         let series: Vec<f64> = (0..100).map(|i| noisy(100.0, i)).collect();
         let found = assess(&series);
         assert!(found.steady == Some(true) && found.cut <= 10, "{found:?}");
-        // Four batches are too few to tell, whether or not a warm-up was found.
+        // Four batches are too few for a decision, whether or not a warm-up was found.
         assert_eq!(assess(&series[..24]).steady, None);
         assert_eq!(assess(&[]).steady, None);
     }

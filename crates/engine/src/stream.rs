@@ -106,7 +106,7 @@ impl<'a> Stream<'a> {
         let shared = matches!(job.pattern, Pattern::Sequential { shared_cursor: true })
             || job.sync_every.is_some_and(|every| every.over_all_threads);
         let own = own_share(layout.blocks(), job.threads, thread);
-        // Each verified block has one writer, which knows its generation.
+        // Each verified block has one writer, which counts its generations.
         let (range, start) = if job.verify && job.writes() {
             (own, 0)
         } else if shared {

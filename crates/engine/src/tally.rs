@@ -75,7 +75,7 @@ pub struct Link<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Counts the operations of one worker and tells it when to stop.
+/// Counts the operations of one worker and decides when it stops.
 pub struct Recorder<'a> {
     /// The counts of the current interval.
     pub tally: Vec<Latencies>,

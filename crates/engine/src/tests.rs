@@ -24,7 +24,7 @@ fn counted(operations: u64) -> LoadJob {
 fn outcome(job: &LoadJob, files: &Files) -> LoadOutcome {
     let mut told = vec![];
     let outcome = run(job, files, &mut |interval| told.push(interval.clone())).unwrap();
-    // Every interval was told, in order, and they lose no operation.
+    // Every interval was reported, in order, and no operation is missing.
     assert_eq!(told, outcome.intervals);
     assert!(told.iter().enumerate().all(|(at, one)| one.index as usize == at));
     let kept = &told[outcome.warmup_intervals..];
@@ -203,7 +203,7 @@ fn sparse_files_are_refused() {
 fn an_error_ends_the_job_with_file_and_offset() {
     let dir = tempfile::tempdir().unwrap();
     let files = prepared(dir.path(), 2, 8, false);
-    // The set says more than the second file has.
+    // The set states more bytes than the second file has.
     let longer = Files { bytes: 16 * 4096, ..files.clone() };
     let engines = if has_uring() { vec![Engine::Sync, Engine::IoUring] } else { vec![Engine::Sync] };
     for engine in engines {

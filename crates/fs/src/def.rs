@@ -208,7 +208,7 @@ pub struct JournalDef {
     /// Whether mkfs accepts a file as the journal. If it accepts only block devices, fsarena joins a file after mkfs
     /// (`external::join_journal`).
     pub files: bool,
-    /// The mount option that names the journal device; empty if there is none.
+    /// The mount option that names the journal device; empty if the filesystem has no such option.
     pub mount: &'static str,
     /// The offsets in the superblocks, in bytes from the beginning of the device, of the device number of the journal; empty
     /// if the filesystem finds its journal by the mount option.
@@ -253,11 +253,11 @@ pub struct Overhead {
 /// Work that a kernel thread of the filesystem does after mount.
 #[derive(Debug, Clone, Copy)]
 pub struct Background {
-    /// A part of the name of the thread while work is left; `{}` stands for the name of the device.
+    /// The end of the name of the thread while it works; `{}` stands for the name of the device.
     pub thread: &'static str,
     /// Whether the filesystem on a device has work left. A thread may live on long after its work.
     pub has_work: fn(&std::path::Path) -> std::io::Result<bool>,
-    /// The flag of mkfs, and its value, with which mkfs does the work itself; None if there is none.
+    /// The flag of mkfs, and its value, with which mkfs does the work itself; None if mkfs has no such flag.
     pub by_mkfs: Option<(&'static str, &'static str)>,
 }
 

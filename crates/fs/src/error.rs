@@ -8,10 +8,10 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// fsarena refuses a device, file or argument, because using it could destroy data.
-    #[error("refused to use {}: {why}. {fix}", .what.display())]
+    #[error("refused to use {}: {why}. {fix}", .path.display())]
     Refused {
         /// The device, file or directory.
-        what: PathBuf,
+        path: PathBuf,
         /// The reason.
         why: String,
         /// The remedy.
@@ -30,7 +30,7 @@ pub enum Error {
     /// The name of the filesystem is unknown.
     #[error(transparent)]
     Unknown(#[from] Unknown),
-    /// The filesystem has no such option set, or does not understand the options.
+    /// The filesystem has no set of options of this name, or does not accept the options.
     #[error("{0}")]
     Options(String),
     /// The system failed.
@@ -38,9 +38,9 @@ pub enum Error {
     System(#[from] fsarena_sys::Error),
 }
 
-/// An [`Error::Refused`].
-pub(crate) fn refused(what: impl Into<PathBuf>, why: impl Into<String>, fix: impl Into<String>) -> Error {
-    Error::Refused { what: what.into(), why: why.into(), fix: fix.into() }
+/// Makes an [`Error::Refused`].
+pub(crate) fn refused(path: impl Into<PathBuf>, why: impl Into<String>, fix: impl Into<String>) -> Error {
+    Error::Refused { path: path.into(), why: why.into(), fix: fix.into() }
 }
 
 impl From<fsarena_sys::argv::Error> for Error {

@@ -1,4 +1,4 @@
-//! Separate journals: joins an ext filesystem and its journal if both are image files (mke2fs joins only block devices), and
+//! External journals, which lie on a separate device: joins an ext filesystem and its journal if both are image files (mke2fs joins only block devices), and
 //! writes the device number of the journal into a filesystem.
 
 use crate::Error;
@@ -9,30 +9,35 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::{fs::File, io::Error as IoError, path::Path};
 
 /// The offset of the ext superblock, in bytes.
-const SUPERBLOCK: u64 = 1024;
-/// The offset of the block size, stored as the binary logarithm of its quotient by 1024.
-const BLOCK_SIZE: u64 = SUPERBLOCK + 24;
+const SUPERBLOCK_AT: u64 = 1024;
+/// The offset of the block size, stored as log2(bytes / 1024).
+const BLOCK_SIZE_AT: u64 = SUPERBLOCK_AT + 24;
 /// The offset of the UUID of the filesystem.
-const UUID: u64 = SUPERBLOCK + 104;
+const UUID_AT: u64 = SUPERBLOCK_AT + 104;
 /// The offset of the UUID of its journal.
-const JOURNAL_UUID: u64 = SUPERBLOCK + 208;
+const JOURNAL_UUID_AT: u64 = SUPERBLOCK_AT + 208;
 /// The first bytes of the superblock of a journal.
 const JOURNAL_MAGIC: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
-/// The offset in the superblock of a journal of the number of filesystems that use it.
-const USERS: u64 = 64;
-/// The offset in the superblock of a journal of the UUID of the first such filesystem.
-const FIRST_USER: u64 = 256;
+/// In the superblock of a journal: the offset of the number of filesystems that use the journal.
+const JOURNAL_USERS_AT: u64 = 64;
+/// In the superblock of a journal: the offset of the UUID of the first filesystem that uses the journal.
+const FIRST_USER_AT: u64 = 256;
+/// The largest binary logarithm of a block size in KiB: blocks have at most 64 KiB.
+const MAX_BLOCK_POWER: u8 = 6;
 
-/// Adds the block size of the journal to the arguments of an ext mkfs, unless they set a block size.
-pub(crate) fn match_block_size(words: &mut Vec<String>, journal: &[&str]) {
-    let own = journal.iter().position(|word| *word == "-b");
-    if let Some(at) = own.filter(|_| !words.iter().any(|word| word == "-b")) {
-        words.extend(journal[at..].iter().take(2).map(|word| word.to_string()));
+/// Adds the block size in the mkfs arguments of a journal to the mkfs arguments of an ext filesystem, unless these set a block
+/// size.
+pub(crate) fn match_block_size(mkfs_args: &mut Vec<String>, journal_args: &[&str]) {
+    if mkfs_args.iter().any(|arg| arg == "-b") {
+        return;
+    }
+    if let Some(at) = journal_args.iter().position(|arg| *arg == "-b") {
+        mkfs_args.extend(journal_args[at..].iter().take(2).map(|arg| arg.to_string()));
     }
 }
 
-/// Joins an ext filesystem to a separate journal: removes its internal journal, writes the UUID of the separate one into it, and
-/// makes it the only user of that journal.
+/// Joins an ext filesystem to an external journal: removes the internal journal of the filesystem, writes the UUID of the
+/// external journal into the filesystem, and makes the filesystem the only user of that journal.
 ///
 /// # Errors
 /// A file has no ext filesystem or journal, or tune2fs or debugfs is not installed or fails.
@@ -50,7 +55,7 @@ pub(crate) fn join_journal(
         confined(DEBUGFS).arg("-w").arg("-R").arg(request).arg(filesystem).expect(log)?;
     }
     // debugfs exits with 0 even if a request fails.
-    match read_at(filesystem, JOURNAL_UUID).map_err(SysError::io("reading", filesystem))? {
+    match read_at(filesystem, JOURNAL_UUID_AT).map_err(SysError::io("reading", filesystem))? {
         found if found == uuid => Ok(()),
         _ => {
             let why = format!("{DEBUGFS} did not join it to its journal {}", journal.display());
@@ -62,17 +67,17 @@ pub(crate) fn join_journal(
 /// Makes a filesystem the only user of a journal. Returns the UUID of the journal.
 fn set_only_user(filesystem: &Path, journal: &Path) -> std::io::Result<[u8; 16]> {
     let file = File::options().read(true).write(true).open(journal)?;
-    let [power] = read_at(journal, BLOCK_SIZE)?;
-    let block = SUPERBLOCK << power.min(6);
+    let [power] = read_at(journal, BLOCK_SIZE_AT)?;
+    let block = SUPERBLOCK_AT << u8::min(power, MAX_BLOCK_POWER);
     // The superblock of the journal is in the block after the ext superblock.
-    let begin = if block == SUPERBLOCK { 2 * SUPERBLOCK } else { block };
+    let begin = if block == SUPERBLOCK_AT { 2 * SUPERBLOCK_AT } else { block };
     if read_at(journal, begin)? != JOURNAL_MAGIC {
         return Err(IoError::other("it holds no ext journal"));
     }
-    let user: [u8; 16] = read_at(filesystem, UUID)?;
-    file.write_all_at(&1u32.to_be_bytes(), begin + USERS)?;
-    file.write_all_at(&user, begin + FIRST_USER)?;
-    read_at(journal, UUID)
+    let user: [u8; 16] = read_at(filesystem, UUID_AT)?;
+    file.write_all_at(&1u32.to_be_bytes(), begin + JOURNAL_USERS_AT)?;
+    file.write_all_at(&user, begin + FIRST_USER_AT)?;
+    read_at(journal, UUID_AT)
 }
 
 fn read_at<const N: usize>(path: &Path, offset: u64) -> std::io::Result<[u8; N]> {
@@ -87,13 +92,14 @@ fn format_uuid(uuid: [u8; 16]) -> String {
     [&hex[..4], &hex[4..6], &hex[6..8], &hex[8..10], &hex[10..]].map(|part| part.concat()).join("-")
 }
 
-/// Writes the device number of its journal into a filesystem that finds its journal by that number. mkfs has written the number
-/// that the device had on the machine of mkfs; in a guest the device has another number.
+/// Writes the device number of the journal into a filesystem. Some filesystems find their journal by this number; for others
+/// this function does nothing. mkfs has written the number that the device had on the machine of mkfs; in a guest the device has
+/// another number.
 ///
 /// # Errors
 /// A device cannot be read or written.
 pub fn write_device_number(def: &FsDef, filesystem: &Path, journal: &Path) -> std::io::Result<()> {
-    let offsets = def.journal.map_or(&[][..], |able| able.numbers);
+    let offsets = def.journal.map_or(&[][..], |support| support.numbers);
     if offsets.is_empty() {
         return Ok(());
     }

@@ -288,7 +288,7 @@ impl VariantFacts {
     }
 
     fn durability(&self) -> Durability {
-        // If the tool of the filesystem lists the features and a journal is not among them, there is none.
+        // If the tool of the filesystem lists the features and a journal is not among them, the filesystem has no journal.
         let listed = self.features.lines().find_map(|line| line.strip_prefix("Filesystem features:"));
         let without = listed.is_some_and(|list| !list.split_whitespace().any(|f| f == "has_journal"));
         let unused = self.is_turned_on(&["nointegrity", "nolog"], &["integrity"]).unwrap_or(false);

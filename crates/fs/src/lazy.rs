@@ -15,7 +15,20 @@ pub(crate) const EXT4LAZYINIT: Background = Background {
     by_mkfs: Some(("-E", "lazy_itable_init=0")),
 };
 
+/// The offset of the superblock in bytes. The offsets of its fields below count from there.
 const SUPERBLOCK_AT: u64 = 1024;
+const BLOCKS_LOW_AT: usize = 0x4;
+const FIRST_BLOCK_AT: usize = 0x14;
+/// Stored as log2(bytes / 1024).
+const BLOCK_SIZE_AT: usize = 0x18;
+const BLOCKS_PER_GROUP_AT: usize = 0x20;
+const MAGIC_AT: usize = 0x38;
+const INCOMPATIBLE_FEATURES_AT: usize = 0x60;
+const READ_ONLY_FEATURES_AT: usize = 0x64;
+const DESCRIPTOR_SIZE_AT: usize = 0xFE;
+const BLOCKS_HIGH_AT: usize = 0x150;
+/// In a group descriptor: the offset of its flags.
+const FLAGS_AT: usize = 0x12;
 const MAGIC: u16 = 0xEF53;
 /// Read-only compatible features: `uninit_bg` and `metadata_csum`.
 const GROUP_CHECKSUMS: u32 = 0x10 | 0x400;
@@ -28,8 +41,8 @@ const SHORT_DESCRIPTOR: u64 = 32;
 /// The number of block groups whose inode table is not written yet, and the number of all block groups. The filesystem may be
 /// mounted: the kernel changes the descriptors in the page cache of the device, and this function reads that cache.
 ///
-/// Without group checksums mkfs writes all tables itself, so none is left. None if the device has no ext2, ext3 or ext4, or
-/// one whose descriptors are spread over the device (`meta_bg`).
+/// Without group checksums mkfs writes all tables itself, so 0 are left. Returns `None` if the device has no ext2, ext3 or
+/// ext4, or one whose descriptors are spread over the device (`meta_bg`).
 ///
 /// # Errors
 /// The device cannot be read.
@@ -48,7 +61,7 @@ fn inode_tables_left(device: &Path) -> io::Result<Option<(u64, u64)>> {
 }
 
 fn is_zeroed(descriptor: &[u8]) -> bool {
-    u16_at(descriptor, 0x12) & INODE_TABLE_ZEROED != 0
+    u16_at(descriptor, FLAGS_AT) & INODE_TABLE_ZEROED != 0
 }
 
 /// The location of the group descriptors.
@@ -66,22 +79,24 @@ struct GroupTable {
 impl GroupTable {
     /// Parses a superblock. None if it is invalid, or if the descriptors are spread over the device.
     fn parse(superblock: &[u8; 1024]) -> Option<GroupTable> {
-        let incompatible = u32_at(superblock, 0x60);
-        let checksummed = u32_at(superblock, 0x64) & GROUP_CHECKSUMS != 0;
-        if u16_at(superblock, 0x38) != MAGIC || incompatible & INCOMPAT_META_BG != 0 {
+        let incompatible = u32_at(superblock, INCOMPATIBLE_FEATURES_AT);
+        let checksummed = u32_at(superblock, READ_ONLY_FEATURES_AT) & GROUP_CHECKSUMS != 0;
+        if u16_at(superblock, MAGIC_AT) != MAGIC || incompatible & INCOMPAT_META_BG != 0 {
             return None;
         }
         let wide = incompatible & INCOMPAT_64BIT != 0;
-        let high = if wide { u64::from(u32_at(superblock, 0x150)) << 32 } else { 0 };
-        let blocks = high | u64::from(u32_at(superblock, 0x4));
-        let first = u64::from(u32_at(superblock, 0x14));
-        let per_group = u64::from(u32_at(superblock, 0x20));
+        let high = if wide { u64::from(u32_at(superblock, BLOCKS_HIGH_AT)) << 32 } else { 0 };
+        let blocks = high | u64::from(u32_at(superblock, BLOCKS_LOW_AT));
+        let first = u64::from(u32_at(superblock, FIRST_BLOCK_AT));
+        let per_group = u64::from(u32_at(superblock, BLOCKS_PER_GROUP_AT));
         // Blocks have at most 64 KiB, and a group has at most one block for each bit of a block.
-        let block_bytes = 1024_u64.checked_shl(u32_at(superblock, 0x18)).filter(|bytes| *bytes <= 1 << 16)?;
+        let block_bytes =
+            1024_u64.checked_shl(u32_at(superblock, BLOCK_SIZE_AT)).filter(|bytes| *bytes <= 1 << 16)?;
         if per_group == 0 || per_group > 8 * block_bytes || blocks <= first {
             return None;
         }
-        let descriptor_bytes = if wide { u64::from(u16_at(superblock, 0xFE)) } else { SHORT_DESCRIPTOR };
+        let descriptor_bytes =
+            if wide { u64::from(u16_at(superblock, DESCRIPTOR_SIZE_AT)) } else { SHORT_DESCRIPTOR };
         if descriptor_bytes < SHORT_DESCRIPTOR {
             return None;
         }

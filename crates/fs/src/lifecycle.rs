@@ -254,7 +254,7 @@ pub fn mkfs_words(def: &FsDef, options: &VariantOptions) -> Result<Vec<String>, 
     Ok(std::iter::once(def.mkfs.to_string()).chain(always).chain(words).collect())
 }
 
-/// Whether the options say whether mkfs or the kernel initialises the filesystem.
+/// Whether the options set whether mkfs or the kernel initialises the filesystem.
 fn leaves_to_kernel(options: &VariantOptions, key: &str) -> bool {
     options.mkfs.iter().any(|word| word.contains(key)) || options.mount.contains("init_itable")
 }

@@ -74,7 +74,7 @@ impl ScratchDevice {
     /// Devices that fsarena made over another scratch device: the topmost of them.
     ///
     /// # Errors
-    /// Where the kernel does not know it.
+    /// The kernel does not have it.
     pub fn from_links(devices: LinkedDevices) -> Result<ScratchDevice, Error> {
         let block = BlockDevice::open(&SysRoot::host(), devices.path())?;
         Ok(ScratchDevice { backing: Backing::Linked(devices, block) })

@@ -34,7 +34,7 @@ libfuzzer_sys::fuzz_mutator!(|data: &mut [u8], size: usize, most: usize, seed: u
     if seed.is_multiple_of(2) {
         return libfuzzer_sys::fuzzer_mutate(data, size, most);
     }
-    let changed = fsarena_fuzz::words::change_words(&data[..size], seed);
+    let changed = fsarena_fuzz::words::mutate_text(&data[..size], seed);
     let length = changed.len().min(most);
     data[..length].copy_from_slice(&changed[..length]);
     length

@@ -3,7 +3,7 @@
 
 use crate::room;
 use fsarena_load::web::wire;
-use fsarena_serve::{Analysis, Options, Server};
+use fsarena_serve::{AnalysisFunctions, Options, Server};
 use fsarena_sys::kernel::SysRoot;
 use fsarena_watch::CounterSpec;
 use std::io::{Read, Write};
@@ -51,7 +51,7 @@ fn start() -> SocketAddr {
         port: 0,
         token: Some(TOKEN.into()),
         hosts: vec![],
-        analysis: Analysis { report: |_| Err("no analysis".into()), metric: |_| "elapsed".into() },
+        analysis: AnalysisFunctions { report: |_| Err("no analysis".into()), metric: |_| "elapsed".into() },
     };
     let server = Server::open(options).expect("a server");
     let address = server.address();

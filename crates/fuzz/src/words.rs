@@ -36,7 +36,7 @@ fn split_words(text: &[u8]) -> Vec<&[u8]> {
 }
 
 /// Makes another input from an input by one to four changes of words or lines, which the seed chooses.
-pub fn change_words(input: &[u8], seed: u32) -> Vec<u8> {
+pub fn mutate_text(input: &[u8], seed: u32) -> Vec<u8> {
     let mut state = mix(seed.into(), 0);
     let mut below = |limit: usize| {
         state = mix(state, 1);
@@ -52,6 +52,7 @@ pub fn change_words(input: &[u8], seed: u32) -> Vec<u8> {
             _ => word_pool()[below(word_pool().len())].as_slice(),
         };
         match below(5) {
+            // Delete a part, swap two, replace one, insert one 1 to 128 times, or insert one once.
             0 if at < parts.len() => drop(parts.remove(at)),
             1 if at < parts.len() => parts.swap(at, other),
             2 if at < parts.len() => parts[at] = new,

@@ -12,15 +12,15 @@ const NOT_THESE: [&str; 2] = ["-dbg", "-unsigned"];
 /// Flavours that only an explicit version selects: `cloud` lacks many filesystems, `rt` is a real-time kernel.
 const FLAVOURS: [&str; 2] = ["cloud", "rt"];
 
-/// Fetches the newest kernel of Debian whose version begins so, and unpacks it. Returns the directory that has its kernel
-/// and modules. `here` are the releases that are at hand, for the message.
+/// Fetches the newest kernel of Debian whose version begins with `version`, and unpacks it. Returns the directory with its kernel
+/// and modules. `here` are the releases that this machine already has, for the message.
 ///
 /// # Errors
 /// No suite has such a kernel, or apt cannot fetch it.
 pub fn fetch(version: &str, cache: &Path, suites: &Suites, here: &[String], log: Log) -> Result<PathBuf> {
     let refreshed = suites.refresh(log);
     let kernels = list_kernels(suites, log).unwrap_or_default();
-    let stable = suites.stable(log).unwrap_or_default();
+    let stable = suites.stable_code_name(log).unwrap_or_default();
     let Some(kernel) = newest(version, &kernels, stable.as_deref()) else {
         let releases: Vec<&str> = kernels.iter().map(|kernel| kernel.release.as_str()).collect();
         let why = refreshed.err().map(|error| format!("\nIts package lists could not be fetched: {error}"));
@@ -49,7 +49,7 @@ pub struct DebianKernel {
     pub package: Package,
 }
 
-/// Returns the kernels for this machine in all suites, by the lists that are here; the oldest first.
+/// Returns the kernels for this machine in the cached lists of all suites; the oldest first.
 ///
 /// # Errors
 /// apt is not installed, or its lists are damaged.

@@ -12,7 +12,7 @@ pub enum Error {
     /// This machine lacks something. The text explains what to do.
     #[error("{0}")]
     Missing(String),
-    /// The plan asks for something impossible.
+    /// The plan requires something impossible.
     #[error("{0}")]
     Plan(String),
     /// A file is not of the expected kind, or damaged.

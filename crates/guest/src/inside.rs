@@ -79,7 +79,7 @@ pub fn boot() -> Result<BootedGuest> {
 }
 
 impl BootedGuest {
-    /// Assembles the array, the faulty device and the links that the config asks for; `command` starts the programs that links
+    /// Assembles the array, the faulty device and the links that the config requires; `command` starts the programs that links
     /// need. Returns the device to mount, and the links if there are any.
     ///
     /// # Errors

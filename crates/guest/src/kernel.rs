@@ -110,7 +110,7 @@ impl Places {
 /// newest kernel of Debian if none is available.
 ///
 /// # Errors
-/// Where there is none, it is damaged, or the cache cannot be written.
+/// No such kernel exists, it is damaged, or the cache cannot be written.
 pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
     let package = match level.split_once(':') {
         _ if level.is_empty() || level == DEBIAN => Some(find_packaged("", places, log)?),

@@ -108,7 +108,7 @@ impl Draft {
     /// with the console log.
     ///
     /// # Errors
-    /// QEMU refuses or fails, the disk is full, or a signal asks fsarena to stop.
+    /// QEMU refuses or fails, the disk is full, or a signal interrupts fsarena.
     pub fn keep(self, console: &Path) -> Result<Snapshot> {
         let mut monitor = QmpMonitor::connect(self.monitor)?;
         let temporary = self.dir.join(STATE);

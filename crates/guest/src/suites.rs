@@ -1,5 +1,5 @@
-//! The suites of Debian, from oldstable to experimental: package lists and downloads in apt directories of fsarena's own,
-//! which apt verifies with Debian's keys. The lists and the packages of this machine are never touched.
+//! The suites of Debian, from oldstable to experimental. fsarena keeps their package lists and downloads in separate apt
+//! directories, and apt verifies them with Debian's keys. fsarena never changes the package lists of this machine.
 
 use crate::{Error, Result, cache::write_digest_list};
 use fsarena_core::event::CommandRecord;
@@ -11,18 +11,18 @@ use std::time::Duration;
 /// Receives the commands that were run.
 pub type Log<'a> = &'a mut dyn FnMut(CommandRecord);
 
-/// The suites of the archive that are searched.
+/// The suites of the archive in which fsarena searches for packages.
 const SUITES: [&str; 7] =
     ["oldstable", "oldstable-backports", "stable", "stable-backports", "testing", "unstable", "experimental"];
-/// The suites of the archive of security updates that are searched.
+/// The suites of the archive of security updates in which fsarena searches for packages.
 const SECURITY_SUITES: [&str; 3] = ["oldstable-security", "stable-security", "testing-security"];
-/// The suite whose kernel is taken if the user names no version.
+/// The suite whose kernel fsarena uses if the user names no version.
 const DEFAULT_SUITE: &str = "stable";
 /// Debian's keys. Without this file apt uses the keys that it trusts by itself.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
-/// The sources whose packages are listed.
-const SOURCES: &str = "sources.list";
-/// Lists older than this are fetched again: 45 MB, 20 s.
+/// The apt sources file with the suites that fsarena searches, by code name.
+const SOURCES_FILE: &str = "sources.list";
+/// fsarena fetches lists again that are older than this. A fetch takes 45 MB and 20 s.
 const LISTS_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// A package, in its newest version, and the suite that has it.
@@ -49,11 +49,11 @@ impl Package {
     }
 }
 
-/// The apt directories of fsarena.
+/// The apt directories of fsarena, and the mirror that they use.
 #[derive(Debug, Clone)]
 pub struct Suites {
     dir: PathBuf,
-    /// The address of the archive; None to ask this machine's apt.
+    /// The address of the archive; None to use the mirror of this machine's apt.
     mirror: Option<String>,
 }
 
@@ -68,11 +68,11 @@ impl Suites {
         Suites { mirror: Some(mirror.into()), ..Suites::in_cache(cache) }
     }
 
-    /// Fetches the package lists, unless those here are less than a day old.
+    /// Fetches the package lists, unless the cached lists are less than a day old.
     ///
     /// # Errors
-    /// apt is not installed, names no mirror of Debian, or could not fetch a list; the cache cannot be written. Lists that
-    /// are here already stay.
+    /// apt is not installed, has no mirror of Debian, or could not fetch a list; the cache cannot be written. Lists that are
+    /// already in the cache stay. If the mirror lacks a suite, the lists of the others are fetched nevertheless the first time.
     pub fn refresh(&self, log: Log) -> Result<()> {
         let made = |dir: &Path| std::fs::create_dir_all(dir).map_err(Error::io("making", dir));
         for dir in ["lists/partial", "cache/archives/partial"] {
@@ -88,17 +88,24 @@ impl Suites {
         if age.is_some_and(|age| age < LISTS_AGE) {
             return Ok(());
         }
-        let mirrors = mirrors(self.mirror.as_deref(), log)?;
-        // A mirror can serve older lists under the name of a suite than under the code name of its release. The first update
-        // fetches only the small lists of `contrib`, by suite; from them apt learns the code names for the second update.
-        let named = self.update("suites.list", &mirrors.sources(), "contrib", log);
-        if named.is_ok() || !self.dir.join(SOURCES).is_file() {
-            let targets = self.targets("suites.list", "$(REPO_URI) $(CODENAME) $(SUITE)", log)?;
-            self.update(SOURCES, &by_code_name(&targets), "main contrib", log)?;
-        }
-        named?;
+        self.fetch_lists(log)?;
         File::create(&fetched).map_err(Error::io("writing", &fetched))?;
         Ok(())
+    }
+
+    /// Fetches the package lists in two updates, because a mirror can serve older lists under the name of a suite than under
+    /// the code name of its release. The first update fetches only the small lists of `contrib`, by suite name; from them apt
+    /// learns the code names for the second update.
+    fn fetch_lists(&self, log: Log) -> Result<()> {
+        let mirrors = mirrors(self.mirror.as_deref(), log)?;
+        let by_suite_name = self.update("suites.list", &mirrors.sources(), "contrib", log);
+        // If a suite could not be fetched, do not replace a list of sources that has all suites. Without any, fetch those that
+        // apt found.
+        if by_suite_name.is_ok() || !self.dir.join(SOURCES_FILE).is_file() {
+            let targets = self.targets("suites.list", "$(REPO_URI) $(CODENAME) $(SUITE)", log)?;
+            self.update(SOURCES_FILE, &by_code_name(&targets), "main contrib", log)?;
+        }
+        by_suite_name
     }
 
     /// Writes a list of sources and fetches their package lists. Other lists stay.
@@ -114,7 +121,7 @@ impl Suites {
         Ok(())
     }
 
-    /// What apt knows of the package list of each of these sources, as lines of this format without duplicates.
+    /// One line for each package list of the sources in `file`, formatted by apt with `format`. Adjacent equal lines are merged.
     fn targets(&self, file: &str, format: &str, log: Log) -> Result<Vec<String>> {
         let targets = ["indextargets", "--format", format, "Created-By: Packages"];
         let found = self.apt("apt-get", file).args(targets).expect(log)?;
@@ -123,23 +130,24 @@ impl Suites {
         Ok(lines)
     }
 
-    /// The name under which packages of the stable release are listed: its code name.
+    /// The code name of the stable release, under which its packages are listed. None before the first fetch of the lists.
     ///
     /// # Errors
     /// apt is not installed.
-    pub fn stable(&self, log: Log) -> Result<Option<String>> {
-        let names = self.targets(SOURCES, "$(SUITE) $(CODENAME)", log)?;
+    pub fn stable_code_name(&self, log: Log) -> Result<Option<String>> {
+        let names = self.targets(SOURCES_FILE, "$(SUITE) $(CODENAME)", log)?;
         let stable = names.iter().find_map(|line| line.strip_prefix(DEFAULT_SUITE)?.strip_prefix(' '));
         Ok(stable.map(str::to_string))
     }
 
-    /// Whether lists of any suite are here.
+    /// Whether the cache has the lists of any suite.
     fn has_lists(&self) -> bool {
         let lists = std::fs::read_dir(self.dir.join("lists")).into_iter().flatten().flatten();
         lists.into_iter().any(|entry| entry.file_name().to_string_lossy().contains("_Packages"))
     }
 
-    /// Returns the packages whose names begin so, by the lists that are here.
+    /// Returns the newest version of every package in the cached lists whose name begins with `prefix` and satisfies
+    /// `is_wanted`.
     ///
     /// # Errors
     /// apt is not installed, or its lists are damaged.
@@ -147,12 +155,12 @@ impl Suites {
         if !self.has_lists() {
             return Ok(vec![]);
         }
-        let names = self.apt("apt-cache", SOURCES).args(["pkgnames", prefix]).expect(log)?.stdout;
+        let names = self.apt("apt-cache", SOURCES_FILE).args(["pkgnames", prefix]).expect(log)?.stdout;
         let names: Vec<&str> = names.lines().filter(|name| is_wanted(name)).collect();
         if names.is_empty() {
             return Ok(vec![]);
         }
-        let lines = self.apt("apt-cache", SOURCES).arg("madison").args(&names).expect(log)?.stdout;
+        let lines = self.apt("apt-cache", SOURCES_FILE).arg("madison").args(&names).expect(log)?.stdout;
         let mut packages: Vec<Package> = vec![];
         for package in lines.lines().filter_map(Package::parse) {
             // The newest version of a package is the first.
@@ -163,20 +171,20 @@ impl Suites {
         Ok(packages)
     }
 
-    /// `NAME=VERSION` of a package and of each package that it requires in the same version. Newer kernels are split into
-    /// several such packages.
+    /// Returns `NAME=VERSION` for a package and for each dependency that must have the same version. Newer kernels are split
+    /// into several such packages.
     ///
     /// # Errors
-    /// apt is not installed, or does not know the package.
+    /// apt is not installed, or no list has the package.
     pub fn with_parts(&self, package: &Package, log: Log) -> Result<Vec<String>> {
         let whole = format!("{}={}", package.name, package.version);
-        let shown = self.apt("apt-cache", SOURCES).arg("show").arg(&whole).expect(log)?.stdout;
+        let shown = self.apt("apt-cache", SOURCES_FILE).arg("show").arg(&whole).expect(log)?.stdout;
         let parts = same_version(&shown, &package.version);
         let parts = parts.into_iter().map(|name| format!("{name}={}", package.version));
         Ok(std::iter::once(whole).chain(parts).collect())
     }
 
-    /// The names of a package, and of all libraries that it and they require.
+    /// Returns the name of a package and the names of all libraries that it requires, directly or through other libraries.
     ///
     /// # Errors
     /// apt is not installed, or no suite has the package.
@@ -196,8 +204,8 @@ impl Suites {
         Ok(names)
     }
 
-    /// Downloads packages and unpacks them into the new directory `place`, with a list of digests. Other processes see all of
-    /// it or nothing.
+    /// Downloads packages and unpacks them into the new directory `place`, with a list of digests. Other processes see the
+    /// whole directory or none.
     ///
     /// # Errors
     /// The mirror cannot be reached or no longer has a package, a signature or digest is wrong, or a directory cannot be
@@ -205,7 +213,7 @@ impl Suites {
     pub fn unpack(&self, packages: &[String], place: &Path, log: Log) -> Result<()> {
         let above = place.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(above).map_err(Error::io("making", above))?;
-        // Not below `tools`, where a half unpacked package would count as one.
+        // Not below `tools`, where fsarena would take a half unpacked package for a complete one.
         let room = tempfile::tempdir_in(&self.dir).map_err(Error::io("making a directory in", &self.dir))?;
         let room = room.path();
         self.apt_of_stable("apt-get", log)?.args(["download", "-q"]).args(packages).cwd(room).expect(log)?;
@@ -223,10 +231,10 @@ impl Suites {
         }
     }
 
-    /// An apt program that takes a package without a version from the stable suite, if that has it.
+    /// An apt program that prefers the stable suite for packages named without a version.
     fn apt_of_stable(&self, program: &str, log: Log) -> Result<Argv> {
-        let apt = self.apt(program, SOURCES);
-        Ok(match self.stable(log)? {
+        let apt = self.apt(program, SOURCES_FILE);
+        Ok(match self.stable_code_name(log)? {
             Some(stable) => apt.arg("-o").arg(format!("APT::Default-Release={stable}")),
             None => apt,
         })
@@ -242,7 +250,7 @@ impl Suites {
             format!("Dir::State::Lists={dir}/lists"),
             format!("Dir::Cache={dir}/cache"),
             "Acquire::Languages=none".into(),
-            // Without it apt succeeds where no mirror can be reached.
+            // Without this option apt succeeds even if it reaches no mirror.
             "APT::Update::Error-Mode=any".into(),
         ] {
             words = words.arg("-o").arg(option);
@@ -255,12 +263,12 @@ impl Suites {
 #[derive(Debug, PartialEq, Eq)]
 struct Mirrors {
     archive: String,
-    /// The archive of security updates, if apt names one.
+    /// The archive of security updates, if the sources of this machine's apt have one.
     security: Option<String>,
 }
 
 impl Mirrors {
-    /// The suites that are searched.
+    /// The suites in which fsarena searches for packages.
     fn sources(&self) -> Vec<Source> {
         let source =
             |archive: &str, suite: &&str| Source { archive: archive.into(), suite: suite.to_string() };
@@ -302,12 +310,13 @@ fn mirrors(given: Option<&str>, log: Log) -> Result<Mirrors> {
     let targets = targets.expect(log)?.stdout;
     find_mirrors(targets.lines()).ok_or_else(|| {
         Error::Missing(
-            "apt on this machine names no mirror of Debian, so its suites cannot be searched".into(),
+            "the sources of apt on this machine have no mirror of Debian, so its suites cannot be searched"
+                .into(),
         )
     })
 }
 
-/// The mirrors among these addresses, which end in the names of the archives everywhere.
+/// Finds the mirrors among these addresses. On every mirror, the paths end in `debian` and `debian-security`.
 fn find_mirrors<'a>(addresses: impl Iterator<Item = &'a str> + Clone) -> Option<Mirrors> {
     let find = |name: &str| {
         let mut addresses = addresses.clone().map(|address| address.trim_end_matches('/'));
@@ -316,14 +325,16 @@ fn find_mirrors<'a>(addresses: impl Iterator<Item = &'a str> + Clone) -> Option<
     Some(Mirrors { archive: find("debian")?, security: find("debian-security") })
 }
 
-/// The names of the packages that one requires in exactly this version, by the output of `apt-cache show`.
+/// Parses the output of `apt-cache show` for one package. Returns the names of the packages that it requires in exactly this
+/// version.
 fn same_version(shown: &str, version: &str) -> Vec<String> {
     let depends = shown.lines().find_map(|line| line.strip_prefix("Depends: ")).unwrap_or_default();
     let ending = format!(" (= {version})");
     depends.split(", ").filter_map(|one| one.strip_suffix(&ending)).map(str::to_string).collect()
 }
 
-/// The names of the libraries that packages require, by the output of `apt-cache show`: the first of alternatives.
+/// Parses the output of `apt-cache show` for several packages. Returns the names of the libraries that they require; of
+/// alternatives, the first.
 fn required_libraries(shown: &str) -> Vec<String> {
     let mut libraries = vec![];
     for line in shown.lines() {

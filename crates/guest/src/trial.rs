@@ -1,5 +1,6 @@
 //! Tests whether KVM runs a kernel on this machine. `/dev/kvm` is not enough: in a virtual machine it may exist and
-//! still fail to boot a kernel. The trial boots one, for a bounded time, and caches the result until something changes.
+//! still fail to boot a kernel. The trial boots one, for a bounded time. The result is cached until the next boot of the machine
+//! or a change of the kernel image or QEMU; a failure only for an hour, because it can have passed, such as a lack of memory.
 
 use crate::config::{GuestConfig, WORKS};
 use crate::emulator::{QEMU, words};
@@ -9,11 +10,13 @@ use crate::{Error, Result, cache, launch::LastWords, packing::Initramfs};
 use fsarena_sys::program;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use std::{ffi::OsString, fs::File, process::Stdio};
 
 /// The time within which a trial boot must succeed. With a working KVM a kernel boots in one second.
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the cached result of a failed trial is valid. A busy machine or a lack of memory also makes a trial fail.
+const FAILURE_VALID: Duration = Duration::from_secs(3600);
 /// The device of KVM.
 pub const DEVICE: &str = "/dev/kvm";
 
@@ -29,39 +32,53 @@ struct TrialResult {
 /// # Errors
 /// The reason why it does not.
 pub fn kvm(kernel: &GuestKernel, dir: &Path) -> Result<(), String> {
-    open()?;
+    check_device()?;
     let file = result_file(kernel, dir);
-    let known = read_result(&file).unwrap_or_else(|| {
-        let tried = TrialResult { failed: boot(kernel, dir).unwrap_or_else(|error| Some(error.to_string())) };
-        // If it cannot be written, the next run tries again.
-        let _ = serde_json::to_vec(&tried).map(|bytes| std::fs::write(&file, bytes));
-        tried
-    });
-    known.failed.map_or(Ok(()), Err)
+    let result = match read_result(&file) {
+        Some(cached) => cached,
+        None => {
+            // An error, such as a full disk, is not a result of KVM, so it is not cached.
+            let failed = boot(kernel, dir).map_err(|error| error.to_string())?;
+            let result = TrialResult { failed };
+            // If it cannot be written, the next run tries again.
+            let _ = serde_json::to_vec(&result).map(|bytes| std::fs::write(&file, bytes));
+            result
+        }
+    };
+    result.failed.map_or(Ok(()), Err)
 }
 
 /// Checks whether this user may open the device of KVM.
 ///
 /// # Errors
 /// The reason why not.
-pub fn open() -> Result<(), String> {
+pub fn check_device() -> Result<(), String> {
     let device = File::options().read(true).write(true).open(DEVICE);
     device.map(drop).map_err(|error| format!("{DEVICE}: {error}"))
 }
 
-/// The cached trials of this boot: the reason why each failed, None for one that succeeded.
-pub fn known(dir: &Path) -> Vec<Option<String>> {
+/// The valid cached trials of this boot of the machine: the reason why each failed, None for one that succeeded.
+pub fn cached_trials(dir: &Path) -> Vec<Option<String>> {
     let ours = format!("kvm-{}-", cache::this_boot());
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&ours));
-    ours.filter_map(|entry| read_result(&entry.path())).map(|known| known.failed).collect()
+    ours.filter_map(|entry| read_result(&entry.path())).map(|result| result.failed).collect()
 }
 
+/// Reads a cached result. None if the file is missing or damaged, or the result is a failure that is no longer valid.
 fn read_result(file: &Path) -> Option<TrialResult> {
-    serde_json::from_slice(&std::fs::read(file).ok()?).ok()
+    let result: TrialResult = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
+    if result.failed.is_some() {
+        let written = file.metadata().and_then(|meta| meta.modified()).ok()?;
+        let age = SystemTime::now().duration_since(written).ok()?;
+        if age > FAILURE_VALID {
+            return None;
+        }
+    }
+    Some(result)
 }
 
-/// The file with the result of a trial; its name depends on boot, kernel and emulator.
+/// The file with the result of a trial; its name depends on the boot of the machine, the kernel and the emulator.
 fn result_file(kernel: &GuestKernel, dir: &Path) -> PathBuf {
     let files = [Some(kernel.image.clone()), program::find(QEMU)];
     let states = files.map(|file| file.as_deref().and_then(cache::state_of).unwrap_or_default());
@@ -69,6 +86,9 @@ fn result_file(kernel: &GuestKernel, dir: &Path) -> PathBuf {
 }
 
 /// Boots a kernel under KVM. Returns the reason why that does not work; None if it works.
+///
+/// # Errors
+/// The trial could not be made: its files could not be written, or QEMU could not be started.
 fn boot(kernel: &GuestKernel, dir: &Path) -> Result<Option<String>> {
     std::fs::create_dir_all(dir).map_err(Error::io("making", dir))?;
     let room = tempfile::tempdir_in(dir).map_err(Error::io("making a directory in", dir))?;
@@ -120,8 +140,33 @@ mod tests {
         let before = result_file(&kernel, dir.path());
         assert_eq!(before, result_file(&kernel, dir.path()));
         std::fs::write(&before, r#"{"failed":"it hung"}"#).unwrap();
-        assert_eq!(known(dir.path()), [Some("it hung".to_string())]);
+        assert_eq!(cached_trials(dir.path()), [Some("it hung".to_string())]);
         std::fs::write(&image, "another").unwrap();
         assert_ne!(before, result_file(&kernel, dir.path()));
+    }
+
+    #[test]
+    fn only_a_failed_trial_expires() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("result.json");
+        let old = SystemTime::now() - FAILURE_VALID - Duration::from_secs(1);
+        for (failed, valid) in [(Some("it hung"), false), (None, true)] {
+            let result = TrialResult { failed: failed.map(String::from) };
+            std::fs::write(&file, serde_json::to_vec(&result).unwrap()).unwrap();
+            assert_eq!(read_result(&file), Some(result));
+            File::options().write(true).open(&file).unwrap().set_modified(old).unwrap();
+            assert_eq!(read_result(&file).is_some(), valid, "{failed:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_host_is_not_cached_as_a_result() {
+        if check_device().is_err() {
+            return;
+        }
+        // No file can be made below a file.
+        let dir = tempfile::NamedTempFile::new().unwrap();
+        assert!(kvm(&GuestKernel::default(), dir.path()).is_err());
+        assert!(cached_trials(dir.path()).is_empty());
     }
 }

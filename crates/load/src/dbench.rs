@@ -36,13 +36,13 @@ pub use client_mode::check_open_file_limit;
 pub use error::DbenchError;
 pub use kind::{KINDS, OperationKind};
 pub use options::{ClientMode, Options};
-pub use outcome::{DbenchOutcome, defs};
+pub use outcome::{DbenchOutcome, reading_defs};
 pub use program::Program;
 
 /// Plays a program in a directory.
 ///
 /// # Errors
-/// If the clients cannot be started, or the first client that failed.
+/// If the clients cannot be started, or a client fails; the error is that of the first client that failed.
 pub fn play(program: &Program, options: &Options, root: &Path) -> Result<DbenchOutcome, DbenchError> {
     program.check_clients(options.clients)?;
     match clock::best_clock().tsc {
@@ -69,6 +69,7 @@ fn play_with_clock(
         payloads: &payloads,
         root,
         options,
+        // Bytes per nanosecond.
         rate: options.rate_mb_s.map(|mb| mb * 1e6 / 1e9),
         clock,
         scale: clock::best_clock().scale,

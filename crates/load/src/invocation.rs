@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Most bytes of output. A command that prints more fails.
+/// The largest number of bytes of output. A command that prints more fails.
 const MAX_OUTPUT_BYTES: u64 = 64 << 20;
 /// Bytes of output that an error shows.
 const ERROR_BYTES: usize = 4096;

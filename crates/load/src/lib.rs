@@ -1,8 +1,19 @@
 //! Workloads: the timed tasks and the files that they need.
 //!
-//! A workload defines tasks. The runner, in another crate, waits until the machine is idle and times the tasks. It does not
-//! depend on a particular workload, so the same workload runs on this kernel, in a guest and on an MPI rank. Workloads use
-//! the load engine (`fsarena-engine`) and the player of dbench's loadfiles ([`dbench`]), which do not depend on workloads.
+//! A workload defines tasks. The runner, in another crate, waits until the machine is idle and times the tasks. A workload does
+//! not depend on the runner, so the same workload runs on this kernel, in a guest and on an MPI rank. Workloads use the load
+//! engine (`fsarena-engine`) and the player of dbench's loadfiles ([`dbench`]), which do not depend on workloads.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | `workload`, `workloads` | what a workload must provide, and every workload |
+//! | `task`, `error` | one timed action of a workload, and its errors |
+//! | `program`, `invocation` | the built-in versions of `cp`, `tar` and others, and their command lines |
+//! | `service` | servers that a workload starts |
+//! | `printed` | the metrics that a command prints |
+//! | `source`, `tree`, `payload` | the trees of files that workloads copy, and the content of files |
+//! | `dbench` | the player of dbench's loadfiles |
+//! | `web`, `pace` | requests to a cache of web pages, and the times at which clients send them |
 
 pub mod dbench;
 mod error;

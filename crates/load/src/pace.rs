@@ -12,7 +12,7 @@ pub const ARRIVALS: SettingDef = SettingDef::choice("arrivals", &["poisson", "fi
     .help("gaps between requests: as of many independent clients, or equal");
 /// The setting for the rates of operations, each a task.
 pub const RATES: SettingDef = SettingDef::ints("rates", 0..=10_000_000, &[0])
-    .help("operations a second of all clients together, each a task, with latencies from the intended start; 0 for as many as possible");
+    .help("operations a second of all clients together, each a task, with latencies from the intended start; 0 for as fast as possible");
 /// The setting for the length of a task.
 pub const SECONDS: SettingDef = SettingDef::float("seconds", 0.0..=86_400.0, 0.0)
     .help("how long each task is measured; 0 for a time by the scale");
@@ -51,7 +51,7 @@ pub fn shuffled<T>(mut tasks: Vec<T>, seed: u64, workload_seed: u64) -> Vec<T> {
 pub struct PacedLoad {
     /// Number of clients at the same time.
     pub clients: u32,
-    /// Operations a second of all clients; 0 for as many as possible.
+    /// Operations a second of all clients; 0 for as fast as possible.
     pub rate: i64,
 }
 

@@ -1,7 +1,7 @@
 //! Servers that a workload starts: their users, directories, logs, start and end.
 //!
-//! The kernel signals a server when this process ends for any reason. Like every other command, a server carries the mark of
-//! the undo journal.
+//! The kernel signals a server when this process ends for any reason. Like every other command, a server has the environment
+//! variable by which the undo journal finds the processes of an fsarena that crashed.
 
 use crate::error::{Result, TaskError, failed_to};
 use fsarena_sys::{argv, cancel, dirs, limits, process, process_output::or_printed_nothing, user::User};
@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause between two checks while fsarena waits for a server.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// How long an error message waits for the last log lines of a server that is ending.
+/// How long fsarena waits for the last log lines of a server before it makes an error message.
 const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(1);
-/// Number of last log lines that an error shows. Several, because errors of clients can follow the cause.
+/// Number of last log lines that an error shows. Several, because the server can log errors of its clients after the line with
+/// the cause.
 const TAIL_LINES: usize = 10;
 
 /// Properties of one kind of server.
@@ -26,9 +27,9 @@ const TAIL_LINES: usize = 10;
 pub struct ServiceDef {
     /// Its name in messages.
     pub name: &'static str,
-    /// Users to run it as if this process is root. The first that exists is taken.
+    /// If this process is root, the server runs as the first of these users that exists.
     pub users: &'static [&'static str],
-    /// The signal that ends it and all its processes at once. If it does not end, SIGKILL follows.
+    /// The signal that ends the server and all its processes at once. If the server does not end, SIGKILL follows.
     pub end: Signal,
 }
 
@@ -69,7 +70,7 @@ impl ServiceDef {
         )))
     }
 
-    /// Checks that the user may pass through every parent directory.
+    /// Checks that the user may pass through the directory and all its parent directories.
     fn check_reachable(&self, dir: &Path, user: &User) -> Result<()> {
         let dir = dir.canonicalize().map_err(failed_to("look for", dir))?;
         for above in dir.ancestors() {
@@ -102,7 +103,7 @@ impl ServiceDef {
         if let Some(user) = user {
             command.uid(user.uid).gid(user.gid);
         }
-        // SAFETY: prctl is a bare system call. It runs after the change of user, which would reset it.
+        // SAFETY: the closure makes only a system call. It runs after the change of user, because that change clears the signal.
         unsafe {
             command.pre_exec(move || Ok(rustix::process::set_parent_process_death_signal(Some(end))?));
         }
@@ -132,15 +133,17 @@ impl Service {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The last lines of its log. If the server is about to end, fsarena waits a moment for them.
+    /// The last lines of its log. Waits up to a second for the server to end first: a server that crashes loses its clients
+    /// before it logs the reason. Call this only to explain an error.
     pub fn last_log_lines(&self) -> String {
         poll_until(LAST_LINES_TIMEOUT, || self.has_ended());
         last_lines(&self.log())
     }
 
+    /// Whether its main process has ended. Leaves the exit status for [`Service::exit_status`].
     fn has_ended(&self) -> bool {
-        let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        !matches!(waitid(WaitId::Pid(Pid::from_child(&self.child)), look), Ok(None))
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        !matches!(waitid(WaitId::Pid(Pid::from_child(&self.child)), options), Ok(None))
     }
 
     /// Waits until `up` returns true for the text of its log.
@@ -167,7 +170,7 @@ impl Service {
         Err(TaskError::Unfit(format!("{} {fault}: {}", self.def.name, last_lines(&log))))
     }
 
-    /// Shuts the server down in order with a signal, so that its data is on disk.
+    /// Shuts the server down cleanly with a signal and waits until it has ended, so that its data is on disk.
     ///
     /// # Errors
     /// If the server does not end within the time limit.

@@ -39,7 +39,7 @@ pub const SEPARATOR: char = ':';
 
 /// The setting for the size of the generated tree.
 pub const TREE_FILES: SettingDef = SettingDef::int("tree_files", 0..=10_000_000, 0)
-    .help("files of the generated tree; 0 for 20,000 shrunk by the scale");
+    .help("files of the generated tree; 0 for 20,000 at scale paper, and fewer at quick and tiny");
 
 /// The setting for the contents of the generated tree.
 pub const COMPRESSIBLE: SettingDef = SettingDef::int("compressible", 0..=100, 50)
@@ -354,7 +354,7 @@ fn long_name_bytes(path: &Path) -> u64 {
     if length > 100 { 512 + (length + 1).next_multiple_of(512) } else { 0 }
 }
 
-/// A writer that counts bytes. It fails after a signal asks fsarena to stop, because the archive of a large tree takes
+/// A writer that counts bytes. It fails after a signal has interrupted fsarena, because the archive of a large tree takes
 /// minutes.
 pub(crate) struct CountingWriter<W> {
     out: W,

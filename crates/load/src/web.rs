@@ -314,7 +314,7 @@ pub struct ServeTask {
     pub info: TaskInfo,
     /// Whether it starts right after a remount.
     pub cold: bool,
-    /// Requests a second; 0 for as many as possible.
+    /// Requests a second; 0 for as fast as possible.
     pub rate: i64,
     /// Number of threads that serve, if tasks differ in it.
     pub threads: Option<u32>,

@@ -29,7 +29,8 @@ impl Job {
         values[self.scale as usize]
     }
 
-    /// Reads a count from the settings. If it is 0, returns the published count shrunk by the scale, but at least `floor`.
+    /// Reads a count from the settings. If it is 0, returns the published count at scale paper, and a smaller
+    /// one at the other scales, but at least `floor`.
     pub fn count(&self, id: &str, (published, floor): (u64, u64)) -> u64 {
         match self.settings.int(id) {
             0 => self.scale.count(published, floor),

@@ -50,7 +50,7 @@ pub const WORKLOADS: &[&dyn Workload] = &[
 
 /// Every reading that the load engine, the player of dbench's loadfiles and the workloads can have.
 pub fn readings() -> impl Iterator<Item = &'static ReadingDef> {
-    let of_engines = fsarena_engine::readings::defs().chain(crate::dbench::defs());
+    let of_engines = fsarena_engine::readings::defs().chain(crate::dbench::reading_defs());
     of_engines.chain(web::READINGS).chain(postgres::READINGS).chain(amplification::READINGS)
 }
 

@@ -52,7 +52,7 @@ impl Agent {
     /// Waits until this machine is idle. Returns a note if it is still busy after the time limit.
     pub fn wait_until_idle(&mut self, task: &str) -> Option<Note> {
         self.task = task.into();
-        let target = idle::IdleTarget { kernel: &SysRoot::host(), device: self.device, timeouts: 0 };
+        let target = idle::IdleTarget { kernel: &SysRoot::host(), device: self.device, timeouts_in_a_row: 0 };
         let wait = wait_until_idle(target, &self.idle);
         if wait.busy.is_empty() {
             return None;

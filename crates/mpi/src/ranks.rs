@@ -149,7 +149,7 @@ impl Ranks {
         self.clocks = clocks;
     }
 
-    /// Ends the job: tells all ranks to leave, and waits for them. Returns false if a rank did not leave in time. After a
+    /// Ends the job: sends all ranks the order to leave, and waits for them. Returns false if a rank did not leave in time. After a
     /// failure (`failed`) the time limit is shorter.
     #[must_use]
     pub fn leave(wire: &dyn Wire, failed: bool) -> bool {

@@ -92,7 +92,7 @@ impl KernelFile {
     /// Opens `proc/…` or `sys/…`.
     ///
     /// # Errors
-    /// Where it is not there or may not be read.
+    /// The file is missing or cannot be read.
     pub fn open(kernel: &SysRoot, rel: &str) -> Result<KernelFile, Unavailable> {
         let path = kernel.path(rel);
         match File::open(&path) {
@@ -141,7 +141,7 @@ impl TextGauge {
     /// Opens the file.
     ///
     /// # Errors
-    /// Where it is not there or may not be read.
+    /// The file is missing or cannot be read.
     pub fn open(kernel: &SysRoot, rel: &str, parse: Parse) -> Result<TextGauge, Unavailable> {
         Ok(TextGauge { file: KernelFile::open(kernel, rel)?, parse })
     }

@@ -16,7 +16,7 @@ use crate::error::Error;
 use fsarena_core::record::RunRecord;
 
 pub use comparison_report::ComparisonReport;
-pub use proxies::compare_services;
+pub use proxies::compare_published_samples;
 pub use published::{compare_published, compare_sets};
 pub use samples::compare_samples;
 

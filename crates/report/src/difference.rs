@@ -9,7 +9,7 @@ use serde::Serialize;
 /// The verdict on a ratio by its interval and the margin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Finding {
+pub enum RatioVerdict {
     /// Significantly different: the 95% interval excludes 1.
     Different,
     /// Significant but too small to matter: the 95% interval excludes 1, and the 90% interval is within the margin.
@@ -22,29 +22,29 @@ pub enum Finding {
     Provisional,
 }
 
-impl Finding {
+impl RatioVerdict {
     /// Judges a ratio by its 95% interval and by `narrow`, the logarithms of its 90% interval. `margin` is the smallest
     /// difference that matters, as a fraction.
-    pub fn of(ratio: Option<Ratio>, narrow: Option<(f64, f64)>, margin: f64) -> Finding {
-        let (Some(ratio), Some((low, high))) = (ratio, narrow) else { return Finding::Provisional };
+    pub fn of(ratio: Option<Ratio>, narrow: Option<(f64, f64)>, margin: f64) -> RatioVerdict {
+        let (Some(ratio), Some((low, high))) = (ratio, narrow) else { return RatioVerdict::Provisional };
         let edge = margin.ln_1p();
-        Finding::judged(ratio.provisional, ratio.separated(), -edge < low && high < edge)
+        RatioVerdict::judged(ratio.provisional, ratio.separated(), -edge < low && high < edge)
     }
 
-    /// Judges a ratio of two independent samples. It uses the 95% interval also instead of the 90% interval, which makes
-    /// the test of equivalence stricter.
-    pub fn of_independent(ratio: Option<Ratio>, margin: f64) -> Finding {
-        Finding::of(ratio, ratio.map(|ratio| (ratio.low.ln(), ratio.high.ln())), margin)
+    /// Judges a ratio of two independent samples. It uses the 95% interval in place of the 90% interval too, which makes the test
+    /// of equivalence stricter.
+    pub fn of_independent(ratio: Option<Ratio>, margin: f64) -> RatioVerdict {
+        RatioVerdict::of(ratio, ratio.map(|ratio| (ratio.low.ln(), ratio.high.ln())), margin)
     }
 
     /// Judges by whether the 95% interval excludes 1, `separated`, and whether the 90% interval is within the margin.
-    pub fn judged(provisional: bool, separated: bool, within: bool) -> Finding {
+    pub fn judged(provisional: bool, separated: bool, within: bool) -> RatioVerdict {
         match (provisional, separated, within) {
-            (true, ..) => Finding::Provisional,
-            (_, true, true) => Finding::Negligible,
-            (_, true, false) => Finding::Different,
-            (_, false, true) => Finding::Equivalent,
-            (_, false, false) => Finding::Inconclusive,
+            (true, ..) => RatioVerdict::Provisional,
+            (_, true, true) => RatioVerdict::Negligible,
+            (_, true, false) => RatioVerdict::Different,
+            (_, false, true) => RatioVerdict::Equivalent,
+            (_, false, false) => RatioVerdict::Inconclusive,
         }
     }
 
@@ -52,11 +52,11 @@ impl Finding {
     pub fn words(self, ratio: Option<Ratio>, direction: Direction, margin: f64) -> String {
         let percent = percent(margin);
         match self {
-            Finding::Different => format!("significantly different: {}", better(ratio, direction)),
-            Finding::Negligible => format!("significant, but within {percent}"),
-            Finding::Equivalent => format!("equivalent within {percent}"),
-            Finding::Inconclusive => "inconclusive".into(),
-            Finding::Provisional => "provisional".into(),
+            RatioVerdict::Different => format!("significantly different: {}", better(ratio, direction)),
+            RatioVerdict::Negligible => format!("significant, but within {percent}"),
+            RatioVerdict::Equivalent => format!("equivalent within {percent}"),
+            RatioVerdict::Inconclusive => "inconclusive".into(),
+            RatioVerdict::Provisional => "provisional".into(),
         }
     }
 }
@@ -83,18 +83,18 @@ fn better(ratio: Option<Ratio>, direction: Direction) -> &'static str {
 mod tests {
     use super::*;
 
-    fn finding(low: f64, high: f64, rounds: usize) -> Finding {
+    fn finding(low: f64, high: f64, rounds: usize) -> RatioVerdict {
         let ratio = Ratio { value: 1.0, low, high, rounds, provisional: rounds < 8 };
-        Finding::of(Some(ratio), Some((low.ln(), high.ln())), 0.01)
+        RatioVerdict::of(Some(ratio), Some((low.ln(), high.ln())), 0.01)
     }
 
     #[test]
     fn the_finding_follows_from_the_interval_the_margin_and_the_rounds() {
-        assert_eq!(finding(1.02, 1.04, 8), Finding::Different);
-        assert_eq!(finding(1.002, 1.004, 8), Finding::Negligible);
-        assert_eq!(finding(0.995, 1.005, 8), Finding::Equivalent);
-        assert_eq!(finding(0.95, 1.005, 8), Finding::Inconclusive);
-        assert_eq!(finding(1.02, 1.04, 7), Finding::Provisional);
-        assert_eq!(Finding::of(None, None, 0.01), Finding::Provisional);
+        assert_eq!(finding(1.02, 1.04, 8), RatioVerdict::Different);
+        assert_eq!(finding(1.002, 1.004, 8), RatioVerdict::Negligible);
+        assert_eq!(finding(0.995, 1.005, 8), RatioVerdict::Equivalent);
+        assert_eq!(finding(0.95, 1.005, 8), RatioVerdict::Inconclusive);
+        assert_eq!(finding(1.02, 1.04, 7), RatioVerdict::Provisional);
+        assert_eq!(RatioVerdict::of(None, None, 0.01), RatioVerdict::Provisional);
     }
 }

@@ -129,7 +129,7 @@ impl Source {
     }
 
     /// The variants as the value of an HTML attribute: `2 0`.
-    pub fn variants(&self) -> String {
+    pub fn variants_attribute(&self) -> String {
         self.variants.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")
     }
 }
@@ -244,16 +244,18 @@ impl Document {
             Part::Chapter(_) => Some(2),
             _ => None,
         };
-        // From the end, so that the part below a heading is known to stay.
+        // Walks from the end: at a heading, it is already decided which part follows.
         let mut kept: Vec<&Part> = vec![];
+        // The level of the part below if that is a heading. The end counts as a heading of level 0.
+        let mut level_below = Some(0);
         for part in self.parts.iter().rev().filter(|part| !matches!(part, Part::Chart(_))) {
-            let level_below = kept.last().map_or(Some(0), |below| level(below));
             let is_empty_heading = match (level(part), level_below) {
                 (Some(level), Some(below)) => level > 1 && below <= level,
                 _ => false,
             };
             if !is_empty_heading {
                 kept.push(part);
+                level_below = level(part);
             }
         }
         Document { parts: kept.into_iter().rev().cloned().collect() }
@@ -392,7 +394,7 @@ pub fn join_figures(text: &str) -> String {
 }
 
 /// Undoes [`join_figures`].
-pub fn split_figures(text: &str) -> String {
+pub fn unjoin_figures(text: &str) -> String {
     text.replace(NO_BREAK_SPACE, " ").replace(WORD_JOINER, "")
 }
 
@@ -446,7 +448,7 @@ mod tests {
 
     #[test]
     fn a_source_lists_each_variant_once() {
-        assert_eq!(Source::of(None, [2, 0, 2]).unwrap().variants(), "2 0");
+        assert_eq!(Source::of(None, [2, 0, 2]).unwrap().variants_attribute(), "2 0");
         assert_eq!(Source::of(Some(1), []), None);
     }
 
@@ -467,7 +469,7 @@ mod tests {
             words("in 8 rounds (a, b), 12 MiB at"),
             ["in", "8", "rounds", "(a,", "b),", "12\u{a0}MiB", "at"]
         );
-        assert_eq!(split_figures(&join_figures("1.05 [0.6–1.2] 3 s")), "1.05 [0.6–1.2] 3 s");
+        assert_eq!(unjoin_figures(&join_figures("1.05 [0.6–1.2] 3 s")), "1.05 [0.6–1.2] 3 s");
         assert_eq!(join_figures("[0.6–1.2]"), "[0.6\u{2060}–\u{2060}1.2]");
     }
 }

@@ -14,9 +14,9 @@ const TOP: usize = 20;
 /// A normal deviate is within this many standard deviations in 95% of cases.
 const Z95: f64 = 1.96;
 
-/// The stack samples of one task in one variant.
+/// The call stacks that were sampled while one variant ran one task.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FunctionSamples {
+pub struct VariantStacks {
     /// The variant.
     pub variant: String,
     /// Kernel instructions of the task, counted without sampling.
@@ -41,13 +41,13 @@ pub struct Function {
     pub margin: Option<f64>,
 }
 
-impl FunctionSamples {
+impl VariantStacks {
     fn samples(&self) -> u64 {
         self.stacks.iter().map(|(_, samples)| samples).sum()
     }
 
     /// Instructions for each sample; 0 without samples.
-    fn weight(&self) -> f64 {
+    fn instructions_per_sample(&self) -> f64 {
         match self.samples() {
             0 => 0.0,
             samples => self.instructions / samples as f64,
@@ -65,7 +65,10 @@ pub fn counted_instructions(
     name: &str,
 ) -> Result<(TaskId, BTreeMap<String, Vec<f64>>), Error> {
     let Some((_, values)) = record.metric(reading::KERNEL_INSTRUCTIONS) else {
-        return Err(Error::Usage(format!("run {} has counted nothing yet", record.id)));
+        return Err(Error::Usage(format!(
+            "run {} has no counts of kernel instructions yet; it has some after its first finished cell",
+            record.id
+        )));
     };
     let mut counted: BTreeMap<TaskId, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
     for (row, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
@@ -83,7 +86,7 @@ pub fn counted_instructions(
 
 /// All functions of all variants. With two variants the largest difference comes first, else the function with the most
 /// instructions in the first variant.
-fn functions(variants: &[FunctionSamples]) -> Vec<Function> {
+fn functions(variants: &[VariantStacks]) -> Vec<Function> {
     let mut samples_by_function: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for (at, variant) in variants.iter().enumerate() {
         for (frames, samples) in &variant.stacks {
@@ -91,7 +94,7 @@ fn functions(variants: &[FunctionSamples]) -> Vec<Function> {
             samples_by_function.entry(name).or_insert_with(|| vec![0; variants.len()])[at] += samples;
         }
     }
-    let weights: Vec<f64> = variants.iter().map(FunctionSamples::weight).collect();
+    let weights: Vec<f64> = variants.iter().map(VariantStacks::instructions_per_sample).collect();
     let mut functions: Vec<Function> =
         samples_by_function.into_iter().map(|(name, samples)| function(name, samples, &weights)).collect();
     let size = |function: &Function| function.difference.unwrap_or(function.instructions[0]).abs();
@@ -114,19 +117,24 @@ fn function(name: &str, samples: Vec<u64>, weights: &[f64]) -> Function {
 }
 
 /// Makes the page of one task. `pictures` has a title and a path for each flame graph.
-pub fn page(run: &str, task: &str, variants: &[FunctionSamples], pictures: &[(String, String)]) -> Page {
+pub fn instructions_page(
+    run: &str,
+    task: &str,
+    variants: &[VariantStacks],
+    pictures: &[(String, String)],
+) -> Page {
     let functions = functions(variants);
     let mut document = Document::default();
     document.heading(1, format!("Where the instructions of {task} go"));
-    document.text(answer(variants, &functions));
+    document.text(summarize(variants, &functions));
     document.table(table(variants, &functions));
     document.list(pictures.iter().map(|(about, path)| format!("{about}: {path}")).collect());
     document.text(
-        "The samples come from separate boots, taken by a timer of the guest's clock, and are scaled to the counted \
-         instructions. While the kernel has interrupts disabled there are no samples: their time counts for the function \
-         that enables them again.",
+        "The samples come from other boots than the counts. A timer of the guest's clock takes them, and fsarena scales \
+         them to the counts. No sample is taken while the kernel has interrupts disabled: that time counts for the function \
+         that enables interrupts again.",
     );
-    let variant_json = |one: &FunctionSamples| json!({"variant": one.variant, "instructions": one.instructions, "samples": one.samples()});
+    let variant_json = |one: &VariantStacks| json!({"variant": one.variant, "instructions": one.instructions, "samples": one.samples()});
     let json = json!({
         "format": 1,
         "run": run,
@@ -137,11 +145,11 @@ pub fn page(run: &str, task: &str, variants: &[FunctionSamples], pictures: &[(St
     Page { document, json }
 }
 
-/// States the difference of two variants and the function with the largest part of it; for another number of variants, the
-/// total of each.
-fn answer(variants: &[FunctionSamples], functions: &[Function]) -> String {
+/// The summary above the table: the difference of two variants and the function that differs most; for another number of
+/// variants, the total of each.
+fn summarize(variants: &[VariantStacks], functions: &[Function]) -> String {
     let (Some(first), [a, b]) = (functions.first(), variants) else {
-        let total = |one: &FunctionSamples| format!("{} {} M", one.variant, millions(one.instructions));
+        let total = |one: &VariantStacks| format!("{} {} M", one.variant, millions(one.instructions));
         let totals: Vec<String> = variants.iter().map(total).collect();
         return format!("Millions of instructions of the kernel: {}.", totals.join(", "));
     };
@@ -156,17 +164,18 @@ fn answer(variants: &[FunctionSamples], functions: &[Function]) -> String {
         if to < from { "less" } else { "more" },
     );
     match (first.difference, first.margin) {
-        (Some(difference), Some(margin)) if difference.abs() > margin => format!(
-            "{whole} Most of the difference is in {} ({} ± {} M).",
-            first.function,
-            millions(difference),
-            millions(margin)
-        ),
-        _ => format!("{whole} No function differs by more than sampling does."),
+        (Some(difference), Some(margin)) if difference.abs() > margin => {
+            // Differences of other functions can add up to more, or have the opposite sign.
+            let is_most = 2.0 * difference / (to - from) > 1.0;
+            let what =
+                if is_most { "Most of the difference is in" } else { "The function that differs most is" };
+            format!("{whole} {what} {} ({} ± {} M).", first.function, millions(difference), millions(margin))
+        }
+        _ => format!("{whole} No function differs by more than its margin of error."),
     }
 }
 
-fn table(variants: &[FunctionSamples], functions: &[Function]) -> Table {
+fn table(variants: &[VariantStacks], functions: &[Function]) -> Table {
     let names = variants.iter().map(|variant| format!("{} (M)", variant.variant));
     let pair = ["difference (M)", "±"].map(String::from).into_iter().filter(|_| variants.len() == 2);
     let row = |one: &Function| {
@@ -185,7 +194,7 @@ fn millions(instructions: f64) -> String {
 ///
 /// # Errors
 /// If there are no samples.
-fn flame_graph(title: &str, variant: &FunctionSamples) -> Result<Vec<u8>, Error> {
+fn flame_graph(title: &str, variant: &VariantStacks) -> Result<Vec<u8>, Error> {
     let lines = variant.stacks.iter().map(|(frames, samples)| {
         format!("{} {}", frames.join(";"), thousand_instructions(variant, *samples))
     });
@@ -197,7 +206,7 @@ fn flame_graph(title: &str, variant: &FunctionSamples) -> Result<Vec<u8>, Error>
 ///
 /// # Errors
 /// If there are no samples.
-fn differential_flame_graph(title: &str, [first, second]: [&FunctionSamples; 2]) -> Result<Vec<u8>, Error> {
+fn differential_flame_graph(title: &str, [first, second]: [&VariantStacks; 2]) -> Result<Vec<u8>, Error> {
     let mut chains: BTreeMap<String, [u64; 2]> = BTreeMap::new();
     for (at, variant) in [first, second].into_iter().enumerate() {
         for (frames, samples) in &variant.stacks {
@@ -207,8 +216,8 @@ fn differential_flame_graph(title: &str, [first, second]: [&FunctionSamples; 2])
     draw_flame_graph(title, chains.into_iter().map(|(chain, [a, b])| format!("{chain} {a} {b}")).collect())
 }
 
-fn thousand_instructions(variant: &FunctionSamples, samples: u64) -> u64 {
-    (samples as f64 * variant.weight() / 1e3).round() as u64
+fn thousand_instructions(variant: &VariantStacks, samples: u64) -> u64 {
+    (samples as f64 * variant.instructions_per_sample() / 1e3).round() as u64
 }
 
 fn draw_flame_graph(title: &str, lines: Vec<String>) -> Result<Vec<u8>, Error> {
@@ -230,7 +239,7 @@ fn draw_flame_graph(title: &str, lines: Vec<String>) -> Result<Vec<u8>, Error> {
 pub fn write_flame_graphs(
     dir: &Path,
     task: &str,
-    variants: &[FunctionSamples],
+    variants: &[VariantStacks],
 ) -> Result<Vec<(String, String)>, Error> {
     std::fs::create_dir_all(dir).map_err(Error::file(dir))?;
     let mut pictures = vec![];
@@ -258,10 +267,10 @@ fn file_name(task: &str) -> String {
 mod tests {
     use super::*;
 
-    fn variant(name: &str, instructions: f64, stacks: &[(&[&str], u64)]) -> FunctionSamples {
+    fn variant(name: &str, instructions: f64, stacks: &[(&[&str], u64)]) -> VariantStacks {
         let own = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
         let stacks = stacks.iter().map(|(names, samples)| (own(names), *samples)).collect();
-        FunctionSamples { variant: name.into(), instructions, stacks }
+        VariantStacks { variant: name.into(), instructions, stacks }
     }
 
     #[test]
@@ -278,14 +287,33 @@ mod tests {
         // 80 samples of weight 10, 100 of weight 20.
         let margin = 1.96 * (80.0 * 100.0 + 100.0 * 400.0_f64).sqrt();
         assert!((found[0].margin.unwrap() - margin).abs() < 1e-9);
-        assert!(answer(&variants, &found).contains("Most of the difference is in find"));
+        assert!(summarize(&variants, &found).contains("Most of the difference is in find"));
+    }
+
+    #[test]
+    fn a_function_with_less_than_half_of_the_difference_is_not_called_most_of_it() {
+        let summary = |stacks: [&[(&[&str], u64)]; 2], totals: [f64; 2]| {
+            let variants = [variant("a", totals[0], stacks[0]), variant("b", totals[1], stacks[1])];
+            summarize(&variants, &functions(&variants))
+        };
+        // The kernel takes 1,000 more: x and y 2,000 more each, z 3,000 fewer.
+        let opposite = [
+            &[(&["x"][..], 10_000), (&["y"], 10_000), (&["z"], 20_000)][..],
+            &[(&["x"], 12_000), (&["y"], 12_000), (&["z"], 17_000)],
+        ];
+        assert!(summary(opposite, [40_000.0, 41_000.0]).contains("The function that differs most is z"));
+        let spread = [
+            &[(&["x"][..], 100), (&["y"], 100), (&["z"], 100)][..],
+            &[(&["x"], 1_000), (&["y"], 1_000), (&["z"], 1_000)],
+        ];
+        assert!(summary(spread, [300.0, 3_000.0]).contains("The function that differs most is"));
     }
 
     #[test]
     fn functions_of_one_variant_are_sorted_by_instructions() {
         let found = functions(&[variant("a", 10.0, &[(&["x"], 1), (&["y"], 4)])]);
         assert_eq!((found[0].function.as_str(), found[0].difference), ("y", None));
-        let page = page("r", "cp", &[variant("a", 10.0, &[])], &[]);
+        let page = instructions_page("r", "cp", &[variant("a", 10.0, &[])], &[]);
         assert_eq!(page.json["variants"][0]["samples"], 0);
     }
 

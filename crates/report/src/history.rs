@@ -14,7 +14,7 @@ use crate::{chart_context::widen_range, difference::ratio_cell, drawing::colour:
 use fsarena_core::observations::combine_tasks;
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::Direction;
-use fsarena_stats::change_point::{Change, Standing, changes};
+use fsarena_stats::change_point::{Change, Confirmation, changes};
 use fsarena_stats::comparison::median;
 use fsarena_stats::ratio::{Ratio, log_ratios};
 use serde_json::{Value, json};
@@ -95,7 +95,7 @@ fn history_json(query: &HistoryQuery, points: &[Point], changes: &[Change], pair
     let change = |change: &Change| {
         json!({
             "run": points[change.at].run, "before": change.before.exp(), "after": change.after.exp(), "p": change.p,
-            "confirmed": matches!(change.standing, Standing::Confirmed { .. }),
+            "confirmed": matches!(change.confirmation, Confirmation::Confirmed { .. }),
             "standing": standing_words(change),
         })
     };
@@ -237,10 +237,12 @@ fn change_sentence(points: &[Point], change: &Change, paired: bool) -> String {
 
 /// Whether later runs confirmed a change, in words.
 fn standing_words(change: &Change) -> String {
-    match change.standing {
-        Standing::Confirmed { p } => format!("Confirmed by later runs (p = {}).", three(p)),
-        Standing::Suspected { wanting: 0 } => "Suspected: later runs did not confirm it.".into(),
-        Standing::Suspected { wanting } => format!("Suspected: {} will tell.", plural(wanting, "more run")),
+    match change.confirmation {
+        Confirmation::Confirmed { p } => format!("Confirmed by later runs (p = {}).", three(p)),
+        Confirmation::Suspected { wanting: 0 } => "Suspected: later runs did not confirm it.".into(),
+        Confirmation::Suspected { wanting } => {
+            format!("Suspected: {} will tell.", plural(wanting, "more run"))
+        }
     }
 }
 
@@ -266,9 +268,10 @@ const HEADROOM: f64 = 0.12;
 
 /// The chart of at least two runs.
 fn history_chart(query: &HistoryQuery, points: &[Point], changes: &[Change], paired: bool) -> Chart {
-    let about = "One point a run, oldest first, with its 95% interval (under 8 rounds the extremes seen, of one round \
-                 none); that of a median is of the typical value. The level lines are between changes. A solid upright \
-                 is a change that later runs confirmed, a broken one a change that is suspected.";
+    let about = "One point for each run, oldest first, with its 95% interval (with fewer than 8 rounds, the smallest and \
+                 the largest value; with one round, none). The interval of a median is that of the typical value. The \
+                 level lines are between changes. A solid upright line is a change that later runs confirmed, a broken \
+                 one a change that is suspected.";
     let mut panels = vec![];
     if paired {
         panels.push(ratio_panel(query, points, changes));
@@ -357,9 +360,9 @@ fn date_axis(points: &[Point]) -> Axis {
 fn change_marks(y: &Axis, changes: &[Change]) -> Vec<Mark> {
     let mut marks = vec![];
     for change in changes {
-        let (dash, word) = match change.standing {
-            Standing::Confirmed { .. } => (Dash::Solid, "confirmed"),
-            Standing::Suspected { .. } => (Dash::Long, "suspected"),
+        let (dash, word) = match change.confirmation {
+            Confirmation::Confirmed { .. } => (Dash::Solid, "confirmed"),
+            Confirmation::Suspected { .. } => (Dash::Long, "suspected"),
         };
         let x = change.at as f64 - 0.5;
         let points = vec![(x, y.range.0), (x, y.range.1)];

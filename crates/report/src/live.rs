@@ -230,7 +230,7 @@ pub(super) fn sparkline(widths: &[f64]) -> String {
 pub struct Notices {
     /// The variants that failed and left the run, and why.
     pub failures: Vec<String>,
-    /// Reasons why the comparison may be unfair, dropped rounds, and remarks that ask the user to act.
+    /// Reasons why the comparison may be unfair, dropped rounds, and remarks that require the user to act.
     pub fairness: Vec<String>,
     /// The smallest difference that the run can detect within its budget.
     pub forecast: Option<String>,

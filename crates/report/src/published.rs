@@ -65,13 +65,13 @@ pub fn consistency_page(published: &Published) -> Page {
 
 /// The conclusions of the author of the study; `None` if the set has no study.
 pub(crate) fn study_conclusions(published: &Published) -> Result<Option<Conclusions>, Error> {
-    Ok(study::find(&published.study).map(conclusion::of).transpose()?)
+    Ok(study::find(&published.study).map(conclusion::conclusions_of_study).transpose()?)
 }
 
 /// The author's conclusions from this set, each with the answer of the published figures.
 pub(crate) fn conclusions_then(published: &Published) -> Result<Vec<(Conclusion, Answer)>, Error> {
     let Some(study) = study::find(&published.study) else { return Ok(vec![]) };
-    let conclusions = conclusion::of(study)?;
+    let conclusions = conclusion::conclusions_of_study(study)?;
     let answers = check_published(&conclusions, &study.published()?);
     let all = conclusions.list.into_iter().zip(answers);
     Ok(all.filter(|(conclusion, _)| conclusion.set == published.set).collect())

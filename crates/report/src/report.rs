@@ -72,7 +72,7 @@ const DEFAULT_METRICS: [&str; 2] = ["elapsed", "synced"];
 /// Checks the conclusions of the study's author with the measurements of this run. Empty if the plan is not that of a study.
 fn check_conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
     let Some(study) = study::find(&record.plan.name) else { return Ok(vec![]) };
-    let mut conclusions = conclusion::of(study)?;
+    let mut conclusions = conclusion::conclusions_of_study(study)?;
     if let Some(stage) = &record.plan.stage {
         conclusions.list.retain(|one| one.stage.as_ref().is_none_or(|name| *name == stage.name));
     }

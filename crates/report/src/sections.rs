@@ -89,8 +89,8 @@ fn add_charts(document: &mut Document, report: &Report, detail: Detail) {
         );
     } else if !report.record.samples.is_empty() {
         document.text(format!(
-            "Charts are files: `fsarena report {} --format md --export svg=charts` draws them into a folder, and this \
-             report then links to them.",
+            "This report has no charts. `fsarena report {} --format md --export svg=charts` writes them to a folder, and a \
+             Markdown report that links to them.",
             report.record.id
         ));
     }

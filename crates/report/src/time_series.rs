@@ -24,8 +24,9 @@ pub struct TimeSeries {
     pub stretches: Vec<Stretch>,
 }
 
-/// A sentence on the part of the series that fsarena did not load because the run has too many; `None` if it loaded all.
-pub fn left_out(series: &SeriesTable) -> Option<String> {
+/// A sentence on the points of the series that fsarena did not load because the run has too many points; `None` if it loaded
+/// all.
+pub fn left_out_note(series: &SeriesTable) -> Option<String> {
     if series.left_out == 0 {
         return None;
     }
@@ -33,7 +34,8 @@ pub fn left_out(series: &SeriesTable) -> Option<String> {
     let all = shown + series.left_out;
     let every = (all as f64 / shown.max(1) as f64).round() as u64;
     Some(format!(
-        "these are {shown} of {all} stretches, those of every {} round, of all variants alike; run.db has the others",
+        "shown are {shown} of {all} stretches: those of every {} round, the same rounds for every variant; the others are in \
+         run.db",
         number::ordinal(every)
     ))
 }
@@ -61,18 +63,19 @@ pub struct Stretch {
     pub latency_p999_ns: Option<f64>,
 }
 
-/// The largest number of stretches in a time series, apart from a last one that is cut off.
+/// The largest number of stretches in a time series, not counting a shorter last one.
 const MAX_STRETCHES: usize = 2 * MOST_POINTS;
 
 /// The time series of every task on every variant that has one, by task and then by variant. Dropped rounds are left out.
 pub fn time_series_of_run(record: &RunRecord) -> Vec<TimeSeries> {
-    let left_out = observations::left_out(record);
+    let dropped_rounds = observations::left_out(record);
     let mut rows: BTreeMap<(usize, usize), Vec<&[Point]>> = BTreeMap::new();
+    // The points of one row follow each other.
     let mut samples = record.series.row.clone();
     samples.dedup();
     for row in samples {
         let cell = &record.cells[record.samples.cell[row as usize] as usize];
-        if !left_out.contains(&cell.round) {
+        if !dropped_rounds.contains(&cell.round) {
             let task = record.samples.task[row as usize] as usize;
             rows.entry((task, cell.variant)).or_default().push(record.series.of(row));
         }
@@ -88,8 +91,8 @@ pub fn time_series_of_run(record: &RunRecord) -> Vec<TimeSeries> {
 
 /// Combines the series of rounds, until the time that at least half of the rounds lasted.
 ///
-/// The length of a stretch is the largest of the rounds' median lengths of a point. The median ignores the last point of a
-/// round: it ends with the last operation, and can be far longer than the others.
+/// Each round has a median length of its points; the largest of these medians is the length of a stretch. It is a median,
+/// because the last point of a round ends with the last operation, so it can be far longer than the others.
 fn stretches(rounds: &[&[Point]]) -> Vec<Stretch> {
     let usual_length =
         |points: &&[Point]| median(&points.iter().map(|point| point.length_s).collect::<Vec<_>>());
@@ -106,9 +109,11 @@ fn stretches(rounds: &[&[Point]]) -> Vec<Stretch> {
 
 /// The stretch from `start_s` on; `None` if no round has points in it.
 fn stretch(rounds: &[&[Point]], start_s: f64, length_s: f64) -> Option<Stretch> {
-    let parts: Vec<Part> =
-        rounds.iter().filter_map(|points| Part::between(points, start_s, start_s + length_s)).collect();
-    let median_of = |figure: fn(&Part) -> f64| median(&parts.iter().map(figure).collect::<Vec<_>>());
+    let parts: Vec<RoundFigures> = rounds
+        .iter()
+        .filter_map(|points| RoundFigures::between(points, start_s, start_s + length_s))
+        .collect();
+    let median_of = |figure: fn(&RoundFigures) -> f64| median(&parts.iter().map(figure).collect::<Vec<_>>());
     let percentile = |figure: fn(&Latency) -> u64| {
         let known = parts.iter().filter_map(|part| Some(figure(part.latency.as_ref()?) as f64));
         median(&known.collect::<Vec<_>>())
@@ -128,18 +133,18 @@ fn stretch(rounds: &[&[Point]], start_s: f64, length_s: f64) -> Option<Stretch> 
 }
 
 /// The figures of one round in a stretch.
-struct Part {
+struct RoundFigures {
     operations_per_s: f64,
     bytes_per_s: f64,
     warm_up: bool,
     latency: Option<Latency>,
 }
 
-impl Part {
-    /// The part of a round between two times, in seconds. Rates are means over the points, weighted by the time that each point
-    /// has in the part. Percentiles, which have no mean, are those of the point with the largest such time. `None` if no point
-    /// lies in the part.
-    fn between(points: &[Point], from: f64, until: f64) -> Option<Part> {
+impl RoundFigures {
+    /// The figures of a round between two times, in seconds. Rates are means over the points, weighted by the time that each
+    /// point has between these times. Percentiles, which have no mean, are those of the point with the largest such time.
+    /// `None` if no point lies between the times.
+    fn between(points: &[Point], from: f64, until: f64) -> Option<RoundFigures> {
         let within = |point: &Point| (point.end_s().min(until) - point.start_s.max(from)).max(0.0);
         let main = points.iter().max_by(|a, b| within(a).total_cmp(&within(b)))?;
         let covered: f64 = points.iter().map(within).sum();
@@ -148,7 +153,7 @@ impl Part {
         }
         let mean =
             |rate: fn(&Point) -> f64| points.iter().map(|one| rate(one) * within(one)).sum::<f64>() / covered;
-        Some(Part {
+        Some(RoundFigures {
             operations_per_s: mean(Point::operations_per_s),
             bytes_per_s: mean(Point::bytes_per_s),
             warm_up: main.warm_up,
@@ -165,10 +170,11 @@ mod tests {
     fn the_sentence_counts_the_stretches_left_out() {
         let point =
             Point { start_s: 0.0, length_s: 1.0, warm_up: false, operations: 1, bytes: 1, latency: None };
-        let of = |count| left_out(&SeriesTable { row: vec![0; 3], points: vec![point; 3], left_out: count });
+        let of =
+            |count| left_out_note(&SeriesTable { row: vec![0; 3], points: vec![point; 3], left_out: count });
         assert_eq!(of(0), None);
         let sentence = of(6).unwrap();
-        assert!(sentence.contains("3 of 9 stretches, those of every 3rd round"), "{sentence}");
+        assert!(sentence.contains("3 of 9 stretches: those of every 3rd round"), "{sentence}");
     }
 
     fn point(start_s: f64, length_s: f64, operations: u64) -> Point {

@@ -54,8 +54,8 @@ pub struct Bench<'a> {
     session: Session,
     device: Option<(u32, u32)>,
     plan: &'a IdlePlan,
-    /// How many times in a row the wait has timed out.
-    timeouts: u32,
+    /// How many waits in a row have timed out.
+    timeouts_in_a_row: u32,
     /// Devices that are not under test but whose writes are counted, each with the reading that gets the count. Such writes
     /// show that a command writes to the wrong place.
     other_devices: Vec<(&'static str, (u32, u32))>,
@@ -80,7 +80,7 @@ impl<'a> Bench<'a> {
             session,
             device,
             plan,
-            timeouts: 0,
+            timeouts_in_a_row: 0,
             other_devices: vec![],
             mark,
             emit,
@@ -127,10 +127,14 @@ impl<'a> Bench<'a> {
     /// Waits until the machine is idle before the task of this name; adds a note if it is still busy at the timeout.
     pub fn wait_until_idle(&mut self, task: &str) {
         self.emit(CellEvent::Phase { name: format!("wait until idle before {task}") });
-        let target = idle::IdleTarget { kernel: &self.kernel, device: self.device, timeouts: self.timeouts };
+        let target = idle::IdleTarget {
+            kernel: &self.kernel,
+            device: self.device,
+            timeouts_in_a_row: self.timeouts_in_a_row,
+        };
         let wait = wait_until_idle(target, self.plan);
         self.spent(SpentOn::Idle, wait.waited);
-        self.timeouts = if wait.busy.is_empty() { 0 } else { self.timeouts + 1 };
+        self.timeouts_in_a_row = if wait.busy.is_empty() { 0 } else { self.timeouts_in_a_row + 1 };
         if !wait.busy.is_empty() {
             let mut text =
                 format!("still busy after {:.1} s: {}", wait.waited.as_secs_f64(), wait.busy.join(", "));
@@ -141,7 +145,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Lets the machine idle for a while after the idle wait; a signal that asks fsarena to stop ends it.
+    /// Lets the machine idle for a while after the idle wait; a signal that interrupts fsarena ends it.
     pub fn rest(&mut self, time: Duration) {
         let begun = Instant::now();
         while begun.elapsed() < time && fsarena_sys::cancel::requested().is_none() {

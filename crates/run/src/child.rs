@@ -1,4 +1,7 @@
 //! Runs an agent as a child process: starts it, reads its events, and kills it with all processes that it started.
+//!
+//! An agent measures one cell. It is a single process, or two: the supervisor does what only root may do, and starts the worker,
+//! which runs the workload with the rights of an ordinary user.
 
 use crate::axes::Confine;
 use crate::error::{CellError, Result, RunError};
@@ -21,7 +24,8 @@ pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The interval at which fsarena checks whether a silent agent is stopped.
 const STOPPED_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// The fault of an agent that sends [`Line::Ask`] to a parent that cannot answer it.
-pub const UNEXPECTED_REQUEST: &str = "asked for what only a worker asks for";
+pub const UNEXPECTED_REQUEST: &str =
+    "it sent a privileged request, which only an agent that is one of several clients may send";
 /// The number of bytes at the end of an agent's standard error that an error message quotes.
 const LAST_BYTES: u64 = 2048;
 
@@ -82,14 +86,16 @@ pub fn run(
     command.env("FSARENA_ROUND", (request.cell.round + 1).to_string());
     let mut child = limits::spawn(command.process_group(0)).map_err(agent_error)?;
     // If this process is killed from here on, `recover` kills that group before it unmounts.
-    let group = journal.note(group_of(child.id() as i32))?;
-    // The agent does nothing until it gets its request, so all its work is under these limits.
+    let group = journal.note(kill_group_step(child.id() as i32))?;
+    // The agent does nothing until it gets its request, so all its work is under these limits. A failure is returned only
+    // after the group is undone below, which kills the agent.
     let confined = confine.enter(child.id() as i32).map_err(|error| std::io::Error::other(error.to_string()));
     let tracking_group = track(journal, request, confine, child.id() as i32)?;
     let pipes = confined.and_then(|()| send_request(&mut child, request));
-    let deadline = Deadline { pgid: child.id() as i32, limit: work::time_limit(&request.cell) };
+    let stopped_limit = StoppedLimit { pgid: child.id() as i32, limit: work::time_limit(&request.cell) };
     let outcome =
-        pipes.map_err(agent_error).and_then(|(stdin, stdout)| listen(stdin, stdout, parent, &deadline));
+        pipes.map_err(agent_error).and_then(|(stdin, stdout)| listen(stdin, stdout, parent, &stopped_limit));
+    // Kills what is left of the agent's process group, also after a success.
     group.undo()?;
     // The commands of a worker that crashed or was killed have separate process groups, so they may still run. In a PID
     // namespace they died with the agent. Others are found by their control group or by the mark in their environment.
@@ -139,17 +145,17 @@ fn track(
 
 /// The time limit for an agent that a signal has stopped, because a stopped agent cannot apply the time limits of its
 /// commands.
-struct Deadline {
-    /// The process group of the agent. A worker is in the group of its supervisor.
+struct StoppedLimit {
+    /// The process group of the agent; its worker is in the same group.
     pgid: i32,
     /// The time limit of each command; None where the work has no limit.
     limit: Option<Duration>,
 }
 
-impl Deadline {
+impl StoppedLimit {
     /// The failure of an agent that has sent nothing for the time `silent`, if that exceeds the limit and the agent is
     /// stopped; else None.
-    fn missed(&self, silent: Duration) -> Option<Outcome> {
+    fn exceeded(&self, silent: Duration) -> Option<Outcome> {
         let limit = self.limit.filter(|limit| silent > *limit)?;
         // If `/proc` cannot be read, the agent counts as running.
         process::stopped(&SysRoot::host(), self.pgid).ok()??;
@@ -195,7 +201,7 @@ fn out_of_memory(outcome: Outcome, variant: &Variant, confine: &Confine) -> Outc
 }
 
 /// The undo step that kills a process group. If its leader is gone, the step has the start time 0 and matches no group.
-pub fn group_of(pgid: i32) -> undo::Undo {
+pub fn kill_group_step(pgid: i32) -> undo::Undo {
     undo::Undo::KillGroup { pgid, start_time: process::start_time(&SysRoot::host(), pgid).unwrap_or(0) }
 }
 
@@ -219,13 +225,13 @@ pub fn send_request(child: &mut Child, request: &Request) -> std::io::Result<(Ch
     Ok((stdin, stdout))
 }
 
-/// Passes the events of an agent to `parent` until it sends its outcome, closes the pipe (None), misses the deadline, or a
+/// Passes the events of an agent to `parent` until it sends its outcome, closes the pipe (None), exceeds the limit of a stopped agent, or a
 /// signal arrives.
 fn listen(
     mut stdin: ChildStdin,
     stdout: ChildStdout,
     parent: &mut dyn Parent,
-    deadline: &Deadline,
+    stopped_limit: &StoppedLimit,
 ) -> Result<Option<Outcome>> {
     let lines = lines(stdout);
     let (mut last_line_at, mut checked_at) = (Instant::now(), Instant::now());
@@ -253,7 +259,7 @@ fn listen(
                 }
             }
             Err(RecvTimeoutError::Timeout) if checked_at.elapsed() > STOPPED_CHECK_INTERVAL => {
-                if let Some(outcome) = deadline.missed(last_line_at.elapsed()) {
+                if let Some(outcome) = stopped_limit.exceeded(last_line_at.elapsed()) {
                     return Ok(Some(outcome));
                 }
                 checked_at = Instant::now();

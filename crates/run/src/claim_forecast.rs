@@ -18,7 +18,7 @@ pub type Names = BTreeSet<String>;
 
 /// The forecast of the next round: whether it helps to answer the question of the run, and which variants it runs.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct ClaimForecast {
+pub struct RoundForecast {
     /// Why no further round helps; None if one does.
     pub answered: Option<String>,
     /// A clause for the reason to stop that counts the open claims: `; one claim is left open`.
@@ -30,7 +30,7 @@ pub struct ClaimForecast {
     /// The rounds that a first answer requires, warm-up rounds not counted.
     pub needed: u32,
     /// The variants that leave the run because the budget is too short for them.
-    pub no_room: Names,
+    pub dropped_for_time: Names,
 }
 
 /// A claim that further rounds can decide.
@@ -46,7 +46,7 @@ struct OpenClaim {
 ///
 /// Before the first look of the sequential test every variant runs. From then on a round runs only the variants of open
 /// claims. If the budget is too short to decide all claims, the round runs those that cost the fewest seconds to decide.
-pub fn forecast_claims(record: &RunRecord, live: &Names, rounds: u32, left_s: Option<f64>) -> ClaimForecast {
+pub fn forecast_claims(record: &RunRecord, live: &Names, rounds: u32, left_s: Option<f64>) -> RoundForecast {
     let is_before_first_look = (rounds as usize) < FIRST_LOOK;
     let (mut open, mut stuck) = (Vec::new(), 0);
     for judged in judge_all(claim_series(record, &record.plan.claims)) {
@@ -66,7 +66,7 @@ pub fn forecast_claims(record: &RunRecord, live: &Names, rounds: u32, left_s: Op
     let cost = |variants: &Names| round_seconds(record, variants);
     let variants =
         if is_before_first_look { live.clone() } else { choose_variants(&mut open, &cost, left_s) };
-    ClaimForecast {
+    RoundForecast {
         answered: match (open.len(), stuck) {
             (0, 0) => Some("every claim is decided".into()),
             (0, 1) => Some("every claim is decided but one, which no round can decide".into()),
@@ -79,7 +79,7 @@ pub fn forecast_claims(record: &RunRecord, live: &Names, rounds: u32, left_s: Op
         },
         seconds: cost(&variants),
         needed: FIRST_LOOK as u32,
-        no_room: Names::new(),
+        dropped_for_time: Names::new(),
         variants,
     }
 }

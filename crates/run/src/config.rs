@@ -73,10 +73,10 @@ impl Config {
             {
                 return Ok(Config { path: Some(path), ..Config::default() });
             }
-            Err(error) => return Err(PlanError::flag(&origin, error.to_string())),
+            Err(error) => return Err(PlanError::without_position(&origin, error.to_string())),
         };
-        let text =
-            String::from_utf8(bytes).map_err(|_| PlanError::flag(&origin, "the file is not UTF-8 text"))?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| PlanError::without_position(&origin, "the file is not UTF-8 text"))?;
         Ok(Config { path: Some(path), exists: true, ..Config::parse(&origin, &text)? })
     }
 

@@ -1,7 +1,7 @@
 //! The search for the best variant: which variants can still be the best, and whether the choice among them is good
 //! enough.
 
-use crate::claim_forecast::{ClaimForecast, Names, fastest_round_s, round_seconds};
+use crate::claim_forecast::{Names, RoundForecast, fastest_round_s, round_seconds};
 use crate::{stopping::rounds_among, work};
 use fsarena_core::average::Average;
 use fsarena_core::observations::{combine_tasks, left_out, references, rounds};
@@ -34,7 +34,7 @@ pub fn eliminate(
     round: u32,
     max_regret: f64,
     left_s: Option<f64>,
-) -> ClaimForecast {
+) -> RoundForecast {
     let search = Search::at_last_look(record, round);
     let mut remaining = vec![];
     for (at, variant) in record.variants.iter().enumerate() {
@@ -42,14 +42,14 @@ pub fn eliminate(
             remaining.push(at);
         }
     }
-    let mut no_room = Names::new();
+    let mut dropped_for_time = Names::new();
     if let Some(left_s) = left_s
         && round < CHOOSING_ROUNDS
         && !record.cells.is_empty()
     {
         let fitting = search.fit_into_budget(&remaining, round, left_s);
         let left_out = remaining.iter().filter(|at| !fitting.contains(at));
-        no_room.extend(left_out.map(|at| record.name(*at).to_string()));
+        dropped_for_time.extend(left_out.map(|at| record.name(*at).to_string()));
         remaining = fitting;
     }
     let mut variants = Names::new();
@@ -63,12 +63,12 @@ pub fn eliminate(
     if answered.is_none() && remaining.len() < 2 && round > 0 {
         answered = Some("fewer than two variants are left to compare".into());
     }
-    ClaimForecast {
+    RoundForecast {
         answered,
         open: format!("; {} variants can still be the best", remaining.len()),
         seconds: round_seconds(record, &variants),
         needed: search.rounds_needed(&remaining),
-        no_room,
+        dropped_for_time,
         variants,
     }
 }
@@ -92,10 +92,12 @@ impl<'a> Search<'a> {
             Ok((metric, costs)) => (metric.direction, costs),
             Err(_) => (Direction::Neutral, vec![]),
         };
+        // Before the columns are cut off: a variant whose figures are all later counts as measured too.
         let has_figures = |at: &usize| costs[*at].iter().any(|cost| *cost > 0.0);
         let measured = (0..costs.len()).filter(has_figures).collect();
         let look = table::at(round as usize).map_or(0, |look| look.n as u32);
         let end = record.plan.stop.warmup + look;
+        // `costs` has one column for each kept round. Only the columns before the last look count for the bounds.
         let columns = rounds(record, &left_out(record)).partition_point(|round| *round < end);
         for rounds in &mut costs {
             rounds.truncate(columns);
@@ -235,14 +237,19 @@ mod tests {
     fn a_short_budget_keeps_the_usual_filesystems_whatever_their_pilot_took() {
         let names = ["btrfs", "ext2", "ext3", "ext4", "f2fs", "xfs"];
         let (mut record, live) = record(&names.map(|name| (name, 1.0)), &[], 1);
-        // Each cell takes two seconds. The first one of all found cold caches: ext4 took 19 s.
+        // Each cell takes two seconds, except the very first one: that of ext4 ran with cold caches and took 19 s.
         let kept = |record: &RunRecord, left_s| {
             let forecast = eliminate(record, &live, 1, 0.01, Some(left_s));
-            (forecast.variants.into_iter().collect::<Vec<_>>(), forecast.no_room.len(), forecast.needed)
+            (
+                forecast.variants.into_iter().collect::<Vec<_>>(),
+                forecast.dropped_for_time.len(),
+                forecast.needed,
+            )
         };
         let ext4 = record.cells.iter_mut().find(|cell| record.variants[cell.variant].name == "ext4").unwrap();
         ext4.spent = vec![(SpentOn::Total, 19_000_000_000)];
-        // Six variants are 5 rivals: 10 rounds, of which 9 are left, of 5·2 s and at most 6 s.
+        // Six variants are 5 rivals, so the answer needs 10 rounds, of which 9 are left. In a round, five cells take 2 s each,
+        // and that of ext4 counts as at most three times the median, 6 s: 9 · 16 s = 144 s.
         assert_eq!(kept(&record, 150.0), (names.map(String::from).to_vec(), 0, 10));
         let three = ["btrfs", "ext4", "xfs"].map(String::from).to_vec();
         assert_eq!(kept(&record, 95.0), (three, 3, 10));

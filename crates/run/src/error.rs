@@ -126,10 +126,10 @@ pub enum RunError {
     /// An unknown name, for example of a stage or metric.
     #[error(transparent)]
     Name(#[from] Unknown),
-    /// The plan asks for something impossible.
+    /// The plan requires something impossible.
     #[error("{0}")]
     Plan(String),
-    /// This machine lacks something; the text says what to do.
+    /// This machine lacks something; the text explains what to do.
     #[error("{0}")]
     Missing(String),
     /// The agent could not be started, or broke the protocol.

@@ -406,7 +406,7 @@ impl Session {
     fn open_store(&self, place: &Place, host: &Host) -> Result<(RunRecord, Option<Writer>)> {
         if let Some(run) = place.run() {
             let writer = Writer::open(run, host, &readings().collect::<Vec<_>>())?;
-            return Ok((fsarena_store::read(run)?, Some(writer.followed_by(main_metric(&self.plan)))));
+            return Ok((fsarena_store::read(run)?, Some(writer.with_live_metric(main_metric(&self.plan)))));
         }
         let mut record = RunRecord::new(self.plan.clone(), self.variants.clone());
         for def in readings() {

@@ -118,7 +118,8 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
         set_environment(&programs.environment);
     }
     let request = &mut guest.request;
-    // Makes the mount points too. The root is below the mount point, so the mount will hide this directory.
+    // Create the directories of the request; the mount points are among them. The work directory is inside the filesystem that
+    // will be mounted, so the mount hides the directory made here.
     request.places().into_iter().try_for_each(std::fs::create_dir_all)?;
     mount::mount_by_syscall(&booted.other, &request.other, &guest.other_type, "", &mut |_| ())
         .map_err(|error| Error::other(format!("mounting the source disk: {error}")))?;
@@ -133,7 +134,7 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
     }
     // Programs of the stack are on the source disk.
     let (device, links) = booted.stack(|name| guest_programs::command(Path::new(OTHER), name))?;
-    // What links add lies on the disk below them.
+    // Links store their metadata on the disk below them, so that disk is measured.
     let measured = if links.is_some() { &booted.disks[0] } else { &device };
     request.device = BlockDevice::open(&kernel, measured).ok().as_ref().map(bench::numbers);
     if let Some(links) = links {
@@ -170,11 +171,11 @@ fn set_environment(variables: &[(String, String)]) {
 }
 
 /// Makes the filesystem on a device that only this guest has.
-fn make_filesystem(booted: &mut BootedGuest, device: &Path, other: &Path) -> io::Result<()> {
+fn make_filesystem(booted: &mut BootedGuest, device: &Path, source_disk: &Path) -> io::Result<()> {
     let Some((program, args)) = booted.config.stack.mkfs.split_first() else { return Ok(()) };
     let mut commands = vec![];
     let argv = Argv::new(program).args(args).arg(device);
-    let argv = argv.env("MKE2FS_CONFIG", guest_programs::file(other, "mke2fs.conf"));
+    let argv = argv.env("MKE2FS_CONFIG", guest_programs::file(source_disk, "mke2fs.conf"));
     let made = argv.expect(&mut |record| commands.push(record));
     for record in commands {
         write(&mut booted.events, &Line::Event(CellEvent::Command(record)))?;
@@ -184,8 +185,8 @@ fn make_filesystem(booted: &mut BootedGuest, device: &Path, other: &Path) -> io:
     write_note(booted, bench::below_the_stack())
 }
 
-/// Sets the device of the journal in the filesystem and in the mount options. mkfs ran on the host, so the filesystem has no
-/// device of the guest yet.
+/// Sets the device of the journal in the filesystem and in the mount options. mkfs ran on the host, so the filesystem does
+/// not yet have the number that the journal's device has in this guest.
 fn set_journal_device(
     variant: &Variant,
     mount: &mut MountRequest,
@@ -221,13 +222,14 @@ fn write_note(booted: &mut BootedGuest, note: Note) -> io::Result<()> {
     write(&mut booted.events, &Line::Event(CellEvent::Note(note)))
 }
 
-/// A note that identifies the kernel of the guest, and names the implementation of CRC32C, which biases its figures.
+/// A note with the release of the guest's kernel and its implementation of CRC32C, whose speed affects the figures of
+/// filesystems with checksums.
 fn kernel_note(kernel: &SysRoot) -> Note {
     let release = kernel.fact("proc/sys/kernel/osrelease").unwrap_or_default();
     let version = kernel.fact("proc/sys/kernel/version").unwrap_or_default();
     let crypto = kernel.read("proc/crypto").unwrap_or_default();
-    let crc32c = crc32c_driver(&crypto).unwrap_or("none yet");
-    let text = format!("guest kernel {release} {version}; CRC32C by {crc32c}");
+    let crc32c = crc32c_driver(&crypto).unwrap_or("no driver loaded yet");
+    let text = format!("guest kernel {release} {version}; CRC32C: {crc32c}");
     Note::new(NoteKind::Options, text).task("kernel")
 }
 

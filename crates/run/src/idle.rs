@@ -21,8 +21,8 @@ const BACKGROUND_FACTOR: f64 = 4.0;
 const USUAL_WAIT: Duration = Duration::from_millis(25);
 /// After this many consecutive timeouts fsarena expects that the machine will not become idle, and shortens the timeout.
 const MAX_FULL_TIMEOUTS: u32 = 2;
-/// The shortened timeout as a share of the full one. fsarena also waits at least this long after the background work of a
-/// filesystem has ended.
+/// The shortened timeout as a share of the full one. After the background work of a filesystem has ended, the wait may go on
+/// for at least this share of its timeout.
 const SHORT_SHARE: f64 = 0.1;
 /// The kernel's file with the amounts of dirty and writeback memory.
 const MEMINFO: &str = "proc/meminfo";
@@ -34,8 +34,8 @@ pub struct IdleTarget<'a> {
     pub kernel: &'a SysRoot,
     /// Major and minor number of the device under test; None to ignore devices.
     pub device: Option<(u32, u32)>,
-    /// How many times in a row the wait has timed out up to now.
-    pub timeouts: u32,
+    /// How many waits in a row have timed out up to now.
+    pub timeouts_in_a_row: u32,
 }
 
 /// How a wait for an idle machine ended.
@@ -61,69 +61,93 @@ struct PollReadings {
     /// The time that tasks were stalled on I/O since boot, in microseconds; None if the kernel does not measure it.
     stalled_us: Option<u64>,
     /// Descriptions of the readings that failed.
-    unknown: Vec<String>,
+    failed_readings: Vec<String>,
 }
 
 /// Waits until the machine is idle: few dirty and writeback pages, an idle device, no I/O pressure, and no filesystem with
 /// background work. Ignores I/O pressure if the kernel does not measure it. A file of the kernel that cannot be read does
-/// not prolong the wait, but [`Wait::busy`] then names it. A signal that asks fsarena to stop ends the wait.
+/// not prolong the wait, but [`Wait::busy`] then names it. A signal that interrupts fsarena ends the wait.
 pub fn wait_until_idle(target: IdleTarget, plan: &IdlePlan) -> Wait {
     wait_with(target, plan, || poll(target.kernel, target.device))
 }
 
+/// The longest durations of a wait.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Timeouts {
+    /// The limit while no filesystem has background work left.
+    usual: Duration,
+    /// The limit while a filesystem has background work left.
+    background: Duration,
+    /// How much longer a wait may take after the background work of a filesystem has ended.
+    after_background: Duration,
+}
+
+impl Timeouts {
+    /// The limits of a wait after `timeouts_in_a_row` waits that have timed out.
+    fn new(plan: &IdlePlan, timeouts_in_a_row: u32) -> Timeouts {
+        let share = if timeouts_in_a_row < MAX_FULL_TIMEOUTS { 1.0 } else { SHORT_SHARE };
+        let usual = Duration::from_secs_f64(plan.timeout_s * share);
+        Timeouts {
+            usual,
+            background: usual.mul_f64(BACKGROUND_FACTOR),
+            after_background: usual.mul_f64(SHORT_SHARE),
+        }
+    }
+}
+
 /// Waits until the machine is idle; `poll` takes the readings.
 fn wait_with(target: IdleTarget, plan: &IdlePlan, mut poll: impl FnMut() -> PollReadings) -> Wait {
-    let IdleTarget { kernel, .. } = target;
+    let kernel = target.kernel;
+    let timeouts = Timeouts::new(plan, target.timeouts_in_a_row);
     let begun = Instant::now();
-    let share = if target.timeouts < MAX_FULL_TIMEOUTS { 1.0 } else { SHORT_SHARE };
-    let timeout = Duration::from_secs_f64(plan.timeout_s * share);
-    let mut until = begun + timeout;
-    let background_timeout = Duration::from_secs_f64(plan.timeout_s * BACKGROUND_FACTOR);
     let mut before = poll();
     if before.unwritten > plan.dirty.as_u64() {
         // Write the dirty pages of other processes now, because the kernel could write them during a task.
         rustix::fs::sync();
     }
-    let (mut working, _) = working_filesystems(kernel);
-    let mut quiet = 0;
+    let (mut at_work, _) = filesystems_at_work(kernel);
+    // The deadline while no filesystem has background work.
+    let mut deadline = begun + timeouts.usual;
+    let mut quiet_polls = 0;
     // The failed readings since the machine was last busy.
-    let mut unknown = BTreeSet::from_iter(before.unknown.clone());
-    let mut usage = None;
+    let mut failed_readings = BTreeSet::from_iter(before.failed_readings.clone());
+    let mut usage_before = None;
     loop {
         std::thread::sleep(POLL_INTERVAL);
         let now = poll();
-        if usage.is_none() && now.at - begun > USUAL_WAIT {
-            usage = Some(ProcessReadings::now(kernel));
+        if usage_before.is_none() && now.at - begun > USUAL_WAIT {
+            usage_before = Some(ProcessReadings::now(kernel));
         }
         let mut busy = describe_activity(&before, &now, plan);
         let cancelled = cancel::requested().is_some();
-        let mut over = cancelled || now.at > until;
-        unknown.extend(now.unknown.clone());
-        // Check the filesystems only before the wait could end, because that can read the names of all processes.
-        if over || (busy.is_empty() && quiet + 1 == QUIET_POLLS) {
-            let (still_working, unreadable) = working_filesystems(kernel);
-            unknown.extend(unreadable);
-            if !still_working.is_empty() {
+        let mut timed_out = now.at > deadline;
+        failed_readings.extend(now.failed_readings.clone());
+        // Check the filesystems only when the wait is about to end: the check may read the names of all processes.
+        if cancelled || timed_out || (busy.is_empty() && quiet_polls + 1 == QUIET_POLLS) {
+            let (still_at_work, unreadable) = filesystems_at_work(kernel);
+            failed_readings.extend(unreadable);
+            if let Some((_, thread)) = still_at_work.first() {
                 // The background work itself can keep the device busy, so the longer timeout applies.
-                over = cancelled || now.at > begun + background_timeout;
-            } else if !working.is_empty() {
-                working.iter().for_each(|(mount, _)| commit(mount));
-                until = until.max(Instant::now() + timeout.mul_f64(SHORT_SHARE));
-                over = cancelled;
+                timed_out = now.at > begun + timeouts.background;
+                busy.push(format!("{thread} is still at work"));
+            } else if !at_work.is_empty() {
+                at_work.iter().for_each(|(mount, _)| commit(mount));
+                deadline = deadline.max(Instant::now() + timeouts.after_background);
+                timed_out = false;
             }
-            busy.extend(still_working.first().map(|(_, thread)| format!("{thread} is still at work")));
-            working = still_working;
+            at_work = still_at_work;
         }
-        quiet = if busy.is_empty() { quiet + 1 } else { 0 };
-        if quiet == QUIET_POLLS || over {
-            let usage = usage.filter(|_| !busy.is_empty());
-            let disturbers =
-                usage.map_or(vec![], |before| ProcessReadings::now(kernel).disturbers_since(&before));
-            busy.extend(unknown);
+        quiet_polls = if busy.is_empty() { quiet_polls + 1 } else { 0 };
+        if quiet_polls == QUIET_POLLS || cancelled || timed_out {
+            let mut disturbers = vec![];
+            if let (Some(earlier), false) = (usage_before, busy.is_empty()) {
+                disturbers = ProcessReadings::now(kernel).disturbers_since(&earlier);
+            }
+            busy.extend(failed_readings);
             return Wait { waited: begun.elapsed(), busy, disturbers };
         }
-        if quiet == 0 {
-            unknown = BTreeSet::from_iter(now.unknown.clone());
+        if quiet_polls == 0 {
+            failed_readings = BTreeSet::from_iter(now.failed_readings.clone());
         }
         before = now;
     }
@@ -131,21 +155,21 @@ fn wait_with(target: IdleTarget, plan: &IdlePlan, mut poll: impl FnMut() -> Poll
 
 /// Takes the readings of one poll from the kernel's files.
 fn poll(kernel: &SysRoot, device: Option<(u32, u32)>) -> PollReadings {
-    let mut unknown = vec![];
+    let mut failed_readings = vec![];
     let unwritten = unwritten_bytes(kernel).unwrap_or_else(|error| {
-        unknown.push(format!("unknown how much is dirty ({error})"));
+        failed_readings.push(format!("unknown how much is dirty ({error})"));
         0
     });
     let mut counts = None;
     if let Some((major, minor)) = device {
         match device_counts(kernel, major, minor) {
             Ok(read) => counts = Some(read),
-            Err(error) => unknown.push(format!("unknown whether the device is busy ({error})")),
+            Err(error) => failed_readings.push(format!("unknown whether the device is busy ({error})")),
         }
     }
     // Kernels without PSI have no such file, or one that cannot be read (psi=0).
     let stalled_us = kernel.read("proc/pressure/io").ok().and_then(|text| number_after(&text, "total="));
-    PollReadings { at: Instant::now(), unwritten, device: counts, stalled_us, unknown }
+    PollReadings { at: Instant::now(), unwritten, device: counts, stalled_us, failed_readings }
 }
 
 /// Bytes that are dirty or under writeback.
@@ -188,12 +212,13 @@ fn describe_activity(before: &PollReadings, now: &PollReadings, plan: &IdlePlan)
     found
 }
 
-/// The mounted filesystems with background work left, each with the name of the thread that does the work. The second value
+/// The mounted filesystems with background work left, each with the end of the name of the thread that does the work. The second value
 /// describes a file of the kernel that could not be read.
 ///
-/// A filesystem counts only if it has such work and the thread exists, because the thread can exist before and long after
-/// the work, even after the unmount. Filesystems whose state cannot be read are skipped.
-fn working_filesystems(kernel: &SysRoot) -> (Vec<(MountEntry, String)>, Option<String>) {
+/// Each of two conditions alone would prolong the wait needlessly, so a filesystem counts only if both hold: it has work left
+/// (the thread can exist before and long after the work, even after the unmount), and the thread exists (without it nothing
+/// does the work). Filesystems whose state cannot be read are skipped.
+fn filesystems_at_work(kernel: &SysRoot) -> (Vec<(MountEntry, String)>, Option<String>) {
     let unknown = |error: &dyn Display| Some(format!("unknown which filesystems are at work ({error})"));
     let mounts = match kernel.mounts() {
         Ok(mounts) => mounts,
@@ -208,16 +233,15 @@ fn working_filesystems(kernel: &SysRoot) -> (Vec<(MountEntry, String)>, Option<S
     }
     if !working.is_empty() {
         match thread_names(kernel) {
-            Ok(names) => {
-                working.retain(|(_, thread)| names.iter().any(|name| name.contains(thread.as_str())))
-            }
+            Ok(names) => working
+                .retain(|(_, thread)| names.iter().any(|name| name.trim_end().ends_with(thread.as_str()))),
             Err(error) => return (vec![], unknown(&error)),
         }
     }
     (working, None)
 }
 
-/// The name of the thread that does the background work of a filesystem; None if the filesystem has no such work left.
+/// The end of the name of the thread that does the background work of a filesystem; None if the filesystem has no such work left.
 fn background_thread(mount: &MountEntry) -> Option<String> {
     let def = FILESYSTEMS.iter().find(|def| def.id == mount.fs_type)?;
     let background = def.background?;
@@ -279,7 +303,7 @@ mod tests {
 
     fn busy_of(root: &Path) -> Vec<String> {
         let kernel = SysRoot::at(root);
-        let scene = IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts: 0 };
+        let scene = IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts_in_a_row: 0 };
         wait_until_idle(scene, &plan()).busy
     }
 
@@ -331,8 +355,10 @@ mod tests {
         let line = format!("36 35 7:0 / /mnt rw,noatime - xfs {device} rw\n");
         std::fs::write(root.path().join("proc/self/mountinfo"), line).unwrap();
         let kernel = SysRoot::at(root.path());
-        let wait =
-            wait_until_idle(IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts: 0 }, &plan());
+        let wait = wait_until_idle(
+            IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts_in_a_row: 0 },
+            &plan(),
+        );
         (wait.busy, wait.waited.as_millis())
     }
 
@@ -341,8 +367,25 @@ mod tests {
         let (busy, waited) = waited_with("/dev/loop0", "kworker/0:2+xfs-inodegc/loop0\n", 0);
         assert_eq!(busy, ["+xfs-inodegc/loop0 is still at work"]);
         assert!(waited >= 200, "four times the timeout of 50 ms, and not {waited} ms");
-        // Idle since, or at work for another device.
+        // A `-` in its name means that the worker has become idle.
         assert!(waited_with("/dev/loop0", "kworker/0:2-xfs-inodegc/loop0\n", 0).0.is_empty());
+    }
+
+    #[test]
+    fn workers_of_a_device_whose_name_is_longer_do_not_prolong_the_wait() {
+        assert!(waited_with("/dev/loop0", "kworker/0:2+xfs-inodegc/loop01\n", 0).0.is_empty());
+    }
+
+    #[test]
+    fn timeouts_in_a_row_shorten_every_limit_of_a_wait() {
+        let limits = |timeouts_in_a_row| {
+            let Timeouts { usual, background, after_background } =
+                Timeouts::new(&IdlePlan { timeout_s: 5.0, ..plan() }, timeouts_in_a_row);
+            [usual, background, after_background].map(|limit| limit.as_millis())
+        };
+        assert_eq!(limits(0), [5000, 20_000, 500]);
+        assert_eq!(limits(1), limits(0));
+        assert_eq!(limits(2), [500, 2000, 50]);
     }
 
     #[test]
@@ -356,8 +399,11 @@ mod tests {
     fn a_thread_without_background_work_does_not_prolong_the_wait() {
         let lazy = "lazy_itable_init=1,nodiscard";
         assert!(busy_with("lazy_itable_init=0", MOUNTED).is_empty());
-        assert!(busy_with(lazy, "").is_empty(), "unmounted since");
-        assert!(busy_with(lazy, &MOUNTED.replace("IMAGE", "/no/such")).is_empty(), "cannot be asked");
+        assert!(busy_with(lazy, "").is_empty(), "it was unmounted");
+        assert!(
+            busy_with(lazy, &MOUNTED.replace("IMAGE", "/no/such")).is_empty(),
+            "its device cannot be read"
+        );
         assert!(busy_with(lazy, "36 35 7:0 / /mnt ro - ext4 IMAGE ro\n").is_empty());
         assert!(busy_with(lazy, "36 35 7:0 / /mnt rw - xfs IMAGE rw\n").is_empty());
     }
@@ -391,7 +437,11 @@ mod tests {
             let kernel = SysRoot::at(root.path());
             let plan = IdlePlan { timeout_s: 20.0, ..plan() };
             move || {
-                wait_until_idle(IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts: 0 }, &plan).busy
+                wait_until_idle(
+                    IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts_in_a_row: 0 },
+                    &plan,
+                )
+                .busy
             }
         });
         // Long enough for the first poll of the thread, even on a busy machine.
@@ -409,7 +459,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let kernel = SysRoot::at(root.path());
         let plan = IdlePlan { timeout_s: 60.0, ..plan() };
-        let wait = wait_until_idle(IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts: 0 }, &plan);
+        let wait = wait_until_idle(
+            IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts_in_a_row: 0 },
+            &plan,
+        );
         let files = ["proc/meminfo", "sys/dev/block/7:0/stat", "proc/self/mountinfo"];
         assert_eq!(wait.busy.len(), files.len(), "{:?}", wait.busy);
         for (busy, file) in wait.busy.iter().zip(files) {
@@ -419,12 +472,12 @@ mod tests {
         // Three successful polls in a row find a machine idle; one successful poll does not.
         let root = machine(0, "0 0 0 0 0 0 0 0 0 0 0");
         let kernel = SysRoot::at(root.path());
-        let scene = IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts: 0 };
+        let scene = IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts_in_a_row: 0 };
         for (unread, expected) in [(0..1, 1), (2..3, 1), (4..9, 0)] {
             let mut number = 0..;
             let wait = wait_with(scene, &plan, || {
-                let unknown = unread.contains(&number.next().unwrap()).then(|| "unknown".to_string());
-                PollReadings { unknown: unknown.into_iter().collect(), ..poll(&kernel, scene.device) }
+                let failed = unread.contains(&number.next().unwrap()).then(|| "unknown".to_string());
+                PollReadings { failed_readings: failed.into_iter().collect(), ..poll(&kernel, scene.device) }
             });
             assert_eq!(wait.busy.len(), expected, "{unread:?}");
         }

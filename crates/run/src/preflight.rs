@@ -186,7 +186,7 @@ fn check_devices(
                 programs.check_guests(&check.kernels)?;
             }
             guests::fetch_mkfs(variants, &mut check.kernels)?;
-            guests::mountable(plan, guest.emulator, variants, &check.kernels)?
+            guests::check_guest_variants(plan, guest.emulator, variants, &check.kernels)?
         }
         _ => mountable(kernel, plan, variants)?,
     };

@@ -122,7 +122,7 @@ pub fn workload_user(name: Option<&str>) -> Result<(User, Vec<Note>)> {
     Ok((user, notes))
 }
 
-/// The first of these users that exists; None if there is none.
+/// The first of these users that exists; None if none exists.
 fn find_first(users: &UserDatabase, names: &[&str]) -> Result<Option<User>> {
     for name in names {
         match users.user_by_name(name) {

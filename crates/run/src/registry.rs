@@ -54,7 +54,7 @@ fn guest_filesystems(guest: &GuestPlan, over: &Overrides) -> Vec<&'static str> {
     let factor = over.factors.iter().find(|(id, _)| id == factor::KERNEL);
     let levels = factor.map_or(vec![String::new()], |(_, levels)| levels.clone());
     match guests::find_kernels(guest, levels.iter().map(String::as_str), &[]) {
-        Ok(kernels) => guests::available(&kernels),
+        Ok(kernels) => guests::available_filesystems(&kernels),
         Err(_) => FILESYSTEMS.iter().map(|def| def.id).collect(),
     }
 }
@@ -67,7 +67,7 @@ mod tests {
 
     /// The resolved plans of all stages of a shipped plan, on a machine with every filesystem.
     fn shipped(name: &str, over: &Overrides) -> Vec<Plan> {
-        let (origin, text) = fsarena_core::app::plan(name).unwrap();
+        let (origin, text) = fsarena_core::app::shipped_plan(name).unwrap();
         let written = PlanFile::parse(&origin, text.as_bytes()).unwrap();
         let mut words = collect(&SysRoot::host(), over).unwrap();
         words.available = FILESYSTEMS.iter().map(|def| def.id.into()).collect();
@@ -82,12 +82,12 @@ mod tests {
     #[test]
     fn shipped_plans_have_the_rounds_of_a_first_answer() {
         let mut lacking = vec![];
-        for name in fsarena_core::app::names() {
+        for name in fsarena_core::app::shipped_plan_names() {
             for scale in [Scale::Paper, Scale::Quick] {
                 for plan in shipped(name, &Overrides { scale: Some(scale), ..Overrides::default() }) {
                     let variants = matrix::expand(&plan);
                     let (rounds, needed) = (plan.stop.rounds, rounds_for_an_answer(&variants, 1));
-                    // A stage with fewer than 8 rounds only explores, and its title says so.
+                    // A stage with fewer than 8 rounds only explores, and its title states that.
                     if (8..needed).contains(&rounds) {
                         let (scale, title, variants) = (scale.name(), &plan.title, variants.len());
                         lacking.push(format!(

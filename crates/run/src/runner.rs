@@ -1,7 +1,7 @@
 //! Runs the rounds of a plan: orders the cells, passes each to the executor and records what happens. It depends on no
 //! filesystem, workload or display.
 
-use crate::claim_forecast::{self, ClaimForecast, Names, fastest_round_s};
+use crate::claim_forecast::{self, Names, RoundForecast, fastest_round_s};
 use crate::error::{Result, RunError};
 use crate::executor::Executor;
 use crate::stopping::{
@@ -137,7 +137,7 @@ impl Runner<'_, '_, '_> {
     }
 
     /// The indices of the variants that a round runs: those of the forecast, else all live ones.
-    fn variants_of_round(&self, round: u32, forecast: Option<ClaimForecast>) -> Vec<usize> {
+    fn variants_of_round(&self, round: u32, forecast: Option<RoundForecast>) -> Vec<usize> {
         let names = forecast.map_or_else(|| self.live(round), |forecast| forecast.variants);
         (0..self.variants.len()).filter(|at| names.contains(&self.variants[*at].name)).collect()
     }
@@ -168,10 +168,10 @@ impl Runner<'_, '_, '_> {
     }
 
     /// Notes the variants that leave because the budget is too short for them.
-    fn note_left_out(&mut self, forecast: &ClaimForecast) -> Result<()> {
-        let ClaimForecast { no_room, variants, needed, .. } = forecast;
+    fn note_left_out(&mut self, forecast: &RoundForecast) -> Result<()> {
+        let RoundForecast { dropped_for_time, variants, needed, .. } = forecast;
         let budget = format_duration(self.plan.stop.budget_s.unwrap_or_default());
-        for name in no_room {
+        for name in dropped_for_time {
             let text = format!(
                 "tried once and not compared: the budget of {budget} does not hold the {needed} rounds of more than {} \
                  variants",
@@ -188,7 +188,7 @@ impl Runner<'_, '_, '_> {
         &self,
         stopping: &Stopping,
         round: u32,
-        forecast: Option<&ClaimForecast>,
+        forecast: Option<&RoundForecast>,
     ) -> Option<BudgetFit> {
         let live = forecast.map_or_else(|| self.live(round), |forecast| forecast.variants.clone());
         let candidates = self.variants.iter().filter(|one| !one.is_bare_device() && live.contains(&one.name));
@@ -218,7 +218,7 @@ impl Runner<'_, '_, '_> {
 
     /// The forecast of a round in a run that adapts to its samples. None in other runs, and for warm-up rounds, which run
     /// every variant.
-    fn forecast(&self, round: u32) -> Option<ClaimForecast> {
+    fn forecast(&self, round: u32) -> Option<RoundForecast> {
         let number = round.checked_sub(self.plan.stop.warmup)?;
         let elapsed = self.begun.elapsed().as_secs_f64();
         if let Some(within) = self.plan.stop.best_within {

@@ -1,7 +1,7 @@
 //! Decides when a run stops: at its last round, at the end of its budget, or, in an adaptive run, when the samples answer
 //! its question. Also forecasts from a few pilot rounds the smallest difference that the run can detect.
 
-use crate::{claim_forecast::ClaimForecast, settings::setting, work};
+use crate::{claim_forecast::RoundForecast, settings::setting, work};
 use fsarena_core::cell::Variant;
 use fsarena_core::claim::{Claim, Quantity, Relation};
 use fsarena_core::observations::claim_series;
@@ -69,7 +69,7 @@ impl Stopping {
         &self,
         number: u32,
         elapsed: Duration,
-        forecast: Option<&ClaimForecast>,
+        forecast: Option<&RoundForecast>,
     ) -> Option<String> {
         if let Some(why) = forecast.and_then(|forecast| forecast.answered.clone()) {
             return Some(why);
@@ -97,7 +97,7 @@ impl Stopping {
     }
 
     /// The rounds that the first answer still requires before round `number`.
-    fn missing_rounds(&self, number: u32, forecast: Option<&ClaimForecast>) -> u32 {
+    fn missing_rounds(&self, number: u32, forecast: Option<&RoundForecast>) -> u32 {
         let needed = forecast.map_or(self.needed, |forecast| forecast.needed);
         if needed > self.plan.rounds {
             return 0; // A plan with fewer rounds than an answer requires runs only its own.
@@ -111,7 +111,7 @@ impl Stopping {
         &self,
         number: u32,
         elapsed: Duration,
-        forecast: Option<&ClaimForecast>,
+        forecast: Option<&RoundForecast>,
         size: &RunSize,
     ) -> Option<BudgetFit> {
         let done = number.saturating_sub(self.plan.warmup);
@@ -418,14 +418,14 @@ mod tests {
         assert!(late(&plan, 10).unwrap().starts_with("all 8 rounds are done"));
     }
 
-    fn open_forecast(open: &str, seconds: f64) -> ClaimForecast {
-        ClaimForecast { open: open.into(), seconds, needed: 8, ..ClaimForecast::default() }
+    fn open_forecast(open: &str, seconds: f64) -> RoundForecast {
+        RoundForecast { open: open.into(), seconds, needed: 8, ..RoundForecast::default() }
     }
 
     #[test]
     fn an_answered_question_ends_a_run() {
         let answered =
-            ClaimForecast { answered: Some("every claim is decided".into()), ..open_forecast("", 1.0) };
+            RoundForecast { answered: Some("every claim is decided".into()), ..open_forecast("", 1.0) };
         assert_eq!(
             rule(400, None).stop_reason(9, Duration::ZERO, Some(&answered)).unwrap(),
             "every claim is decided"

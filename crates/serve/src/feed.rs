@@ -13,8 +13,8 @@ use tokio::sync::watch;
 
 /// The pause between two reads of a log.
 const POLL_INTERVAL: Duration = Duration::from_millis(150);
-/// The time without a writer after which a run counts as ended. The writer opens a new run shortly after its directory is
-/// created.
+/// The time without a writer after which a run counts as ended. It is not 0, because the directory of a new run exists for a
+/// moment before a writer opens it.
 const WRITER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The largest number of events per read.
 const BATCH: usize = 500;
@@ -47,7 +47,7 @@ struct FeedState {
     /// Whether the feed has read all events that the log had when the feed began.
     caught_up: bool,
     /// Whether the feed has ended, and no more events will come.
-    done: bool,
+    ended: bool,
 }
 
 /// New events for one client.
@@ -73,7 +73,7 @@ impl Feeds {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let key = run.path().to_string_lossy().into_owned();
         // Drop feeds without listeners. Also drop feeds that have ended, because the run may have been resumed since.
-        open.retain(|_, feed| feed.changed.receiver_count() > 0 && !feed.state().done);
+        open.retain(|_, feed| feed.changed.receiver_count() > 0 && !feed.state().ended);
         if let Some(feed) = open.get(&key) {
             return Some((feed.clone(), feed.changed.subscribe()));
         }
@@ -88,7 +88,7 @@ impl Feeds {
             recent: VecDeque::new(),
             last: 0,
             caught_up: false,
-            done: false,
+            ended: false,
         };
         let feed = Arc::new(Feed { state: Mutex::new(state), changed });
         open.insert(key, feed.clone());
@@ -113,7 +113,8 @@ impl Feed {
             match batch {
                 Err(_) => return self.end(None),
                 Ok(batch) if !batch.is_empty() => self.apply(batch),
-                // End only after the last event, because the log of a resumed run has several events that end it.
+                // End only after the last event of the log. The log of a run that was interrupted and resumed has an event
+                // for each end.
                 Ok(_) if self.state().run.ended.is_some() => return self.end(None),
                 Ok(_) => {
                     self.catch_up();
@@ -173,7 +174,7 @@ impl Feed {
             state.run.ended = Some(status);
         }
         state.caught_up = true;
-        state.done = true;
+        state.ended = true;
         self.notify(state);
     }
 
@@ -198,7 +199,7 @@ impl Feed {
             events.extend(state.recent.iter().filter(|(other, _)| *other > id).cloned());
         }
         let view = RunView::of(&state.run, &state.intervals);
-        FeedUpdate { events, state: json!(view).to_string(), last: state.last, ended: state.done }
+        FeedUpdate { events, state: json!(view).to_string(), last: state.last, ended: state.ended }
     }
 }
 

@@ -5,11 +5,11 @@
 //! |---|---|
 //! | `guard` | decides which requests are allowed by Host header, token and method; adds the security headers |
 //! | `folder` | finds the runs in the folder, and checks that their files lie in it |
-//! | `overview` | reads the list's data about each run, once for each state of its files |
+//! | `overview` | reads what the list of runs shows about each run, and again only if the run's files have changed |
 //! | `list_query` | parses the search words and the sort order of the list |
 //! | `state` | holds the data that all requests share, and caches the points of histories |
-//! | `server` | accepts connections; computes the one-line answers of runs in the background |
-//! | `renderer` | renders expensive pages once for each state, a few at a time, on separate threads |
+//! | `server` | accepts connections; computes the one-line verdict of each run in the background |
+//! | `renderer` | renders an expensive page again only if its runs have changed, a few at a time, on separate threads |
 //! | `feed` | reads the events of a run in progress, once for all clients that follow it |
 //! | `routes` | serves the pages and files |
 //! | `templates` | the templates of the pages |
@@ -29,4 +29,4 @@ mod templates;
 mod testing;
 
 pub use server::{Error, Options, Server};
-pub use state::Analysis;
+pub use state::AnalysisFunctions;

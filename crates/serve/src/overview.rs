@@ -1,4 +1,5 @@
-//! The list's data about every run. The server opens the database of a run once for each state of its files.
+//! What the page with the list of runs shows about each run. The server reads the database of a run again only after the run's
+//! files have changed.
 
 use crate::folder::{Folder, FoundRun, in_parallel};
 use crate::renderer::LARGEST_LISTED;
@@ -13,26 +14,26 @@ use std::{collections::HashMap, io};
 /// The time for which requests share one listing of the folder.
 const LISTING_LIFETIME: Duration = Duration::from_millis(300);
 
-/// The list's data about one run in one state.
+/// What the list of runs shows about one run, as its files were when the server read them.
 pub struct Overview {
-    /// The directory of the run, and the state of its files.
-    pub found: FoundRun,
+    /// The directory of the run, and the sizes and times of its files.
+    pub run_files: FoundRun,
     /// The summary from the database.
     pub summary: RunSummary,
     /// The plan; `None` if it cannot be read.
     pub plan: Option<Plan>,
     /// Why the run or its plan cannot be read, in words; `None` if both can.
     pub problem: Option<String>,
-    /// The answer of the run in one line, once the server has computed it.
+    /// The verdict of the run in one line, once the server has computed it.
     pub verdict: OnceLock<String>,
 }
 
-/// The list's data about all runs.
+/// What the list of runs shows about all runs.
 #[derive(Default)]
 pub struct Overviews {
     cache: Mutex<Cache>,
-    /// The number of databases opened so far.
-    opened: AtomicU64,
+    /// The number of databases that the server has read so far.
+    databases_read: AtomicU64,
     /// Whether a client read the list since the last [`Overviews::take_list_was_read`].
     list_was_read: AtomicBool,
 }
@@ -66,7 +67,7 @@ impl Overviews {
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn prepare(&self, folder: &Folder) -> io::Result<()> {
+    pub fn fill_cache(&self, folder: &Folder) -> io::Result<()> {
         self.refresh(&mut self.cache.lock().unwrap_or_else(PoisonError::into_inner), folder).map(drop)
     }
 
@@ -74,21 +75,23 @@ impl Overviews {
     fn refresh(&self, cache: &mut Cache, folder: &Folder) -> io::Result<Arc<Vec<Arc<Overview>>>> {
         let (mut runs, mut unread) = (vec![], vec![]);
         for found in folder.runs()? {
-            match cache.runs.get(&found.id).filter(|cached| cached.found.stamp == found.stamp) {
+            match cache.runs.get(&found.id).filter(|cached| cached.run_files.stamp == found.stamp) {
                 Some(cached) => runs.push(cached.clone()),
                 None => unread.push(found),
             }
         }
         runs.extend(self.read(unread));
-        runs.sort_by(|a, b| (&b.summary.started, &b.found.id).cmp(&(&a.summary.started, &a.found.id)));
+        runs.sort_by(|a, b| {
+            (&b.summary.started, &b.run_files.id).cmp(&(&a.summary.started, &a.run_files.id))
+        });
         let runs = Arc::new(runs);
-        cache.runs = runs.iter().map(|run| (run.found.id.clone(), run.clone())).collect();
+        cache.runs = runs.iter().map(|run| (run.run_files.id.clone(), run.clone())).collect();
         Ok(runs)
     }
 
-    /// The number of databases opened so far.
-    pub fn opened(&self) -> u64 {
-        self.opened.load(Ordering::Relaxed)
+    /// The number of databases that the server has read so far.
+    pub fn databases_read(&self) -> u64 {
+        self.databases_read.load(Ordering::Relaxed)
     }
 
     /// Records that a client read the list.
@@ -104,12 +107,12 @@ impl Overviews {
     /// Reads the overviews of these runs on several threads.
     fn read(&self, unread: Vec<FoundRun>) -> Vec<Arc<Overview>> {
         let readable = unread.iter().filter(|found| found.refused.is_none()).count();
-        self.opened.fetch_add(readable as u64, Ordering::Relaxed);
+        self.databases_read.fetch_add(readable as u64, Ordering::Relaxed);
         in_parallel(&unread, |found| Arc::new(read_overview(found.clone())))
     }
 }
 
-/// Reads the list's data about one run. A run that cannot be read gets an overview with the problem.
+/// Reads what the list shows about one run. A run that cannot be read gets an overview with the problem.
 fn read_overview(found: FoundRun) -> Overview {
     let damaged = |what: &str| Error::Damaged(found.run.path().into(), what.into());
     let read = || summary(&found.run).map(|summary| (summary, found.run.plan()));
@@ -125,29 +128,29 @@ fn read_overview(found: FoundRun) -> Overview {
         Err(error) => (RunSummary::unreadable(&found.run, &error), None, Some(error.to_string())),
     };
     summary.id.clone_from(&found.id);
-    Overview { found, summary, plan, problem, verdict: OnceLock::new() }
+    Overview { run_files: found, summary, plan, problem, verdict: OnceLock::new() }
 }
 
 impl Overview {
-    /// The state of the run: `running`, `complete`, `not complete` or `cannot be read`.
-    pub fn state(&self) -> &'static str {
+    /// The status of the run as text: `running`, `complete`, `not complete` or `cannot be read`.
+    pub fn status_text(&self) -> &'static str {
         if self.problem.is_some() {
             "cannot be read"
         } else if self.summary.status.complete {
             "complete"
-        } else if self.found.stamp.running {
+        } else if self.run_files.stamp.running {
             "running"
         } else {
             "not complete"
         }
     }
 
-    /// Whether the server has still to compute the answer of the run.
+    /// Whether the server has still to compute the verdict of the run. It computes none for a run that is too large.
     pub fn is_pending(&self) -> bool {
         self.verdict.get().is_none()
             && self.problem.is_none()
-            && self.state() != "running"
-            && self.found.stamp.bytes() <= LARGEST_LISTED
+            && self.status_text() != "running"
+            && self.run_files.stamp.bytes() <= LARGEST_LISTED
             && self.summary.rounds > 0
     }
 
@@ -171,8 +174,8 @@ impl Overview {
             .chain(rest)
             .map(|text| text.to_lowercase())
             .collect();
-        words
-            .iter()
-            .all(|word| self.state().contains(word.as_str()) || texts.iter().any(|text| text.contains(word)))
+        words.iter().all(|word| {
+            self.status_text().contains(word.as_str()) || texts.iter().any(|text| text.contains(word))
+        })
     }
 }

@@ -20,7 +20,7 @@ pub const LARGEST_LISTED: u64 = 64 << 20;
 const CACHE_BYTES: usize = 64 << 20;
 
 /// A page, or the reason why it cannot be rendered.
-pub type RenderedPage = Result<Bytes, String>;
+pub type RenderResult = Result<Bytes, String>;
 
 /// Renders pages, and caches them.
 pub struct Renderer {
@@ -31,7 +31,7 @@ pub struct Renderer {
 /// The cached pages.
 struct Pages {
     /// The pages by the hash of their key, each with the number of the last request for it.
-    kept: HashMap<blake3::Hash, (u64, Arc<OnceCell<RenderedPage>>)>,
+    kept: HashMap<blake3::Hash, (u64, Arc<OnceCell<RenderResult>>)>,
     /// The number of requests so far.
     requests: u64,
 }
@@ -52,8 +52,8 @@ impl Renderer {
         &self,
         key: &impl Debug,
         bytes: u64,
-        render: impl FnOnce() -> RenderedPage + Send + 'static,
-    ) -> RenderedPage {
+        render: impl FnOnce() -> RenderResult + Send + 'static,
+    ) -> RenderResult {
         if bytes > LARGEST {
             return Err(format!(
                 "Its database has {} MiB, which is more than this page reads; `fsarena report` can.",
@@ -71,8 +71,8 @@ impl Renderer {
     async fn render(
         &self,
         bytes: u64,
-        render: impl FnOnce() -> RenderedPage + Send + 'static,
-    ) -> RenderedPage {
+        render: impl FnOnce() -> RenderResult + Send + 'static,
+    ) -> RenderResult {
         let share = u32::try_from(bytes >> 20).unwrap_or(BUDGET).clamp(MIN_SHARE, BUDGET);
         let failed = |_| "This page could not be made; this is a fault of fsarena.".to_string();
         let permit = self
@@ -91,7 +91,7 @@ impl Renderer {
     }
 
     /// The cache entry of a key; adds an empty one if it is missing.
-    fn cell(&self, key: blake3::Hash) -> Arc<OnceCell<RenderedPage>> {
+    fn cell(&self, key: blake3::Hash) -> Arc<OnceCell<RenderResult>> {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         pages.requests += 1;
         let request = pages.requests;
@@ -103,7 +103,7 @@ impl Renderer {
     /// Removes the least recently requested pages while the cache is over its limit.
     fn shrink_cache(&self) {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
-        let size = |cell: &OnceCell<RenderedPage>| match cell.get() {
+        let size = |cell: &OnceCell<RenderResult>| match cell.get() {
             Some(Ok(page)) => page.len(),
             Some(Err(why)) => why.len(),
             None => 0,

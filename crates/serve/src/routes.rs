@@ -8,8 +8,8 @@ mod live;
 use crate::guard::{self, Guard, with_policy};
 use crate::state::{Shared, State};
 use crate::templates::{self, Message};
-use crate::{folder::FoundRun, list_query::ListQuery, overview::Overview, renderer::RenderedPage};
-use answer::{PageResult, blocking, failed, find_run, impossible, query_values, unreadable};
+use crate::{folder::FoundRun, list_query::ListQuery, overview::Overview, renderer::RenderResult};
+use answer::{PageResult, blocking, failed, find_run, query_values, unprocessable_page, unreadable};
 use axum::extract::{Path, Query};
 use axum::response::{Html, IntoResponse, Response};
 use axum::{Router, http::StatusCode, http::header::CONTENT_TYPE, routing::get};
@@ -61,12 +61,12 @@ async fn report_page(state: State, Path(id): Path<String>) -> PageResult {
     let key = ("report", found.id.clone(), found.stamp.clone());
     let (shared, id) = (state.0.clone(), found.id.clone());
     let page = state.renderer.page(&key, found.stamp.bytes(), move || render_report(&shared, &found)).await;
-    let page = page.map_err(|why| impossible(format!("Run {id} cannot be shown. {why}")))?;
+    let page = page.map_err(|why| unprocessable_page(format!("Run {id} cannot be shown. {why}")))?;
     Ok(with_policy(page, &html::policy()))
 }
 
 /// Reads and analyses a run, and renders its report.
-fn render_report(shared: &Arc<Shared>, found: &FoundRun) -> RenderedPage {
+fn render_report(shared: &Arc<Shared>, found: &FoundRun) -> RenderResult {
     let record = fsarena_store::read(&found.run).map_err(|error| error.to_string())?;
     let mut report = (shared.analysis.report)(record)?;
     let mut commands = Commands::default();
@@ -108,13 +108,13 @@ async fn runs_json(state: State, Query(query): Query<Vec<(String, String)>>) -> 
     let row = |run: &Arc<Overview>| {
         let summary = &run.summary;
         json!({
-            "run": summary.id, "study": summary.study, "started": summary.started, "state": run.state(),
+            "run": summary.id, "study": summary.study, "started": summary.started, "state": run.status_text(),
             "why": summary.status.why, "problem": run.problem, "rounds": summary.rounds, "variants": summary.variants,
             "machines": summary.machines, "answer": run.verdict.get(), "answer_pending": run.is_pending(),
         })
     };
     let rows: Vec<_> = runs.iter().map(row).collect();
-    let opened = state.overviews.opened();
-    let text = json!({"runs": rows, "databases_opened": opened}).to_string();
+    let databases_opened = state.overviews.databases_read();
+    let text = json!({"runs": rows, "databases_opened": databases_opened}).to_string();
     Ok(([(CONTENT_TYPE, "application/json")], text).into_response())
 }

@@ -6,7 +6,7 @@
 use crate::folder::Folder;
 use crate::guard::{Guard, SHORTEST_TOKEN};
 use crate::overview::{Overview, Overviews};
-use crate::state::{Analysis, Points, Shared};
+use crate::state::{AnalysisFunctions, Points, Shared};
 use crate::{feed::Feeds, renderer::Renderer, routes};
 use fsarena_core::exit::{ExitCode, Exits};
 use hyper::server::conn::http1;
@@ -40,7 +40,7 @@ pub struct Options {
     /// Further host names by which clients reach this machine.
     pub hosts: Vec<String>,
     /// The functions that analyse runs.
-    pub analysis: Analysis,
+    pub analysis: AnalysisFunctions,
 }
 
 /// A server that listens on its address, but does not accept connections before [`Server::run`].
@@ -117,7 +117,7 @@ impl Server {
             tokio::spawn(answer_pending_runs(shared.clone()));
             // Read the folder before the first request, because the first list of many runs takes a while.
             let first = shared.clone();
-            tokio::task::spawn_blocking(move || drop(first.overviews.prepare(&first.folder)));
+            tokio::task::spawn_blocking(move || drop(first.overviews.fill_cache(&first.folder)));
             let app = routes::app(shared, guard);
             tokio::select! {
                 () = accept(listener, app) => {}
@@ -234,7 +234,7 @@ async fn answer_pending_runs(shared: Arc<Shared>) {
 /// Computes the missing answers, for the newest runs first. Stops as soon as a run is in progress.
 fn answer_all_pending(shared: &Shared) {
     while let Ok(runs) = shared.overviews.list(&shared.folder) {
-        if runs.iter().any(|run| run.state() == "running") {
+        if runs.iter().any(|run| run.status_text() == "running") {
             return;
         }
         let Some(next) = runs.iter().find(|run| run.is_pending()) else { return };
@@ -246,7 +246,7 @@ fn answer_all_pending(shared: &Shared) {
 
 /// The answer of a run in one line, or the error.
 fn answer_line(shared: &Shared, run: &Overview) -> String {
-    match fsarena_store::read(&run.found.run) {
+    match fsarena_store::read(&run.run_files.run) {
         Ok(record) => match (shared.analysis.report)(record) {
             Ok(report) => report.in_a_line(),
             Err(error) => error,

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The functions that analyse runs. The caller provides them, so that the server shows the same reports as the command line.
-pub struct Analysis {
+pub struct AnalysisFunctions {
     /// Analyses a run; the error is in words.
     pub report: fn(RunRecord) -> Result<Report, String>,
     /// The primary metric of a plan.
@@ -20,7 +20,7 @@ pub struct Analysis {
 pub struct Shared {
     /// The folder of runs.
     pub folder: Folder,
-    /// The list's data about the runs.
+    /// What the list of runs shows about each run.
     pub overviews: Overviews,
     /// The points of runs in histories.
     pub points: Points,
@@ -29,7 +29,7 @@ pub struct Shared {
     /// Follows the runs in progress.
     pub feeds: Feeds,
     /// The functions that analyse runs.
-    pub analysis: Analysis,
+    pub analysis: AnalysisFunctions,
 }
 
 /// The shared data, as axum passes it to the handlers of requests.

@@ -2,7 +2,7 @@
 //! the text.
 
 use crate::list_query::{COLUMNS, ListQuery, in_query};
-use crate::{overview::Overview, renderer::RenderedPage};
+use crate::{overview::Overview, renderer::RenderResult};
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
@@ -99,7 +99,7 @@ impl IntoResponse for Message {
 }
 
 /// Renders a template as a page.
-pub fn render(template: &impl Template) -> RenderedPage {
+pub fn render(template: &impl Template) -> RenderResult {
     template.render().map(Into::into).map_err(|error| format!("This page could not be made: {error}."))
 }
 

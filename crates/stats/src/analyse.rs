@@ -53,8 +53,8 @@ pub struct Overall {
     pub name: &'static str,
     /// Their geometric mean, in which every task has the same weight.
     pub geometric: CombinedTasks,
-    /// The comparison of the answer computed with the dropped rounds; None if no round was dropped.
-    pub without_drops: Option<Comparison>,
+    /// The comparison of the answer over all rounds, including the dropped ones; None if no round was dropped.
+    pub with_all_rounds: Option<Comparison>,
 }
 
 /// Several tasks combined into one value for each variant and round, and compared like a single task.
@@ -87,7 +87,7 @@ pub fn analyse(series: MetricSeries) -> Analysis {
     let mut overall = Overall::of(&grid, error_split);
     if let (Some(overall), Some(grid)) = (&mut overall, &with_dropped) {
         let all = Overall::of(grid, error_split);
-        overall.without_drops = all.map(|all| all.total.unwrap_or(all.geometric).comparison);
+        overall.with_all_rounds = all.map(|all| all.total.unwrap_or(all.geometric).comparison);
     }
     Analysis { metric: grid.metric.clone(), grid, dropped, tasks, overall }
 }
@@ -126,7 +126,7 @@ impl Overall {
             name: grid.metric.whole().filter(|_| totals.is_some()).unwrap_or("geometric mean"),
             total: totals.map(|values| CombinedTasks::of(grid, &tasks, values, error_split)),
             geometric: CombinedTasks::of(grid, &tasks, grid.geometric_means(&tasks), error_split),
-            without_drops: None,
+            with_all_rounds: None,
         })
     }
 

@@ -12,7 +12,7 @@ use fsarena_core::schedule::{mix, round};
 const DRAWS: usize = 199;
 const ALPHA: f64 = 0.05;
 
-/// The most rounds to look at: those of many machines take long, and the first ones tell as much of a machine.
+/// The most rounds to look at: those of many machines take long, and the first ones show as much about a machine.
 const ROUNDS: usize = 2_000;
 
 /// The effect of the variant that ran before.

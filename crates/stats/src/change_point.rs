@@ -1,14 +1,14 @@
 //! Finds change points in a series over runs, and checks whether later runs confirm them.
 //!
 //! **Search**: E-divisive (Matteson and James 2014, "A nonparametric approach for multiple change point analysis of
-//! multivariate data", J. Am. Stat. Assoc. 109). A split at τ of the values up to κ has
-//! `Q = nm/(n+m) · (2·mean|x−y| − mean|x−x′| − mean|y−y′|)`, x the n values before τ and y the m from τ to κ; the means
-//! within are over pairs. The largest Q of all segments is tested by permuting values within their segments. If it is
-//! significant, the segment is split there, and the search continues.
+//! multivariate data", J. Am. Stat. Assoc. 109). For a split at τ of the first κ values, let x be the n values
+//! before τ and y the m values from τ to κ. Then `Q = nm/(n+m) · (2·mean|x−y| − mean|x−x′| − mean|y−y′|)`; the means of
+//! |x−x′| and |y−y′| are over unordered pairs. The largest Q of all segments is tested by permuting values within their
+//! segments. If it is significant, the segment is split there, and the search continues.
 //!
 //! **Confirmation**: the search selects values that look like a change, so the same values cannot confirm it. Only new values
-//! can: the first [`FRESH`] after the shortest beginning of the series in which the change is found. A single one-sided
-//! Mann–Whitney test checks whether they are beyond the values before the change.
+//! can: the first [`FRESH`] values after the shortest prefix of the series in which the search finds the change. A single
+//! one-sided Mann–Whitney test checks whether they are beyond the values before the change.
 
 use crate::{average::median, hodges_lehmann::mann_whitney};
 use chacha20::ChaCha8Rng;
@@ -43,15 +43,15 @@ pub struct Change {
     pub after: f64,
     /// The probability of a split with a Q at least as large by chance.
     pub p: f64,
-    /// The length of the shortest beginning of the series in which it is found.
+    /// The length of the shortest prefix of the series in which the search finds it.
     pub seen_with: usize,
     /// Whether later values confirm it.
-    pub standing: Standing,
+    pub confirmation: Confirmation,
 }
 
 /// Whether later values confirm a change.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Standing {
+pub enum Confirmation {
     /// Later values confirm the change.
     Confirmed {
         /// The probability of such values if nothing had changed.
@@ -73,27 +73,29 @@ pub fn changes(values: &[f64]) -> Vec<Change> {
         let (before, after) = (&values[ends[place]..split.at], &values[split.at..ends[place + 2]]);
         let [low, high] = [before, after].map(|values| median(values).unwrap_or(f64::NAN));
         let seen_with = first_seen(values, split.at);
-        let standing = confirm(before, &values[seen_with..], high > low);
-        Change { at: split.at, before: low, after: high, p: split.p, seen_with, standing }
+        let confirmation = confirm(before, &values[seen_with..], high > low);
+        Change { at: split.at, before: low, after: high, p: split.p, seen_with, confirmation }
     };
     splits.iter().enumerate().map(change).collect()
 }
 
-/// The length of the shortest beginning of the series in which a change is found at `at`, or less than [`SHORTEST`] away.
+/// The length of the shortest prefix of the series in which the search finds a change at `at`, or less than [`SHORTEST`] away.
 fn first_seen(values: &[f64], at: usize) -> usize {
     let near = |split: &Split| split.at.abs_diff(at) < SHORTEST;
     (at + SHORTEST..values.len()).find(|n| e_divisive(&values[..*n]).iter().any(near)).unwrap_or(values.len())
 }
 
 /// Tests whether the first [`FRESH`] later values are beyond the values before a change.
-fn confirm(before: &[f64], later: &[f64], up: bool) -> Standing {
-    let Some(fresh) = later.get(..FRESH) else { return Standing::Suspected { wanting: FRESH - later.len() } };
+fn confirm(before: &[f64], later: &[f64], up: bool) -> Confirmation {
+    let Some(fresh) = later.get(..FRESH) else {
+        return Confirmation::Suspected { wanting: FRESH - later.len() };
+    };
     let beyond = |new: f64, old: f64| if up { new > old } else { new < old };
     let against = fresh.iter().flat_map(|new| before.iter().map(move |old| !beyond(*new, *old)));
     let u = against.filter(|against| *against).count();
     let p: f64 = mann_whitney(before.len(), FRESH)[..=u].iter().sum();
     // The tolerance allows for rounding: an exact p of 1/20 must count.
-    if p <= LEVEL + 1e-12 { Standing::Confirmed { p } } else { Standing::Suspected { wanting: 0 } }
+    if p <= LEVEL + 1e-12 { Confirmation::Confirmed { p } } else { Confirmation::Suspected { wanting: 0 } }
 }
 
 /// Finds the change points of a series, in its order. The random permutations depend only on the length of the series.
@@ -132,18 +134,20 @@ fn largest(values: &[f64], segments: &[(usize, usize)]) -> Option<(usize, f64)> 
 fn split(values: &[f64]) -> Option<(usize, f64)> {
     let n = values.len();
     let mut best: Option<(usize, f64)> = None;
-    // Sums of distances: within the first values, and between the first τ and those from there to κ.
+    // After the pass of a κ: `within[k]` is the sum of distances among the first k values, for k up to κ, and `between[τ]` is
+    // the sum of distances from the first τ values to the values from τ to κ.
     let mut within = vec![0.0; n + 1];
     let mut between = vec![0.0; n + 1];
-    for last in 0..n {
-        let mut sum = 0.0;
+    for kappa in 1..=n {
+        let last = kappa - 1;
+        // The sum of distances from the new last value to the first τ values.
+        let mut to_first = 0.0;
         for tau in 0..last {
-            between[tau] += sum;
-            sum += (values[last] - values[tau]).abs();
+            between[tau] += to_first;
+            to_first += (values[last] - values[tau]).abs();
         }
-        between[last] += sum;
-        within[last + 1] = within[last] + sum;
-        let kappa = last + 1;
+        between[last] += to_first;
+        within[kappa] = within[last] + to_first;
         for tau in SHORTEST..(kappa + 1).saturating_sub(SHORTEST) {
             let after = within[kappa] - within[tau] - between[tau];
             let q = statistic((tau, within[tau]), (kappa - tau, after), between[tau]);
@@ -170,7 +174,7 @@ mod tests {
     fn the_statistic_matches_values_computed_by_hand() {
         // Every distance between is 1, none within: 3·3/6 · 2.
         assert_eq!(split(&[0.0, 0.0, 0.0, 1.0, 1.0, 1.0]), Some((3, 3.0)));
-        // Between: 4+5+6 + 3+4+5 + 2+3+4 = 36 of 9, within 4/3 and 4/3: 1.5 · (8 − 8/3) = 8.
+        // Between: 4+5+6 + 3+4+5 + 2+3+4 = 36, a mean of 36/9 = 4. The mean within each group is 4/3. Q = 1.5 · (8 − 8/3) = 8.
         let (at, q) = split(&[0.0, 1.0, 2.0, 4.0, 5.0, 6.0]).unwrap();
         assert_eq!(at, 3);
         assert!((q - 8.0).abs() < 1e-12, "{q}");
@@ -203,7 +207,7 @@ mod tests {
         best
     }
 
-    /// Noise between −0.5 and 0.5 that is the same everywhere.
+    /// Deterministic noise between −0.5 and 0.5.
     fn noise(n: u32) -> impl Iterator<Item = f64> {
         (0..n).map(|i| f64::from(i * 37 % 101) / 100.0 - 0.5)
     }
@@ -240,28 +244,28 @@ mod tests {
         let few = with(&[5.0, 5.2, 5.1]);
         assert_eq!((few.len(), few[0].at), (1, 8), "{few:?}");
         let seen = few[0].seen_with;
-        assert_eq!(few[0].standing, Standing::Suspected { wanting: FRESH - (11 - seen) });
+        assert_eq!(few[0].confirmation, Confirmation::Suspected { wanting: FRESH - (11 - seen) });
         let stays = with(&[5.0, 5.2, 5.1, 5.0, 5.3, 5.1, 5.2]);
         // Three of eleven beyond the other eight: 1 of 165 ways.
-        let Standing::Confirmed { p } = stays[0].standing else { panic!("{stays:?}") };
+        let Confirmation::Confirmed { p } = stays[0].confirmation else { panic!("{stays:?}") };
         assert!((p - 1.0 / 165.0).abs() < 1e-12, "{p}");
         assert!((stays[0].after - 5.1).abs() < 0.11 && stays[0].before.abs() < 0.5);
         let returns = with(&[5.0, 5.2, 5.1, 0.0, 0.1, -0.2, 0.05, 0.0, 0.2]);
-        assert_eq!(returns[0].standing, Standing::Suspected { wanting: 0 }, "{returns:?}");
+        assert_eq!(returns[0].confirmation, Confirmation::Suspected { wanting: 0 }, "{returns:?}");
     }
 
     #[test]
     fn confirmation_matches_values_computed_by_hand() {
         let p = |standing| match standing {
-            Standing::Confirmed { p } => p,
-            Standing::Suspected { .. } => f64::NAN,
+            Confirmation::Confirmed { p } => p,
+            Confirmation::Suspected { .. } => f64::NAN,
         };
         // All beyond three: 1 of 20 orders. One pair the wrong way round: 2 of 20.
         assert!((p(confirm(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0], true)) - 0.05).abs() < 1e-12);
-        assert_eq!(confirm(&[1.0, 2.0, 4.5], &[4.0, 5.0, 6.0], true), Standing::Suspected { wanting: 0 });
+        assert_eq!(confirm(&[1.0, 2.0, 4.5], &[4.0, 5.0, 6.0], true), Confirmation::Suspected { wanting: 0 });
         assert!((p(confirm(&[7.0, 8.0, 9.0], &[4.0, 5.0, 6.0], false)) - 0.05).abs() < 1e-12);
-        assert_eq!(confirm(&[1.0; 9], &[4.0], true), Standing::Suspected { wanting: 2 });
+        assert_eq!(confirm(&[1.0; 9], &[4.0], true), Confirmation::Suspected { wanting: 2 });
         // Equal values speak against it.
-        assert_eq!(confirm(&[1.0; 3], &[1.0, 2.0, 3.0], true), Standing::Suspected { wanting: 0 });
+        assert_eq!(confirm(&[1.0; 3], &[1.0, 2.0, 3.0], true), Confirmation::Suspected { wanting: 0 });
     }
 }

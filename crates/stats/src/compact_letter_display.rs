@@ -3,7 +3,7 @@
 //! Insert-and-absorb, Piepho (2004), "An algorithm for a letter-based representation of all-pairwise
 //! comparisons". A common letter does not mean "same"; it means "no significant difference here".
 
-/// The letters of each variant. `separated[i][j]` says whether i and j differ significantly; it must be symmetric.
+/// The letters of each variant. `separated[i][j]` is whether i and j differ significantly; it must be symmetric.
 /// `order` lists the variants to be lettered, best first: the first of them has an `a`. Variants not listed get
 /// no letter.
 pub fn compact_letter_display(separated: &[Vec<bool>], order: &[usize]) -> Vec<String> {

@@ -156,7 +156,7 @@ impl Comparison {
     }
 
     /// The variants that have data, but share too few rounds with the best for a verdict.
-    pub fn thin(&self) -> Vec<usize> {
+    pub fn with_too_few_rounds(&self) -> Vec<usize> {
         self.rivals(false).collect()
     }
 }
@@ -321,7 +321,7 @@ mod tests {
         early[0] = 0.001;
         let result = compare(&[early, drifting(2.0), drifting(3.0), vec![f64::NAN; 8]], Direction::Lower);
         assert_eq!(result.order, [1, 2, 0]);
-        assert_eq!((result.winner(), result.thin()), (Some(1), vec![0]));
+        assert_eq!((result.winner(), result.with_too_few_rounds()), (Some(1), vec![0]));
         assert_eq!(result.variants[3], VariantResult::default());
     }
 

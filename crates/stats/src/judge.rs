@@ -26,8 +26,8 @@ pub struct Judged {
     pub excluded: usize,
     /// The variants that need further rounds to decide the claim; empty once it is decided.
     pub needs: Vec<usize>,
-    /// The outcome computed with the dropped rounds; None if no round was dropped.
-    pub with_drops: Option<Outcome>,
+    /// The outcome over all rounds, including the dropped ones; None if no round was dropped.
+    pub outcome_with_all_rounds: Option<Outcome>,
 }
 
 impl Judged {
@@ -64,8 +64,8 @@ pub fn judge(series: ClaimSeries) -> Judged {
     let ClaimSeries { claim, margin, variants, series, with_dropped } = series;
     let mut judged = judge_series(claim, series, variants.clone(), margin);
     if let Some(series) = with_dropped {
-        let with_drops = judge_series(judged.claim.clone(), series, variants, margin);
-        judged.with_drops = with_drops.verdict.map(|verdict| verdict.outcome);
+        let outcome_with_all_rounds = judge_series(judged.claim.clone(), series, variants, margin);
+        judged.outcome_with_all_rounds = outcome_with_all_rounds.verdict.map(|verdict| verdict.outcome);
     }
     judged
 }
@@ -85,7 +85,7 @@ fn judge_series(
         d: vec![],
         excluded: 0,
         needs: vec![],
-        with_drops: None,
+        outcome_with_all_rounds: None,
     };
     let result = match series {
         Ok(ComparedSeries::Pair { relation, variant, left, right }) => {

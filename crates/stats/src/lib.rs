@@ -1,7 +1,7 @@
 //! Statistics of paired measurements: pure functions of slices.
 //!
 //! A round measures every variant once, so two variants are compared by the ratios within rounds: what a round does to both
-//! cancels out. NaN marks a round that lacks a variant. Nothing here knows how a run is stored;
+//! cancels out. NaN marks a round that lacks a variant. Nothing here depends on how a run is stored;
 //! [`fsarena_core::observations`] turns a stored run into the values that these functions take.
 //!
 //! # Examples

@@ -165,7 +165,7 @@ pub fn leave_one_out(d: &[Vec<f64>], weights: &[f64]) -> Option<(f64, f64)> {
 
 /// The probability that each variant is the best under these weights: the share of bootstrap resamples of rounds in which its
 /// weighted mean log value is the best. Of `values[task][variant][round]`, only rounds that have every variant in every task with
-/// weight count. Variants that tie share a resample. The probability does not tell how large the difference is.
+/// weight count. Variants that tie share a resample. The probability does not depend on how large the difference is.
 ///
 /// None if no round is complete or neither direction is better.
 pub fn probability_best(

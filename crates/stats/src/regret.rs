@@ -2,7 +2,7 @@
 //! (Hsu 1981, "Simultaneous confidence intervals for all distances from the best"), with bounds that stay valid if they are
 //! computed at every look.
 //!
-//! U_ij is an upper bound of ln(cost of i/cost of j), at level 0.05/(K − 1). If b is the best variant, all U_ib hold together
+//! U_ij is an upper bound of ln(cost of i/cost of j), at level 0.05/(K − 1), where K is the number of variants. If b is the best variant, all U_ib hold together
 //! with 95%. So the regrets of all variants hold together, whichever variant is then chosen. The critical values of
 //! [`table::cautious_bound`] use half of the level if possible, because the signed-rank test errs more often if the noise of two
 //! variants differs in shape.
@@ -41,8 +41,8 @@ pub struct Cost {
 struct Compared {
     /// For each variant, the number of values above zero; 0 for a reference.
     counts: Vec<usize>,
-    /// The number of bounds that share the error probability of 5%.
-    rivals: usize,
+    /// The number of bounds that share the error probability of 5%: K − 1 for each run.
+    bounds: usize,
 }
 
 impl Compared {
@@ -51,8 +51,8 @@ impl Compared {
             rounds.iter().filter(|value| **value > 0.0 && !references.contains(&at)).count()
         };
         let counts: Vec<usize> = values.iter().enumerate().map(count).collect();
-        let rivals = split.max(1) * counts.iter().filter(|count| **count > 0).count().saturating_sub(1);
-        Compared { counts, rivals }
+        let bounds = split.max(1) * counts.iter().filter(|count| **count > 0).count().saturating_sub(1);
+        Compared { counts, bounds }
     }
 
     /// The pairs of variants that both have `required` values. If no variant has that many, the largest number that a variant
@@ -76,7 +76,7 @@ impl Regrets {
     /// do not count. `split` is the number of runs that share the error probability of 5%.
     pub fn compute(values: &[Vec<f64>], references: &[usize], direction: Direction, split: usize) -> Regrets {
         let compared = Compared::of(values, references, split);
-        let rivals = compared.rivals;
+        let rivals = compared.bounds;
         let needed = table::rounds_for_an_answer(rivals);
         let live = compared.pairs(needed.unwrap_or(FIRST_LOOK));
         let averages = |(i, j): (usize, usize)| (i, j, Walsh::new(log_ratios(&values[j], &values[i]).d));
@@ -100,8 +100,8 @@ impl Regrets {
 
     /// Computes the regrets by mean cost: U_ij is an upper bound of ln(mean cost of i/mean cost of j), from
     /// [`SharedCosts::bounds`] at the same levels and looks. A variant with fewer than [`FIRST_ROUND`] rounds is not compared
-    /// if others have more. The regrets are provisional below this number of rounds. A pair whose interval is withheld has
-    /// infinite bounds.
+    /// if others have more. The regrets are provisional below [`FIRST_ROUND`] rounds, or below [`Regrets::needed`] if that is more. A
+    /// pair whose interval is withheld has infinite bounds.
     pub fn compute_by_mean(
         values: &[Vec<f64>],
         references: &[usize],
@@ -109,7 +109,7 @@ impl Regrets {
         split: usize,
     ) -> Regrets {
         let compared = Compared::of(values, references, split);
-        let rivals = compared.rivals;
+        let rivals = compared.bounds;
         let live = compared.pairs(FIRST_ROUND).into_iter();
         let live: Vec<_> = live.map(|(i, j)| (i, j, SharedCosts::of(&values[j], &values[i]))).collect();
         let rounds =
@@ -182,8 +182,8 @@ impl Regrets {
         Regrets { bounds, ..*self }
     }
 
-    /// The variant of `order` with the smallest regret that is not dominated; of equal ones the first. If all are dominated, the
-    /// one with the smallest regret.
+    /// Of the variants in `order` that are not dominated, the one with the smallest regret; of equal ones the first. If all are
+    /// dominated, the one of them with the smallest regret.
     pub fn choose(&self, order: &[usize]) -> Option<usize> {
         let known = order
             .iter()
@@ -225,7 +225,10 @@ mod tests {
             "three rivals require ten rounds"
         );
         let of_two_runs = Regrets::compute(&steady(&[1.0, 1.1, 1.005], 9), &[], Direction::Lower, 2);
-        assert!(of_two_runs.provisional, "half the error for each of two rivals is a quarter of it");
+        assert!(
+            of_two_runs.provisional,
+            "with two runs and two rivals, each bound gets a quarter of the error"
+        );
     }
 
     #[test]
@@ -255,8 +258,9 @@ mod tests {
 
     #[test]
     fn a_dominated_variant_that_left_early_does_not_raise_regrets() {
-        // Variant 2 left after 12 rounds, each slower than 1; variant 0 was slower than 2 in nine of them, and then equal to 1:
-        // 51 of 60 rounds, 1326 of 1830 averages of 0, where c = 542.
+        // Variant 2 left after 12 rounds, each slower than variant 1. Variant 0 was slower than 2 in nine of them, and in the
+        // other 51 of 60 rounds it was equal to 1: so 51·52/2 = 1326 of the 1830 Walsh averages are 0, more than the c = 542
+        // that the interval leaves out at each end.
         let slow = |round: usize| (3..12).contains(&round);
         let first: Vec<f64> = (0..60).map(|round| if slow(round) { 2.5 } else { 1.0 }).collect();
         let late = (0..12).map(|round| if slow(round) { 2.0 } else { 1.001 });

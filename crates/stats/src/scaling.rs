@@ -56,7 +56,7 @@ pub struct Doubling {
 pub struct Saturation {
     /// The doublings of all numbers whose double was also measured, ascending.
     pub doublings: Vec<Doubling>,
-    /// The saturation point: the first N whose upper limit of X(2N)/X(N) is under [`GAIN`]. None if there is none.
+    /// The saturation point: the first N whose upper limit of X(2N)/X(N) is under [`GAIN`]. None if no N has such a limit.
     pub at: Option<f64>,
     /// The first N that may be saturated: its lower limit is under [`GAIN`]. The interval of the saturation point is from here
     /// to `at`.
@@ -101,7 +101,7 @@ pub struct Peak {
     pub interval: Option<(f64, f64)>,
     /// The geometric mean over rounds of the throughput at the peak.
     pub throughput: f64,
-    /// The throughput at the largest number of clients divided by the peak's. None if the peak is there.
+    /// The throughput at the largest number of clients divided by the peak's. None if the peak is at that number.
     pub at_end: Option<Ratio>,
 }
 

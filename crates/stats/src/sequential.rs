@@ -47,6 +47,7 @@ impl Centre {
     /// Analyses ln(ΣB/ΣA), the logarithm of the ratio of mean costs.
     pub fn of_means(costs: &SharedCosts) -> Centre {
         let logs = |(low, high): (f64, f64)| (low.ln(), high.ln());
+        // At level 0.05/2 for each end an interval has 95%, at 0.05/1 it has 90%.
         let both = costs.bounds(2).and_then(|wide| Ok((wide, costs.bounds(1)?)));
         let (wide, narrow) = both.unwrap_or_else(|_| (costs.extremes(), costs.extremes()));
         let estimate = costs.ratio().ln();
@@ -54,7 +55,7 @@ impl Centre {
             estimate,
             wide: logs(wide),
             narrow: logs(narrow),
-            // The sign test is about the typical round.
+            // No interval: the sign test is about the typical round, not about the mean.
             median: (estimate, (f64::NEG_INFINITY, f64::INFINITY)),
             rounds: costs.rounds(),
             provisional: both.is_err(),
@@ -77,13 +78,13 @@ impl Centre {
 
     /// Whether the differences are not symmetric: the interval of the median excludes the Hodges–Lehmann estimate, or the
     /// interval of that estimate excludes the median. For symmetric d both estimate the same centre.
-    pub fn shapes_differ(&self) -> bool {
+    pub fn is_asymmetric(&self) -> bool {
         let (median, by_sign) = self.median;
         !self.provisional && (!holds(by_sign, self.estimate) || !holds(self.wide, median))
     }
 }
 
-/// The rounds of the first look at which something is true of the averages.
+/// The number of rounds at the first look whose Walsh averages satisfy `is`.
 pub(crate) fn first_look(d: &[f64], is: impl Fn(&Walsh, &Look) -> bool) -> Option<usize> {
     let at = |look: &&Look| Walsh::new(d[..look.n].to_vec()).is_some_and(|walsh| is(&walsh, look));
     LOOKS.iter().take_while(|look| look.n <= d.len()).find(at).map(|look| look.n)
@@ -112,10 +113,11 @@ fn by_sign(d: &[f64]) -> Option<(f64, (f64, f64))> {
     Some((median(d)?, (sorted[k], sorted[sorted.len() - 1 - k])))
 }
 
-/// The largest k with P(B ≤ k) ≤ 0.025; 0 if there is none.
+/// The largest k with P(B ≤ k) ≤ 0.025; 0 if no k satisfies that.
 fn critical(n: usize) -> usize {
     let heads = Binomial::new(0.5, n as u64).expect("a half is a probability");
-    // The quantile is the smallest number that exceeds it: no sum of multiples of 2⁻ⁿ is 0.025.
+    // `inverse_cdf` returns the smallest k with P(B ≤ k) ≥ 0.025. Equality cannot occur, because these probabilities are
+    // multiples of 2⁻ⁿ, so k − 1 is the answer.
     heads.inverse_cdf(0.025).saturating_sub(1) as usize
 }
 
@@ -129,7 +131,7 @@ mod tests {
         let d: Vec<f64> = (1..=10).map(f64::from).collect();
         let centre = Centre::of(&d).unwrap();
         assert_eq!((centre.estimate, centre.wide, centre.narrow), (5.5, (1.5, 9.5), (2.0, 9.0)));
-        assert!(!centre.provisional && !centre.shapes_differ());
+        assert!(!centre.provisional && !centre.is_asymmetric());
     }
 
     #[test]
@@ -171,7 +173,7 @@ mod tests {
     fn a_skewed_sample_is_said_to_be() {
         // Two thirds of the rounds at 0, one third spread far out: the median is 0, the centre is not.
         let d: Vec<f64> = (0..60).map(|i| if i % 3 == 0 { 1.0 + f64::from(i) } else { 0.0 }).collect();
-        assert!(Centre::of(&d).unwrap().shapes_differ());
+        assert!(Centre::of(&d).unwrap().is_asymmetric());
     }
 
     #[test]

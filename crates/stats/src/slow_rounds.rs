@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    /// Simulated values of variants, each of which stalls in a given share of the rounds.
+    /// Simulated values of variants; each stalls in a given share of the rounds.
     fn rounds(stalls: &[f64], rounds: usize, run: u64) -> Vec<Vec<f64>> {
         let mut rng = stream(9, run);
         let mut value =

@@ -251,7 +251,7 @@ impl Verdict {
             edges: [0.0; 2],
             rounds: centre.rounds,
             negligible: false,
-            shapes_differ: centre.shapes_differ(),
+            shapes_differ: centre.is_asymmetric(),
             e_value: 1.0,
             rival: None,
         }
@@ -311,7 +311,7 @@ impl Region {
         !(high < self.low || low > self.high)
     }
 
-    /// What an interval says of the claim; the narrow one of what lies inside, where one-sided tests show that.
+    /// What an interval shows about the claim; the narrow one of what lies inside, where one-sided tests show that.
     pub(crate) fn judge(&self, wide: (f64, f64), narrow: (f64, f64)) -> Outcome {
         let outcome = if !self.meets(wide) {
             Outcome::Refuted

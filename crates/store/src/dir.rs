@@ -10,9 +10,9 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::{io::Write, time::SystemTime};
 
-/// The letters of the random part of an id, without 0/o and 1/l, which are easily confused.
-const LETTERS: &[u8] = b"23456789abcdefghijkmnpqrstuvwxyz";
-/// The largest plan that fsarena stores or reads, in bytes. A plan with the largest number of variants has two million.
+/// The characters of the random part of an id, without 0/o and 1/l, which are easily confused.
+const ID_CHARACTERS: &[u8] = b"23456789abcdefghijkmnpqrstuvwxyz";
+/// The largest plan that fsarena stores or reads, in bytes. A plan with the largest number of variants takes about 2 MB.
 /// Parsing a damaged plan takes up to eighty times its size in memory.
 const LARGEST_PLAN: u64 = 4 << 20;
 /// How many runs an error message names.
@@ -27,13 +27,13 @@ pub struct RunDir {
 impl RunDir {
     /// Creates the directory of a new run in `runs_root`, with its plan and an empty database.
     ///
-    /// The id of the run consists of the time in UTC, the plan's name and four random letters, so that ids sort by time and
+    /// The id of the run consists of the time in UTC, the plan's name and four random characters, so that ids sort by time and
     /// runs of several hosts can be in one directory.
     ///
     /// # Errors
     /// The files cannot be written, or the plan cannot be written as TOML.
     pub fn create(runs_root: &Path, plan: &Plan, version: &str) -> Result<RunDir> {
-        RunDir::create_with_suffix(runs_root, plan, version, random_letters)
+        RunDir::create_with_suffix(runs_root, plan, version, random_suffix)
     }
 
     /// Does the work of [`RunDir::create`]; the id ends with the result of `suffix`, which is called again if that id is
@@ -76,9 +76,9 @@ impl RunDir {
             let (size, limit) = (ByteSize(text.len() as u64), ByteSize(LARGEST_PLAN));
             let what =
                 format!("the resolved plan has {size}, and the limit is {limit}; compare fewer variants");
-            return Err(Error::damaged(&file, what));
+            return Err(Error::unfit(&file, what));
         }
-        // Fails only if the code that made the plan lacks a check: nobody could read the run later.
+        // Refuse a plan that could not be read back. That would be a fault in the code that made it.
         Plan::of_stored(&text)
             .map_err(|what| Error::unfit(&file, format!("the plan cannot be stored: {what}")))?;
         write_new_file(&file, text.as_bytes()).map_err(Error::io("writing", &file))?;
@@ -269,8 +269,8 @@ pub(crate) fn slug(name: &str) -> String {
     }
 }
 
-fn random_letters() -> String {
-    (0..4).map(|_| LETTERS[rand::random_range(0..LETTERS.len())] as char).collect()
+fn random_suffix() -> String {
+    (0..4).map(|_| ID_CHARACTERS[rand::random_range(0..ID_CHARACTERS.len())] as char).collect()
 }
 
 impl RunDir {

@@ -201,7 +201,7 @@ mod tests {
         let run = RunDir::create(root.path(), &plan, "0.1.0").unwrap();
         let defs = [ReadingDef::higher("commit_iops_per_s", Unit::PerSecond), TIMER[0]];
         let writer = crate::Writer::open(&run, &host("b"), &defs).unwrap();
-        let (mut writer, cell) = (writer.followed_by("commits_per_s"), cells(&plan, 0).remove(0));
+        let (mut writer, cell) = (writer.with_live_metric("commits_per_s"), cells(&plan, 0).remove(0));
         writer.apply(&Event::CellStarted { cell: cell.clone() }).unwrap();
         let mut sample = sample("append", 1.0);
         sample.readings.set("commit_iops_per_s", 7.0);

@@ -22,7 +22,7 @@ pub struct Merged {
     pub added: usize,
     /// Whether the run has every round of the plan.
     pub complete: bool,
-    /// A sentence that says how many rounds the run has, and which shards lack rounds.
+    /// A sentence on how many rounds the run has, and which shards lack rounds.
     pub why: String,
 }
 

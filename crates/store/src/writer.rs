@@ -52,7 +52,7 @@ impl Writer {
 
     /// Sets the metric whose readings the event log keeps: live views of the run compare its variants by that metric.
     #[must_use]
-    pub fn followed_by(mut self, metric: &str) -> Writer {
+    pub fn with_live_metric(mut self, metric: &str) -> Writer {
         self.events.readings = readings_of(metric);
         self
     }
@@ -69,12 +69,13 @@ impl Writer {
     pub fn apply(&mut self, event: &Event) -> Result<()> {
         let at = self.clock.now();
         self.store(at, event)?;
-        // The event log comes last, so that a process that reads there of a finished cell finds the cell in the database.
+        // Append to the event log last: a process that reads the end of a cell there must find the cell in the database.
         self.events.append(at, event);
         Ok(())
     }
 
-    /// Returns a note on why the event log is incomplete, once after a write to it failed. The run continues without it.
+    /// If a write to the event log has failed, the first call returns a note with the reason; other calls return `None`. The
+    /// run continues without the event log.
     pub fn take_failure_of_log(&mut self) -> Option<Note> {
         self.events.take_failure()
     }
@@ -163,8 +164,8 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// Leaves a single database file that can be read anywhere, without the `-wal` and `-shm` files. These stay while another
-    /// process is reading the run, which loses nothing.
+    /// Leaves a single database file that can be read anywhere, without the `-wal` and `-shm` files. While another process is
+    /// reading the run, these two files stay, and no data is lost.
     fn drop(&mut self) {
         let count = "UPDATE run SET commands = commands + ?1";
         let _ = self.db.execute(count, [self.uncounted as i64]);

@@ -8,8 +8,9 @@ use libc::{
 use std::io;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
-/// The signals with a name whose default action ends a process and that a user, a shell, a service manager or a resource limit
-/// sends. Without SIGPIPE, which Rust ignores, and without the signals of program faults (SIGSEGV and others).
+/// The signals below the real-time range that end a process by default and that a user, a shell, a service manager or a
+/// resource limit sends. Without SIGPIPE, which Rust ignores, SIGXFSZ, after which a write fails with an error
+/// ([`crate::limits`]), and the signals of program faults (SIGSEGV and others).
 const NAMED: [i32; 13] = [
     SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM, SIGSTKFLT, SIGXCPU, SIGVTALRM, SIGPROF,
     SIGIO, SIGPWR,
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn signals_with_another_meaning_do_not_end_a_run() {
+    fn faults_and_signals_that_cannot_be_caught_are_not_among_those_that_interrupt() {
         let ending: Vec<i32> = signals().collect();
         assert!(ending.contains(&libc::SIGRTMAX()) && ending.contains(&SIGXCPU));
         for kept in [

@@ -147,7 +147,7 @@ impl BlockDevice {
         }
     }
 
-    /// Whether it supports discards, which tell an SSD that blocks are unused.
+    /// Whether it supports discards, which mark blocks of an SSD as unused.
     pub fn discards(&self) -> bool {
         self.queue("discard_max_bytes").is_some_and(|most| most != "0")
     }

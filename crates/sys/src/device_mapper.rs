@@ -118,7 +118,7 @@ impl Mapper {
         Ok(())
     }
 
-    /// Whether the kernel has a target, by a module if need be. Kernels before 5.6 do not tell, and count as having it.
+    /// Whether the kernel has a target, by a module if need be. Kernels before 5.6 do not report it, and count as having it.
     pub fn has_target(&self, kind: &str) -> bool {
         let mut bytes = request_bytes(kind, 0, 0, &[0; 256]);
         match call(&self.control, TARGET_VERSION, &mut bytes) {
@@ -190,14 +190,14 @@ impl Drop for Mapper {
 /// Makes a request; the kernel answers in the same bytes.
 fn call(control: &File, request: u64, bytes: &mut [u8]) -> Result<()> {
     let number = 0xC000_0000 | (HEAD as u64) << 16 | 0xFD << 8 | request;
-    // SAFETY: the buffer is as long as its head says, and the kernel copies it, so it needs no alignment.
+    // SAFETY: the buffer has the length in its head, and the kernel copies it, so it needs no alignment.
     match unsafe { libc::ioctl(control.as_raw_fd(), number as libc::Ioctl, bytes.as_mut_ptr()) } {
         0.. => Ok(()),
         _ => Err(Error::last_os_error()),
     }
 }
 
-/// Whether the device of this name is the one with this UUID. Without a device mapper there is none.
+/// Whether the device of this name is the one with this UUID. False without a device mapper.
 ///
 /// # Errors
 /// What the kernel refuses.

@@ -117,7 +117,7 @@ impl LinkedDevices {
         &self.top
     }
 
-    /// Does what comes once the filesystem is made.
+    /// Does the work that is left after the filesystem is made.
     ///
     /// # Errors
     /// What the kernel refuses; the message names the link.

@@ -25,7 +25,7 @@ pub struct Mounted {
 /// Mounts a device on an existing directory.
 ///
 /// # Errors
-/// Something is mounted there already, or mount(8) fails.
+/// Something is mounted on the target already, or mount(8) fails.
 pub fn mount(
     journal: &Journal,
     log: &mut dyn FnMut(CommandRecord),
@@ -230,7 +230,7 @@ fn directory_below(target: &Path) -> Option<Identity> {
 /// and ext4 these include the defaults, which the mount list leaves out.
 ///
 /// # Errors
-/// Nothing is mounted there.
+/// Nothing is mounted on the target.
 pub fn effective_options(kernel: &SysRoot, target: &Path) -> Result<String, Error> {
     let target = target.canonicalize().unwrap_or_else(|_| target.to_path_buf());
     let mounts = kernel.mounts()?;

@@ -11,7 +11,7 @@ pub enum Error {
     Usage(String),
     /// The machine lacks something that the watch needs, or the user may not read it.
     #[error("{0}")]
-    Missing(String),
+    Unavailable(String),
     /// The store cannot read or write the windows.
     #[error(transparent)]
     Store(#[from] fsarena_store::Error),
@@ -21,7 +21,7 @@ impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
             Error::Usage(_) => ExitCode::Usage,
-            Error::Missing(_) => ExitCode::Missing,
+            Error::Unavailable(_) => ExitCode::Missing,
             Error::Store(error) => error.exit_code(),
         }
     }

@@ -149,7 +149,7 @@ impl Service {
             else {
                 continue;
             };
-            // `add_ticks` adds the ticks since the start of a process that is new in this watch.
+            // A process that started during the watch begins at 0, so that `add_ticks` counts all its ticks.
             let ticks = if first { ticks } else { (0, 0) };
             if !first {
                 self.used_ns += ns;

@@ -24,7 +24,7 @@ pub struct WatchedPlace {
 pub struct Target {
     kernel: SysRoot,
     at: WatchedPlace,
-    /// The device at the last check; `None` if there is none.
+    /// The device at the last check; `None` if the target had none.
     device: Option<WatchedDevice>,
 }
 
@@ -47,10 +47,10 @@ impl Target {
     /// The path or the device does not exist.
     pub fn find(kernel: &SysRoot, at: &WatchedPlace) -> Result<Target, Error> {
         if let Some(path) = &at.path {
-            path.metadata().map_err(|error| Error::Missing(format!("{}: {error}", path.display())))?;
+            path.metadata().map_err(|error| Error::Unavailable(format!("{}: {error}", path.display())))?;
         }
         if let Some(device) = &at.device {
-            BlockDevice::open(kernel, device).map_err(|error| Error::Missing(error.to_string()))?;
+            BlockDevice::open(kernel, device).map_err(|error| Error::Unavailable(error.to_string()))?;
         }
         let mut target = Target { kernel: kernel.clone(), at: at.clone(), device: None };
         target.device = target.find_device();
@@ -102,7 +102,7 @@ impl Target {
         Some(Mark::Device(text))
     }
 
-    /// The current device; `None` if there is none.
+    /// The current device; `None` if the target has none.
     fn find_device(&self) -> Option<WatchedDevice> {
         let device = match (&self.at.device, &self.at.path) {
             (Some(device), _) => BlockDevice::open(&self.kernel, device).ok()?,

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 #[group(id = "advice")]
 #[command(mut_args(hide_refused))]
 pub struct Args {
-    /// Try options that give up safety too; fsarena never chooses them, and says what they would gain
+    /// Try options that give up safety too; fsarena never chooses them, and shows what they would gain
     #[arg(long, help_heading = "Variants")]
     allow_unsafe: bool,
     #[command(flatten)]

@@ -90,7 +90,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Refuses flags that do not apply to what the user analyses; `why` says what that is.
+    /// Refuses flags that do not apply to what the user analyses; `why` describes what that is.
     fn refuse(&self, flags: &[&str], why: &str) -> Result<(), Failure> {
         self.given.refuse(flags, &format!("{} {why}", self.what))
     }

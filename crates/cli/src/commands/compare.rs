@@ -5,7 +5,8 @@ use crate::flags::{Runs, parse_percent};
 use crate::{explicit_flags::ExplicitFlags, output};
 use fsarena_core::record::RunRecord;
 use fsarena_report::compare::{
-    ComparisonReport, compare_all, compare_published, compare_samples, compare_services, compare_sets,
+    ComparisonReport, compare_all, compare_published, compare_published_samples, compare_samples,
+    compare_sets,
 };
 use fsarena_report::import::{self, Samples};
 use fsarena_report::{page::FORMATS, published};
@@ -16,11 +17,12 @@ use std::path::Path;
 /// Compare runs, published figures, or the samples of two files
 ///
 /// fsarena does not pair rounds of different runs, because the machine may have changed between them.
-/// Against published figures, fsarena names the fastest variant then and here, and where the order changed; of two
-/// published sets (`published:piszcz-I published:piszcz-II`), whether it changed from the first to the second. Files of
-/// samples are CSV, hyperfine JSON, Go benchmark text, fio JSON, or the output of sysbench, dbench, IOR or mdtest, or `-`
-/// for standard input; fsarena pairs their rounds if both have rounds, and compares only runs under equal conditions. Of more than two runs, fsarena compares each with the first and names those that
-/// have nothing in common with it. Of watches (`fsarena watch`), it compares the cost of a request.
+/// With published figures, fsarena shows the fastest variant in the publication and in the run, and each task where the
+/// order differs. For two published sets (`published:piszcz-I published:piszcz-II`), it shows whether the order changed.
+/// Files of samples are CSV, hyperfine JSON, Go benchmark text, fio JSON, or the output of sysbench, dbench, IOR or
+/// mdtest; `-` is standard input. fsarena pairs their rounds if both files have rounds, and compares only samples with
+/// equal conditions, such as the number of threads. With more than two runs, fsarena compares each with the first and
+/// names those that have nothing in common with it. For watches (`fsarena watch`), it compares the cost of a request.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     // Must be the first field: clap removes each argument when it reads it into a field.
@@ -29,7 +31,8 @@ pub struct Args {
     /// Run (id, beginning of the id, directory, `latest`), `published:NAME`, or file of samples
     #[arg(value_name = "A")]
     run: String,
-    /// Run, `published:NAME` (list them: `fsarena list studies`), or file of samples; omit it for A `published:wilton`
+    /// Run, `published:NAME` (list them: `fsarena list studies`), or file of samples; not needed if A is
+    /// `published:wilton`, whose samples are compared with each other
     #[arg(value_name = "B")]
     with: Option<String>,
     /// More runs
@@ -65,7 +68,10 @@ pub fn run(args: Args) -> Outcome {
         return usage(format!("{flag} applies to files of samples only; {} is not a file", args.run));
     }
     if args.metric.is_some() && args.with.is_none() {
-        return usage(format!("--metric applies to two sides; {} is compared with nothing else", args.run));
+        return usage(format!(
+            "--metric needs two things to compare; name a second run, set or file after {}",
+            args.run
+        ));
     }
     output::page(&compare(&args)?.page(), &args.format)
 }
@@ -85,9 +91,9 @@ fn compare(args: &Args) -> Result<ComparisonReport, Failure> {
     let first = &args.run;
     let Some(with) = &args.with else {
         return match set(first)? {
-            // Published samples are compared among themselves.
-            Some(set) => Ok(compare_services(&set)?),
-            None => usage(format!("compare {first} with what? Name a second run, `published:NAME` or file")),
+            // Published samples are compared with each other.
+            Some(set) => Ok(compare_published_samples(&set)?),
+            None => usage(format!("compare needs a second run, `published:NAME` or file after {first}")),
         };
     };
     if args.more.is_empty() {
@@ -108,7 +114,7 @@ fn compare(args: &Args) -> Result<ComparisonReport, Failure> {
     Ok(compare_all(&names.map(read).collect::<Result<Vec<RunRecord>, Failure>>()?, metric)?)
 }
 
-/// Whether a name is a file of samples: standard input, or anything that exists and is not a directory, as runs are.
+/// Whether a name is a file of samples: standard input, or anything that exists and is not a directory (runs are directories).
 fn is_file(name: &str) -> bool {
     input::is_stream(name) || Path::new(name).metadata().is_ok_and(|found| !found.is_dir())
 }

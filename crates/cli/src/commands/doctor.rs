@@ -351,7 +351,7 @@ fn cpu_accounting(kernel: &SysRoot) -> Finding {
     limited(what, "only sampled by ticks", fix)
 }
 
-/// Checks whether a file of the kernel can be read; `fix` says how to enable it.
+/// Checks whether a file of the kernel can be read; `fix` describes how to enable it.
 fn readable(kernel: &SysRoot, what: &'static str, path: &str, fix: &str) -> Finding {
     match kernel.read(path) {
         Ok(_) => ok(what, format!("/{path}")),

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, metric};
 use crate::output;
-use fsarena_core::{names::find, safe};
+use fsarena_core::{names::unknown, safe};
 use fsarena_report::history::{HistoryQuery, MAX_RUNS, history, point, reference};
 use fsarena_store::RunDir;
 use std::fmt::Display;
@@ -37,19 +37,20 @@ pub struct Args {
 pub fn run(args: Args) -> Outcome {
     let (damaged, mut listed): (Vec<_>, Vec<_>) =
         fsarena_store::list(&args.runs.runs)?.into_iter().partition(|run| run.damaged);
+    // A run that cannot be read may be of this study, so the user must know that it is missing.
     damaged.iter().for_each(|run| print_left_out(&run.id, &run.status.why));
     let study =
         args.study.or_else(|| listed.iter().map(|run| run.study.clone()).find(|study| !study.is_empty()));
     let Some(study) = study else { return no_runs(&args.runs) };
-    find("study", &study, listed.iter().map(|run| run.study.as_str()), |name| name)?;
+    check_name("study", &study, listed.iter().map(|run| run.study.as_str()))?;
     listed.retain(|run| run.study == study);
     listed.truncate(MAX_RUNS);
     let variants = || listed.iter().flat_map(|run| run.variants.iter().map(String::as_str));
     if let Some(name) = &args.variant {
-        find("variant", name, variants(), |name| name)?;
+        check_name("variant", name, variants())?;
     }
     if let Some(name) = &args.reference {
-        find("variant", name, variants().chain(["none"]), |name| name)?;
+        check_name("variant", name, variants().chain(["none"]))?;
     }
     let variant = args.variant.or_else(|| listed.first()?.variants.first().cloned());
     let Some(variant) = variant else { return no_runs(&args.runs) };
@@ -66,12 +67,28 @@ pub fn run(args: Args) -> Outcome {
     output::page(&history(&query, points), &args.format)
 }
 
+/// Checks that a name is one of the available names of a `what`, such as a variant.
+///
+/// # Errors
+/// It is none of them. The message suggests a similar name.
+fn check_name<'a>(
+    what: &str,
+    name: &str,
+    available: impl Iterator<Item = &'a str> + Clone,
+) -> Result<(), Failure> {
+    if available.clone().any(|known| known == name) {
+        Ok(())
+    } else {
+        Err(unknown(what, name, available).into())
+    }
+}
+
 /// Prints to standard error why the history leaves a run out.
 fn print_left_out(id: &str, why: &impl Display) {
     eprintln!("fsarena: run {id} is left out: {}", safe::message(&why.to_string()));
 }
 
-/// The failure that the directory has no runs of a study.
+/// The failure that the directory has no run of a study.
 fn no_runs<T>(runs: &Runs) -> Result<T, Failure> {
-    usage(format!("No runs of a study in {}. Run one: fsarena run", runs.runs.display()))
+    usage(format!("{} has no run of a study. To make one: fsarena run STUDY", runs.runs.display()))
 }

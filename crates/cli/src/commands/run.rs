@@ -222,11 +222,11 @@ fn resume(args: &Args, name: &str) -> Outcome {
 /// Reads the plan that the arguments name, without resolving it: of the commands on the command line, of a study or
 /// application, or of a file.
 pub fn read_plan(args: &Args) -> Result<Written, Failure> {
-    if let Some(plan) = args.own.plan(&args.given)? {
+    if let Some(plan) = args.command.plan(&args.given)? {
         return Ok(PlanFile::parse("the command line", plan.as_bytes())?);
     }
     let name = args.plan.as_deref().unwrap_or(study::DEFAULT);
-    let (origin, bytes) = match app::plan(name) {
+    let (origin, bytes) = match app::shipped_plan(name) {
         Some((origin, plan)) => (origin, plan.as_bytes().to_vec()),
         None => (name.to_string(), read_file(name)?),
     };
@@ -238,7 +238,7 @@ fn read_file(name: &str) -> Result<Vec<u8>, Failure> {
     let path = Path::new(name);
     input::read(path, file::MAX_BYTES as u64).map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
-            let unknown = unknown("study, application or plan file", name, app::names());
+            let unknown = unknown("study, application or plan file", name, app::shipped_plan_names());
             Failure::new(ExitCode::Usage, format!("{unknown}{}", suggest_flag(name)))
         }
         _ => Failure::file(path)(error),

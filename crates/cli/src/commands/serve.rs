@@ -5,7 +5,7 @@ use crate::{commands::report, flags::Runs};
 use fsarena_core::exit::ExitCode;
 use fsarena_report::report::ReportOptions;
 use fsarena_run::work;
-use fsarena_serve::{Analysis, Options, Server};
+use fsarena_serve::{AnalysisFunctions, Options, Server};
 use std::net::{IpAddr, Ipv4Addr};
 use std::{io::Write, path::PathBuf};
 
@@ -54,7 +54,7 @@ pub fn run(args: Args) -> Outcome {
         port: args.port,
         token: args.token.filter(|token| !token.is_empty()),
         hosts,
-        analysis: Analysis { report, metric: |plan| work::main_metric(plan).into() },
+        analysis: AnalysisFunctions { report, metric: |plan| work::main_metric(plan).into() },
     })?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", server.url()).and_then(|()| out.flush()).map_err(printing)?;

@@ -35,7 +35,7 @@ pub fn run(args: Args) -> Outcome {
             let (name, source, plan) = (study.name, study.source, plan_table(study.name, study.plan)?);
             Ok(json!({ "study": name, "source": source, "published": published, "plan": plan }))
         })
-    } else if let Some((name, plan)) = app::plan(&args.what) {
+    } else if let Some((name, plan)) = app::shipped_plan(&args.what) {
         print(&args.format, "an application", plan.into(), || {
             Ok(json!({ "application": name, "plan": plan_table(&name, plan)? }))
         })
@@ -65,7 +65,7 @@ fn print(format: &str, what: &str, text: String, json: impl FnOnce() -> Result<V
 
 /// The failure of an unknown name: suggests a study or application with a similar name if there is one, else `error`.
 fn suggest_study(error: fsarena_store::Error, name: &str) -> Failure {
-    match nearest(name, app::names()) {
+    match nearest(name, app::shipped_plan_names()) {
         Some(study) => unknown("run, study or application", name, [study]).into(),
         None => error.into(),
     }

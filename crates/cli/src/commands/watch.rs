@@ -10,17 +10,17 @@ use fsarena_watch::{CounterSpec, Mark, Recorder, ServiceSpec, Watch, WatchedPlac
 use serde_json::{Value, json};
 use std::{io::Write, path::PathBuf, time::Duration};
 
-/// Flags that define a watch: `--resume` takes them from the stored watch.
-const FIXED: &str =
+/// Flags that define a watch. They exclude `--resume`, which takes these settings from the stored watch.
+const WATCH_FLAGS: &str =
     "name squid prometheus series log word device_operations command path device service window every";
 
 /// Watch what the requests of a live machine cost, without generating load
 ///
-/// fsarena changes nothing, and the basics need no root. For each window it counts the served requests and their cost:
-/// CPU by mode (exact from schedstat or cgroup accounting, next to the tick-sampled split), iowait, pressure, the
-/// device and the filesystem behind a path, the page cache, the processes of the service, and the kernel threads. It
-/// prints every window when it closes, and stores it in a run; `fsarena compare` compares the cost of a request over
-/// several watches.
+/// fsarena changes nothing, and most readings need no root. For each window it counts the served requests and their cost:
+/// CPU time (exact, from schedstat or cgroups), its split into user and system time (sampled at clock ticks), iowait,
+/// pressure, the device and the filesystem behind a path, the page cache, the processes of the service, and the kernel
+/// threads. It prints every window when it closes, and stores it in a run; `fsarena compare` compares the cost of a
+/// request over several watches.
 ///
 /// If an endpoint is down, a counter goes back, the clock steps or a device is unplugged, fsarena marks the window and
 /// continues.
@@ -90,7 +90,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Watch")]
     windows: Option<u32>,
     /// Resume an earlier watch in the same run
-    #[arg(long, value_name = "RUN", conflicts_with_all = FIXED.split(' '), help_heading = "Watch")]
+    #[arg(long, value_name = "RUN", conflicts_with_all = WATCH_FLAGS.split(' '), help_heading = "Watch")]
     resume: Option<String>,
     /// Format on standard output: a table, or one JSON object per line
     #[arg(long, value_enum, default_value = "term", help_heading = "Watch")]
@@ -160,7 +160,7 @@ pub fn run(args: Args) -> Outcome {
             Recorder::create(&args.runs.runs, &watch, &host, env!("CARGO_PKG_VERSION"))?
         }
     };
-    // From here on a signal ends the watch only after its store is complete.
+    // From here on a signal ends the watch only after the open window and the end of the run are stored.
     let _deferred = cancel::defer_signals();
     let mut watcher = Watcher::begin(&kernel, recorder.watch(), recorder.next_window()?)?;
     watcher.notes().iter().try_for_each(|note| recorder.add_note(note))?;
@@ -182,16 +182,17 @@ pub fn run(args: Args) -> Outcome {
     };
     recorder.finish(why, complete)?;
     let id = recorder.run().id();
-    print_message(&format!("kept as {id}; go on with: fsarena watch --resume {id}"));
+    print_message(&format!("stored as {id}; resume with: fsarena watch --resume {id}"));
     Ok(ExitCode::Done)
 }
 
 /// Prints to standard error what is watched, and to standard output the head of the table.
 fn print_head(format: ListFormat, recorder: &Recorder, watcher: &Watcher) -> Outcome {
     let watch = recorder.watch();
-    let counted = watch.counter.as_ref().map_or("no requests".into(), |counter| counter.to_string());
+    let counted =
+        watch.counter.as_ref().map_or(", without counting requests".into(), |counter| format!(": {counter}"));
     print_message(&format!(
-        "watching {}: {counted}; kept in {}",
+        "watching {}{counted}; stored in {}",
         watch.name,
         recorder.run().path().display()
     ));
@@ -223,8 +224,7 @@ const COLUMNS: [(&str, &str, f64); 10] = [
     ("wMB/s", reading::DEVICE_WRITTEN, 1e-6),
 ];
 
-const LEGEND: &str =
-    "per cent of one CPU; ~ is sampled at clock ticks, the others are exact where the kernel has it";
+const LEGEND: &str = "per cent of one CPU; ~ is sampled at clock ticks, the others are exact if the kernel provides exact accounting";
 
 /// Returns the head of the table of windows.
 fn table_head() -> String {

@@ -4,7 +4,7 @@
 mod bars;
 mod lines;
 
-pub use lines::expected;
+pub use lines::expected_length;
 
 use crate::terminal::screen;
 use bars::Bars;
@@ -63,9 +63,9 @@ impl Consumer for Progress {
         self.print(line);
     }
 
-    fn show_trials(&mut self, done: usize, of: usize) {
+    fn show_trials(&mut self, done: usize, total: usize) {
         if let Display::Bars(bars) = &mut self.display {
-            bars.show_trials(done as u64, of as u64);
+            bars.show_trials(done as u64, total as u64);
         }
     }
 
@@ -76,11 +76,12 @@ impl Consumer for Progress {
         let colon = if plan.question.is_empty() { "" } else { ": " };
         self.print(&format!("{}{colon}{}", plan.title, plan.question));
         let place = run.map_or(String::new(), |run| format!("run {}; ", run.path().display()));
-        self.print(&format!("{place}{}; {}", expected(&plan.stop), check.describe(plan)));
+        self.print(&format!("{place}{}; {}", expected_length(&plan.stop), check.describe(plan)));
     }
 
     fn take(&mut self, event: &Event, state: &RunState) -> Result<(), RunError> {
         self.intervals.update(event, state);
+        // These events change nothing that the display shows.
         use CellEvent::{Command, Profile, Spent};
         if let Event::Command(_) | Event::Cell { what: Command(_) | Profile { .. } | Spent { .. }, .. } =
             event

@@ -101,7 +101,10 @@ fn a_run_is_put_beside_published_figures() {
     let page = web.page(&format!("/compare?run={one}&run=published:piszcz-II"));
     let (printed, _) = place.expect(0, &["compare", &one, "published:piszcz-II", "--format", "json"]);
     let printed: serde_json::Value = serde_json::from_str(&printed).unwrap();
-    assert!(page.contains(printed["answer"][0].as_str().unwrap()) && page.contains("first then"), "{page}");
+    assert!(
+        page.contains(printed["answer"][0].as_str().unwrap()) && page.contains("best as published"),
+        "{page}"
+    );
     // The page says which others there are.
     assert!(page.contains("<option>published:piszcz-I</option>"), "{page}");
     let status = |query: &str| web.get(&format!("/compare?{query}")).status;

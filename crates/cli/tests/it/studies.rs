@@ -108,7 +108,10 @@ fn two_variants_of_any_name_take_the_roles_in_order() {
     let ab = "ab peiffer --quiet --scale tiny --rounds 1 --set driver=native --a fs=ext2 --b fs=ext4";
     place.expect(4, &ab.split_whitespace().collect::<Vec<_>>());
     let (text, _) = place.expect(0, &["compare", "latest", "published:peiffer-1"]);
-    assert!(text.contains("Compared by their order in the run: ext2 as before, ext4 as after."), "{text}");
+    assert!(
+        text.contains("Matched to the published variants by position: ext2 as before, ext4 as after."),
+        "{text}"
+    );
 }
 
 #[test]

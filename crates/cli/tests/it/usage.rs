@@ -223,7 +223,7 @@ fn flags_that_do_not_apply_are_refused() {
         ("ab plan.toml --a dir=home --b dir=shims --size 1g", "--size"),
         ("compare latest latest --margin 2%", "--margin applies to files"),
         ("compare latest latest --from csv", "--from applies to files"),
-        ("compare published:wilton --metric system", "--metric applies to two sides"),
+        ("compare published:wilton --metric system", "--metric needs two things to compare"),
         ("analyse latest --metric iosp", "Did you mean `iops`?"),
         ("analyse published:engel --metric iops", "--metric: published:engel has one metric"),
         ("analyse published:engel --profile", "--profile: published:engel was measured"),

@@ -95,7 +95,7 @@ pub const KERNEL_INSTRUCTIONS: &str = "kernel_instructions";
 /// Instructions of the whole guest.
 pub const GUEST_INSTRUCTIONS: &str = "guest_instructions";
 /// Instructions of the whole guest until the command returned.
-pub const RETURNED_INSTRUCTIONS: &str = "returned_instructions";
+pub const INSTRUCTIONS_AT_RETURN: &str = "returned_instructions";
 /// System calls, in a guest that counts instructions.
 pub const SYSTEM_CALLS: &str = "system_calls_count";
 /// Instructions of the process tree until its command returned.
@@ -175,7 +175,7 @@ pub const INSTRUCTIONS: &[ReadingDef] = &[
         .help("instructions of the kernel until the data was synced, including its threads and interrupts, counted exactly; sampled at ticks for the process tree if a note of the run says that"),
     ReadingDef::lower(GUEST_INSTRUCTIONS, Unit::Count)
         .help("instructions of the guest until the data was synced; where the emulator does not count, those of its tasks by their clocks"),
-    ReadingDef::lower(RETURNED_INSTRUCTIONS, Unit::Count)
+    ReadingDef::lower(INSTRUCTIONS_AT_RETURN, Unit::Count)
         .help("instructions of the guest until the command returned, counted exactly"),
     ReadingDef::lower(SYSTEM_CALLS, Unit::Count)
         .help("system calls until the data was synced, counted exactly"),

@@ -229,7 +229,9 @@ impl<'a> SeriesReader<'a> {
 
     fn grid(&mut self, metric: &str) -> Result<&Grid, String> {
         if !self.grids.contains_key(metric) {
-            let unknown = || unknown("metric", metric, self.record.metric_ids()).list("fsarena list metrics");
+            let unknown = || {
+                unknown("metric", metric, self.record.metric_ids()).with_list_command("fsarena list metrics")
+            };
             let found = Grid::without(self.record, metric, &self.leave_out).ok_or_else(unknown)?;
             self.grids.insert(metric.to_string(), found);
         }

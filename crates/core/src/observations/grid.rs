@@ -1,6 +1,6 @@
 //! The values of one metric of a run, and their totals and means over tasks.
 
-use super::validity::{InvalidReason, invalid_figures, tasks_apart};
+use super::validity::{InvalidReason, invalid_figures, tasks_without_commits};
 use super::values::{VariantValues, dropped, has_data, left_out, references, rounds, values_by_task, warmup};
 use crate::cell::TaskInfo;
 use crate::names::{Unknown, unknown};
@@ -52,7 +52,7 @@ impl Grid {
         Grid::of(record, metric).ok_or_else(|| {
             unknown("metric", metric, record.metric_ids())
                 .at(format!("in run {}", record.id))
-                .list("fsarena list metrics")
+                .with_list_command("fsarena list metrics")
         })
     }
 
@@ -71,7 +71,7 @@ impl Grid {
             }
         }
         Some(Grid {
-            apart: tasks_apart(record, &spec, &values),
+            apart: tasks_without_commits(record, &spec, &values),
             parts: quotient_parts(record, &spec, leave_out),
             metric: spec,
             tasks: record.tasks.clone(),

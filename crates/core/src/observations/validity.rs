@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum InvalidReason {
     /// The page cache served direct I/O.
     Cache,
-    /// The load generator took more than a tenth of an operation.
+    /// The load generator took more than a tenth of the time of an operation.
     ClientBound,
     /// The plan requires verified blocks, but none was verified.
     Unverified,
@@ -32,12 +32,12 @@ impl InvalidReason {
         InvalidReason::FewRequests,
     ];
 
-    /// The predicate of a sentence whose subject is the variant: `served direct I/O from the page cache`.
+    /// The reason as the predicate of a sentence whose subject is the variant: `served direct I/O from the page cache`.
     pub fn words(self) -> &'static str {
         match self {
             InvalidReason::Cache => "served direct I/O from the page cache",
             InvalidReason::ClientBound => "was bound by the load generator",
-            InvalidReason::Unverified => "verified no block, although the plan asks for that",
+            InvalidReason::Unverified => "verified no block, although the plan requires verified blocks",
             InvalidReason::FewRequests => "had too few requests a round for the percentile",
         }
     }
@@ -54,7 +54,8 @@ pub fn invalid_reason(record: &RunRecord, metric: &str, task: usize) -> Option<S
     let (mut variant, mut words) = (*first, reason.words().to_string());
     if let (InvalidReason::FewRequests, Some(percentile)) = (reason, Percentile::of_metric(metric)) {
         // The variant with the fewest requests determines how long the load must run for all.
-        let of_task = short_figures(record, &percentile).into_iter().filter(|figure| figure.task == task);
+        let of_task =
+            undersampled_figures(record, &percentile).into_iter().filter(|figure| figure.task == task);
         if let Some(least) = of_task.min_by(|a, b| a.requests.total_cmp(&b.requests)) {
             (variant, words) = (least.variant, least.words(&percentile));
         }
@@ -67,7 +68,7 @@ pub fn invalid_figures(record: &RunRecord, metric: &str) -> BTreeMap<(usize, usi
     let mut found = BTreeMap::new();
     // Check this first, because its remedy, a longer load, also improves other figures.
     if let Some(percentile) = Percentile::of_metric(metric) {
-        for figure in short_figures(record, &percentile) {
+        for figure in undersampled_figures(record, &percentile) {
             found.insert((figure.task, figure.variant), InvalidReason::FewRequests);
         }
     }
@@ -114,8 +115,9 @@ fn known_figures(record: &RunRecord, metric: &str) -> Vec<(usize, usize, Vec<f64
 }
 
 /// The tasks without commits, if other tasks of the run commit and the metric describes single operations, such as a rate or a
-/// latency. A mean over commits and reads would describe neither.
-pub(super) fn tasks_apart(
+/// latency. A mean over commits and reads would describe neither. Empty for a metric that describes tasks as a whole, such as
+/// the elapsed time: these can be averaged over all tasks.
+pub(super) fn tasks_without_commits(
     record: &RunRecord,
     metric: &MetricSpec,
     values: &[VariantValues],
@@ -155,8 +157,8 @@ const FEWEST_BEYOND: f64 = 10.0;
 struct Percentile {
     /// The share of requests that it covers: 0.999.
     share: f64,
-    /// The readings that may have the number of requests; the first one that the run has is used.
-    counts: Vec<String>,
+    /// The ids of the readings that count the requests. Those of the first one that the run has are used.
+    count_readings: Vec<String>,
 }
 
 impl Percentile {
@@ -164,12 +166,12 @@ impl Percentile {
     fn of_metric(metric: &str) -> Option<Percentile> {
         let metric = metric.strip_suffix("_ns").unwrap_or(metric);
         let (before, digits) = metric.rsplit_once("latency_p")?;
-        let hundredths: f64 = digits.parse::<u32>().ok()?.into();
-        let counts = match before {
+        let decimals: f64 = digits.parse::<u32>().ok()?.into();
+        let count_readings = match before {
             "" | "corrected_" => vec!["all_operations_count".into(), reading::REQUESTS.into()],
             kind => vec![format!("{kind}operations_count")],
         };
-        Some(Percentile { share: hundredths / 10f64.powi(digits.len() as i32), counts })
+        Some(Percentile { share: decimals / 10f64.powi(digits.len() as i32), count_readings })
     }
 
     /// The fewest requests per round that the percentile requires: 10/(1 − q).
@@ -188,7 +190,7 @@ impl Percentile {
 
 /// The figure of a percentile with too few requests.
 #[derive(Debug, Clone, PartialEq)]
-struct ShortFigure {
+struct UndersampledFigure {
     task: usize,
     variant: usize,
     /// The median number of requests per round.
@@ -197,7 +199,7 @@ struct ShortFigure {
     seconds: Option<f64>,
 }
 
-impl ShortFigure {
+impl UndersampledFigure {
     /// The predicate of a sentence whose subject is the variant: how many requests it had, how many the percentile requires,
     /// and how long to measure.
     fn words(&self, percentile: &Percentile) -> String {
@@ -214,8 +216,10 @@ impl ShortFigure {
 }
 
 /// The figures of a percentile whose median round has too few requests. Empty if the run has no number of requests.
-fn short_figures(record: &RunRecord, percentile: &Percentile) -> Vec<ShortFigure> {
-    let Some((_, counts)) = percentile.counts.iter().find_map(|id| record.metric(id)) else { return vec![] };
+fn undersampled_figures(record: &RunRecord, percentile: &Percentile) -> Vec<UndersampledFigure> {
+    let Some((_, counts)) = percentile.count_readings.iter().find_map(|id| record.metric(id)) else {
+        return vec![];
+    };
     let left_out = left_out(record);
     let lengths = record.metric(reading::LOAD_ELAPSED);
     let lengths = lengths.map(|(_, rows)| values_by_task(record, &rows, &left_out));
@@ -227,7 +231,7 @@ fn short_figures(record: &RunRecord, percentile: &Percentile) -> Vec<ShortFigure
                 continue;
             }
             let ns = lengths.as_ref().and_then(|lengths| median(&lengths[task][variant]));
-            short.push(ShortFigure { task, variant, requests, seconds: ns.map(|ns| ns / 1e9) });
+            short.push(UndersampledFigure { task, variant, requests, seconds: ns.map(|ns| ns / 1e9) });
         }
     }
     short
@@ -240,10 +244,13 @@ mod tests {
     #[test]
     fn a_percentile_is_parsed_from_the_name_of_its_metric() {
         let of = |metric| {
-            Percentile::of_metric(metric).map(|one| (one.required_requests(), one.words(), one.counts))
+            Percentile::of_metric(metric)
+                .map(|one| (one.required_requests(), one.words(), one.count_readings))
         };
         let all = || vec!["all_operations_count".to_string(), "requests_count".into()];
         assert_eq!(of("latency_p999"), Some((10_000.0, "99.9th percentile".into(), all())));
+        let finer = of("latency_p9999").unwrap();
+        assert_eq!((finer.0, finer.1.as_str()), (100_000.0, "99.99th percentile"));
         assert_eq!(of("corrected_latency_p99_ns"), Some((1_000.0, "99th percentile".into(), all())));
         let sync = vec!["sync_operations_count".to_string()];
         assert_eq!(of("sync_latency_p50_ns"), Some((20.0, "median".into(), sync)));
@@ -255,7 +262,7 @@ mod tests {
     #[test]
     fn the_message_proposes_a_length_with_enough_requests() {
         let percentile = Percentile::of_metric("latency_p999").unwrap();
-        let short = ShortFigure { task: 0, variant: 0, requests: 512.0, seconds: Some(1.0) };
+        let short = UndersampledFigure { task: 0, variant: 0, requests: 512.0, seconds: Some(1.0) };
         // 10,000 / 512 s and a tenth more.
         assert_eq!(
             short.words(&percentile),

@@ -36,7 +36,7 @@ pub(super) fn resolve(
     for flag in &over.claims {
         claims.push(names.claim(flag).map_err(|fault| {
             let error = fault.to_string();
-            PlanError::flag("--claim", error.strip_prefix("claim, ").unwrap_or(&error))
+            PlanError::without_position("--claim", error.strip_prefix("claim, ").unwrap_or(&error))
         })?);
     }
     Ok(claims)
@@ -112,7 +112,7 @@ impl Names<'_> {
         if !self.metrics.contains(metric) && !self.prints {
             let at = quantity.name().len() - metric.len();
             let unknown = unknown("metric", metric, self.metrics.iter().map(String::as_str));
-            return Some((at, unknown.list("fsarena list metrics").into()));
+            return Some((at, unknown.with_list_command("fsarena list metrics").into()));
         }
         let task = quantity.task.as_deref().filter(|task| !WHOLES.contains(task))?;
         let siblings: Vec<&TaskInfo> = self.tasks.iter().filter(|info| info.id.name == task).collect();

@@ -26,9 +26,9 @@ impl PlanError {
         }
     }
 
-    /// An error in a command-line flag.
-    pub fn flag(flag: &str, message: impl Into<String>) -> PlanError {
-        PlanError { origin: flag.to_string(), at: None, message: message.into() }
+    /// An error without a position in a text, such as one in a command-line flag. `origin` is the flag or the name of the plan.
+    pub fn without_position(origin: &str, message: impl Into<String>) -> PlanError {
+        PlanError { origin: origin.to_string(), at: None, message: message.into() }
     }
 }
 

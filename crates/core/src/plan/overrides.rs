@@ -93,7 +93,7 @@ impl Overrides {
                 "the run of this plan erased {}; to erase a device again, name it: {flag} DEVICE",
                 path.display()
             );
-            Err(PlanError::flag(flag, message))
+            Err(PlanError::without_position(flag, message))
         };
         if self.other_dir.is_none() && self.other_device.is_none() {
             if let Some(other) = &plan.device.other_device {

@@ -87,7 +87,7 @@ impl Resolver<'_> {
 
     /// An error of the plan as a whole.
     fn fault(&self, message: impl Into<String>) -> PlanError {
-        PlanError::flag(&self.written.origin, message)
+        PlanError::without_position(&self.written.origin, message)
     }
 
     fn device(&self) -> Result<DevicePlan, PlanError> {
@@ -182,8 +182,9 @@ impl Resolver<'_> {
         for (id, levels) in &self.over.factors {
             let flag = format!("--{id}");
             factor::check_name(id, &self.words.factors)
-                .map_err(|unknown| PlanError::flag("--factor", unknown))?;
-            let levels = self.checked_levels(id, levels.clone(), &|m| Err(PlanError::flag(&flag, m)))?;
+                .map_err(|unknown| PlanError::without_position("--factor", unknown))?;
+            let levels =
+                self.checked_levels(id, levels.clone(), &|m| Err(PlanError::without_position(&flag, m)))?;
             factors.insert(id.clone(), levels);
         }
         if matches!(self.over.backing, Some(Backing::Dir)) {
@@ -313,9 +314,10 @@ impl Resolver<'_> {
         }
         for (id, levels) in &self.over.vary {
             factor::check_name(id, &self.words.factors)
-                .map_err(|unknown| PlanError::flag("--vary", unknown))?;
+                .map_err(|unknown| PlanError::without_position("--vary", unknown))?;
             let flag = format!("--vary {id}");
-            let levels = self.checked_levels(id, levels.clone(), &|m| Err(PlanError::flag(&flag, m)))?;
+            let levels =
+                self.checked_levels(id, levels.clone(), &|m| Err(PlanError::without_position(&flag, m)))?;
             vary.insert(id.clone(), levels);
         }
         if matches!(self.over.backing, Some(Backing::Dir)) {
@@ -349,7 +351,7 @@ impl Resolver<'_> {
                 "this plan names its variants, and none of them here is {level}: {}",
                 known.join(", ")
             );
-            return Err(PlanError::flag("--fs", message));
+            return Err(PlanError::without_position("--fs", message));
         }
         variants.retain(|variant| levels.iter().any(|level| level == variant.level(factor::FS)));
         Ok(variants)

@@ -1,8 +1,8 @@
 //! Parses the text of a plan: a plan file that a person wrote, or the stored plan of a run. Also extracts single stages.
 //!
-//! Runs, `--dry-run` and reports store complete plans ([`Plan`]), while a plan file leaves most settings open. This module
-//! converts a stored plan back to a plan file, so that the command line can change it and every check runs again: a stored
-//! plan may come from an untrusted source.
+//! The plan that a run stores is complete ([`Plan`]): every setting has a value. A plan file leaves most settings out. This
+//! module converts a stored plan back to a plan file, so that the command line can change it and every check runs again: a
+//! stored plan may come from an untrusted source.
 
 use super::Plan;
 use super::error::{PlanError, line_and_column, plain};
@@ -16,7 +16,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-/// A parsed plan with its text, which error positions refer to.
+/// A parsed plan, from a plan file or a stored run, with its text, which error positions refer to.
 #[derive(Debug, Clone)]
 pub struct Written {
     /// The name of the plan in errors: the file's path, or `study NAME`.
@@ -30,7 +30,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// The plan of one of its stages, in the same text.
+    /// The plan of one stage. Keeps the whole text, so that error positions stay right.
     pub fn of_stage(&self, stage: &StageFile) -> Written {
         Written { file: self.file.of_stage(stage), ..self.clone() }
     }
@@ -81,7 +81,7 @@ impl PlanFile {
             None => toml::from_str(text).map_err(bad)?,
         };
         match file.stages_fault() {
-            Some(fault) => Err(PlanError::flag(origin, fault)),
+            Some(fault) => Err(PlanError::without_position(origin, fault)),
             None => Ok(Written { origin: origin.into(), text: text.into(), file, stored }),
         }
     }

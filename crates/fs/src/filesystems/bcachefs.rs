@@ -17,7 +17,8 @@ pub const DEF: FsDef = FsDef {
         OptionSet::named("lz4").mount(&["compression=lz4"]).help("compresses file data with lz4"),
         OptionSet::named("zstd").mount(&["compression=zstd"]).help("compresses file data with zstd"),
         OptionSet::named("nocow").mount(&["nocow"]).help("overwrites file data in place, without checksums"),
-        OptionSet::named(DURABLE).help("as it is: flushes the device's cache and keeps checksums"),
+        OptionSet::named(DURABLE)
+            .help("the defaults of bcachefs, which flush the device's cache and keep checksums"),
         OptionSet::named(FAST_UNSAFE)
             .mount(&["journal_flush_disabled", "data_checksum=none"])
             .help("fsync does not flush the journal; no checksums of file data"),

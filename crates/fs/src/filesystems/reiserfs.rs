@@ -71,10 +71,7 @@ pub const REISER4: FsDef = FsDef {
         OptionSet::named(DURABLE).help("as it is: every operation is a transaction"),
         OptionSet::named(FAST_UNSAFE).help("as it is: it keeps nothing that could be given up"),
     ],
-    kernels: Some(KernelRange {
-        text: "Linux has never had it, so it takes a kernel with its patch",
-        debian: "",
-    }),
+    kernels: Some(KernelRange { text: "Linux does not include it; use a kernel with its patch", debian: "" }),
     mount_names: "atom_max_age atom_max_flushers atom_max_size atom_min_size bsdgroups discard dont_load_bitmap \
                   flush.relocate_threshold flush.scan_maxnodes mtflush.scan_nodes no_write_barrier onerror \
                   onerror=panic onerror=remount-ro optimal_io_size readahead.flags tmgr.atom_max_age \

@@ -203,7 +203,7 @@ impl<'r, C: Clock> Client<'r, C> {
         instruction: &Instruction,
         numbers: Numbers,
     ) -> ClientResult {
-        for index in 0..kind.def().names {
+        for index in 0..kind.def().name_count {
             self.compose_name(index, instruction)?;
             if kind != OperationKind::Deltree {
                 calls::resolve(&mut self.names[index], &mut self.entries);

@@ -75,7 +75,7 @@ pub enum DbenchError {
         /// The error of the system call.
         source: std::io::Error,
     },
-    /// A signal asked fsarena to stop.
+    /// A signal interrupted fsarena.
     #[error("interrupted")]
     Cancelled,
     /// A client process ended without a message.

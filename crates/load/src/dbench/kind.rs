@@ -51,23 +51,23 @@ pub struct KindDef {
     /// Its name in loadfiles and in the output of dbench 5.0.
     pub name: &'static str,
     /// Its name in the output of dbench 4.0.
-    pub printed: &'static str,
+    pub name_in_4_0: &'static str,
     /// The prefix of its readings.
     pub reading: &'static str,
-    /// Number of names that it takes.
-    pub names: usize,
-    /// Number of numbers that must follow the names. A loadfile may have more.
-    pub numbers: usize,
+    /// The number of file names in its arguments.
+    pub name_count: usize,
+    /// The number of numbers that must follow the file names. A loadfile may have more.
+    pub number_count: usize,
 }
 
-/// Number of an operation's numbers that have a meaning, at most: handle, offset, size, result.
+/// The largest number of meaningful numbers in the arguments of an operation: handle, offset, size, result.
 pub const NUMBERS: usize = 4;
-/// The numbers of one operation.
+/// The numbers in the arguments of one operation.
 pub type Numbers = [i64; NUMBERS];
 
-const fn def(kind: OperationKind, name: &'static str, [names, numbers]: [usize; 2]) -> KindDef {
+const fn def(kind: OperationKind, name: &'static str, [name_count, number_count]: [usize; 2]) -> KindDef {
     let Operation { printed, reading } = OPERATIONS[kind as usize];
-    KindDef { kind, name, printed, reading, names, numbers }
+    KindDef { kind, name, name_in_4_0: printed, reading, name_count, number_count }
 }
 
 /// Every kind, in the order of [`OperationKind`] and of [`OPERATIONS`].
@@ -104,7 +104,7 @@ impl OperationKind {
 
     /// Finds a kind by its name in the output of dbench 4.0 or 5.0.
     pub fn find_printed(name: &str) -> Option<OperationKind> {
-        KINDS.iter().find(|def| def.printed == name || def.name == name).map(|def| def.kind)
+        KINDS.iter().find(|def| def.name_in_4_0 == name || def.name == name).map(|def| def.kind)
     }
 }
 
@@ -117,9 +117,14 @@ mod tests {
         for (at, def) in KINDS.iter().enumerate() {
             assert_eq!(def.kind as usize, at);
             assert_eq!(OperationKind::find(def.name.to_lowercase().as_bytes()), Some(def.kind));
-            assert_eq!(OperationKind::find_printed(def.printed), Some(def.kind));
-            assert!(def.printed == def.name || def.name.contains('_'), "{} is not {}", def.printed, def.name);
-            assert!(def.numbers <= NUMBERS);
+            assert_eq!(OperationKind::find_printed(def.name_in_4_0), Some(def.kind));
+            assert!(
+                def.name_in_4_0 == def.name || def.name.contains('_'),
+                "{} is not {}",
+                def.name_in_4_0,
+                def.name
+            );
+            assert!(def.number_count <= NUMBERS);
         }
     }
 }

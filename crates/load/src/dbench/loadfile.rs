@@ -115,7 +115,7 @@ type Parsed = Result<(), String>;
 
 /// The longest line, in bytes, as in the real dbench.
 const LONGEST_LINE: usize = 1022;
-/// Most words of a line after the operation, as in the real dbench.
+/// The largest number of words of a line after the operation, as in the real dbench.
 const MAX_WORDS: usize = 19;
 
 /// Parses the lines of a loadfile, of dbench 4.0 and 5.0: `[time] OPERATION ["name"] ["name"] number… STATUS`.
@@ -252,7 +252,7 @@ impl Parser {
         }
         let Some(kind) = OperationKind::find(operation) else { return Err(unknown_operation(operation)) };
         let expected = parse_status(status)?;
-        let (names, numbers) = words.split_at(kind.def().names.min(words.len()));
+        let (names, numbers) = words.split_at(kind.def().name_count.min(words.len()));
         self.numbers.clear();
         for word in numbers {
             self.numbers.push(Number::parse(word)?);

@@ -198,7 +198,7 @@ const DEFS: [&[ReadingDef]; 16] = [
 ];
 
 /// Readings that only loads of dbench have.
-pub fn defs() -> impl Iterator<Item = &'static ReadingDef> {
+pub fn reading_defs() -> impl Iterator<Item = &'static ReadingDef> {
     DEFS.into_iter().flatten()
 }
 
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_its_readings_and_their_ids_are_unique() {
-        let mut ids: Vec<&str> = defs().chain(readings::defs()).map(|def| def.id).collect();
+        let mut ids: Vec<&str> = reading_defs().chain(readings::defs()).map(|def| def.id).collect();
         for kind in KINDS {
             let latency = ["mean", "p50", "p95", "p99", "p999", "max"].map(|of| format!("latency_{of}_ns"));
             for reading in latency.iter().map(String::as_str).chain(["operations_count"]) {

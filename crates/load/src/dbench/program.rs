@@ -7,7 +7,7 @@ use crate::dbench::number::{Number, Qualifier, RandomString};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Most bytes that one operation can read or write. The real dbench 5.0 has a buffer of this size.
+/// The largest number of bytes that one operation can read or write. The real dbench 5.0 has a buffer of this size.
 pub const LARGEST: i64 = 16 << 20;
 
 /// The expected result of an operation.
@@ -85,7 +85,7 @@ pub struct Program {
     pub patterns: Vec<Vec<u8>>,
     /// The random strings for `Action::Draw`, each with the number by which names refer to it.
     pub strings: Vec<(u8, RandomString)>,
-    /// Most bytes that an operation can read or write.
+    /// The largest number of bytes that an operation reads or writes.
     pub largest: usize,
     /// The highest client, from 0, that another one waits for.
     waits_for: Option<u32>,
@@ -192,11 +192,16 @@ impl Builder {
         expected: Expected,
     ) -> Result<(), String> {
         let def = kind.def();
-        if names.len() != def.names {
-            return Err(format!("{} takes {}, and has {}", def.name, count(def.names, "name"), names.len()));
+        if names.len() != def.name_count {
+            return Err(format!(
+                "{} takes {}, and has {}",
+                def.name,
+                count(def.name_count, "name"),
+                names.len()
+            ));
         }
-        if numbers.len() < def.numbers {
-            let needs = count(def.numbers, "number");
+        if numbers.len() < def.number_count {
+            let needs = count(def.number_count, "number");
             return Err(format!("{} needs {needs}, and has {}", def.name, numbers.len()));
         }
         if matches!(kind, OperationKind::ReadX | OperationKind::WriteX) {

@@ -97,7 +97,7 @@ fn every_reading_of_a_run_is_defined() {
         outcome.kinds.len() == KINDS.len() && outcome.times.bytes[0] > 0
     });
     let readings = outcome.readings();
-    let known: Vec<&str> = defs().chain(fsarena_engine::readings::defs()).map(|def| def.id).collect();
+    let known: Vec<&str> = reading_defs().chain(fsarena_engine::readings::defs()).map(|def| def.id).collect();
     assert!(readings.0.keys().all(|id| known.contains(&id.as_str())), "{readings:?}");
     let get = |id| readings.get(id).unwrap();
     assert!(get("flush_operations_count") > 0.0 && get("read_bandwidth_bytes_per_s") > 0.0);

@@ -175,7 +175,7 @@ impl Calls {
         }
     }
 
-    /// Does something for each number, and syncs the directory after each where the setting says so.
+    /// Does something for each number, and syncs the directory after each if the setting requires it.
     fn each_entry(&self, dir: &File, call: impl Fn(u64) -> Result<()>) -> Result<()> {
         for number in 0..self.count {
             call(number)?;

@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(found.get("all_latency_max_ns"), Some(7_875_000.0));
         assert_eq!(found.get("all_operations_count"), Some(28_754.0));
         let known: Vec<&str> =
-            fsarena_engine::readings::defs().chain(crate::dbench::defs()).map(|def| def.id).collect();
+            fsarena_engine::readings::defs().chain(crate::dbench::reading_defs()).map(|def| def.id).collect();
         assert!(found.0.keys().all(|id| known.contains(&id.as_str())), "{found:?}");
     }
 

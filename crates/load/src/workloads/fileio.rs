@@ -12,7 +12,7 @@ use crate::pace::shuffled;
 use crate::task::{self, Action, Before, Call, Result, Task, TaskError, failed_to};
 use crate::workload::{Demands, Job, Place, Room, Survey, Workload, fairness, remark};
 use crate::workloads::fileio::settings::{
-    FileIo, FileIoCell, FileIoSettings, METRICS, Tool, fileio_settings,
+    FileIo, FileIoSettings, FileIoTask, METRICS, Tool, fileio_settings,
 };
 use crate::workloads::{fio, sysbench};
 use fsarena_core::sample::TaskOutput;
@@ -40,7 +40,7 @@ impl Workload for FileIo {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        FileIoSettings::resolve(job).cells.into_iter().map(task_info).collect()
+        FileIoSettings::resolve(job).tasks.into_iter().map(task_info).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
@@ -70,8 +70,8 @@ impl Workload for FileIo {
             target: Target::probe(place)?,
             checksum_block: None,
         };
-        let order = shuffled(builder.settings.cells.clone(), job.seed, ORDER_SEED);
-        Ok(order.into_iter().map(|cell| builder.task(cell)).collect())
+        let order = shuffled(builder.settings.tasks.clone(), job.seed, ORDER_SEED);
+        Ok(order.into_iter().map(|task| builder.task(task)).collect())
     }
 }
 
@@ -107,7 +107,7 @@ fn engine_remark(settings: &FileIoSettings) -> String {
     }
 }
 
-fn task_info(FileIoCell { mode, block, threads }: FileIoCell) -> TaskInfo {
+fn task_info(FileIoTask { mode, block, threads }: FileIoTask) -> TaskInfo {
     task::info(mode.name, mode.title, [("bs", block.to_string()), ("threads", threads.to_string())])
 }
 
@@ -135,11 +135,11 @@ impl Target {
     }
 
     /// Returns the reason for leaving a task out, or `None` if the task can run.
-    fn refusal(&self, settings: &FileIoSettings, cell: FileIoCell) -> Option<String> {
-        if settings.direct && !cell.block.is_multiple_of(self.align) {
+    fn refusal(&self, settings: &FileIoSettings, task: FileIoTask) -> Option<String> {
+        if settings.direct && !task.block.is_multiple_of(self.align) {
             return Some(format!(
                 "left out: blocks of {} bytes, because direct I/O here goes by multiples of {} bytes (statx DIOALIGN)",
-                cell.block, self.align
+                task.block, self.align
             ));
         }
         (self.is_device && settings.tool == Tool::Sysbench)
@@ -166,37 +166,37 @@ struct TaskBuilder {
 }
 
 impl TaskBuilder {
-    /// Makes the task of a cell. A task that cannot run only returns the reason.
-    fn task(&mut self, cell: FileIoCell) -> Task {
-        if let Some(why) = self.target.refusal(&self.settings, cell) {
+    /// Makes the task with its actions. A task that cannot run only returns the reason.
+    fn task(&mut self, task: FileIoTask) -> Task {
+        if let Some(why) = self.target.refusal(&self.settings, task) {
             let refuse = Call::new(["left", "out"], move || Err::<TaskOutput, _>(TaskError::LeftOut(why)));
             let prepare = vec![Action::Call(refuse)];
-            return Task { info: task_info(cell), before: Before::Warm, prepare, work: vec![] };
+            return Task { info: task_info(task), before: Before::Warm, prepare, work: vec![] };
         }
-        let prepare = self.prepare(cell);
+        let prepare = self.prepare(task);
         let (settings, target) = (&self.settings, &self.target);
         let work = match settings.tool {
-            Tool::Native => self.native(cell),
-            Tool::Sysbench => sysbench::action(settings, cell, &target.path),
-            Tool::Fio => fio::action(settings, cell, &target.path, target.is_device),
+            Tool::Native => self.native(task),
+            Tool::Sysbench => sysbench::action(settings, task, &target.path),
+            Tool::Fio => fio::action(settings, task, &target.path, target.is_device),
         };
-        Task::new(task_info(cell), work).after(prepare)
+        Task::new(task_info(task), work).after(prepare)
     }
 
-    /// Makes the untimed action that fills or removes files so that a cell can start, or `None` if the present files fit.
-    fn prepare(&mut self, cell: FileIoCell) -> Option<Action> {
+    /// Makes the untimed action that fills or removes files so that a task can start, or `None` if the present files fit.
+    fn prepare(&mut self, task: FileIoTask) -> Option<Action> {
         let is_device = self.target.is_device;
-        if cell.mode.recreates() && !is_device {
+        if task.mode.recreates() && !is_device {
             self.checksum_block = None;
             return Some(self.call("remove", |target, settings| Ok(target.files(settings)?.remove()?)));
         }
-        let verify = if self.settings.verify && !is_device { cell.block } else { 0 };
+        let verify = if self.settings.verify && !is_device { task.block } else { 0 };
         let fits = match self.checksum_block {
-            Some(block) => cell.mode.writes || block == verify,
+            Some(block) => task.mode.writes || block == verify,
             None => false,
         };
-        if cell.mode.writes && self.settings.verify {
-            // The writes of this cell leave blocks without a checksum, so the next cell cannot use the files.
+        if task.mode.writes && self.settings.verify {
+            // The writes of this task leave blocks without a checksum, so the next task cannot use the files.
             self.checksum_block = None;
         } else if !fits {
             self.checksum_block = Some(verify);
@@ -209,10 +209,10 @@ impl TaskBuilder {
         )
     }
 
-    /// Makes the action of a cell for fsarena's own load engine.
-    fn native(&self, cell: FileIoCell) -> Action {
-        let job = self.settings.job(cell, self.target.is_device);
-        self.call(&task_info(cell).id.to_string(), move |target, settings| {
+    /// Makes the action of a task for fsarena's own load engine.
+    fn native(&self, task: FileIoTask) -> Action {
+        let job = self.settings.job(task, self.target.is_device);
+        self.call(&task_info(task).id.to_string(), move |target, settings| {
             let outcome = fsarena_engine::run(&job, &target.files(settings)?, &mut |_| {})?;
             let mut found = outcome.task_output();
             if job.verify {

@@ -1,7 +1,7 @@
 //! `fio`: runs the tasks of `fileio` with the real fio, and parses its JSON output.
 
 use crate::task::{Action, TaskError};
-use crate::workloads::fileio::settings::{FileIo, FileIoCell, FileIoSettings, METRICS, fileio_settings};
+use crate::workloads::fileio::settings::{FileIo, FileIoSettings, FileIoTask, METRICS, fileio_settings};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_engine::Content;
 use fsarena_sys::argv::Argv;
@@ -18,28 +18,28 @@ pub const FIO: FileIo = FileIo {
     },
 };
 
-/// Makes the action that runs one cell in a directory with prepared files, or on a device.
-pub fn action(settings: &FileIoSettings, cell: FileIoCell, on: &Path, is_device: bool) -> Action {
+/// Makes the action that runs one task in a directory with prepared files, or on a device.
+pub fn action(settings: &FileIoSettings, task: FileIoTask, on: &Path, is_device: bool) -> Action {
     let read = |printed: &str| {
         parse(printed).map_err(|why| {
             let shown: String = printed.chars().take(1000).collect();
             TaskError::Unfit(format!("fio printed no JSON of a run: {why}\n{shown}"))
         })
     };
-    Action::Read(argv(settings, cell, on, is_device), Box::new(read))
+    Action::Read(argv(settings, task, on, is_device), Box::new(read))
 }
 
-fn argv(settings: &FileIoSettings, cell: FileIoCell, on: &Path, is_device: bool) -> Argv {
-    let (order, rand) = if cell.mode.sequential { ("sequential", "") } else { ("random", "rand") };
-    let way = if cell.mode.writes { "write" } else { "read" };
+fn argv(settings: &FileIoSettings, task: FileIoTask, on: &Path, is_device: bool) -> Argv {
+    let (order, rand) = if task.mode.sequential { ("sequential", "") } else { ("random", "rand") };
+    let way = if task.mode.writes { "write" } else { "read" };
     let argv = Argv::new("fio")
         .args(["--output-format=json", "--ioengine=psync", "--thread", "--group_reporting"])
         // Random blocks can repeat, and fio neither preallocates the files nor drops them from the page cache.
         .args(["--norandommap", "--fallocate=none", "--invalidate=0"])
-        .arg(format!("--name={}", cell.mode.name))
+        .arg(format!("--name={}", task.mode.name))
         .arg(format!("--rw={rand}{way}"))
-        .arg(format!("--bs={}", cell.block))
-        .arg(format!("--numjobs={}", cell.threads))
+        .arg(format!("--bs={}", task.block))
+        .arg(format!("--numjobs={}", task.threads))
         .arg(format!("--direct={}", u8::from(settings.direct)))
         .arg(format!("--size={}", settings.total_bytes()))
         // fio accepts seeds of 32 bits.
@@ -59,16 +59,16 @@ fn argv(settings: &FileIoSettings, cell: FileIoCell, on: &Path, is_device: bool)
     };
     let argv = argv
         // Without this option, fio creates the files with their full size before it writes.
-        .args((cell.mode.recreates() && !is_device).then_some("--create_on_open=1"))
-        .args(settings.sync_after(cell.mode).map(|writes| format!("--fsync={writes}")))
-        .args((cell.mode.writes && settings.fsync_end).then_some("--end_fsync=1"));
+        .args((task.mode.recreates() && !is_device).then_some("--create_on_open=1"))
+        .args(settings.sync_after(task.mode).map(|writes| format!("--fsync={writes}")))
+        .args((task.mode.writes && settings.fsync_end).then_some("--end_fsync=1"));
     match settings.events {
         0 => {
             let milliseconds = (settings.seconds * 1e3).ceil().max(1.0) as u64;
             argv.arg("--time_based").arg(format!("--runtime={milliseconds}ms"))
         }
         events => {
-            let each = events.div_ceil(u64::from(cell.threads)) * u64::from(cell.block);
+            let each = events.div_ceil(u64::from(task.threads)) * u64::from(task.block);
             argv.arg(format!("--io_size={each}"))
         }
     }
@@ -158,8 +158,8 @@ mod tests {
     #[test]
     fn the_arguments_of_fio_follow_the_cell() {
         let settings = FileIoSettings::resolve(&job(FIO.def, 7, &[]));
-        let [seqrd, _, seqwr, rndwr] = settings.cells[..] else { panic!("{:?}", settings.cells) };
-        let words = |cell, on, device| argv(&settings, cell, Path::new(on), device).words();
+        let [seqrd, _, seqwr, rndwr] = settings.tasks[..] else { panic!("{:?}", settings.tasks) };
+        let words = |task, on, device| argv(&settings, task, Path::new(on), device).words();
         let has = |words: &[String], word: &str| words.iter().any(|found| found == word);
         let writes = words(rndwr, "/mnt", false);
         for word in ["--rw=randwrite", "--fsync=100", "--end_fsync=1", "--numjobs=1", "--runtime=200ms"] {

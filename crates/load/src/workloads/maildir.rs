@@ -29,7 +29,7 @@ const DEF: WorkloadDef = WorkloadDef {
         SettingDef::ints("clients", 1..=1024, &[4])
             .help("processes of a mail server at work at once, each number a set of tasks"),
         SettingDef::int("messages", 0..=100_000_000, 0)
-            .help("messages that are delivered, read and removed; 0 for 50,000 shrunk by the scale"),
+            .help("messages that are delivered, read and removed; 0 for 50,000 at scale paper, and fewer at quick and tiny"),
         SettingDef::size("message", 64..=64 << 20, 8 << 10).help("bytes of a message"),
         SettingDef::int("mailboxes", 1..=100_000, 16).help("Maildirs that messages go to in turn"),
         SettingDef::choice("method", &["rename", "link"], "rename")

@@ -29,7 +29,7 @@ const DEF: WorkloadDef = WorkloadDef {
     metrics: web::CACHE_METRICS,
     settings: &[
         SettingDef::ints("rates", 0..=10_000_000, &[200, 400, 800])
-            .help("requests a second, one task each; 0 for as many as it can serve"),
+            .help("requests a second, one task each; 0 for as fast as it can serve them"),
         SettingDef::ints("threads", 1..=256, &[16]).help("threads that serve, one task each"),
         SettingDef::float("seconds", 0.01..=86_400.0, 2.0).help("how long each task serves"),
         pace::ARRIVALS,

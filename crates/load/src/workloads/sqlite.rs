@@ -32,7 +32,7 @@ const DEF: WorkloadDef = WorkloadDef {
         SettingDef::modes("synchronous", &["full", "normal"], &["full"])
             .help("PRAGMA synchronous, each a set of tasks; normal with journal wal syncs at checkpoints only"),
         SettingDef::int("rows", 0..=1 << 40, 0)
-            .help("rows of the table that is updated and read; 0 for 1,000,000 shrunk by the scale"),
+            .help("rows of the table that is updated and read; 0 for 1,000,000 at scale paper, and fewer at quick and tiny"),
         SettingDef::size("value", 1..=1 << 20, 256).help("bytes of the value in a row"),
         SettingDef::int("batch", 1..=1_000_000, 1).help("rows that one transaction inserts or updates"),
         pace::RATES,

@@ -34,10 +34,10 @@ const DEF: WorkloadDef = WorkloadDef {
         SettingDef::choice("store", &["aufs", "ufs", "rock"], "aufs")
             .help("how squid keeps objects: files by threads, files by itself, or one database"),
         SettingDef::ints("rates", 0..=100_000, &[50, 100, 200])
-            .help("requests a second, Poisson, one task each; 0 for as many as the clients can ask"),
+            .help("requests a second, Poisson, one task each; 0 for as fast as the clients can"),
         SettingDef::float("seconds", 0.1..=86_400.0, 5.0).help("how long each task asks"),
         SettingDef::int("clients", 1..=1000, 32)
-            .help("connections that fill the cache and ask unpaced; paced requests open as many as they need, up to 1000"),
+            .help("connections that fill the cache and that send unpaced requests; paced requests open further connections, up to 1000"),
         SettingDef::size("cache_bytes", 1 << 20..=1 << 42, 32 << 20).help("size of the cache, in whole MiB"),
         web::L1,
         web::L2,

@@ -1,6 +1,6 @@
 //! `sysbench`: runs the tasks of `fileio` with the real sysbench, and parses its output.
 
-use crate::workloads::fileio::settings::{FileIo, FileIoCell, FileIoSettings, METRICS, fileio_settings};
+use crate::workloads::fileio::settings::{FileIo, FileIoSettings, FileIoTask, METRICS, fileio_settings};
 use crate::{printed::parse_figure, task::Action};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_sys::argv::Argv;
@@ -21,25 +21,25 @@ pub fn whole_seconds(settings: &FileIoSettings) -> u64 {
     settings.seconds.ceil().max(1.0) as u64
 }
 
-/// Makes the action that runs one cell in a directory with prepared files.
-pub fn action(settings: &FileIoSettings, cell: FileIoCell, dir: &Path) -> Action {
-    let block = cell.block;
+/// Makes the action that runs one task in a directory with prepared files.
+pub fn action(settings: &FileIoSettings, task: FileIoTask, dir: &Path) -> Action {
+    let block = task.block;
     let read = move |printed: &str| Some(parse(printed)?.readings(block));
-    Action::read(argv(settings, cell).cwd(dir), ["sysbench", " (1.0 and 1.1)"], read)
+    Action::read(argv(settings, task).cwd(dir), ["sysbench", " (1.0 and 1.1)"], read)
 }
 
-fn argv(settings: &FileIoSettings, cell: FileIoCell) -> Argv {
+fn argv(settings: &FileIoSettings, task: FileIoTask) -> Argv {
     let on = |yes| if yes { "on" } else { "off" };
     let time = if settings.events == 0 { whole_seconds(settings) } else { 0 };
     Argv::new("sysbench")
         .arg("fileio")
-        .arg(format!("--file-test-mode={}", cell.mode.name))
+        .arg(format!("--file-test-mode={}", task.mode.name))
         .arg(format!("--file-num={}", settings.files))
         .arg(format!("--file-total-size={}", settings.total_bytes()))
-        .arg(format!("--file-block-size={}", cell.block))
+        .arg(format!("--file-block-size={}", task.block))
         .arg(format!("--file-fsync-freq={}", settings.fsync_every))
         .arg(format!("--file-fsync-end={}", on(settings.fsync_end)))
-        .arg(format!("--threads={}", cell.threads))
+        .arg(format!("--threads={}", task.threads))
         // sysbench accepts 31 bits and replaces 0 with a random seed.
         .arg(format!("--rand-seed={}", settings.seed % 0x7fff_fffe + 1))
         .args(settings.direct.then_some("--file-extra-flags=direct"))
@@ -211,7 +211,7 @@ Throughput:
     #[test]
     fn the_arguments_of_sysbench_follow_the_cell() {
         let settings = FileIoSettings::resolve(&job(SYSBENCH.def, 7, &[("total_bytes", "4194304")]));
-        let words = argv(&settings, settings.cells[3]).words().join(" ");
+        let words = argv(&settings, settings.tasks[3]).words().join(" ");
         assert_eq!(
             words,
             "sysbench fileio --file-test-mode=rndwr --file-num=128 --file-total-size=4194304 \

@@ -1,4 +1,5 @@
-//! `tree`: copies a large tree, and removes it after a remount, as Peiffer's script did 100 to 400 times.
+//! `tree`: copies a large tree, and removes it after a remount, like the script of Pierre Peiffer's comparison of ext3 (2005),
+//! which repeated this 100 to 400 times.
 
 use crate::program::{self, DRIVER, Driver, Op, REFLINK};
 use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES, TWINS};
@@ -12,8 +13,8 @@ pub struct Tree;
 
 const DEF: WorkloadDef = WorkloadDef {
     id: "tree",
-    help: "copy a tree from the other disk, remount, remove it: cp -r and rm -r",
-    // The original comparison was about system time.
+    help: "copy a tree from the source disk, remount, remove it: cp -r and rm -r",
+    // Peiffer's comparison was about system time.
     metrics: &["elapsed", "synced", "system"],
     settings: &[DRIVER, TREE, TREE_FILES, TWINS, COMPRESSIBLE, REFLINK],
 };

@@ -5,28 +5,33 @@ use crate::probe::{TextGauge, Unavailable, field};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{ReadingDef, Unit};
 
-const fn of(id: &'static str, unit: Unit, help: &'static str) -> ProbeReading {
+/// The reading of a count, from before the task until its work had returned.
+const fn count_to_return(id: &'static str, unit: Unit, help: &'static str) -> ProbeReading {
     Takes::DeltaToReturn.of(ReadingDef::neutral(id, unit).help(help))
 }
 
 /// `/proc/self/io`. The kernel adds the counters of a child when its parent waits for it.
 pub const PROBE: Probe = Probe {
     id: "io",
-    help: "bytes and calls that the process tree asked to read and write",
+    help: "bytes that the process tree requested to read and write, and its calls",
     readings: &[
-        of(
+        count_to_return(
             reading::READ,
             Unit::Bytes,
             "bytes that the process tree read with read(2) and its kin, from files and pipes, cached or not (rchar of /proc/self/io); mapped files and io_uring are not counted",
         ),
-        of(
+        count_to_return(
             reading::WRITTEN,
             Unit::Bytes,
             "bytes that the process tree wrote with write(2) and its kin, to files and pipes (wchar of /proc/self/io); mapped files and io_uring are not counted",
         ),
-        of("read_calls", Unit::Count, "read calls of the process tree (syscr of /proc/self/io)"),
-        of("write_calls", Unit::Count, "write calls of the process tree (syscw of /proc/self/io)"),
-        of(
+        count_to_return("read_calls", Unit::Count, "read calls of the process tree (syscr of /proc/self/io)"),
+        count_to_return(
+            "write_calls",
+            Unit::Count,
+            "write calls of the process tree (syscw of /proc/self/io)",
+        ),
+        count_to_return(
             reading::FETCHED,
             Unit::Bytes,
             "bytes that the process tree itself had fetched from the device or the server, and no cache had (read_bytes of /proc/self/io)",

@@ -4,32 +4,33 @@ use crate::probe::{Opened, Probe, ProbeReading, Takes};
 use crate::probe::{TextGauge, stat};
 use fsarena_core::metric::reading::machine_time;
 
-const fn of(id: &'static str, help: &'static str) -> ProbeReading {
+/// The reading of a CPU time, from before the task until its data was synced.
+const fn cpu_time(id: &'static str, help: &'static str) -> ProbeReading {
     Takes::DeltaToSynced.of(machine_time(id).help(help))
 }
 
 /// The first line of `/proc/stat`.
 pub const PROBE: Probe = Probe {
     id: "iowait",
-    help: "where the CPUs' time went, sampled at clock ticks",
+    help: "time of the CPUs by state, sampled at clock ticks",
     readings: &[
-        of(
+        cpu_time(
             "iowait_ns",
             "time that CPUs were idle while a task on them waited for I/O, until the data was synced; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms); the CPUs could do other work in this time",
         ),
-        of(
+        cpu_time(
             "machine_user_ns",
             "user time of the whole machine, nice included, until the data was synced; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms)",
         ),
-        of(
+        cpu_time(
             "machine_system_ns",
             "system time of the whole machine until the data was synced; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms)",
         ),
-        of(
+        cpu_time(
             "machine_irq_ns",
             "time in hard and soft interrupts until the data was synced; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms)",
         ),
-        of(
+        cpu_time(
             "machine_steal_ns",
             "time that a hypervisor withheld from this machine until the data was synced; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms)",
         ),

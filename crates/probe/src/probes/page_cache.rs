@@ -1,27 +1,28 @@
-//! Content of the page cache when the work had returned.
+//! Sizes of the machine's page cache when the work has returned.
 
 use crate::probe::{Opened, Probe, ProbeReading, Takes};
 use crate::probe::{TextGauge, field};
 use fsarena_core::sample::{Fold, ReadingDef, Unit};
 
-const fn of(def: ReadingDef, help: &'static str) -> ProbeReading {
+/// A reading of the whole machine that is taken when the work returns. Of several tasks the largest value counts.
+const fn reading_at_return(def: ReadingDef, help: &'static str) -> ProbeReading {
     Takes::AtReturn.of(def.tasks(Fold::Max).machine().help(help))
 }
 
 /// `/proc/meminfo`.
 pub const PROBE: Probe = Probe {
     id: "page_cache",
-    help: "dirty, written-back and cached bytes when the command returned",
+    help: "dirty bytes, bytes under writeback and cached bytes when the command returned",
     readings: &[
-        of(
+        reading_at_return(
             ReadingDef::lower("dirty_at_return_bytes", Unit::Bytes),
             "bytes of the machine's page cache that were not yet sent to a device when the command returned (Dirty)",
         ),
-        of(
+        reading_at_return(
             ReadingDef::lower("writeback_at_return_bytes", Unit::Bytes),
             "bytes on their way to a device when the command returned (Writeback)",
         ),
-        of(
+        reading_at_return(
             ReadingDef::neutral("cached_at_return_bytes", Unit::Bytes),
             "bytes in the machine's page cache when the command returned (Cached)",
         ),

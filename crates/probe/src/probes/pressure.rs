@@ -6,25 +6,29 @@ use fsarena_core::metric::reading::machine_time;
 
 const FILES: [&str; 3] = ["proc/pressure/io", "proc/pressure/cpu", "proc/pressure/memory"];
 
-const fn of(id: &'static str, help: &'static str) -> ProbeReading {
+/// The reading of a time that tasks waited, from before the task until its work had returned.
+const fn stall_time(id: &'static str, help: &'static str) -> ProbeReading {
     Takes::DeltaToReturn.of(machine_time(id).help(help))
 }
 
 /// Pressure stall information, `/proc/pressure/*` (Documentation/accounting/psi.rst).
 pub const PROBE: Probe = Probe {
     id: "pressure",
-    help: "how long tasks were held up for want of I/O, CPU or memory (PSI)",
+    help: "how long tasks waited for I/O, CPU or memory (PSI)",
     // Two of each file, in the order of [`FILES`].
     readings: &[
-        of("pressure_io_some_ns", "time in which some task waited for I/O (PSI)"),
-        of("pressure_io_full_ns", "time in which all tasks that had work waited for I/O (PSI)"),
-        of("pressure_cpu_some_ns", "time in which some task waited for a CPU (PSI)"),
-        of(
+        stall_time("pressure_io_some_ns", "time in which some task waited for I/O (PSI)"),
+        stall_time("pressure_io_full_ns", "time in which all tasks that had work waited for I/O (PSI)"),
+        stall_time("pressure_cpu_some_ns", "time in which some task waited for a CPU (PSI)"),
+        stall_time(
             "pressure_cpu_full_ns",
-            "time in which all tasks that had work waited for a CPU (PSI; zero for a whole machine)",
+            "time in which all tasks that had work waited for a CPU (PSI; the kernel reports it for control groups only, and 0 for the whole machine)",
         ),
-        of("pressure_memory_some_ns", "time in which some task waited for memory (PSI)"),
-        of("pressure_memory_full_ns", "time in which all tasks that had work waited for memory (PSI)"),
+        stall_time("pressure_memory_some_ns", "time in which some task waited for memory (PSI)"),
+        stall_time(
+            "pressure_memory_full_ns",
+            "time in which all tasks that had work waited for memory (PSI)",
+        ),
     ],
     open,
 };
@@ -49,7 +53,8 @@ impl Gauge for Files {
     }
 }
 
-/// Parses the lines `some … total=µs` and `full … total=µs`. Old kernels have no line `full` for the CPU.
+/// Parses the lines `some … total=µs` and `full … total=µs` into nanoseconds. Old kernels have no line `full` for the CPU;
+/// then `out[1]` keeps its value, NaN.
 fn parse(text: &str, out: &mut [f64]) -> Option<()> {
     let total = |line: &str| number(line.split_once("total=")?.1.trim()).map(|us| us * 1e3);
     out[0] = total(text.lines().find(|line| line.starts_with("some "))?)?;

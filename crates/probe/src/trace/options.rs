@@ -1,4 +1,4 @@
-//! What a trace records, and of which tasks.
+//! What a trace records, and which tasks it follows.
 
 /// The tasks whose waits are traced.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -128,7 +128,7 @@ pub fn lock_sites(tally: &Tally, symbols: &Symbols) -> Vec<LockSite> {
         let key = (*kind, function.to_string(), callers.first().unwrap_or(&UNKNOWN).to_string());
         let (sum, path) = places.entry(key).or_insert_with(|| (Waits::new(), Heaviest::default()));
         sum.merge(waits);
-        path.offer(waits.total, callers, tally.users.get(chain));
+        path.offer(waits.total, callers, tally.user_frames.get(chain));
     }
     let total: u64 = places.values().map(|(waits, _)| waits.total).sum();
     let mut sites: Vec<_> = places
@@ -154,14 +154,14 @@ pub fn lock_sites(tally: &Tally, symbols: &Symbols) -> Vec<LockSite> {
 /// The functions with CPU samples, those with most samples first.
 pub fn cpu_sites(tally: &Tally, symbols: &Symbols) -> Vec<CpuSite> {
     let mut places: BTreeMap<String, (u64, Heaviest)> = BTreeMap::new();
-    for (chain, samples) in &tally.cpu {
+    for (chain, samples) in &tally.cpu_samples {
         let names = kernel_names(tally, symbols, *chain);
         let (function, callers) = names.split_first().unwrap_or((&USER, &[]));
         let (sum, path) = places.entry(function.to_string()).or_default();
         *sum += samples;
-        path.offer(*samples, callers, tally.users.get(chain));
+        path.offer(*samples, callers, tally.user_frames.get(chain));
     }
-    let total: u64 = tally.cpu.values().sum();
+    let total: u64 = tally.cpu_samples.values().sum();
     let mut sites: Vec<_> = places
         .into_iter()
         .map(|(function, (samples, path))| CpuSite {
@@ -179,7 +179,7 @@ pub fn cpu_sites(tally: &Tally, symbols: &Symbols) -> Vec<CpuSite> {
 /// The chains with CPU samples, each with the outermost function first.
 pub fn cpu_stacks(tally: &Tally, symbols: &Symbols) -> Vec<Stack> {
     let mut chains: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
-    for (chain, samples) in &tally.cpu {
+    for (chain, samples) in &tally.cpu_samples {
         let mut names = kernel_names(tally, symbols, *chain);
         names.reverse();
         *chains.entry(if names.is_empty() { vec![USER] } else { names }).or_default() += samples;

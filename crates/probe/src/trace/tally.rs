@@ -13,17 +13,17 @@ use std::collections::{HashMap, HashSet};
 pub struct Tally {
     /// The traced processes; None for all.
     processes: Option<HashSet<u32>>,
-    /// The reader thread of the tracer, whose events do not count.
-    pub not_this_thread: Option<u32>,
+    /// The thread of the tracer that reads the events. Its own events do not count.
+    pub reader_thread: Option<u32>,
     pub chains: Chains,
     /// The waits that have begun and not ended.
     pub pairing: Pairing,
     /// Waits by kind of lock and chain.
     pub locks: HashMap<(LockKind, ChainId), Waits>,
-    /// Samples by chain.
-    pub cpu: HashMap<ChainId, u64>,
-    /// The program's frames, for chains that contain them.
-    pub users: HashMap<ChainId, Vec<String>>,
+    /// Samples of running code by chain.
+    pub cpu_samples: HashMap<ChainId, u64>,
+    /// The names of the user-space frames of each chain that has any. Processes that share a chain share the names of the first.
+    pub user_frames: HashMap<ChainId, Vec<String>>,
     maps: UserMaps,
     /// The number of records that the kernel dropped because a buffer was full.
     pub lost: u64,
@@ -38,12 +38,12 @@ impl Tally {
         };
         Tally {
             processes,
-            not_this_thread: None,
+            reader_thread: None,
             chains: Chains::default(),
             pairing: Pairing::default(),
             locks: HashMap::new(),
-            cpu: HashMap::new(),
-            users: HashMap::new(),
+            cpu_samples: HashMap::new(),
+            user_frames: HashMap::new(),
             maps,
             lost: 0,
         }
@@ -66,14 +66,14 @@ impl Tally {
             What::Cpu { .. } if event.pid == 0 => {}
             What::Cpu { chain } => {
                 self.name_user_frames(event.pid, chain);
-                *self.cpu.entry(chain).or_default() += 1;
+                *self.cpu_samples.entry(chain).or_default() += 1;
             }
         }
     }
 
     /// Whether an event is of a traced process, and not of the reader thread.
     fn is_traced(&self, event: &Event) -> bool {
-        Some(event.tid) != self.not_this_thread
+        Some(event.tid) != self.reader_thread
             && self.processes.as_ref().is_none_or(|processes| processes.contains(&event.pid))
     }
 
@@ -94,13 +94,12 @@ impl Tally {
         waits.add(event.time.saturating_sub(begun.time), gave_up);
     }
 
-    /// Stores the names of the program's frames in a chain. It must happen while the process exists, because its mappings are
-    /// in `/proc`.
+    /// Stores the names of the user-space frames of a chain. The process must still exist, because its mappings are in `/proc`.
     fn name_user_frames(&mut self, pid: u32, chain: ChainId) {
         let user = &self.chains.get(chain).user;
-        if !user.is_empty() && !self.users.contains_key(&chain) {
+        if !user.is_empty() && !self.user_frames.contains_key(&chain) {
             let names = user.iter().map(|address| self.maps.name(pid, *address)).collect();
-            self.users.insert(chain, names);
+            self.user_frames.insert(chain, names);
         }
     }
 }
@@ -136,9 +135,9 @@ pub struct Begun {
 #[derive(Debug, Default)]
 pub struct Pairing {
     open: HashMap<(Task, u64), Begun>,
-    /// The number of ends without a beginning: it was before the trace, or lost.
+    /// The number of ends whose beginning was before the trace or was lost.
     pub without_begin: u64,
-    /// The number of beginnings without an end: it was after the trace, or lost.
+    /// The number of beginnings whose end was after the trace or was lost.
     pub without_end: u64,
 }
 
@@ -290,7 +289,7 @@ pub mod tests {
     #[test]
     fn the_whole_machine_excludes_the_reader_thread() {
         let mut tally = tally(Target::WholeMachine);
-        tally.not_this_thread = Some(99);
+        tally.reader_thread = Some(99);
         wait(&mut tally, (10, 11), 2, 5, &[1]);
         wait(&mut tally, (10, 99), 2, 70, &[1]);
         assert_eq!(total(&tally), 5);
@@ -313,7 +312,7 @@ pub mod tests {
         let chain = tally.chains.intern(&addresses(&[1]));
         tally.add(&event(1, 0, 0, What::Cpu { chain }));
         tally.add(&event(2, 5, 6, What::Cpu { chain }));
-        assert_eq!(tally.cpu.values().sum::<u64>(), 1);
+        assert_eq!(tally.cpu_samples.values().sum::<u64>(), 1);
     }
 
     const A: Task = Task::Thread(1);

@@ -69,7 +69,7 @@ impl Tracer {
             locks,
             cpu: profile::cpu_sites(&tally, &symbols),
             stacks: if self.stacks { profile::cpu_stacks(&tally, &symbols) } else { vec![] },
-            cpu_samples: tally.cpu.values().sum(),
+            cpu_samples: tally.cpu_samples.values().sum(),
             cpu_event: self.cpu_event.map(str::to_string),
             lost: tally.lost,
             waits_without_begin: tally.pairing.without_begin,
@@ -122,7 +122,7 @@ fn monotonic_ns() -> u64 {
 
 /// Reads until `stop` is readable, then switches the events off and reads what is left.
 fn read_rings(mut rings: Rings, begun: u64, stop: &OwnedFd, mut tally: Tally) -> Finished {
-    tally.not_this_thread = Some(rustix::thread::gettid().as_raw_nonzero().get() as u32);
+    tally.reader_thread = Some(rustix::thread::gettid().as_raw_nonzero().get() as u32);
     let mut queue = EventQueue::default();
     while !wait_for_records(&rings.rings, stop) {
         let round = monotonic_ns();

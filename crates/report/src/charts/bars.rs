@@ -11,8 +11,11 @@ use fsarena_stats::{analyse::Analysis, ratio::Ratio, simulate::parallel, table::
 
 /// Explains a bar that is better than 100%. The best variant is the one that beats the most others, so another variant can
 /// beat it.
-const CIRCLE_NOTE: &str = " Where three variants beat each other in a circle, one is better than 100%: that is no significant \
-                      difference.";
+const CIRCLE_NOTE: &str = " A bar can be better than 100% if A beats B, B beats C and C beats A; such a bar is not significantly \
+                      better than the best.";
+/// Explains a whisker that the chart cuts off.
+pub const CUT_OFF_NOTE: &str =
+    "a whisker that is cut off has an arrow, and after it the number at which it ends";
 
 /// A chart for each metric: every task, the total and the geometric mean in per cent of the best variant.
 pub fn ratio_charts(context: &ChartContext) -> Vec<Chart> {
@@ -21,30 +24,29 @@ pub fn ratio_charts(context: &ChartContext) -> Vec<Chart> {
 }
 
 fn ratio_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
-    let (groups, without): (Vec<_>, Vec<_>) =
+    let (groups, groups_without_bars): (Vec<_>, Vec<_>) =
         groups(analysis).into_iter().partition(|(_, comparison)| comparison.compares());
     if groups.is_empty() {
         return None;
     }
     let compared: Vec<&Comparison> = groups.iter().map(|(_, comparison)| *comparison).collect();
     let variants = context.variants(|variant| compared.iter().any(|c| c.order.contains(&variant)));
-    let limit = bar_limit(compared.iter().copied());
+    let limit = axis_end(compared.iter().copied());
     let mut marks = vec![];
-    for (at, comparison) in compared.iter().enumerate() {
-        marks.extend(bar_group(context, &variants, at, comparison, limit));
+    for (group, comparison) in compared.iter().enumerate() {
+        marks.extend(bar_group(context, &variants, group, comparison, limit));
     }
     let x = Axis::from_zero(axis_label(analysis), limit * 1.1, Unit::Percent);
     let each = (variants.len() * 13 + 10) as u32;
     let panel = Panel::rows("", x, groups.iter().map(|(name, _)| name), (60, each), marks);
     let metric = &analysis.metric;
     let about = format!(
-        "Bars of {} for each task, in per cent of the best variant of that task, which is 100% and has no interval: the \
-         others are measured by it. Whiskers are {}; one that goes on beyond the picture has an arrow and its end \
-         behind it. Variants that share a letter are not significantly different.{}{}",
+        "Bars of {} for each task, in per cent of the best variant of that task, which is 100% and has no interval because \
+         the others are measured by it. {} Variants that share a letter are not significantly different.{}{}",
         metric.help,
         whiskers_note(&compared, analysis.grid.rounds.len()),
         if compared.iter().any(|comparison| comparison.has_circle()) { CIRCLE_NOTE } else { "" },
-        bars_left_out(context, analysis, &groups, &without)
+        left_out_note(context, analysis, &groups, &groups_without_bars)
     );
     let chart = Chart::new(format!("ratios-{}", metric.id), format!("{}, best = 100%", metric.id), about);
     let legend = context.legend(&variants, false);
@@ -78,11 +80,11 @@ fn axis_label(analysis: &Analysis) -> String {
     format!("{} in per cent of the best{better}", analysis.metric.id)
 }
 
-/// The bars of the variants in group `at`, from top to bottom.
+/// The bars of the variants in a group, from top to bottom. `group` is the number of the group, from 0 at the top.
 fn bar_group(
     context: &ChartContext,
     variants: &[usize],
-    at: usize,
+    group: usize,
     comparison: &Comparison,
     limit: f64,
 ) -> Vec<Mark> {
@@ -90,16 +92,16 @@ fn bar_group(
     let height = 0.84 / variants.len() as f64;
     let mut marks = vec![];
     for (row, variant) in variants.iter().enumerate() {
-        let top = -(at as f64) - 0.08 - row as f64 * height;
+        let top = -(group as f64) - 0.08 - row as f64 * height;
         let colour = context.looks[*variant].colour;
         marks.extend(bar(comparison, *variant, colour, (top - height * 0.9, top), limit));
     }
     marks
 }
 
-/// The end of the longest bar or whisker of these comparisons, in per cent of the best. Whiskers end at [`MAX_REACH`] times
-/// the longest bar.
-pub fn bar_limit<'c>(comparisons: impl Iterator<Item = &'c Comparison>) -> f64 {
+/// The end of the axis: that of the longest bar or whisker of these comparisons, in per cent of the best. The chart cuts off
+/// whiskers at [`MAX_REACH`] times the longest bar.
+pub fn axis_end<'c>(comparisons: impl Iterator<Item = &'c Comparison>) -> f64 {
     let (mut longest_bar, mut furthest_end) = (1.0_f64, 1.0_f64);
     for ratio in comparisons.flat_map(|comparison| &comparison.variants).filter_map(|variant| variant.ratio) {
         longest_bar = longest_bar.max(ratio.value);
@@ -131,29 +133,32 @@ pub fn bar(comparison: &Comparison, variant: usize, colour: Colour, y: (f64, f64
     marks
 }
 
-/// Explains the whiskers of these comparisons. `rounds` is the number of rounds of the run.
-fn whiskers_note(comparisons: &[&Comparison], rounds: usize) -> &'static str {
+/// A sentence that explains the whiskers of these comparisons. `rounds` is the number of rounds of the run.
+fn whiskers_note(comparisons: &[&Comparison], rounds: usize) -> String {
     let ratios = comparisons.iter().flat_map(|c| &c.variants).filter_map(|variant| variant.ratio);
     let ratios: Vec<Ratio> = ratios.filter(|ratio| ratio.rounds > 1).collect();
     let provisional = ratios.iter().filter(|ratio| ratio.provisional).count();
     if ratios.is_empty() {
-        "not there: each would rest on one round"
-    } else if provisional == 0 {
-        "95% intervals, within rounds"
-    } else if rounds < FIRST_LOOK {
-        "the extremes seen: under 8 rounds nothing is exact"
-    } else if provisional == ratios.len() {
-        "the extremes seen: under 8 rounds have a ratio"
-    } else {
-        "95% intervals, within rounds, or, at figures with a ?, the extremes seen: under 8 rounds have a ratio"
+        return "There are no whiskers, because each bar rests on one round.".into();
     }
+    let meaning = if provisional == 0 {
+        "95% intervals of the ratios within rounds"
+    } else if rounds < FIRST_LOOK {
+        "the smallest and the largest value, because fewer than 8 rounds give no 95% interval"
+    } else if provisional == ratios.len() {
+        "the smallest and the largest value, because fewer than 8 rounds have a ratio"
+    } else {
+        "95% intervals of the ratios within rounds; at figures with a ?, the smallest and the largest value, because \
+         fewer than 8 rounds have a ratio"
+    };
+    format!("Whiskers are {meaning}; {CUT_OFF_NOTE}.")
 }
 
 /// Reasons why a variant has no bar in a comparison.
-const NO_VALUE: &str =
-    "no round has a value of it, and a geometric mean takes values above zero of all tasks";
-const ZERO: &str = "in every round either it or the best variant is zero, and zero has no ratio";
-const NO_COMMON_ROUND: &str = "it shares no round with the best variant";
+const REASON_NO_VALUE: &str =
+    "it has no value in any round (a geometric mean needs a value above zero in every task)";
+const REASON_ZERO: &str = "in every round either it or the best variant is zero, and zero has no ratio";
+const REASON_NO_COMMON_ROUND: &str = "it shares no round with the best variant";
 
 /// The reason why a variant has no bar in a comparison; `None` if it has one.
 fn missing_reason(comparison: &Comparison, variant: usize) -> Option<&'static str> {
@@ -161,26 +166,26 @@ fn missing_reason(comparison: &Comparison, variant: usize) -> Option<&'static st
     if comparison.best() == Some(variant) || result.ratio.is_some() {
         return None;
     }
-    Some(match (result.rounds, result.excluded) {
-        (0, _) => NO_VALUE,
-        (_, 0) => NO_COMMON_ROUND,
-        _ => ZERO,
-    })
+    if result.rounds == 0 {
+        return Some(REASON_NO_VALUE);
+    }
+    // Of the rounds that it shares with the best variant, `excluded` counts those without a ratio because of a zero. It has no
+    // ratio, so these are all shared rounds.
+    Some(if result.excluded == 0 { REASON_NO_COMMON_ROUND } else { REASON_ZERO })
 }
 
-/// Sentences, each with a space before it, about every task, variant and interval that is not drawn. `without` are the
-/// groups without any bar.
-fn bars_left_out(
+/// Sentences, each with a space before it, about every task, variant and interval that is not drawn.
+fn left_out_note(
     context: &ChartContext,
     analysis: &Analysis,
     groups: &[(String, &Comparison)],
-    without: &[(String, &Comparison)],
+    groups_without_bars: &[(String, &Comparison)],
 ) -> String {
-    let names: Vec<String> = without.iter().map(|(name, _)| name.clone()).collect();
+    let names: Vec<String> = groups_without_bars.iter().map(|(name, _)| name.clone()).collect();
     let mut words = not_drawn(&names, "no two variants are above zero in one round, and zero has no ratio");
     words.push_str(&too_many_tasks_note(analysis.tasks().count()));
     for (variant, name) in context.record().names().into_iter().enumerate() {
-        for why in [NO_VALUE, ZERO, NO_COMMON_ROUND] {
+        for why in [REASON_NO_VALUE, REASON_ZERO, REASON_NO_COMMON_ROUND] {
             let missing = groups.iter().filter(|(_, c)| missing_reason(c, variant) == Some(why));
             let tasks: Vec<String> = missing.map(|(name, _)| name.clone()).collect();
             if tasks.is_empty() {
@@ -204,15 +209,15 @@ fn few_rounds_note(variant: usize, name: &str, groups: &[(String, &Comparison)])
         let Some(ratio) = result.ratio.filter(|_| comparison.best() != Some(variant)) else { continue };
         let shared = ratio.rounds + result.excluded;
         match (ratio.rounds, result.excluded) {
-            (1, 0) => words.push_str(&format!(" {name} has no interval in {task}: it takes two rounds.")),
+            (1, 0) => words.push_str(&format!(" {name} has no interval in {task}: an interval needs two rounds.")),
             (1, _) => words.push_str(&format!(
                 " {name} has no interval in {task}: in {} of {shared} rounds it or the best variant is zero, zero has no \
-                 ratio, and an interval takes two.",
+                 ratio, and an interval needs two rounds with a ratio.",
                 result.excluded
             )),
             (_, 0) => {}
             (_, zeros) => words.push_str(&format!(
-                " {name} in {task}: {zeros} of {shared} rounds are left out, for zero has no ratio."
+                " {name} in {task}: {zeros} of {shared} rounds are left out, because zero has no ratio."
             )),
         }
     }
@@ -234,7 +239,7 @@ fn raw_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
     if tasks.is_empty() || variants.len() < 2 {
         return None;
     }
-    let rest = raw_left_out(context, &variants, &tasks);
+    let rest = raw_left_out_note(context, &variants, &tasks);
     let panel = |title: &str, values: &[Vec<f64>]| {
         let row = |variant: &usize| {
             let whisker = Ratio::typical(&values[*variant]).map(|typical| (typical.low, typical.high));
@@ -258,10 +263,9 @@ fn raw_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
         }));
     }
     let about = format!(
-        "Bars from zero of {}, one panel a task, each with a scale of its own. A bar is the median over rounds; its \
-         whisker the 95% interval of the typical value (under 8 rounds the extremes seen), which includes the drift \
-         of the machine that comparisons within rounds are free of. One that goes on beyond the picture has an arrow \
-         and its end behind it.{rest}",
+        "Bars from zero of {}, one panel for each task, each with its own scale. A bar is the median over rounds. The \
+         whisker is the 95% interval of the median (with fewer than 8 rounds, the smallest and the largest value). It \
+         includes the drift of the machine; the comparisons within rounds do not. A whisker that is cut off has an arrow, and after it the number at which it ends.{rest}",
         info.help
     );
     let chart = Chart::new(format!("raw-{}", info.id), format!("{}, medians", info.id), about);
@@ -272,7 +276,7 @@ fn raw_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
 type TaskValues<'a> = (&'a TaskInfo, &'a Vec<Vec<f64>>);
 
 /// Sentences that name each missing bar and whisker with the reason.
-fn raw_left_out(context: &ChartContext, variants: &[usize], tasks: &[TaskValues]) -> String {
+fn raw_left_out_note(context: &ChartContext, variants: &[usize], tasks: &[TaskValues]) -> String {
     let (mut without_bar, mut without_interval) = (vec![], vec![]);
     for (task, values) in tasks {
         for variant in variants {
@@ -289,7 +293,7 @@ fn raw_left_out(context: &ChartContext, variants: &[usize], tasks: &[TaskValues]
     words.push_str(&not_drawn(&without_bar, "no value"));
     if !without_interval.is_empty() {
         let names = listed(&without_interval);
-        words.push_str(&format!(" Without an interval, which takes two rounds: {names}."));
+        words.push_str(&format!(" Without an interval, because an interval needs two rounds: {names}."));
     }
     words
 }

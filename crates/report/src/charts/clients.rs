@@ -120,7 +120,7 @@ fn all_curves_chart(metric: &MetricSpec, curves: &[Curve], rest: &str) -> Chart 
     let panel = Panel::new("", x, y, 340, marks.collect());
     let about = format!(
         "{}, over the number of clients. Points are geometric means over rounds, bars 95% intervals of the typical \
-         value (under 8 rounds the extremes seen), none of one round.{rest}",
+         value (with fewer than 8 rounds, the smallest and the largest value; with one round, none).{rest}",
         metric.help
     );
     let legend = curves.iter().map(|curve| curve.look.key(&curve.scaling.series.name)).collect();

@@ -36,7 +36,8 @@ pub fn cpu_charts(context: &ChartContext) -> Vec<Chart> {
     let about = "CPU time over all tasks, medians over rounds, until the data was on the device: of the process \
                  itself, and of everything beyond it, which is the filesystem's journal, writeback and checksum \
                  threads and whatever else ran. Waiting for I/O is idle time, shown for its length. Whiskers are \
-                 95% intervals of the CPU time in all (under 8 rounds the extremes seen), none where one round has it.";
+                 95% intervals of the whole CPU time (with fewer than 8 rounds, the smallest and the largest value; \
+                 with one round, none).";
     let about = format!("{about}{}", context.not_drawn(&drawn, "no CPU time was read"));
     vec![Chart { panels: vec![panel], legend, ..Chart::new("cpu", "Who used the CPU", about) }]
 }

@@ -127,7 +127,7 @@ pub fn strip_charts(context: &ChartContext) -> Vec<Chart> {
     let marks = std::iter::once(no_difference).chain(strips).collect();
     let panel = Panel::rows("", x, series.iter().map(|paired| &paired.label), (60, 34), marks);
     let about = "Every dot is the difference of two variants in one round; the diamond is the Hodges–Lehmann estimate \
-                 and the line its 95% interval (under 8 rounds the extremes seen). Where the line crosses \"same\", \
+                 and the line its 95% interval (with fewer than 8 rounds, the smallest and the largest value). Where the line crosses \"same\", \
              there is no significant difference.";
     let thinned = series.iter().any(|paired| paired.d.len() > MAX_STRIP_DOTS);
     let about = format!(
@@ -135,7 +135,7 @@ pub fn strip_charts(context: &ChartContext) -> Vec<Chart> {
         if thinned { " Of many rounds every n-th is a dot; the estimate is over all." } else { "" },
         not_drawn(
             &labels(&short),
-            "one round in which both have a value above zero, and an interval takes two"
+            "one round in which both have a value above zero, and an interval needs two"
         )
     );
     let legend = vec![
@@ -175,8 +175,9 @@ pub fn narrowing_charts(context: &ChartContext) -> Vec<Chart> {
     let panels: Vec<Panel> =
         series.iter().take(MAX_PANELS).map(|paired| narrowing_panel(context, paired)).collect();
     let about = format!(
-        "The estimate after every round and its interval; in grey, before round {FIRST_LOOK}, the extremes seen. A \
-         verdict stands once the interval keeps away from \"same\"; these intervals allow for looking again and again.{}{}",
+        "The estimate after every round and its interval; in grey, before round {FIRST_LOOK}, the smallest and the largest \
+         value. A verdict stands once the interval keeps away from \"same\"; these intervals allow for looking again and \
+         again.{}{}",
         match series.len().saturating_sub(MAX_PANELS) {
             0 => String::new(),
             rest => format!(

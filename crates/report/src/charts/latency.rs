@@ -47,9 +47,9 @@ fn percentile_chart(context: &ChartContext, (prefix, words): &(&str, &str)) -> C
     let (shown, rest) = shown_tasks(context, &tasks);
     let panels = shown.into_iter().map(|task| percentile_panel(context, &quantiles, task)).collect();
     let about = format!(
-        "Latency of {words} by percentile; every nine is as wide as the one before, and the longest of all stands at \
-         the right. Lines are medians over rounds, bars 95% intervals (under 8 rounds the extremes seen), none of one \
-         round.{rest}{}",
+        "Latency of {words} by percentile. On the axis every further nine takes the same width, and the right end is the \
+         longest latency. Lines are medians over rounds, bars 95% intervals (with fewer than 8 rounds, the smallest and \
+         the largest value; with one round, none).{rest}{}",
         context.not_drawn(&variants, "no such operations")
     );
     let chart = Chart::new(format!("latency-{prefix}"), format!("Latency of {words}"), about);

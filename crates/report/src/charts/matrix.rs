@@ -58,8 +58,8 @@ fn curve_chart(matrix: &Matrix, mode: usize, looks: &[(usize, Look)]) -> Chart {
     let legend = looks.iter().map(|(variant, look)| look.key(&matrix.variants[*variant].name)).collect();
     let about = "Operations a second over the number of threads, a panel for each block size, both axes logarithmic \
                  and the same in every panel. Points are medians over rounds, as in the tables; bars at them are 95% intervals \
-                 of the typical value (under 8 rounds the extremes seen), none of one round. A point is missing where \
-                 nothing was measured.";
+                 of the typical value (with fewer than 8 rounds, the smallest and the largest value; with one round, \
+                 none). A point is missing where nothing was measured.";
     let title = format!("{name}: operations a second over threads");
     Chart { legend, ..Chart::new(format!("iops-{name}"), title, about).in_pairs(panels) }
 }

@@ -1,7 +1,7 @@
 //! Charts of runs that compare I/O schedulers: each filesystem in per cent of the best filesystem under the same scheduler,
 //! and in per cent of its own result under its best scheduler.
 
-use super::bars::{bar, bar_limit};
+use super::bars::{CUT_OFF_NOTE, axis_end, bar};
 use crate::drawing::{Axis, Chart, Panel};
 use crate::words::{label, not_drawn};
 use crate::{chart_context::ChartContext, sections::schedulers::SchedulerGrid};
@@ -30,10 +30,10 @@ pub fn charts(context: &ChartContext) -> Vec<Chart> {
             let of = side.groups.iter().map(|variants| compare_variants(values, variants, metric.direction));
             let (panels, rest) = panels_of_side(context, &grid, side, &of.collect::<Vec<_>>());
             let about = format!(
-                "Bars of {} in per cent of the best of their panel. Whiskers are 95% intervals, within rounds (under 8 \
-                 rounds the extremes seen, marked ?); the best has none, the others are measured by it. One that goes on \
-                 beyond the picture has an arrow and its end behind it. Variants of a panel that share a letter are not significantly \
-                 different.{rest}",
+                "Bars of {} in per cent of the best variant of their panel. Whiskers are 95% intervals of the ratios within \
+                 rounds (with fewer than 8 rounds, the smallest and the largest value, marked ?); the best variant has none, \
+                 because the others are measured by it; {CUT_OFF_NOTE}. Variants of a panel that share a letter are not \
+                 significantly different.{rest}",
                 metric.id
             );
             let title = format!("{}: {} = 100%", label(&task.task), side.best);
@@ -65,7 +65,7 @@ fn panels_of_side(
     side: &Side,
     compared: &[Comparison],
 ) -> (Vec<Panel>, String) {
-    let limit = bar_limit(compared.iter());
+    let limit = axis_end(compared.iter());
     let (mut panels, mut lacking, mut apart) = (vec![], vec![], vec![]);
     for ((title, variants), comparison) in side.panels.iter().zip(side.groups).zip(compared) {
         let mut marks = vec![];

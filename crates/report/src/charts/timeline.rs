@@ -2,7 +2,7 @@
 
 use crate::drawing::{Axis, Chart, Key, Mark, Panel, Sign, theme};
 use crate::number::{ordinal, with_unit};
-use crate::time_series::{self, TimeSeries, left_out};
+use crate::time_series::{self, TimeSeries, left_out_note};
 use crate::words::{label, over_all};
 use crate::{chart_context::ChartContext, charts::latency::shown_tasks, drawing::colour::ORANGE};
 use fsarena_core::event::SpentOn;
@@ -201,7 +201,7 @@ pub fn throughput_charts(context: &ChartContext) -> Vec<Chart> {
     let about = format!(
         "Operations a second in each stretch of a task: lines are medians over rounds, bands the least and the most \
          of all rounds, none of one round. A load that is steady is level.{rest}{absent}{}",
-        left_out(&context.record().series)
+        left_out_note(&context.record().series)
             .map_or(String::new(), |rest| format!(" Not all rounds are drawn: {rest}."))
     );
     let chart = Chart::new("time-series", "Throughput within a task", about);

@@ -1,7 +1,7 @@
 //! The answer of a comparison in words: how many figures are better, worse, equivalent or inconclusive, and which differ
 //! most.
 
-use crate::difference::Finding;
+use crate::difference::RatioVerdict;
 use crate::number::{self, percent};
 use fsarena_core::sample::Direction;
 use fsarena_stats::cost::Estimate;
@@ -22,7 +22,7 @@ pub struct ComparedRatio {
     /// The ratio with its 95% interval. `None` if numerator or denominator has no values.
     pub ratio: Option<Estimate>,
     /// Whether the ratio is significant, equivalent or inconclusive.
-    pub finding: Finding,
+    pub finding: RatioVerdict,
     /// Whether a lower or a higher value of the metric is better.
     pub direction: Direction,
     /// Whether the figure is a total over other figures.
@@ -52,7 +52,12 @@ pub enum RatioClass {
 
 impl ComparedRatio {
     /// A figure of the first side, without a variant.
-    pub fn new(what: &str, ratio: Option<Estimate>, finding: Finding, direction: Direction) -> ComparedRatio {
+    pub fn new(
+        what: &str,
+        ratio: Option<Estimate>,
+        finding: RatioVerdict,
+        direction: Direction,
+    ) -> ComparedRatio {
         let (what, variant) = (what.into(), String::new());
         ComparedRatio { what, variant, side: 0, ratio, finding, direction, over_all: false, then: None }
     }
@@ -61,14 +66,14 @@ impl ComparedRatio {
     pub fn class(&self) -> RatioClass {
         let up = self.ratio.is_some_and(|ratio| ratio.value > 1.0);
         match (self.finding, self.direction) {
-            (Finding::Different, Direction::Neutral) => RatioClass::Other,
-            (Finding::Different, Direction::Higher) if up => RatioClass::Better,
-            (Finding::Different, Direction::Lower) if !up => RatioClass::Better,
-            (Finding::Different, _) => RatioClass::Worse,
-            (Finding::Negligible, _) => RatioClass::Negligible,
-            (Finding::Equivalent, _) => RatioClass::Equivalent,
-            (Finding::Inconclusive, _) => RatioClass::Inconclusive,
-            (Finding::Provisional, _) => RatioClass::Few,
+            (RatioVerdict::Different, Direction::Neutral) => RatioClass::Other,
+            (RatioVerdict::Different, Direction::Higher) if up => RatioClass::Better,
+            (RatioVerdict::Different, Direction::Lower) if !up => RatioClass::Better,
+            (RatioVerdict::Different, _) => RatioClass::Worse,
+            (RatioVerdict::Negligible, _) => RatioClass::Negligible,
+            (RatioVerdict::Equivalent, _) => RatioClass::Equivalent,
+            (RatioVerdict::Inconclusive, _) => RatioClass::Inconclusive,
+            (RatioVerdict::Provisional, _) => RatioClass::Few,
         }
     }
 
@@ -95,7 +100,7 @@ pub fn counted(names: &[impl Borrow<str>], what: &str) -> String {
 pub struct RatioSummary<'a> {
     /// All ratios.
     pub figures: &'a [ComparedRatio],
-    /// The names of the sides: `B beside A`.
+    /// The names of the sides: `B compared with A`.
     pub sides: &'a [String],
     /// The smallest difference that matters, as a fraction, if the comparison has one.
     pub margin: Option<f64>,
@@ -234,7 +239,7 @@ fn ratio_with_interval(ratio: Estimate) -> String {
 mod tests {
     use super::*;
 
-    fn figure(what: &str, finding: Finding, value: f64) -> ComparedRatio {
+    fn figure(what: &str, finding: RatioVerdict, value: f64) -> ComparedRatio {
         let ratio = Some(Estimate { value, low: value * 0.9, high: value * 1.1 });
         let (variant, direction) = ("xfs".into(), Direction::Lower);
         ComparedRatio { variant, ..ComparedRatio::new(what, ratio, finding, direction) }
@@ -247,22 +252,22 @@ mod tests {
 
     #[test]
     fn the_answer_counts_every_figure_once_and_names_the_largest() {
-        let total = ComparedRatio { over_all: true, ..figure("TOTAL", Finding::Different, 1.5) };
+        let total = ComparedRatio { over_all: true, ..figure("TOTAL", RatioVerdict::Different, 1.5) };
         let figures = [
-            figure("cp", Finding::Different, 1.2),
-            figure("rm", Finding::Different, 2.0),
-            figure("tar", Finding::Different, 0.5),
-            figure("cat", Finding::Equivalent, 1.0),
-            figure("ls", Finding::Inconclusive, 1.3),
-            figure("mv", Finding::Negligible, 1.004),
-            figure("ln", Finding::Provisional, 9.0),
-            ComparedRatio { ratio: None, ..figure("none", Finding::Provisional, 1.0) },
+            figure("cp", RatioVerdict::Different, 1.2),
+            figure("rm", RatioVerdict::Different, 2.0),
+            figure("tar", RatioVerdict::Different, 0.5),
+            figure("cat", RatioVerdict::Equivalent, 1.0),
+            figure("ls", RatioVerdict::Inconclusive, 1.3),
+            figure("mv", RatioVerdict::Negligible, 1.004),
+            figure("ln", RatioVerdict::Provisional, 9.0),
+            ComparedRatio { ratio: None, ..figure("none", RatioVerdict::Provisional, 1.0) },
             total,
         ];
         assert_eq!(
-            words(&figures, &["B beside A"]),
+            words(&figures, &["B compared with A"]),
             [
-                "B beside A, 7 figures: 1 better, 2 worse, 1 different, but within 1%, 1 equivalent within 1%, \
+                "B compared with A, 7 figures: 1 better, 2 worse, 1 different, but within 1%, 1 equivalent within 1%, \
                  1 inconclusive, 1 with too few values.",
                 "TOTAL: xfs 1.50 [1.35–1.65], worse.",
                 "Largest differences, worse: rm, xfs: 2.00 [1.80–2.20]; cp, xfs: 1.20 [1.08–1.32].",
@@ -273,15 +278,16 @@ mod tests {
 
     #[test]
     fn a_larger_ratio_is_better_if_the_direction_is_higher() {
-        let more = ComparedRatio { direction: Direction::Higher, ..figure("iops", Finding::Different, 2.0) };
+        let more =
+            ComparedRatio { direction: Direction::Higher, ..figure("iops", RatioVerdict::Different, 2.0) };
         let neutral = ComparedRatio { direction: Direction::Neutral, ..more.clone() };
         assert_eq!((more.class(), neutral.class()), (RatioClass::Better, RatioClass::Other));
     }
 
     #[test]
     fn each_of_several_sides_has_a_sentence_with_its_name() {
-        let other = ComparedRatio { side: 1, ..figure("cp", Finding::Different, 3.0) };
-        let answer = words(&[figure("cp", Finding::Inconclusive, 1.0), other], &["B", "C"]);
+        let other = ComparedRatio { side: 1, ..figure("cp", RatioVerdict::Different, 3.0) };
+        let answer = words(&[figure("cp", RatioVerdict::Inconclusive, 1.0), other], &["B", "C"]);
         assert!(answer[0].starts_with("Of all 2 figures: 0 better, 1 worse"), "{answer:?}");
         assert!(
             answer[1].starts_with("B, 1 figure: ") && answer[2].starts_with("C, 1 figure: "),
@@ -292,7 +298,7 @@ mod tests {
 
     #[test]
     fn too_few_values_are_inconclusive() {
-        let answer = words(&[figure("cp", Finding::Provisional, 1.4)], &["B"]);
+        let answer = words(&[figure("cp", RatioVerdict::Provisional, 1.4)], &["B"]);
         assert!(
             answer[0].contains("all inconclusive") && answer[1].contains("may be chance: cp"),
             "{answer:?}"

@@ -2,7 +2,7 @@
 //! that it shares with the comparison of published proxies.
 
 use crate::compare::answer::{ComparedRatio, RatioSummary, first_of};
-use crate::difference::{Finding, ratio_cell};
+use crate::difference::{RatioVerdict, ratio_cell};
 use crate::document::{Cell, Document, Table, labelled_row, row};
 use crate::number::{self, plural, three, with_unit};
 use crate::words::{format_start, machines};
@@ -242,7 +242,7 @@ fn not_compared<'a>(why: &str, pairs: impl Iterator<Item = &'a ServicePair<'a>>)
 
 fn compared_ratio(pair: &ServicePair) -> Option<ComparedRatio> {
     let Answer::Ratio { ratio, provisional, .. } = pair.answer else { return None };
-    let finding = Finding::judged(provisional, ratio.excludes(1.0), false);
+    let finding = RatioVerdict::judged(provisional, ratio.excludes(1.0), false);
     Some(ComparedRatio::new(&pair.resource.title, Some(ratio), finding, Direction::Lower))
 }
 

@@ -24,9 +24,9 @@ pub struct OrderPair<'a> {
     /// The variants.
     pub names: Vec<&'a str>,
     /// The earlier order.
-    pub then: VariantOrder,
+    pub earlier: VariantOrder,
     /// The later order.
-    pub here: VariantOrder,
+    pub later: VariantOrder,
 }
 
 /// One order of variants.
@@ -85,14 +85,14 @@ impl OrderPair<'_> {
 
     /// The first variants of the earlier and of the later order, in words.
     pub fn firsts(&self) -> (String, String) {
-        (self.first(&self.then), self.first(&self.here))
+        (self.first(&self.earlier), self.first(&self.later))
     }
 
     /// The pairs that changed places: the variant that was better, the variant that passed it, and whether the two differ
     /// significantly in both orders.
     pub fn changes(&self) -> Vec<(&str, &str, bool)> {
-        let significant = |i, j| self.then.differs(i, j) && self.here.differs(i, j);
-        let pairs = swapped(&self.then.values, &self.here.values).into_iter();
+        let significant = |i, j| self.earlier.differs(i, j) && self.later.differs(i, j);
+        let pairs = swapped(&self.earlier.values, &self.later.values).into_iter();
         pairs.map(|(i, j)| (self.names[i], self.names[j], significant(i, j))).collect()
     }
 
@@ -107,7 +107,7 @@ impl OrderPair<'_> {
 
     /// Kendall's τ-b of both orders.
     fn tau(&self) -> Option<f64> {
-        kendall_tau_b(&self.then.values, &self.here.values)
+        kendall_tau_b(&self.earlier.values, &self.later.values)
     }
 
     /// The orders and their changes as JSON.
@@ -115,9 +115,9 @@ impl OrderPair<'_> {
         let change = |(passed, by, significant): (&str, &str, bool)| json!({"passed": passed, "by": by, "significantly_different": significant});
         json!({
             "variants": self.names,
-            "first_then": self.first_names(&self.then),
-            "first_here": self.first_names(&self.here),
-            "first_here_decided": self.here.is_decided(),
+            "first_then": self.first_names(&self.earlier),
+            "first_here": self.first_names(&self.later),
+            "first_here_decided": self.later.is_decided(),
             "kendall_tau_b": self.tau(),
             "changes": self.changes().into_iter().map(change).collect::<Vec<_>>(),
         })
@@ -154,7 +154,7 @@ impl TaskOrders<'_> {
 
     /// The number of tasks in which the same variants are first in both orders.
     pub fn same_first(&self) -> usize {
-        self.rows.iter().filter(|(_, orders)| orders.then.first() == orders.here.first()).count()
+        self.rows.iter().filter(|(_, orders)| orders.earlier.first() == orders.later.first()).count()
     }
 }
 

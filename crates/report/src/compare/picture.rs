@@ -44,11 +44,11 @@ impl RatioSummary<'_> {
     /// The caption. `left_out` is the number of rows that are not drawn.
     fn about(&self, left_out: usize, figures: &[&ComparedRatio]) -> String {
         let mut about = String::from(
-            "Every point is a ratio with its 95% interval (under 8 values the extremes seen). The upright \
-             line is 1, no difference: an interval that crosses it tells nothing apart.",
+            "Every point is a ratio with its 95% interval (with fewer than 8 values, the smallest and the largest). The \
+             upright line is 1, no difference: an interval that crosses it shows no significant difference.",
         );
         if figures.iter().any(|figure| figure.then.is_some()) {
-            about.push_str(" Rings are the same ratios in the published figures, which have no interval. What is best here has no row.");
+            about.push_str(" Rings are the same ratios in the published figures, which have no interval. The best variant of this run has no row.");
         }
         if left_out > 0 {
             let rows = plural(left_out, "row");
@@ -235,13 +235,13 @@ fn point_marks(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::difference::Finding;
+    use crate::difference::RatioVerdict;
     use fsarena_core::sample::Direction;
     use fsarena_stats::cost::Estimate;
 
     fn figure(what: String, variant: &str, side: usize, value: f64) -> ComparedRatio {
         let ratio = Some(Estimate { value, low: value * 0.9, high: value * 1000.0 });
-        let (finding, direction) = (Finding::Inconclusive, Direction::Lower);
+        let (finding, direction) = (RatioVerdict::Inconclusive, Direction::Lower);
         ComparedRatio {
             variant: variant.into(),
             side,

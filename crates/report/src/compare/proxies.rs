@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 ///
 /// # Errors
 /// If the figures are not samples of services, or the study's file is invalid.
-pub fn compare_services(published: &Published) -> Result<ComparisonReport, Error> {
+pub fn compare_published_samples(published: &Published) -> Result<ComparisonReport, Error> {
     if published.derived.is_empty() {
         let name = published.name();
         return Err(Error::Usage(format!(
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn the_study_of_proxies_gives_the_cost_pairs_and_conclusions_computed_by_hand() {
         let set = study::find("wilton").unwrap().published().unwrap().remove(0);
-        let page = compare_services(&set).unwrap();
+        let page = compare_published_samples(&set).unwrap();
         // By awk over the ten samples: Σ iowait / Σ requests of xfs is 55.5/432.6.
         let xfs = &page.json["services"][1];
         assert_eq!(xfs["name"], "xfs");

@@ -1,5 +1,5 @@
-//! Comparisons with published figures: of a run with figures, and of figures with later ones of the same study. They
-//! compare the order of the filesystems and the leader of each task, `then` (as published) and `here` (in the run).
+//! Compares a run with published figures, or two sets of published figures of the same study: the order of the filesystems
+//! and the best one in each task. `then` is as published, `here` is in the run.
 
 use crate::compare::answer::{ComparedRatio, RatioSummary, first_of};
 use crate::compare::order::{self, OrderPair, TaskOrders, VariantOrder};
@@ -8,7 +8,7 @@ use crate::number::{plural, three};
 use crate::published::{stated_machine, study_conclusions};
 use crate::words::{label, machines, sentence};
 use crate::{
-    compare::comparison_report::ComparisonReport, difference::Finding, error::Error, sections::head,
+    compare::comparison_report::ComparisonReport, difference::RatioVerdict, error::Error, sections::head,
 };
 use fsarena_core::conclusion::{Machine, Trust};
 use fsarena_core::observations::MetricSeries;
@@ -41,11 +41,11 @@ pub fn compare_published(
     if pairs.len() < 2 {
         return Err(nothing("two variants"));
     }
-    let (mut rows, mut figures) = (Vec::new(), Vec::new());
+    let (mut rows, mut ratios) = (Vec::new(), Vec::new());
     for task in analysis.tasks() {
         let then =
             |variant: &str| published.figure(&task.task.id, variant, metric).map(|figure| figure.value);
-        figures.extend(ratios_to_best(&pairs, &task.comparison, then, &label(&task.task), &analysis));
+        ratios.extend(ratios_to_best(&pairs, &task.comparison, then, &label(&task.task), &analysis));
         rows.extend(orders(&pairs, &task.comparison, then).map(|orders| (label(&task.task), orders)));
     }
     if rows.is_empty() {
@@ -62,11 +62,12 @@ pub fn compare_published(
         machine: stated_machine(published)?,
         orders: TaskOrders { rows, total },
     };
-    Ok(comparison.report(&figures))
+    Ok(comparison.report(&ratios))
 }
 
-/// The variant with a role of the author's study. Roles belong to variants by their order in the run; `None` if their
-/// numbers differ.
+/// The variant of the run that takes a role of the author's study. A role is a variant of the author, such as `old kernel`;
+/// the roles belong to the variants of the run by position. `None` if the run does not have as many variants as the study has
+/// roles.
 fn variant_of_role(record: &RunRecord, roles: &[String], name: &str) -> Option<usize> {
     let variant = roles.iter().position(|role| role == name)?;
     (roles.len() == record.variants.len()).then_some(variant)
@@ -101,8 +102,8 @@ fn variant_of(record: &RunRecord, filesystem: &str) -> Option<usize> {
     created.next().is_none().then_some(only)
 }
 
-/// The orders then and here of the filesystems that have both a published figure and data in the run; `None` if fewer than
-/// two have.
+/// The published and the measured order of the filesystems that have both a published figure and data in the run; `None` if
+/// there are fewer than two.
 fn orders<'a>(
     pairs: &[(&'a str, usize)],
     comparison: &'a Comparison,
@@ -117,8 +118,8 @@ fn orders<'a>(
     let (names, values) = figures.into_iter().unzip();
     Some(OrderPair {
         names,
-        then: VariantOrder::of_figures(values),
-        here: VariantOrder::of_variants(comparison, &variants)?,
+        earlier: VariantOrder::of_figures(values),
+        later: VariantOrder::of_variants(comparison, &variants)?,
     })
 }
 
@@ -136,7 +137,7 @@ fn ratios_to_best(
     let Some(best_then) = then(best_name) else { return vec![] };
     let ratio_to_best = |(name, variant): &(&str, usize)| {
         let ratio = comparison.variants[*variant].ratio?;
-        let finding = Finding::judged(ratio.provisional, ratio.separated(), false);
+        let finding = RatioVerdict::judged(ratio.provisional, ratio.separated(), false);
         let figure = ComparedRatio::new(task, Some(ratio.into()), finding, analysis.metric.direction);
         Some(ComparedRatio { variant: name.to_string(), then: Some(then(name)? / best_then), ..figure })
     };
@@ -163,15 +164,16 @@ struct PublishedComparison<'a> {
 }
 
 impl PublishedComparison<'_> {
-    fn report(&self, figures: &[ComparedRatio]) -> ComparisonReport {
+    fn report(&self, ratios: &[ComparedRatio]) -> ComparisonReport {
         let PublishedComparison { record, published, metric, analysis, noun, .. } = self;
-        let sides = [format!("{} beside the best here", record.id)];
-        let answer = RatioSummary { figures, sides: &sides, margin: None, terms: ["better", "behind"] };
-        let title = format!("{metric}, ratios to the {noun} that is best here");
+        let sides = [format!("{}: ratio to the best {noun} of this run", record.id)];
+        let answer =
+            RatioSummary { figures: ratios, sides: &sides, margin: None, terms: ["better", "behind"] };
+        let title = format!("{metric}, ratios to the best {noun} of this run");
         let mut compared = ComparisonReport {
-            title: format!("run {} beside published:{}, by {metric}", record.id, published.name()),
+            title: format!("run {} compared with published:{}, by {metric}", record.id, published.name()),
             facts: vec![plural(analysis.grid.rounds.len(), "round"), plural(self.pairs.len(), noun)],
-            chart: answer.chart(title, format!("{metric} over the best here")),
+            chart: answer.chart(title, format!("{metric} over the best of this run")),
             json: self.orders.json(json!({
                 "run": record.id,
                 "published": published.name(),
@@ -191,17 +193,17 @@ impl PublishedComparison<'_> {
             "This compares only the order of the {noun}s that both have, because machine, kernel and often the size of \
              the work differ. The author gave no spread, so any published difference may be chance."
         ));
-        self.orders.add(&mut compared.data, ["first then".into(), "first here".into()]);
+        self.orders.add(&mut compared.data, ["best as published".into(), "best in this run".into()]);
         compared.method.table(self.circumstances());
         compared
     }
 
-    /// States which variant has which role of the author's study, for variants with another name than their role.
+    /// A sentence that lists the variants whose name differs from the role that they take in the author's study.
     fn roles_note(&self) -> Option<String> {
         let name = |at: &usize| self.record.variants[*at].name.as_str();
         let roles = self.pairs.iter().filter(|(role, at)| *role != name(at) && self.noun == "variant");
         let roles: Vec<String> = roles.map(|(role, at)| format!("{} as {role}", name(at))).collect();
-        sentence("Compared by their order in the run", &roles)
+        sentence("Matched to the published variants by position", &roles)
     }
 
     /// Names the variants that only the published figures or only the run has.
@@ -227,7 +229,10 @@ impl PublishedComparison<'_> {
             ("run", record.id.clone()),
             ("figures", format!("published:{}", self.published.name())),
             ("machine", machines(record)),
-            ("machine then", if machine.is_empty() { "not stated".into() } else { machine.join("; ") }),
+            (
+                "machine as published",
+                if machine.is_empty() { "not stated".into() } else { machine.join("; ") },
+            ),
             ("filesystems on", head::describe_storage(record)),
             ("scale", record.plan.scale.name().to_string()),
             ("rounds", self.analysis.grid.rounds.len().to_string()),
@@ -244,7 +249,8 @@ fn conclusions(tasks: &TaskOrders, noun: &str) -> Vec<String> {
     let mut items = vec![format!("The same {noun} leads in {same} of {} tasks.", rows.len())];
     if let Some((_, orders)) = total {
         let (then, here) = orders.firsts();
-        items.push(format!("Over all tasks: first then {then}, first here {here}."));
+        items
+            .push(format!("Over all tasks, {then} was first as published, and {here} is first in this run."));
     }
     let mut significant = vec![];
     let mut others = 0;
@@ -259,14 +265,18 @@ fn conclusions(tasks: &TaskOrders, noun: &str) -> Vec<String> {
     }
     let named = first_of(&significant, "; ");
     items.push(match significant.len() {
-        0 => format!("No two {noun}s that differ significantly here changed places."),
-        1 => format!("One change of place is significant here: {named}."),
-        some => format!("{some} changes of place are significant here: {named}."),
+        0 => format!("No two {noun}s that differ significantly in this run changed places."),
+        1 => format!("One change of place is significant in this run: {named}."),
+        some => format!("{some} changes of place are significant in this run: {named}."),
     });
     if others > 0 {
-        let others = if others == 1 { "One".into() } else { others.to_string() };
+        let changes = if others == 1 {
+            "1 other change of place is".into()
+        } else {
+            format!("{others} other changes of place are")
+        };
         items.push(format!(
-            "{others} more between {noun}s that do not differ significantly here: they may be chance."
+            "{changes} between {noun}s that do not differ significantly in this run; this may be chance."
         ));
     }
     items
@@ -305,6 +315,7 @@ struct SetComparison<'a> {
     names: Vec<&'a str>,
     tasks: Vec<&'a Figure>,
     metric: &'a str,
+    /// The precision of the figures, which have no interval.
     trust: Trust,
 }
 
@@ -316,7 +327,7 @@ impl SetComparison<'_> {
         let orders = TaskOrders { rows, total: Some(total) };
         let [a, b] = self.sets.map(Published::name);
         let mut compared = ComparisonReport {
-            title: format!("published:{b} beside published:{a}, by {}", self.metric),
+            title: format!("published:{b} compared with published:{a}, by {}", self.metric),
             facts: vec![
                 plural(self.tasks.len(), "task"),
                 plural(self.names.len(), "filesystem"),
@@ -342,7 +353,7 @@ impl SetComparison<'_> {
             let sum = |name: &&str| sign * tasks.iter().map(|task| self.value(set, task, name)).sum::<f64>();
             VariantOrder::of_figures(self.names.iter().map(sum).collect())
         };
-        OrderPair { names: self.names.clone(), then: order(self.sets[0]), here: order(self.sets[1]) }
+        OrderPair { names: self.names.clone(), earlier: order(self.sets[0]), later: order(self.sets[1]) }
     }
 
     /// The figure of a filesystem for a task; NaN without one.
@@ -360,8 +371,8 @@ impl SetComparison<'_> {
         let changed = if places.is_empty() { "did not change" } else { "changed" };
         let other = orders.rows.len() - orders.same_first();
         let mut words = vec![format!(
-            "The order over all {} {changed} from {a} to {b}: first {first}, then {later}; another filesystem leads in \
-             {other} of the tasks.",
+            "The order over all {} {changed} from {a} to {b}: {first} was first in {a}, {later} in {b}; the best filesystem \
+             differs in {other} of the tasks.",
             plural(orders.rows.len(), "task"),
         )];
         if !places.is_empty() {
@@ -377,16 +388,20 @@ impl SetComparison<'_> {
         words
     }
 
-    /// States how a filesystem changed: `xfs: 0.817 times the total; lower in 15 of 21 tasks, higher in 4, too near to tell
-    /// in 2.`
+    /// States how a filesystem changed: `xfs: 0.817 times the total; lower in 15 of 21 tasks, higher in 4, too close to
+    /// decide in 2.`
     fn filesystem_sentence(&self, name: &str) -> String {
         let pair = |task: &&Figure| self.sets.map(|set| self.value(set, task, name));
         let pairs: Vec<[f64; 2]> = self.tasks.iter().map(pair).collect();
-        let lower = pairs.iter().filter(|[a, b]| self.trust.ratio(*b, *a).1 < 0.0).count();
-        let higher = pairs.iter().filter(|[a, b]| self.trust.ratio(*b, *a).0 > 0.0).count();
+        let (mut lower, mut higher) = (0, 0);
+        for [a, b] in &pairs {
+            let (smallest_log, largest_log) = self.trust.ratio(*b, *a);
+            lower += usize::from(largest_log < 0.0);
+            higher += usize::from(smallest_log > 0.0);
+        }
         let [a, b] = [0, 1].map(|set| pairs.iter().map(|pair| pair[set]).sum::<f64>());
         format!(
-            "{name}: {} times the total; lower in {lower} of {}, higher in {higher}, too near to tell in {}.",
+            "{name}: {} times the total; lower in {lower} of {}, higher in {higher}, too close to decide in {}.",
             three(b / a),
             plural(pairs.len(), "task"),
             pairs.len() - lower - higher,

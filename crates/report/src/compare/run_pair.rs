@@ -146,8 +146,8 @@ impl<'a> RunPair<'a> {
         }
         Some(OrderPair {
             names: first.iter().map(|variant| self.a.record.variants[*variant].name.as_str()).collect(),
-            then: VariantOrder::of_variants(a, &first)?,
-            here: VariantOrder::of_variants(b, &second)?,
+            earlier: VariantOrder::of_variants(a, &first)?,
+            later: VariantOrder::of_variants(b, &second)?,
         })
     }
 }

@@ -4,7 +4,7 @@
 use super::run_pair::{ComparedRun, RunPair, TaskRatios};
 use crate::compare::answer::{ComparedRatio, RatioSummary, counted};
 use crate::compare::order::{self, OrderPair};
-use crate::difference::{Finding, ratio_cell};
+use crate::difference::{RatioVerdict, ratio_cell};
 use crate::document::{Cell, Document, Table, labelled_row, row};
 use crate::sections::warnings::notes_of_kind;
 use crate::words::{each_host, format_start, label};
@@ -48,7 +48,7 @@ fn comparison_report(pairs: &[RunPair], refused: &[Error]) -> ComparisonReport {
     let letters: Vec<String> = (0..sides.len()).map(run_letter).collect();
     let figures = all_ratios(pairs);
     let (others, names, axis) = match pairs {
-        [pair] => (format!("run {}", pair.b.record.id), vec!["B beside A".into()], " in B over A"),
+        [pair] => (format!("run {}", pair.b.record.id), vec!["B compared with A".into()], " in B over A"),
         _ => (plural(pairs.len(), "run"), letters[1..].to_vec(), " over that of A"),
     };
     let summary = RatioSummary {
@@ -59,7 +59,7 @@ fn comparison_report(pairs: &[RunPair], refused: &[Error]) -> ComparisonReport {
     };
     let chart_title = format!("{}, ratios to A with 95% intervals", metric.id);
     let mut compared = ComparisonReport {
-        title: format!("{others} beside run {}, by {}", a.record.id, metric.id),
+        title: format!("{others} compared with run {}, by {}", a.record.id, metric.id),
         chart: summary.chart(chart_title, format!("{}{axis}", metric.id)),
         json: comparison_json(pairs, metric),
         ..ComparisonReport::default()
@@ -71,7 +71,7 @@ fn comparison_report(pairs: &[RunPair], refused: &[Error]) -> ComparisonReport {
     if let Some(confounded) = confounded_note(pairs) {
         compared.answer.warning(confounded);
     }
-    if figures.iter().any(|figure| figure.finding == Finding::Provisional && figure.ratio.is_some()) {
+    if figures.iter().any(|figure| figure.finding == RatioVerdict::Provisional && figure.ratio.is_some()) {
         compared.answer.warning("PROVISIONAL where marked ?: fewer than 8 rounds on one side.");
     }
     compared.set_answer(answer_sentences(&summary, pairs, refused, &letters));
@@ -136,7 +136,7 @@ fn all_ratios(pairs: &[RunPair]) -> Vec<ComparedRatio> {
         let direction = pair.a.analysis.metric.direction;
         for task in &pair.tasks {
             for (variant, ratio) in variant_names(pair).zip(&task.ratios) {
-                let finding = Finding::of_independent(*ratio, margin(pair.a.record));
+                let finding = RatioVerdict::of_independent(*ratio, margin(pair.a.record));
                 let figure = ComparedRatio::new(&task.title, ratio.map(Into::into), finding, direction);
                 figures.push(ComparedRatio {
                     variant: variant.into(),
@@ -261,9 +261,9 @@ fn add_circumstances(document: &mut Document, sides: &[&ComparedRun], pairs: &[R
     for pair in pairs {
         let (a, b, metric) = (pair.a.record, pair.b.record, &pair.a.analysis.metric.id);
         let differences = run_differences(a, b);
-        // If there are only two runs, the title names them and the answer says how they differ.
+        // If there are only two runs, the title names them and the answer states how they differ.
         if pairs.len() > 1 {
-            document.heading(3, format!("run {} beside run {}, by {metric}", b.id, a.id));
+            document.heading(3, format!("run {} compared with run {}, by {metric}", b.id, a.id));
             document.list(differences.clone());
         }
         if differences.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::answer::{ComparedRatio, RatioSummary, counted, first_of};
 use super::comparison_report::ComparisonReport;
-use crate::difference::{Finding, ratio_cell};
+use crate::difference::{RatioVerdict, ratio_cell};
 use crate::document::{Cell, Table, row};
 use crate::error::Error;
 use crate::import::{Distinctions, LeftOut, Samples, Series};
@@ -26,7 +26,7 @@ struct SampleRow<'a> {
     paired: bool,
     /// B over A.
     ratio: Option<Ratio>,
-    finding: Finding,
+    finding: RatioVerdict,
 }
 
 /// Compares the series that both files measured under equal conditions by their ratio b/a, paired by round if both have
@@ -41,7 +41,7 @@ pub fn compare_samples(
     metric: Option<&str>,
     margin: f64,
 ) -> Result<ComparisonReport, Error> {
-    let selected = |series: &Series| metric.is_none_or(|metric| is_called(series, metric));
+    let selected = |series: &Series| metric.is_none_or(|metric| has_metric_name(series, metric));
     let distinctions = Distinctions::among(&a.series).union(Distinctions::among(&b.series));
     let mut common = matching_series(a, b, &distinctions);
     common.retain(|(series, _)| selected(series));
@@ -54,6 +54,8 @@ pub fn compare_samples(
         let names = [distinctions.name(a), distinctions.name(b)];
         rows.push(SampleRow { names, ..compare_series(a, b, margin) });
     }
+    // Report a metric as unknown only if a similar name exists, because then the user mistyped it. Otherwise the other file may
+    // have the metric, and the error below states that only one file has it.
     let metrics = || a.series.iter().map(|series| series.metric.as_str());
     if let Some(metric) = metric
         && !a.series.iter().any(selected)
@@ -68,14 +70,14 @@ pub fn compare_samples(
 }
 
 /// Whether a series has the metric of this name, with or without its unit: `tps` is also found as `tps_per_s`.
-fn is_called(series: &Series, metric: &str) -> bool {
+fn has_metric_name(series: &Series, metric: &str) -> bool {
     let unit = metric.strip_prefix(series.metric.as_str()).and_then(|rest| rest.strip_prefix('_'));
     let unit = unit.and_then(Unit::from_suffix);
     metric == series.metric || unit.is_some_and(|unit| unit.symbol() == series.unit)
 }
 
-/// Pairs the series of both files that have the same subject, metric, unit and conditions; conditions count if they differ
-/// within a file. If no subject is in both and each file has only one, the two are paired by metric and unit alone:
+/// Pairs the series of both files that have the same subject, metric, unit and conditions; of the conditions, only those that
+/// vary within a file must agree. The subject of a series is what was measured, without the conditions. If no subject is in both and each file has only one, the two are paired by metric and unit alone:
 /// `cp on ext4` with `cp on xfs`.
 fn matching_series<'a>(a: &'a Samples, b: &'a Samples, by: &Distinctions) -> Vec<(&'a Series, &'a Series)> {
     let same_subject = pair_by(a, b, |series| {
@@ -109,11 +111,11 @@ fn compare_series<'a>(a: &'a Series, b: &'a Series, margin: f64) -> SampleRow<'a
             let d = log_ratios(&both.0, &both.1).d;
             let narrow = Centre::of(&d).map(|centre| centre.narrow);
             let ratio = Ratio::of(d);
-            (ratio, Finding::of(ratio, narrow, margin))
+            (ratio, RatioVerdict::of(ratio, narrow, margin))
         }
         _ => {
             let ratio = independent_ratio(&a.values, &b.values);
-            (ratio, Finding::of_independent(ratio, margin))
+            (ratio, RatioVerdict::of_independent(ratio, margin))
         }
     };
     SampleRow { a, b, names: Default::default(), paired, ratio, finding }
@@ -130,11 +132,11 @@ impl SampleRow<'_> {
 }
 
 fn comparison_report(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) -> ComparisonReport {
-    let (figures, sides) = (figures(rows), ["B beside A".to_string()]);
+    let (ratios, sides) = (ratios(rows), ["B compared with A".to_string()]);
     let answer =
-        RatioSummary { figures: &figures, sides: &sides, margin: Some(margin), terms: ["better", "worse"] };
+        RatioSummary { figures: &ratios, sides: &sides, margin: Some(margin), terms: ["better", "worse"] };
     let mut compared = ComparisonReport {
-        title: format!("{} (B) beside {} (A)", b.origin, a.origin),
+        title: format!("{} (B) compared with {} (A)", b.origin, a.origin),
         facts: vec![
             format!("A: {} ({})", a.origin, a.format),
             format!("B: {} ({})", b.origin, b.format),
@@ -153,21 +155,22 @@ fn comparison_report(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) 
         words.extend(LeftOut::list(&samples.left_out).map(|list| format!("Left out of {letter}: {list}.")));
     }
     words.extend(differing_conditions(rows));
-    words.extend(left_out(a, rows.iter().map(|row| row.a), "A"));
-    words.extend(left_out(b, rows.iter().map(|row| row.b), "B"));
+    words.extend(not_compared_note(a, rows.iter().map(|row| row.a), "A"));
+    words.extend(not_compared_note(b, rows.iter().map(|row| row.b), "B"));
     compared.set_answer(words);
     let table = Table::figures(["what", "A", "B", "B/A", "n", "verdict"]);
     compared.data.table(table.with(rows.iter().map(|row| cells(row, margin))));
     compared.data.text(
-        "A and B are medians. B/A is the Hodges–Lehmann ratio: of the pairs of a round where both files have \
-         rounds, else of two independent samples. Below it the 95% interval, not corrected for their number.",
+        "A and B are medians. B/A is the Hodges–Lehmann ratio. If both files have rounds, it is computed from the pairs of \
+         each round; otherwise from two independent samples. Below it is the 95% interval, not corrected for the number \
+         of rows.",
     );
     let paired = format!("{} of {}", rows.len() - unpaired, plural(rows.len(), "row"));
     let facts = [
         ("A", describe_file(a)),
         ("B", describe_file(b)),
         ("paired by round", paired),
-        ("machine, kernel", "files of samples do not say".to_string()),
+        ("machine, kernel", "unknown for files of samples".to_string()),
     ];
     compared.method.table(Table::pairs(["", "what"], facts));
     compared
@@ -180,7 +183,7 @@ fn describe_file(Samples { origin, format, series, .. }: &Samples) -> String {
 }
 
 /// The ratios of all rows, for the answer and its chart.
-fn figures(rows: &[SampleRow]) -> Vec<ComparedRatio> {
+fn ratios(rows: &[SampleRow]) -> Vec<ComparedRatio> {
     let several = rows.iter().any(|row| row.a.metric != rows[0].a.metric);
     let figure = |row: &SampleRow| {
         let ratio = row.ratio.map(Into::into);
@@ -192,7 +195,11 @@ fn figures(rows: &[SampleRow]) -> Vec<ComparedRatio> {
 }
 
 /// Names the series of one file that are not in `compared`: the other file lacks them, or the user chose other metrics.
-fn left_out<'a>(all: &'a Samples, compared: impl Iterator<Item = &'a Series>, letter: &str) -> Vec<String> {
+fn not_compared_note<'a>(
+    all: &'a Samples,
+    compared: impl Iterator<Item = &'a Series>,
+    letter: &str,
+) -> Vec<String> {
     let key = |series: &'a Series| (series.name.as_str(), series.metric.as_str());
     let compared: BTreeSet<_> = compared.map(key).collect();
     let compared_metrics: BTreeSet<&str> = compared.iter().map(|(_, metric)| *metric).collect();
@@ -213,7 +220,7 @@ fn left_out<'a>(all: &'a Samples, compared: impl Iterator<Item = &'a Series>, le
     if !metrics.is_empty() {
         let (count, named) = (plural(metrics.len(), "other metric"), first_of(&metrics, ", "));
         items.push(format!(
-            "Not compared: {count} of {letter} ({named}); --metric asks for one that both have."
+            "Not compared: {count} of {letter} ({named}); select one that both have with --metric."
         ));
     }
     items
@@ -244,10 +251,10 @@ fn differing_conditions(rows: &[SampleRow]) -> Option<String> {
 fn unpaired_warning(unpaired: usize, all: usize) -> String {
     let which = if unpaired == all { String::new() } else { format!(" ({unpaired} of {all} rows)") };
     format!(
-        "UNPAIRED{which}: the files have no rounds that tell which values were measured together. Whatever changed on the \
-         machine between the two files is in these ratios. On a machine that drifts, with 1% noise, such a \
+        "UNPAIRED{which}: the files have no rounds that show which values were measured together. These ratios include whatever \
+         changed on the machine between the two files. On a machine that drifts, with 1% noise, such a \
          comparison of 10 with 10 identical runs finds a difference in one of five; paired by rounds in random \
-         order, in one of twenty. Nor does what both have in common cancel, so that intervals are wider."
+         order, in one of twenty. And influences common to both files do not cancel out, so the intervals are wider."
     )
 }
 

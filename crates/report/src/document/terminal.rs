@@ -1,7 +1,7 @@
 //! Renders a document as text for a terminal.
 
 use crate::document::{Document, Part, Table};
-use crate::document::{join_figures, split_figures};
+use crate::document::{join_figures, unjoin_figures};
 use crate::safe;
 use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement, Width, presets};
 use std::io::{Result, Write};
@@ -134,7 +134,7 @@ impl Terminal<'_> {
 
     /// Prints the lines of a table without trailing spaces.
     fn print(&mut self, shown: &comfy_table::Table) -> Result<()> {
-        shown.lines().try_for_each(|line| writeln!(self.out, "{}", split_figures(line.trim_end())))
+        shown.lines().try_for_each(|line| writeln!(self.out, "{}", unjoin_figures(line.trim_end())))
     }
 
     /// Writes paragraphs, broken into lines: each has a bullet, a text and an attribute of the text.

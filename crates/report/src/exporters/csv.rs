@@ -112,7 +112,7 @@ fn varying_factors(record: &RunRecord) -> Vec<&str> {
 /// The exporter of the time series of loads, one row for each stretch of time.
 pub const SERIES: Exporter = Exporter {
     kept_as: |report| (!report.record.series.is_empty()).then_some("series.csv"),
-    lacks: |report| time_series::left_out(&report.record.series),
+    lacks: |report| time_series::left_out_note(&report.record.series),
     ..Exporter::new(
         "series",
         "CSV of what loads did over time: one row a stretch, at most 61 a task; warm_up is 1 where it counts for nothing",

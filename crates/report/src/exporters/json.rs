@@ -82,6 +82,7 @@ fn analysis_json(record: &RunRecord, analysis: &Analysis) -> Value {
     let task = |task: &TaskAnalysis| {
         let mut value = compared(&task.comparison);
         value["task"] = json!(task.task);
+        // The reason why the totals leave the task out; null if they include it.
         let left_out = task
             .excluded
             .and_then(|_| invalid_reason(record, &analysis.metric.id, record.task(&task.task.id)?));
@@ -94,8 +95,9 @@ fn analysis_json(record: &RunRecord, analysis: &Analysis) -> Value {
             "of_tasks": overall.of,
             "total": overall.total.as_ref().map(|total| compared(&total.comparison)),
             "geometric_mean": compared(&overall.geometric.comparison),
+            // Rounds without a value of every task. They differ from the dropped rounds, which were disturbed.
             "left_out_rounds": overall.main().left_out,
-            "with_dropped_rounds": overall.without_drops.as_ref().map(compared),
+            "with_dropped_rounds": overall.with_all_rounds.as_ref().map(compared),
         })
     };
     json!({
@@ -103,7 +105,7 @@ fn analysis_json(record: &RunRecord, analysis: &Analysis) -> Value {
         "rounds": analysis.grid.rounds,
         "dropped_rounds": analysis.dropped,
         "provisional": analysis.provisional(),
-        "interval": "95% for each pair in a typical round, not corrected for the number of pairs",
+        "interval": "95% for the median ratio of each pair, not corrected for the number of pairs",
         "tasks": analysis.tasks.iter().map(task).collect::<Vec<_>>(),
         "overall": analysis.overall.as_ref().map(overall),
         "answer": answer_sentences(&names, analysis),
@@ -130,7 +132,7 @@ fn comparison_json(names: &[&str], median: &str, comparison: &Comparison) -> Val
         "best": comparison.best().map(name),
         "winner": comparison.winner().map(name),
         "not_significantly_different_from_best": comparison.tied().into_iter().map(name).collect::<Vec<_>>(),
-        "too_few_rounds": comparison.thin().into_iter().map(name).collect::<Vec<_>>(),
+        "too_few_rounds": comparison.with_too_few_rounds().into_iter().map(name).collect::<Vec<_>>(),
         "provisional": comparison.provisional(),
         "variants": comparison.variants.iter().enumerate().map(variant).collect::<Vec<_>>(),
     })
@@ -163,7 +165,7 @@ fn claim_json(judged: &Judged, in_family: bool) -> Value {
         "against": judged.rival,
         "stands_in_family": in_family,
         "excluded_pairs": judged.excluded,
-        "outcome_with_dropped_rounds": judged.with_drops.map(|outcome| outcome.name()),
+        "outcome_with_dropped_rounds": judged.outcome_with_all_rounds.map(|outcome| outcome.name()),
     });
     if let Some(verdict) = &judged.verdict {
         // Effects are changes: 0.05 is a ratio of 1.05.

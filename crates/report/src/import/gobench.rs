@@ -76,7 +76,7 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
                 let [value, unit] = pair else {
                     return Err(Fault::at(at + 1, "a value without its unit"));
                 };
-                let value = Fault::number(at + 1, value, &format!("before {unit} is not a number"))?;
+                let value = Fault::parse_number(at + 1, value, &format!("before {unit} is not a number"))?;
                 let direction = directions.get(*unit).copied().or_else(|| direction_of_unit(unit));
                 // Like benchstat, lower is better unless the unit or a `Unit` line says otherwise.
                 let direction = direction.unwrap_or(Direction::Lower);

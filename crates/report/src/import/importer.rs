@@ -11,7 +11,8 @@ pub struct Importer {
     pub help: &'static str,
     /// Whether the text looks like this format.
     pub(crate) recognises: fn(&str) -> bool,
-    /// The metrics that people compare, most important first. Their series come first.
+    /// The metrics that people compare, most important first. Their series come first; other series follow in the order of the
+    /// file.
     pub(crate) lead_metrics: &'static [&'static str],
     /// Reads the text and adds its samples to the collector.
     pub(crate) read: fn(&str, &mut Collector) -> Result<(), Fault>,
@@ -41,7 +42,7 @@ impl Fault {
     ///
     /// # Errors
     /// `word` is not a number. The message is the word and `what`: `is not a rate`.
-    pub(crate) fn number(line: usize, word: &str, what: &str) -> Result<f64, Fault> {
+    pub(crate) fn parse_number(line: usize, word: &str, what: &str) -> Result<f64, Fault> {
         word.parse().map_err(|_| Fault::at(line, format!("`{word}` {what}")))
     }
 }

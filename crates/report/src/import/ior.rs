@@ -173,7 +173,7 @@ impl Run {
         let field = |head: &str| self.heads.iter().position(|known| known == head).map(|at| words[at]);
         let number = |head: &str, what: &str| match field(head) {
             None | Some("-") => Ok(None),
-            Some(word) => Fault::number(at, word, what).map(Some),
+            Some(word) => Fault::parse_number(at, word, what).map(Some),
         };
         let mut conditions = self.conditions.clone();
         for (name, head) in [("xfer", "xfer(KiB)"), ("block", "block(KiB)"), ("tasks", "numTasks")] {
@@ -203,7 +203,11 @@ impl Run {
         into: &mut Collector,
     ) -> Result<(), Fault> {
         let mut reading = ToolRun::new(access, &self.conditions);
-        reading.add_figure("bandwidth", "MiB/s", Some(Fault::number(at, figures[2], "is not a bandwidth")?));
+        reading.add_figure(
+            "bandwidth",
+            "MiB/s",
+            Some(Fault::parse_number(at, figures[2], "is not a bandwidth")?),
+        );
         into.add_run(reading);
         // The run has a result, so `finish` must not count it as left out.
         self.started = false;

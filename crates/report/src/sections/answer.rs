@@ -159,7 +159,10 @@ fn overall_sentences(
     others.retain(|variant| main.variants[*variant].ratio.is_some_and(|ratio| ratio.separated()));
     sentences.extend(sentence(&format!("Ratio of the {what} to {best}"), &ratios(others)));
     let rounds = |variant: usize| plural(main.variants[variant].rounds, "round");
-    let thin = main.thin().into_iter().map(|variant| format!("{} ({})", names[variant], rounds(variant)));
+    let thin = main
+        .with_too_few_rounds()
+        .into_iter()
+        .map(|variant| format!("{} ({})", names[variant], rounds(variant)));
     sentences.extend(sentence("Too few complete rounds for a verdict", &thin.collect::<Vec<_>>()));
     if overall.total.is_some() {
         sentences.push(equal_weight_sentence(names, main, &overall.geometric.comparison));
@@ -267,7 +270,7 @@ fn task_with_candidates(names: &[&str], task: &TaskAnalysis) -> String {
 /// A sentence on whether the dropped rounds would change the verdict; `None` if no round was dropped.
 fn dropped_rounds_sentence(names: &[&str], analysis: &Analysis) -> Option<String> {
     let overall = analysis.overall.as_ref()?;
-    let all = overall.without_drops.as_ref()?;
+    let all = overall.with_all_rounds.as_ref()?;
     let dropped = plural(analysis.dropped.len(), "round");
     let winner = all.winner().map_or("inconclusive", |variant| names[variant]);
     Some(if all.winner() == overall.main().comparison.winner() {
@@ -336,7 +339,7 @@ fn add_left_out(document: &mut Document, report: &Report, detail: Detail) {
     document.list(sentences);
 }
 
-/// The largest number of unranked tasks of which a brief report shows the values.
+/// The largest number of unranked tasks whose values a brief report shows.
 const MAX_VALUES: usize = 3;
 
 /// The values of tasks that are not ranked: `untar, not ranked: ext4 402 ms, xfs 440 ms`.

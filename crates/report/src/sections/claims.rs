@@ -40,14 +40,15 @@ pub fn claim_lines(judged: &Judged) -> Vec<String> {
         _ => String::new(),
     };
     let mut lines = vec![format!("{}{rival}, {}", effect_words(verdict), plural(verdict.rounds, "round"))];
-    let with_drops = judged.with_drops.filter(|outcome| *outcome != judged.outcome());
+    let outcome_with_all_rounds =
+        judged.outcome_with_all_rounds.filter(|outcome| *outcome != judged.outcome());
     let zeros = plural(judged.excluded, "round");
     let further = [
         open_sentence(verdict),
         verdict.negligible.then(|| "a significant difference, but smaller than the margin".into()),
         verdict.shapes_differ.then(|| "the sign test disagrees: the distributions differ in shape".into()),
         (judged.excluded > 0).then(|| format!("{zeros} without a ratio: a value is zero")),
-        with_drops.map(|outcome| format!("with all rounds: {}", outcome.name())),
+        outcome_with_all_rounds.map(|outcome| format!("with all rounds: {}", outcome.name())),
         (!judged.claim.average.is_typical()).then(|| unseen_stalls(verdict.rounds)),
     ];
     lines.extend(further.into_iter().flatten());

@@ -5,7 +5,7 @@ use crate::pair::{PairRow, rows_of_metric};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::sections::pair::difference_lines;
 use crate::words::few;
-use crate::{difference::Finding, number::percent};
+use crate::{difference::RatioVerdict, number::percent};
 use fsarena_core::one_at_a_time::plain_variants;
 use fsarena_core::sample::Direction;
 use fsarena_stats::mean_ratio::FIRST_ROUND;
@@ -81,17 +81,17 @@ fn cost_sentence(report: &Report, cost: &Cost) -> String {
 fn finding(row: &PairRow, margin: f64) -> String {
     let up = row.ratio.value > 1.0;
     match row.finding {
-        Finding::Different => match row.metric.direction {
+        RatioVerdict::Different => match row.metric.direction {
             Direction::Lower if up => "costs more".into(),
             Direction::Lower => "costs less".into(),
             Direction::Higher if up => "does more".into(),
             Direction::Higher => "does less".into(),
             Direction::Neutral => "significantly different".into(),
         },
-        Finding::Negligible => format!("significant, but within {}", percent(margin)),
-        Finding::Equivalent => format!("equivalent within {}", percent(margin)),
-        Finding::Inconclusive => "inconclusive".into(),
-        Finding::Provisional => "provisional, fewer than 8 rounds".into(),
+        RatioVerdict::Negligible => format!("significant, but within {}", percent(margin)),
+        RatioVerdict::Equivalent => format!("equivalent within {}", percent(margin)),
+        RatioVerdict::Inconclusive => "inconclusive".into(),
+        RatioVerdict::Provisional => "provisional, fewer than 8 rounds".into(),
     }
 }
 

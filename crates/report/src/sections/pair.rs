@@ -5,7 +5,7 @@ use crate::document::{Cell, Source, Table, row, row_with_source};
 use crate::figures::{describe_mean_ratio, mean_cost_caveat, mean_ratio_cell, mean_ratio_json};
 use crate::number::{effect_lines, percent, plural};
 use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::{difference::Finding, pair::PairRow, scaling::curves::Curves, words::rounds_needed};
+use crate::{difference::RatioVerdict, pair::PairRow, scaling::curves::Curves, words::rounds_needed};
 use fsarena_core::sample::Direction;
 use fsarena_stats::mean_ratio::FIRST_ROUND;
 use serde_json::{Value, json};
@@ -75,14 +75,14 @@ fn row_sentence(row: &PairRow, margin: f64) -> String {
     };
     let margin = percent(margin);
     let finding = match row.finding {
-        Finding::Different => format!("{costs}: {difference}"),
-        Finding::Negligible => format!("{costs}, but by less than the margin of {margin}: {difference}"),
-        Finding::Equivalent => format!("equivalent within {margin}: {difference}"),
-        Finding::Inconclusive => {
+        RatioVerdict::Different => format!("{costs}: {difference}"),
+        RatioVerdict::Negligible => format!("{costs}, but by less than the margin of {margin}: {difference}"),
+        RatioVerdict::Equivalent => format!("equivalent within {margin}: {difference}"),
+        RatioVerdict::Inconclusive => {
             let rounds = rounds_needed(row.rounds);
             format!("inconclusive: {difference}; with this spread, {margin} requires {rounds} rounds")
         }
-        Finding::Provisional => format!("provisional, fewer than 8 rounds: {difference}"),
+        RatioVerdict::Provisional => format!("provisional, fewer than 8 rounds: {difference}"),
     };
     // With fewer rounds the mean has no interval, and only the table shows it.
     let mean = row.mean_ratio.filter(|ratio| ratio.rounds >= FIRST_ROUND);

@@ -133,7 +133,7 @@ mod tests {
     fn the_source_of_a_share_is_its_variant_and_the_best_of_the_row() {
         let sources =
             share_sources(&[vec![Some(4), Some(7), None]], &[vec![Some(0.5), Some(1.0), None]], Some(2));
-        let variants = |at: usize| sources[0][at].as_ref().map(Source::variants);
+        let variants = |at: usize| sources[0][at].as_ref().map(Source::variants_attribute);
         assert_eq!([variants(0), variants(1), variants(2)], [Some("4 7".into()), Some("7".into()), None]);
     }
 

@@ -24,7 +24,9 @@ pub fn for_emulator(emulator: Emulator, sample: Sample, counts: Option<Counts>) 
     }
 }
 
-/// Replaces times with instructions, and drops other times and rates. `counts` are those of the counter, if it is loaded.
+/// Replaces times with instructions, and drops other times and rates. `counts` come from the instruction counter, a plugin of
+/// QEMU, if the guest runs with it. The clock of such a guest advances by 1 ns for each instruction, so the numbers of
+/// nanoseconds are numbers of instructions.
 fn instruction_readings(readings: &Readings, counts: Option<Counts>) -> Readings {
     let mut kept = Readings::default();
     if let (Some(user), Some(system)) = (readings.get(reading::USER), readings.get(reading::SYSTEM)) {
@@ -35,7 +37,7 @@ fn instruction_readings(readings: &Readings, counts: Option<Counts>) -> Readings
     for (id, value) in &readings.0 {
         match COUNTED.iter().find(|(time, _)| time == id) {
             Some((_, instructions)) => kept.set(instructions, *value),
-            None if !is_time(id) => kept.set(id, *value),
+            None if !is_time_or_rate(id) => kept.set(id, *value),
             None => {}
         }
     }
@@ -44,13 +46,13 @@ fn instruction_readings(readings: &Readings, counts: Option<Counts>) -> Readings
         kept.set(reading::KERNEL_INSTRUCTIONS, counts.kernel_synced as f64);
         kept.set(reading::GUEST_INSTRUCTIONS, (counts.user_synced + counts.kernel_synced) as f64);
         kept.set(reading::SYSTEM_CALLS, counts.calls as f64);
-        kept.set(reading::RETURNED_INSTRUCTIONS, (counts.user + counts.kernel) as f64);
+        kept.set(reading::INSTRUCTIONS_AT_RETURN, (counts.user + counts.kernel) as f64);
     }
     kept
 }
 
 /// Whether a reading is a time or a rate.
-fn is_time(id: &str) -> bool {
+fn is_time_or_rate(id: &str) -> bool {
     let timed = [Unit::Nanoseconds, Unit::Seconds, Unit::PerSecond, Unit::BytesPerSecond];
     readings().any(|def| def.id == id && timed.contains(&def.unit))
 }

@@ -1,6 +1,6 @@
 //! Runs one guest: receives the lines that it sends, ends it if it is silent for too long, and determines its outcome.
 
-use crate::child::{POLL_INTERVAL, UNEXPECTED_REQUEST, group_of};
+use crate::child::{POLL_INTERVAL, UNEXPECTED_REQUEST, kill_group_step};
 use crate::error::{CellError, Result};
 use crate::{executor::CellSink, protocol::Line, settings::setting};
 use fsarena_core::event::{Cause, CellEvent, Outcome, SpentOn};
@@ -124,7 +124,7 @@ pub enum SessionEnd<T> {
     Value(T),
     /// The guest was killed at the time of its power cut.
     PowerCut,
-    /// A signal asked fsarena to stop, or the run needs the guest no longer.
+    /// A signal interrupted fsarena, or the run needs the guest no longer.
     Interrupted,
     /// The guest failed, ended too early, or fell silent.
     Failed(CellError),
@@ -146,7 +146,7 @@ pub fn run_until<T>(
 ) -> Result<(SessionEnd<T>, LastWords)> {
     let mut guest = launch.start()?;
     // If this process and the process that guards the guest are killed, `recover` kills the rest of the group.
-    let group = owner.journal.note(group_of(guest.pid()))?;
+    let group = owner.journal.note(kill_group_step(guest.pid()))?;
     let end = receive_until(&mut guest, owner, take);
     let timeout = if let SessionEnd::Value(_) = end { POWER_OFF_TIMEOUT } else { Duration::ZERO };
     let (status, console) = guest.end(timeout);

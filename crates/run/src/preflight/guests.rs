@@ -88,6 +88,8 @@ fn choose_kernel(places: &Places, wanted: &[&FsDef]) -> String {
     let has_all = |modules: &Modules| wanted.iter().all(|def| in_modules(modules, def));
     let usual_fits = match places.usual_kernel() {
         Ok(Some((_, modules))) => has_all(&modules),
+        // No kernel is available, so fsarena will fetch that of Debian stable. It has every filesystem whose definition does not
+        // name certain kernels.
         Ok(None) => wanted.iter().all(|def| def.kernels.is_none()),
         // The search for the usual kernel reports the error.
         Err(_) => true,
@@ -130,7 +132,7 @@ pub fn choose_accelerator(guest: &mut GuestPlan, kernels: &Kernels) -> Result<Op
 }
 
 /// The ids of the filesystems that this machine can make and that all of these kernels support.
-pub fn available(kernels: &Kernels) -> Vec<&'static str> {
+pub fn available_filesystems(kernels: &Kernels) -> Vec<&'static str> {
     let all_have = |def: &FsDef| kernels.by_level.values().all(|kernel| has(kernel, def));
     let usable = |def: &&&FsDef| program::find(def.mkfs).is_some() && all_have(def);
     FILESYSTEMS.iter().filter(usable).map(|def| def.id).collect()
@@ -184,7 +186,8 @@ fn fetch_mkfs_of(def: &FsDef, log: kernel::Log) -> Result<()> {
     })
 }
 
-/// Fetches what guests need to have a filesystem, unless it is here: a kernel and mkfs. Returns the name of the kernel.
+/// Fetches the kernel and the mkfs program that a guest with this filesystem requires, unless this machine has them. Returns the
+/// name of the kernel.
 ///
 /// # Errors
 /// QEMU is not installed, or something cannot be fetched.
@@ -198,12 +201,13 @@ pub fn fetch_for(def: &FsDef) -> Result<String> {
     Ok(kernel.name())
 }
 
-/// The definitions of the filesystems of all variants and of the source disk. A filesystem can occur several times.
+/// Checks that guests can run these variants. Returns the definitions of the filesystems of all variants and of the source disk;
+/// a filesystem can occur several times.
 ///
 /// # Errors
 /// A filesystem that this machine cannot make or that its guest kernel does not support, or a level that a guest cannot
 /// have.
-pub fn mountable(
+pub fn check_guest_variants(
     plan: &Plan,
     emulator: Emulator,
     variants: &[Variant],
@@ -215,7 +219,8 @@ pub fn mountable(
     require(fillable.clone().any(|id| id == other), || {
         let fillable = fillable.collect::<Vec<_>>().join(", ");
         RunError::Plan(format!(
-            "other_fs = {other}: for a guest the source disk is made without mounting it, as {fillable}"
+            "other_fs = {other}: mkfs fills the source disk of a guest without a mount, so other_fs can only be one of: \
+             {fillable}"
         ))
     })?;
     let pairs = variants.iter().map(|variant| (variant.level(factor::FS), variant.level(factor::KERNEL)));
@@ -238,12 +243,15 @@ pub fn mountable(
     Ok(defs)
 }
 
-/// Where a kernel with a filesystem is: here, if `here` is the release of one, else in Debian, else nowhere that fsarena
-/// knows.
+/// Describes where to get a kernel with a filesystem: on this machine, if `here` is the release of one, else in Debian, else
+/// from the user.
 pub fn where_to_get(def: &FsDef, here: Option<String>) -> String {
     let own = format!("{} {}", setting("kernel", "PATH"), setting("modules", "DIR"));
     if let Some(release) = here {
-        return format!("one that has it is here: {}", setting("kernel", &format!("debian:{release}")));
+        return format!(
+            "this machine has one that has it: {}",
+            setting("kernel", &format!("debian:{release}"))
+        );
     }
     match def.kernels {
         Some(KernelRange { text, debian: "" }) => format!("{text}: {own}"),
@@ -269,7 +277,7 @@ fn check_exact_axes(variant: &Variant) -> Result<()> {
         set.find(|id| ![factor::CLIENTS, factor::LAYER, factor::STACK].contains(id) && factor::is_axis(id));
     let Some(axis) = varied.or(options.raid.map(|_| factor::RAID)) else { return Ok(()) };
     let why = format!(
-        "a guest that counts instructions has one disk, which is memory, so `{axis}` cannot be had in it; leave it out, or \
+        "a guest that counts instructions has one disk, which is memory, so `{axis}` is impossible in it; leave it out, or \
          take `{}`",
         setting("on", "qemu")
     );
@@ -395,7 +403,7 @@ mod tests {
         let why = unsupported(&kernel, def).to_string();
         assert_eq!(
             why,
-            "the guest kernel 6.1 has no reiser4; Linux has never had it, so it takes a kernel with its patch: kernel=PATH \
+            "the guest kernel 6.1 has no reiser4; Linux does not include it; use a kernel with its patch: kernel=PATH \
              modules=DIR"
         );
     }

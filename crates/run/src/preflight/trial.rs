@@ -156,7 +156,7 @@ impl Trial<'_> {
         Ok(refusal)
     }
 
-    /// Finds the option for which the kernel rejects the mount, by trying each alone; `said` is the reason of mount(8).
+    /// Finds the option for which the kernel rejects the mount, by trying each alone; `said` is the message of mount(8).
     fn blame(&self, device: &Path, said: String) -> Refusal {
         let (id, [mkfs, mount]) =
             (self.def.id, [factor::MKFS, factor::MOUNT].map(|id| self.variant.level(id)));

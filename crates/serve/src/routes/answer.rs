@@ -42,7 +42,7 @@ pub fn failed(words: impl Into<String>) -> Message {
 }
 
 /// A page with the status 422: the request does not fit these runs, or the server cannot read them.
-pub fn impossible(words: impl Into<String>) -> Message {
+pub fn unprocessable_page(words: impl Into<String>) -> Message {
     Message::new(StatusCode::UNPROCESSABLE_ENTITY, words)
 }
 

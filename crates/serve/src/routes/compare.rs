@@ -1,9 +1,9 @@
 //! The page that compares runs with each other, or a run with published figures, like `fsarena compare`.
 
-use super::answer::{PageResult, find_run, impossible, query_values};
+use super::answer::{PageResult, find_run, query_values, unprocessable_page};
 use crate::state::{Shared, State};
 use crate::templates::{self, Message};
-use crate::{folder::FoundRun, renderer::RenderedPage};
+use crate::{folder::FoundRun, renderer::RenderResult};
 use axum::response::{Html, IntoResponse};
 use axum::{extract::Query, http::StatusCode};
 use fsarena_core::{names::distinct, published::Published, record::RunRecord, study::STUDIES};
@@ -20,7 +20,7 @@ const PUBLISHED: &str = "published:";
 pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> PageResult {
     let mut ids: Vec<String> = distinct(query_values(&query, "run").map(String::from));
     if !(2..=MAX_RUNS).contains(&ids.len()) {
-        let words = format!("Choose two to {MAX_RUNS} runs of the list to compare; these are {}.", ids.len());
+        let words = format!("Choose two to {MAX_RUNS} runs from the list; you chose {}.", ids.len());
         return Err(Message::new(StatusCode::BAD_REQUEST, words));
     }
     let published = take_published(&mut ids)?;
@@ -35,7 +35,7 @@ pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> P
     let bytes = runs.iter().map(|found| found.stamp.bytes()).sum();
     let shared = state.0.clone();
     let render = move || render_comparison(&shared, &runs, published.as_ref(), metric);
-    let page = state.renderer.page(&key, bytes, render).await.map_err(impossible)?;
+    let page = state.renderer.page(&key, bytes, render).await.map_err(unprocessable_page)?;
     Ok(Html(page).into_response())
 }
 
@@ -50,7 +50,7 @@ fn take_published(ids: &mut Vec<String>) -> Result<Option<Published>, Message> {
         return Err(Message::new(StatusCode::BAD_REQUEST, words));
     }
     let name = ids.remove(at);
-    let mut sets = comparable_sets().map_err(impossible)?;
+    let mut sets = comparable_sets().map_err(unprocessable_page)?;
     if let Some(at) = sets.iter().position(|set| set.name() == name[PUBLISHED.len()..]) {
         return Ok(Some(sets.swap_remove(at)));
     }
@@ -59,7 +59,8 @@ fn take_published(ids: &mut Vec<String>) -> Result<Option<Published>, Message> {
     Err(Message::new(StatusCode::NOT_FOUND, words))
 }
 
-/// All published figures that can be compared with a run. Leaves out samples of services.
+/// All published figures that can be compared with a run. Leaves out the published samples of services, which are compared only
+/// with each other.
 fn comparable_sets() -> Result<Vec<Published>, String> {
     let mut sets = vec![];
     for study in STUDIES {
@@ -75,7 +76,7 @@ fn render_comparison(
     runs: &[FoundRun],
     published: Option<&Published>,
     metric: Option<String>,
-) -> RenderedPage {
+) -> RenderResult {
     let read = |found: &FoundRun| fsarena_store::read(&found.run).map_err(|error| error.to_string());
     let records: Vec<RunRecord> = runs.iter().map(read).collect::<Result<_, _>>()?;
     let metric = metric.unwrap_or_else(|| (shared.analysis.metric)(&records[0].plan));

@@ -1,7 +1,7 @@
 //! The page with the history of a metric over the runs of a study.
 
-use super::answer::{PageResult, blocking, impossible, query_values, unreadable};
-use crate::renderer::{LARGEST_LISTED, RenderedPage};
+use super::answer::{PageResult, blocking, query_values, unprocessable_page, unreadable};
+use crate::renderer::{LARGEST_LISTED, RenderResult};
 use crate::state::{Shared, State};
 use crate::templates::{self, Message};
 use crate::{list_query::in_query, overview::Overview};
@@ -34,18 +34,18 @@ pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> P
     let reference = given("reference").or_else(chosen).filter(|name| *name != NONE);
     let history_query = HistoryQuery { study, metric, variant, reference };
     let studies = studies(&listed);
-    let states: Vec<_> = runs.iter().map(|run| (&run.found.id, &run.found.stamp)).collect();
+    let states: Vec<_> = runs.iter().map(|run| (&run.run_files.id, &run.run_files.stamp)).collect();
     let key = format!("history {history_query:?} {studies:?} {states:?}");
-    let largest = runs.iter().map(|run| run.found.stamp.bytes()).max().unwrap_or(0);
+    let largest = runs.iter().map(|run| run.run_files.stamp.bytes()).max().unwrap_or(0);
     let shared = state.0.clone();
     let render = move || render_history(&shared, history_query, &runs, (studies, variants));
     let page = state.renderer.page(&key, largest, render).await;
-    Ok(Html(page.map_err(impossible)?).into_response())
+    Ok(Html(page.map_err(unprocessable_page)?).into_response())
 }
 
 /// Whether a run belongs to the study, can be read, and is small enough for a history.
 fn fits_history(run: &Overview, study: &str) -> bool {
-    run.summary.study == study && run.problem.is_none() && run.found.stamp.bytes() <= LARGEST_LISTED
+    run.summary.study == study && run.problem.is_none() && run.run_files.stamp.bytes() <= LARGEST_LISTED
 }
 
 /// The study with the most runs; `None` if no run can be read.
@@ -70,8 +70,8 @@ fn link_runs(document: &mut Document, runs: &[Arc<Overview>]) {
         _ => None,
     });
     for cell in tables.flat_map(|table| &mut table.rows).filter_map(|row| row.first_mut()) {
-        let named = runs.iter().find(|run| cell.lines.first() == Some(&run.found.id));
-        cell.address = named.map(|run| format!("/runs/{}", in_query(&run.found.id)));
+        let named = runs.iter().find(|run| cell.lines.first() == Some(&run.run_files.id));
+        cell.address = named.map(|run| format!("/runs/{}", in_query(&run.run_files.id)));
     }
 }
 
@@ -84,10 +84,10 @@ fn render_history(
     query: HistoryQuery,
     runs: &[Arc<Overview>],
     (studies, variants): (Vec<String>, Vec<String>),
-) -> RenderedPage {
+) -> RenderResult {
     let (mut points, mut unknown) = (vec![], None);
     for run in runs {
-        match shared.points.get(&run.found, &query) {
+        match shared.points.get(&run.run_files, &query) {
             Ok(point) => points.extend(point),
             Err(error) => unknown = Some(error),
         }

@@ -1,6 +1,6 @@
 //! The live page of a run in progress, and the stream of its events.
 
-use super::answer::{PageResult, blocking, failed, find_run, impossible};
+use super::answer::{PageResult, blocking, failed, find_run, unprocessable_page};
 use crate::state::{Shared, State};
 use crate::templates::{self, Message};
 use crate::{feed::Feed, folder::FoundRun};
@@ -35,7 +35,7 @@ pub async fn events(state: State, Path(id): Path<String>, headers: HeaderMap) ->
             "Its event log has more than {} MiB, which this page does not follow.",
             LARGEST_LOG >> 20
         );
-        return Err(impossible(words));
+        return Err(unprocessable_page(words));
     }
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.trim().parse().ok());
     let shared = state.0.clone();

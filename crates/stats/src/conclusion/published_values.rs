@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(outcome_of("throughput[clients=5]: b >= 0.97 * a within 3%"), Some(Held));
         assert_eq!(outcome_of("throughput[clients=20]: b < a"), Some(Refuted));
         assert_eq!(outcome_of("throughput: b < a"), None);
-        // The other quantity is of the same clients, unless it says otherwise.
+        // The other quantity is of the same clients, unless it names others.
         assert_eq!(outcome_of("throughput[clients=20]: a < run.throughput[clients=5]"), Some(Held));
     }
 

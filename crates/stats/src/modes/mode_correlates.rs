@@ -99,7 +99,7 @@ fn followers(orders: &[Vec<usize>], variant: usize, high: &High) -> (f64, Option
     (counts.values().map(|(highs, all)| highs * highs / all).sum(), most.map(|(variant, _)| *variant))
 }
 
-/// The count or amount that tells the clusters apart best, if better than in 95% of permutations among neighbouring rounds
+/// The count or amount that separates the clusters best, if better than in 95% of permutations among neighbouring rounds
 /// (the largest of all readings in each, as Westfall and Young 1993 have it).
 fn associated(readings: &[ReadingSeries], high: &High, mut rng: impl Rng) -> Option<AssociatedReading> {
     let mut candidates: Vec<(&ReadingSeries, Vec<f64>)> = vec![];

@@ -25,7 +25,7 @@ pub struct ErrorRate {
     pub drift: f64,
 }
 
-/// How often each tool's own rule tells identical variants apart.
+/// How often each tool's own rule finds a difference between identical variants.
 pub fn error_rates(runs: usize, seed: u64) -> Vec<ErrorRate> {
     let rate = |tool: Tool, rounds: usize, drifts: bool| {
         let wrong = count(runs, |run| {
@@ -80,7 +80,7 @@ pub fn rounds_needed(effects: &[f64], runs: usize, seed: u64) -> Vec<RoundsNeede
     all
 }
 
-/// The look by which four of five runs of fsarena's rule have told the variants apart.
+/// The look by which four of five runs of fsarena's rule have found the difference.
 fn sequential(drifts: bool, effect: f64, runs: usize, seed: u64) -> Option<usize> {
     let mut stopped = parallel(runs, |run| {
         let mut rng = stream(seed, run);
@@ -150,7 +150,7 @@ impl Tool {
         }
     }
 
-    /// Whether the tool says that the two differ.
+    /// Whether the tool reports that the two differ.
     pub fn tells_apart(self, a: &[f64], b: &[f64], rng: &mut impl Rng) -> bool {
         let statistic = self.statistic(a, b);
         match self {

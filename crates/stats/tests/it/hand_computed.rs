@@ -135,7 +135,7 @@ fn tasks_totals_and_winners_match_values_computed_by_hand() {
     // btrfs has two rounds: 1.25 of ext4 in both, but nothing is decided about it.
     near(untar.variants[2].ratio.unwrap().value, 1.25);
     assert!(untar.variants[2].ratio.unwrap().provisional);
-    assert_eq!(untar.thin(), [2]);
+    assert_eq!(untar.with_too_few_rounds(), [2]);
     // Letters, best first: ext4 apart from xfs; btrfs apart from neither.
     assert_eq!(
         untar.variants.iter().map(|variant| variant.letters.as_str()).collect::<Vec<_>>(),
@@ -159,7 +159,7 @@ fn the_geometric_mean_needs_every_task() {
     near(total.comparison.variants[2].ratio.unwrap().value, 6.5 / 5.0);
     // Geometric: √(2·4) against √(3·2).
     near(overall.geometric.comparison.variants[0].ratio.unwrap().value, (8.0f64 / 6.0).sqrt());
-    assert!(overall.without_drops.is_none());
+    assert!(overall.with_all_rounds.is_none());
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_dropped_round_is_excluded_and_its_effect_is_reported() {
     assert!(analysis.provisional());
     let overall = analysis.overall.unwrap();
     assert_eq!(overall.total.as_ref().unwrap().comparison.winner(), None);
-    assert_eq!(overall.without_drops.unwrap().winner(), Some(1));
+    assert_eq!(overall.with_all_rounds.unwrap().winner(), Some(1));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn warm_up_rounds_are_neither_compared_nor_dropped() {
     record.notes.push((Some(1), Note::new(NoteKind::Dropped, "throttled")));
     let analysis = analysed(&record, "elapsed");
     assert_eq!((analysis.grid.rounds.as_slice(), analysis.dropped.len()), (&[2, 3, 4, 5, 6, 7][..], 0));
-    assert!(analysis.overall.unwrap().without_drops.is_none());
+    assert!(analysis.overall.unwrap().with_all_rounds.is_none());
 }
 
 #[test]

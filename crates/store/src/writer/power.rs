@@ -1,8 +1,8 @@
-//! Simulates power failures: none loses a cell that `Writer::apply` has returned from.
+//! Simulates power failures. No simulated failure may lose a cell after `Writer::apply` has returned for its last event.
 //!
 //! strace(1) records the system calls of a process that writes a run. For every prefix of these calls the test makes the
-//! directory that a power failure at that point could leave: synced data stays; of unsynced data and of names whose directory
-//! was not synced, a random part stays, by sectors.
+//! directory that a power failure at that point could leave. Synced data stays. Of unsynced data, random sectors stay; of names
+//! in an unsynced directory, a random older or newer state.
 
 use crate::testing::{cells, host, plan, run_cell};
 use crate::{RunDir, Writer, read};
@@ -14,9 +14,12 @@ use std::{collections::BTreeMap, process::Command};
 /// The environment variable with the directory in which the child process writes a run. It is unset in the parent.
 const CHILD: &str = "FSARENA_TEST_POWER";
 /// The beginning of the line that the child prints after it has stored a cell.
-const TAKEN: &str = "taken over: ";
+const STORED: &str = "stored: ";
+/// How strace prints file descriptor 2 with its path.
+const STANDARD_ERROR: &str = "2<";
 /// The bytes that a disk writes completely or not at all.
 const SECTOR: usize = 512;
+/// The system calls that strace records. The parser fails at a call that it does not support, such as rename.
 const CALLS: &str = "trace=mkdir,openat,write,pwrite64,fdatasync,fsync,ftruncate,unlink,rename";
 
 #[test]
@@ -49,17 +52,17 @@ fn power_loss_at_any_point_keeps_every_finished_cell() {
         // First without any unsynced data, then with random parts of it.
         for seed in 0..3 {
             let at = tempfile::tempdir_in(temp.path()).unwrap();
-            let taken = Disk::after(&calls[..cut], (seed > 0).then_some(seed)).write(at.path());
+            let stored = Disk::after(&calls[..cut], (seed > 0).then_some(seed)).write(at.path());
             let run = std::fs::read_dir(at.path().join("parent/runs")).ok().and_then(|mut runs| runs.next());
             let missing = match run.map(|run| finished_cells(&run.unwrap().path(), cut % 16 == 0)) {
-                Some(Ok(found)) => taken.iter().filter(|cell| !found.contains(cell)).cloned().collect(),
-                Some(Err(error)) if !taken.is_empty() => {
+                Some(Ok(found)) => stored.iter().filter(|cell| !found.contains(cell)).cloned().collect(),
+                Some(Err(error)) if !stored.is_empty() => {
                     panic!("cut {cut} of {}, seed {seed}: {error}", calls.len())
                 }
-                _ => taken.clone(),
+                _ => stored.clone(),
             };
             assert_eq!(missing, [""; 0], "cut {cut} of {}, seed {seed}: {next}", calls.len());
-            (cuts, kept) = (cuts + 1, kept + taken.len());
+            (cuts, kept) = (cuts + 1, kept + stored.len());
         }
     }
     println!("{cuts} cuts, {kept} cells looked for");
@@ -75,7 +78,7 @@ fn write_a_run(runs: &Path) {
         writer.db.execute_batch("PRAGMA wal_autocheckpoint = 12").unwrap();
         for cell in rounds.flat_map(|round| cells(&plan, round)) {
             run_cell(&mut writer, &cell, Outcome::Done);
-            let line = format!("{TAKEN}{}\n", cell.id());
+            let line = format!("{STORED}{}\n", cell.id());
             std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
         }
     }
@@ -109,7 +112,7 @@ enum Call {
     Truncate(PathBuf, usize),
     Unlink(PathBuf),
     Sync(PathBuf),
-    Taken(String),
+    Stored(String),
 }
 
 /// Parses the calls of a trace on files below a directory, in order.
@@ -120,15 +123,18 @@ fn parse(trace: &str, root: &Path) -> Vec<Call> {
         if result.starts_with('-') {
             return None;
         }
-        // The strings of the call: first a path or the name of the open file, then the data.
+        // A line is `PID name(ARGS) = RESULT`, such as `7 pwrite64(5</dir/run.db>, "data", 4, 4096) = 4` or
+        // `7 openat(AT_FDCWD</dir>, "/dir/run.db", O_RDWR|O_CREAT) = 5</dir/run.db>`, with every string in hexadecimal. The
+        // strings are first the path of the open file or directory in `<>`, or the path of mkdir and unlink in quotes, then
+        // the path of openat or the data.
         let mut texts = args.split(['"', '<', '>']).skip(1).step_by(2).map(bytes);
         let first = texts.next()?;
         let path = |bytes: Vec<u8>| PathBuf::from(String::from_utf8(bytes).unwrap());
         let number = |at: usize| args.trim_end_matches(')').rsplit(", ").nth(at).unwrap().parse::<usize>();
         let file = path(if name == "openat" { texts.next()? } else { first });
-        if name == "write" && args.starts_with("\x32<") {
+        if name == "write" && args.starts_with(STANDARD_ERROR) {
             let text = String::from_utf8(texts.next()?).ok()?;
-            return Some(Call::Taken(text.strip_prefix(TAKEN)?.trim().into()));
+            return Some(Call::Stored(text.strip_prefix(STORED)?.trim().into()));
         }
         // SQLite rebuilds the `-shm` file, so its content does not matter.
         let file = file
@@ -160,12 +166,13 @@ fn bytes(text: &str) -> Vec<u8> {
 struct Disk {
     /// The content of each file, with its unsynced changes. Directories have empty content.
     nodes: Vec<(Vec<u8>, Vec<Change>)>,
-    names: BTreeMap<PathBuf, Name>,
-    taken: Vec<String>,
+    names: BTreeMap<PathBuf, NameHistory>,
+    /// The cells that the child has reported as stored.
+    stored: Vec<String>,
 }
 
 /// The nodes that a name has had since its directory was synced, the synced one first. None means that the name is missing.
-type Name = Vec<Option<usize>>;
+type NameHistory = Vec<Option<usize>>;
 
 enum Change {
     Write(usize, Vec<u8>),
@@ -238,7 +245,7 @@ impl Disk {
             }
             Call::Unlink(path) => self.names.get_mut(path).unwrap().push(None),
             Call::Sync(path) => self.sync(path),
-            Call::Taken(cell) => self.taken.push(cell.clone()),
+            Call::Stored(cell) => self.stored.push(cell.clone()),
         }
     }
 
@@ -267,12 +274,12 @@ impl Disk {
         std::fs::create_dir(at.join("parent")).unwrap();
         for (name, nodes) in &self.names {
             let (Some(node), path) = (nodes[0], at.join(name)) else { continue };
-            // Fails if the directory of the name was lost.
+            // Files have an extension, directories have none. Fails if the directory of the name was lost.
             let _ = match name.extension() {
                 Some(_) => std::fs::write(path, &self.nodes[node].0),
                 None => std::fs::create_dir(path),
             };
         }
-        self.taken
+        self.stored
     }
 }

@@ -44,7 +44,7 @@ pub(super) struct LinkSite {
     pub command: Programs,
     /// What makes it.
     pub mapper: Arc<Mapper>,
-    /// The name of the device, and how those of its parts begin.
+    /// The name of the device. The names of its parts begin with it.
     pub name: String,
     /// The device below.
     pub below: PathBuf,

@@ -20,7 +20,7 @@ pub const LINK: LinkDef = LinkDef {
     formatted: nothing,
 };
 
-/// Where the superblock says how many sectors the device has, in bytes.
+/// The offset of the number of sectors of the device in the superblock, in bytes.
 const PROVIDED_AT: u64 = 16;
 const MAGIC: &[u8] = b"integrt\0";
 /// `BLKDISCARD` and `BLKZEROOUT`, which take an offset and a length in bytes.
@@ -32,7 +32,7 @@ fn make(site: &LinkSite) -> Result<PathBuf> {
     let below = site.below.display();
     let words = format!("{below} 0 - J 2 internal_hash:crc32c allow_discards");
     let table = |sectors| [Target::whole(sectors, "integrity", words.clone())];
-    // The first load formats the device and says in its superblock how large it can be.
+    // The first load formats the device and writes into its superblock how large it can be.
     site.mapper.make(&site.name, &table(8))?;
     let provided = provided_sectors(&site.below)?;
     if provided < site.sectors {

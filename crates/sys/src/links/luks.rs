@@ -25,7 +25,7 @@ pub const LINK: LinkDef = LinkDef {
     formatted: nothing,
 };
 
-/// What the header says about the data (LUKS2 On-Disk Format, 3).
+/// The fields of the header about the data (LUKS2 On-Disk Format, 3).
 #[derive(Debug, Deserialize, PartialEq)]
 struct Header {
     segments: BTreeMap<String, Segment>,

@@ -36,7 +36,7 @@ fn make(site: &LinkSite) -> Result<PathBuf> {
 fn take_snapshot(site: &LinkSite) -> Result<()> {
     let LinkSite { mapper, name, sectors, .. } = site;
     mapper.suspend(name)?;
-    // Resuming says where a device is.
+    // Resuming returns the path of the device.
     let [data, copies] = ["data", "copies"].map(|part| mapper.resume(&format!("{name}-{part}")));
     let (data, copies) = (data?, copies?);
     let words = |last: &str| format!("{}{last}", data.display());

@@ -384,7 +384,7 @@ impl MadeDir {
         if path.is_dir() { Ok(found) } else { MadeDir::new(journal, path, false) }
     }
 
-    /// Makes a directory for files of commands and workloads, whose names fsarena does not know. It is removed with
+    /// Makes a directory for files of commands and workloads, whose names are unknown to fsarena. It is removed with
     /// everything in it.
     ///
     /// # Errors

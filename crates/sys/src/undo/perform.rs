@@ -60,7 +60,7 @@ fn check_absent(path: &Path) -> Result<(), Error> {
 /// the object must belong to this user, and `is_new` must return true for it.
 ///
 /// # Errors
-/// [`Error::NotOurs`] if another object is there; `other` is the reason if the identity differs.
+/// [`Error::NotOurs`] if another object has its place; `other` is the reason if the identity differs.
 fn is_ours(
     path: &Path,
     identity: Option<Identity>,

@@ -350,7 +350,7 @@ impl Recovery<'_> {
         let needs_no_action = match step {
             // In this namespace the number belongs to another group. `kill_commands` has killed the commands.
             Undo::KillGroup { .. } if place == OwnerPlace::OtherNamespace => true,
-            step => place == OwnerPlace::EarlierBoot && step.ends_with_boot(),
+            step => place == OwnerPlace::EarlierBoot && step.undone_by_reboot(),
         };
         let performed = if needs_no_action { Ok(()) } else { step.perform(self.kernel) };
         match performed.and_then(|()| step.verify(self.kernel, needs_no_action)) {

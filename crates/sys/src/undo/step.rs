@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::{fs::Metadata, os::unix::fs::MetadataExt, time::UNIX_EPOCH};
 
-/// The identity of a file or directory. A later file with the same path or the same inode number has another identity.
-/// Journals of fsarena 0.1.0 hold `dev` and `ino` only.
+/// The identity of a file or directory. A later file with the same path or the same inode number has another identity. Compare
+/// identities with [`Identity::is_same`]: journals of fsarena 0.1.0 have `dev` and `ino` only, which `==` would find different.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// The device number of its filesystem.
@@ -37,7 +37,7 @@ impl Identity {
     }
 }
 
-/// An undo step. To perform a step that is done already is a success.
+/// An undo step. A step that is done already can be performed again, without an error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "undo", rename_all = "snake_case")]
 pub enum Undo {
@@ -171,9 +171,9 @@ impl Undo {
         matches!(self, Undo::KillGroup { .. } | Undo::RemoveGroup { .. })
     }
 
-    /// Whether a reboot does the step: mounts, loop devices, processes and kernel attributes do not outlive the kernel,
-    /// files do.
-    pub(super) fn ends_with_boot(&self) -> bool {
+    /// Whether a reboot does the step: mounts, loop devices, processes and kernel attributes end with the kernel, but files
+    /// stay.
+    pub(super) fn undone_by_reboot(&self) -> bool {
         !matches!(self, Undo::RemoveFile { .. } | Undo::RemoveDir { .. } | Undo::RemoveTree { .. })
     }
 }
@@ -195,12 +195,12 @@ impl std::fmt::Display for Undo {
             Undo::DisableController { root, name, .. } => {
                 write!(
                     f,
-                    "disable controller {name} for the control groups below {root:?}, unless they use it"
+                    "disable controller {name} for the control groups below {root:?}, unless another group uses it by then"
                 )
             }
             Undo::RemoveMapped { name, .. } => write!(f, "remove the device-mapper device {name}"),
             Undo::RemoveZram { number: Some(number), .. } => write!(f, "remove /dev/zram{number}"),
-            Undo::RemoveZram { number: None, .. } => f.write_str("remove a zram device that was never made"),
+            Undo::RemoveZram { number: None, .. } => f.write_str("remove the zram device, if it was made"),
         }
     }
 }

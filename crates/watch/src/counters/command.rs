@@ -96,7 +96,7 @@ fn wait_readable(file: &impl std::os::fd::AsFd, until: Instant) -> std::io::Resu
 impl Counter for Command {
     fn check(&self) -> Result<(), Error> {
         program::check(&self.argv[0], &User::of_process()).map_err(|error| match error {
-            argv::Error::NotFound { .. } => Error::Missing(error.to_string()),
+            argv::Error::NotFound { .. } => Error::Unavailable(error.to_string()),
             error => Error::Usage(error.to_string()),
         })
     }

@@ -38,7 +38,7 @@ impl Page {
         config = config.user_agent("fsarena").accept("text/plain");
         let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
         let addresses =
-            getent::host_addresses(host).map_err(|error| Error::Missing(format!("{url}: {error}")))?;
+            getent::host_addresses(host).map_err(|error| Error::Unavailable(format!("{url}: {error}")))?;
         let agent = Agent::with_parts(config.build(), DefaultConnector::default(), Addresses(addresses));
         Ok(Page { url: url.into(), timeout, agent })
     }
@@ -218,7 +218,7 @@ pub(crate) mod tests {
     fn malformed_addresses_and_other_schemes_are_refused() {
         let page = |url: &str| Page::new(url, Duration::ZERO);
         assert!(page("http://127.0.0.1").is_ok() && page("http://[::1]:3128/x?y").is_ok());
-        assert!(matches!(page("http://no-such-host.invalid/"), Err(Error::Missing(_))));
+        assert!(matches!(page("http://no-such-host.invalid/"), Err(Error::Unavailable(_))));
         for url in
             ["https://a/metrics", "ftp://a/", "a:3128", "http://", "http:///x", "http://a/x y", "http://a/\n"]
         {

@@ -9,7 +9,7 @@ use fsarena_core::plan::{Backing, Emulator, Plan, StopPlan};
 use fsarena_core::{names::unknown, record::RunRecord};
 use fsarena_probe::trace::{Options, Profile, Target, Tracer};
 use fsarena_report::document::{Document, Part};
-use fsarena_report::functions::{self, FunctionSamples, counted_instructions};
+use fsarena_report::functions::{self, VariantStacks, counted_instructions};
 use fsarena_report::page::Page;
 use fsarena_run::RunError;
 use fsarena_run::{Consumer, Keep, Request, protocol::Profiling};
@@ -178,14 +178,14 @@ pub fn profile_variants(
     let mut profiles = run_profiled(plan, runs, profiling, &task, progress)?;
     let sampled = |variant: String| {
         let stacks = profiles.remove(&variant)?.stacks.into_iter().filter(|stack| stack.frames != [USER]);
-        Some(FunctionSamples {
+        Some(VariantStacks {
             instructions: counted.get(&variant).and_then(|values| median(values)).unwrap_or(0.0),
             stacks: stacks.map(|stack| (stack.frames, stack.samples)).collect(),
             variant,
         })
     };
-    let variants: Vec<FunctionSamples> = names.into_iter().filter_map(sampled).collect();
+    let variants: Vec<VariantStacks> = names.into_iter().filter_map(sampled).collect();
     let dir = RunDir::find(runs, what)?.path().join(FLAME_GRAPHS);
     let pictures = functions::write_flame_graphs(&dir, &task.to_string(), &variants)?;
-    Ok(functions::page(&record.id, &task.to_string(), &variants, &pictures))
+    Ok(functions::instructions_page(&record.id, &task.to_string(), &variants, &pictures))
 }

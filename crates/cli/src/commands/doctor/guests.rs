@@ -49,7 +49,7 @@ fn kernels(places: &Places) -> Finding {
 /// Checks KVM: whether this user may open it, and the results of earlier trial boots.
 fn kvm(places: &Places) -> Finding {
     let what = "KVM";
-    if let Err(error) = trial::open() {
+    if let Err(error) = trial::check_device() {
         let fix = if std::path::Path::new(trial::DEVICE).exists() {
             "guests are translated without it; to use it, become a member of its group: adduser USER kvm"
         } else {
@@ -59,7 +59,8 @@ fn kvm(places: &Places) -> Finding {
     }
     // The result of each trial boot in the caches: why it failed, or None if it succeeded.
     let caches = [&places.cache, &places.shared];
-    let trials: Vec<Option<String>> = caches.into_iter().flat_map(|cache| trial::known(cache)).collect();
+    let trials: Vec<Option<String>> =
+        caches.into_iter().flat_map(|cache| trial::cached_trials(cache)).collect();
     if let Some(why) = trials.iter().flatten().next() {
         return limited(what, why.as_str(), "nothing to do: guests are translated");
     }

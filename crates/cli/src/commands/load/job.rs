@@ -68,7 +68,7 @@ fn read_share(args: &Args) -> f64 {
 
 fn pattern(args: &Args) -> Result<Pattern, Failure> {
     let fault = |why: String| Failure::new(ExitCode::Usage, format!("--random-distribution: {why}"));
-    let random = Pattern::random(&args.random_distribution).map_err(fault)?;
+    let random = Pattern::parse_random(&args.random_distribution).map_err(fault)?;
     let Args { rw: Rw { random: at_random, .. }, shared_cursor, .. } = *args;
     if at_random && shared_cursor {
         return usage("--shared-cursor applies to sequential modes only");

@@ -54,7 +54,7 @@ fn plan_name(command: &str) -> &str {
     let name = program.rsplit('/').next().unwrap_or_default();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.', '+'].contains(&c);
     let is_usual = name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_plain);
-    if is_usual && app::plan(name).is_none() { name } else { "command" }
+    if is_usual && app::shipped_plan(name).is_none() { name } else { "command" }
 }
 
 /// An environment variable as `NAME=VALUE`; a name alone stands for its value in this process.

@@ -3,7 +3,7 @@
 use super::flags::Args;
 use crate::failure::{Failure, Outcome};
 use crate::terminal::progress::Progress;
-use crate::terminal::progress::expected;
+use crate::terminal::progress::expected_length;
 use crate::{commands::report, flags::known_metric, output};
 use fsarena_core::event::{Cause, Note, NoteKind};
 use fsarena_core::exit::ExitCode;
@@ -91,6 +91,6 @@ fn print_plan(plan: &Plan, variants: &[Variant], check: &Check) -> Outcome {
     head.extend(plan.omitted.iter().cloned());
     let meaning = |claim| format!("claim: {claim}\n#   {}", meaning(claim, plan.stop.margin()));
     head.extend(plan.claims.iter().map(meaning));
-    head.push(format!("{}; {}", expected(&plan.stop), check.describe(plan)));
+    head.push(format!("{}; {}", expected_length(&plan.stop), check.describe(plan)));
     output::text(format!("# {}\n\n{text}\n", head.join("\n# ")))
 }

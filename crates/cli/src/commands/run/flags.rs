@@ -62,14 +62,14 @@ pub struct Args {
 
     /// Levels of a factor to compare, such as `scheduler=none,bfq` (list them: `fsarena list factors`); repeatable
     #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = parse_factor, help_heading = "Variants")]
-    pub factor: Vec<Levels>,
-    /// Levels of a factor to compare one at a time with the plain variant, such as `stack=crypt,thin`; repeatable
+    pub factor: Vec<FactorLevels>,
+    /// Levels of a factor to compare one at a time, each added to the variant without it, such as `stack=crypt,thin`; repeatable
     ///
     /// Without this flag every level is combined with every level of other factors. With it, each of these levels makes one
-    /// more variant beside each plain one, and the report says what each costs. A level with a comma stands in quotes:
+    /// more variant, besides the one without it, and the report shows the cost of each. A level with a comma stands in quotes:
     /// `mount="noatime,nodiratime",sync`.
     #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = parse_factor, help_heading = "Variants")]
-    pub vary: Vec<Levels>,
+    pub vary: Vec<FactorLevels>,
 
     /// Guest kernel: a path, or `debian:6.1`; repeat it to compare kernels
     ///
@@ -89,21 +89,21 @@ pub struct Args {
     pub guest_timeout: Option<Duration>,
     /// Boot every guest instead of starting from a snapshot
     ///
-    /// Without KVM, guests start from a snapshot of a booted machine: in one second instead of four or more. Then all
-    /// guests have the same memory layout; guests that boot differ in it.
+    /// Without KVM, guests start from a snapshot of a booted machine: in one second instead of four or more. Guests from
+    /// one snapshot share its memory layout; with this flag each guest has its own layout, so no layout affects every round.
     #[arg(long, help_heading = "Guests")]
     pub fresh_guests: bool,
 
     /// Amount of work: `paper` (as published), `quick` (minutes) or `tiny` (seconds) [default: the plan's]
     ///
-    /// Without a plan, fsarena runs the work once, and takes `tiny` where the machine is too slow for `quick`.
+    /// Without a plan, fsarena first times the work once, and chooses `tiny` if `quick` would take too long on this machine.
     #[arg(long, value_name = "SCALE", value_parser = parse_scale, help_heading = "Work")]
     pub scale: Option<Scale>,
     /// Directory tree to work on instead of a generated one; repeat it to work on several together
     #[arg(long, value_name = "DIR", help_heading = "Work")]
     pub tree: Vec<PathBuf>,
-    /// Workload to run instead of the plan's, whose settings it takes where it has them (list them: `fsarena list
-    /// workloads`)
+    /// Workload to run instead of the plan's (list them: `fsarena list workloads`); settings that both have are taken from
+    /// the plan
     #[arg(long, value_name = "WORKLOAD", help_heading = "Work")]
     pub workload: Option<String>,
     /// Workload setting (list them: `fsarena list workloads`); repeatable
@@ -122,17 +122,17 @@ pub struct Args {
     #[arg(long, value_name = "N,…", help_heading = "Work")]
     pub threads: Option<String>,
     #[command(flatten)]
-    pub own: CommandFlags,
-    /// Number of rounds [default: the plan's, else those of a first answer; with claims, as many as they need]
+    pub command: CommandFlags,
+    /// Number of rounds [default: the plan's, else the fewest that give an exact interval; with claims, as many as they need]
     #[arg(long, value_name = "N", help_heading = "Work")]
     pub rounds: Option<u32>,
-    /// Rounds to run before these and to leave out of every comparison [default: the plan's, else 0]
+    /// Warm-up rounds, which run before those of --rounds and are left out of every comparison [default: the plan's, else 0]
     #[arg(long, value_name = "N", help_heading = "Work")]
     pub warmup: Option<u32>,
     /// Part of the rounds to run here, such as 3/8: rounds 3, 11, 19, …; other machines run the others
     ///
     /// Merge the runs of all shards: `fsarena merge RUN…`. The plan or --rounds and --seed must set the number of rounds
-    /// and the seed. Numbers from 0 to N-1 mean the same shards as those from 1 to N.
+    /// and the seed. I can also count from 0: 0/8 is the same shard as 8/8.
     #[arg(long, value_name = "I/N", conflicts_with = "budget", help_heading = "Work")]
     pub shard: Option<Shard>,
     /// Maximum number of rounds where claims or --budget set the number [default: 400]
@@ -140,14 +140,15 @@ pub struct Args {
     pub max_rounds: Option<u32>,
     /// Time for the whole run, such as 10m; without --rounds the run uses all of it
     ///
-    /// fsarena starts no round that would end later. After the first round it says if this time holds no answer, and what
-    /// would. After three rounds it reports the smallest difference that the run can detect in this time.
+    /// fsarena starts no round that would end later. After the first round it reports if this time is too short for an
+    /// answer, and which time is enough. After three rounds it reports the smallest difference that the run can detect in
+    /// this time.
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Work")]
     pub budget: Option<Duration>,
     /// Run until the best variant is found: `best`
     ///
-    /// Variants that cannot be the best by the primary metric leave, with 95% confidence over all looks. The run ends once
-    /// choosing the best of the others costs at most --within.
+    /// A variant leaves the run when it cannot be the best by the primary metric; the confidence is 95% for the whole run.
+    /// The run ends when the best remaining variant costs at most --within more than the true best.
     #[arg(long, value_name = "WHAT", value_parser = ["best"], conflicts_with = "rounds", help_heading = "Work")]
     pub find: Option<String>,
     /// Cost that the choice of --find may have over the best [default: 1%]
@@ -179,7 +180,8 @@ pub struct Args {
     /// From then on nothing discards it, mkfs included. Without this flag, fsarena discards the device before each mkfs.
     #[arg(long, requires = "erase", help_heading = "Devices")]
     pub precondition: bool,
-    /// Where the source disk lies, to copy from and to: a directory on another disk, or a block device to ERASE
+    /// Place of the source disk, a second disk that workloads copy from or to: a directory on another disk, or a block
+    /// device to ERASE
     ///
     /// In a directory, fsarena makes the image of the source disk; with `--on dir:PATH` it uses the directory as it is.
     /// fsarena accepts a device by the rules of --erase: by its name in /dev/disk/by-id, unused and blank.
@@ -212,7 +214,8 @@ pub struct Args {
     /// User that the workloads run as [default: who started sudo, else this user]
     #[arg(long, value_name = "NAME", help_heading = "Run")]
     pub user: Option<String>,
-    /// Directory for the images of `--on loop`, as `--on loop:DIR`: a setting more than a flag
+    /// Directory for the images of `--on loop`, same as `--on loop:DIR`; hidden, because it is meant for the config file and
+    /// the environment
     #[arg(long, value_name = "DIR", env = "FSARENA_IMAGES", hide = true)]
     pub images: Option<PathBuf>,
     /// Print no progress
@@ -223,7 +226,7 @@ pub struct Args {
 }
 
 /// A factor and its levels.
-pub type Levels = (String, Vec<String>);
+pub type FactorLevels = (String, Vec<String>);
 
 /// Where a run takes place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -265,7 +268,7 @@ fn parse_scale(text: &str) -> Result<Scale, String> {
 }
 
 /// Reads `FACTOR=LEVEL,…`. A comma in quotes belongs to its level.
-fn parse_factor(text: &str) -> Result<Levels, String> {
+fn parse_factor(text: &str) -> Result<FactorLevels, String> {
     let (id, levels) = text.split_once('=').ok_or("write it FACTOR=LEVEL,LEVEL")?;
     factor::check_name(id, &fsarena_run::axes::factors())?;
     Ok((id.into(), split_levels(levels)?))
@@ -289,7 +292,7 @@ impl Args {
 
     /// Whether fsarena chooses the scale of the work by the speed of the machine: without a plan, a command or `--scale`.
     pub fn chooses_scale(&self) -> bool {
-        self.plan.is_none() && !self.own.is_given() && self.scale.is_none() && !self.dry_run
+        self.plan.is_none() && !self.command.is_given() && self.scale.is_none() && !self.dry_run
     }
 
     /// Checks before a run that its reports can be written after the run.

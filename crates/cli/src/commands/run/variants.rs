@@ -129,7 +129,7 @@ pub fn plan_of_variants(
     for (id, _) in &over.factors {
         if variants.iter().any(|levels| levels.contains_key(id)) {
             let message = format!("a --variant has its own {id}; leave out one of them");
-            return Err(PlanError::flag(&format!("--{id}"), message).into());
+            return Err(PlanError::without_position(&format!("--{id}"), message).into());
         }
     }
     replace_variants(variants, &mut written, &mut over, "--variant dir=PATH")?;
@@ -180,7 +180,7 @@ fn resolve_plan(written: &Written, over: &Overrides, flags: &str) -> Result<Plan
         Ok(plan) => plan,
         // Line 1, column 1 is the place of the variants: see `plan_entries`.
         Err(RunError::File(PlanError { at: Some((1, 1)), message, .. })) => {
-            return Err(PlanError::flag(flags, message).into());
+            return Err(PlanError::without_position(flags, message).into());
         }
         Err(error) => return Err(error.into()),
     };

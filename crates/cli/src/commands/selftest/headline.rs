@@ -1,4 +1,5 @@
-//! The simulated headline of reports: how often it recommends a wrong variant, and how soon it recommends the best.
+//! Prints the results of simulating the headline of a report, which recommends a variant: how often it recommends a wrong
+//! variant, and how soon it recommends the best.
 
 use crate::failure::Failure;
 use crate::{flags::ListFormat, output};
@@ -10,14 +11,16 @@ use serde_json::{Value, json};
 
 /// Prints the tables of wrong recommendations and of recommendations in time.
 pub fn print(report: &Report) -> Result<(), Failure> {
-    output::text("\nA recommended variant is more than 5% worse than the best, at any of 18 looks:\n\n")?;
+    output::text(
+        "\nHow often a report recommends a variant more than 5% worse than the best, at any of 18 looks during the run:\n\n",
+    )?;
     output::rows(&report.wrong.iter().map(WrongRow::from).collect::<Vec<_>>(), ListFormat::Term)?;
-    output::text("\nThe best variant is recommended in time:\n\n")?;
+    output::text("\nHow often a report recommends the best variant by the given round:\n\n")?;
     output::rows(&report.answered.iter().map(AnsweredRow::from).collect::<Vec<_>>(), ListFormat::Term)?;
     Ok(())
 }
 
-/// The name of the state of a promise; `no promise` if there is none.
+/// Whether the error rate that fsarena documents (the promise) is kept, in a word; `no promise` if it documents none.
 fn state_name(state: Option<PromiseState>) -> &'static str {
     state.map_or("no promise", PromiseState::name)
 }
@@ -26,12 +29,18 @@ fn state_name(state: Option<PromiseState>) -> &'static str {
 #[derive(serde::Serialize)]
 struct WrongRow {
     noise: &'static str,
+    /// The spread of a measurement.
     spread: String,
+    /// The share of runs with a wrong recommendation.
     wrong: String,
-    limit: String,
-    shapes: &'static str,
+    /// The upper 95% confidence limit of that share.
+    upper: String,
+    /// The variants that have the noise; the others have normal noise.
+    noise_place: &'static str,
     variants: usize,
+    /// By how much the other variants are worse than the best.
     gap: String,
+    /// The variant that the simulated user runs before the comparison.
     current: &'static str,
     state: &'static str,
 }
@@ -42,12 +51,13 @@ impl From<&Wrong> for WrongRow {
             noise: one.noise.name(),
             spread: percent(one.spread),
             wrong: format!("{:.2}%", 100.0 * one.rate()),
-            limit: format!("{:.2}%", 100.0 * one.upper()),
-            shapes: one.shapes.name(),
+            upper: format!("{:.2}%", 100.0 * one.upper()),
+            noise_place: one.shapes.name(),
             variants: one.variants,
             gap: percent(one.gap),
             current: match one.current {
                 None => "none",
+                // The best variant is number 0.
                 Some(0) => "the best",
                 Some(_) => "another",
             },
@@ -61,8 +71,8 @@ impl Row for WrongRow {
         "noise",
         "spread: SPREAD",
         "wrong: WRONG",
-        "limit: 95% LIMIT",
-        "shapes: WORST WHERE NOISE IS",
+        "upper: 95% UPPER LIMIT",
+        "noise_place: WORST NOISE PLACE",
         "variants",
         "gap: GAP",
         "current: CURRENT",
@@ -70,7 +80,7 @@ impl Row for WrongRow {
     ];
 }
 
-/// How often the best variant is recommended by a round.
+/// How often the best variant is recommended in round `by` or earlier.
 #[derive(serde::Serialize)]
 struct AnsweredRow {
     noise: &'static str,
@@ -121,7 +131,7 @@ pub fn wrong_json(report: &Report) -> Vec<Value> {
     report.wrong.iter().map(wrong).collect()
 }
 
-/// As JSON: how often the best variant is recommended in time.
+/// As JSON: how often the best variant is recommended by the given round.
 pub fn answered_json(report: &Report) -> Vec<Value> {
     let answered = |one: &Answered| {
         json!({

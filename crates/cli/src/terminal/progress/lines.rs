@@ -112,7 +112,7 @@ pub fn time_left(view: &RunView) -> String {
 }
 
 /// Describes when a run ends: `about 2 min 30 s, at most 15 rounds`.
-pub fn expected(stop: &StopPlan) -> String {
+pub fn expected_length(stop: &StopPlan) -> String {
     let end = match stop.best_within {
         Some(within) => Some(format!("until the choice costs at most {:.2}% over the best", 100.0 * within)),
         None if stop.when_decided => Some("until every claim is decided".to_string()),
@@ -202,14 +202,14 @@ mod tests {
     #[test]
     fn the_end_of_a_run_is_described_by_time_rounds_and_claims() {
         let of = |rounds, budget_s, when_decided| {
-            expected(&StopPlan { rounds, budget_s, when_decided, ..StopPlan::default() })
+            expected_length(&StopPlan { rounds, budget_s, when_decided, ..StopPlan::default() })
         };
         assert_eq!(of(15, Some(150.0), false), "about 2 min 30 s, at most 15 rounds");
         assert_eq!(of(MOST_ROUNDS, Some(20.0), true), "about 20 s, until every claim is decided");
         assert_eq!(of(12, None, false), "12 rounds");
         assert_eq!(of(1, None, false), "1 round");
         assert_eq!(
-            expected(&StopPlan { rounds: 8, warmup: 1, ..StopPlan::default() }),
+            expected_length(&StopPlan { rounds: 8, warmup: 1, ..StopPlan::default() }),
             "8 rounds, 1 of warm-up"
         );
     }

@@ -70,7 +70,7 @@ impl Resolver<'_> {
             best_by: best_within.and(self.over.best_by.or(best_by)).unwrap_or_default(),
             shard,
         };
-        let refused = |message: String| Err(PlanError::flag("--shard", message));
+        let refused = |message: String| Err(PlanError::without_position("--shard", message));
         match shard {
             Some(_) if stop.open_ended() || stop.budget_s.is_some() => refused(FIXED.into()),
             Some(shard) if stop.rounds_here() == 0 => refused(format!(
@@ -101,7 +101,7 @@ impl Resolver<'_> {
         let given = self.over.budget_s.is_some() || self.over.rounds.is_some();
         let ships = match &self.written.stored {
             Some(plan) => plan.stop.default_budget,
-            None => app::ships(&self.written.text),
+            None => app::is_shipped_text(&self.written.text),
         };
         ships && !given && (at_scale.is_some() || written.is_some())
     }
@@ -113,10 +113,10 @@ impl Resolver<'_> {
             "all shards must have the same seed, and the plan names none; choose one: --seed N";
         let Some(shard) = self.over.shard else { return Ok(None) };
         if self.over.rounds.or(rounds).is_none() {
-            return Err(PlanError::flag("--shard", FIXED));
+            return Err(PlanError::without_position("--shard", FIXED));
         }
         if self.over.seed.is_none() && self.file.seed.is_none() {
-            return Err(PlanError::flag("--shard", NO_SEED));
+            return Err(PlanError::without_position("--shard", NO_SEED));
         }
         Ok(Some(shard))
     }
@@ -137,7 +137,7 @@ impl Resolver<'_> {
         let all = limits::warmup(rounds.saturating_mul(shard.map_or(1, |shard| shard.of)));
         all.or_else(|fault| match (self.over.warmup, written) {
             (None, Some(rounds)) => self.bad(rounds.span(), fault),
-            _ => Err(PlanError::flag("--warmup", fault)),
+            _ => Err(PlanError::without_position("--warmup", fault)),
         })
     }
 
@@ -149,7 +149,7 @@ impl Resolver<'_> {
             limit: fn(T) -> Result<T, String>,
         ) -> Result<(), PlanError> {
             match value.map(limit) {
-                Some(Err(fault)) => Err(PlanError::flag(flag, fault)),
+                Some(Err(fault)) => Err(PlanError::without_position(flag, fault)),
                 _ => Ok(()),
             }
         }

@@ -36,7 +36,7 @@ impl Machine {
         self
     }
 
-    /// The error of the guard for the device with these numbers; `free` if there is none.
+    /// The error of the guard for the device with these numbers; `free` without an error.
     fn check(&self, numbers: (u32, u32), loops: &[(&str, u64)]) -> String {
         let kernel = SysRoot::at(self.root.path());
         let device = BlockDevice::numbered(&kernel, numbers.0, numbers.1, "/dev/null".into()).unwrap();

@@ -112,7 +112,7 @@ fn fingerprint(seed: u64) -> u32 {
     for _ in 0..program.operations() {
         let Step::Operation(kind, one, numbers) = cursor.step() else { break };
         let mut name = vec![kind as u8];
-        for id in one.names.iter().take(kind.def().names) {
+        for id in one.names.iter().take(kind.def().name_count) {
             program.names.compose(*id, b"c", &Default::default(), &mut name);
         }
         hasher.update(&name);

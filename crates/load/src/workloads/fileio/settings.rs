@@ -26,18 +26,18 @@ pub enum Tool {
 /// Metrics to compare by. A task runs until it is steady, so elapsed times mean nothing.
 pub const METRICS: &[&str] = &["iops"];
 
-/// The settings with this default tool.
+/// The settings of a workload whose default tool is `tool`.
 pub const fn fileio_settings(tool: &'static str) -> [SettingDef; 14] {
     [
         SettingDef::choice("engine", &["native", "sysbench", "fio"], tool)
             .help("what does the I/O: fsarena itself, or the real sysbench or fio"),
         SettingDef::modes("modes", &["seqrd", "rndrd", "seqwr", "rndwr"], &["seqrd", "rndrd", "seqwr", "rndwr"])
-            .help("sequential or random, reads or writes; seqwr makes its files anew"),
+            .help("sequential or random, reads or writes; seqwr recreates its files"),
         SettingDef::sizes("bs", 512..=16 << 20, &[16384]).help("block sizes"),
         SettingDef::ints("threads", 1..=1024, &[1]).help("numbers of threads"),
         SettingDef::int("files", 1..=100_000, 128).help("files that the load is spread over"),
         SettingDef::size("total_bytes", 0..=1 << 50, 0)
-            .help("bytes of all files together; 0 for 2 GiB shrunk by the scale"),
+            .help("bytes of all files together; 0 for 2 GiB at scale paper, and less at quick and tiny"),
         SettingDef::flag("direct", true).help("use O_DIRECT"),
         SettingDef::int("fsync_every", 0..=1 << 40, 100)
             .help("sync every file after this number of writes of all threads, as sysbench does; 0 for never"),
@@ -45,9 +45,9 @@ pub const fn fileio_settings(tool: &'static str) -> [SettingDef; 14] {
         PAYLOAD
             .help("what is written: noise that cannot be compressed, or zeros as sysbench writes them"),
         SettingDef::float("seconds", 0.0..=86_400.0, 0.0)
-            .help("the longest that one cell is measured; it ends as soon as it is steady. 0 for 60 s at scale paper, 0.3 s at quick, 0.2 s at tiny"),
+            .help("the longest time of one task; a task ends as soon as it is steady. 0 for 60 s at scale paper, 0.3 s at quick, 0.2 s at tiny"),
         SettingDef::int("events", 0..=1 << 50, 0)
-            .help("end a cell after exactly this number of operations, syncs included; 0 to end it when it is steady"),
+            .help("end a task after exactly this number of operations, syncs included; 0 to end it when it is steady"),
         SettingDef::flag("verify", false)
             .help("files have checksums in every block, and native reads check them; costs CPU"),
         SettingDef::flag("any_layout", false)
@@ -76,7 +76,8 @@ const MODES: [Mode; 4] = [
 ];
 
 impl Mode {
-    /// Whether it recreates its files and leaves them short.
+    /// Whether the mode recreates its files. They can end shorter than `file_bytes`, because the task can end before they are
+    /// full.
     pub fn recreates(&self) -> bool {
         self.sequential && self.writes
     }
@@ -84,7 +85,7 @@ impl Mode {
 
 /// One combination of mode, block size and threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FileIoCell {
+pub struct FileIoTask {
     /// The mode.
     pub mode: Mode,
     /// Bytes of an operation.
@@ -99,7 +100,7 @@ pub struct FileIoSettings {
     /// The program that does the I/O.
     pub tool: Tool,
     /// The tasks.
-    pub cells: Vec<FileIoCell>,
+    pub tasks: Vec<FileIoTask>,
     /// Number of files.
     pub files: u32,
     /// Bytes of each file.
@@ -112,11 +113,11 @@ pub struct FileIoSettings {
     pub fsync_end: bool,
     /// The content of writes.
     pub content: Content,
-    /// The longest time that a cell is measured, in seconds.
+    /// The longest time of a task, in seconds.
     pub seconds: f64,
     /// Length of an interval of the time series. A task requires at least fifty intervals to be steady.
     pub interval_ms: u32,
-    /// Number of operations after which a cell ends; 0 to end it once it is steady.
+    /// Number of operations after which a task ends; 0 to end it once it is steady.
     pub events: u64,
     /// Whether blocks have checksums, which reads check.
     pub verify: bool,
@@ -130,16 +131,16 @@ impl FileIoSettings {
     /// Reads the settings, which are complete and checked.
     pub fn resolve(job: &Job) -> FileIoSettings {
         let settings = &job.settings;
-        let cells = cells(job);
+        let tasks = tasks(job);
         let files = settings.int("files") as u32;
-        let largest = cells.iter().map(|cell| u64::from(cell.block)).max().unwrap_or(0);
+        let largest = tasks.iter().map(|task| u64::from(task.block)).max().unwrap_or(0);
         FileIoSettings {
             tool: match settings.text("engine") {
                 "sysbench" => Tool::Sysbench,
                 "fio" => Tool::Fio,
                 _ => Tool::Native,
             },
-            cells,
+            tasks,
             files,
             file_bytes: file_bytes(job, files, largest),
             direct: settings.flag("direct"),
@@ -166,15 +167,15 @@ impl FileIoSettings {
     }
 
     /// The job of the load engine that does the same as sysbench.
-    pub fn job(&self, cell: FileIoCell, on_device: bool) -> engine::LoadJob {
-        let mode = cell.mode;
+    pub fn job(&self, task: FileIoTask, on_device: bool) -> engine::LoadJob {
+        let mode = task.mode;
         let any = self.any_layout;
         let pattern =
             if mode.sequential { Pattern::Sequential { shared_cursor: true } } else { Pattern::Uniform };
         engine::LoadJob {
             open: Open { direct: self.direct, recreate: mode.recreates() && !on_device, ..Open::default() },
-            block_bytes: cell.block,
-            threads: cell.threads,
+            block_bytes: task.block,
+            threads: task.threads,
             pattern,
             read_share: if mode.writes { 0.0 } else { 1.0 },
             sync_every: self.sync_after(mode).map(|requests| SyncEvery { requests, over_all_threads: true }),
@@ -211,25 +212,26 @@ impl FileIoSettings {
 }
 
 /// Every combination of modes, block sizes and threads, without repetitions.
-fn cells(job: &Job) -> Vec<FileIoCell> {
+fn tasks(job: &Job) -> Vec<FileIoTask> {
     let names = job.settings.words("modes");
     let modes = distinct(names.iter().filter_map(|name| MODES.into_iter().find(|mode| mode.name == *name)));
     let [blocks, threads] = ["bs", "threads"].map(|id| distinct(job.settings.ints(id)));
-    let mut cells = vec![];
+    let mut tasks = vec![];
     for mode in modes {
         for block in &blocks {
-            cells.extend(threads.iter().map(|n| FileIoCell {
+            tasks.extend(threads.iter().map(|n| FileIoTask {
                 mode,
                 block: *block as u32,
                 threads: *n as u32,
             }));
         }
     }
-    cells
+    tasks
 }
 
-/// Bytes of each file: a multiple of all usual block sizes, and at least one block of the largest size.
+/// Bytes of each file: a multiple of 16 KiB, the default block size, and at least one block of the largest size.
 fn file_bytes(job: &Job, files: u32, largest: u64) -> u64 {
-    let total = job.count("total_bytes", (2 << 30, 0));
-    total.div_ceil(u64::from(files)).max(largest).next_multiple_of(16384)
+    let (at_scale_paper, at_least) = (2 << 30, 0);
+    let total = job.count("total_bytes", (at_scale_paper, at_least));
+    total.div_ceil(u64::from(files)).max(largest).next_multiple_of(16 << 10)
 }

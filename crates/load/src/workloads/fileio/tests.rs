@@ -96,17 +96,17 @@ fn verified_reads_pass_on_prepared_files_and_find_a_changed_byte() {
 fn blocks_below_the_alignment_are_left_out_with_the_reason() {
     let settings = FileIoSettings::resolve(&job(&[("bs", "512,4096")]));
     let target = Target { path: "/mnt".into(), is_device: false, align: 4096 };
-    let why = target.refusal(&settings, settings.cells[0]).unwrap();
+    let why = target.refusal(&settings, settings.tasks[0]).unwrap();
     assert!(why.contains("blocks of 512 bytes") && why.contains("multiples of 4096 bytes"), "{why}");
-    assert_eq!(target.refusal(&settings, settings.cells[1]), None);
+    assert_eq!(target.refusal(&settings, settings.tasks[1]), None);
     assert_eq!(
-        target.refusal(&FileIoSettings { direct: false, ..settings.clone() }, settings.cells[0]),
+        target.refusal(&FileIoSettings { direct: false, ..settings.clone() }, settings.tasks[0]),
         None
     );
     let device = Target { path: "/dev/loop9".into(), is_device: true, align: 512 };
-    assert_eq!(device.refusal(&settings, settings.cells[0]), None);
+    assert_eq!(device.refusal(&settings, settings.tasks[0]), None);
     let by_sysbench = FileIoSettings { tool: Tool::Sysbench, ..settings.clone() };
-    assert!(device.refusal(&by_sysbench, settings.cells[0]).unwrap().contains("regular files only"));
+    assert!(device.refusal(&by_sysbench, settings.tasks[0]).unwrap().contains("regular files only"));
 }
 
 #[test]
@@ -117,8 +117,8 @@ fn a_task_that_cannot_run_is_left_out() {
         target: Target { path: dir.path().into(), is_device: false, align: 4096 },
         checksum_block: None,
     };
-    let cell = builder.settings.cells[0];
-    let task = builder.task(cell);
+    let first = builder.settings.tasks[0];
+    let task = builder.task(first);
     assert!(task.work.is_empty());
     let error = task.prepare.into_iter().next().unwrap().perform(&mut |_| {}).unwrap_err();
     assert!(matches!(error, TaskError::LeftOut(_)));

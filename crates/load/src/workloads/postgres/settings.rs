@@ -21,7 +21,7 @@ pub const SETTINGS: &[SettingDef] = &[
     SettingDef::int("update_seconds", 0..=604_800, 0)
         .help("length of a task of simple-update; 0 for that of every task"),
     SettingDef::float("rate", 0.0..=1e7, 0.0).help(
-        "transactions a second (pgbench -R), with latencies from when each was due; 0 for as many as can be",
+        "transactions a second (pgbench -R), with latencies from when each was due; 0 for as fast as possible",
     ),
     SettingDef::float("sampling", 1e-6..=1.0, 1.0)
         .help("share of transactions whose latency is logged (pgbench --sampling-rate)"),
