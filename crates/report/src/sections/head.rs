@@ -304,8 +304,9 @@ fn add_untested(document: &mut Document, report: &Report, _: Detail) {
     if !syncs_often(record) {
         untested.push("work that syncs often".into());
     }
-    let is_fresh = if record.varies(FILL) { "an aged filesystem" } else { "an aged or full filesystem" };
-    untested.push(is_fresh.into());
+    let is_filled = record.variants.iter().any(|variant| !variant.level(FILL).is_empty());
+    let fresh = if is_filled { "an aged filesystem" } else { "an aged or full filesystem" };
+    untested.push(fresh.into());
     if !matches!(record.plan.device.backing, Backing::Erase { .. } | Backing::Dir) {
         untested.push(format!("another device: the filesystems were on {}", describe_storage(record)));
     }
