@@ -54,6 +54,8 @@ pub const RAID: &str = "raid";
 pub const STACK: &str = "stack";
 /// What lies between the mounted filesystem and the load.
 pub const LAYER: &str = "layer";
+/// The share of the space that other files take before the work.
+pub const FILL: &str = "fill";
 /// The backing device of the filesystem.
 pub const DEVICE: &str = "device";
 /// Simulated faults of the device.
@@ -138,12 +140,13 @@ fn check_kernel(level: &str) -> Result<(), String> {
 }
 
 /// The order of the levels in the name of a variant. Factors that are not listed follow in alphabetical order.
-const ORDER: [&str; 19] = [
+const ORDER: [&str; 20] = [
     FS,
     OPTIONS,
     MKFS,
     MOUNT,
     LAYER,
+    FILL,
     JOURNAL,
     RAID,
     STACK,

@@ -196,6 +196,12 @@ pub const METRICS: &[MetricDef] = &[
         |get| quotient(get(reading::DEVICE_WRITTEN), get(reading::WRITTEN)),
     ),
     metric(
+        ReadingDef::lower("overhead_ratio", Unit::Ratio)
+            .of([reading::STORED, reading::WRITTEN])
+            .help("growth of the used space of the filesystem / bytes that the process tree asked to write: under 1 it compressed, above 1 is metadata and rounding"),
+        |get| quotient(get(reading::STORED), get(reading::WRITTEN)),
+    ),
+    metric(
         ReadingDef::neutral("device_read_share", Unit::Ratio)
             .of([reading::DEVICE_READ, reading::READ])
             .help("bytes read from the device / bytes that the process tree asked to read: near 0 the cache answered, near 1 the device"),

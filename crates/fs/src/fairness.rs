@@ -63,6 +63,11 @@ const RULES: &[Rule] = &[
         fix: "read the difference as the cost of the layer, or give all variants the same `layer`",
     },
     Rule {
+        does: |variant, _| variant.has(factor::FILL),
+        text: "is full of other files and others are not: its allocator searches longer, and its directories and bitmaps are larger",
+        fix: "read the difference as the cost of a full filesystem, or give all variants the same `fill`",
+    },
+    Rule {
         does: |variant, _| variant.has(factor::STACK),
         text: "lies on a device that transforms or copies what is written and others do not: its requests take more CPU time, and can become more",
         fix: "read the difference as the cost of the stack, or give all variants the same `stack`",
@@ -271,7 +276,7 @@ impl VariantFacts {
 
     /// Whether it has a level of an axis that is more than the plain one.
     fn has(&self, axis: &str) -> bool {
-        self.levels.get(axis).is_some_and(|level| !["", "none"].contains(&level.as_str()))
+        self.levels.get(axis).is_some_and(|level| !["", "none", "0%"].contains(&level.as_str()))
     }
 
     fn barriers(&self) -> bool {

@@ -1,5 +1,6 @@
 //! The agent: runs one cell in a separate process, here or in a guest, and reports what happened.
 
+use crate::axes::fill;
 use crate::bench::{Bench, lifecycle};
 use crate::error::CellResult;
 use crate::executor::CellSink;
@@ -77,6 +78,7 @@ fn run_cell(request: &Request, mark: fn(Mark), answers: Answers, emit: CellSink)
         let level = request.cell.variant.level(factor::MOUNT);
         mount_task(kernel, mount, &lifecycle("mount", "Mount"), |_| Ok(()), &mut bench)
             .map_err(|failed| failed.with_options(level))?;
+        fill::fill(&request.cell, &mount.target, &mut bench)?;
     }
     let result = match &request.role {
         ProcessRole::Supervisor(rights) => privsep::supervise_worker(request, rights, &mut bench, answers),

@@ -7,6 +7,7 @@
 
 mod axis;
 mod cpu_speed;
+pub(crate) mod fill;
 mod layer;
 mod limit;
 pub(crate) mod load;
@@ -29,6 +30,7 @@ pub const AXES: &[Axis] = &[
     storage::STACK,
     storage::DEVICE,
     layer::AXIS,
+    fill::AXIS,
     storage::FAULTS,
     scheduler::AXIS,
     limit::AXIS,

@@ -12,8 +12,8 @@ use fsarena_guest::counter::Mark;
 use fsarena_load::workloads;
 use fsarena_probe::{Scene, Session, probes};
 use fsarena_sys::device::{self, BlockDevice};
-use fsarena_sys::kernel::SysRoot;
-use std::path::Path;
+use fsarena_sys::{dirs::Space, kernel::SysRoot};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Every reading that a sample can have: of the timer, of probes, of the lifecycle, and of loads.
@@ -56,6 +56,8 @@ pub struct Bench<'a> {
     plan: &'a IdlePlan,
     /// How many waits in a row have timed out.
     timeouts_in_a_row: u32,
+    /// A directory of the filesystem under test, whose used space is read before and after each task of the workload.
+    filesystem: Option<PathBuf>,
     /// Devices that are not under test but whose writes are counted, each with the reading that gets the count. Such writes
     /// show that a command writes to the wrong place.
     other_devices: Vec<(&'static str, (u32, u32))>,
@@ -81,10 +83,22 @@ impl<'a> Bench<'a> {
             device,
             plan,
             timeouts_in_a_row: 0,
+            filesystem: None,
             other_devices: vec![],
             mark,
             emit,
         }
+    }
+
+    /// Reads the growth of the used space of the filesystem of a directory during each task of the workload.
+    pub fn read_used_space(&mut self, dir: &Path) {
+        self.filesystem = Some(dir.into());
+    }
+
+    /// The used space of the filesystem under test in bytes; None for a task that is not of the workload.
+    fn used_bytes(&self, info: &TaskInfo) -> Option<u64> {
+        let dir = self.filesystem.as_ref().filter(|_| info.in_totals)?;
+        Space::at_path(dir).ok()?.used_bytes()
     }
 
     /// Counts the bytes that tasks write to the devices below directories other than that under test; the reading with the
@@ -173,6 +187,7 @@ impl<'a> Bench<'a> {
         self.emit(CellEvent::Phase { name: info.id.to_string() });
         let mut commands = Vec::new();
         let written_before = self.other_bytes_written();
+        let used_before = self.used_bytes(info);
         let before = self.session.before();
         let started_at =
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
@@ -196,6 +211,11 @@ impl<'a> Bench<'a> {
         let own = done?;
         let mut readings = self.session.finish(&before, &at_return, &at_synced);
         readings.set(reading::ELAPSED, elapsed.as_nanos() as f64);
+        if let (Some(before), Some(after)) = (used_before, self.used_bytes(info))
+            && after > before
+        {
+            readings.set(reading::STORED, (after - before) as f64);
+        }
         let written_after = self.other_bytes_written();
         for (((id, _), before), after) in self.other_devices.iter().zip(written_before).zip(written_after) {
             if let (Some(before), Some(after)) = (before, after) {

@@ -14,7 +14,7 @@ pub(crate) use room::{open_source_disk, open_to_erase};
 use crate::error::{Result, RunError, require};
 use crate::layout::{self, DeviceSpec, filesystem_of};
 use crate::work::{Work, workload};
-use crate::{axes, guest_programs, settings::setting};
+use crate::{axes, axes::fill, guest_programs, settings::setting};
 use bytesize::ByteSize;
 use fsarena_core::host::{self, Storage};
 use fsarena_core::plan::{Backing, Plan};
@@ -129,7 +129,7 @@ pub fn check(
         program::check(name, user)
             .map_err(|error| not_executable(error, std::env::var_os("SUDO_UID").is_some()))?;
     }
-    room.bytes = room.bytes.saturating_mul(u64::from(clients));
+    room.bytes = fill::bytes_with_fill(variants, room.bytes.saturating_mul(u64::from(clients)));
     let copies = room.other_bytes > 0;
     let host_programs = host_programs::check(plan, variants, &programs, &own_programs)?;
     room.other_bytes += host_programs.as_ref().map_or(0, |programs| programs.bytes);
@@ -341,9 +341,17 @@ fn check_bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
     let Some(variant) = variants.iter().find(|variant| variant.is_bare_device()) else { return Ok(()) };
     let image = matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram | Backing::Zram);
     require(image, || RunError::Plan(raw_needs_an_image()))?;
-    let optional = [factor::MKFS, factor::MOUNT, factor::JOURNAL, factor::RAID, factor::LAYER, factor::STACK];
+    let optional = [
+        factor::MKFS,
+        factor::MOUNT,
+        factor::JOURNAL,
+        factor::RAID,
+        factor::LAYER,
+        factor::STACK,
+        factor::FILL,
+    ];
     let bare = optional.iter().all(|id| variant.level(id).is_empty());
-    let why = "the bare device takes no options of mkfs or mount, no journal, raid, layer or stack";
+    let why = "the bare device takes no options of mkfs or mount, no journal, raid, layer, stack or fill";
     require(bare && variant.level(factor::OPTIONS) == "default", || RunError::variant(variant, why))?;
     plan.workloads.iter().try_for_each(|asked| {
         let why = || format!("workload {} needs a filesystem; leave out fs=raw", asked.name);

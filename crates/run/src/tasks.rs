@@ -43,6 +43,9 @@ pub fn run_tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -
         return shell.run(&place.root, bench);
     }
     sync_prepared(request)?;
+    if request.mount.is_some() && !place.is_device() {
+        bench.read_used_space(&request.root);
+    }
     let start_ns = start_ns(|| workload.nothing(&job, &place))?;
     if start_ns.is_some() {
         // If the cell has a mount, everything but the mounted filesystem and the source disk is read-only.

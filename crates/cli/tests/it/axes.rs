@@ -319,3 +319,19 @@ fn a_curve_of_any_file_is_put_into_sentences() {
     let (_, said) = place.expect(2, &["analyse", "curve.csv"]);
     assert!(said.contains("curve.csv, line 3: the throughput `fast` is not a number"), "{said}");
 }
+
+#[test]
+fn a_filesystem_is_full_to_its_level_when_the_work_begins() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let is_half_full = "test $(df --output=pcent . | tail -1 | tr -d ' %') -ge 49 && touch file";
+    let plan = ["run", "--on", "ram", "--fs", "ext4", "--rounds", "1", "--cmd", is_half_full];
+    let (printed, _) = place.expect(0, &[&plan[..], &["--factor", "fill=50%"]].concat());
+    assert!(!printed.contains("aged or full"), "{printed}");
+    place.expect(4, &plan);
+    let (_, said) = place.expect(2, &[&plan[..], &["--factor", "fill=99%"]].concat());
+    assert!(said.contains("no share of the space from 0% to 95%"), "{said}");
+    place.assert_clean();
+}

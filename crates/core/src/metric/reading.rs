@@ -8,6 +8,8 @@ pub const ELAPSED: &str = "elapsed_ns";
 pub const SYNCED: &str = "synced_ns";
 /// Time to start a command that does nothing.
 pub const START: &str = "process_start_ns";
+/// Growth of the used space of the filesystem during the task.
+pub const STORED: &str = "stored_bytes";
 /// Bytes written to the source disk during the task.
 pub const SOURCE_WRITTEN: &str = "source_write_bytes";
 /// Bytes written to the disk of the root directory during the task.
@@ -139,6 +141,10 @@ pub const TIMER: &[ReadingDef] = &[
         .help("CLOCK_MONOTONIC from before the task to after the syncfs that follows it"),
     ReadingDef::neutral(START, Unit::Nanoseconds)
         .help("`true`, run five times before the first task of a cell as the commands of its tasks are: the median"),
+    ReadingDef::lower(STORED, Unit::Bytes)
+        .machine()
+        .help("growth of the used space of the filesystem (statvfs) from before the task until its data was synced: data and \
+               metadata, as compressed or shared; absent where the used space did not grow"),
     ReadingDef::lower(SOURCE_WRITTEN, Unit::Bytes)
         .machine()
         .help("bytes written to the device of the source disk until the data was synced, for your own commands"),

@@ -7,7 +7,7 @@ use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{few, listed};
 use fsarena_core::event::SpentOn;
 use fsarena_core::event::{Note, NoteKind, OF_DIRECTORY};
-use fsarena_core::factor::{DIR, FS, MKFS, MOUNT, OPTIONS};
+use fsarena_core::factor::{DIR, FILL, FS, MKFS, MOUNT, OPTIONS};
 use fsarena_core::host::{self, Host, Storage};
 use fsarena_core::record::RunRecord;
 use fsarena_core::{metric::reading, names::distinct, plan::Backing, sample::Unit};
@@ -304,7 +304,9 @@ fn add_untested(document: &mut Document, report: &Report, _: Detail) {
     if !syncs_often(record) {
         untested.push("work that syncs often".into());
     }
-    untested.push("an aged or full filesystem".into());
+    let is_filled = record.variants.iter().any(|variant| !variant.level(FILL).is_empty());
+    let fresh = if is_filled { "an aged filesystem" } else { "an aged or full filesystem" };
+    untested.push(fresh.into());
     if !matches!(record.plan.device.backing, Backing::Erase { .. } | Backing::Dir) {
         untested.push(format!("another device: the filesystems were on {}", describe_storage(record)));
     }

@@ -200,7 +200,7 @@ fn left_out_values(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
 
 /// The metrics of the table of totals, in this order. fsarena computes them from the summed readings, so that a quotient is a
 /// quotient of sums.
-const TOTAL_METRICS: [&str; 15] = [
+const TOTAL_METRICS: [&str; 17] = [
     "elapsed",
     "synced",
     "user",
@@ -211,6 +211,8 @@ const TOTAL_METRICS: [&str; 15] = [
     reading::WRITTEN,
     reading::DEVICE_WRITTEN,
     "write_amplification",
+    reading::STORED,
+    "overhead_ratio",
     reading::DEVICE_READ,
     reading::DEVICE_FLUSHES,
     "pressure_io_full_ns",

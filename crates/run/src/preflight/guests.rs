@@ -273,8 +273,9 @@ fn unsupported(kernel: &GuestKernel, def: &FsDef) -> RunError {
 fn check_exact_axes(variant: &Variant) -> Result<()> {
     let (_, options) = filesystem_of(variant)?;
     let mut set = variant.levels.iter().filter(|(_, level)| !level.is_empty()).map(|(id, _)| id.as_str());
-    let varied =
-        set.find(|id| ![factor::CLIENTS, factor::LAYER, factor::STACK].contains(id) && factor::is_axis(id));
+    let varied = set.find(|id| {
+        ![factor::CLIENTS, factor::LAYER, factor::STACK, factor::FILL].contains(id) && factor::is_axis(id)
+    });
     let Some(axis) = varied.or(options.raid.map(|_| factor::RAID)) else { return Ok(()) };
     let why = format!(
         "a guest that counts instructions has one disk, which is memory, so `{axis}` is impossible in it; leave it out, or \
