@@ -12,7 +12,7 @@ pub(crate) use room::{open_source_disk, open_to_erase};
 use crate::error::{Result, RunError, require};
 use crate::layout::{self, DeviceSpec, filesystem_of};
 use crate::work::{Work, workload};
-use crate::{axes, guest_programs, settings::setting};
+use crate::{axes, guest_programs, layers, settings::setting};
 use bytesize::ByteSize;
 use fsarena_core::host::{self, Storage};
 use fsarena_core::plan::{Backing, Plan};
@@ -181,7 +181,7 @@ fn check_devices(
                 variants.iter().filter_map(|variant| filesystems::find(variant.level(factor::FS)).ok());
             let wanted: Vec<&FsDef> = wanted.collect();
             check.kernels = guests::find_kernels(guest, levels, &wanted)?;
-            guests::fetch_mkfs(variants, &mut check.kernels)?;
+            guests::fetch_programs(variants, &mut check.kernels)?;
             guests::mountable(plan, guest.emulator, variants, &check.kernels)?
         }
         _ => mountable(kernel, plan, variants)?,
@@ -195,7 +195,7 @@ fn check_devices(
         programs.extend(["mount", "umount", "losetup"].map(String::from));
     }
     check.other_bytes = other_size(plan, room);
-    let needed = needed_bytes(&defs, room);
+    let needed = needed_bytes(&defs, layers::room(variants, room));
     check.size_bytes = match backing {
         Backing::Erase { path, signature } => erased_size(kernel, path, signature.as_deref(), needed)?,
         _ => image_size(plan, needed)?,
