@@ -78,7 +78,8 @@ pub fn commit_layer(request: &MountRequest, log: Log) -> Result<(), Error> {
 pub fn copies_note(request: &MountRequest, task: &str) -> Result<Option<Note>, Error> {
     let Some(layer) = &request.layer else { return Ok(None) };
     let (files, bytes) = layers::copied_up(&request.target, layer)?;
-    let text = format!("copied up to the upper directory: {files} files of {}", ByteSize(bytes));
+    let files_text = if files == 1 { "1 file".into() } else { format!("{files} files") };
+    let text = format!("copied up to the upper directory: {files_text}, {} after the task", ByteSize(bytes));
     Ok((files > 0).then(|| Note::new(NoteKind::Remark, text).task(task)))
 }
 

@@ -31,6 +31,9 @@ const UPPER_DIR: &str = "upper";
 /// The directory that the kernel prepares copies in.
 const WORK_DIR: &str = "index";
 
+/// The most bytes that the paths of the filesystem take in the options, of which the kernel reads 4096.
+const MOST_PATH_BYTES: usize = 3072;
+
 /// The room for all files in a lower directory and their copies in the upper one.
 fn room(work: Room) -> Room {
     let (bytes, inodes) = (work.bytes.saturating_mul(2), work.inodes.saturating_mul(2));
@@ -48,12 +51,13 @@ fn mount(site: &LayerSite, log: Log) -> Result<Option<Child>, Error> {
         make_dirs(&site.below.join(dir))?;
     }
     let dir = File::open(site.below).map_err(Error::io("opening", site.below))?;
-    // The options are separated by commas and the directories by colons, which the path may contain.
-    let special = site.below.to_string_lossy().contains([',', ':', '\\']);
+    // The options are separated by commas and the directories by colons, which the path may contain, and are at most a page.
+    let (path, top) = (site.below.to_string_lossy(), top_number(site.below));
+    let is_unfit = path.contains([',', ':', '\\']) || path.len() * (top as usize + 2) > MOST_PATH_BYTES;
     let fd = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
-    let below = if special { &fd } else { site.below };
-    let numbers = (1..=top_number(site.below)).rev();
-    let lower: Vec<String> = numbers.map(|number| lower(below, number).display().to_string()).collect();
+    let below = if is_unfit { &fd } else { site.below };
+    let lower: Vec<String> =
+        (1..=top).rev().map(|number| lower(below, number).display().to_string()).collect();
     let [upper, work] = [UPPER_DIR, WORK_DIR].map(|dir| below.join(dir).display().to_string());
     let options = format!("lowerdir={},upperdir={upper},workdir={work}", lower.join(":"));
     mount::mount_by_syscall(Path::new("overlay"), &site.merged, "overlay", &options, log)
