@@ -43,19 +43,25 @@ fn each_level_is_compared_with_the_plain_variant_and_layers_leave_nothing() {
 }
 
 #[test]
-fn an_overlay_that_a_kill_leaves_is_recovered() {
+fn layers_that_a_kill_leaves_are_recovered() {
     if !root() {
         return;
     }
     let place = Place::new();
-    let mut gate = Gate::new(&place, When::Before, "umount", "*mnt/test/merged*", 0);
-    let args = ["run", "plan.toml", "--factor", "layer=overlay"];
-    let mut run = Running::start(&place, place.fsarena(&args));
-    gate.wait(&mut run);
-    run.signal(Signal::KILL);
-    run.ended_by(Signal::KILL);
-    place.expect(0, &["recover"]);
-    place.assert_clean();
+    for layer in ["overlay", "fuse"] {
+        if layer == "fuse" && !has(&["fuse2fs"]) {
+            continue;
+        }
+        let mut gate = Gate::new(&place, When::Before, "umount", "*mnt/test/merged*", 0);
+        let factor = format!("layer={layer}");
+        let mut run = Running::start(&place, place.fsarena(&["run", "plan.toml", "--factor", &factor]));
+        gate.wait(&mut run);
+        run.signal(Signal::KILL);
+        run.ended_by(Signal::KILL);
+        place.expect(0, &["recover"]);
+        assert_eq!(place.processes(), Vec::<i32>::new());
+        place.assert_clean();
+    }
 }
 
 #[test]
@@ -117,7 +123,8 @@ fn prepared_files_are_copied_up_when_they_change() {
         return;
     }
     let place = Place::new();
-    let setup = "mkdir tree && for name in a b c; do head -c 100000 /dev/zero > tree/$name; done && ln -s a tree/l";
+    let setup =
+        "mkdir tree && for name in a b c; do head -c 100000 /dev/zero > tree/$name; done && ln -s a tree/l";
     let tasks = ["cat tree/* > /dev/null", "chmod 600 tree/a", "mv tree/b tree/d", "rm tree/c"];
     let named = ["read", "mode", "move", "remove"];
     let mut args = vec!["run", "--fs", "ext4", "--rounds", "1", "--setup", setup];
