@@ -34,6 +34,8 @@ const MERGED: &str = "merged";
 const NONE: &str = "none";
 /// The program that serves the layer of this process's filesystem. An agent has one filesystem mounted.
 static PROGRAM: Mutex<Option<Child>> = Mutex::new(None);
+/// The files and bytes that [`copied_up`] has counted so far.
+static COUNTED: Mutex<(u64, u64)> = Mutex::new((0, 0));
 
 /// The layer of a level, and its number; None where the level has no layer.
 ///
@@ -175,15 +177,20 @@ pub fn set_up(below: &Path, request: &LayerRequest, log: Log) -> Result<(), Erro
 /// # Errors
 /// Where the filesystem refuses.
 pub fn commit(below: &Path, request: &LayerRequest) -> Result<(), Error> {
+    *COUNTED.lock().expect("no other thread") = (0, 0);
     image(request).map_or(Ok(()), |image| (image.commit)(below))
 }
 
-/// The number of files that were copied up since [`commit`] and are still there, and their bytes.
+/// The number of files that were copied up since the last call or [`commit`] and are still there, and their bytes.
 ///
 /// # Errors
 /// Where the filesystem refuses.
 pub fn copied_up(below: &Path, request: &LayerRequest) -> Result<(u64, u64), Error> {
-    image(request).map_or(Ok((0, 0)), |image| (image.copied_up)(below))
+    let (files, bytes) = image(request).map_or(Ok((0, 0)), |image| (image.copied_up)(below))?;
+    let mut counted = COUNTED.lock().expect("no other thread");
+    let new = (files.saturating_sub(counted.0), bytes.saturating_sub(counted.1));
+    *counted = (files, bytes);
+    Ok(new)
 }
 
 fn image(request: &LayerRequest) -> Option<&'static ImageDef> {

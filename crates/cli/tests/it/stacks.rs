@@ -140,9 +140,8 @@ fn prepared_files_are_copied_up_when_they_change() {
     assert_eq!(
         copied("overlay:2"),
         [
-            "- mode: copied up to the upper directory: 1 file, 97.7 KiB after the task",
-            "- move: copied up to the upper directory: 2 files, 195.3 KiB after the task",
-            "- remove: copied up to the upper directory: 2 files, 195.3 KiB after the task",
+            "- ext4, mode: copied up to the upper directory: 1 file, 97.7 KiB after the task",
+            "- ext4, move: copied up to the upper directory: 1 file, 97.7 KiB after the task",
         ]
     );
     assert_eq!(copied("overlay-upper"), Vec::<String>::new());
