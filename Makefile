@@ -19,7 +19,7 @@ HOST    := $(shell PATH="$(PATH)" $(addprefix RUSTUP_HOME=,$(RUSTUP_HOME)) rustc
 SHARE   := $(OUT)/share
 ARGS    ?=
 
-.PHONY: all build mpi test-mpi man install uninstall deb tarball release run setup test test-long fuzz hostile kill lint deny bench doc docs guide clean
+.PHONY: all build mpi test-mpi man install uninstall deb tarball release run setup test test-long test-mapper fuzz hostile kill lint deny bench doc docs guide clean
 
 all: man
 
