@@ -141,7 +141,9 @@ test: man
 
 # Whether filesystems measure the same after a minute more of idling: 3 filesystems, 2 tasks, 8 rounds. Needs root; at
 # most 2 hours.
+test-long: export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 test-long: build
+	FSARENA_SHIPPED=$(FSARENA) $(STATIC_TEST) --package fsarena --test it -- --ignored
 	contrib/test-fresh
 	$(FSARENA) selftest --here --idle
 	contrib/test-slurm $(FSARENA)

@@ -2,7 +2,7 @@
 
 use crate::commands::{
     ab, advise, analyse, compare, completions, config, doctor, history, list, load, merge, recover, report,
-    run, selftest, serve, show, watch,
+    run, selftest, serve, shell, show, watch,
 };
 use crate::{failure::Outcome, output};
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
@@ -47,6 +47,7 @@ enum Command {
     Run(Box<run::Args>),
     Ab(Box<ab::Args>),
     Advise(Box<advise::Args>),
+    Shell(Box<shell::Args>),
     Merge(merge::Args),
     Report(report::Args),
     Compare(compare::Args),
@@ -105,6 +106,7 @@ impl Cli {
             Command::Run(args) => run::run(*args),
             Command::Ab(args) => ab::run(*args),
             Command::Advise(args) => advise::run(*args),
+            Command::Shell(args) => shell::run(*args),
             Command::Merge(args) => merge::run(args),
             Command::Report(args) => report::run(args),
             Command::Compare(args) => compare::run(args),

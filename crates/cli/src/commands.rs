@@ -16,5 +16,6 @@ pub mod report;
 pub mod run;
 pub mod selftest;
 pub mod serve;
+pub mod shell;
 pub mod show;
 pub mod watch;

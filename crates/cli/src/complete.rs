@@ -78,8 +78,8 @@ fn values(arg: &Arg) -> Option<Values> {
         (_, "RUN") => |_| runs(),
         (_, "A" | "B" | "C" | "RUN|published:NAME|FILE.csv") => |_| [runs(), published()].concat(),
         ("what", "WHAT") if open => |_| [runs(), studies(), filesystems(), published()].concat(),
-        (_, "FS,…" | "TYPE" | "FILESYSTEM") => |_| filesystems(),
-        (_, "SET,…") => |_| option_sets(),
+        (_, "FS,…" | "FS" | "TYPE" | "FILESYSTEM") => |_| filesystems(),
+        (_, "SET,…" | "SET") => |_| option_sets(),
         (_, "FACTOR=LEVEL,…") => levels,
         (_, "NAME=VALUE") => settings,
         (_, "WORKLOAD") => {
@@ -277,7 +277,8 @@ mod tests {
 
     /// The names of values that are not completed. A new argument needs a value name that `values` completes, or one of
     /// these.
-    const FREE: [&str; 33] = [
+    const FREE: [&str; 34] = [
+        "VARIABLE",
         "N",
         "N,…",
         "SIZE",

@@ -415,9 +415,9 @@ impl Settings {
         Settings(defs.iter().map(|def| (def.id.to_string(), def.default.into())).collect())
     }
 
-    /// Sets every setting in [`DRIVER_SETTINGS`] to `native`, so that no external program is needed.
-    pub fn do_without_programs(&mut self) {
-        for (_, value) in self.0.iter_mut().filter(|(id, _)| DRIVER_SETTINGS.contains(&id.as_str())) {
+    /// Sets these settings, each one of [`DRIVER_SETTINGS`], to `native`, so that no external program is needed.
+    pub fn do_without_programs(&mut self, settings: &[&str]) {
+        for (_, value) in self.0.iter_mut().filter(|(id, _)| settings.contains(&id.as_str())) {
             *value = Value::Text("native".into());
         }
     }

@@ -1,5 +1,6 @@
 //! The config of a guest: a file at the end of its initramfs.
 
+use crate::host_tree::HostTree;
 use fsarena_core::{factor::faults::Faults, factor::raid::Raid};
 use fsarena_sys::links::{LINKS, LinkDef};
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,9 @@ pub struct GuestConfig {
     pub trial: bool,
     /// Whether the guest gets the rest of its config later, once its machine has been saved.
     pub later: bool,
+    /// The files of the host that a guest copies into its memory before its machine is saved, where its programs are to run
+    /// without the host.
+    pub host_tree: Option<HostTree>,
     /// The time of the host since 1970, for a guest that resumes from a saved machine, whose clock is old.
     pub now: Option<Duration>,
     /// Modules to load, in this order: names, with underscores.

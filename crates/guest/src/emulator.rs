@@ -6,8 +6,8 @@
 //! byte while the guest's own instruction waits.
 
 use crate::config::{CONFIG_FILE, Disks, EventChannel, JOURNAL_DISK, SOURCE_DISK, TEST_DISK, member_disk};
-use crate::{kernel::GuestKernel, launch::Launch, modules::Modules};
-use fsarena_core::plan::{Accelerator, Emulator};
+use crate::{kernel::GuestKernel, launch::Launch, modules::Modules, terminal};
+use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
 use std::path::{Path, PathBuf};
 use std::{ffi::OsString, process::Stdio};
 
@@ -40,11 +40,31 @@ pub struct Machine<'a> {
     pub journal: Option<&'a Path>,
     /// The image of the source disk.
     pub other: &'a Path,
+    /// Whether it can read the files of the host, for the programs in them.
+    pub host_files: bool,
+    /// Whether its standard input is the connection to a terminal.
+    pub terminal: bool,
+    /// The file of its memory, where its machine is saved or begins with a saved state.
+    pub memory: Option<MemoryFile<'a>>,
+    /// The time that its clock begins with, as `2020-01-01T00:00:00`, of a machine that counts instructions.
+    pub clock: &'a str,
     /// Its memory in mebibytes.
     pub memory_mib: u64,
     /// A directory for this guest alone, which receives its console log.
     pub dir: &'a Path,
 }
+
+/// The memory of a guest as a file.
+#[derive(Debug, Clone, Copy)]
+pub struct MemoryFile<'a> {
+    /// Its path.
+    pub path: &'a Path,
+    /// Whether what the guest writes stays in this file and in the images of its disks.
+    pub is_written: bool,
+}
+
+/// The day on which guests that count instructions live, where nothing depends on it.
+pub const CLOCK: &str = "2020-01-01T00:00:00";
 
 /// Kernel parameters for every guest: among others, no self-tests of ciphers and none of the 256 legacy ptys.
 const KERNEL_PARAMETERS: &str = "quiet panic=-1 oops=panic cryptomgr.notests pty.legacy_count=0 rdinit=/init";
@@ -92,7 +112,11 @@ impl Machine<'_> {
             (Accelerator::Tcg, _) => ("tcg,thread=multi", "Nehalem"),
         };
         let in_memory = self.disks() == Disks::Memory;
-        let board = if in_memory { "q35,nvdimm=on" } else { "q35" };
+        let board = match (in_memory, self.memory) {
+            (true, Some(_)) => "q35,nvdimm=on,memory-backend=ram",
+            (true, None) => "q35,nvdimm=on",
+            (false, _) => "q35",
+        };
         let machine = format!("{QEMU} -M {board} -accel {accelerator} -cpu {cpu} -smp 1");
         let mut all: Vec<OsString> = words(&machine).collect();
         all.extend(words("-nodefaults -no-user-config -display none -no-reboot"));
@@ -104,7 +128,16 @@ impl Machine<'_> {
         all.extend(words("-serial chardev:console"));
         if in_memory {
             let images = [(TEST_DISK, self.test[0].as_path()), (SOURCE_DISK, self.other)];
-            all.extend(memory_arguments(self.memory_mib, &images));
+            all.extend(memory_arguments(
+                self.memory_mib,
+                &images,
+                self.memory.is_some_and(|file| file.is_written),
+            ));
+            all.extend(self.memory.into_iter().flat_map(|file| {
+                let (mib, share) = (self.memory_mib, on_off(file.is_written));
+                let head = format!("memory-backend-file,id=ram,share={share},size={mib}M,mem-path=");
+                ["-object".into(), path_option(&head, file.path)]
+            }));
         } else {
             all.extend(["-m".into(), self.memory_mib.to_string().into()]);
             all.extend(match self.record {
@@ -118,8 +151,17 @@ impl Machine<'_> {
         }
         if exact {
             all.extend(words(EXACT_CLOCK).chain(words(EXACT_EVENTS)));
+            all.extend(["-rtc".into(), format!("base={},clock=vm", self.clock).into()]);
         } else {
             all.extend(words(EVENTS));
+        }
+        if self.terminal {
+            let port = format!("virtserialport,chardev=terminal,name={}", terminal::PORT);
+            all.extend(words("-chardev socket,id=terminal,fd=0").chain(["-device".into(), port.into()]));
+        }
+        if self.host_files {
+            let tag = format!("{HOST_FILES_DEVICE},fsdev=host,mount_tag={}", GuestPlan::HOST_FILES);
+            all.extend(words(HOST_FILES).chain(["-device".into(), tag.into()]));
         }
         // `earlyprintk` shows errors from before the console works.
         let further = if exact { EXACT_KERNEL } else { "nokaslr earlyprintk=ttyS0" };
@@ -149,6 +191,12 @@ fn recorded_disk_arguments(name: &str, path: &Path, record: &Path) -> [OsString;
     ["-drive".into(), drive, further, device]
 }
 
+/// The files of the host, which QEMU reads as the user who started it and never writes. Inode numbers of several
+/// filesystems stay distinct.
+const HOST_FILES: &str = "-fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap";
+/// The device of QEMU that a guest reads the files of the host by.
+pub const HOST_FILES_DEVICE: &str = "virtio-9p-pci";
+
 /// The drivers of disks in memory.
 pub const MEMORY_DISKS: [&str; 2] = ["nfit", "nd_pmem"];
 /// The I/O port to which the guest writes its events: the traditional debugging port of Bochs.
@@ -159,9 +207,13 @@ pub fn has_memory_disks(modules: &Modules) -> bool {
     MEMORY_DISKS.iter().all(|name| modules.has(name))
 }
 
-/// The arguments for a machine's memory and for disks in memory with the contents of these images. The images do not
-/// change: QEMU discards the guest's writes when it ends.
-fn memory_arguments(mib: u64, images: &[(&str, &Path)]) -> Vec<OsString> {
+fn on_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+/// The arguments for a machine's memory and for disks in memory with the contents of these images. Unless `is_written`, the
+/// images do not change: QEMU discards the guest's writes when it ends.
+fn memory_arguments(mib: u64, images: &[(&str, &Path)], is_written: bool) -> Vec<OsString> {
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
     let disks: u64 = images.iter().map(|(_, path)| size(path).next_multiple_of(1 << 30)).sum();
     // QEMU may align each disk to a gibibyte.
@@ -169,7 +221,8 @@ fn memory_arguments(mib: u64, images: &[(&str, &Path)]) -> Vec<OsString> {
     let mut words: Vec<OsString> =
         vec!["-m".into(), format!("{mib}M,slots={},maxmem={most}M", images.len()).into()];
     for (name, path) in images {
-        let head = format!("memory-backend-file,id=memory-{name},share=off,size={},mem-path=", size(path));
+        let (share, size) = (on_off(is_written), size(path));
+        let head = format!("memory-backend-file,id=memory-{name},share={share},size={size},mem-path=");
         words.extend(["-object".into(), path_option(&head, path)]);
         words.extend(["-device".into(), format!("nvdimm,id={name},memdev=memory-{name}").into()]);
     }
@@ -181,9 +234,8 @@ const EXACT_EVENTS: &str =
     "-chardev file,id=events,path=/dev/stdout -device isa-debugcon,iobase=0xe9,chardev=events";
 
 /// Arguments for a deterministic clock: one instruction is one nanosecond, and waiting takes none of the host's time.
-/// Random numbers and the date are the same each time.
-const EXACT_CLOCK: &str =
-    "-icount shift=0,sleep=off,align=off -seed 1 -rtc base=2020-01-01T00:00:00,clock=vm";
+/// Random numbers are the same each time.
+const EXACT_CLOCK: &str = "-icount shift=0,sleep=off,align=off -seed 1";
 
 /// Splits a text at its spaces.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = OsString> {
@@ -211,6 +263,10 @@ mod tests {
             record: None,
             journal: Some(Path::new("/j")),
             other: Path::new("/o"),
+            host_files: false,
+            terminal: false,
+            memory: None,
+            clock: CLOCK,
             memory_mib: 512,
             dir: Path::new("/d"),
         };
@@ -258,7 +314,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("a,b.img");
         std::fs::File::create(&image).unwrap().set_len(300 << 20).unwrap();
-        let words: Vec<String> = memory_arguments(512, &[("test", &image)])
+        let words: Vec<String> = memory_arguments(512, &[("test", &image)], false)
             .iter()
             .map(|word| word.to_string_lossy().into_owned())
             .collect();

@@ -8,6 +8,7 @@ use crate::config::{
     Array, CONFIG, CONFIG_FILE, Disks, EventChannel, GOING_ON, GuestConfig, JOURNAL_DISK, NOT_READY, READY,
     SOURCE_DISK, Stack, TEST_DISK, WORKS, member_disk,
 };
+use crate::host_tree::HostTree;
 use crate::{packing::module_path, stripes::CHUNK};
 use fsarena_sys::device_mapper::{self, Mapper};
 use fsarena_sys::links::{LinkedDevices, Programs};
@@ -138,11 +139,21 @@ fn open_events(events: &EventChannel) -> Result<Box<dyn Write>> {
     Ok(match events {
         EventChannel::Console => Box::new(std::io::stdout()),
         EventChannel::Port(name) => {
-            let port = wait_for(name, || find_device("/sys/class/virtio-ports", "name", name))?;
+            let port = wait_for_port(name)?;
             Box::new(File::options().write(true).open(port)?)
         }
         EventChannel::Io(number) => Box::new(IoPort(File::options().write(true).open("/dev/port")?, *number)),
     })
+}
+
+/// Waits for the virtio port of this name, and returns its path.
+fn wait_for_port(name: &str) -> Result<PathBuf> {
+    wait_for(name, || find_device("/sys/class/virtio-ports", "name", name))
+}
+
+/// Opens the virtio port of this name, to read and to write.
+pub(crate) fn open_port(name: &str) -> Result<File> {
+    File::options().read(true).write(true).open(wait_for_port(name)?)
 }
 
 /// An I/O port. Each write passes one byte, because the kernel writes further bytes to the following ports.
@@ -275,9 +286,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 fn wait_for_config(first: &GuestConfig) -> Result<GuestConfig> {
     // If loading failed, the event channel may not exist.
     let loaded: Result<()> = first.modules.iter().try_for_each(|module| load_module(module));
+    let loaded = loaded.and_then(|()| first.host_tree.as_ref().map_or(Ok(()), HostTree::pack));
     let mut out = open_events(&first.events)?;
     let mut send = |words: &str| out.write_all(format!("{words}\n").as_bytes()).and_then(|()| out.flush());
-    let (ports, disks) = match loaded.and_then(|()| release_disks(&first.stack)) {
+    let (ports, disks) = match loaded.and_then(|()| release_disks(first)) {
         Ok(ready) => ready,
         Err(error) => {
             send(&format!("{NOT_READY}{error}"))?;
@@ -299,9 +311,14 @@ fn wait_for_config(first: &GuestConfig) -> Result<GuestConfig> {
 }
 
 /// Unbinds the disks from their driver. Returns the interface for the config, and the names of the disks.
-fn release_disks(stack: &Stack) -> Result<(FwCfg, Vec<String>)> {
+fn release_disks(config: &GuestConfig) -> Result<(FwCfg, Vec<String>)> {
     let ports = FwCfg::open()
         .map_err(|error| Error::other(format!("its kernel does not permit I/O ports: {error}")))?;
+    if config.disks == Disks::Memory {
+        // The driver of disks in memory is loaded after the guest has received the config for its own disks.
+        return Ok((ports, vec![]));
+    }
+    let stack = &config.stack;
     let disks = wait_for_disks(2 + stack.more + usize::from(stack.journal))?;
     for disk in &disks {
         write_to_driver("unbind", disk)?;

@@ -215,6 +215,34 @@ impl Snapshot {
     }
 }
 
+/// Saves the machine behind a monitor without the contents of the files that are its memory and its disks.
+///
+/// # Errors
+/// QEMU refuses or fails, the disk is full, or a signal asks fsarena to stop.
+pub fn save_devices(monitor: UnixStream, to: &Path) -> Result<()> {
+    let mut monitor = QmpMonitor::connect(monitor)?;
+    monitor.ignore_shared()?;
+    save(&mut monitor, to)?;
+    // If QEMU ignores this, the caller kills it.
+    let _ = monitor.execute("quit", json!({}));
+    Ok(())
+}
+
+/// Has the machine behind a monitor, which QEMU was told to expect ([`RESTORED`]), continue from a saved state.
+///
+/// # Errors
+/// QEMU refuses or fails.
+pub fn restore_devices(monitor: UnixStream, from: &Path) -> Result<()> {
+    let mut monitor = QmpMonitor::connect(monitor)?;
+    monitor.ignore_shared()?;
+    monitor.pass_file("state", File::open(from)?.as_fd())?;
+    monitor.execute("migrate-incoming", json!({ "uri": "fd:state" }))?;
+    monitor.execute("cont", json!({})).map(drop)
+}
+
+/// Further arguments of a QEMU whose machine [`restore_devices`] continues.
+pub const RESTORED: [&str; 2] = ["-incoming", "defer"];
+
 /// The time within which QEMU must answer a command.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -235,6 +263,12 @@ impl QmpMonitor {
         }
         monitor.execute("qmp_capabilities", json!({}))?;
         Ok(monitor)
+    }
+
+    /// Leaves out of states what lies in files that other processes can map.
+    fn ignore_shared(&mut self) -> Result<()> {
+        let capability = json!({ "capability": "x-ignore-shared", "state": true });
+        self.execute("migrate-set-capabilities", json!({ "capabilities": [capability] })).map(drop)
     }
 
     /// Executes a command and returns its result.
@@ -314,6 +348,10 @@ mod tests {
                 record: None,
                 journal: None,
                 other: Path::new("/other"),
+                host_files: false,
+                terminal: false,
+                memory: None,
+                clock: "",
                 memory_mib,
                 dir: Path::new("/run"),
             };

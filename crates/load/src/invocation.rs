@@ -8,6 +8,7 @@ use fsarena_sys::{
 };
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use std::ffi::OsString;
 use std::io::{self, PipeReader, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -38,7 +39,7 @@ pub struct Invocation {
     /// Its working directory.
     pub dir: PathBuf,
     /// Environment variables besides those of fsarena.
-    pub env: Vec<(&'static str, PathBuf)>,
+    pub env: Vec<(String, OsString)>,
     /// Its time limit.
     pub limit: Duration,
     /// Rules that find metrics in its output, in addition to marked lines.

@@ -175,6 +175,17 @@ pub trait Workload: Sync {
         vec![]
     }
 
+    /// The actions that make shared inputs by commands of the user, unless they have run. They are part of the first cell of a
+    /// run, because the cell's process has the rights of the workload. For guests, this machine executes them.
+    fn once(&self, _job: &Job, _place: &Place) -> Vec<Action> {
+        vec![]
+    }
+
+    /// Absolute paths of this machine that the user's settings name, whether they exist or not.
+    fn named_paths(&self, _job: &Job) -> Vec<PathBuf> {
+        vec![]
+    }
+
     /// Users that can run the workload's server if fsarena runs as root. fsarena takes the first one that exists.
     fn server_users(&self) -> &'static [&'static str] {
         &[]

@@ -1,6 +1,7 @@
 //! The registry of probes, each in a separate file.
 
 mod device;
+mod host_files;
 mod io;
 mod iowait;
 mod machine_cpu;
@@ -22,6 +23,7 @@ pub const PROBES: &[Probe] = &[
     memory::PROBE,
     page_cache::PROBE,
     iowait::PROBE,
+    host_files::PROBE,
 ];
 
 /// The definitions of the readings of all probes.

@@ -70,6 +70,26 @@ impl Row for FilesystemSpread {
         &["filesystem", "tasks", "median: MEDIAN SPREAD", "worst", "worst_task"];
 }
 
+/// By how much restored cells may differ from booted ones, in percent of kernel instructions (median over the tasks). Their
+/// kernels have put things in other places; a cell that read the images of the saved machine would do other work.
+pub const MOST_RESTORED_PERCENT: f64 = 2.0;
+
+/// The differences between cells that began with a saved machine and cells that booted, in percent of kernel instructions,
+/// for each task that both have.
+pub fn restored_differences(restored: &[Spread], booted: &[Spread]) -> Vec<f64> {
+    let mut differences = vec![];
+    for one in restored {
+        let same_task = |other: &&Spread| (&other.filesystem, &other.task) == (&one.filesystem, &one.task);
+        let Some(other) = booted.iter().find(same_task) else { continue };
+        if let (Some(ours), Some(theirs)) =
+            (one.kernel_instructions.first(), other.kernel_instructions.first())
+        {
+            differences.push(100.0 * (ours / theirs - 1.0).abs());
+        }
+    }
+    differences
+}
+
 /// A summary for each filesystem; `spreads` must be ordered by filesystem, as in [`Spread::all_of`].
 pub fn by_filesystem(spreads: &[Spread]) -> Vec<FilesystemSpread> {
     let summary = |spreads: &[Spread]| {
@@ -99,6 +119,23 @@ pub fn words(spreads: &[Spread], repeats: usize, all: Option<f64>) -> String {
     )
 }
 
+/// A sentence for people on the differences between restored and booted cells, whose median is `median_percent`.
+pub fn restored_words(differences: &[f64], median_percent: f64) -> String {
+    let most = differences.iter().copied().fold(0.0, f64::max);
+    let end = if median_percent <= MOST_RESTORED_PERCENT {
+        "the same work"
+    } else {
+        "which is MORE than the same work does"
+    };
+    format!(
+        "Cells that began with a saved machine, which had other images, differ from cells that booted by {} (median over {} tasks, \
+         at most {}): {end} (at most {MOST_RESTORED_PERCENT}%).\n",
+        number::percent(median_percent / 100.0),
+        differences.len(),
+        number::percent(most / 100.0),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,5 +159,16 @@ mod tests {
         assert_eq!((lines.len(), lines[0].worst_task.as_str(), lines[0].tasks), (2, "b", 2));
         assert!(words(&spreads, 2, Some(0.0)).contains("2 tasks took the very same"));
         assert!(words(&spreads, 2, Some(1.0)).contains("MORE"));
+    }
+
+    #[test]
+    fn restored_cells_are_compared_with_booted_ones_by_task() {
+        let of =
+            |task: &str, counts: &[f64]| Spread::from_counts(&("xfs".into(), task.into()), counts).unwrap();
+        let (restored, booted) =
+            ([of("a", &[101.0, 101.0]), of("b", &[5.0])], [of("a", &[100.0]), of("c", &[5.0])]);
+        let differences = restored_differences(&restored, &booted);
+        assert!(differences.len() == 1 && (differences[0] - 1.0).abs() < 1e-9, "{differences:?}");
+        assert!(restored_words(&differences, 3.0).contains("MORE than the same work"));
     }
 }

@@ -8,13 +8,13 @@ use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, run_tasks};
 use crate::{power_cut, privsep};
 use fsarena_core::{event::Outcome, factor};
-use fsarena_guest::counter::Mark;
+use fsarena_guest::counter::{self, Mark};
 use fsarena_sys::kernel::SysRoot;
 use std::io::{BufRead, BufReader, Result, Write};
 
 /// Runs the cell that standard input requests, writes its events to standard output, and ends the process.
 pub fn run() -> ! {
-    let served = serve(BufReader::new(std::io::stdin()), std::io::stdout().lock(), |_| ());
+    let served = serve(BufReader::new(std::io::stdin()), std::io::stdout().lock(), counter::mark);
     if let Err(error) = &served {
         eprintln!("fsarena: agent: {error}");
     }
@@ -26,7 +26,16 @@ pub fn run() -> ! {
 ///
 /// # Errors
 /// If the request cannot be read, or the parent closed the pipe.
-pub fn serve(mut input: impl BufRead, mut output: impl Write, mark: fn(Mark)) -> Result<()> {
+pub fn serve(input: impl BufRead, mut output: impl Write, mark: fn(Mark)) -> Result<()> {
+    let outcome = work(input, &mut output, mark)?;
+    protocol::write(&mut output, &Line::End(outcome))
+}
+
+/// Does the same without the last line, and returns the outcome that it would have.
+///
+/// # Errors
+/// Those of [`serve`].
+pub fn work(mut input: impl BufRead, output: &mut impl Write, mark: fn(Mark)) -> Result<Outcome> {
     die_with_parent()?;
     let mut text = String::new();
     input.read_line(&mut text)?;
@@ -34,16 +43,15 @@ pub fn serve(mut input: impl BufRead, mut output: impl Write, mark: fn(Mark)) ->
     let mut written = Ok(());
     let mut emit = |event| {
         if written.is_ok() {
-            written = protocol::write(&mut output, &Line::Event(event));
+            written = protocol::write(output, &Line::Event(event));
         }
     };
     let result = run_cell(&request, mark, &mut input, &mut emit);
     written?;
-    let outcome = match result {
-        Ok(()) => Outcome::Done,
-        Err(error) => error.into(),
-    };
-    protocol::write(&mut output, &Line::End(outcome))
+    match result {
+        Ok(()) => Ok(Outcome::Done),
+        Err(error) => Ok(error.into()),
+    }
 }
 
 /// Has the kernel kill this process when its parent ends: then no process would read its events or end it.

@@ -242,6 +242,9 @@ fn listen(
                 match Line::read(&line).map_err(RunError::Agent)? {
                     Line::Event(event) => parent.receive(event),
                     Line::End(outcome) => return Ok(Some(outcome)),
+                    Line::Opened(_) | Line::Exited(_) => {
+                        return Err(RunError::Agent(UNEXPECTED_REQUEST.into()));
+                    }
                     Line::Ask(ask) => match parent.answer(ask)? {
                         // If the agent has ended meanwhile, the next read finds that.
                         Outcome::Done => drop(write(&mut stdin, &Outcome::Done)),

@@ -2,6 +2,7 @@
 
 use crate::privsep::Agents;
 use crate::protocol::{Power, Request};
+use crate::shell::ShellSession;
 use crate::{layout::Layout, preflight::Check, work::workload};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::{event::Note, metric::Declared, plan::Plan};
@@ -27,6 +28,8 @@ pub struct RunContext {
     pub agents: Agents,
     /// The metrics that commands of the run have printed so far.
     pub declared: Rc<RefCell<Declared>>,
+    /// The shell that its only cell runs instead of tasks, if it runs one.
+    pub shell: Option<ShellSession>,
 }
 
 impl RunContext {
@@ -59,6 +62,9 @@ impl RunContext {
             server_user: self.agents.server_user(&cell.workload.name),
             client: None,
             declared: self.declared.borrow().clone(),
+            staged: None,
+            host_names: vec![],
+            shell: None,
         }
     }
 

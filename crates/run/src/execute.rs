@@ -13,7 +13,7 @@ use crate::recorder::{Beginning, Consumer, Recorder};
 use crate::runner::{self, RunEnd};
 use crate::settings::setting;
 use crate::work::{self, main_metric, outline};
-use crate::{child, guest::Guests, local::Local, scratch::ScratchDir};
+use crate::{child, guest::Guests, local::Local, scratch::ScratchDir, shell::ShellSession};
 use fsarena_core::event::{CommandRecord, Event, Note};
 use fsarena_core::host::{BUILD, Host};
 use fsarena_core::plan::{Backing, Plan};
@@ -37,6 +37,8 @@ pub struct Request {
     pub user: Option<String>,
     /// Notes for every report of the run, besides those of the workloads.
     pub remarks: Vec<Note>,
+    /// The shell that its only cell runs in a guest instead of tasks, if it runs one.
+    pub shell: Option<ShellSession>,
 }
 
 /// Where the samples of a run go.
@@ -67,7 +69,7 @@ pub struct RunOutcome {
 impl Request {
     /// A plan to run as it is.
     pub fn new(plan: Plan, keep: Keep) -> Request {
-        Request { plan, keep, profiling: None, user: None, remarks: vec![] }
+        Request { plan, keep, profiling: None, user: None, remarks: vec![], shell: None }
     }
 
     /// The request to finish an interrupted run. The permission to overwrite a filesystem signature is not stored with the
@@ -273,7 +275,7 @@ pub fn execute_by(
     undo::make_state_dir(&undo::state_dir())?;
     let place = Place::make(request.keep, &plan)?;
     let run = place.run().cloned();
-    let session = Session { kernel, plan, variants, check, agents };
+    let session = Session { kernel, plan, variants, check, agents, shell: request.shell };
     let (end, why, record) = session.measure(place, trials, clients, consumers)?;
     if let RunEnd::NothingLeft(left) = end {
         return Err(RunError::EveryVariant(left));
@@ -360,6 +362,7 @@ struct Session {
     variants: Vec<Variant>,
     check: Check,
     agents: Agents,
+    shell: Option<ShellSession>,
 }
 
 impl Session {
@@ -377,7 +380,7 @@ impl Session {
         consumers.iter_mut().for_each(|consumer| consumer.begin(&beginning));
         let (host, version_commands) = self.host(&*clients)?;
         let (record, writer) = self.open_store(&place, &host)?;
-        let Session { kernel, plan, variants, check, agents } = self;
+        let Session { kernel, plan, variants, check, agents, shell } = self;
         let mut recorder = Recorder::new(record, writer, consumers);
         for command in trials.into_iter().chain(version_commands) {
             recorder.record(Event::Command(command))?;
@@ -385,7 +388,7 @@ impl Session {
         let (dir, journal) = place.journal()?;
         let remarks = check.remarks.clone();
         let declared = recorder.declared.clone();
-        let context = RunContext { kernel, plan: plan.clone(), check, journal, dir, agents, declared };
+        let context = RunContext { kernel, plan: plan.clone(), check, journal, dir, agents, declared, shell };
         let mut executor = start_executor(context, clients, &mut |event| recorder.record(event))?;
         for note in remarks {
             recorder.record(Event::Note(note))?;

@@ -15,6 +15,10 @@ pub type Log<'a> = &'a mut dyn FnMut(CommandRecord);
 
 /// Runs the cells of a run in one kind of place: this kernel, existing directories, or guests.
 pub trait Executor {
+    /// Takes the cells that will probably come next, in this order. An executor may begin them before their turn if that does
+    /// not change what it measures.
+    fn announce(&mut self, _: Vec<Cell>) {}
+
     /// Runs one cell, emits its events, and returns its outcome. A failure of the variant is an outcome, not an error.
     ///
     /// # Errors

@@ -2,9 +2,12 @@
 //! requires neither root nor a device of this machine.
 
 mod boot;
+mod early;
+mod host_programs;
 mod images;
 mod initramfs;
 mod readings;
+mod saved_machines;
 mod session;
 mod snapshot_pool;
 
@@ -13,37 +16,75 @@ use crate::error::{CellError, Result, RunError};
 use crate::executor::{CellSink, Executor, Log, RunSink, logged};
 use crate::guest_programs::{self, OTHER};
 use crate::layers;
+use crate::layout::Layout;
 use crate::power_cut::{self, PowerSupply};
 use crate::preflight::{Kernels, guests};
 use crate::protocol::{Guest, MountRequest, Power, ProcessRole, Request};
+use crate::settings::setting;
+use crate::shell::{self, HostTerminal, ShellSession};
 use boot::{GuestCell, GuestStarter};
+use early::{EarlyGuest, EarlyGuests};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::factor;
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts, grammar, safety::ScratchDevice};
+use fsarena_guest::cache;
+use fsarena_guest::config::{GuestConfig, Stack};
 use fsarena_guest::counter::{COUNTS, Counter, counts};
-use fsarena_guest::emulator::{Machine, QEMU};
+use fsarena_guest::emulator::{self, Machine, QEMU};
 use fsarena_guest::kernel::GuestKernel;
-use fsarena_guest::{cache, config::GuestConfig};
-use fsarena_sys::{Error, argv::Argv, cancel, dirs};
+use fsarena_sys::{Error, argv::Argv, cancel, dirs, kernel::SysRoot};
+use host_programs::HostPrograms;
 use images::{FormatCache, Images};
 use initramfs::{KernelDemands, Packer};
-use session::GuestOwner;
+use saved_machines::{RestoredGuest, SavedMachines};
+use session::{GuestExit, GuestOwner};
 use snapshot_pool::SnapshotPool;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, time::Duration};
 
 /// With less free space than this many bytes, sparse images on the host can no longer grow.
 const SCARCE_BYTES: u64 = 1 << 20;
-/// Where the guest mounts the filesystem under test.
-const TARGET: &str = "/mnt/test";
+/// Where the guest mounts the filesystem under test. Programs of this machine have no file below `/run`.
+const TARGET: &str = "/run/fsarena/test";
 
 /// A freshly made filesystem for a cell, with its facts and its image.
 struct Formatted {
     facts: VariantFacts,
     image: PathBuf,
+}
+
+/// What a guest is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// To find out which files of this machine the programs of a cell open.
+    Rehearse,
+    /// To see whether the programs do the same without the files of this machine.
+    Verify,
+    /// To measure the cell.
+    Measure,
+}
+
+impl Purpose {
+    /// The end of the name of the guest's directory.
+    fn suffix(self) -> &'static str {
+        match self {
+            Purpose::Rehearse => "-rehearsal",
+            Purpose::Verify => "-without-host",
+            Purpose::Measure => "",
+        }
+    }
+}
+
+/// A guest that was started.
+enum Started {
+    /// It has ended.
+    Ended(GuestExit),
+    /// It can run on a thread of its own.
+    Restored(Box<RestoredGuest>),
 }
 
 /// The executor of guest kernels.
@@ -61,6 +102,14 @@ pub struct Guests {
     /// The formatted filesystems of exact guests.
     format_cache: FormatCache,
     images: Images,
+    /// The programs of this machine that the guests start, if any.
+    programs: Option<HostPrograms>,
+    /// The machines that guests begin with which count instructions.
+    machines: SavedMachines,
+    /// Why such guests boot instead, each by itself; empty if they do not.
+    why_booted: Option<String>,
+    /// The guests that began before the turns of their cells.
+    early: EarlyGuests,
 }
 
 impl Guests {
@@ -71,11 +120,12 @@ impl Guests {
     /// If there is not enough space, or a command fails.
     pub fn start(guest: GuestPlan, run: RunContext, emit: RunSink) -> Result<Guests> {
         let RunContext { plan, check, journal, dir, .. } = &run;
+        let programs = HostPrograms::of_run(&run, &guest);
         for command in &check.kernels.commands {
             emit(Event::Command(command.clone()))?;
         }
         make_dir(&dir.join("guests"))?;
-        let images = Images::make(plan, check, journal, &dir.join("images"), emit)?;
+        let images = Images::make(&run, &dir.join("images"), emit)?;
         emit(Event::Note(caveat(&guest, &check.kernels)))?;
         let other = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
         let counter = match guest.emulator {
@@ -83,13 +133,23 @@ impl Guests {
             Emulator::Qemu => None,
         };
         Ok(Guests {
-            packer: Packer::new(guest.emulator, other, &check.kernels.mounted, images.guests.path()),
+            packer: Packer::new(
+                guest.emulator,
+                other,
+                &check.kernels.mounted,
+                programs.is_some(),
+                images.guests.path(),
+            ),
             snapshots: snapshot_pool::is_useful(&guest).then(|| SnapshotPool::new(images.guests.path())),
             format_cache: FormatCache::new(images.dir.path(), check.size_bytes, journal),
             facts: BTreeMap::new(),
             boot_times: vec![],
             counter,
+            machines: SavedMachines::new(images.guests.path()),
+            why_booted: saved_machines::why_not(&guest, &check.kernels),
+            early: EarlyGuests::new(&SysRoot::host(), guest.memory.as_u64()),
             images,
+            programs,
             guest,
             run,
         })
@@ -105,8 +165,10 @@ impl Guests {
         let layout = self.run.layout(&cell.variant)?;
         let mut log = |record| emit(CellEvent::Command(record));
         let (image, description, features) = if layout.is_stacked() {
-            // Only the guest has the device for the filesystem.
-            self.images.clear(&layout)?;
+            // Only the guest has the device for the filesystem. An exact guest does not write to its images.
+            if self.guest.emulator != Emulator::Exact {
+                self.images.clear(&layout)?;
+            }
             let words = self.mkfs_words(def, &options).map_err(|error| with_options(error.into()))?;
             (self.images.whole.path().to_path_buf(), words.join(" ") + ", in the guest", String::new())
         } else if self.guest.emulator == Emulator::Exact {
@@ -139,6 +201,23 @@ impl Guests {
         Ok(Formatted { facts, image })
     }
 
+    /// Runs a cell to find out which files of this machine its programs open. Of its events only commands that fail are
+    /// passed on, and nothing that it measures is kept.
+    ///
+    /// # Errors
+    /// If the emulator cannot be started, or its files cannot be written.
+    fn rehearse(&mut self, cell: &Cell, formatted: &Formatted, emit: CellSink) -> Result<Outcome> {
+        emit(CellEvent::Phase { name: "rehearsal of the programs".into() });
+        let supply = PowerSupply { power: Power::On, cut: None, recorded: None };
+        let mut hear = |event| match event {
+            CellEvent::Command(record) if !["exit 0", "native"].contains(&record.ended.as_str()) => {
+                emit(CellEvent::Command(record));
+            }
+            _ => {}
+        };
+        self.boot(cell, formatted, &supply, &mut hear)
+    }
+
     /// The command that makes a filesystem in the guest. Where instructions are counted, it draws nothing at random.
     fn mkfs_words(&self, def: &FsDef, options: &VariantOptions) -> Result<Vec<String>, fsarena_fs::Error> {
         let mut options = options.clone();
@@ -148,7 +227,7 @@ impl Guests {
         lifecycle::mkfs_words(def, &options)
     }
 
-    /// Starts a guest for the cell, passes its events on, and waits for its end.
+    /// Runs the guest of a cell to its end, and passes its events on. Begins the guests of further cells if they can run beside.
     fn boot(
         &mut self,
         cell: &Cell,
@@ -157,7 +236,114 @@ impl Guests {
         emit: CellSink,
     ) -> Result<Outcome> {
         emit(CellEvent::Phase { name: "booting".into() });
-        let dir = self.dir(cell, if supply.cut.is_some() { "-before" } else { "" });
+        let purpose = self.purpose(cell);
+        let exit = match self.early.take(cell) {
+            Some(guest) => {
+                self.begin_further()?;
+                guest.wait(emit)?
+            }
+            None if self.run.shell.is_some() => self.run_shell(cell, formatted, supply, emit)?,
+            None => match self.start_guest(cell, formatted, supply, None, emit)? {
+                Started::Ended(exit) => exit,
+                Started::Restored(guest) => {
+                    let guest = EarlyGuest::begin(cell.id(), vec![], *guest);
+                    if purpose == Purpose::Measure {
+                        self.begin_further()?;
+                    }
+                    guest.wait(emit)?
+                }
+            },
+        };
+        self.boot_times.extend(exit.boot_time);
+        let Some(programs) = &mut self.programs else { return Ok(exit.outcome) };
+        match (purpose, exit.outcome) {
+            (Purpose::Rehearse, Outcome::Done) => programs.learn(cell, exit.opened),
+            (Purpose::Verify, outcome) => {
+                if let Some(missed) = programs.verify(cell, &exit.opened) {
+                    return Ok(CellError::missing(missed_file(&missed)).into());
+                }
+                if let Outcome::Failed { why, cause: Cause::Work } = outcome {
+                    return Ok(CellError::missing(differs_without_host(&why)).into());
+                }
+                return Ok(outcome);
+            }
+            (_, outcome) => return Ok(outcome),
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// What the next guest of a cell is for.
+    fn purpose(&self, cell: &Cell) -> Purpose {
+        match &self.programs {
+            Some(programs) if self.run.shell.is_none() && programs.is_new(cell) => Purpose::Rehearse,
+            Some(programs) if self.run.shell.is_none() && programs.is_unverified(cell) => Purpose::Verify,
+            _ => Purpose::Measure,
+        }
+    }
+
+    /// Begins guests of the cells that come next, as far as there are CPUs for them. A guest that cannot begin is left to the
+    /// turn of its cell, which reports why.
+    fn begin_further(&mut self) -> Result<()> {
+        while let Some(cell) = self.early.next_cell() {
+            if self.purpose(&cell) != Purpose::Measure || power_cut::cuts(&cell) {
+                continue;
+            }
+            let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
+            let mut before = vec![];
+            let mut keep_command = |event| {
+                if let CellEvent::Command(_) = event {
+                    before.push(event);
+                }
+            };
+            let Ok(formatted) = self.format(&cell, def, &mut keep_command) else { continue };
+            let started = self.start_guest(&cell, &formatted, &PowerSupply::on(), None, &mut keep_command)?;
+            if let Started::Restored(guest) = started {
+                self.early.begin(&cell, before, *guest);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the guest of a shell to its end, connected with the terminal of this process.
+    fn run_shell(
+        &mut self,
+        cell: &Cell,
+        formatted: &Formatted,
+        supply: &PowerSupply,
+        emit: CellSink,
+    ) -> Result<GuestExit> {
+        let (mut host, guest) = HostTerminal::connect().map_err(Error::io("connecting", "the terminal"))?;
+        let is_terminal = self.run.shell.as_ref().is_some_and(|shell| shell.is_terminal);
+        let mut emit = |event| {
+            if let CellEvent::Phase { name } = &event
+                && name == shell::PHASE
+            {
+                // Without a terminal in the right mode the shell still reads and writes.
+                let _ = host.begin(is_terminal);
+            }
+            emit(event);
+        };
+        let exit = match self.start_guest(cell, formatted, supply, Some(guest), &mut emit)? {
+            Started::Ended(exit) => exit,
+            Started::Restored(guest) => EarlyGuest::begin(cell.id(), vec![], *guest).wait(&mut emit)?,
+        };
+        if let (Some(shell), Some(code)) = (&self.run.shell, exit.exited) {
+            shell.ended(code);
+        }
+        Ok(exit)
+    }
+
+    /// Starts a guest for a cell. A guest that boots, or begins with a snapshot, is run to its end at once.
+    fn start_guest(
+        &mut self,
+        cell: &Cell,
+        formatted: &Formatted,
+        supply: &PowerSupply,
+        terminal: Option<OwnedFd>,
+        emit: CellSink,
+    ) -> Result<Started> {
+        let suffix = if supply.cut.is_some() { "-before" } else { self.purpose(cell).suffix() };
+        let dir = self.dir(cell, suffix);
         make_dir(&dir)?;
         let (image, record) = match &supply.recorded {
             Some((image, record)) => (image, Some(record.as_path())),
@@ -166,14 +352,7 @@ impl Guests {
         let level = cell.variant.level(factor::KERNEL);
         let layout = self.run.layout(&cell.variant)?;
         let options = &formatted.facts.options;
-        let mut stack = guests::stack(&cell.variant, &layout, options.raid)?;
-        if !stack.links.is_empty() {
-            stack.bytes = formatted.facts.size_bytes;
-            stack.mkfs = self.mkfs_words(formatted.facts.def, options)?;
-            stack
-                .mkfs
-                .splice(..1, guest_programs::command(Path::new(OTHER), formatted.facts.def.mkfs).words());
-        }
+        let stack = self.stack(cell, formatted, &layout)?;
         let test = self.images.disks(image, &layout, &stack)?;
         let mut further = guests::further_modules(&cell.variant, &stack, &options.mount);
         let kernel = &self.run.check.kernels.by_level[level];
@@ -188,6 +367,10 @@ impl Guests {
             record,
             journal: self.images.journal(&layout).map(ScratchDevice::path),
             other: self.images.other.path(),
+            host_files: self.programs.is_some(),
+            terminal: terminal.is_some(),
+            memory: None,
+            clock: emulator::CLOCK,
             memory_mib: self.guest.memory.as_u64() >> 20,
             dir: &dir,
         };
@@ -205,44 +388,86 @@ impl Guests {
             request: self.request(cell, &formatted.facts, supply.power)?,
             ..GuestConfig::default()
         };
-        let cell = GuestCell { machine: &machine, config: &config, demands };
+        let guest_cell = GuestCell { machine: &machine, config: &config, demands };
+        let patience_s = match &self.run.shell {
+            // Its user may be silent for as long as it likes.
+            Some(_) => f64::INFINITY,
+            None => host_programs::patience(&self.guest, cell),
+        };
+        let patient = GuestPlan { patience_s, ..self.guest.clone() };
+        let tree = self.programs.as_ref().and_then(|programs| programs.tree(cell));
+        let begins_saved = match &self.programs {
+            Some(_) => tree.is_some(),
+            None => self.why_booted.is_none(),
+        };
         let mut starter = GuestStarter {
-            owner: GuestOwner { journal: &self.run.journal, guest: &self.guest },
+            owner: GuestOwner { journal: &self.run.journal, guest: &patient, is_needless: None },
             packer: &mut self.packer,
             counter: self.counter.as_ref(),
             cut: supply.cut,
+            terminal,
         };
-        let exit = match &mut self.snapshots {
-            None => starter.boot(&cell, emit)?,
-            Some(pool) => starter.start_from_snapshot(pool, &cell, emit)?,
+        if self.guest.emulator == Emulator::Exact && begins_saved {
+            let workload = tree.as_ref().map(|_| format!("{:?}", cell.workload)).unwrap_or_default();
+            let key = [level, &further.join(" "), &workload].join("\n");
+            match starter.prepare_restored(&mut self.machines, &key, tree.as_ref(), &guest_cell)? {
+                Ok(guest) => return Ok(Started::Restored(Box::new(guest))),
+                // Cells without programs of this machine can boot instead.
+                Err(GuestExit { outcome: Outcome::Failed { why, .. }, .. }) if tree.is_none() => {
+                    self.why_booted = Some(why);
+                }
+                Err(exit) => return Ok(Started::Ended(exit)),
+            }
+        }
+        let exit = match self.snapshots.as_mut().filter(|_| starter.terminal.is_none()) {
+            None => starter.boot(&guest_cell, emit)?,
+            Some(pool) => starter.start_from_snapshot(pool, &guest_cell, emit)?,
         };
-        self.boot_times.extend(exit.boot_time);
-        Ok(exit.outcome)
+        Ok(Started::Ended(exit))
+    }
+
+    /// What lies between the disks of the guest of a cell and its filesystem. Only the guest has the device for a filesystem
+    /// above links, so it gets the command that makes the filesystem.
+    fn stack(&self, cell: &Cell, formatted: &Formatted, layout: &Layout) -> Result<Stack> {
+        let VariantFacts { def, options, size_bytes, .. } = &formatted.facts;
+        let mut stack = guests::stack(&cell.variant, layout, options.raid)?;
+        if !stack.links.is_empty() {
+            stack.bytes = *size_bytes;
+            stack.mkfs = self.mkfs_words(def, options)?;
+            stack.mkfs.splice(..1, guest_programs::command(Path::new(OTHER), def.mkfs).words());
+        }
+        Ok(stack)
     }
 
     /// The request to the agent in a guest. It names no devices, because the guest finds its disks itself.
     fn request(&self, cell: &Cell, facts: &VariantFacts, power: Power) -> Result<serde_json::Value> {
         let level = cell.variant.level(factor::LAYER);
+        let owner = self.programs.as_ref().filter(|_| !facts.def.traits.unix).map(HostPrograms::owner);
+        let options = [Some(facts.options.mount.clone()).filter(|options| !options.is_empty()), owner];
         let mount = MountRequest {
             source: PathBuf::new(),
             target: TARGET.into(),
             fs_type: facts.def.id.into(),
-            options: facts.options.mount.clone(),
+            options: options.into_iter().flatten().collect::<Vec<_>>().join(","),
             journal: None,
             by_call: true,
             layer: layers::request(level, Path::new(TARGET), Some(Path::new(OTHER))),
         };
         let root = layers::root(Path::new(TARGET), level).join("work");
         let cell = if self.guest.emulator == Emulator::Exact { &without_names(cell) } else { cell };
-        // The workload runs as root: the guest kernel serves this cell alone.
-        let request = Request {
-            mount: Some(mount),
-            role: ProcessRole::Single,
-            server_user: None,
-            power,
-            ..self.run.request(cell, &root, Path::new(OTHER))
+        let whole = self.run.request(cell, &root, Path::new(OTHER));
+        // Without programs the workload runs as root: the guest kernel serves this cell alone.
+        let (role, server_user) = match &self.programs {
+            // The tracer of a profile requires root.
+            Some(_) if whole.profiling.is_some() => (ProcessRole::Single, whole.server_user.clone()),
+            Some(programs) => (programs.role(), whole.server_user.clone()),
+            None => (ProcessRole::Single, None),
         };
-        let request = Guest { request, other_type: self.run.plan.device.other_fs.clone() };
+        let shell = self.run.shell.as_ref().map(ShellSession::request);
+        let request = Request { mount: Some(mount), role, server_user, power, shell, ..whole };
+        let shell = self.run.shell.as_ref();
+        let programs = self.programs.as_ref().map(|programs| programs.for_guest(cell, shell));
+        let request = Guest { request, other_type: self.run.plan.device.other_fs.clone(), programs };
         serde_json::to_value(&request).map_err(|error| RunError::Agent(error.to_string()))
     }
 
@@ -279,6 +504,12 @@ impl Guests {
 }
 
 impl Executor for Guests {
+    fn announce(&mut self, cells: Vec<Cell>) {
+        if self.guest.emulator == Emulator::Exact && self.run.shell.is_none() {
+            self.early.announce(cells);
+        }
+    }
+
     fn run(&mut self, cell: &Cell, emit: CellSink) -> Result<Outcome> {
         let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
         let mut formatted = match self.format(cell, def, emit) {
@@ -286,12 +517,27 @@ impl Executor for Guests {
             Err(_) if cancel::requested().is_some() => return Ok(Outcome::Interrupted),
             Err(failed) => return Ok(self.explain_full_disk(failed.into())),
         };
+        let is_new = self.programs.as_ref().is_some_and(|programs| programs.is_new(cell));
+        if is_new && self.run.shell.is_none() {
+            let mut outcome = self.rehearse(cell, &formatted, emit)?;
+            if outcome == Outcome::Done && self.guest.emulator == Emulator::Exact {
+                outcome = self.rehearse(cell, &formatted, emit)?;
+            }
+            if outcome != Outcome::Done {
+                return Ok(self.explain_full_disk(outcome));
+            }
+            formatted = match self.format(cell, def, emit) {
+                Ok(formatted) => formatted,
+                Err(_) if cancel::requested().is_some() => return Ok(Outcome::Interrupted),
+                Err(failed) => return Ok(self.explain_full_disk(failed.into())),
+            };
+        }
         let known = self.facts.contains_key(&cell.variant.name);
         let (name, emulator) = (cell.variant.name.clone(), self.guest.emulator);
         // The mount options that are in effect, as the guest reports them.
         let mut effective = String::new();
         let counts_file = self.dir(cell, "").join(COUNTS);
-        let mut samples_so_far = 0;
+        let mut samples = vec![];
         let mut emit = |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {
                 if note.task.as_deref() == Some("mount") {
@@ -303,8 +549,8 @@ impl Executor for Guests {
             }
             CellEvent::Note(note) if note.variant.is_some() => emit(CellEvent::Note(note.variant(&name))),
             CellEvent::Sample(sample) => {
-                let counts = counts(&counts_file, samples_so_far);
-                samples_so_far += 1;
+                let counts = counts(&counts_file, samples.len());
+                samples.push(sample.clone());
                 emit(CellEvent::Sample(readings::for_emulator(emulator, sample, counts)));
             }
             event => emit(event),
@@ -313,6 +559,9 @@ impl Executor for Guests {
         let mut boot = |supply: &PowerSupply, emit: CellSink| self.boot(cell, &formatted, supply, emit);
         let outcome = power_cut::run_cell(cell, &formatted.image, &guests, &mut boot, &mut emit)?;
         let outcome = self.explain_full_disk(outcome);
+        if let Some(programs) = &mut self.programs {
+            samples.iter().for_each(|sample| programs.count(sample));
+        }
         if matches!(outcome, Outcome::Failed { cause: Cause::Died, .. }) {
             // The runner runs the cell again. Keep the files of the guest that died.
             let _ = std::fs::rename(self.dir(cell, ""), self.dir(cell, "-died"));
@@ -328,20 +577,47 @@ impl Executor for Guests {
         let mut notes = self.run.fairness_notes(&self.facts);
         notes.extend(cache::damage().into_iter().map(|line| Note::new(NoteKind::Remark, line)));
         notes.extend(self.snapshots.iter().flat_map(SnapshotPool::notes));
+        notes.extend(self.programs.iter().flat_map(HostPrograms::notes));
+        if let Some(why) = self.why_booted.iter().find(|_| self.programs.is_none()) {
+            notes.push(Note::new(NoteKind::Remark, format!("each guest booted by itself: {why}")));
+        }
         notes.extend(self.boot_time_note());
         notes
     }
 
     fn finish(self: Box<Self>, emit: RunSink) -> Result<()> {
-        let Guests { images, format_cache, .. } = *self;
+        let Guests { images, format_cache, early, .. } = *self;
+        // Guests of rounds that the run did not need use the images.
+        drop(early);
         logged(emit, |log: Log| format_cache.release(log))??;
         images.finish(emit)
     }
 }
 
+/// Why the programs of a cell cannot run without the files of this machine.
+fn missed_file(path: &Path) -> String {
+    let (path, qemu) = (path.display(), setting("on", "qemu"));
+    format!(
+        "a program looked for {path}, which it had not looked for in its rehearsal, so the guest does not have it: programs that \
+         choose other files each time cannot be counted; take `{qemu}`"
+    )
+}
+
+/// The reason for refusing programs that succeeded in their rehearsal and failed on copies of the files that they opened there.
+fn differs_without_host(why: &str) -> String {
+    let qemu = setting("on", "qemu");
+    format!(
+        "a program succeeded in its rehearsal, where it read the files of this machine, and failed on copies of those that it \
+         read there: {why}; such programs cannot be counted; take `{qemu}`"
+    )
+}
+
 fn make_dir(dir: &Path) -> Result<(), Error> {
     std::fs::create_dir_all(dir).map_err(Error::io("making", dir))
 }
+
+/// Seeds of guests that count instructions.
+const SEEDS: std::ops::Range<u64> = 1_000_000_000_000_000_000..10_000_000_000_000_000_000;
 
 /// The cell without the names of its variant and levels, so that cells with the same work execute the same instructions: a
 /// longer name takes more instructions to read, and changes memory addresses. The factor `clients` stays, because the names
@@ -350,7 +626,9 @@ fn without_names(cell: &Cell) -> Cell {
     let mut levels = cell.variant.levels.clone();
     levels.retain(|factor, level| factor == factor::CLIENTS && !level.is_empty());
     let variant = Variant { name: "variant".into(), levels };
-    Cell { round: 0, position: 0, variant, ..cell.clone() }
+    // Of the same number of digits in each round.
+    let seed = SEEDS.start + cell.seed % (SEEDS.end - SEEDS.start);
+    Cell { round: 0, position: 0, variant, seed, ..cell.clone() }
 }
 
 /// Installs the plugin that counts instructions in a directory. Returns None, and emits a note, if this version of QEMU

@@ -2,13 +2,18 @@
 
 use crate::axes::{self, Conditions};
 use crate::guest_programs::{self, OTHER};
-use crate::protocol::{Guest, Line, MountRequest, write};
+use crate::protocol::{
+    COPIES, Guest, GuestPrograms, Line, MountRequest, ProcessRole, Request, Rights, write,
+};
+use crate::shell::Shell;
 use crate::{agent, bench, error::CellError};
-use fsarena_core::event::{CellEvent, Note, NoteKind};
+use fsarena_core::event::{Cause, CellEvent, Note, NoteKind, Outcome};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::{external, filesystems, lifecycle};
-use fsarena_guest::counter;
 use fsarena_guest::inside::{self, BootedGuest};
+use fsarena_guest::opened::Recorder;
+use fsarena_guest::terminal::GuestTerminal;
+use fsarena_guest::{counter, host_root};
 use fsarena_sys::{argv::Argv, device::BlockDevice, kernel::SysRoot, mount, undo::Journal};
 use std::fs::File;
 use std::io::{self, Error};
@@ -16,6 +21,10 @@ use std::path::{Path, PathBuf};
 
 pub use fsarena_guest::inside::is_guest_init;
 
+/// Why a program failed that tried to reach another machine.
+const NO_NETWORK: &str = "it wanted the network, which guests do not have";
+/// The file for the exit code of a shell.
+const EXIT_CODE: &str = "/run/fsarena/exit-code";
 /// Where control groups are mounted.
 const GROUPS: &str = "/sys/fs/cgroup";
 
@@ -39,21 +48,89 @@ fn run_cell(mut booted: BootedGuest) -> io::Result<()> {
         // A level that cannot be set up is a failure of the cell.
         Err(error) => return write(&mut events, &Line::End(CellError::missing(error.to_string()).into())),
     }
-    let text = serde_json::to_vec(&guest.request)?;
-    agent::serve(text.as_slice(), events, counter::mark)?;
+    match &guest.programs {
+        None => agent::serve(serde_json::to_vec(&guest.request)?.as_slice(), events, counter::mark)?,
+        Some(programs) => run_programs(&mut guest.request, programs, &mut events)?,
+    }
     // Unmount the source disk too, so that the next guest finds it consistent.
     Ok(rustix::mount::unmount(&guest.request.other, rustix::mount::UnmountFlags::empty())?)
+}
+
+/// Runs a cell that starts programs of the host.
+fn run_programs(
+    request: &mut Request,
+    programs: &GuestPrograms,
+    events: &mut Box<dyn io::Write>,
+) -> io::Result<()> {
+    let terminal = request.shell.as_mut().map(|shell| connect(shell, &request.role)).transpose()?;
+    let recorder = programs.rehearsal.then(Recorder::start).transpose()?;
+    let attempts = host_root::network_attempts();
+    let outcome = agent::work(serde_json::to_vec(request)?.as_slice(), events, counter::mark)?;
+    let exited = request.shell.as_ref().and_then(|shell| std::fs::read_to_string(&shell.status).ok());
+    if let (Some(terminal), Some(code)) = (terminal, exited.and_then(|code| code.parse().ok())) {
+        terminal.finish();
+        write(events, &Line::Exited(code))?;
+    }
+    if let Some(recorder) = recorder {
+        write(events, &Line::Opened(recorder.finish()))?;
+    }
+    let reached_out = host_root::network_attempts() > attempts;
+    write(events, &Line::End(if reached_out { wanted_network(outcome) } else { outcome }))?;
+    // A copy that is shown would keep the source disk in use.
+    let unmount = |copy: &PathBuf| rustix::mount::unmount(copy, rustix::mount::UnmountFlags::empty());
+    Ok(programs.copies.iter().try_for_each(unmount)?)
+}
+
+/// Connects a shell with the terminal of the host.
+fn connect(shell: &mut Shell, role: &ProcessRole) -> io::Result<GuestTerminal> {
+    let ProcessRole::Supervisor(Rights { user, .. }) = role else {
+        return Err(Error::other("the shell has no user"));
+    };
+    let terminal = GuestTerminal::open(shell.is_terminal, user)?;
+    std::fs::write(EXIT_CODE, "")?;
+    user.chown_to_user(Path::new(EXIT_CODE))?;
+    (shell.input, shell.output) = (terminal.input.clone(), terminal.output.clone());
+    shell.status = EXIT_CODE.into();
+    Ok(terminal)
+}
+
+/// The outcome of work that tried to reach another machine: its failure is that of a missing network.
+fn wanted_network(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Failed { why, cause: Cause::Work } => {
+            let text = format!("{NO_NETWORK}: {why}");
+            Outcome::Failed { why: text, cause: Cause::Missing }
+        }
+        outcome => outcome,
+    }
 }
 
 /// Assembles the disks, mounts the source disk, adds the devices to the request, and sets up the levels of the variant.
 fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions> {
     let kernel = SysRoot::host();
     write_note(booted, kernel_note(&kernel))?;
+    if let Some(programs) = &guest.programs {
+        if programs.packed {
+            host_root::enter_tree()?
+        } else {
+            host_root::enter()?
+        }
+        set_environment(&programs.environment);
+    }
     let request = &mut guest.request;
     // Makes the mount points too. The root is below the mount point, so the mount will hide this directory.
     request.places().into_iter().try_for_each(std::fs::create_dir_all)?;
     mount::mount_by_syscall(&booted.other, &request.other, &guest.other_type, "", &mut |_| ())
         .map_err(|error| Error::other(format!("mounting the source disk: {error}")))?;
+    if let Some(programs) = &guest.programs {
+        let copies = request.other.join(COPIES);
+        for at in &programs.copies {
+            host_root::show_copy(&copies.join(at.strip_prefix("/").unwrap_or(at)), at)?;
+        }
+        host_root::copy_up(&programs.in_memory);
+        host_root::look_up(&programs.names);
+        request.host_names.clone_from(&programs.names);
+    }
     // Programs of the stack are on the source disk.
     let (device, links) = booted.stack(|name| guest_programs::command(Path::new(OTHER), name))?;
     // What links add lies on the disk below them.
@@ -80,6 +157,16 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
         write_note(booted, note.clone())?;
     }
     Ok(conditions)
+}
+
+/// Replaces the environment of this process, which those that it starts inherit.
+fn set_environment(variables: &[(String, String)]) {
+    let names: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
+    // SAFETY: the guest has no second thread yet.
+    unsafe {
+        names.iter().for_each(|name| std::env::remove_var(name));
+        variables.iter().for_each(|(name, value)| std::env::set_var(name, value));
+    }
 }
 
 /// Makes the filesystem on a device that only this guest has.

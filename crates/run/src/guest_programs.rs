@@ -8,7 +8,7 @@ use fsarena_sys::{Error, fetched_program, program};
 use std::path::{Path, PathBuf};
 
 /// Where the guest mounts the source disk.
-pub const OTHER: &str = "/mnt/other";
+pub const OTHER: &str = "/run/fsarena/other";
 /// The directory on the source disk with a directory for each program. Fetched programs may need newer libraries than those
 /// of this machine, so each program has its own.
 const PROGRAMS: &str = ".programs";

@@ -1,6 +1,7 @@
 //! The devices below the filesystem of each variant. A run makes each device once; all variants with the same device
 //! specification share it.
 
+use bytesize::ByteSize;
 use fsarena_core::factor::{self, RAW};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, factor::device::BackingDevice};
@@ -54,9 +55,11 @@ pub struct Layout {
 }
 
 impl DeviceSpec {
-    /// The file name of its image: `test.img`, `member-1-512.0MiB.img`.
+    /// The file name of its image: `test.img`, `member-1-512.0MiB.img`. Images of different sizes have different names.
     pub fn image(&self) -> String {
-        let size = bytesize::ByteSize(self.bytes).to_string().replace(' ', "");
+        let rounded = ByteSize(self.bytes).to_string().replace(' ', "");
+        let is_exact = rounded.parse() == Ok(ByteSize(self.bytes));
+        let size = if is_exact { rounded } else { format!("{}B", self.bytes) };
         match self.role {
             DeviceRole::Whole => "test.img".into(),
             DeviceRole::Stacked => format!("stack-{size}.img"),
@@ -158,6 +161,13 @@ mod tests {
             name: "a".into(),
             levels: levels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
         }
+    }
+
+    #[test]
+    fn images_of_almost_equal_sizes_have_different_names() {
+        let on = Carrier::Made(BackingDevice::Loop);
+        let name = |bytes| DeviceSpec { on, role: DeviceRole::Stacked, bytes }.image();
+        assert_eq!([name(1 << 30), name((1 << 30) + 4096)], ["stack-1.0GiB.img", "stack-1073745920B.img"]);
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub mod registry;
 mod runner;
 mod scratch;
 mod settings;
+mod shell;
 pub mod stages;
 pub mod stopping;
 mod target;
@@ -48,6 +49,7 @@ pub use execute::{Keep, Request, RunOutcome, check, execute, execute_by, try_opt
 pub use recorder::{Beginning, Consumer};
 pub use scratch::ScratchDir;
 pub use settings::{SettingFormat, format_settings_by};
+pub use shell::ShellSession;
 
 /// If fsarena started this process as an agent, runs the agent and ends the process; else returns at once.
 ///

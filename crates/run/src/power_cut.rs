@@ -133,10 +133,26 @@ pub struct PowerSupply {
 }
 
 impl PowerSupply {
+    /// A power supply that was never cut.
+    pub fn on() -> PowerSupply {
+        PowerSupply::steady(Power::On)
+    }
+
     /// A power supply that is not cut while the guest runs.
     fn steady(power: Power) -> PowerSupply {
         PowerSupply { power, cut: None, recorded: None }
     }
+}
+
+/// The power cut of a cell, if its workload has one.
+fn cut_of(cell: &Cell) -> Option<Cut> {
+    let (workload, job) = work::of_cell(cell).ok()?;
+    workload.cut(&job)
+}
+
+/// Whether the workload of a cell cuts the power.
+pub fn cuts(cell: &Cell) -> bool {
+    cut_of(cell).is_some()
 }
 
 /// A function that boots a guest with this power supply and runs it to its end.
@@ -148,8 +164,7 @@ type Boot<'a> = &'a mut dyn FnMut(&PowerSupply, CellSink) -> Result<Outcome>;
 /// # Errors
 /// Those of `boot`, or a file that cannot be copied or removed.
 pub fn run_cell(cell: &Cell, image: &Path, dir: &Path, boot: Boot, emit: CellSink) -> Result<Outcome> {
-    let cut = work::of_cell(cell).ok().and_then(|(workload, job)| workload.cut(&job));
-    let Some(Cut { after, chosen }) = cut else { return boot(&PowerSupply::steady(Power::On), emit) };
+    let Some(Cut { after, chosen }) = cut_of(cell) else { return boot(&PowerSupply::on(), emit) };
     let [recorded, log] = ["recorded.img", "writes"].map(|name| dir.join(name));
     copy_image(image, &recorded)?;
     writes::begin(&log)?;

@@ -2,10 +2,12 @@
 
 mod fs_capabilities;
 pub mod guests;
+mod host_programs;
 mod room;
 pub mod trial;
 
 pub use guests::Kernels;
+pub use host_programs::HostPrograms;
 pub use room::RAM;
 pub(crate) use room::{open_source_disk, open_to_erase};
 
@@ -61,6 +63,8 @@ pub struct Check {
     pub tasks: u32,
     /// The kernels of guests; empty for other backings.
     pub kernels: Kernels,
+    /// The programs of this machine that guests start; None if they start none.
+    pub host_programs: Option<HostPrograms>,
     /// Whether the run continues an interrupted one.
     pub resumed: bool,
     /// The storage below the images, the directories or the erased device, by the name of each.
@@ -99,14 +103,8 @@ fn not_executable(error: argv::Error, by_sudo: bool) -> RunError {
 type PlanCheck = fn(&Plan, &[Variant]) -> Result<()>;
 
 /// The checks of a plan alone, in the order in which they run. The first fault is reported.
-const PLAN_CHECKS: [PlanCheck; 6] = [
-    check_has_variants,
-    check_precondition,
-    check_bare_devices,
-    check_options,
-    check_kernel_levels,
-    guests::check_programs,
-];
+const PLAN_CHECKS: [PlanCheck; 5] =
+    [check_has_variants, check_precondition, check_bare_devices, check_options, check_kernel_levels];
 
 /// Checks a plan against this machine. `runs` is the directory of runs, which need not exist yet. Each of the `clients`
 /// needs the space of the workloads; the workloads run as `user`.
@@ -133,6 +131,8 @@ pub fn check(
     }
     room.bytes = room.bytes.saturating_mul(u64::from(clients));
     let copies = room.other_bytes > 0;
+    let host_programs = host_programs::check(plan, variants, &programs, &own_programs)?;
+    room.other_bytes += host_programs.as_ref().map_or(0, |programs| programs.bytes);
     let guest_programs = guests::programs(plan, variants)?;
     room.other_bytes += guest_programs::ROOM * guest_programs.len() as u64;
     if !guest_programs.is_empty() {
@@ -148,6 +148,7 @@ pub fn check(
         remarks,
         tasks,
         kernels: Kernels::default(),
+        host_programs,
         resumed: false,
         storage: storage(kernel, plan, variants, runs),
     };
@@ -181,6 +182,9 @@ fn check_devices(
                 variants.iter().filter_map(|variant| filesystems::find(variant.level(factor::FS)).ok());
             let wanted: Vec<&FsDef> = wanted.collect();
             check.kernels = guests::find_kernels(guest, levels, &wanted)?;
+            if let Some(programs) = &check.host_programs {
+                programs.check_guests(&check.kernels)?;
+            }
             guests::fetch_programs(variants, &mut check.kernels)?;
             guests::mountable(plan, guest.emulator, variants, &check.kernels)?
         }

@@ -10,7 +10,7 @@ use crate::tasks::{make_root, perform};
 use crate::work::workload;
 use crate::{bench::Bench, child, settings::setting, work};
 use fsarena_core::event::{Note, NoteKind, Outcome};
-use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::plan::Plan;
 use fsarena_load::workload::Place;
 use fsarena_sys::user::{User, UserDatabase, UserError};
 use fsarena_sys::{Error, argv, kernel::SysRoot, limits, pid_namespace, process_output::lines, rights};
@@ -55,8 +55,7 @@ impl Agents {
             user = own;
         }
         let mut server_users = BTreeMap::new();
-        let in_guests = matches!(plan.device.backing, Backing::Guest(_));
-        if user.is_root() && !in_guests {
+        if user.is_root() {
             for planned in &plan.workloads {
                 let candidates = workload(plan, planned)?.0.server_users();
                 if let Some(user) = find_first(&users, candidates)? {
@@ -150,6 +149,8 @@ pub fn confine(kernel: &SysRoot, request: &Request) -> CellResult {
         ProcessRole::Worker(Rights { user, namespace, pid_namespace }) => {
             if *namespace {
                 restrict_writes(request, *pid_namespace).map_err(refused)?;
+            } else if *pid_namespace {
+                rights::own_proc().map_err(refused)?;
             }
             user.drop_privileges().map_err(refused)?;
             check_access(request, &user.name)
@@ -261,6 +262,7 @@ fn serve_worker(
                 let done = perform(request, privileged, bench, answers);
                 write(&mut stdin, &done.map_or_else(Outcome::from, |()| Outcome::Done))?;
             }
+            Line::Opened(_) | Line::Exited(_) => return Err(io::Error::other(child::UNEXPECTED_REQUEST)),
             Line::End(outcome) => return Ok(Some(outcome)),
         }
     }

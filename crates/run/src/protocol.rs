@@ -1,8 +1,10 @@
 //! The protocol between an executor and an agent: the executor sends one request as JSON, the agent sends lines of JSON.
 
 use crate::error::{CellError, CellResult, Result};
+use crate::shell::Shell;
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::{cell::Cell, metric::Declared, plan::IdlePlan};
+use fsarena_guest::opened::Opened;
 use fsarena_load::workload::Client;
 use fsarena_sys::{Error, user::User};
 use serde::{Deserialize, Serialize};
@@ -43,7 +45,21 @@ pub struct Request {
     /// The metrics that commands of this run have printed so far.
     #[serde(default)]
     pub declared: Declared,
+    /// The paths of this machine to copy to the source disk, below [`COPIES`]. Such an agent makes the inputs that a guest
+    /// cannot make, and runs no task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staged: Option<Vec<PathBuf>>,
+    /// Paths of the host to look up again when the caches were dropped, in a guest that starts programs of the host: they are
+    /// no part of what a cold task measures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host_names: Vec<PathBuf>,
+    /// The shell to run instead of the tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shell: Option<Shell>,
 }
+
+/// The directory on the source disk with copies of files of this machine, at their paths below it.
+pub const COPIES: &str = "copies";
 
 impl Request {
     /// The directories that a task writes to: the one under test, the one on the source disk, and the filesystem below a
@@ -95,8 +111,8 @@ pub struct Rights {
     pub user: User,
     /// Whether it runs in a mount namespace in which everything that it need not write to is read-only.
     pub namespace: bool,
-    /// Whether it runs in a PID namespace: when the namespace ends, the kernel kills every process that the workload started.
-    /// Requires `namespace`, because /proc must show the processes of the PID namespace.
+    /// Whether it runs in a PID namespace, with a /proc that shows that namespace: when the namespace ends, the kernel kills
+    /// every process that the workload started.
     pub pid_namespace: bool,
 }
 
@@ -205,6 +221,26 @@ pub struct Guest {
     pub request: Request,
     /// The kernel's name for the filesystem of the source disk, which the guest mounts on the request's `other`.
     pub other_type: String,
+    /// The programs of the host that its workload starts, if it starts any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub programs: Option<GuestPrograms>,
+}
+
+/// Programs of the host in a guest.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct GuestPrograms {
+    /// Their whole environment.
+    pub environment: Vec<(String, String)>,
+    /// Paths of the host that the guest reads from the copies on its source disk.
+    pub copies: Vec<PathBuf>,
+    /// Files of the host to copy into the memory of the guest before the first task.
+    pub in_memory: Vec<PathBuf>,
+    /// Paths of the host to look up before the first task.
+    pub names: Vec<PathBuf>,
+    /// Whether the guest has copied all files of the host that it needs, and does without the host.
+    pub packed: bool,
+    /// Whether the cell only finds out which files its programs open.
+    pub rehearsal: bool,
 }
 
 /// One line from the agent.
@@ -215,6 +251,10 @@ pub enum Line {
     Event(CellEvent),
     /// A request to the process that started the agent. The agent waits for an [`Outcome`] as the answer.
     Ask(PrivilegedRequest),
+    /// What the programs of a rehearsal opened and looked up.
+    Opened(Opened),
+    /// The exit code of the shell of a guest.
+    Exited(i32),
     /// The outcome of the cell. It is the last line.
     End(Outcome),
 }

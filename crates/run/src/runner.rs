@@ -23,6 +23,9 @@ const USUAL_BUDGET_S: f64 = 600.0;
 /// Number of variants that the pilot of a search always tries, however long they take.
 const ALWAYS_TRIED: usize = 3;
 
+/// How many rounds, this one included, an executor learns the cells of.
+const ROUNDS_AHEAD: usize = 8;
+
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunEnd {
@@ -274,6 +277,9 @@ impl Runner<'_, '_, '_> {
         let mut order: Vec<String> = cells.iter().map(|cell| cell.variant.name.clone()).collect();
         order.dedup();
         self.recorder.record(Event::RoundStarted { round, order })?;
+        if !self.is_pilot(round) {
+            self.executor.announce(self.upcoming_cells(round, variants));
+        }
         for cell in cells {
             if self.is_pilot(round) && self.has_no_room(&cell) {
                 self.note_not_tried(&cell)?;
@@ -285,6 +291,18 @@ impl Runner<'_, '_, '_> {
         }
         self.recorder.record(Event::RoundFinished { round })?;
         Ok(true)
+    }
+
+    /// The cells that will come next if these variants stay in the run: those of this round and of some that follow.
+    fn upcoming_cells(&self, round: u32, variants: &[usize]) -> Vec<Cell> {
+        let stop = &self.plan.stop;
+        let end = if stop.adapts() { u32::MAX } else { stop.warmup + stop.rounds };
+        let mut cells = vec![];
+        for round in (round..end).filter(|round| stop.has(*round)).take(ROUNDS_AHEAD) {
+            cells.extend(matrix::cells(self.plan, self.variants, variants, round));
+        }
+        cells.retain(|cell| !self.is_over(cell));
+        cells
     }
 
     /// Whether a round only measures how long the variants take: a warm-up round of a search for the best with a budget.

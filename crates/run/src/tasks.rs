@@ -3,16 +3,19 @@
 use crate::bench::Bench;
 use crate::error::{CellError, CellResult};
 use crate::executor::Log;
-use crate::protocol::{self, Answers, Power, PrivilegedRequest, Profiling, Request};
+use crate::protocol::{self, Answers, COPIES, Power, PrivilegedRequest, Profiling, Request};
 use crate::target::{self, sync_all};
 use crate::{axes::load::parse_idle_time, printed, work};
 use fsarena_core::event::{CellEvent, Note, NoteKind, SpentOn};
 use fsarena_core::metric::{Declared, reading};
 use fsarena_core::{factor, sample::TaskOutput};
+use fsarena_guest::host_root;
 use fsarena_load::task::{Action, Before, Task, TaskError};
 use fsarena_load::workload::{Client, Place};
 use fsarena_probe::trace::{Options, Target, Tracer, Unavailable};
-use std::{path::Path, time::Instant};
+use fsarena_sys::argv::Argv;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// Samples per second of a traced task. It is a prime, so that samples do not coincide with periodic work.
 const CPU_SAMPLES_HZ: u32 = 997;
@@ -33,6 +36,12 @@ pub fn run_tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -
     }
     place.server_user.clone_from(&request.server_user);
     make_root(&place)?;
+    if let Some(paths) = &request.staged {
+        return stage(request, paths, workload.once(&job, &place), bench);
+    }
+    if let Some(shell) = &request.shell {
+        return shell.run(&place.root, bench);
+    }
     sync_prepared(request)?;
     let start_ns = start_ns(|| workload.nothing(&job, &place))?;
     if start_ns.is_some() {
@@ -59,6 +68,22 @@ pub fn run_tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -
         let checks = workload.checks(&job, &place, &id);
         perform_all(checks, &by, &mut declared, &mut bench.log())
             .map_err(|error| with_part(CellError::from(error)))?;
+    }
+    Ok(())
+}
+
+/// Makes the inputs of guests on the source disk, with the rights of the workload: what its first cell would make, and
+/// copies of files of this machine.
+fn stage(request: &Request, paths: &[PathBuf], once: Vec<Action>, bench: &mut Bench) -> CellResult {
+    for action in once {
+        action.perform(&mut bench.log())?;
+    }
+    for path in paths {
+        let copy = request.other.join(COPIES).join(path.strip_prefix("/").unwrap_or(path));
+        let above = copy.parent().unwrap_or(&request.other);
+        fsarena_sys::dirs::make_dirs(above).map_err(fsarena_sys::Error::io("making", above))?;
+        let argv = Argv::new("cp").args(["-a", "--"]).arg(path).arg(&copy);
+        argv.expect(&mut bench.log()).map_err(fsarena_sys::Error::from)?;
     }
     Ok(())
 }
@@ -207,7 +232,8 @@ pub fn perform(request: &Request, ask: PrivilegedRequest, bench: &mut Bench, ans
             bench.note(Note::new(NoteKind::Unavailable, text).fix("run as root"));
         }
         (PrivilegedRequest::DropCaches | PrivilegedRequest::Remount, _) => {
-            target::drop_caches(&request.places())?
+            target::drop_caches(&request.places())?;
+            host_root::look_up(&request.host_names);
         }
     }
     bench.spent(SpentOn::Lifecycle, begun.elapsed());

@@ -22,21 +22,20 @@ pub fn empty(filesystems: &[&str], claims: &[&str]) -> RunRecord {
     RunRecord::new(plan, variants)
 }
 
+/// The sample of a task that takes `seconds`.
+pub fn sample(task: &str, seconds: f64) -> Sample {
+    let mut readings = Readings::default();
+    readings.set("elapsed_ns", seconds * 1e9);
+    let task = TaskInfo { id: TaskId::new(task), title: "Touch".into(), number: None, in_totals: true };
+    Sample { task, started_at: 5.0, readings, series: vec![], latencies: Default::default() }
+}
+
 /// All events of one cell whose only task takes `seconds`.
 fn events(plan: &Plan, variant: &Variant, round: u32, seconds: f64) -> [Event; 3] {
     let (variant, workload) = (variant.clone(), plan.workloads[0].clone());
     let cell = Cell { round, position: 0, variant, workload, scale: plan.scale, seed: 1 };
     let id = cell.id();
-    let mut readings = Readings::default();
-    readings.set("elapsed_ns", seconds * 1e9);
-    let task = TaskInfo { id: TaskId::new("touch"), title: "Touch".into(), number: None, in_totals: true };
-    let sample = CellEvent::Sample(Sample {
-        task,
-        started_at: 5.0,
-        readings,
-        series: vec![],
-        latencies: Default::default(),
-    });
+    let sample = CellEvent::Sample(sample("touch", seconds));
     [
         Event::CellStarted { cell },
         Event::Cell { cell: id.clone(), what: sample },

@@ -81,7 +81,7 @@ fn declare(declared: &mut Declared, Declaration { metric, by }: &Declaration) ->
 }
 
 /// The distinct versions of a workload with the settings that the variants change.
-fn versions(planned: &WorkloadPlan, variants: &[Variant]) -> Vec<WorkloadPlan> {
+pub fn versions(planned: &WorkloadPlan, variants: &[Variant]) -> Vec<WorkloadPlan> {
     let mut versions = vec![];
     for variant in variants {
         let version = work_of(variant, planned);

@@ -163,6 +163,21 @@ pub fn free_bytes(dir: &Path) -> Result<u64, Error> {
     Ok(Space::at_path(dir)?.free_bytes().unwrap_or(u64::MAX))
 }
 
+/// The size of a file, or of all files below a directory, where each file takes at least `least` bytes. Follows no link.
+///
+/// # Errors
+/// Where something cannot be read.
+pub fn tree_bytes(path: &Path, least: u64) -> Result<u64, Error> {
+    let meta = path.symlink_metadata().map_err(Error::io("reading", path))?;
+    let mut bytes = meta.len().max(least);
+    if meta.is_dir() {
+        for entry in std::fs::read_dir(path).map_err(Error::io("reading", path))? {
+            bytes += tree_bytes(&entry.map_err(Error::io("reading", path))?.path(), least)?;
+        }
+    }
+    Ok(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -161,6 +161,15 @@ pub fn restrict_writes_to(
     Ok(())
 }
 
+/// Gives this process mounts of its own, with a /proc that shows its PID namespace.
+///
+/// # Errors
+/// Where the kernel refuses.
+pub fn own_proc() -> io::Result<()> {
+    unshare_mount_namespace(Propagation::DOWNSTREAM)?;
+    mount_proc()
+}
+
 /// Mounts a /proc that shows the PID namespace of this process.
 pub(crate) fn mount_proc() -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;

@@ -11,6 +11,7 @@ use fsarena_core::factor;
 /// `factor=`, so `mount=noatime,nodiratime` is one level; quote a level that contains `factor=` itself. The report
 /// begins with B against A: for each metric the difference, its confidence interval, the verdict, the spread within
 /// rounds, and the number of rounds that the metric needs. A and B may be equal: that measures the noise of the machine.
+/// Levels that both have can stand in flags of their own: `--a kernel=debian:6.1 --b kernel=debian:6.12 --fs ext4`.
 ///
 /// Without --claim, the claim is that B is equivalent to A within --margin, over all tasks and for each metric of the
 /// workloads (`fsarena list workloads`). The exit code is 0 if it holds, 3 if it is refuted, 4 if it is inconclusive.
@@ -29,13 +30,13 @@ pub struct Args {
     run: run::Args,
 }
 
-/// The flags of `run` that `--a` and `--b` replace.
+/// The flags of `run` that name levels of variants. Both sides have those that neither names itself.
 pub const OF_SIDES: [&str; 7] = ["variant", "fs", "options", "mkfs", "mount", "factor", "kernel"];
 
 /// Hides the flags of `run` that this command refuses from its help.
 fn hide_refused(arg: clap::Arg) -> clap::Arg {
     let id = arg.get_id().as_str();
-    let refused = OF_SIDES.contains(&id) || ["vary", "resume", "after"].contains(&id);
+    let refused = ["variant", "vary", "resume", "after"].contains(&id);
     if refused { arg.hide(true) } else { arg }
 }
 
@@ -44,9 +45,6 @@ pub fn run(args: Args) -> Outcome {
     let Args { a, b, run } = args;
     run.given.refuse(&OF_SIDES[..1], "there are two variants here: --a VARIANT --b VARIANT")?;
     run.given.refuse(&["vary"], "there are two variants here; compare more by fsarena run --vary")?;
-    if let Some(flag) = run.given.first_of(&OF_SIDES) {
-        return usage(format!("{flag} is part of a side here: --a {}=…", flag.trim_start_matches("--")));
-    }
     if run.resume.is_some() {
         return usage("a run of two sides is resumed as any other: fsarena run --resume RUN");
     }

@@ -7,8 +7,9 @@ mod overrides;
 mod validate_flags;
 pub mod variants;
 
+pub use command_flags::environment_variable;
 pub use flags::Args;
-pub use overrides::absolute_levels;
+pub use overrides::{absolute_levels, kernel_level};
 use variants::plan_of_variants;
 
 use crate::failure::{Failure, Outcome, usage};

@@ -125,7 +125,11 @@ fn faults_of_the_sides_are_usage_errors() {
     };
     assert!(said("fs=ext5", &[]).contains("--a, --b: Unknown filesystem `ext5`"));
     assert!(said("fss=ext4", &[]).contains("Unknown factor `fss`"));
-    assert!(said("fs=ext4", &["--fs", "xfs"]).contains("--fs is part of a side here"));
+    assert!(said("fs=ext4", &["--fs", "xfs"]).contains("a side has its own fs"));
+    assert!(
+        said("fs=ext4", &["--mount", "noatime", "--mount", "sync"])
+            .contains("both sides have the same mount")
+    );
     assert!(said("fs=ext4,options=nosuch", &[]).contains("Unknown option set `nosuch`"));
     assert!(said("dir=/tmp", &[]).contains("all variants are directories"));
     assert!(said("fs=ext4", &["--on", "dir:/tmp"]).contains("--a dir=PATH --b dir=PATH, without --on"));
@@ -135,6 +139,6 @@ fn faults_of_the_sides_are_usage_errors() {
 fn help_offers_only_what_is_taken() {
     let place = Place::new();
     let (help, _) = place.expect(0, &["ab", "--help"]);
-    assert!(help.contains("--rounds") && help.contains("--margin"), "{help}");
-    assert!(!help.contains("--resume") && !help.contains("Filesystems to compare"), "{help}");
+    assert!(help.contains("--rounds") && help.contains("--margin") && help.contains("--kernel"), "{help}");
+    assert!(!help.contains("--resume") && !help.contains("--variant"), "{help}");
 }

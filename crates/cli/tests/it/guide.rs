@@ -57,6 +57,7 @@ const NOT_RUN: &[(&str, Instead, &str)] = &[
         "boots guests for minutes; the tests of exact do that once",
     ),
     ("fsarena ab --on exact", Instead::Parsed, "likewise"),
+    ("fsarena analyse latest --profile", Instead::Parsed, "likewise"),
     ("fsarena run peiffer --on exact", Instead::Parsed, "likewise; the tests of stacks have one guest"),
     (
         "fsarena run --fs ext4,xfs,btrfs --vary layer=overlay-upper",

@@ -30,6 +30,7 @@ mod foreign_files;
 mod guard;
 mod guest;
 mod guest_failures;
+mod guest_programs;
 mod guide;
 mod headline;
 mod hostile;

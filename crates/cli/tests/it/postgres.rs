@@ -94,8 +94,6 @@ fn vondra_asks_what_he_asked_and_its_figures_are_complete() {
     let run = ["run", "vondra", "--scale", "tiny", "--fs", "ext4", "--on", "ram", "--quiet"];
     place.expect(0, &[&run[..], &["--set", "conf=shared_buffers=16MB"]].concat());
     assert!(median(&place, "tps", "simple-update") > 1.0);
-    let guest = place.expect(6, &["run", "vondra", "--on", "qemu", "--fs", "ext4"]).1;
-    assert!(guest.contains("the workload postgres cannot run there"), "{guest}");
 }
 
 #[test]

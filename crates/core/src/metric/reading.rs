@@ -112,6 +112,10 @@ pub const FILES_SYNCED: &str = "files_synced_count";
 pub const FILES_LOST: &str = "files_lost_count";
 /// Bytes of a recording that were replayed up to a power cut.
 pub const REPLAYED: &str = "replayed_bytes";
+/// Requests of a guest for files of the host.
+pub const HOST_ROUND_TRIPS: &str = "host_round_trips";
+/// The estimated time of these requests.
+pub const HOST_WAIT: &str = "host_wait_ns";
 
 /// CPU time, which is summed over tasks and over clients.
 pub const fn cpu_time(id: &'static str) -> ReadingDef {

@@ -177,6 +177,11 @@ impl Emulator {
 }
 
 impl GuestPlan {
+    /// The name of the device by which a guest reads the files of the host.
+    pub const HOST_FILES: &'static str = "fsarena-host";
+    /// The beginning of paths that no host has: looking one up takes a guest one request.
+    pub const ABSENT: &'static str = "/.fsarena-absent-";
+
     /// Guests with default settings.
     pub fn of(emulator: Emulator) -> GuestPlan {
         GuestPlan {

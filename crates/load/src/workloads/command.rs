@@ -7,6 +7,7 @@ use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::metric::Declaration;
 use fsarena_core::setting::{SettingDef, Settings, Value, WorkloadDef};
 use fsarena_sys::{dirs, program};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ pub struct Command;
 
 /// The file on the source disk that exists after the command of `once` has run.
 const ONCE_DONE: &str = ".once";
+/// The setting of environment variables.
+const ENV: &str = "env";
 /// The directory on the source disk that commands find as `$TMPDIR`.
 const TEMPORARY: &str = "tmp";
 
@@ -46,6 +49,7 @@ const DEF: WorkloadDef = WorkloadDef {
         SettingDef::text("once").help("shell command once a run, in $FSARENA_SOURCE, not timed"),
         SettingDef::path("input").help("file or directory of yours that commands find as $FSARENA_INPUT"),
         SettingDef::texts("needs").help("programs that the commands run"),
+        SettingDef::texts(ENV).help("environment variables of the commands: `NAME=VALUE`"),
         SettingDef::text("setup").help("shell command on each fresh filesystem, not timed"),
         PREPARE,
         CHECK,
@@ -175,26 +179,17 @@ struct CommandBuilder<'a> {
 impl CommandBuilder<'_> {
     /// The action of a command in a directory.
     fn action(&self, dir: &Path, words: Vec<String>, rules: Vec<Rule>) -> Action {
-        let env = vec![
-            ("FSARENA_DIR", self.place.root.clone()),
-            ("FSARENA_SOURCE", self.place.other.clone()),
-            ("FSARENA_INPUT", PathBuf::from(self.job.settings.text("input"))),
-            ("TMPDIR", self.place.other.join(TEMPORARY)),
-        ];
+        let own = self.job.settings.words(ENV).into_iter().filter_map(|word| word.split_once('='));
+        let own = own.map(|(name, value)| (name, value.into()));
+        let env = own.chain([
+            ("FSARENA_DIR", self.place.root.clone().into()),
+            ("FSARENA_SOURCE", self.place.other.clone().into()),
+            ("FSARENA_INPUT", self.job.settings.text("input").into()),
+            ("TMPDIR", self.place.other.join(TEMPORARY).into()),
+        ]);
+        let env = env.map(|(name, value): (_, OsString)| (name.to_string(), value)).collect();
         let limit = time_limit(self.job);
         Action::Own(Invocation { words, dir: dir.into(), env, limit, rules })
-    }
-
-    /// The command of `once`, unless it has run. It is part of the first cell, because the cell's process has the rights of
-    /// the workload.
-    fn once(&self) -> Vec<Action> {
-        let (script, done) = (self.job.settings.text("once"), self.place.other.join(ONCE_DONE));
-        if script.is_empty() || done.exists() {
-            return vec![];
-        }
-        let note = |done: &PathBuf| std::fs::write(done, "").map_err(failed_to("write", done));
-        let work = self.action(&self.place.other, shell_words(script), vec![]);
-        vec![work, Action::with(&done, ["touch", ONCE_DONE], note)]
     }
 
     /// The action of a shell command, or `None` if the command is empty.
@@ -235,6 +230,10 @@ impl Workload for Command {
             let rules = task.rules(job)?.into_iter();
             prints.extend(rules.map(|rule| Declaration { metric: rule.metric, by: by.clone() }));
         }
+        let is_assignment = |word: &&str| word.split_once('=').is_some_and(|(name, _)| !name.is_empty());
+        if let Some(word) = job.settings.words(ENV).into_iter().find(|word| !is_assignment(word)) {
+            return Err(TaskError::Plan(format!("environment variable `{word}`: write NAME=VALUE")));
+        }
         check_first_program(job, &tasks[0])?;
         let is_missing = |name: &&str| !name.contains('/') && program::find(name).is_none();
         let missing: Vec<&str> = job.settings.words("needs").into_iter().filter(is_missing).collect();
@@ -259,6 +258,28 @@ impl Workload for Command {
         tasks.chain(needed).filter(|program| !is_relative(program)).collect()
     }
 
+    fn once(&self, job: &Job, place: &Place) -> Vec<Action> {
+        let (script, done) = (job.settings.text("once"), place.other.join(ONCE_DONE));
+        if script.is_empty() || done.exists() {
+            return vec![];
+        }
+        let note = |done: &PathBuf| std::fs::write(done, "").map_err(failed_to("write", done));
+        let work = CommandBuilder { job, place }.action(&place.other, shell_words(script), vec![]);
+        vec![work, Action::with(&done, ["touch", ONCE_DONE], note)]
+    }
+
+    fn named_paths(&self, job: &Job) -> Vec<PathBuf> {
+        let tasks = TimedCommand::all(job);
+        let mut texts: Vec<&str> =
+            ["input", "setup", "prepare", "check"].map(|id| job.settings.text(id)).into();
+        for task in &tasks {
+            texts.extend(["prepare", "check"].map(|id| task.settings.text(id)));
+            texts.extend(task.words.iter().map(String::as_str));
+        }
+        let paths = texts.into_iter().flat_map(paths_in);
+        paths.chain(job.settings.words(ENV).into_iter().flat_map(paths_in)).collect()
+    }
+
     fn inputs(&self, _job: &Job, place: &Place) -> Result<()> {
         let dir = place.other.join(TEMPORARY);
         dirs::make_dirs(&dir).map_err(failed_to("make", &dir))
@@ -266,7 +287,7 @@ impl Workload for Command {
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let builder = CommandBuilder { job, place };
-        let mut first = builder.once();
+        let mut first = self.once(job, place);
         first.extend(builder.script(job.settings.text("setup")));
         let tasks = TimedCommand::all(job).into_iter().map(|task| {
             let work = builder.action(&place.root, task.words.clone(), task.rules(job)?);
@@ -290,6 +311,21 @@ impl Workload for Command {
     }
 }
 
+/// The absolute paths in a command, also those below `~/`; for a pattern, the directory before it.
+fn paths_in(text: &str) -> Vec<PathBuf> {
+    let mut paths = vec![];
+    for word in text.split(|c: char| c.is_whitespace() || "'\"=:;,|&<>()`".contains(c)) {
+        let path = match word.strip_prefix("~/") {
+            Some(rest) => dirs::home().map(|home| home.join(rest)),
+            None => Some(PathBuf::from(word)).filter(|path| path.is_absolute()),
+        };
+        let is_pattern = |path: &&Path| path.to_string_lossy().contains(['*', '?', '[', '{', '$']);
+        let plain = path.as_deref().and_then(|path| path.ancestors().find(|above| !is_pattern(above)));
+        paths.extend(plain.map(Path::to_path_buf));
+    }
+    paths
+}
+
 /// Whether a program is a path on the filesystem under test, where it cannot exist before the run.
 fn is_relative(program: &str) -> bool {
     program.contains('/') && !program.starts_with('/')
@@ -307,4 +343,23 @@ fn check_first_program(job: &Job, first: &TimedCommand) -> Result<()> {
         "{program}: the working directory is the filesystem under test, which is empty; write an absolute path, or copy the \
          program there with --setup"
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absolute_paths_are_found_in_commands() {
+        let paths = |text: &str| -> Vec<String> {
+            paths_in(text).into_iter().map(|path| path.display().to_string()).collect()
+        };
+        assert_eq!(
+            paths("cp -r '/srv/a b' \"/srv/app\" . && tar xf --file=/x.tar"),
+            ["/srv/a", "/srv/app", "/x.tar"]
+        );
+        assert_eq!(paths("cat /data/*.c > out; ls $HOME/x /a/$b/c"), ["/data", "/a"]);
+        assert_eq!(paths("git clone \"$FSARENA_SOURCE/repo.git\" app"), [""; 0]);
+        assert!(paths("tar xf ~/linux.tar")[0].ends_with("/linux.tar"));
+    }
 }

@@ -50,6 +50,7 @@ impl Crew {
             dir: desk.dir.join(name),
             agents: Agents::unconfined(),
             declared: Default::default(),
+            shell: None,
         };
         Ok(Crew { plan, guests: Guests::start(guest, run, &mut |_| Ok(()))? })
     }

@@ -10,6 +10,7 @@ use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_guest::counter::{COUNTS, Counter};
 use fsarena_guest::{config::GuestConfig, emulator::Machine, launch::Launch};
 use fsarena_sys::cancel;
+use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -33,6 +34,8 @@ pub struct GuestStarter<'a> {
     pub counter: Option<&'a Counter>,
     /// When the power is cut, counted from the beginning of the work; None if it stays on.
     pub cut: Option<Duration>,
+    /// The standard input of the emulator, where that is the connection to a terminal.
+    pub terminal: Option<OwnedFd>,
 }
 
 impl GuestStarter<'_> {
@@ -55,7 +58,8 @@ impl GuestStarter<'_> {
         let path = initramfs.path.clone();
         let machine = Machine { initramfs: Some(&path), ..cell.machine.clone() };
         let counting = self.counter.iter().flat_map(|counter| counter.words(&machine.dir.join(COUNTS)));
-        self.run(&machine, machine.launch(counting, Stdio::null()), emit)
+        let stdin = self.terminal.take().map_or_else(Stdio::null, Stdio::from);
+        self.run(&machine, machine.launch(counting, stdin), emit)
     }
 
     /// Starts a guest from a snapshot of a booted machine, if the pool has one, and runs it to its end; else boots it.
@@ -96,7 +100,8 @@ impl GuestStarter<'_> {
         self.boot(cell, emit)
     }
 
-    fn run(&self, machine: &Machine, launch: Launch, emit: CellSink) -> Result<GuestExit> {
+    /// Runs a guest to its end, and keeps its command line.
+    pub(super) fn run(&self, machine: &Machine, launch: Launch, emit: CellSink) -> Result<GuestExit> {
         keep_command_line(machine.dir, "command.json", &launch)?;
         run_guest(self.owner, launch, self.cut, emit)
     }

@@ -1,11 +1,11 @@
 //! The image files of a run in guests: for the filesystem under test, the members of arrays, journals and the source disk.
 //! Also a cache of formatted images, which guests only copy.
 
+use super::host_programs;
 use crate::error::Result;
 use crate::executor::{Log, RunSink, logged, remove};
 use crate::layout::{DeviceRole, DeviceSpec, Layout};
-use crate::{backing, guest_programs, preflight::Check, work::make_inputs};
-use fsarena_core::plan::Plan;
+use crate::{backing, context::RunContext, guest_programs, work::make_inputs};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{def::FsDef, grammar, safety::ScratchDevice};
 use fsarena_guest::{config::Stack, stripes};
@@ -33,7 +33,8 @@ impl Images {
     ///
     /// # Errors
     /// If there is not enough space, or a command fails.
-    pub fn make(plan: &Plan, check: &Check, journal: &Journal, dir: &Path, emit: RunSink) -> Result<Images> {
+    pub fn make(run: &RunContext, dir: &Path, emit: RunSink) -> Result<Images> {
+        let RunContext { check, journal, .. } = run;
         let dir = MadeDir::make(journal, dir)?;
         let guests = MadeDir::make_tree(journal, &dir.path().join("guests"))?;
         let file = |name: &str, size| -> Result<ScratchDevice> {
@@ -46,7 +47,7 @@ impl Images {
         }
         let other = file("other.img", check.other_bytes)?;
         let inputs = MadeDir::make_tree(journal, &guests.path().join("inputs"))?;
-        fill_source_disk(plan, &check.guest_programs, &other, inputs.path(), emit)?;
+        fill_source_disk(run, &other, inputs.path(), emit)?;
         inputs.remove()?;
         Ok(Images { dir, guests, whole, further, other })
     }
@@ -97,16 +98,15 @@ impl Images {
 }
 
 /// Makes the filesystem of the source disk: makes its inputs in the directory `dir`, which mkfs then copies into the image.
-fn fill_source_disk(
-    plan: &Plan,
-    programs: &[String],
-    other: &ScratchDevice,
-    dir: &Path,
-    emit: RunSink,
-) -> Result<()> {
+fn fill_source_disk(run: &RunContext, other: &ScratchDevice, dir: &Path, emit: RunSink) -> Result<()> {
+    let RunContext { plan, check, .. } = run;
     make_inputs(plan, dir)?;
-    logged(emit, |log| guest_programs::pack(programs.iter().map(String::as_str), dir, log))??;
+    let packed = check.guest_programs.iter().map(String::as_str);
+    logged(emit, |log| guest_programs::pack(packed, dir, log))??;
     guest_programs::pack_file(Path::new("/etc/mke2fs.conf"), dir)?;
+    if let Some(programs) = &check.host_programs {
+        host_programs::stage(run, &programs.copies, dir, emit)?;
+    }
     let (def, mut options) = backing::source_filesystem(&plan.device)?;
     // Initialise everything now, because cells would wait for lazy initialisation. Pin random values, because every cell
     // reads the directories and the values determine the order of their entries.

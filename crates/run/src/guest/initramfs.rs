@@ -4,7 +4,7 @@ use crate::{error::Result, layers, preflight::guests};
 use fsarena_core::plan::Emulator;
 use fsarena_fs::{def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_guest::modules::{Module, Modules};
-use fsarena_guest::{config::Stack, emulator, packing::Initramfs};
+use fsarena_guest::{config::Stack, emulator, host_root, packing::Initramfs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -31,6 +31,8 @@ pub struct Packer {
     other: &'static FsDef,
     /// All filesystems that guests of the run mount, sorted by name.
     mounted: Vec<&'static FsDef>,
+    /// Whether guests start programs of the host.
+    programs: bool,
     dir: PathBuf,
     /// The modules to load, by [`demands_key`].
     modules: BTreeMap<(String, String), Vec<Module>>,
@@ -40,11 +42,17 @@ pub struct Packer {
 
 impl Packer {
     /// A packer that writes its files to `dir`. `mounted` are all filesystems that guests of the run mount.
-    pub fn new(emulator: Emulator, other: &'static FsDef, mounted: &[&'static FsDef], dir: &Path) -> Packer {
+    pub fn new(
+        emulator: Emulator,
+        other: &'static FsDef,
+        mounted: &[&'static FsDef],
+        programs: bool,
+        dir: &Path,
+    ) -> Packer {
         let mut mounted = mounted.to_vec();
         mounted.sort_by_key(|def| def.id);
         let (modules, packed) = Default::default();
-        Packer { emulator, other, mounted, dir: dir.into(), modules, packed }
+        Packer { emulator, other, mounted, programs, dir: dir.into(), modules, packed }
     }
 
     /// The modules that a cell needs, in the order in which they are loaded.
@@ -119,6 +127,11 @@ impl Packer {
             Emulator::Exact if emulator::has_memory_disks(modules) => emulator::MEMORY_DISKS.to_vec(),
             Emulator::Qemu | Emulator::Exact => HARDWARE.to_vec(),
         };
+        if self.programs {
+            // The device with the files of the host is virtio, whatever the disks are.
+            all.push(HARDWARE[0]);
+            all.extend(host_root::MODULES);
+        }
         // Translated by QEMU, the CRC32C instruction of the CPU is slower than the generic code. A guest that counts
         // instructions uses it, as a real machine would.
         let crc32c = if self.emulator == Emulator::Exact { "crc32c_intel" } else { "crc32c_generic" };

@@ -6,10 +6,12 @@ use crate::{executor::CellSink, protocol::Line, settings::setting};
 use fsarena_core::event::{Cause, CellEvent, Outcome, SpentOn};
 use fsarena_core::plan::GuestPlan;
 use fsarena_guest::launch::{Guest, GuestMessage, Launch};
+use fsarena_guest::opened::Opened;
 use fsarena_guest::{config::GOING_ON, launch::LastWords};
 use fsarena_load::workload::Cut;
 use fsarena_sys::{cancel, process_output::or_printed_nothing, undo::Journal};
 use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The time that a guest may take to power off.
@@ -30,6 +32,8 @@ pub struct GuestOwner<'a> {
     pub journal: &'a Journal,
     /// The settings of guests in its plan.
     pub guest: &'a GuestPlan,
+    /// Set when the run needs the guest no longer; None for a guest that it needs to its end.
+    pub is_needless: Option<&'a AtomicBool>,
 }
 
 /// How the guest of a cell ended.
@@ -40,12 +44,16 @@ pub struct GuestExit {
     pub boot_time: Option<Duration>,
     /// Whether it sent anything. A guest that starts from a snapshot sends a line once it runs.
     pub has_sent: bool,
+    /// What the programs of a rehearsal opened and looked up.
+    pub opened: Opened,
+    /// The exit code of its shell, if it ran one.
+    pub exited: Option<i32>,
 }
 
 impl GuestExit {
     /// A guest that was not started.
     pub fn not_started(outcome: Outcome) -> GuestExit {
-        GuestExit { outcome, boot_time: None, has_sent: false }
+        GuestExit { outcome, boot_time: None, has_sent: false, opened: Opened::default(), exited: None }
     }
 }
 
@@ -61,7 +69,7 @@ pub fn run_guest(
     emit: CellSink,
 ) -> Result<GuestExit> {
     let launched_at = Instant::now();
-    let (mut boot_time, mut has_sent) = (None, false);
+    let (mut boot_time, mut has_sent, mut opened, mut exited) = (None, false, Opened::default(), None);
     let broken = |why: String| CellError::internal(format!("the guest {why}"));
     let (end, console) = run_until(owner, launch, &mut |line, power_cut_at| {
         has_sent = true;
@@ -79,6 +87,14 @@ pub fn run_guest(
                     }
                 }
                 emit(event);
+                Ok(None)
+            }
+            Line::Opened(found) => {
+                opened = found;
+                Ok(None)
+            }
+            Line::Exited(code) => {
+                exited = Some(code);
                 Ok(None)
             }
             Line::End(outcome) => Ok(Some(outcome)),
@@ -99,7 +115,7 @@ pub fn run_guest(
         SessionEnd::Interrupted => Outcome::Interrupted,
         SessionEnd::Failed(error) => error.into(),
     };
-    Ok(GuestExit { outcome, boot_time, has_sent })
+    Ok(GuestExit { outcome, boot_time, has_sent, opened, exited })
 }
 
 /// How a session ended.
@@ -108,7 +124,7 @@ pub enum SessionEnd<T> {
     Value(T),
     /// The guest was killed at the time of its power cut.
     PowerCut,
-    /// A signal asked fsarena to stop.
+    /// A signal asked fsarena to stop, or the run needs the guest no longer.
     Interrupted,
     /// The guest failed, ended too early, or fell silent.
     Failed(CellError),
@@ -131,7 +147,7 @@ pub fn run_until<T>(
     let mut guest = launch.start()?;
     // If this process and the process that guards the guest are killed, `recover` kills the rest of the group.
     let group = owner.journal.note(group_of(guest.pid()))?;
-    let end = receive_until(&mut guest, owner.guest, take);
+    let end = receive_until(&mut guest, owner, take);
     let timeout = if let SessionEnd::Value(_) = end { POWER_OFF_TIMEOUT } else { Duration::ZERO };
     let (status, console) = guest.end(timeout);
     group.undo()?;
@@ -153,11 +169,12 @@ fn describe_failure(why: &str, status: Option<ExitStatus>, console: &LastWords) 
 }
 
 /// Passes the lines of a guest to `take` until the session ends. Does not end the guest.
-fn receive_until<T>(guest: &mut Guest, plan: &GuestPlan, take: TakeLine<T>) -> SessionEnd<T> {
+fn receive_until<T>(guest: &mut Guest, owner: GuestOwner, take: TakeLine<T>) -> SessionEnd<T> {
     let started_at = Instant::now();
     let (mut last_line_at, mut power_cut_at) = (None::<Instant>, None::<Instant>);
     loop {
-        if cancel::requested().is_some() {
+        if cancel::requested().is_some() || owner.is_needless.is_some_and(|flag| flag.load(Ordering::Relaxed))
+        {
             return SessionEnd::Interrupted;
         }
         if power_cut_at.is_some_and(|time| Instant::now() >= time) {
@@ -174,7 +191,7 @@ fn receive_until<T>(guest: &mut Guest, plan: &GuestPlan, take: TakeLine<T>) -> S
             }
             GuestMessage::Silence => {
                 let silent = last_line_at.unwrap_or(started_at).elapsed();
-                if let Some(error) = silence_failure(plan, silent, last_line_at.is_none()) {
+                if let Some(error) = silence_failure(owner.guest, silent, last_line_at.is_none()) {
                     return SessionEnd::Failed(error);
                 }
             }
@@ -188,7 +205,7 @@ fn receive_until<T>(guest: &mut Guest, plan: &GuestPlan, take: TakeLine<T>) -> S
 
 /// The failure of a guest that has been silent for longer than it may be; None if it may.
 fn silence_failure(plan: &GuestPlan, silent: Duration, is_booting: bool) -> Option<CellError> {
-    let timeout = Duration::from_secs_f64(plan.patience_s);
+    let timeout = Duration::try_from_secs_f64(plan.patience_s).unwrap_or(Duration::MAX);
     let (limit, since) = if is_booting {
         (timeout.min(BOOT_TIMEOUT), "since it was started")
     } else {

@@ -3,48 +3,18 @@
 use super::fs_capabilities;
 use crate::error::{Result, RunError, require};
 use crate::layout::{Layout, filesystem_of};
-use crate::{layers, power_cut, settings::setting, work};
+use crate::{layers, power_cut, settings::setting};
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::{self, faults};
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan, Plan};
-use fsarena_core::{cell::Variant, factor::raid::Raid, setting::Settings};
+use fsarena_core::{cell::Variant, factor::raid::Raid};
 use fsarena_fs::def::{FsDef, KernelRange};
 use fsarena_fs::{available, filesystems::FILESYSTEMS};
 use fsarena_guest::config::{Array, Stack};
 use fsarena_guest::kernel::{self, DEBIAN, GuestKernel, Places};
 use fsarena_guest::{emulator::QEMU, modules::Modules, tools, trial};
-use fsarena_load::workload::{Job, Workload};
-use fsarena_load::workloads::WORKLOADS;
 use fsarena_sys::{links, program};
 use std::collections::BTreeMap;
-
-/// Refuses a workload that runs programs in guests: the only program in a guest is fsarena.
-pub fn check_programs(plan: &Plan, _: &[Variant]) -> Result<()> {
-    let in_guests = matches!(plan.device.backing, Backing::Guest(_));
-    for planned in plan.workloads.iter().filter(|_| in_guests) {
-        let (workload, job) = work::workload(plan, planned)?;
-        require(workload.programs(&job).is_empty(), || {
-            let (name, others) = (&planned.name, without_programs(&job).join(", "));
-            RunError::Missing(format!(
-                "guests hold no programs, so the workload {name} cannot run there. Run it as root on a loop image (`{}`), or \
-                 in a directory (`{}`). Workloads that run in guests: {others}",
-                setting("on", "loop"),
-                setting("on", "dir:PATH")
-            ))
-        })?;
-    }
-    Ok(())
-}
-
-/// The ids of the workloads that need no programs, at least with some of their settings.
-fn without_programs(job: &Job) -> Vec<&'static str> {
-    let can = |workload: &&&dyn Workload| {
-        let mut settings = Settings::defaults(workload.def().settings);
-        settings.do_without_programs();
-        workload.programs(&Job { settings, ..job.clone() }).is_empty()
-    };
-    WORKLOADS.iter().filter(can).map(|workload| workload.def().id).collect()
-}
 
 /// The kernels of a plan, by the level of the factor `kernel`.
 #[derive(Debug, Clone, Default)]

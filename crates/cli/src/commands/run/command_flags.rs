@@ -5,6 +5,7 @@ use crate::failure::{Failure, usage};
 use crate::flags::time;
 use clap::builder::NonEmptyStringValueParser;
 use fsarena_core::app;
+use std::path::PathBuf;
 use std::time::Duration;
 use toml::{Table, Value};
 
@@ -29,6 +30,12 @@ pub struct CommandFlags {
     /// Page cache before each task: warm or cold [default: warm]
     #[arg(long, value_name = "STATE", help_heading = "Your own command")]
     pub cache: Option<String>,
+    /// File or directory of yours that the commands find as $FSARENA_INPUT
+    #[arg(long, value_name = "PATH", help_heading = "Your own command")]
+    pub input: Option<PathBuf>,
+    /// Environment variable of the commands: `NAME=VALUE`, or `NAME` for its value here; repeatable
+    #[arg(long, value_name = "VARIABLE", help_heading = "Your own command")]
+    pub env: Vec<String>,
     /// Metric in the output of the commands: `tps per_s higher: tps = ([0-9.]+)`; repeatable
     #[arg(long, value_name = "RULE", help_heading = "Your own command")]
     pub metric_regex: Vec<String>,
@@ -48,6 +55,17 @@ fn plan_name(command: &str) -> &str {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.', '+'].contains(&c);
     let is_usual = name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_plain);
     if is_usual && app::plan(name).is_none() { name } else { "command" }
+}
+
+/// An environment variable as `NAME=VALUE`; a name alone stands for its value in this process.
+pub fn environment_variable(written: &str) -> Result<String, Failure> {
+    if written.contains('=') {
+        return Ok(written.into());
+    }
+    match std::env::var(written) {
+        Ok(value) => Ok(format!("{written}={value}")),
+        Err(_) => usage(format!("--env {written}: no such variable here; write --env {written}=VALUE")),
+    }
 }
 
 impl CommandFlags {
@@ -75,6 +93,18 @@ impl CommandFlags {
         }
         if !self.metric_regex.is_empty() {
             workload.insert("metric_regex".into(), self.metric_regex.clone().into());
+        }
+        if let Some(input) = &self.input {
+            let input = std::path::absolute(input).map_err(Failure::file(input))?;
+            workload.insert("input".into(), input.display().to_string().into());
+        }
+        if !self.env.is_empty() {
+            let variables = self
+                .env
+                .iter()
+                .map(|written| environment_variable(written))
+                .collect::<Result<Vec<_>, _>>()?;
+            workload.insert("env".into(), variables.into());
         }
         let tasks = self.tasks(given)?;
         if tasks.is_empty() {

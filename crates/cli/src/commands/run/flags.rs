@@ -17,7 +17,7 @@ use std::{io::Write, time::Duration};
 const FIXED: &str = "plan on variant fs options mkfs mount factor vary kernel modules guest_memory guest_timeout fresh_guests \
     scale tree workload set engine modes bs threads rounds warmup shard max_rounds budget find by seed claim \
     size erase precondition other after stage \
-    cmd name setup prepare check cache metric_regex timeout command";
+    cmd name setup prepare check cache input env metric_regex timeout command";
 
 /// Run a study or a plan and answer its question
 ///

@@ -95,6 +95,18 @@ fn remove_quotes(text: &str) -> Result<Vec<Letter>, String> {
 /// # Errors
 /// Variants that cannot be compared, or a plan that cannot be resolved.
 pub fn ab_plan(sides: &[Levels; 2], mut written: Written, mut over: Overrides) -> Result<Plan, Failure> {
+    for (id, levels) in &over.factors {
+        if sides.iter().any(|side| side.contains_key(id)) {
+            return usage(format!(
+                "a side has its own {id}; leave out {id} there, or the flag for both sides"
+            ));
+        }
+        if levels.len() > 1 {
+            return usage(format!(
+                "both sides have the same {id}, so name one level, or write --a {id}=… --b {id}=…"
+            ));
+        }
+    }
     replace_variants(sides, &mut written, &mut over, "--a dir=PATH --b dir=PATH")?;
     let plan = resolve_plan(&written, &over, "--a, --b")?;
     if !plan.claims.is_empty() {

@@ -11,9 +11,13 @@ use crate::terminal::progress::Progress;
 use fsarena_core::observations::claim_series;
 use fsarena_core::{exit::ExitCode, factor, metric::reading, record::RunRecord};
 use fsarena_core::{number::signed, row::Row};
-use fsarena_report::repeats::{PROMISED_SPREAD_PERCENT, Spread, by_filesystem, words};
+use fsarena_report::repeats::{
+    MOST_RESTORED_PERCENT, PROMISED_SPREAD_PERCENT, Spread, by_filesystem, restored_differences,
+    restored_words, words,
+};
 use fsarena_report::resolution::Resolution;
 use fsarena_run::{Keep, Request, preflight::RAM};
+use fsarena_stats::comparison::median;
 use fsarena_stats::judge::{Judged, judge_all};
 use fsarena_stats::verdict;
 use fsarena_sys::undo::state_dir;
@@ -140,24 +144,34 @@ impl Row for IdleRow {
     const COLUMNS: &'static [&'static str] = &["filesystem", "difference", "rounds", "outcome: EQUIVALENT"];
 }
 
-/// Repeats cells in guests that count instructions, and prints how much the counts vary.
+/// Repeats cells in guests that count instructions, and prints how much the counts vary, and how far they are from those of
+/// cells that booted.
 pub fn run_exact(seed: u64, repeats: usize, quiet: bool, format: ListFormat) -> Outcome {
     handle_signals()?;
-    let request = Request::new(plans::exact(seed, repeats)?, Keep::Nothing(std::env::temp_dir()));
-    let record = run_unstored(request, &mut [&mut Progress::new(quiet)])?;
-    let spreads = Spread::all_of(&record, reading::KERNEL_INSTRUCTIONS);
+    let run = |repeats, fresh| {
+        let plan = plans::exact(seed, repeats, fresh)?;
+        let request = Request::new(plan, Keep::Nothing(std::env::temp_dir()));
+        let record = run_unstored(request, &mut [&mut Progress::new(quiet)])?;
+        Ok::<_, Failure>(Spread::all_of(&record, reading::KERNEL_INSTRUCTIONS))
+    };
+    let (spreads, booted) = (run(repeats, false)?, run(1, true)?);
     let all = Spread::median(&spreads);
+    let differences = restored_differences(&spreads, &booted);
+    let restored = median(&differences).unwrap_or(f64::INFINITY);
     match format {
         ListFormat::Json => {
             let report = json!({
                 "repeats": repeats, "promised_percent": PROMISED_SPREAD_PERCENT, "median_percent": all, "tasks": spreads,
+                "restored_promised_percent": MOST_RESTORED_PERCENT, "restored_median_percent": restored,
             });
             output::json(&report)?
         }
         ListFormat::Term => {
             output::rows(&by_filesystem(&spreads), ListFormat::Term)?;
-            output::text(words(&spreads, repeats, all))?
+            output::text(words(&spreads, repeats, all))?;
+            output::text(restored_words(&differences, restored))?
         }
     };
-    Ok(if all.is_some_and(|all| all <= PROMISED_SPREAD_PERCENT) { ExitCode::Done } else { ExitCode::Refuted })
+    let is_exact = all.is_some_and(|all| all <= PROMISED_SPREAD_PERCENT) && restored <= MOST_RESTORED_PERCENT;
+    Ok(if is_exact { ExitCode::Done } else { ExitCode::Refuted })
 }

@@ -76,17 +76,14 @@ pub fn idle(size: Size, filesystems: Vec<String>, further: Duration) -> Result<P
     resolve(text, &over)
 }
 
-/// The plan of one round that runs every variant `repeats` times in guests that count instructions. The cells of a round have
-/// the same seed, so all do the same work.
+/// The plan of one round that runs every variant `repeats` times in guests that count instructions, and that begin with a saved
+/// machine or boot each by itself (`fresh`). The cells of a round have the same seed, so all do the same work.
 ///
 /// # Errors
 /// If the plan cannot be resolved on this machine.
-pub fn exact(seed: u64, repeats: usize) -> Result<Plan, Failure> {
-    let over = Overrides {
-        seed: Some(seed),
-        backing: Some(Backing::Guest(GuestPlan::of(Emulator::Exact))),
-        ..Overrides::default()
-    };
+pub fn exact(seed: u64, repeats: usize, fresh: bool) -> Result<Plan, Failure> {
+    let guest = GuestPlan { fresh, ..GuestPlan::of(Emulator::Exact) };
+    let over = Overrides { seed: Some(seed), backing: Some(Backing::Guest(guest)), ..Overrides::default() };
     let mut plan = resolve(include_str!("exact.toml"), &over)?;
     let mut repeated = vec![];
     for variant in matrix::expand(&plan) {

@@ -24,7 +24,7 @@ impl Resolver<'_> {
             self.set(&mut workloads, id, text)?;
         }
         if matches!(self.over.backing, Some(Backing::Guest(_))) {
-            self.without_programs(&mut workloads)?;
+            self.without_programs(&mut workloads);
         }
         Ok(workloads)
     }
@@ -56,17 +56,12 @@ impl Resolver<'_> {
         Some(format!("settings of the plan that {name} does not have, left out: {names}"))
     }
 
-    /// Makes all workloads use fsarena's own system calls: a guest has no other programs.
-    fn without_programs(&self, workloads: &mut [WorkloadPlan]) -> Result<(), PlanError> {
-        for id in DRIVER_SETTINGS {
-            let flag = self.over.settings.iter().find(|(name, value)| name == id && value != "native");
-            if let Some((_, value)) = flag {
-                let why = "does not work in a guest, which has no programs but fsarena; use `native`";
-                return Err(PlanError::flag("--set", format!("`{value}` {why}")));
-            }
-        }
-        workloads.iter_mut().for_each(|workload| workload.settings.do_without_programs());
-        Ok(())
+    /// Makes all workloads use fsarena's own system calls instead of programs in a guest, except by settings that the command
+    /// line sets.
+    fn without_programs(&self, workloads: &mut [WorkloadPlan]) {
+        let is_set = |id: &str| self.over.settings.iter().any(|(name, _)| name == id);
+        let ids: Vec<&str> = DRIVER_SETTINGS.into_iter().filter(|id| !is_set(id)).collect();
+        workloads.iter_mut().for_each(|workload| workload.settings.do_without_programs(&ids));
     }
 
     /// Resolves one `[[workload]]` of the plan.

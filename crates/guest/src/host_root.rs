@@ -1,0 +1,224 @@
+//! The guest's own side of programs of the host: a root filesystem that shows the files of the host and takes writes.
+//!
+//! Below is the host's `/`, read-only, over 9p: the host decides what the user who started fsarena may read. Above it an
+//! overlay keeps what the guest writes in memory, so that it vanishes with the guest. What describes a running system
+//! (`/proc`, `/sys`, `/dev`, `/run`, `/tmp`) is the guest's own.
+
+use fsarena_core::plan::GuestPlan;
+use fsarena_sys::mount::mount_by_syscall;
+use rustix::mount::{MountFlags, MountPropagationFlags};
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io::{Error, Result};
+use std::os::unix::fs::{lchown, symlink};
+use std::path::{Path, PathBuf};
+
+/// The modules that it takes.
+pub const MODULES: [&str; 3] = ["9p", "9pnet_virtio", "overlay"];
+/// Directories of the host that a guest does not show, because it has its own.
+const OWN: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/tmp"];
+/// Where the guest mounts the files of the host.
+pub(crate) const HOST: &str = "/host";
+/// Where it keeps what is written over them.
+const WRITTEN: &str = "/written";
+/// Where both are one tree, which becomes the root.
+pub(crate) const ROOT: &str = "/root";
+/// What is mounted in that tree: type, place, options.
+const MOUNTS: [(&str, &str, &str); 7] = [
+    ("proc", "proc", "nosuid,nodev,noexec"),
+    ("sysfs", "sys", "nosuid,nodev,noexec"),
+    ("devtmpfs", "dev", "nosuid"),
+    ("devpts", "dev/pts", "nosuid,noexec,mode=620,ptmxmode=666"),
+    ("tmpfs", "dev/shm", "nosuid,nodev,mode=1777"),
+    ("tmpfs", "run", "nosuid,nodev,mode=755"),
+    ("tmpfs", "tmp", "nosuid,nodev,mode=1777"),
+];
+/// Links that udev makes in `/dev`.
+const LINKS: [(&str, &str); 4] = [
+    ("/proc/self/fd", "/dev/fd"),
+    ("/proc/self/fd/0", "/dev/stdin"),
+    ("/proc/self/fd/1", "/dev/stdout"),
+    ("/proc/self/fd/2", "/dev/stderr"),
+];
+
+/// Makes the files of the host the root of this process. Its child processes see what it mounts and unmounts later, even
+/// from their own namespaces.
+///
+/// # Errors
+/// Where the kernel lacks 9p or overlays, or QEMU does not export the files.
+pub fn enter() -> Result<()> {
+    mount_host()?;
+    mount("tmpfs", "tmpfs", Path::new(WRITTEN), "mode=755")?;
+    for part in ["upper", "work"] {
+        std::fs::create_dir(Path::new(WRITTEN).join(part))?;
+    }
+    let layers = format!("nosuid,nodev,lowerdir={HOST},upperdir={WRITTEN}/upper,workdir={WRITTEN}/work");
+    mount("overlay", "overlay", Path::new(ROOT), &layers)?;
+    enter_tree()
+}
+
+/// Mounts the files of the host.
+pub(crate) fn mount_host() -> Result<()> {
+    mount(
+        "9p",
+        GuestPlan::HOST_FILES,
+        Path::new(HOST),
+        "ro,nosuid,nodev,trans=virtio,version=9p2000.L,access=any,cache=loose,msize=262144",
+    )
+}
+
+/// Makes a tree of files that is mounted already the root of this process, as [`enter`] does.
+///
+/// # Errors
+/// Where the kernel refuses.
+pub fn enter_tree() -> Result<()> {
+    for (kind, place, options) in MOUNTS {
+        mount(kind, kind, &Path::new(ROOT).join(place), options)?;
+    }
+    std::env::set_current_dir(ROOT)?;
+    rustix::mount::mount_move(".", "/")?;
+    rustix::process::chroot(".")?;
+    std::env::set_current_dir("/")?;
+    for (target, link) in LINKS {
+        symlink(target, link).or_else(|error| if Path::new(link).exists() { Ok(()) } else { Err(error) })?;
+    }
+    rustix::mount::mount_change("/", MountPropagationFlags::SHARED | MountPropagationFlags::REC)?;
+    enable_loopback()
+}
+
+/// Makes a directory and mounts a filesystem on it.
+pub(crate) fn mount(kind: &str, source: &str, target: &Path, options: &str) -> Result<()> {
+    std::fs::create_dir_all(target)?;
+    mount_by_syscall(Path::new(source), target, kind, options, &mut |_| ()).map_err(|error| {
+        let why = match error.raw_os_error() {
+            Some(libc::ENODEV) => format!("this kernel has no {kind}, which programs of the host take"),
+            _ => format!("mounting {kind} for programs of the host: {error}"),
+        };
+        Error::other(why)
+    })
+}
+
+/// Whether a guest has a directory of its own where this path is on the host.
+pub fn is_own(path: &Path) -> bool {
+    OWN.iter().any(|own| path.starts_with(own))
+}
+
+/// Enables the loopback interface: servers listen on it. There is no other.
+fn enable_loopback() -> Result<()> {
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
+    // SAFETY: an all-zero request is valid, and the name fits.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+        *to = *from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: the socket is open and the request lives on.
+    match unsafe {
+        libc::ioctl(std::os::fd::AsRawFd::as_raw_fd(&socket), libc::SIOCSIFFLAGS, &raw const request)
+    } {
+        0 => Ok(()),
+        _ => Err(Error::last_os_error()),
+    }
+}
+
+/// Shows a copy of a file or directory of the host at its own path, read-only: reading the host's file would take
+/// requests to it.
+///
+/// # Errors
+/// Where the copy is missing.
+pub fn show_copy(copy: &Path, at: &Path) -> Result<()> {
+    let failed = |error: Error| Error::other(format!("showing the copy of {}: {error}", at.display()));
+    let show = || -> Result<()> {
+        if !at.exists() {
+            // It lies in a directory that the guest has for itself.
+            std::fs::create_dir_all(at.parent().unwrap_or(Path::new("/")))?;
+            match copy.metadata()?.is_dir() {
+                true => std::fs::create_dir(at)?,
+                false => drop(File::create(at)?),
+            }
+        }
+        rustix::mount::mount_bind_recursive(copy, at)?;
+        let flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
+        Ok(rustix::mount::mount_remount(at, flags, c"")?)
+    };
+    show().map_err(failed)
+}
+
+/// Copies files of the host into the memory of the guest, so that programs find them there. Whatever is missing is left out:
+/// a program may choose other files each time.
+pub fn copy_up(files: &[PathBuf]) {
+    for file in files {
+        match file.is_dir() {
+            true => keep_listing(file),
+            // The overlay copies a file when it is opened for writing.
+            false => drop(OpenOptions::new().write(true).open(file)),
+        }
+    }
+}
+
+/// Has the overlay keep the names in a directory for as long as the guest runs: it forgets them when nothing has the directory
+/// open, and keeps them only of directories that it has copied.
+fn keep_listing(dir: &Path) {
+    let listed = lchown(dir, None, None).and_then(|()| std::fs::read_dir(dir));
+    if let Ok(mut listing) = listed {
+        while listing.next().is_some() {}
+        std::mem::forget(listing);
+    }
+}
+
+/// Looks up paths, so that the kernel knows which exist, and copies the symbolic links on their way into memory: the kernel
+/// reads a link from the host each time.
+pub fn look_up(names: &[PathBuf]) {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        copy_links(name, &mut seen);
+        drop(name.metadata());
+    }
+}
+
+/// Copies up the symbolic links on the way to a path, also those to which they lead. `seen` has the links so far.
+fn copy_links(path: &Path, seen: &mut BTreeSet<PathBuf>) {
+    let mut above: Vec<&Path> = path.ancestors().collect();
+    above.reverse();
+    for link in above {
+        let Ok(target) = std::fs::read_link(link) else { continue };
+        if seen.insert(link.into()) {
+            // The overlay copies a link when its owner is set, here to what it was.
+            drop(lchown(link, None, None));
+            copy_links(&link.parent().unwrap_or(link).join(target), seen);
+        }
+    }
+}
+
+/// The attempts so far to reach another machine, by the counters of the kernel: packets and connections without a
+/// route, and datagrams that nobody received.
+pub fn network_attempts() -> u64 {
+    let text = |name: &str| std::fs::read_to_string(name).unwrap_or_default();
+    let (of_ip4, of_ip6) = (text("/proc/net/snmp"), text("/proc/net/snmp6"));
+    let ip4 = [("Ip:", "OutNoRoutes"), ("Udp:", "NoPorts")].map(|(group, name)| snmp(&of_ip4, group, name));
+    let ip6 = ["Ip6OutNoRoutes", "Udp6NoPorts"].map(|name| {
+        let line = of_ip6.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+    });
+    ip4.iter().chain(&ip6).sum()
+}
+
+/// A counter in the form of `/proc/net/snmp`: a line with names, then one with values, both with the group first.
+fn snmp(text: &str, group: &str, name: &str) -> u64 {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(group));
+    let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let mut counters = names.split_whitespace().zip(values.split_whitespace());
+    counters.find(|(found, _)| *found == name).and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_is_found_by_its_group_and_name() {
+        let text = "Ip: Forwarding OutNoRoutes\nIp: 2 7\nUdp: InDatagrams NoPorts\nUdp: 5 3\n";
+        assert_eq!((snmp(text, "Ip:", "OutNoRoutes"), snmp(text, "Udp:", "NoPorts")), (7, 3));
+        assert_eq!((snmp(text, "Tcp:", "NoPorts"), snmp("", "Ip:", "OutNoRoutes")), (0, 0));
+    }
+}

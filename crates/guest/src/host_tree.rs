@@ -1,0 +1,125 @@
+//! Files of the host in the memory of a guest that is saved: once the tree is complete, the guest needs the host no more.
+//!
+//! The tree has the files that programs opened and the names that they looked up, with all symbolic links on the way, and
+//! what lies in the directories that they listed.
+
+use crate::host_root::{self, HOST, ROOT};
+use rustix::fs::{AtFlags, CWD, Gid, Timespec, Timestamps, Uid, chownat, utimensat};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fs::Metadata;
+use std::io::{Error, Result};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Component, Path, PathBuf};
+
+/// The most symbolic links on the way to a file, as for the kernel.
+const MOST_LINKS: usize = 40;
+
+/// What a tree has.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct HostTree {
+    /// Files, and directories with what lies directly in them.
+    pub files: Vec<PathBuf>,
+    /// Further paths, which may name nothing.
+    pub names: Vec<PathBuf>,
+}
+
+impl HostTree {
+    /// Copies everything from the host, and gives the export of its files up.
+    ///
+    /// # Errors
+    /// Where the kernel lacks 9p, or the memory of the guest is too small.
+    pub fn pack(&self) -> Result<()> {
+        host_root::mount_host()?;
+        host_root::mount("tmpfs", "tmpfs", Path::new(ROOT), "mode=755,size=75%")?;
+        let mut packer = Packer { done: BTreeSet::new(), dirs: vec![] };
+        for path in self.files.iter().chain(&self.names) {
+            packer.add(path, MOST_LINKS)?;
+        }
+        for dir in self.files.iter().filter(|path| below(HOST, path).is_dir()) {
+            for entry in std::fs::read_dir(below(HOST, dir))?.flatten() {
+                packer.add(&dir.join(entry.file_name()), MOST_LINKS)?;
+            }
+        }
+        packer.finish()?;
+        Ok(rustix::mount::unmount(HOST, rustix::mount::UnmountFlags::empty())?)
+    }
+}
+
+/// A path of the host below the place of a copy of its root.
+fn below(root: &str, path: &Path) -> PathBuf {
+    Path::new(root).join(path.strip_prefix("/").unwrap_or(path))
+}
+
+struct Packer {
+    done: BTreeSet<PathBuf>,
+    /// Directories, whose times change when something is put into them.
+    dirs: Vec<(PathBuf, Metadata)>,
+}
+
+impl Packer {
+    /// Copies what a path leads to, and everything on the way.
+    fn add(&mut self, path: &Path, links: usize) -> Result<()> {
+        let mut at = PathBuf::from("/");
+        let mut parts = path.components();
+        parts.next();
+        while let Some(part) = parts.next() {
+            match part {
+                Component::ParentDir => drop(at.pop()),
+                part => at.push(part),
+            }
+            if host_root::is_own(&at) {
+                return Ok(());
+            }
+            let Ok(meta) = below(HOST, &at).symlink_metadata() else { return Ok(()) };
+            if self.done.insert(at.clone()) {
+                self.copy(&at, &meta).map_err(|error| {
+                    Error::other(format!("copying {} into the memory of the guest: {error}", at.display()))
+                })?;
+            }
+            if meta.is_symlink() {
+                let target = std::fs::read_link(below(HOST, &at))?;
+                let target = at.parent().unwrap_or(&at).join(target).join(parts.as_path());
+                return if links == 0 { Ok(()) } else { self.add(&target, links - 1) };
+            }
+        }
+        Ok(())
+    }
+
+    fn copy(&mut self, path: &Path, meta: &Metadata) -> Result<()> {
+        let (from, to) = (below(HOST, path), below(ROOT, path));
+        let kind = meta.file_type();
+        if kind.is_dir() {
+            std::fs::create_dir(&to)?;
+            self.dirs.push((to.clone(), meta.clone()));
+        } else if kind.is_symlink() {
+            symlink(std::fs::read_link(&from)?, &to)?;
+        } else if kind.is_file() {
+            // What this user may not read stays away, as it does over 9p.
+            let Ok(mut source) = std::fs::File::open(&from) else { return Ok(()) };
+            std::io::copy(&mut source, &mut std::fs::File::create(&to)?)?;
+        } else {
+            return Ok(());
+        }
+        set_attributes(&to, meta)
+    }
+
+    /// Sets the times of the directories, innermost first.
+    fn finish(self) -> Result<()> {
+        self.dirs.iter().rev().try_for_each(|(dir, meta)| set_attributes(dir, meta))
+    }
+}
+
+fn set_attributes(path: &Path, meta: &Metadata) -> Result<()> {
+    let (uid, gid) = (Uid::from_raw(meta.uid()), Gid::from_raw(meta.gid()));
+    chownat(CWD, path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
+    if !meta.is_symlink() {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(meta.mode() & 0o7777))?;
+    }
+    let time = |seconds, nanoseconds: i64| Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
+    let times = Timestamps {
+        last_access: time(meta.atime(), meta.atime_nsec()),
+        last_modification: time(meta.mtime(), meta.mtime_nsec()),
+    };
+    Ok(utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+}

@@ -1,0 +1,190 @@
+//! Records which files the programs of a guest open (fanotify), and which names they look up (tracefs), to have them at
+//! hand in the guests that follow.
+
+use fsarena_sys::mount::mount_by_syscall;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, OpenOptions};
+use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often a recorder reads when nothing happened.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Bytes that are read at once.
+const PIECE: usize = 1 << 16;
+/// Where the guest mounts tracefs.
+const TRACEFS: &str = "/sys/kernel/tracing";
+/// Events for each path that a system call names, and for each that the kernel names itself, such as the interpreter of a
+/// program. They record what a function returns: the kernel's copy of the name, since the program's own may not be in memory.
+/// Compilers inline the first function into the second.
+const NAME_EVENTS: [&str; 3] = [
+    "r:fsarena/name getname_flags name=+0(+0($retval)):string",
+    "r:fsarena/plain_name getname name=+0(+0($retval)):string",
+    "r:fsarena/kernel_name getname_kernel name=+0(+0($retval)):string",
+];
+/// The file that enables them.
+const ENABLE: &str = "events/fsarena/enable";
+
+/// What the programs of a guest opened and looked up.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Opened {
+    /// The files and directories that they opened.
+    pub files: Vec<OpenedFile>,
+    /// The absolute paths that they named, also of files that do not exist.
+    pub names: Vec<PathBuf>,
+}
+
+/// A file that was opened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenedFile {
+    /// Its path, without symbolic links.
+    pub path: PathBuf,
+    /// Its size in bytes; 0 of a directory.
+    pub bytes: u64,
+}
+
+/// Records what is opened and looked up, in two threads.
+pub struct Recorder {
+    stop: Arc<AtomicBool>,
+    files: JoinHandle<BTreeMap<PathBuf, u64>>,
+    /// None where the kernel cannot record names.
+    names: Option<JoinHandle<BTreeSet<PathBuf>>>,
+}
+
+impl Recorder {
+    /// Begins to record the filesystem of the root, in whichever namespace a file of it is opened.
+    ///
+    /// # Errors
+    /// Where the kernel lacks fanotify (CONFIG_FANOTIFY), or a thread cannot be started.
+    pub fn start() -> Result<Recorder> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (events, stopped) = (open_fanotify()?, stop.clone());
+        let files = std::thread::Builder::new().spawn(move || record_files(events, &stopped))?;
+        let stopped = stop.clone();
+        let record = |pipe| std::thread::Builder::new().spawn(move || record_names(pipe, &stopped)).ok();
+        let names = open_trace().ok().and_then(record);
+        Ok(Recorder { stop, files, names })
+    }
+
+    /// Stops, and returns what was recorded, in the order of the paths.
+    pub fn finish(self) -> Opened {
+        self.stop.store(true, Ordering::Release);
+        let files = self.files.join().unwrap_or_default();
+        let names = self.names.and_then(|names| names.join().ok()).unwrap_or_default();
+        let files = files.into_iter().map(|(path, bytes)| OpenedFile { path, bytes }).collect();
+        Opened { files, names: names.into_iter().collect() }
+    }
+}
+
+/// Opens a queue of an event for each file that is opened on the filesystem of the root.
+fn open_fanotify() -> Result<File> {
+    let flags = libc::FAN_CLASS_NOTIF | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK | libc::FAN_UNLIMITED_QUEUE;
+    let events = (libc::O_RDONLY | libc::O_LARGEFILE | libc::O_CLOEXEC) as u32;
+    // SAFETY: plain system calls; the first returns a descriptor that nothing else owns.
+    unsafe {
+        let group = OwnedFd::from_raw_fd(check(libc::fanotify_init(flags, events))?);
+        let (add, of) = (libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM, libc::FAN_OPEN | libc::FAN_ONDIR);
+        check(libc::fanotify_mark(group.as_raw_fd(), add, of, libc::AT_FDCWD, c"/".as_ptr()))?;
+        Ok(File::from(group))
+    }
+}
+
+fn check(result: i32) -> Result<i32> {
+    if result < 0 { Err(Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Opens a stream of lines, one for each path that a system call names.
+fn open_trace() -> Result<File> {
+    let dir = Path::new(TRACEFS);
+    mount_by_syscall(Path::new("tracefs"), dir, "tracefs", "", &mut |_| ())?;
+    for event in NAME_EVENTS {
+        OpenOptions::new().append(true).open(dir.join("kprobe_events"))?.write_all(event.as_bytes())?;
+    }
+    std::fs::write(dir.join(ENABLE), "1")?;
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(dir.join("trace_pipe"))
+}
+
+/// Calls `take` with each piece of a stream that does not block, until it is told to stop and nothing is left.
+fn read_until(stop: &AtomicBool, mut from: File, mut take: impl FnMut(&[u8])) {
+    let mut piece = vec![0; PIECE];
+    loop {
+        let last = stop.load(Ordering::Acquire);
+        match from.read(&mut piece) {
+            Ok(0) if last => return,
+            Ok(length) => take(&piece[..length]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock && !last => std::thread::sleep(POLL_INTERVAL),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn record_files(events: File, stop: &AtomicBool) -> BTreeMap<PathBuf, u64> {
+    let mut found = BTreeMap::new();
+    read_until(stop, events, |piece| take_files(piece, &mut found));
+    found
+}
+
+/// Adds the files of these events, and closes their descriptors.
+fn take_files(mut events: &[u8], found: &mut BTreeMap<PathBuf, u64>) {
+    const SIZE: usize = size_of::<libc::fanotify_event_metadata>();
+    while events.len() >= SIZE {
+        // SAFETY: there are enough bytes, and every bit pattern is a valid event.
+        let event = unsafe { events.as_ptr().cast::<libc::fanotify_event_metadata>().read_unaligned() };
+        if event.fd >= 0 {
+            // SAFETY: the kernel has opened the descriptor for this reader.
+            let file = File::from(unsafe { OwnedFd::from_raw_fd(event.fd) });
+            let path = std::fs::read_link(format!("/proc/self/fd/{}", event.fd));
+            if let (Ok(path), Ok(meta)) = (path, file.metadata())
+                && path.is_absolute()
+                && path.exists()
+            {
+                found.insert(path, if meta.is_dir() { 0 } else { meta.len() });
+            }
+        }
+        events = &events[(event.event_len as usize).clamp(SIZE, events.len())..];
+    }
+}
+
+fn record_names(lines: File, stop: &AtomicBool) -> BTreeSet<PathBuf> {
+    let (mut found, mut rest) = (BTreeSet::new(), vec![]);
+    read_until(stop, lines, |piece| {
+        rest.extend_from_slice(piece);
+        let end = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let lines: Vec<u8> = rest.drain(..end).collect();
+        found.extend(String::from_utf8_lossy(&lines).lines().filter_map(absolute_name));
+    });
+    // The guest ends soon; until then nothing more is recorded.
+    let _ = std::fs::write(Path::new(TRACEFS).join(ENABLE), "0");
+    found
+}
+
+/// The absolute path of a line that ends with `name="/etc/passwd"`.
+fn absolute_name(line: &str) -> Option<PathBuf> {
+    let (_, name) = line.split_once(" name=\"")?;
+    let path = PathBuf::from(name.strip_suffix('"')?);
+    path.is_absolute().then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_absolute_names_are_taken() {
+        let line = |name: &str| {
+            format!(
+                "  cc-91  [000] .....  12.3: name: (do_sys_openat2+0x6c/0x160 <- getname_flags) name={name}"
+            )
+        };
+        assert_eq!(absolute_name(&line("\"/etc/a b\"")), Some("/etc/a b".into()));
+        assert_eq!(absolute_name(&line("\"d/x\"")), None);
+        assert_eq!(absolute_name(&line("(fault)")), None);
+    }
+}

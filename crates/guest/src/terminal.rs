@@ -1,0 +1,216 @@
+//! The terminal of a shell in a guest: what the host and the guest send each other over a virtio port, and the guest's end.
+//!
+//! The host sends frames: a byte for the kind, two for the length, and the content. The guest sends the output of the shell as
+//! it is.
+
+use crate::inside::open_port;
+use fsarena_sys::user::User;
+use std::fs::{File, OpenOptions};
+use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+/// The name of the virtio port.
+pub const PORT: &str = "fsarena.terminal";
+/// Where the guest keeps what the shell reads and writes, where that is no terminal.
+const PIPES: &str = "/run/fsarena/shell";
+/// Bytes that are copied at once.
+const PIECE: usize = 4096;
+/// The character that ends the input of a terminal (Ctrl-D).
+const END_OF_INPUT: u8 = 4;
+
+/// What the host sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Frame {
+    /// Input, at most 65,535 bytes.
+    Bytes(Vec<u8>),
+    /// The size of the terminal.
+    Size {
+        /// Lines.
+        rows: u16,
+        /// Characters of a line.
+        columns: u16,
+    },
+    /// The input has ended.
+    End,
+}
+
+impl Frame {
+    /// Writes it.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write(&self, to: &mut impl Write) -> Result<()> {
+        let (kind, content) = match self {
+            Frame::Bytes(bytes) => (0, bytes.clone()),
+            Frame::Size { rows, columns } => (1, [rows.to_be_bytes(), columns.to_be_bytes()].concat()),
+            Frame::End => (2, vec![]),
+        };
+        let length = u16::try_from(content.len()).map_err(Error::other)?;
+        let mut frame = vec![kind];
+        frame.extend(length.to_be_bytes());
+        frame.extend(content);
+        to.write_all(&frame)
+    }
+
+    /// Reads the next one; None at the end of the stream.
+    ///
+    /// # Errors
+    /// Those of the reader, and a frame of an unknown kind.
+    pub fn read(from: &mut impl Read) -> Result<Option<Frame>> {
+        let mut head = [0; 3];
+        match from.read_exact(&mut head) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
+            read => read?,
+        }
+        let [kind, length @ ..] = head;
+        let mut content = vec![0; usize::from(u16::from_be_bytes(length))];
+        from.read_exact(&mut content)?;
+        Ok(Some(match (kind, content.as_slice()) {
+            (0, _) => Frame::Bytes(content),
+            (1, [a, b, c, d]) => {
+                let (rows, columns) = (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]));
+                Frame::Size { rows, columns }
+            }
+            (2, []) => Frame::End,
+            _ => return Err(Error::other(format!("a frame of the unknown kind {kind}"))),
+        }))
+    }
+}
+
+/// The guest's end of a terminal.
+pub struct GuestTerminal {
+    /// What the shell reads.
+    pub input: PathBuf,
+    /// What the shell writes.
+    pub output: PathBuf,
+    sender: JoinHandle<()>,
+}
+
+impl GuestTerminal {
+    /// Connects the port with a new pseudo-terminal that belongs to this user, or with pipes where the host has none.
+    ///
+    /// # Errors
+    /// Where the port is missing, or the kernel refuses.
+    pub fn open(is_terminal: bool, user: &User) -> Result<GuestTerminal> {
+        let port = open_port(PORT)?;
+        if is_terminal {
+            GuestTerminal::pseudo_terminal(port, user)
+        } else {
+            GuestTerminal::pipes(port, user)
+        }
+    }
+
+    fn pseudo_terminal(port: File, user: &User) -> Result<GuestTerminal> {
+        let (master, path) = pseudo_terminal()?;
+        user.chown_to_user(&path)?;
+        let (mut frames, mut keys) = (port.try_clone()?, master.try_clone()?);
+        std::thread::spawn(move || {
+            while let Ok(Some(frame)) = Frame::read(&mut frames) {
+                match frame {
+                    Frame::Bytes(bytes) => drop(keys.write_all(&bytes)),
+                    Frame::Size { rows, columns } => set_size(&keys, rows, columns),
+                    Frame::End => drop(keys.write_all(&[END_OF_INPUT])),
+                }
+            }
+        });
+        let sender = std::thread::spawn(move || send(master, port));
+        Ok(GuestTerminal { input: path.clone(), output: path, sender })
+    }
+
+    fn pipes(port: File, user: &User) -> Result<GuestTerminal> {
+        std::fs::create_dir_all(PIPES)?;
+        let [input, output] = ["input", "output"].map(|name| Path::new(PIPES).join(name));
+        for pipe in [&input, &output] {
+            let mode = rustix::fs::Mode::from_raw_mode(0o600);
+            rustix::fs::mknodat(rustix::fs::CWD, pipe, rustix::fs::FileType::Fifo, mode, 0)?;
+            user.chown_to_user(pipe)?;
+        }
+        let (mut frames, to) = (port.try_clone()?, input.clone());
+        std::thread::spawn(move || {
+            let Ok(mut to) = OpenOptions::new().write(true).open(to) else { return };
+            while let Ok(Some(Frame::Bytes(bytes))) = Frame::read(&mut frames) {
+                if to.write_all(&bytes).is_err() {
+                    return;
+                }
+            }
+        });
+        let from = output.clone();
+        let sender = std::thread::spawn(move || {
+            if let Ok(from) = File::open(from) {
+                send(from, port);
+            }
+        });
+        Ok(GuestTerminal { input, output, sender })
+    }
+
+    /// Waits until all that the shell wrote has been sent. The shell must have been started, and have ended.
+    pub fn finish(self) {
+        // A thread that panicked has printed that.
+        let _ = self.sender.join();
+    }
+}
+
+/// Copies until the end; a pseudo-terminal that nothing has open any more ends with an error.
+fn send(mut from: File, mut to: File) {
+    let mut piece = [0; PIECE];
+    while let Ok(count @ 1..) = from.read(&mut piece) {
+        if to.write_all(&piece[..count]).is_err() {
+            return;
+        }
+    }
+}
+
+/// A new pseudo-terminal: the side of the keyboard, and the path of the side of the shell.
+fn pseudo_terminal() -> Result<(File, PathBuf)> {
+    let mut name = [0; 64];
+    // SAFETY: plain calls; the descriptor is new, and the buffer has the size that is named.
+    let master = unsafe {
+        let master = libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC);
+        if master < 0 {
+            return Err(Error::last_os_error());
+        }
+        let master = OwnedFd::from_raw_fd(master);
+        let fd = master.as_raw_fd();
+        if libc::unlockpt(fd) != 0 || libc::ptsname_r(fd, name.as_mut_ptr(), name.len()) != 0 {
+            return Err(Error::last_os_error());
+        }
+        master
+    };
+    let name: Vec<u8> = name.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8).collect();
+    Ok((File::from(master), PathBuf::from(String::from_utf8_lossy(&name).into_owned())))
+}
+
+fn set_size(terminal: &File, rows: u16, columns: u16) {
+    let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the size lives on. A terminal that refuses it keeps the old one.
+    unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_read_as_they_were_written() {
+        let frames = [Frame::Bytes(b"ls\r".to_vec()), Frame::Size { rows: 40, columns: 132 }, Frame::End];
+        let mut stream = vec![];
+        frames.iter().for_each(|frame| frame.write(&mut stream).unwrap());
+        let mut from = stream.as_slice();
+        for frame in frames {
+            assert_eq!(Frame::read(&mut from).unwrap(), Some(frame));
+        }
+        assert_eq!(Frame::read(&mut from).unwrap(), None);
+        assert!(Frame::read(&mut [9, 0, 0].as_slice()).is_err());
+    }
+
+    #[test]
+    fn a_pseudo_terminal_has_the_size_that_was_set() {
+        let (master, path) = pseudo_terminal().unwrap();
+        set_size(&master, 40, 132);
+        let shell = OpenOptions::new().read(true).write(true).open(path).unwrap();
+        let size = rustix::termios::tcgetwinsize(&shell).unwrap();
+        assert_eq!((size.ws_row, size.ws_col), (40, 132));
+    }
+}

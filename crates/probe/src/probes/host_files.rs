@@ -1,0 +1,153 @@
+//! Requests of a guest for files of the host, which it reads over virtio (9p).
+//!
+//! Each request ends with one interrupt of the device, so the kernel's own counters have their number, and counting costs
+//! nothing while a task runs.
+
+use crate::probe::{Gauge, KernelFile, Opened, Probe, Scene, Takes, Unavailable, number};
+use fsarena_core::metric::reading::{HOST_ROUND_TRIPS, HOST_WAIT, time};
+use fsarena_core::plan::GuestPlan;
+use fsarena_core::sample::{ReadingDef, Unit};
+use fsarena_sys::kernel::SysRoot;
+use std::time::{Instant, SystemTime};
+use std::{io, path::Path};
+
+/// The interrupts of the device.
+pub const PROBE: Probe = Probe {
+    id: "host_files",
+    help: "requests of a guest for files of the host",
+    readings: &[
+        Takes::DeltaToReturn.of(ReadingDef::lower(HOST_ROUND_TRIPS, Unit::Count).help(
+            "requests of a guest for files of the host until the command returned: its programs, and what they read of the host",
+        )),
+        Takes::DeltaToReturn.of(time(HOST_WAIT).help(
+            "estimated time of the requests of a guest for files of the host until the command returned: their number times the mean time of such requests before the first task",
+        )),
+    ],
+    open,
+};
+
+/// The driver of the device; each of its devices has a file with its name.
+const DRIVER: &str = "sys/bus/virtio/drivers/9pnet_virtio";
+/// Look-ups of missing names by which the time of one request is measured.
+const LOOKUPS: u32 = 32;
+
+/// A device, or none: outside of guests, and in guests that start no program, all values are absent.
+struct HostFiles(Option<Counter>);
+
+struct Counter {
+    interrupts: KernelFile,
+    /// The device's name in `/proc/interrupts`.
+    device: String,
+    /// The mean time of one request in nanoseconds.
+    request_ns: f64,
+}
+
+fn open(scene: &Scene) -> Result<Opened, Unavailable> {
+    let Some(device) = find_device(&scene.kernel) else { return Ok(Opened::new(HostFiles(None))) };
+    let mut interrupts = KernelFile::open(&scene.kernel, "proc/interrupts")?;
+    let unreadable = |error: io::Error| Unavailable::new(error.to_string());
+    if interrupts_of(interrupts.text().map_err(unreadable)?, &device).is_none() {
+        // The guest reads no files of the host any more: it has freed the interrupts of the device.
+        return Ok(Opened::new(HostFiles(None)));
+    }
+    let mut counter = Counter { interrupts, device, request_ns: 0.0 };
+    counter.measure_request().map_err(unreadable)?;
+    Ok(Opened::new(HostFiles(Some(counter))))
+}
+
+/// The name of the virtio device with the files of the host, such as `virtio3`.
+fn find_device(kernel: &SysRoot) -> Option<String> {
+    let mut devices = std::fs::read_dir(kernel.path(DRIVER)).ok()?.flatten();
+    let is_host = |dir: &Path| {
+        let tag = std::fs::read_to_string(dir.join("mount_tag")).unwrap_or_default();
+        tag.trim_end_matches(['\n', '\0']) == GuestPlan::HOST_FILES
+    };
+    let found = devices.find(|device| is_host(&device.path()))?;
+    found.file_name().into_string().ok()
+}
+
+/// The number of interrupts of a device, over all CPUs: `25:  10  2  PCI-MSI 49152-edge  virtio3-requests` has 12.
+fn interrupts_of(text: &str, device: &str) -> Option<f64> {
+    let is_of = |line: &&str| {
+        let queue = line.split_ascii_whitespace().last().and_then(|name| name.strip_prefix(device));
+        queue.is_some_and(|queue| ["-requests", "-virtqueues"].contains(&queue))
+    };
+    let (_, counts) = text.lines().find(is_of)?.split_once(':')?;
+    Some(counts.split_ascii_whitespace().map_while(number).sum())
+}
+
+impl Counter {
+    fn count(&mut self) -> io::Result<f64> {
+        match interrupts_of(self.interrupts.text()?, &self.device) {
+            Some(count) => Ok(count),
+            None => Err(self.interrupts.unknown_form()),
+        }
+    }
+
+    /// Measures the time of one request, by looking for names that do not exist: nothing has cached them.
+    fn measure_request(&mut self) -> io::Result<()> {
+        let (before, begun) = (self.count()?, Instant::now());
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+        for number in 0..LOOKUPS {
+            let name = format!("{}{now}-{number}", GuestPlan::ABSENT);
+            let _ = std::fs::symlink_metadata(name);
+        }
+        let spent = begun.elapsed().as_nanos() as f64;
+        let requests = self.count()? - before;
+        if requests > 0.0 {
+            self.request_ns = spent / requests;
+        }
+        Ok(())
+    }
+}
+
+impl Gauge for HostFiles {
+    fn read(&mut self, out: &mut [f64]) -> io::Result<()> {
+        let Some(counter) = &mut self.0 else {
+            out.fill(f64::NAN);
+            return Ok(());
+        };
+        let count = counter.count()?;
+        out.copy_from_slice(&[count, count * counter.request_ns]);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "           CPU0       CPU1\n  24:         51          0   PCI-MSI 81920-edge      virtio1-config\n  25:       4100         23   PCI-MSI 81921-edge      virtio1-requests\n  26:          9          0   PCI-MSI 81921-edge      virtio11-requests\n";
+
+    #[test]
+    fn the_interrupts_of_all_cpus_are_those_of_the_device() {
+        assert_eq!(interrupts_of(TEXT, "virtio1"), Some(4123.0));
+        assert_eq!(interrupts_of(TEXT, "virtio11"), Some(9.0));
+        assert_eq!(interrupts_of(TEXT, "virtio2"), None);
+    }
+
+    #[test]
+    fn a_machine_without_the_device_has_no_values() {
+        let root = fsarena_testkit::FakeRoot::with(&[
+            ("sys/bus/virtio/drivers/9pnet_virtio/virtio1/mount_tag", "home\0"),
+            ("proc/interrupts", TEXT),
+        ]);
+        let kernel = SysRoot::at(root.path());
+        let mut gauge = open(&Scene { kernel: kernel.clone(), device: None }).unwrap().gauge;
+        let mut out = [0.0; 2];
+        gauge.read(&mut out).unwrap();
+        assert!(out.iter().all(|value| value.is_nan()));
+        let tag = root.path().join("sys/bus/virtio/drivers/9pnet_virtio/virtio1/mount_tag");
+        std::fs::write(tag, "fsarena-host\0").unwrap();
+        let mut gauge = open(&Scene { kernel, device: None }).unwrap().gauge;
+        gauge.read(&mut out).unwrap();
+        assert_eq!(out[0], 4123.0);
+        std::fs::write(root.path().join("proc/interrupts"), "           CPU0       CPU1\n").unwrap();
+        open(&Scene { kernel: SysRoot::at(root.path()), device: None })
+            .unwrap()
+            .gauge
+            .read(&mut out)
+            .unwrap();
+        assert!(out.iter().all(|value| value.is_nan()));
+    }
+}

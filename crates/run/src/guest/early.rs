@@ -1,0 +1,122 @@
+//! Guests that begin before the turn of their cells: counts of instructions do not depend on what runs beside, so as many run
+//! at a time as there are CPUs. The runner still takes the cells one after the other.
+
+use super::saved_machines::RestoredGuest;
+use super::session::GuestExit;
+use crate::error::{Result, RunError};
+use crate::executor::CellSink;
+use fsarena_core::cell::{Cell, CellId};
+use fsarena_core::event::CellEvent;
+use fsarena_sys::{host::available_memory, kernel::SysRoot};
+use std::collections::VecDeque;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+
+/// For each guest that runs, so many may have ended before the turns of their cells.
+const MOST_WAITING: usize = 4;
+
+/// The guests of a run that began before the turns of their cells.
+pub struct EarlyGuests {
+    /// The cells that will probably come next, in this order, of which no guest has begun.
+    upcoming: VecDeque<Cell>,
+    begun: Vec<EarlyGuest>,
+    /// How many run at a time.
+    at_once: usize,
+}
+
+/// A guest that runs on a thread of its own.
+pub struct EarlyGuest {
+    cell: CellId,
+    /// The events before the guest began.
+    before: Vec<CellEvent>,
+    events: Receiver<CellEvent>,
+    /// None after the guest has ended and its exit was taken.
+    thread: Option<JoinHandle<Result<GuestExit>>>,
+    is_needless: Arc<AtomicBool>,
+}
+
+impl EarlyGuests {
+    /// No guest has begun. At most one runs for each CPU that this process may use, and no more than the free memory holds
+    /// of guests with so many bytes of memory.
+    pub fn new(kernel: &SysRoot, guest_memory: u64) -> EarlyGuests {
+        let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let fitting = available_memory(kernel).map_or(1, |free| free / guest_memory.max(1));
+        EarlyGuests { upcoming: VecDeque::new(), begun: vec![], at_once: cpus.min(fitting as usize).max(1) }
+    }
+
+    /// Takes the cells that will probably come next, in this order. Guests of other cells are ended.
+    pub fn announce(&mut self, cells: Vec<Cell>) {
+        let ids: Vec<CellId> = cells.iter().map(Cell::id).collect();
+        self.begun.retain(|guest| ids.contains(&guest.cell));
+        let is_new = |cell: &Cell| self.begun.iter().all(|guest| guest.cell != cell.id());
+        self.upcoming = cells.into_iter().filter(is_new).collect();
+    }
+
+    /// Begins to run a guest.
+    pub fn begin(&mut self, cell: &Cell, before: Vec<CellEvent>, guest: RestoredGuest) {
+        let guest = EarlyGuest::begin(cell.id(), before, guest);
+        self.begun.push(guest);
+    }
+
+    /// The next cell whose guest may begin now; None if enough guests run, or there is no such cell.
+    pub fn next_cell(&mut self) -> Option<Cell> {
+        let running = self.begun.iter().filter(|guest| guest.is_running()).count();
+        if running >= self.at_once || self.begun.len() >= MOST_WAITING * self.at_once {
+            return None;
+        }
+        self.upcoming.pop_front()
+    }
+
+    /// The guest of a cell, if it has begun.
+    pub fn take(&mut self, cell: &Cell) -> Option<EarlyGuest> {
+        let id = cell.id();
+        self.upcoming.retain(|upcoming| upcoming.id() != id);
+        let at = self.begun.iter().position(|guest| guest.cell == id)?;
+        Some(self.begun.remove(at))
+    }
+}
+
+impl EarlyGuest {
+    /// Begins to run the guest of a cell.
+    pub fn begin(cell: CellId, before: Vec<CellEvent>, guest: RestoredGuest) -> EarlyGuest {
+        let (sender, events) = channel();
+        let is_needless = Arc::new(AtomicBool::new(false));
+        let flag = is_needless.clone();
+        let thread = std::thread::spawn(move || {
+            guest.run(&flag, &mut |event| {
+                // Nobody receives the events of a guest that has become needless.
+                let _ = sender.send(event);
+            })
+        });
+        EarlyGuest { cell, before, events, thread: Some(thread), is_needless }
+    }
+
+    fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Passes the events of the guest on until it ends, and returns how it ended.
+    ///
+    /// # Errors
+    /// Those of [`RestoredGuest::run`].
+    pub fn wait(mut self, emit: CellSink) -> Result<GuestExit> {
+        self.before.drain(..).for_each(&mut *emit);
+        while let Ok(event) = self.events.recv() {
+            emit(event);
+        }
+        let thread = self.thread.take().expect("only this takes it");
+        thread.join().unwrap_or_else(|_| Err(RunError::Agent("the thread of a guest panicked".into())))
+    }
+}
+
+impl Drop for EarlyGuest {
+    fn drop(&mut self) {
+        self.is_needless.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Machines that were saved for guests that count instructions, and the guests that begin with them.
+//!
+//! One guest boots and loads its modules; QEMU saves it; and each cell begins with that state, so that it begins in a second.
+//! If the cells start programs of this machine, the saved guest has copied their files into its memory and given the host
+//! up: while a guest reads files of the host, the host's pace determines when it is interrupted, and counts differ from one
+//! guest to the next. The memory stays in a file, which every cell maps privately, and the state has the devices alone: QEMU
+//! would otherwise write the disks of the saved machine over those of the cell.
+
+use super::boot::{GuestCell, GuestStarter};
+use super::session::{GuestExit, GuestOwner, SessionEnd, run_guest, run_until};
+use super::snapshot_pool::keep_command_line;
+use crate::error::{CellError, Result, RunError};
+use crate::executor::CellSink;
+use crate::preflight::Kernels;
+use crate::settings::setting;
+use fsarena_core::event::{Cause, Outcome};
+use fsarena_core::plan::{Emulator, GuestPlan};
+use fsarena_guest::config::{GuestConfig, NO_CONFIG, NOT_READY, READY};
+use fsarena_guest::counter::COUNTS;
+use fsarena_guest::emulator::{self, MEMORY_DISKS, Machine, MemoryFile};
+use fsarena_guest::host_tree::HostTree;
+use fsarena_guest::launch::Launch;
+use fsarena_guest::snapshot::{Draft, RESTORED, restore_devices, save_devices};
+use fsarena_sys::{Error, undo::Journal};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime};
+
+/// The saved machines of a run.
+pub struct SavedMachines {
+    dir: PathBuf,
+    /// The time that their clocks begin with: later than that of every input.
+    clock: String,
+    /// By kernel, modules and workload.
+    saved: BTreeMap<String, SavedMachine>,
+}
+
+/// A machine that has everything that its cells need but their disks and requests.
+#[derive(Debug, Clone)]
+struct SavedMachine {
+    memory: PathBuf,
+    state: PathBuf,
+}
+
+/// A guest that begins with a saved machine. It needs nothing of the run that changes, so it can run on a thread of its own.
+pub struct RestoredGuest {
+    journal: Journal,
+    plan: GuestPlan,
+    launch: Launch,
+    /// The connection to the monitor of QEMU.
+    monitor: UnixStream,
+    state: PathBuf,
+    /// The file with the config that the guest reads.
+    config: PathBuf,
+    cut: Option<Duration>,
+}
+
+/// Why the guests of a run that counts instructions boot instead, each by itself; None if they begin with a saved machine.
+pub fn why_not(guest: &GuestPlan, kernels: &Kernels) -> Option<String> {
+    if guest.emulator != Emulator::Exact {
+        return Some("it does not count instructions".into());
+    }
+    if guest.fresh {
+        return Some(format!("as {} says", setting("fresh_guests", "")));
+    }
+    if kernels.by_level.len() > 1 {
+        return Some(
+            "the run compares kernels, and where a kernel puts things in memory should not be decided once for all cells".into(),
+        );
+    }
+    let lacking = kernels.by_level.values().find(|kernel| !emulator::has_memory_disks(&kernel.modules));
+    lacking.map(|kernel| format!("{} has no disks in memory ({})", kernel.name(), MEMORY_DISKS.join(", ")))
+}
+
+impl RestoredGuest {
+    /// Runs the guest to its end, or until `is_needless` is set.
+    ///
+    /// # Errors
+    /// If the emulator cannot be started, or the undo journal cannot be written.
+    pub fn run(self, is_needless: &AtomicBool, emit: CellSink) -> Result<GuestExit> {
+        let RestoredGuest { journal, plan, launch, monitor, state, config, cut } = self;
+        let owner = GuestOwner { journal: &journal, guest: &plan, is_needless: Some(is_needless) };
+        // A guest that does not continue is silent, and is ended for that.
+        let restoring = std::thread::spawn(move || restore_devices(monitor, &state));
+        let mut exit = run_guest(owner, launch, cut, emit)?;
+        if let (Ok(Err(error)), Outcome::Failed { why, .. }) = (restoring.join(), &mut exit.outcome) {
+            *why = format!("the saved machine did not continue: {error}; {why}");
+        }
+        // If this fails, the file goes with its directory at the end of the run.
+        let _ = std::fs::remove_file(&config);
+        Ok(exit)
+    }
+}
+
+impl SavedMachines {
+    /// Nothing is saved yet. Files of the run go into this directory.
+    pub fn new(dir: &Path) -> SavedMachines {
+        let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        // QEMU takes no time zone: it is UTC.
+        SavedMachines { dir: dir.into(), clock: now.trim_end_matches('Z').into(), saved: BTreeMap::new() }
+    }
+}
+
+impl GuestStarter<'_> {
+    /// Prepares the guest of a cell that begins with the saved machine of this key, which has the files of `tree`. Saves the
+    /// machine if it is the first of its key. Returns how the cell ended if the machine cannot be saved.
+    ///
+    /// # Errors
+    /// If the emulator cannot be started, or its files cannot be written.
+    pub fn prepare_restored(
+        &mut self,
+        machines: &mut SavedMachines,
+        key: &str,
+        tree: Option<&HostTree>,
+        cell: &GuestCell,
+    ) -> Result<std::result::Result<RestoredGuest, GuestExit>> {
+        if !machines.saved.contains_key(key) {
+            match self.save_machine(machines, tree, cell)? {
+                SessionEnd::Value(machine) => drop(machines.saved.insert(key.into(), machine)),
+                SessionEnd::Failed(error) => return Ok(Err(GuestExit::not_started(error.into()))),
+                SessionEnd::PowerCut | SessionEnd::Interrupted => {
+                    return Ok(Err(GuestExit::not_started(Outcome::Interrupted)));
+                }
+            }
+        }
+        let SavedMachine { memory, state } = machines.saved[key].clone();
+        let name = cell.machine.dir.file_name().unwrap_or_default().to_string_lossy();
+        let config = machines.dir.join(format!("config-{name}"));
+        let text = serde_json::to_vec(cell.config).map_err(|error| RunError::Agent(error.to_string()))?;
+        std::fs::write(&config, text).map_err(Error::io("writing", &config))?;
+        let memory = Some(MemoryFile { path: &memory, is_written: false });
+        let machine =
+            Machine { config: Some(&config), memory, clock: &machines.clock, ..cell.machine.clone() };
+        let (monitor, theirs) = UnixStream::pair().map_err(Error::io("connecting", "QEMU"))?;
+        let counting = self.counter.iter().flat_map(|counter| counter.words(&machine.dir.join(COUNTS)));
+        let further = RESTORED.map(OsString::from).into_iter().chain(Draft::words()).chain(counting);
+        let launch = machine.launch(further, Stdio::from(OwnedFd::from(theirs)));
+        keep_command_line(machine.dir, "command.json", &launch)?;
+        let (journal, plan) = (self.owner.journal.clone(), self.owner.guest.clone());
+        Ok(Ok(RestoredGuest { journal, plan, launch, monitor, state, config, cut: self.cut }))
+    }
+
+    /// Boots a machine, has it copy these files of the host if there are any, and saves it.
+    fn save_machine(
+        &mut self,
+        machines: &SavedMachines,
+        tree: Option<&HostTree>,
+        cell: &GuestCell,
+    ) -> Result<SessionEnd<SavedMachine>> {
+        let number = machines.saved.len();
+        let file = |kind: &str| machines.dir.join(format!("machine-{number}.{kind}"));
+        let saved = SavedMachine { memory: file("memory"), state: file("state") };
+        let config = machines.dir.join("config");
+        std::fs::write(&config, NO_CONFIG).map_err(Error::io("writing", &config))?;
+        let (mut initramfs, mut modules) = self.packer.pack_for_snapshot(cell.demands)?;
+        // The drivers of disks are loaded by each guest, so that they read its own.
+        modules.retain(|name| !MEMORY_DISKS.contains(&name.as_str()));
+        let first = GuestConfig {
+            later: true,
+            modules,
+            host_tree: tree.cloned(),
+            request: serde_json::Value::Null,
+            ..cell.config.clone()
+        };
+        initramfs.hand_over(&first)?;
+        let test = [blank(&file("test"), &cell.machine.test[0])?];
+        let other = blank(&file("other"), cell.machine.other)?;
+        let machine = Machine {
+            initramfs: Some(&initramfs.path),
+            config: Some(&config),
+            test: &test,
+            other: &other,
+            memory: Some(MemoryFile { path: &saved.memory, is_written: true }),
+            clock: &machines.clock,
+            ..cell.machine.clone()
+        };
+        let (ours, theirs) = UnixStream::pair().map_err(Error::io("connecting", "QEMU"))?;
+        let launch = machine.launch(Draft::words(), Stdio::from(OwnedFd::from(theirs)));
+        keep_command_line(machine.dir, "boot.json", &launch)?;
+        let mut monitor = Some(ours);
+        let failed = |why: String| CellError::new(Cause::Work, format!("saving a machine: {why}"));
+        let (end, _) = run_until(self.owner, launch, &mut |line, _| {
+            if let Some(why) = line.strip_prefix(NOT_READY) {
+                return Err(failed(why.into()));
+            }
+            let Some(monitor) = monitor.take().filter(|_| line == READY) else {
+                return Err(failed(format!("the guest said {line:?} instead of being ready")));
+            };
+            save_devices(monitor, &saved.state)
+                .map(|()| Some(saved.clone()))
+                .map_err(|error| failed(error.to_string()))
+        })?;
+        // They are in a directory that goes with the run, and may be large.
+        for used in [&initramfs.path, &test[0], &other] {
+            let _ = std::fs::remove_file(used);
+        }
+        Ok(end)
+    }
+}
+
+/// Makes an empty file that is as large as an image, and returns its path.
+fn blank(path: &Path, image: &Path) -> Result<PathBuf, Error> {
+    let make = || File::create(path)?.set_len(image.metadata()?.len());
+    make().map_err(Error::io("writing", path))?;
+    Ok(path.into())
+}

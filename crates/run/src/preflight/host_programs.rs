@@ -1,0 +1,158 @@
+//! Checks what guests need to start programs of this machine.
+
+use super::guests::Kernels;
+use crate::error::{Result, RunError, require};
+use crate::settings::setting;
+use crate::work::{versions, workload};
+use fsarena_core::cell::Variant;
+use fsarena_core::plan::{Backing, Emulator, Plan};
+use fsarena_guest::emulator::{HOST_FILES_DEVICE, MEMORY_DISKS, QEMU};
+use fsarena_guest::host_root::{MODULES, is_own};
+use fsarena_sys::{Error, argv::Argv, dirs, program};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::{fs::File, os::unix::fs::PermissionsExt};
+
+/// Bytes that a file takes on the source disk at least, so that the disk has an inode for it.
+const LEAST_BYTES: u64 = 16 << 10;
+
+/// The programs of this machine that the guests of a run start.
+#[derive(Debug, Clone, Default)]
+pub struct HostPrograms {
+    /// The paths that guests read from copies on their source disk.
+    pub copies: Vec<PathBuf>,
+    /// The room that the copies take, in bytes.
+    pub bytes: u64,
+    /// Whether the guests count instructions.
+    pub counts: bool,
+}
+
+/// The programs that guests start, by the names or paths that the workloads and the user's settings have; None where
+/// the cells of a plan run elsewhere, or start none.
+///
+/// # Errors
+/// A program or an input that this process cannot read.
+pub fn check(
+    plan: &Plan,
+    variants: &[Variant],
+    programs: &BTreeSet<String>,
+    own: &BTreeSet<String>,
+) -> Result<Option<HostPrograms>> {
+    let Backing::Guest(guest) = &plan.device.backing else { return Ok(None) };
+    let all: BTreeSet<&str> = programs.iter().chain(own).map(String::as_str).collect();
+    if all.is_empty() {
+        return Ok(None);
+    }
+    let counts = guest.emulator == Emulator::Exact;
+    require(!(counts && guest.fresh), || {
+        let (fresh, exact) = (setting("fresh_guests", ""), setting("on", "exact"));
+        RunError::Plan(format!(
+            "{fresh}: with {exact}, guests that start programs of this machine begin with a saved machine; leave the flag out"
+        ))
+    })?;
+    let found = all.iter().filter_map(|name| match name.contains('/') {
+        true => Some(PathBuf::from(name)),
+        false => program::find(name),
+    });
+    let mut copies = vec![];
+    for file in found {
+        readable(&file)?;
+        copies.extend(is_own(&file).then_some(file));
+    }
+    for planned in &plan.workloads {
+        for version in versions(planned, variants) {
+            let (workload, job) = workload(plan, &version)?;
+            copies.extend(workload.named_paths(&job).into_iter().filter(|path| is_input(path)));
+        }
+    }
+    let copies = outermost(copies);
+    let sizes = copies.iter().map(|path| dirs::tree_bytes(path, LEAST_BYTES));
+    let bytes = sizes.sum::<Result<u64, Error>>()?;
+    Ok(Some(HostPrograms { copies, bytes, counts }))
+}
+
+/// Refuses a program that may be executed and not read: QEMU reads it for the guest.
+fn readable(file: &Path) -> Result<()> {
+    File::open(file).map(drop).map_err(|error| {
+        let why = format!(
+            "{}: {error}; QEMU reads programs for a guest as the user who started fsarena. Let that user read it, or run \
+             elsewhere ({})",
+            file.display(),
+            setting("on", "loop")
+        );
+        RunError::Plan(why)
+    })
+}
+
+/// Whether a path that commands name is data that they read. Directories directly below the root hold the system, and
+/// files that can be executed are programs.
+fn is_input(path: &Path) -> bool {
+    let above = path.parent().is_some_and(|above| above != Path::new("/"));
+    let in_memory = path.parent().is_some_and(|above| above.starts_with("/dev/shm"));
+    let of_kernel = !in_memory && ["/proc", "/sys", "/dev"].iter().any(|dir| path.starts_with(dir));
+    let Some(meta) = path.metadata().ok().filter(|_| above && !of_kernel) else { return false };
+    meta.is_dir() || meta.is_file() && (meta.permissions().mode() & 0o111 == 0 || is_own(path))
+}
+
+/// These paths without symbolic links, and without those that lie below another one.
+fn outermost(paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    let paths: BTreeSet<PathBuf> = paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
+    let mut kept: Vec<PathBuf> = vec![];
+    for path in paths {
+        if kept.last().is_none_or(|last| !path.starts_with(last)) {
+            kept.push(path);
+        }
+    }
+    kept
+}
+
+impl HostPrograms {
+    /// Checks that QEMU can export the files of this machine, and that these kernels can read them.
+    ///
+    /// # Errors
+    /// The missing part, and what has it.
+    pub fn check_guests(&self, kernels: &Kernels) -> Result<()> {
+        let devices = Argv::new(QEMU).args(["-device", "help"]).run().map_err(Error::from)?.stdout;
+        require(devices.contains(&format!("\"{HOST_FILES_DEVICE}\"")), || {
+            RunError::Missing(format!(
+                "this QEMU lacks {HOST_FILES_DEVICE} (9p), by which guests read the programs of this machine: \
+                 apt-get install qemu-system-x86 qemu-system-common"
+            ))
+        })?;
+        for kernel in kernels.by_level.values().filter(|kernel| kernel.modules.is_known()) {
+            let disks = MEMORY_DISKS.into_iter().filter(|_| self.counts);
+            let lacking: Vec<&str> =
+                MODULES.into_iter().chain(disks).filter(|name| !kernel.modules.has(name)).collect();
+            require(lacking.is_empty(), || {
+                let (kernel, modules) = (kernel.name(), lacking.join(", "));
+                let cloud = if kernel.contains("cloud") { ", as all of Debian's cloud kernels" } else { "" };
+                RunError::Missing(format!(
+                    "the guest kernel {kernel} has no module {modules}{cloud}, so its guests cannot start programs of this \
+                     machine; take another one: {}",
+                    setting("kernel", "debian:6.12")
+                ))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_are_data_and_no_part_of_the_system() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("data");
+        std::fs::write(&file, "x").unwrap();
+        assert!(is_input(&file) && is_input(dir.path()));
+        for path in ["/", "/usr", "/usr/bin/env", "/proc/self", "/dev/shm", "/no/such"] {
+            assert!(!is_input(Path::new(path)), "{path}");
+        }
+        let below = vec![file.clone(), dir.path().into(), "/usr/bin".into(), "/usr/bin/../share".into()];
+        let kept = outermost(below);
+        assert!(kept.contains(&dir.path().canonicalize().unwrap()) && !kept.contains(&file), "{kept:?}");
+        assert!(kept.contains(&"/usr/share".into()));
+    }
+}

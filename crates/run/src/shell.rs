@@ -1,0 +1,212 @@
+//! A shell in a guest: how the guest runs it, and the terminal of this process for it.
+
+use crate::bench::Bench;
+use crate::error::{CellError, CellResult};
+use fsarena_core::event::CellEvent;
+use fsarena_guest::terminal::Frame;
+use fsarena_sys::{Error, limits};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+/// The phase of a cell in which its shell runs.
+pub const PHASE: &str = "shell";
+/// Bytes of input that are sent at once.
+const PIECE: usize = 4096;
+/// How often the size of the terminal is compared.
+const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+/// The exit code of a shell that a signal ended is this number plus that of the signal, as in shells.
+const SIGNAL_EXIT_BASE: i32 = 128;
+
+/// A shell, or another program that somebody uses in a guest instead of tasks.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Shell {
+    /// Program and arguments.
+    pub words: Vec<String>,
+    /// Whether it has a terminal.
+    pub is_terminal: bool,
+    /// Its standard input in the guest, which the guest's boot fills in.
+    pub input: PathBuf,
+    /// Its standard output and standard error in the guest, which the guest's boot fills in.
+    pub output: PathBuf,
+    /// The file in the guest for its exit code.
+    pub status: PathBuf,
+}
+
+impl Shell {
+    /// Runs it in this directory, and writes its exit code to its file.
+    ///
+    /// # Errors
+    /// Where it cannot be started.
+    pub fn run(&self, dir: &Path, bench: &mut Bench) -> CellResult {
+        bench.emit(CellEvent::Phase { name: PHASE.into() });
+        let failed =
+            |error: io::Error| CellError::missing(format!("{} could not be started: {error}", self.words[0]));
+        let mut command = self.command(dir).map_err(failed)?;
+        let mut child = limits::spawn(&mut command).map_err(failed)?;
+        // Its terminal closes when nothing has it open any more.
+        drop(command);
+        let status = child.wait().map_err(failed)?;
+        let code = status.code().unwrap_or_else(|| SIGNAL_EXIT_BASE + status.signal().unwrap_or_default());
+        Ok(std::fs::write(&self.status, code.to_string()).map_err(Error::io("writing", &self.status))?)
+    }
+
+    fn command(&self, dir: &Path) -> io::Result<Command> {
+        let (input, output) = if self.is_terminal {
+            // Only the shell's own session may take it as its terminal.
+            let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+            let terminal = File::from(rustix::fs::open(&self.input, flags, Mode::empty())?);
+            (terminal.try_clone()?, terminal)
+        } else {
+            (File::open(&self.input)?, OpenOptions::new().write(true).open(&self.output)?)
+        };
+        let mut command = Command::new(&self.words[0]);
+        command.args(&self.words[1..]).current_dir(dir);
+        command.stdin(input).stdout(output.try_clone()?).stderr(output);
+        let is_terminal = self.is_terminal;
+        // SAFETY: only system calls between fork and exec.
+        unsafe {
+            command.pre_exec(move || {
+                rustix::process::setsid()?;
+                if is_terminal {
+                    rustix::process::ioctl_tiocsctty(BorrowedFd::borrow_raw(0))?;
+                }
+                Ok(())
+            });
+        }
+        Ok(command)
+    }
+}
+
+/// A shell of this process in a guest, and its exit code once it has ended.
+#[derive(Debug, Clone)]
+pub struct ShellSession {
+    /// Program and arguments.
+    pub words: Vec<String>,
+    /// The value of `TERM`.
+    pub term: String,
+    /// Whether standard input and output are a terminal.
+    pub is_terminal: bool,
+    exit: Arc<OnceLock<i32>>,
+}
+
+impl ShellSession {
+    /// A session that has not begun, of a program with these arguments.
+    pub fn new(words: Vec<String>) -> ShellSession {
+        let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+        let term = std::env::var("TERM").unwrap_or_else(|_| "dumb".into());
+        ShellSession { words, term, is_terminal, exit: Arc::default() }
+    }
+
+    /// The exit code of the shell; None where it did not end by itself.
+    pub fn exit_code(&self) -> Option<i32> {
+        self.exit.get().copied()
+    }
+
+    /// Notes the exit code.
+    pub fn ended(&self, code: i32) {
+        // It ends once.
+        let _ = self.exit.set(code);
+    }
+
+    /// The request to the agent.
+    pub fn request(&self) -> Shell {
+        Shell { words: self.words.clone(), is_terminal: self.is_terminal, ..Shell::default() }
+    }
+}
+
+/// The terminal of this process, connected with that of a guest. Dropping it gives the terminal back.
+pub struct HostTerminal {
+    socket: UnixStream,
+    /// The mode before the shell, where standard input is a terminal.
+    before: Option<Termios>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl HostTerminal {
+    /// A terminal, and the connection for the standard input of QEMU.
+    ///
+    /// # Errors
+    /// Where no socket can be had.
+    pub fn connect() -> io::Result<(HostTerminal, OwnedFd)> {
+        let (socket, theirs) = UnixStream::pair()?;
+        let (before, stop, threads) = (None, Arc::default(), vec![]);
+        Ok((HostTerminal { socket, before, stop, threads }, theirs.into()))
+    }
+
+    /// Connects standard input and output with the shell, which has begun. Until then Ctrl-C ends fsarena; from now on it
+    /// goes to the shell.
+    ///
+    /// # Errors
+    /// Where the terminal refuses.
+    pub fn begin(&mut self, is_terminal: bool) -> io::Result<()> {
+        if is_terminal {
+            let before = tcgetattr(io::stdin())?;
+            let mut raw = before.clone();
+            raw.make_raw();
+            tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
+            self.before = Some(before);
+        }
+        let (mut input, stop) = (self.socket.try_clone()?, self.stop.clone());
+        self.threads.push(std::thread::spawn(move || drop(send_input(&mut input, is_terminal, &stop))));
+        let mut output = self.socket.try_clone()?;
+        self.threads.push(std::thread::spawn(move || show_output(&mut output)));
+        Ok(())
+    }
+}
+
+impl Drop for HostTerminal {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        // QEMU has ended, so the output ends as well.
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+        if let Some(before) = &self.before {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Drain, before);
+        }
+    }
+}
+
+/// Sends standard input, and each new size of the terminal, until the input ends or the shell has ended.
+fn send_input(to: &mut UnixStream, is_terminal: bool, stop: &AtomicBool) -> io::Result<()> {
+    let (stdin, mut size, mut piece) = (io::stdin(), None, [0; PIECE]);
+    while !stop.load(Ordering::Acquire) {
+        let now = if is_terminal { tcgetwinsize(&stdin).ok() } else { None };
+        let now = now.map(|size| (size.ws_row, size.ws_col));
+        if let Some((rows, columns)) = now.filter(|_| now != size) {
+            Frame::Size { rows, columns }.write(to)?;
+            size = now;
+        }
+        let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
+        match rustix::event::poll(&mut ready, Some(&POLL_INTERVAL)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => continue,
+            polled => polled?,
+        };
+        match rustix::io::read(&stdin, &mut piece)? {
+            0 => return Frame::End.write(to),
+            count => Frame::Bytes(piece[..count].to_vec()).write(to)?,
+        }
+    }
+    Ok(())
+}
+
+/// Shows what the shell writes, to its end.
+fn show_output(from: &mut UnixStream) {
+    let (mut stdout, mut piece) = (io::stdout(), [0; PIECE]);
+    while let Ok(count @ 1..) = from.read(&mut piece) {
+        if stdout.write_all(&piece[..count]).and_then(|()| stdout.flush()).is_err() {
+            return;
+        }
+    }
+}
