@@ -119,7 +119,7 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
     }
     let request = &mut guest.request;
     // Makes the mount points too. The root is below the mount point, so the mount will hide this directory.
-    request.places().into_iter().try_for_each(std::fs::create_dir_all)?;
+    [&request.root, &request.other].into_iter().try_for_each(std::fs::create_dir_all)?;
     mount::mount_by_syscall(&booted.other, &request.other, &guest.other_type, "", &mut |_| ())
         .map_err(|error| Error::other(format!("mounting the source disk: {error}")))?;
     if let Some(programs) = &guest.programs {
