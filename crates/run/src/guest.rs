@@ -451,7 +451,7 @@ impl Guests {
             options: options.into_iter().flatten().collect::<Vec<_>>().join(","),
             journal: None,
             by_call: true,
-            layer: layers::request(level, Some(Path::new(OTHER))),
+            layer: layers::request(level, Path::new(TARGET), Some(Path::new(OTHER))),
         };
         let root = layers::root(Path::new(TARGET), level).join("work");
         let cell = if self.guest.emulator == Emulator::Exact { &without_names(cell) } else { cell };

@@ -118,9 +118,9 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
         set_environment(&programs.environment);
     }
     let request = &mut guest.request;
-    // Create the directories of the request; the mount points are among them. The work directory is inside the filesystem that
-    // will be mounted, so the mount hides the directory made here.
-    request.places().into_iter().try_for_each(std::fs::create_dir_all)?;
+    // Create the mount points too. The work directory is inside the filesystem that will be mounted, so the mount hides the
+    // directory made here.
+    [&request.root, &request.other].into_iter().try_for_each(std::fs::create_dir_all)?;
     mount::mount_by_syscall(&booted.other, &request.other, &guest.other_type, "", &mut |_| ())
         .map_err(|error| Error::other(format!("mounting the source disk: {error}")))?;
     if let Some(programs) = &guest.programs {

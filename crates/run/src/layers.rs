@@ -4,26 +4,29 @@
 //! inside the filesystem, on top of other directories there. The executor has written both mounts into its undo journal
 //! before the agent starts.
 
+mod bindfs;
 mod def;
 mod fuse;
 mod overlay;
+mod serve;
 
 use crate::error::RunError;
 use crate::executor::Log;
 use crate::guest_programs;
 use crate::layout::filesystem_of;
 use crate::protocol::LayerRequest;
-use def::{LayerDef, LayerSite, PROGRAM_TIMEOUT, make_dirs};
+use def::{ImageDef, LayerDef, LayerSite, PROGRAM_TIMEOUT, make_dirs};
 use fsarena_core::{cell::Variant, factor, names::unknown};
+use fsarena_load::workload::Room;
 use fsarena_sys::wait::{Cancel, wait_until};
-use fsarena_sys::{Error, program};
+use fsarena_sys::{Error, fetched_program, program};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::Mutex;
 use std::time::Instant;
 
 /// Every layer.
-const LAYERS: &[LayerDef] = &[overlay::LAYER, fuse::LAYER];
+const LAYERS: &[LayerDef] = &[overlay::LAYER, overlay::UPPER, fuse::LAYER, bindfs::LAYER];
 
 /// The directory of a filesystem that its layer is mounted on.
 const MERGED: &str = "merged";
@@ -31,6 +34,8 @@ const MERGED: &str = "merged";
 const NONE: &str = "none";
 /// The program that serves the layer of this process's filesystem. An agent has one filesystem mounted.
 static PROGRAM: Mutex<Option<Child>> = Mutex::new(None);
+/// The files and bytes that [`copied_up`] has counted so far.
+static COUNTED: Mutex<(u64, u64)> = Mutex::new((0, 0));
 
 /// The layer of a level, and its number; None where the level has no layer.
 ///
@@ -89,17 +94,27 @@ pub fn check_filesystem(variant: &Variant) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Checks that the program of a level is installed here: guests get a copy of it.
+/// Checks that the programs of a level are here: guests get copies of them.
 ///
 /// # Errors
 /// The program, and what installs it.
-pub fn check_program(level: &str) -> Result<(), String> {
-    match find(level).and_then(|(layer, _)| layer.program) {
-        Some((name, package)) if program::find(name).is_none() => {
-            Err(format!("{name} is not installed: apt-get install {package}"))
-        }
-        _ => Ok(()),
+pub fn check_programs(level: &str) -> Result<(), String> {
+    match programs(level).iter().find(|(name, _)| program::find(name).is_none()) {
+        Some((name, package)) => Err(format!("{name} is not installed: apt-get install {package}")),
+        None => Ok(()),
     }
+}
+
+/// The room that work takes on the filesystem of each of these variants: the most that a layer of them needs.
+pub fn room(variants: &[Variant], work: Room) -> Room {
+    let mut most = work;
+    for variant in variants {
+        if let Some((layer, _)) = find(variant.level(factor::LAYER)) {
+            let Room { bytes, inodes, .. } = (layer.room)(work);
+            most = Room { bytes: most.bytes.max(bytes), inodes: most.inodes.max(inodes), ..most };
+        }
+    }
+    most
 }
 
 /// Every kernel module that a layer can need.
@@ -110,9 +125,9 @@ pub fn module(level: &str) -> Option<&'static str> {
     find(level).map(|(layer, _)| layer.module)
 }
 
-/// The program that a level needs, if any.
-pub fn program(level: &str) -> Option<&'static str> {
-    Some(find(level)?.0.program?.0)
+/// The programs that a level needs, each with its Debian package.
+pub fn programs(level: &str) -> &'static [(&'static str, &'static str)] {
+    find(level).map_or(&[], |(layer, _)| layer.programs)
 }
 
 /// The level of each layer, without a number.
@@ -125,14 +140,23 @@ pub fn root(target: &Path, level: &str) -> PathBuf {
     if find(level).is_some() { target.join(MERGED) } else { target.into() }
 }
 
-/// The request to set up a layer; None for a level without one. In a guest the programs are below the source disk.
-pub fn request(level: &str, programs: Option<&Path>) -> Option<LayerRequest> {
+/// The request to set up the layer over the filesystem at `target`; None for a level without one. In a guest the programs
+/// are below the source disk, whose directory is `packed`.
+pub fn request(level: &str, target: &Path, packed: Option<&Path>) -> Option<LayerRequest> {
     let (layer, _) = find(level)?;
-    let command = |(name, _): (&str, &str)| match programs {
+    let command = |(name, _): &(&str, &str)| match packed {
         Some(other) => guest_programs::command(other, name).words(),
-        None => vec![name.into()],
+        None => fetched_program::start_words(name.as_ref()).map_or_else(
+            || vec![name.to_string()],
+            |words| words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        ),
     };
-    Some(LayerRequest { level: level.into(), program: layer.program.map(command).unwrap_or_default() })
+    Some(LayerRequest {
+        level: level.into(),
+        programs: layer.programs.iter().map(command).collect(),
+        has_image: layer.image.is_some(),
+        sync_file: layer.sync_file.map(|name| target.join(MERGED).join(name)),
+    })
 }
 
 /// Mounts the layer over a mounted filesystem.
@@ -141,11 +165,36 @@ pub fn request(level: &str, programs: Option<&Path>) -> Option<LayerRequest> {
 /// If a directory cannot be made, the kernel refuses the mount, or the program of the layer fails.
 pub fn set_up(below: &Path, request: &LayerRequest, log: Log) -> Result<(), Error> {
     let Some((layer, count)) = find(&request.level) else { return Ok(()) };
-    let site = LayerSite { below, merged: below.join(MERGED), count, program: &request.program };
+    let site = LayerSite { below, merged: below.join(MERGED), count, programs: &request.programs };
     make_dirs(&site.merged)?;
     let program = (layer.mount)(&site, log)?;
     *PROGRAM.lock().expect("no other thread") = program;
     Ok(())
+}
+
+/// Puts what was written to a layer so far below it. The layer is not mounted.
+///
+/// # Errors
+/// Where the filesystem refuses.
+pub fn commit(below: &Path, request: &LayerRequest) -> Result<(), Error> {
+    *COUNTED.lock().expect("no other thread") = (0, 0);
+    image(request).map_or(Ok(()), |image| (image.commit)(below))
+}
+
+/// The number of files that were copied up since the last call or [`commit`] and are still there, and their bytes.
+///
+/// # Errors
+/// Where the filesystem refuses.
+pub fn copied_up(below: &Path, request: &LayerRequest) -> Result<(u64, u64), Error> {
+    let (files, bytes) = image(request).map_or(Ok((0, 0)), |image| (image.copied_up)(below))?;
+    let mut counted = COUNTED.lock().expect("no other thread");
+    let new = (files.saturating_sub(counted.0), bytes.saturating_sub(counted.1));
+    *counted = (files, bytes);
+    Ok(new)
+}
+
+fn image(request: &LayerRequest) -> Option<&'static ImageDef> {
+    find(&request.level)?.0.image.as_ref()
 }
 
 /// Waits for the end of the program of a layer that has been unmounted: it keeps the filesystem below in use.
@@ -183,12 +232,28 @@ mod tests {
     fn the_load_works_below_the_layer() {
         let mnt = Path::new("/mnt");
         assert_eq!((root(mnt, ""), root(mnt, "overlay")), ("/mnt".into(), "/mnt/merged".into()));
-        let guest = request("fuse", Some(Path::new("/other"))).unwrap();
-        assert!(
-            guest.program.last().unwrap().ends_with("/bindfs") && guest.program[0].starts_with("/other/")
-        );
-        assert_eq!(request("fuse", None).unwrap().program, ["bindfs"]);
-        assert!(request("none", None).is_none() && request("overlay", None).unwrap().program.is_empty());
+        let guest = request("bindfs", mnt, Some(Path::new("/other"))).unwrap();
+        let words = &guest.programs[0];
+        assert!(words.last().unwrap().ends_with("/bindfs") && words[0].starts_with("/other/"));
+        let overlay = request("overlay", mnt, None).unwrap();
+        assert!(overlay.programs.is_empty() && overlay.has_image && overlay.sync_file.is_none());
+        assert!(!request("overlay-upper:2", mnt, None).unwrap().has_image);
+        let fuse = request("fuse", mnt, Some(Path::new("/other"))).unwrap();
+        assert_eq!((fuse.programs.len(), fuse.sync_file), (2, Some("/mnt/merged/.sync".into())));
+        assert!(request("none", mnt, None).is_none());
+    }
+
+    #[test]
+    fn work_has_room_through_the_layer_that_needs_most() {
+        let work = Room { bytes: 1 << 30, inodes: 1000, other_bytes: 7 };
+        let variant = |level: &str| Variant {
+            name: level.into(),
+            levels: [(factor::LAYER.to_string(), level.to_string())].into(),
+        };
+        assert_eq!(room(&[variant(""), variant("bindfs"), variant("overlay-upper")], work), work);
+        let copied = room(&[variant("fuse"), variant("overlay")], work);
+        assert_eq!(copied, Room { bytes: 2 << 30, inodes: 2000, other_bytes: 7 });
+        assert!(room(&[variant("fuse")], work).bytes > work.bytes * 9 / 8);
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl Local {
             Err(failed) => return Ok((failed.into(), None)),
         };
         let target = self.backing.target.path();
-        let layer = layers::request(cell.variant.level(factor::LAYER), None);
+        let layer = layers::request(cell.variant.level(factor::LAYER), target, None);
         let root = layers::root(target, cell.variant.level(factor::LAYER));
         let mut request = self.request(cell, measured, &root.join("work"));
         request.mount = Some(MountRequest {

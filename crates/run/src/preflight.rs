@@ -14,7 +14,7 @@ pub(crate) use room::{open_source_disk, open_to_erase};
 use crate::error::{Result, RunError, require};
 use crate::layout::{self, DeviceSpec, filesystem_of};
 use crate::work::{Work, workload};
-use crate::{axes, axes::fill, guest_programs, settings::setting};
+use crate::{axes, axes::fill, guest_programs, layers, settings::setting};
 use bytesize::ByteSize;
 use fsarena_core::host::{self, Storage};
 use fsarena_core::plan::{Backing, Plan};
@@ -185,7 +185,7 @@ fn check_devices(
             if let Some(programs) = &check.host_programs {
                 programs.check_guests(&check.kernels)?;
             }
-            guests::fetch_mkfs(variants, &mut check.kernels)?;
+            guests::fetch_programs(variants, &mut check.kernels)?;
             guests::check_guest_variants(plan, guest.emulator, variants, &check.kernels)?
         }
         _ => mountable(kernel, plan, variants)?,
@@ -199,7 +199,7 @@ fn check_devices(
         programs.extend(["mount", "umount", "losetup"].map(String::from));
     }
     check.other_bytes = other_size(plan, room);
-    let needed = needed_bytes(&defs, room);
+    let needed = needed_bytes(&defs, layers::room(variants, room));
     check.size_bytes = match backing {
         Backing::Erase { path, signature } => erased_size(kernel, path, signature.as_deref(), needed)?,
         _ => image_size(plan, needed)?,

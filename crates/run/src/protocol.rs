@@ -63,11 +63,18 @@ pub const COPIES: &str = "copies";
 
 impl Request {
     /// The directories that a task writes to: the one under test, the one on the source disk, and the filesystem below a
-    /// layer.
+    /// layer. Syncing the file of the layer that comes first, where it has one, has its program write to that filesystem.
     pub fn places(&self) -> Vec<&Path> {
-        let below = self.mount.as_ref().filter(|mount| mount.layer.is_some());
-        let below = below.map(|mount| mount.target.as_path());
-        [self.root.as_path(), &self.other].into_iter().chain(below).collect()
+        let layered = self.mount.as_ref().filter(|mount| mount.layer.is_some());
+        let first = layered.and_then(|mount| mount.layer.as_ref()?.sync_file.as_deref());
+        let below = layered.map(|mount| mount.target.as_path());
+        first.into_iter().chain([self.root.as_path(), &self.other]).chain(below).collect()
+    }
+
+    /// Whether files that are prepared for a task lie below a layer.
+    pub fn layer_has_image(&self) -> bool {
+        let layer = self.mount.as_ref().and_then(|mount| mount.layer.as_ref());
+        layer.is_some_and(|layer| layer.has_image)
     }
 }
 
@@ -152,6 +159,10 @@ pub enum PrivilegedRequest {
     Remount,
     /// Drop the caches.
     DropCaches,
+    /// Put the files that were prepared for a task below the layer, so that changing them copies them up.
+    CommitLayer,
+    /// Add a note on the files that were copied up in the task of this name.
+    NoteCopies(String),
 }
 
 /// The profile that the agent takes of each timed task and sends as [`CellEvent::Profile`]. The samples of such a run
@@ -195,8 +206,12 @@ pub struct MountRequest {
 pub struct LayerRequest {
     /// The level of the factor `layer`.
     pub level: String,
-    /// The command that starts the program of the layer, without its own arguments; empty if it has none.
-    pub program: Vec<String>,
+    /// The commands that start the programs of the layer, without their own arguments.
+    pub programs: Vec<Vec<String>>,
+    /// Whether files that were prepared for a task lie below the layer.
+    pub has_image: bool,
+    /// The file whose fsync has the program of the layer write everything, if it needs one.
+    pub sync_file: Option<PathBuf>,
 }
 
 /// The request to a guest. The guest adds the paths of its disks when it has found them.

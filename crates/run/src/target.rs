@@ -6,6 +6,7 @@ use crate::bench::{Bench, lifecycle};
 use crate::error::{CellError, CellResult};
 use crate::executor::Log;
 use crate::{layers, protocol::MountRequest, settings::setting};
+use bytesize::ByteSize;
 use fsarena_core::event::{Cause, Note, NoteKind, SpentOn};
 use fsarena_core::sample::{Readings, TaskOutput};
 use fsarena_core::{cell::TaskInfo, metric::reading};
@@ -42,15 +43,44 @@ fn mount_filesystem(request: &MountRequest, log: Log) -> Result<u64, Error> {
 /// If it stays in use.
 pub fn unmount(request: &MountRequest, log: Log) -> Result<(), Error> {
     let target = &request.target;
-    let unmount = |dir: &Path, log: Log| match request.by_call {
+    unmount_layer(request, log)?;
+    unmount_dir(request, target, log)
+}
+
+fn unmount_layer(request: &MountRequest, log: Log) -> Result<(), Error> {
+    let Some(layer) = &request.layer else { return Ok(()) };
+    unmount_dir(request, &layers::root(&request.target, &layer.level), log)?;
+    layers::wait_for_program()
+}
+
+fn unmount_dir(request: &MountRequest, dir: &Path, log: Log) -> Result<(), Error> {
+    match request.by_call {
         true => mount::unmount_by_syscall(dir, log),
         false => mount::unmount(dir, log),
-    };
-    if let Some(layer) = &request.layer {
-        unmount(&layers::root(target, &layer.level), log)?;
-        layers::wait_for_program()?;
     }
-    unmount(target, log)
+}
+
+/// Puts what was written to the layer so far below it, and mounts the layer again.
+///
+/// # Errors
+/// If the layer stays in use, or the filesystem refuses.
+pub fn commit_layer(request: &MountRequest, log: Log) -> Result<(), Error> {
+    let Some(layer) = &request.layer else { return Ok(()) };
+    unmount_layer(request, log)?;
+    layers::commit(&request.target, layer)?;
+    layers::set_up(&request.target, layer, log)
+}
+
+/// A note on the files that a task copied up from below the layer; None if it copied none.
+///
+/// # Errors
+/// Where the filesystem refuses.
+pub fn copies_note(request: &MountRequest, task: &str) -> Result<Option<Note>, Error> {
+    let Some(layer) = &request.layer else { return Ok(None) };
+    let (files, bytes) = layers::copied_up(&request.target, layer)?;
+    let files_text = if files == 1 { "1 file".into() } else { format!("{files} files") };
+    let text = format!("copied up to the upper directory: {files_text}, {} after the task", ByteSize(bytes));
+    Ok((files > 0).then(|| Note::new(NoteKind::Remark, text).task(task)))
 }
 
 /// Mounts the filesystem as a measured task. `first` runs before the mount and is timed with it.
@@ -101,11 +131,13 @@ pub fn unmount_task(request: &MountRequest, bench: &mut Bench) -> CellResult {
     Ok(bench.measure(&lifecycle("unmount", "Unmount"), SpentOn::Lifecycle, work, || Ok(()))?)
 }
 
-/// Syncs the filesystems of these directories, and the block devices among the paths.
+/// Syncs the filesystems of these directories, and the block devices and files among the paths.
 pub fn sync_all(places: &[&Path]) -> std::io::Result<()> {
     places.iter().try_for_each(|place| {
-        let file = File::open(place)?;
-        if file.metadata()?.file_type().is_block_device() {
+        let file_type = place.metadata()?.file_type();
+        // fuse2fs does nothing at the fsync of a file that is not open for writing.
+        let file = File::options().read(true).write(file_type.is_file()).open(place)?;
+        if file_type.is_block_device() || file_type.is_file() {
             return file.sync_all();
         }
         Ok(rustix::fs::syncfs(file)?)

@@ -135,6 +135,9 @@ fn run_task(
         result?;
     }
     if prepared {
+        if request.layer_has_image() {
+            privileged(PrivilegedRequest::CommitLayer, bench)?;
+        }
         sync_prepared(request)?;
     }
     match task.before {
@@ -154,6 +157,9 @@ fn run_task(
         Ok::<_, TaskError>(output)
     };
     bench.measure(&task.info, SpentOn::Timed, work, || sync_all(&request.places()))?;
+    if request.layer_has_image() {
+        privileged(PrivilegedRequest::NoteCopies(task.info.id.to_string()), bench)?;
+    }
     if let Some(tracer) = tracer {
         let profile = serde_json::to_value(tracer.stop())
             .map_err(|error| CellError::internal(format!("the profile: {error}")))?;
@@ -217,6 +223,12 @@ pub fn perform(request: &Request, ask: PrivilegedRequest, bench: &mut Bench, ans
             target::unmount(mount, &mut bench.log())?;
             target::mount(mount, &mut bench.log())?;
         }
+        (PrivilegedRequest::CommitLayer, Some(mount)) => target::commit_layer(mount, &mut bench.log())?,
+        (PrivilegedRequest::NoteCopies(task), Some(mount)) => {
+            let note = target::copies_note(mount, &task)?;
+            note.into_iter().for_each(|note| bench.note(note.variant(&request.cell.variant.name)));
+        }
+        (PrivilegedRequest::CommitLayer | PrivilegedRequest::NoteCopies(_), None) => {}
         // A directory cannot be remounted, so its caches are dropped instead.
         (PrivilegedRequest::Remount, None) if !target::may_drop_caches() => {
             let text = "only root can drop the caches of a directory: they stay warm before tasks that begin with a new mount elsewhere";

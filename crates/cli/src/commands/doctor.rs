@@ -292,13 +292,13 @@ fn layers(kernel: &SysRoot) -> Finding {
     let types = kernel.filesystems().unwrap_or_default();
     let (here, absent): (Vec<_>, Vec<_>) = layers::ids().partition(|level| {
         layers::module(level).is_some_and(|module| types.contains(module))
-            && layers::check_program(level).is_ok()
+            && layers::check_programs(level).is_ok()
     });
     let found = if here.is_empty() { "none".into() } else { here.join(" ") };
     if absent.is_empty() {
         return ok(what, found);
     }
-    let fixes = absent.iter().map(|level| match layers::check_program(level) {
+    let fixes = absent.iter().map(|level| match layers::check_programs(level) {
         Err(why) => format!("layer={level}: {why}"),
         Ok(()) => format!("layer={level}: this kernel lacks it; a guest has it: --on qemu"),
     });

@@ -10,7 +10,7 @@ use fsarena_core::sample::{Direction, Fold, ReadingDef, Unit};
 use fsarena_core::study::{STUDIES, Study};
 use fsarena_core::{metric::METRICS, plan::file::PlanFile, row::Row, setting::Value};
 use fsarena_fs::available::{Availability, survey, to_install};
-use fsarena_guest::debian;
+use fsarena_guest::debian::{self, DebianKernel};
 use fsarena_guest::kernel::{DEBIAN, Places};
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_report::exporters;
@@ -18,7 +18,7 @@ use fsarena_run::{axes, registry};
 use fsarena_store::RunSummary;
 use fsarena_sys::{fetched_program, kernel::SysRoot, program};
 use serde::Serialize;
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 /// List studies, applications, filesystems, workloads, metrics, factors, guest kernels, exporters or runs
 #[derive(Debug, clap::Args)]
@@ -376,47 +376,56 @@ impl Row for KernelRow {
 /// apt's lists are damaged.
 pub fn kernels() -> Result<Vec<KernelRow>, Failure> {
     let places = Places::usual(None);
-    if let Err(error) = places.suites.refresh(&mut |_| {}) {
-        eprintln!("The package lists of Debian could not be fetched, so kernels may be missing: {error}");
-    }
-    let known = if program::find("apt-cache").is_some() {
-        debian::list_kernels(&places.suites, &mut |_| {})?
-    } else {
-        vec![]
-    };
+    let known = known_kernels(&places)?;
     let here = places.releases();
     let in_suites: Vec<&str> = known.iter().map(|kernel| kernel.release.as_str()).collect();
-    // A version selects what is at hand before anything is fetched.
-    let selected = |version: &str| {
-        let of_version = |release: &&str| debian::series_of(release) == version;
-        let at_hand = here.iter().map(String::as_str).rfind(of_version);
-        at_hand.or_else(|| in_suites.iter().copied().rfind(of_version))
-    };
-    let mut releases: Vec<String> = here.clone();
-    // Cloud kernels lack most filesystems.
-    let usual = in_suites.iter().filter(|release| debian::flavour_of(release).is_none());
-    let newest = usual.filter(|release| {
-        let version = debian::series_of(release);
-        in_suites.iter().rfind(|other| debian::series_of(other) == version) == Some(release)
-    });
-    releases.extend(newest.map(|release| release.to_string()));
-    let row = |release: String| {
-        let version = debian::series_of(&release);
-        let level = if selected(&version) == Some(&release) { &version } else { &release };
+    let newest = newest_of_series(&in_suites).into_iter().map(String::from);
+    let releases = debian::in_order(here.iter().cloned().chain(newest));
+    let mut rows = vec![];
+    for release in releases {
         let package = known.iter().find(|kernel| kernel.release == release);
-        let at_hand = here.contains(&release);
-        KernelRow {
-            kernel: format!("{DEBIAN}:{level}"),
+        rows.push(KernelRow {
+            kernel: format!("{DEBIAN}:{}", shortest_version(&release, &here, &in_suites)),
             suite: package.map(|kernel| kernel.package.suite.clone()).unwrap_or_default(),
-            here: match (at_hand, places.is_installed(&release)) {
+            here: match (here.contains(&release), places.is_installed(&release)) {
                 (_, true) => "installed",
                 (true, false) => "cached",
                 (false, false) => "",
             },
             release,
-        }
-    };
-    Ok(debian::in_order(releases.into_iter()).into_iter().map(row).collect())
+        });
+    }
+    Ok(rows)
+}
+
+/// The kernels of Debian's suites, the oldest first; none on a machine without apt.
+fn known_kernels(places: &Places) -> Result<Vec<DebianKernel>, Failure> {
+    if let Err(error) = places.suites.refresh(&mut |_| {}) {
+        eprintln!("The package lists of Debian could not be fetched, so kernels may be missing: {error}");
+    }
+    if program::find("apt-cache").is_none() {
+        return Ok(vec![]);
+    }
+    Ok(debian::list_kernels(&places.suites, &mut |_| {})?)
+}
+
+/// The newest release of each series. Leaves out cloud kernels, which lack most filesystems. `releases` begin with the oldest.
+fn newest_of_series<'a>(releases: &[&'a str]) -> Vec<&'a str> {
+    let mut newest: BTreeMap<String, &str> = BTreeMap::new();
+    for release in releases.iter().copied().filter(|release| debian::flavour_of(release).is_none()) {
+        newest.insert(debian::series_of(release), release);
+    }
+    newest.into_values().collect()
+}
+
+/// The series of a release (`6.12`) if naming it selects this release, else the release. A series selects the newest release
+/// at hand before one of the suites. Both lists begin with the oldest.
+fn shortest_version(release: &str, here: &[String], in_suites: &[&str]) -> String {
+    let series = debian::series_of(release);
+    let of_series = |other: &&str| debian::series_of(other) == series;
+    let at_hand = here.iter().map(String::as_str).rfind(of_series);
+    let selected = at_hand.or_else(|| in_suites.iter().copied().rfind(of_series));
+    if selected == Some(release) { series } else { release.into() }
 }
 
 /// A stored run.
@@ -452,4 +461,21 @@ pub fn runs(root: &Path) -> Result<Vec<RunRow>, Failure> {
         variants: run.variants,
     };
     Ok(fsarena_store::list(root)?.into_iter().map(row).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_series_names_the_newest_kernel_at_hand_or_else_of_the_suites() {
+        let suites = ["6.1.0-49-amd64", "6.1.0-56-amd64", "6.1.0-56-cloud-amd64", "6.12.9+deb13-amd64"];
+        assert_eq!(newest_of_series(&suites), ["6.1.0-56-amd64", "6.12.9+deb13-amd64"]);
+        let here = ["6.1.0-49-amd64".to_string()];
+        let version = |release| shortest_version(release, &here, &suites);
+        assert_eq!(version("6.1.0-49-amd64"), "6.1");
+        assert_eq!(version("6.1.0-56-amd64"), "6.1.0-56-amd64");
+        assert_eq!(version("6.1.0-56-cloud-amd64"), "6.1-cloud");
+        assert_eq!(version("6.12.9+deb13-amd64"), "6.12");
+    }
 }

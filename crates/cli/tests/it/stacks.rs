@@ -24,7 +24,7 @@ fn each_level_is_compared_with_the_plain_variant_and_layers_leave_nothing() {
     place.expect(0, &[&["run", "plan.toml", "--set", "driver=native"][..], &vary].concat());
     assert_eq!(variants(&place), ["ext4", "ext4/noatime", "ext4/none", "ext4/overlay:2"]);
     let log = place.run_text("command.log");
-    assert!(log.contains("mnt/test/lower1:") && log.contains("mnt/test/lower2,upperdir="), "{log}");
+    assert!(log.contains("mnt/test/lower2:") && log.contains("mnt/test/lower1,upperdir="), "{log}");
     let (report, _) = place.expect(0, &["report", "latest", "--format", "md"]);
     assert!(report.contains("one level at a time (ext4 is the reference)"), "{report}");
     assert!(report.contains("works through a layer over its filesystem"), "{report}");
@@ -43,19 +43,25 @@ fn each_level_is_compared_with_the_plain_variant_and_layers_leave_nothing() {
 }
 
 #[test]
-fn an_overlay_that_a_kill_leaves_is_recovered() {
+fn layers_that_a_kill_leaves_are_recovered() {
     if !root() {
         return;
     }
     let place = Place::new();
-    let mut gate = Gate::new(&place, When::Before, "umount", "*mnt/test/merged*", 0);
-    let args = ["run", "plan.toml", "--factor", "layer=overlay"];
-    let mut run = Running::start(&place, place.fsarena(&args));
-    gate.wait(&mut run);
-    run.signal(Signal::KILL);
-    run.ended_by(Signal::KILL);
-    place.expect(0, &["recover"]);
-    place.assert_clean();
+    for layer in ["overlay", "fuse"] {
+        if layer == "fuse" && !has(&["fuse2fs"]) {
+            continue;
+        }
+        let mut gate = Gate::new(&place, When::Before, "umount", "*mnt/test/merged*", 0);
+        let factor = format!("layer={layer}");
+        let mut run = Running::start(&place, place.fsarena(&["run", "plan.toml", "--factor", &factor]));
+        gate.wait(&mut run);
+        run.signal(Signal::KILL);
+        run.ended_by(Signal::KILL);
+        place.expect(0, &["recover"]);
+        assert_eq!(place.processes(), Vec::<i32>::new());
+        place.assert_clean();
+    }
 }
 
 #[test]
@@ -73,7 +79,7 @@ fn what_cannot_be_varied_or_stacked_here_is_refused_with_a_way_out() {
         (2, &["--vary", "speed=9"], "Unknown factor `speed`"),
         (2, &["--vary", "layer=overlay,overlay"], "is given twice"),
         (2, &["--vary", "layer="], "has layer at its default already"),
-        (2, &["--factor", "layer=,overlay", "--vary", "layer=fuse"], "would be the same"),
+        (2, &["--factor", "layer=,overlay", "--vary", "layer=bindfs"], "would be the same"),
         (2, &["--vary", "layer=overlay", "--fs", "vfat"], "vfat lacks owners"),
         (2, &["--on", "dir:.", "--vary", "layer=overlay"], "directories are used as they are"),
         (
@@ -87,22 +93,58 @@ fn what_cannot_be_varied_or_stacked_here_is_refused_with_a_way_out() {
     }
     let (_, said) = place.expect(2, &["ab", "plan.toml", "--a", "ext4", "--b", "xfs", "--vary", "fs=ext2"]);
     assert!(said.contains("fsarena run --vary"), "{said}");
-    let output = place.without("bindfs", &[&run[..], &["--vary", "layer=fuse"]].concat()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(6), "{said}");
-    assert!(said.contains("apt-get install bindfs"), "{said}");
+    for (level, program) in [("fuse", "fuse2fs"), ("bindfs", "bindfs")] {
+        let vary = format!("layer={level}");
+        let output = place.without(program, &[&run[..], &["--vary", &vary]].concat()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(6), "{said}");
+        assert!(said.contains(&format!("apt-get install {program}")), "{said}");
+    }
     assert!(!place.runs().exists(), "nothing was made");
 }
 
 #[test]
-fn bindfs_serves_a_layer_and_ends_with_it() {
-    if !root() || !has(&["bindfs"]) {
+fn programs_serve_layers_and_end_with_them() {
+    if !root() || !has(&["bindfs", "fuse2fs"]) {
         return;
     }
     let place = Place::new();
-    place.expect(0, &["run", "plan.toml", "--factor", "layer=fuse"]);
-    assert!(place.run_text("command.log").contains("\"bindfs\",\"-f\""));
+    place.expect(0, &["run", "plan.toml", "--vary", "layer=bindfs,fuse"]);
+    let log = place.run_text("command.log");
+    assert!(log.contains("\"bindfs\",\"-f\"") && log.contains("\"fuse2fs\",\"-f\",\"-s\""), "{log}");
     assert_eq!(place.processes(), Vec::<i32>::new());
+    place.assert_clean();
+}
+
+/// Changing a mode or a name copies a whole file up; reading and removing do not.
+#[test]
+fn prepared_files_are_copied_up_when_they_change() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let setup =
+        "mkdir tree && for name in a b c; do head -c 100000 /dev/zero > tree/$name; done && ln -s a tree/l";
+    let tasks = ["cat tree/* > /dev/null", "chmod 600 tree/a", "mv tree/b tree/d", "rm tree/c"];
+    let named = ["read", "mode", "move", "remove"];
+    let mut args = vec!["run", "--fs", "ext4", "--rounds", "1", "--setup", setup];
+    for (name, task) in named.iter().zip(&tasks) {
+        args.extend(["--name", name, "--cmd", task]);
+    }
+    let copied = |layer: &str| {
+        place.expect(0, &[&args[..], &["--factor", &format!("layer={layer}")]].concat());
+        let (report, _) = place.expect(0, &["report", "latest", "--full"]);
+        let lines = report.lines().filter(|line| line.contains("copied up")).map(str::trim);
+        lines.map(String::from).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        copied("overlay:2"),
+        [
+            "- ext4, mode: copied up to the upper directory: 1 file, 97.7 KiB after the task",
+            "- ext4, move: copied up to the upper directory: 1 file, 97.7 KiB after the task",
+        ]
+    );
+    assert_eq!(copied("overlay-upper"), Vec::<String>::new());
     place.assert_clean();
 }
 
@@ -123,17 +165,20 @@ fn devices_are_stacked_in_this_kernel_and_leave_nothing() {
         return;
     }
     let place = Place::new();
-    place.expect(0, &["run", "plan.toml", "--vary", "stack=crypt,integrity,thin+crypt,snapshot"]);
-    assert_eq!(variants(&place).len(), 5);
+    let luks = if has(&["cryptsetup"]) { ",luks" } else { "" };
+    let vary = format!("stack=crypt,integrity,thin+crypt,snapshot{luks}");
+    place.expect(0, &["run", "plan.toml", "--vary", &vary]);
+    assert_eq!(variants(&place).len(), 2 + vary.matches(',').count());
     assert_eq!(mapped(), Vec::<String>::new());
     place.assert_clean();
     // The filesystem and the device below it are removed after a kill too.
     let mut gate = Gate::new(&place, When::Before, "umount", "*mnt/test*", 0);
-    let mut run =
-        Running::start(&place, place.fsarena(&["run", "plan.toml", "--factor", "stack=thin+crypt"]));
+    let stack = if luks.is_empty() { "stack=thin+crypt" } else { "stack=thin+luks" };
+    let mut run = Running::start(&place, place.fsarena(&["run", "plan.toml", "--factor", stack]));
     gate.wait(&mut run);
     run.signal(Signal::KILL);
     run.ended_by(Signal::KILL);
+    assert!(!mapped().is_empty());
     place.expect(0, &["recover"]);
     assert_eq!(mapped(), Vec::<String>::new());
     place.assert_clean();

@@ -8,8 +8,8 @@ use fsarena_core::factor;
 /// The layer that the load works through, mounted for each cell.
 pub const AXIS: Axis = Axis::new(
     factor::LAYER,
-    "overlay, overlay:3, fuse",
-    "what the load works through, over the mounted filesystem: `overlay` (overlayfs with one lower directory, `overlay:3` with three), `fuse` (bindfs, a FUSE program that passes every request on); `none` or empty for nothing",
+    "overlay, overlay:3, overlay-upper, fuse, bindfs",
+    "what the load works through, over the mounted filesystem: `overlay` (overlayfs with the prepared files in one lower directory, `overlay:3` with two more), `overlay-upper` (with all files in the upper directory), `fuse` (fuse2fs, an ext4 image in user space), `bindfs` (a FUSE program that passes every request on); `none` or empty for nothing",
     layers::check_level,
 )
 .checked(check);
@@ -24,5 +24,5 @@ fn check(check: &LevelCheck) -> Result<()> {
         format!("this kernel has no {module} filesystem; try `modprobe {module}`, or take a guest: {guest}")
     };
     require(types.contains(module), || lacking(check, factor::LAYER, why()))?;
-    layers::check_program(level).map_err(|why| lacking(check, factor::LAYER, why))
+    layers::check_programs(level).map_err(|why| lacking(check, factor::LAYER, why))
 }

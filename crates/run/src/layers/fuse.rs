@@ -1,50 +1,66 @@
-//! A FUSE filesystem that passes every request on: what a filesystem in user space costs at least.
+//! An ext4 filesystem in user space: fuse2fs, over an image file on the filesystem under test.
 
-use super::def::{LayerDef, LayerSite, PROGRAM_TIMEOUT, make_dirs};
+use super::def::{LayerDef, LayerSite};
+use super::serve::serve;
 use crate::executor::Log;
-use fsarena_core::event::CommandRecord;
-use fsarena_sys::process_output::{or_printed_nothing, tail};
-use fsarena_sys::wait::{Cancel, wait_until};
-use fsarena_sys::{Error, argv, kernel::SysRoot, limits, mount};
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use fsarena_load::workload::Room;
+use fsarena_sys::{Error, dirs::Space};
+use std::os::unix::fs::PermissionsExt;
+use std::{fs::File, fs::Permissions, path::Path, process::Child};
 
-/// The layer: bindfs, which has one thread and no cache of its own.
-pub const LAYER: LayerDef =
-    LayerDef { id: "fuse", most: 1, module: "fuse", program: Some(("bindfs", "bindfs")), mount };
+/// The layer.
+pub const LAYER: LayerDef = LayerDef {
+    id: "fuse",
+    most: 1,
+    module: "fuse",
+    programs: &[("fuse2fs", "fuse2fs"), ("mkfs.ext4", "e2fsprogs")],
+    room,
+    mount,
+    image: None,
+    sync_file: Some(SYNC_FILE),
+};
 
-/// How many bytes at the end of the program's standard error a failure quotes.
-const LAST_BYTES: u64 = 1024;
+/// fuse2fs has no syncfs and no fsync of directories, but fsync of any file that is open for writing writes back everything.
+const SYNC_FILE: &str = ".sync";
+/// The size of a block in bytes. The image has an inode for each, so that small files do not use up the inodes.
+const BLOCK: u64 = 4096;
+/// The bytes that an empty image takes at most.
+const EMPTY_BYTES: u64 = 16 << 20;
+/// What differs from the defaults of mkfs.ext4: no journal, because fuse2fs cannot write one; nothing random; inode tables
+/// that need no initialisation.
+const OPTIONS: &str = "-q -F -O ^has_journal -b 4096 -i 4096 -m 0 -U 6b1f9f3c-2c58-4c5c-8a4b-0e6c62d6b9a7 \
+    -E lazy_itable_init=1,nodiscard,hash_seed=6b1f9f3c-2c58-4c5c-8a4b-0e6c62d6b9a7";
 
-/// Starts bindfs over a directory of the filesystem, and waits until it is mounted.
+/// The room for an image in which the work has its room. A file takes a part of a block, and its inode.
+fn room(work: Room) -> Room {
+    let bytes = work.bytes.saturating_add(work.inodes.saturating_mul(BLOCK));
+    let bytes = (bytes / 8).saturating_mul(9).saturating_add(EMPTY_BYTES);
+    Room { bytes, inodes: 1, ..work }
+}
+
+/// Makes the image at the first mount, and serves it with one thread.
 fn mount(site: &LayerSite, log: Log) -> Result<Option<Child>, Error> {
-    let files = site.below.join("files");
-    make_dirs(&files)?;
-    let Some((program, args)) = site.program.split_first() else {
-        return Err(Error::Unfit { what: "bindfs".into(), why: "the request names no program".into() });
-    };
-    let mut errors = argv::memory_file("stderr").map_err(Error::io("making", "a file in memory"))?;
-    // In the foreground it stays in the process group of this agent, and ends with it.
-    let mut command = Command::new(program);
-    command.args(args).arg("-f").arg(&files).arg(&site.merged).envs(argv::mark());
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    command.stderr(errors.try_clone().map_err(Error::io("making", "a file in memory"))?);
-    let begun = Instant::now();
-    let mut child = limits::spawn(&mut command).map_err(Error::io("starting", program))?;
-    let mut ended = false;
-    let mounted = wait_until(Instant::now() + PROGRAM_TIMEOUT, Cancel::Never, || {
-        ended = child.try_wait().is_ok_and(|status| status.is_some());
-        (ended || mount::is_mounted(&SysRoot::host(), &site.merged).unwrap_or(false)).then_some(())
-    });
-    let words = site.program.iter().cloned().chain(["-f".into()]);
-    let argv = words.chain([&files, &site.merged].map(|path| path.display().to_string())).collect();
-    let ms = begun.elapsed().as_millis() as u64;
-    log(CommandRecord { argv, times: 1, last: None, cwd: None, ended: "started".into(), ms, output: None });
-    if mounted.is_ok() && !ended {
-        return Ok(Some(child));
+    let image = site.below.join("fuse.img");
+    let is_new = !image.exists();
+    if is_new {
+        make_image(site, &image, log)?;
     }
-    let _ = child.kill().and_then(|()| child.wait());
-    let said = tail(&mut errors, LAST_BYTES).unwrap_or_default();
-    let why = format!("bindfs mounted nothing: {}", or_printed_nothing(&said));
-    Err(Error::Unfit { what: site.merged.clone(), why })
+    // The workload can run as another user than the program.
+    let argv = site.command(0)?.args(["-f", "-s", "-o", "allow_other"]).arg(&image).arg(&site.merged);
+    let child = serve(site, &argv, log)?;
+    if is_new {
+        let file = site.merged.join(SYNC_FILE);
+        let made = File::create(&file).and_then(|file| file.set_permissions(Permissions::from_mode(0o666)));
+        made.map_err(Error::io("making", &file))?;
+    }
+    Ok(Some(child))
+}
+
+/// Makes a sparse image that takes the free space but for a sixteenth, which is left to the metadata of the filesystem below.
+fn make_image(site: &LayerSite, image: &Path, log: Log) -> Result<(), Error> {
+    let free = Space::at_path(site.below)?.free_bytes().unwrap_or(0);
+    let file = File::create(image).map_err(Error::io("making", image))?;
+    file.set_len(free / 16 * 15 / BLOCK * BLOCK).map_err(Error::io("making", image))?;
+    site.command(1)?.args(OPTIONS.split_whitespace()).arg(image).expect(log)?;
+    Ok(())
 }

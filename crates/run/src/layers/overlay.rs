@@ -1,29 +1,130 @@
 //! overlayfs over directories of the filesystem under test: what containers work on.
+//!
+//! `lower1`, `lower2` … are the lower directories, the highest number on top, `upper` the upper one.
 
-use super::def::{LayerDef, LayerSite, make_dirs};
+use super::def::{ImageDef, LayerDef, LayerSite, make_dirs};
 use crate::executor::Log;
+use fsarena_load::workload::Room;
 use fsarena_sys::{Error, mount};
 use std::os::fd::AsRawFd;
-use std::{fs::File, path::Path, process::Child};
+use std::path::{Path, PathBuf};
+use std::{convert::identity, fs::File, process::Child};
+use walkdir::WalkDir;
 
-/// The layer.
-pub const LAYER: LayerDef = LayerDef { id: "overlay", most: 16, module: "overlay", program: None, mount };
+/// The layer whose prepared files lie in a lower directory, as those of a container's image.
+pub const LAYER: LayerDef = LayerDef {
+    id: "overlay",
+    most: 16,
+    module: "overlay",
+    programs: &[],
+    room,
+    mount,
+    image: Some(ImageDef { commit, copied_up }),
+    sync_file: None,
+};
 
-/// Mounts an overlay of `count` lower directories. The directory that the load works in is in each of them, so that every
-/// name in it is looked up in all.
+/// The layer whose files all lie in the upper directory, as those that a container makes itself.
+pub const UPPER: LayerDef = LayerDef { id: "overlay-upper", room: identity, image: None, ..LAYER };
+
+/// The upper directory.
+const UPPER_DIR: &str = "upper";
+/// The directory that the kernel prepares copies in.
+const WORK_DIR: &str = "index";
+
+/// The most bytes that the paths of the filesystem take in the options, of which the kernel reads 4096.
+const MOST_PATH_BYTES: usize = 3072;
+
+/// The room for all files in a lower directory and their copies in the upper one.
+fn room(work: Room) -> Room {
+    let (bytes, inodes) = (work.bytes.saturating_mul(2), work.inodes.saturating_mul(2));
+    Room { bytes, inodes, ..work }
+}
+
+/// Mounts an overlay. At first it has `count` lower directories. The directory that the load works in is in each of them, so
+/// that every name in it is looked up in all.
 fn mount(site: &LayerSite, log: Log) -> Result<Option<Child>, Error> {
-    let lower: Vec<String> = (1..=site.count).map(|number| format!("lower{number}")).collect();
-    for dir in lower.iter().map(|name| format!("{name}/work")).chain(["upper".into(), "index".into()]) {
+    let first = (1..=site.count).map(|number| lower(site.below, number).join("work"));
+    if top_number(site.below) == 0 {
+        first.into_iter().try_for_each(|dir| make_dirs(&dir))?;
+    }
+    for dir in [UPPER_DIR, WORK_DIR] {
         make_dirs(&site.below.join(dir))?;
     }
     let dir = File::open(site.below).map_err(Error::io("opening", site.below))?;
-    // The options are separated by commas and the directories by colons, which the path may contain.
-    let special = site.below.to_string_lossy().contains([',', ':', '\\']);
-    let below =
-        if special { format!("/proc/self/fd/{}", dir.as_raw_fd()) } else { site.below.display().to_string() };
-    let lower: Vec<String> = lower.iter().map(|name| format!("{below}/{name}")).collect();
-    let options = format!("lowerdir={},upperdir={below}/upper,workdir={below}/index", lower.join(":"));
+    // The options are separated by commas and the directories by colons, which the path may contain, and are at most a page.
+    let (path, top) = (site.below.to_string_lossy(), top_number(site.below));
+    let is_unfit = path.contains([',', ':', '\\']) || path.len() * (top as usize + 2) > MOST_PATH_BYTES;
+    let fd = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
+    let below = if is_unfit { &fd } else { site.below };
+    let lower: Vec<String> =
+        (1..=top).rev().map(|number| lower(below, number).display().to_string()).collect();
+    let [upper, work] = [UPPER_DIR, WORK_DIR].map(|dir| below.join(dir).display().to_string());
+    let options = format!("lowerdir={},upperdir={upper},workdir={work}", lower.join(":"));
     mount::mount_by_syscall(Path::new("overlay"), &site.merged, "overlay", &options, log)
         .map_err(Error::io("mounting an overlay on", &site.merged))?;
     Ok(None)
+}
+
+fn lower(below: &Path, number: u32) -> PathBuf {
+    below.join(format!("lower{number}"))
+}
+
+/// The number of lower directories.
+fn top_number(below: &Path) -> u32 {
+    (1..).take_while(|number| lower(below, *number).exists()).count() as u32
+}
+
+/// Makes the upper directory the topmost lower one, as `docker commit` does. It takes the place of the directory on top if
+/// that is empty, so that the first preparation adds none.
+fn commit(below: &Path) -> Result<(), Error> {
+    let mut top = lower(below, top_number(below));
+    if std::fs::remove_dir(top.join("work")).and_then(|()| std::fs::remove_dir(&top)).is_err() {
+        top = lower(below, top_number(below) + 1);
+    }
+    let upper = below.join(UPPER_DIR);
+    std::fs::rename(&upper, &top).map_err(Error::io("renaming", &upper))?;
+    // The kernel can refuse a work directory that belonged to another upper directory.
+    let work = below.join(WORK_DIR);
+    std::fs::remove_dir_all(&work).map_err(Error::io("removing", &work))
+}
+
+/// The number of files in the upper directory that overlayfs copied there, and their bytes. It marks each with an attribute,
+/// `trusted.overlay.origin`.
+fn copied_up(below: &Path) -> Result<(u64, u64), Error> {
+    let upper = below.join(UPPER_DIR);
+    let (mut files, mut bytes) = (0, 0);
+    for entry in WalkDir::new(&upper) {
+        let entry = entry.map_err(|error| Error::io("reading", &upper)(error.into()))?;
+        let is_copy = || rustix::fs::lgetxattr(entry.path(), "trusted.overlay.origin", &mut [0; 256]).is_ok();
+        if entry.file_type().is_file() && is_copy() {
+            files += 1;
+            bytes += entry.metadata().map_or(0, |meta| meta.len());
+        }
+    }
+    Ok((files, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn committed_files_lie_on_top_of_the_lower_directories() {
+        let dir = tempfile::tempdir().unwrap();
+        let below = dir.path();
+        let make = |name: &str| std::fs::create_dir_all(below.join(name)).unwrap();
+        make("lower1/work");
+        make("lower2/work");
+        for (number, expected) in [(1, 2), (2, 3)] {
+            make("upper/work");
+            make("index");
+            std::fs::write(below.join("upper/work/file"), number.to_string()).unwrap();
+            commit(below).unwrap();
+            assert_eq!(top_number(below), expected);
+            let found = std::fs::read(lower(below, expected).join("work/file")).unwrap();
+            assert_eq!(found, number.to_string().into_bytes());
+            assert!(!below.join("upper").exists() && !below.join("index").exists());
+        }
+        assert!(lower(below, 1).join("work").is_dir());
+    }
 }

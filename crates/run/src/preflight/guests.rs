@@ -66,7 +66,8 @@ pub fn programs(plan: &Plan, variants: &[Variant]) -> Result<Vec<String>> {
     let mut programs = power_cut::check_plan(plan, variants)?;
     if matches!(plan.device.backing, Backing::Guest(_)) {
         for variant in variants {
-            programs.extend(layers::program(variant.level(factor::LAYER)).map(String::from));
+            let of_layer = layers::programs(variant.level(factor::LAYER));
+            programs.extend(of_layer.iter().map(|(name, _)| name.to_string()));
             if !link_names(variant)?.is_empty() {
                 programs.insert(filesystem_of(variant)?.0.mkfs.into());
                 let of_links = links::programs(variant.level(factor::STACK));
@@ -156,16 +157,22 @@ pub fn has(kernel: &GuestKernel, def: &FsDef) -> bool {
     kernel.has(module(&kernel.modules, def.id)) || kernel.has(def.id)
 }
 
-/// Fetches the mkfs programs of these variants that are neither installed nor fetched, with their libraries. An ordinary user
-/// can do that, because mkfs works on image files.
+/// Fetches the programs of these variants that are neither installed nor fetched, with their libraries: mkfs, and those of
+/// layers and stacked devices. An ordinary user can do that, because they work on image files or in guests.
 ///
 /// # Errors
 /// A program cannot be fetched; the message names the package.
-pub fn fetch_mkfs(variants: &[Variant], kernels: &mut Kernels) -> Result<()> {
+pub fn fetch_programs(variants: &[Variant], kernels: &mut Kernels) -> Result<()> {
     for variant in variants {
         let def = fsarena_fs::filesystems::find(variant.level(factor::FS))?;
+        let log: kernel::Log = &mut |record| kernels.commands.push(record);
         if has(&kernels.by_level[variant.level(factor::KERNEL)], def) {
-            fetch_mkfs_of(def, &mut |record| kernels.commands.push(record))?;
+            fetch_mkfs_of(def, log)?;
+        }
+        let of_layer = layers::programs(variant.level(factor::LAYER)).iter().copied();
+        for (name, package) in of_layer.chain(links::programs(variant.level(factor::STACK))) {
+            let install = format!("{name} is not installed: apt-get install {package}");
+            fetch_program(name, package, install, log)?;
         }
     }
     Ok(())
@@ -173,16 +180,20 @@ pub fn fetch_mkfs(variants: &[Variant], kernels: &mut Kernels) -> Result<()> {
 
 /// Fetches the mkfs program of a filesystem, unless it is installed or fetched.
 fn fetch_mkfs_of(def: &FsDef, log: kernel::Log) -> Result<()> {
-    let Some(package) = def.packages.first().filter(|_| program::find(def.mkfs).is_none()) else {
+    match def.packages.first() {
+        Some(package) => fetch_program(def.mkfs, package, fs_capabilities::no_mkfs(def).to_string(), log),
+        None => Ok(()),
+    }
+}
+
+/// Fetches a program of a package, unless it is installed or fetched. `missing` begins the message if it cannot be fetched.
+fn fetch_program(name: &str, package: &str, missing: String, log: kernel::Log) -> Result<()> {
+    if program::find(name).is_some() {
         return Ok(());
-    };
+    }
     let places = Places::usual(None);
     tools::fetch(package, &places.cache, &places.suites, log).map_err(|error| {
-        let install = available::to_install([def]);
-        RunError::Missing(format!(
-            "{} is not installed: {install}\nfsarena could not fetch {package} itself: {error}",
-            def.mkfs
-        ))
+        RunError::Missing(format!("{missing}\nfsarena could not fetch {package} itself: {error}"))
     })
 }
 
@@ -303,7 +314,7 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
     if layers::module(layer).is_some() {
         layers::check_filesystem(variant)?;
         let missing = |why| RunError::Missing(format!("variant {}: layer={layer}: {why}", variant.name));
-        layers::check_program(layer).map_err(missing)?;
+        layers::check_programs(layer).map_err(missing)?;
     }
     require(["", "0"].contains(&variant.level(factor::CPUS)), || {
         RunError::Missing(format!("variant {}: a guest has one CPU, number 0", variant.name))

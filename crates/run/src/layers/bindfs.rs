@@ -1,0 +1,26 @@
+//! A FUSE filesystem that passes every request on: what a filesystem in user space costs at least.
+
+use super::def::{LayerDef, LayerSite, make_dirs};
+use super::serve::serve;
+use crate::executor::Log;
+use fsarena_sys::Error;
+use std::{convert::identity, process::Child};
+
+/// The layer: bindfs, which has one thread and no cache of its own.
+pub const LAYER: LayerDef = LayerDef {
+    id: "bindfs",
+    most: 1,
+    module: "fuse",
+    programs: &[("bindfs", "bindfs")],
+    room: identity,
+    mount,
+    image: None,
+    sync_file: None,
+};
+
+/// Serves a directory of the filesystem.
+fn mount(site: &LayerSite, log: Log) -> Result<Option<Child>, Error> {
+    let files = site.below.join("files");
+    make_dirs(&files)?;
+    serve(site, &site.command(0)?.arg("-f").arg(&files).arg(&site.merged), log).map(Some)
+}
