@@ -12,10 +12,10 @@ mod resolved;
 pub mod shard;
 mod written;
 
-pub use claims::{GEOMEAN, TOTAL, WHOLES};
+pub use claims::{GEOMEAN, TOTAL, WHOLES, compared_variants};
 pub use resolved::{
-    Accelerator, Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, MOST_ROUNDS, OtherDevice, Plan, Stage,
-    StopPlan,
+    Accelerator, Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, MOST_GATE_CLAIMS, MOST_ROUNDS,
+    OtherDevice, Plan, Stage, StopPlan,
 };
 pub use written::Written;
 
@@ -66,6 +66,7 @@ pub(crate) mod tests {
             warmup: 2,
             budget_s: Some(60.0),
             default_budget: true,
+            gate: true,
             when_decided: true,
             margin: Some(0.01),
             best_within: Some(0.02),

@@ -5,6 +5,7 @@ pub mod answer;
 pub mod claims;
 pub mod costs;
 pub mod decision;
+pub mod gate;
 pub mod head;
 mod hosts;
 mod own_work;
@@ -27,6 +28,7 @@ use fsarena_stats::simulate::parallel;
 /// Every section, in the order of a report.
 const SECTIONS: &[Section] = &[
     head::HEAD,
+    gate::GATE,
     decision::DECISION,
     standing::STANDING,
     pair::PAIR,

@@ -4,6 +4,7 @@
 //! can be computed at every look; the error probability over all looks together is that of a single test.
 
 use crate::evalue::e_value;
+use crate::gate::GateBounds;
 use crate::mean_ratio::{SharedCosts, Withheld};
 use crate::sequential::Centre;
 use fsarena_core::claim::{Extreme, Op, Pair};
@@ -230,6 +231,8 @@ pub struct Verdict {
     pub e_value: f64,
     /// For a claim about the best or the worst, the rival that decided it or keeps it inconclusive.
     pub rival: Option<usize>,
+    /// For a claim of a gate, the bounds that decide it ([`crate::gate`]).
+    pub gate: Option<GateBounds>,
 }
 
 impl Verdict {
@@ -254,6 +257,7 @@ impl Verdict {
             shapes_differ: centre.shapes_differ(),
             e_value: 1.0,
             rival: None,
+            gate: None,
         }
     }
 }

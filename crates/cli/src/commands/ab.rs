@@ -1,9 +1,12 @@
 //! `fsarena ab`: compares two variants, with the other flags of `fsarena run`.
 
+mod max_slowdown;
+
 use crate::commands::run;
 use crate::commands::run::variants::{Levels, ab_plan, parse_variant};
 use crate::failure::{Outcome, usage};
 use fsarena_core::factor;
+use max_slowdown::{MaxSlowdown, gate_claims, parse_max_slowdown};
 
 /// Compare two settings, A and B, on one study
 ///
@@ -12,7 +15,10 @@ use fsarena_core::factor;
 /// begins with B against A: for each metric the difference, its confidence interval, the verdict, the spread within
 /// rounds, and the number of rounds that the metric needs. A and B may be equal: that measures the noise of the machine.
 ///
-/// Without --claim, the claim is that B is equivalent to A within --margin, over all tasks and for each metric of the
+/// With --max-slowdown, A is the baseline and B the candidate of a gate: the exit code is 0 if B is within every margin, 3 if
+/// it is beyond one, 4 if the run cannot tell. Claims may write `baseline` and `candidate` for A and B.
+///
+/// Without --max-slowdown and --claim, the claim is that B is equivalent to A within --margin, over all tasks and for each metric of the
 /// workloads (`fsarena list workloads`). The exit code is 0 if it holds, 3 if it is refuted, 4 if it is inconclusive.
 // Both structures are called `Args`, and a group has the name of its structure.
 #[derive(Debug, clap::Args)]
@@ -25,6 +31,13 @@ pub struct Args {
     /// Variant B
     #[arg(long, value_name = "VARIANT", value_parser = parse_variant, help_heading = "Variants")]
     b: Levels,
+    /// Largest accepted slowdown of B, such as `0.5%`, or of one task: `commit.latency_p99=5%`; repeatable
+    ///
+    /// Limits how much worse than A the total of the main metric may be, or a quantity: a task and a metric, as in claims
+    /// (`total` and `geomean` are all tasks). The run ends as soon as the gate has passed or failed, each with 95% confidence
+    /// for all its limits together.
+    #[arg(long, value_name = "[TASK.METRIC=]PERCENT", value_parser = parse_max_slowdown, help_heading = "Claims")]
+    max_slowdown: Vec<MaxSlowdown>,
     #[command(flatten)]
     run: run::Args,
 }
@@ -41,7 +54,7 @@ fn hide_refused(arg: clap::Arg) -> clap::Arg {
 
 /// Runs both variants, round by round.
 pub fn run(args: Args) -> Outcome {
-    let Args { a, b, run } = args;
+    let Args { a, b, max_slowdown, run } = args;
     run.given.refuse(&OF_SIDES[..1], "there are two variants here: --a VARIANT --b VARIANT")?;
     run.given.refuse(&["vary"], "there are two variants here; compare more by fsarena run --vary")?;
     if let Some(flag) = run.given.first_of(&OF_SIDES) {
@@ -55,5 +68,8 @@ pub fn run(args: Args) -> Outcome {
     }
     run.refuse_ignored(a.contains_key(factor::DIR))?;
     let sides = [run::absolute_levels(a)?, run::absolute_levels(b)?];
-    run::run_plan(run, |run| ab_plan(&sides, run::read_plan(run)?, run.overrides()?))
+    run::run_plan(run, |run| {
+        let main = run.metric.first().map(String::as_str);
+        ab_plan(&sides, run::read_plan(run)?, run.overrides()?, |plan| gate_claims(&max_slowdown, main, plan))
+    })
 }

@@ -41,6 +41,7 @@ mod layers;
 mod leftovers;
 mod load;
 mod machines;
+mod max_slowdown;
 mod mean_cost;
 mod order;
 mod other;

@@ -53,7 +53,7 @@ pub fn execute_plan(args: &Args, mut request: Request) -> Result<(ExitCode, Opti
         output::text(line)
     } else if measured {
         let report = report::for_terminal(record, args.metric.clone(), vec![], args.view.clone());
-        report.and_then(|report| report::answer(report, &args.export, &run))
+        report.and_then(|report| report::answer(report, &args.export, args.format, &run))
     } else {
         Ok(ExitCode::Done)
     };

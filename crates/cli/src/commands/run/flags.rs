@@ -10,6 +10,7 @@ use bytesize::ByteSize;
 use fsarena_core::average::Average;
 use fsarena_core::names::{self, unknown};
 use fsarena_core::{factor, plan::Emulator, plan::shard::Shard, scale::Scale};
+use fsarena_report::{exporter::Exporter, exporters};
 use std::path::{Path, PathBuf};
 use std::{io::Write, time::Duration};
 
@@ -207,6 +208,9 @@ pub struct Args {
     /// Write a report to a file, or its charts to a directory: `html=FILE`, `svg=DIR`; repeatable
     #[arg(long, value_name = "FORMAT=PATH", value_parser = parse_export, help_heading = "Run")]
     pub export: Vec<Export>,
+    /// Format of the answer on standard output (list them: `fsarena list exporters`) [default: term]
+    #[arg(long, value_name = "FORMAT", default_value = exporters::DEFAULT, hide_default_value = true, value_parser = exporters::find, help_heading = "Run")]
+    pub format: &'static Exporter,
     #[command(flatten)]
     pub view: View,
     /// User that the workloads run as [default: who started sudo, else this user]

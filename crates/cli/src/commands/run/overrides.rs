@@ -71,6 +71,7 @@ impl Args {
             best_metric: self.metric.first().cloned(),
             best_by: self.by,
             claims: self.claim.clone(),
+            gate: false,
             factors,
             vary: self.vary_levels()?,
             workload: self.workload.clone(),

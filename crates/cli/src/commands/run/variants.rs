@@ -89,19 +89,28 @@ fn remove_quotes(text: &str) -> Result<Vec<Letter>, String> {
     }
 }
 
-/// The plan that compares variant A with variant B instead of its own variants. A plan without a claim gets one for each
-/// main metric of the work: that B is equivalent to A.
+/// The plan that compares variant A with variant B instead of its own variants. `gate` returns the claims of a gate, if there is
+/// one. A plan without a claim gets one for each main metric of the work: that B is equivalent to A.
 ///
 /// # Errors
 /// Variants that cannot be compared, or a plan that cannot be resolved.
-pub fn ab_plan(sides: &[Levels; 2], mut written: Written, mut over: Overrides) -> Result<Plan, Failure> {
+pub fn ab_plan(
+    sides: &[Levels; 2],
+    mut written: Written,
+    mut over: Overrides,
+    gate: impl FnOnce(&Plan) -> Result<Vec<String>, Failure>,
+) -> Result<Plan, Failure> {
     replace_variants(sides, &mut written, &mut over, "--a dir=PATH --b dir=PATH")?;
     let plan = resolve_plan(&written, &over, "--a, --b")?;
-    if !plan.claims.is_empty() {
+    let gate = gate(&plan)?;
+    over.gate = !gate.is_empty();
+    if plan.claims.is_empty() && gate.is_empty() {
+        over.claims = equivalence_claims(&plan);
+    } else if gate.is_empty() {
         return Ok(plan);
     }
+    over.claims.extend(gate);
     // The stopping rule depends on the claims, so the plan is resolved again.
-    over.claims = equivalence_claims(&plan);
     resolve_plan(&written, &over, "--a, --b")
 }
 
