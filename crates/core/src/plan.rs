@@ -2,6 +2,7 @@
 //!
 //! [`file::PlanFile`] is a parsed plan file. [`resolve::resolve`] turns it into a [`Plan`], which is complete and checked.
 
+pub mod baseline;
 mod claims;
 pub mod error;
 pub mod file;
@@ -37,6 +38,7 @@ pub(crate) mod tests {
             claims: vec![],
             stage: None,
             omitted: vec![],
+            baseline: None,
             vary: Default::default(),
             factors: factors.iter().map(|(id, names)| (id.to_string(), levels(names))).collect(),
             device: DevicePlan {

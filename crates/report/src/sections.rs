@@ -2,6 +2,7 @@
 
 mod anomalies;
 pub mod answer;
+pub mod baseline;
 pub mod claims;
 pub mod costs;
 pub mod decision;
@@ -51,6 +52,7 @@ const SECTIONS: &[Section] = &[
     ranking::RANKING,
     tasks::TOTALS,
     tails::TAILS,
+    baseline::BASELINE,
     tasks::SAMPLES,
     claims::CONCLUSIONS,
     ranking::ROUNDS_NEEDED,

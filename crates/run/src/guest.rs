@@ -8,6 +8,8 @@ mod readings;
 mod session;
 mod snapshot_pool;
 
+pub use initramfs::guest_modules;
+
 use crate::context::RunContext;
 use crate::error::{CellError, Result, RunError};
 use crate::executor::{CellSink, Executor, Log, RunSink, logged};

@@ -182,6 +182,7 @@ fn check_devices(
             let wanted: Vec<&FsDef> = wanted.collect();
             check.kernels = guests::find_kernels(guest, levels, &wanted)?;
             guests::fetch_mkfs(variants, &mut check.kernels)?;
+            check.remarks.extend(guests::debug_kernels(&check.kernels));
             guests::mountable(plan, guest.emulator, variants, &check.kernels)?
         }
         _ => mountable(kernel, plan, variants)?,

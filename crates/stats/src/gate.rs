@@ -13,17 +13,8 @@
 use crate::hodges_lehmann::Walsh;
 use crate::mean_ratio::SharedCosts;
 use crate::table;
-use crate::verdict::{self, Outcome, Region, Verdict};
+use crate::verdict::{self, GateBounds, Outcome, Region, Verdict};
 use fsarena_core::claim::{Op, Pair};
-
-/// The two bounds of left/right − 1 that decide a claim of a gate, as fractions. None if the rounds do not suffice for it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct GateBounds {
-    /// The lower bound. It fails a claim of the form `<=`.
-    pub low: Option<f64>,
-    /// The upper bound. It passes a claim of the form `<=`.
-    pub high: Option<f64>,
-}
 
 /// Judges one of the `claims` claims of a gate as [`verdict::judge`] does, but by one-sided bounds.
 pub fn judge_gate(pair: &Pair, d: &[f64], margin: Option<f64>, claims: usize) -> Option<Verdict> {

@@ -4,7 +4,6 @@
 //! can be computed at every look; the error probability over all looks together is that of a single test.
 
 use crate::evalue::e_value;
-use crate::gate::GateBounds;
 use crate::mean_ratio::{SharedCosts, Withheld};
 use crate::sequential::Centre;
 use fsarena_core::claim::{Extreme, Op, Pair};
@@ -201,6 +200,15 @@ pub fn exit_code(outcomes: &[Outcome]) -> ExitCode {
     } else {
         ExitCode::Done
     }
+}
+
+/// The two bounds of left/right − 1 that decide a claim of a gate, as fractions. None if the rounds do not suffice for it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GateBounds {
+    /// The lower bound. It fails a claim of the form `<=`.
+    pub low: Option<f64>,
+    /// The upper bound. It passes a claim of the form `<=`.
+    pub high: Option<f64>,
 }
 
 /// A judged claim.

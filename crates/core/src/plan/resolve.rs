@@ -65,6 +65,7 @@ impl Resolver<'_> {
             stage: stored.and_then(|plan| plan.stage.clone()),
             factors,
             vary: self.vary()?,
+            baseline: None,
             omitted: stored.map_or(omitted, |plan| plan.omitted.clone()),
             device: self.device()?,
             stop: self.stop()?,

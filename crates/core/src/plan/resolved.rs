@@ -1,5 +1,6 @@
 //! The complete, checked plan of a run, and its parts.
 
+use super::baseline::RecalledBaseline;
 use super::limits::{de, maybe};
 use super::shard::Shard;
 use crate::cell::{Variant, WorkloadPlan};
@@ -36,6 +37,9 @@ pub struct Plan {
     /// does not have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub omitted: Vec<String>,
+    /// The baseline that the run measures again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<RecalledBaseline>,
     /// The devices of the filesystems.
     pub device: DevicePlan,
     /// When to stop.

@@ -4,6 +4,7 @@
 use crate::exporter::{Exporter, write_json};
 use crate::figures::mean_ratio_json;
 use crate::sections::answer::answer_sentences;
+use crate::sections::baseline::baseline_json;
 use crate::sections::claims::{answer_json, conclusion_json};
 use crate::sections::costs::costs_json;
 use crate::sections::gate::gate_json;
@@ -50,6 +51,7 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         "decision": Decision::new(report).map(|decision| decision.json()),
         "gate": gate_json(report),
         "pair": pair_json(report),
+        "baseline": baseline_json(report),
         "costs": costs_json(report),
         "modes": modes_json(report),
         "slow_rounds": slow_rounds_json(report),

@@ -3,10 +3,10 @@
 use crate::number::{effect_lines, percent, plural, signed};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use fsarena_core::claim::Relation;
-use fsarena_stats::gate::{GateBounds, gate_outcome};
+use fsarena_stats::gate::gate_outcome;
 use fsarena_stats::judge::Judged;
 use fsarena_stats::power::{rounds_to_pass, spread};
-use fsarena_stats::verdict::{self, Outcome, Verdict};
+use fsarena_stats::verdict::{self, GateBounds, Outcome, Verdict};
 use serde_json::{Value, json};
 
 /// The section with the result of a gate.

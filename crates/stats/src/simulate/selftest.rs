@@ -75,10 +75,10 @@ impl Rule {
         let regrets = [false, true].into_iter().flat_map(regret);
         pairs
             .into_iter()
-            .chain(gates)
             .chain(regrets)
             .chain(Effects::ALL.map(Rule::Best))
             .chain([Rule::Advice])
+            .chain(gates)
             .collect()
     }
 
@@ -453,7 +453,7 @@ mod tests {
     #[test]
     fn a_small_selftest_has_every_check_and_repeats_itself() {
         let report = selftest(5, 1);
-        assert_eq!(report.checks.len(), 84);
+        assert_eq!(report.checks.len(), 108);
         assert!(report.checks.iter().all(|check| check.wrong < 4), "{report:?}");
         assert!(report.negative.passed(), "{:?}", report.negative);
         assert_eq!(report, selftest(5, 1));

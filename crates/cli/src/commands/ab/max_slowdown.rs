@@ -54,7 +54,7 @@ pub fn gate_claims(limits: &[MaxSlowdown], main: Option<&str>, plan: &Plan) -> R
                 let metric = &quantity.metric;
                 return usage(format!(
                     "--max-slowdown: no metric `{metric}` is known before the run (fsarena list metrics); if a command \
-                     prints it, declare it: --metric-regex '{metric} UNIT lower: REGEX'"
+                     prints it, declare it: --metric-regex 'NAME UNIT lower: REGEX'"
                 ));
             }
         };

@@ -14,6 +14,9 @@ use toml::Spanned;
 /// The level of each factor that the text of a variant names.
 pub type Levels = BTreeMap<String, String>;
 
+/// The key of a variant's own name among its levels.
+pub const NAME: &str = "name";
+
 /// Parses `factor=level,…`; a first word alone is the filesystem: `btrfs,options=compress-zstd`. A level extends over
 /// commas to the next `factor=`. In single or double quotes a comma belongs to the level whatever follows it. A backslash
 /// has no special meaning.
@@ -148,6 +151,7 @@ fn replace_variants(
     file.factors.clear();
     // The claims of the plan are about its own variants; --claim is about these.
     file.claims.clear();
+    file.stop.gate = None;
     if let Some(paths) = only_directories(variants)? {
         file.variants.clear();
         over.backing = Some(Backing::Dir);
@@ -211,16 +215,20 @@ fn plan_entries(variants: &[Levels]) -> Vec<Pairs> {
     let mut entries = vec![];
     for (levels, name) in variants.iter().zip(variant_names(variants)) {
         let mut pairs: Pairs = levels.iter().map(|(key, level)| entry(key, level)).collect();
-        pairs.extend([entry("name", &name)]);
+        pairs.insert(Spanned::new(0..0, NAME.into()), Spanned::new(0..0, toml::Value::String(name)));
         entries.push(pairs);
     }
     entries
 }
 
-/// Names each variant by its levels: `ext4`, `ext4/^has_journal`. Equal ones get the suffixes `/a`, `/b`, … .
+/// Names each variant by its levels, unless it has a name: `ext4`, `ext4/^has_journal`. Equal ones get the suffixes `/a`, `/b`, … .
 fn variant_names(variants: &[Levels]) -> Vec<String> {
     let mut plain = vec![];
     for levels in variants {
+        if let Some(name) = levels.get(NAME) {
+            plain.push(name.clone());
+            continue;
+        }
         let named = levels.iter().filter(|(_, level)| !level.is_empty()).collect();
         let ordered = factor::in_order(named, |(id, _)| id);
         plain.push(ordered.into_iter().map(|(_, level)| level.as_str()).collect::<Vec<_>>().join("/"));
