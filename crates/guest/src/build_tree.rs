@@ -97,7 +97,7 @@ mod tests {
             let dir = tree(&[
                 ("vmlinux", ""),
                 ("modules.order", order),
-                ("modules.builtin", &format!("{built_in}fs/ext4/ext4.ko\n")),
+                ("modules.builtin", format!("{built_in}fs/ext4/ext4.ko\n").as_str()),
                 ("fs/jfs/jfs.ko", ""),
                 ("kernel/trace/x-y.ko", ""),
                 // Left by an earlier build.

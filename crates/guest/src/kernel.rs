@@ -157,7 +157,7 @@ pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
         None => (image.clone(), image),
     };
     let beside = given.with_file_name(format!("config-{}", inspected.release));
-    let files = [config.as_path(), &beside];
+    let files = [config.as_path(), beside.as_path()];
     let config = kernel_config::read(files, || input::read(&code, vmlinux::LARGEST).unwrap_or_default());
     Ok(GuestKernel { image, code, release: inspected.release, modules, config: config.unwrap_or_default() })
 }

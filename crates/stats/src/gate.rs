@@ -40,22 +40,18 @@ fn with_bounds(
 ) -> Verdict {
     let region = Region::of(pair, margin);
     let at_most = pair.op == Op::AtMost;
-    let (low, high) = match at_most {
-        true => (failing.map(|bounds| bounds.0), passing.map(|bounds| bounds.1)),
-        false => (passing.map(|bounds| bounds.0), failing.map(|bounds| bounds.1)),
-    };
-    let below_margin = high.is_some_and(|high| high <= region.high);
-    let above_margin = low.is_some_and(|low| low >= region.low);
-    let beyond = if at_most {
-        low.is_some_and(|low| low > region.high)
+    let (lower, upper) = if at_most { (failing, passing) } else { (passing, failing) };
+    let (low, high) = (lower.map(|bounds| bounds.0), upper.map(|bounds| bounds.1));
+    let (within, beyond) = if at_most {
+        (high.is_some_and(|high| high <= region.high), low.is_some_and(|low| low > region.high))
     } else {
-        high.is_some_and(|high| high < region.low)
+        (low.is_some_and(|low| low >= region.low), high.is_some_and(|high| high < region.low))
     };
-    let outcome = match if at_most { below_margin } else { above_margin } {
+    let outcome = match (within, beyond) {
         _ if verdict.provisional => Outcome::Inconclusive,
-        true => Outcome::Held,
-        false if beyond => Outcome::Refuted,
-        false => Outcome::Inconclusive,
+        (true, _) => Outcome::Held,
+        (false, true) => Outcome::Refuted,
+        (false, false) => Outcome::Inconclusive,
     };
     let fraction = |bound: Option<f64>| bound.map(f64::exp_m1);
     Verdict { outcome, gate: Some(GateBounds { low: fraction(low), high: fraction(high) }), ..verdict }
@@ -151,8 +147,8 @@ mod tests {
     #[test]
     fn means_count_rare_stalls() {
         // Every eighth round takes 1.8 times as long: 10% more by mean, nothing in a typical round.
-        let b: Vec<f64> = (0..40).map(|i| if i % 8 == 0 { 1.8 } else { 1.0 + f64::from(i) / 1e5 }).collect();
-        let costs = SharedCosts::of(&[1.0; 40], &b).unwrap();
+        let b: Vec<f64> = (0..96).map(|i| if i % 8 == 0 { 1.8 } else { 1.0 + f64::from(i) / 1e5 }).collect();
+        let costs = SharedCosts::of(&[1.0; 96], &b).unwrap();
         let judged = judge_gate_means(&pair("x: b <= a within 2%"), &costs, None, 1);
         assert_eq!(judged.outcome, Outcome::Refuted);
         assert!(judged.gate.unwrap().low.unwrap() > 0.02);
