@@ -3,7 +3,7 @@
 use crate::args::{Cli, EXIT_CODES};
 use crate::doc_pages::{Block, pages, root, split, text};
 use clap::{CommandFactory, Parser};
-use fsarena_core::{factor, plan::file::PlanFile, plan::resolve::Overrides};
+use fsarena_core::{factor, number::percent, plan::file::PlanFile, plan::resolve::Overrides};
 use fsarena_fs::{def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_run::{axes, registry};
@@ -249,7 +249,6 @@ fn the_option_sets_are_those_of_the_program() {
 /// The rounds in which a gate passes an equal candidate, by noise and margin, with the minutes that they take at 10 seconds each.
 fn rounds_of_gates() -> String {
     let margins = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1];
-    let percent = |fraction: f64| fsarena_core::number::percent(fraction);
     let cells = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let header =
         std::iter::once("σ".into()).chain(margins.map(|margin| format!("margin {}", percent(margin))));

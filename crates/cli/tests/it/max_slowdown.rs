@@ -7,7 +7,7 @@ use std::process::Command;
 /// Compares the directories `a` and `b` by commands: each sleeps for a hundredth of a second, `slow` in `b` for five.
 fn ab(place: &Place, code: i32, more: &[&str]) -> (String, String) {
     compare_by(place, "case $FSARENA_VARIANT in */b) sleep 0.05;; *) sleep 0.01;; esac; echo tps = 100");
-    let args = ["ab", "plan.toml", "--a", "dir=a", "--b", "dir=b", "-q", "--max-rounds", "12"];
+    let args = ["ab", "plan.toml", "--a", "dir=a", "--b", "dir=b", "-q"];
     place.expect(code, &[&args[..], more].concat())
 }
 
@@ -53,7 +53,7 @@ fn a_gate_passes_or_fails_by_the_margins_of_its_tasks() {
     assert!(why.starts_with("the gate fails: slow.elapsed: "), "{why}");
     // The stored run says the same again, and other claims may use the names of the sides too.
     let (failed, _) = place.expect(3, &["report", "--claim", "slow.elapsed: candidate > baseline"]);
-    assert!(failed.contains("Gate failed") && failed.contains("slow.elapsed failed: +"), "{failed}");
+    assert!(failed.contains("Gate failed") && failed.contains("slow.elapsed failed: "), "{failed}");
     place.expect(3, &["report", "--format", "junit"]);
 }
 
@@ -61,6 +61,7 @@ fn a_gate_passes_or_fails_by_the_margins_of_its_tasks() {
 fn a_gate_of_few_rounds_cannot_tell() {
     let place = Place::new();
     let (text, _) = ab(&place, 4, &["--max-slowdown", "2000%", "--max-rounds", "3"]);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         text.contains("Gate inconclusive") && text.contains("an equal candidate passes in about 8 rounds"),
         "{text}"
@@ -94,7 +95,7 @@ fn limits_of_unknown_quantities_are_usage_errors() {
     let place = Place::new();
     let said = |limit: &str| ab(&place, 2, &["--max-slowdown", limit]).1;
     assert!(said("equl.elapsed=5%").contains("Did you mean `equal`?"));
-    assert!(said("equal.tps=5%").contains("--metric-regex 'NAME UNIT lower: REGEX'"));
+    assert!(said("equal.nosuch_per_s=5%").contains("--metric-regex 'NAME UNIT lower: REGEX'"));
     assert!(said("5 percent").contains("write a percentage"));
     assert!(said("equal elapsed=5%").contains("write it TASK.METRIC=PERCENT"));
     assert!(said("equal.device_share=5%").contains("neither more nor less"));

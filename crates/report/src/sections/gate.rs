@@ -1,6 +1,6 @@
 //! The section with the result of a gate: whether the candidate costs at most its margins more than the baseline.
 
-use crate::number::{effect_lines, percent, plural, signed};
+use crate::number::{effect_lines, percent, plural, signed, three};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use fsarena_core::claim::Relation;
 use fsarena_stats::gate::gate_outcome;
@@ -105,8 +105,12 @@ pub fn bound_words(verdict: &Verdict) -> String {
         _ => (low, high),
     };
     let mut words = vec![value];
-    words.extend(low.map(|low| format!("at least {}", signed(low, &verdict.edges))));
-    words.extend(high.map(|high| format!("at most {}", signed(high, &verdict.edges))));
+    let as_factors = words[0].ends_with('×');
+    let bound = |bound: f64| {
+        if as_factors { format!("{}×", three(1.0 + bound)) } else { signed(bound, &verdict.edges) }
+    };
+    words.extend(low.map(|low| format!("at least {}", bound(low))));
+    words.extend(high.map(|high| format!("at most {}", bound(high))));
     words.join(", ")
 }
 

@@ -143,8 +143,10 @@ fn replace_variants(
     over: &mut Overrides,
     directories: &str,
 ) -> Result<(), Failure> {
+    let (given, paths) = (over.backing.is_some(), only_directories(variants)?);
     over.where_it_ran(written)?;
-    if over.backing == Some(Backing::Dir) {
+    // The directories of a stored plan are replaced by those of the variants.
+    if over.backing == Some(Backing::Dir) && (given || paths.is_none()) {
         return usage(format!("name each directory with its variant: {directories}, without --on"));
     }
     let file = &mut written.file;
@@ -152,7 +154,7 @@ fn replace_variants(
     // The claims of the plan are about its own variants; --claim is about these.
     file.claims.clear();
     file.stop.gate = None;
-    if let Some(paths) = only_directories(variants)? {
+    if let Some(paths) = paths {
         file.variants.clear();
         over.backing = Some(Backing::Dir);
         over.factors = vec![(factor::DIR.into(), paths)];
