@@ -11,7 +11,7 @@ use fsarena_core::{
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_report::exporters::EXPORTERS;
-use fsarena_run::{axes, registry, work};
+use fsarena_run::{axes, baseline, registry, work};
 use fsarena_store::{RunDir, RunSummary};
 use std::{ffi::OsStr, path::PathBuf};
 
@@ -72,6 +72,7 @@ fn values(arg: &Arg) -> Option<Values> {
         ("a" | "b", _) => levels_of_variant,
         // In other commands `--variant` takes the name of a variant of a run.
         ("variant", _) if arg.get_help_heading() == Some("Variants") => levels_of_variant,
+        ("baseline", _) => |_| without_help(baseline::names(&Runs::default_dir())),
         ("engine", _) if open => |_| choices("engine"),
         ("cache", _) if open => |_| choices("cache"),
         (_, "STUDY" | "STUDY|PLAN.toml") => |_| studies(),

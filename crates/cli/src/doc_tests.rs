@@ -3,10 +3,11 @@
 use crate::args::{Cli, EXIT_CODES};
 use crate::doc_pages::{Block, pages, root, split, text};
 use clap::{CommandFactory, Parser};
-use fsarena_core::{factor, plan::file::PlanFile, plan::resolve::Overrides};
+use fsarena_core::{factor, number::percent, plan::file::PlanFile, plan::resolve::Overrides};
 use fsarena_fs::{def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_run::{axes, registry};
+use fsarena_stats::power::rounds_to_pass;
 use regex::Regex;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -242,6 +243,38 @@ fn the_option_sets_are_those_of_the_program() {
         std::fs::write(&page, right).unwrap();
     } else {
         assert_eq!(written, right, "write the tables: make guide");
+    }
+}
+
+/// The rounds in which a gate passes an equal candidate, by noise and margin, with the minutes that they take at 10 seconds each.
+fn rounds_of_gates() -> String {
+    let margins = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1];
+    let cells = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let header =
+        std::iter::once("σ".into()).chain(margins.map(|margin| format!("margin {}", percent(margin))));
+    let mut table = cells(header.collect()) + "|---|---:|---:|---:|---:|---:|---:|\n";
+    for sigma in [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1] {
+        let rounds = margins.map(|margin| match rounds_to_pass(sigma, margin) {
+            Some(rounds) => format!("{rounds} ({:.0} min)", (rounds as f64 / 6.0).ceil()),
+            None => "over 400".into(),
+        });
+        table += &cells(std::iter::once(percent(sigma)).chain(rounds).collect());
+    }
+    table
+}
+
+/// `FSARENA_GUIDE=all` writes the table.
+#[test]
+fn the_rounds_of_gates_are_computed() {
+    let page = root().join("docs/guide/gate.md");
+    let written = text(&page);
+    let (before, rest) = written.split_once("<!-- rounds -->\n").expect("a mark before the table");
+    let (_, after) = rest.split_once("<!-- end -->").expect("a mark after it");
+    let right = format!("{before}<!-- rounds -->\n{}<!-- end -->{after}", rounds_of_gates());
+    if std::env::var_os("FSARENA_GUIDE").is_some() {
+        std::fs::write(&page, right).unwrap();
+    } else {
+        assert_eq!(written, right, "write the table: make guide");
     }
 }
 

@@ -8,6 +8,7 @@ mod complete;
 mod doc_pages;
 #[cfg(test)]
 mod doc_tests;
+mod exit_style;
 mod explicit_flags;
 mod failure;
 mod flags;
@@ -19,6 +20,7 @@ use args::Cli;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 use clap_complete::CompleteEnv;
+use exit_style::ExitStyle;
 use fsarena_core::{exit::ExitCode, safe};
 use fsarena_run::config::Config;
 use fsarena_sys::program;
@@ -36,9 +38,10 @@ fn main() -> std::process::ExitCode {
     let config = Config::load().and_then(|config| config.checked(&Cli::command()));
     let settings = config.as_ref().ok();
     output::choose_color(std::env::args_os(), settings.and_then(|config| config.get("color")));
+    let style = ExitStyle::of_args(std::env::args_os());
     // A panic must not end the process before its unwinding has removed what the command set up.
     let result = std::panic::catch_unwind(|| {
-        let command = parse_command_line(settings);
+        let command = parse_command_line(settings, style);
         match config.as_ref().err() {
             Some(error) if !command.needs_no_config() => Err(error.clone().into()),
             _ => command.run(),
@@ -47,8 +50,8 @@ fn main() -> std::process::ExitCode {
     let signal = fsarena_sys::cancel::requested();
     let code = match result {
         Ok(Ok(code)) => code,
-        // The reader of a pipe may close it early.
-        Ok(Err(failure)) if failure.broken_pipe => ExitCode::Done,
+        // The reader of a pipe may close it early. Nothing was found out about a commit then.
+        Ok(Err(failure)) if failure.broken_pipe && style == ExitStyle::Fsarena => ExitCode::Done,
         Ok(Err(failure)) => {
             match failure.exit_code() {
                 ExitCode::Internal if signal.is_none() => failure::report_bug(&failure.to_string()),
@@ -62,14 +65,14 @@ fn main() -> std::process::ExitCode {
         // After the clean-up fsarena ends by the signal, so that the parent process sees that.
         fsarena_sys::cancel::die_by(signal);
     }
-    std::process::ExitCode::from(code.code())
+    std::process::ExitCode::from(style.code(code))
 }
 
 /// Parses the command line, with the settings of the config file as defaults. Prints help or a usage error and ends the
 /// process if clap requires that.
 ///
 /// An error quotes the wrong argument. If that is long or has control characters, the message is shortened and escaped.
-fn parse_command_line(config: Option<&Config>) -> Cli {
+fn parse_command_line(config: Option<&Config>, style: ExitStyle) -> Cli {
     let mut command = config.map_or_else(Cli::command, |config| config.defaults(Cli::command()));
     let matches = command.try_get_matches_from_mut(std::env::args_os());
     let error = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
@@ -78,11 +81,15 @@ fn parse_command_line(config: Option<&Config>) -> Cli {
     };
     let text = error.render().to_string();
     let message = safe::message(&text);
-    if !error.use_stderr() || message == text.trim_end() {
+    if !error.use_stderr() {
         error.exit();
     }
-    drop(writeln!(std::io::stderr(), "{message}"));
-    std::process::exit(error.exit_code());
+    if message == text.trim_end() {
+        drop(error.print());
+    } else {
+        drop(writeln!(std::io::stderr(), "{message}"));
+    }
+    std::process::exit(style.code(ExitCode::Usage).into());
 }
 
 /// Adds a hint to the error of a command line like `run git clone x`: to time a program, write it after `--`.

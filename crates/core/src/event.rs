@@ -90,6 +90,9 @@ pub enum NoteKind {
     Fairness,
     /// The variant gives up a safety guarantee that other variants of the run have. The text names the guarantee.
     Weaker,
+    /// The kernel of a guest checks itself while it runs (KASAN, lockdep and the like), which slows some filesystems more than
+    /// others.
+    DebugKernel,
     /// A whole round was dropped, for a reason that does not depend on any variant.
     Dropped,
     /// A variant left the run.

@@ -120,8 +120,8 @@ pub const BUILT_IN: &[FactorDef] = &[
     },
     FactorDef {
         id: KERNEL,
-        example: "debian:6.1, ./bzImage",
-        help: "kernel of a guest: a path, or `debian:6.1` for the newest Debian package of that version",
+        example: "debian:6.1, ~/linux",
+        help: "kernel of a guest: a bzImage, the tree where you built one, or `debian:6.1` for the newest Debian package of that version",
         check: check_kernel,
         ..FACTOR
     },

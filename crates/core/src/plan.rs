@@ -2,6 +2,7 @@
 //!
 //! [`file::PlanFile`] is a parsed plan file. [`resolve::resolve`] turns it into a [`Plan`], which is complete and checked.
 
+pub mod baseline;
 mod claims;
 pub mod error;
 pub mod file;
@@ -12,10 +13,10 @@ mod resolved;
 pub mod shard;
 mod written;
 
-pub use claims::{GEOMEAN, TOTAL, WHOLES};
+pub use claims::{GEOMEAN, TOTAL, WHOLES, compared_variants};
 pub use resolved::{
-    Accelerator, Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, MOST_ROUNDS, OtherDevice, Plan, Stage,
-    StopPlan,
+    Accelerator, Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, MOST_GATE_CLAIMS, MOST_ROUNDS,
+    OtherDevice, Plan, Stage, StopPlan,
 };
 pub use written::Written;
 
@@ -37,6 +38,7 @@ pub(crate) mod tests {
             claims: vec![],
             stage: None,
             omitted: vec![],
+            baseline: None,
             vary: Default::default(),
             factors: factors.iter().map(|(id, names)| (id.to_string(), levels(names))).collect(),
             device: DevicePlan {
@@ -66,6 +68,7 @@ pub(crate) mod tests {
             warmup: 2,
             budget_s: Some(60.0),
             default_budget: true,
+            gate: true,
             when_decided: true,
             margin: Some(0.01),
             best_within: Some(0.02),

@@ -285,6 +285,26 @@ fn claims_of_plan_and_flag_end_the_run_unless_rounds_are_set() {
 }
 
 #[test]
+fn a_gate_is_made_of_the_claims_that_allow_one_direction() {
+    let text = with(
+        "claims = [\"untar.elapsed: candidate <= baseline within 1%\", \"untar.elapsed: xfs < ext4\"]\n[stop]\ngate = true",
+    );
+    let plan = read(&text, &Overrides::default()).unwrap();
+    let gate: Vec<String> = plan.gate().iter().map(|claim| claim.to_string()).collect();
+    let variants = matrix::expand(&plan);
+    assert_eq!(gate, [format!("untar.elapsed: {} <= {} within 1%", variants[1].name, variants[0].name)]);
+    assert_eq!(plan.claims.iter().map(|claim| plan.gate_of(claim)).collect::<Vec<_>>(), [Some(1), None]);
+    // A stored plan says so again.
+    let stored = PlanFile::parse("plan.toml", toml::to_string(&plan).unwrap().as_bytes()).unwrap();
+    assert!(*stored.file.stop.gate.unwrap().get_ref());
+    let none = with("claims = [\"untar.elapsed: xfs < ext4\"]\n[stop]\ngate = true");
+    assert!(read(&none, &Overrides::default()).unwrap_err().contains("a gate needs a claim such as"));
+    let over =
+        Overrides { gate: true, claims: vec!["untar.elapsed: xfs < ext4".into()], ..Default::default() };
+    assert!(read(GOOD, &over).unwrap_err().starts_with("--max-slowdown: a gate needs a claim"));
+}
+
+#[test]
 fn the_search_for_the_best_uses_the_average_of_plan_or_flag() {
     let stop =
         |more: &str, over: &Overrides| read(&with(&format!("[stop]\n{more}")), over).map(|plan| plan.stop);

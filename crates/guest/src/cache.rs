@@ -109,7 +109,7 @@ impl Digester {
 }
 
 /// The digest of everything in a reader.
-pub(crate) fn digest(mut from: impl Read) -> Result<String> {
+pub fn digest(mut from: impl Read) -> Result<String> {
     let (mut digester, mut part) = (Digester::default(), vec![0; PART]);
     loop {
         match from.read(&mut part)? {
@@ -121,7 +121,7 @@ pub(crate) fn digest(mut from: impl Read) -> Result<String> {
 
 /// The digest of several parts in this order, each with its length. Every build computes the same, which the hashers of
 /// the standard library do not promise: such a digest can be the name of an entry of the cache.
-pub(crate) fn digest_parts<P: AsRef<[u8]>>(parts: impl IntoIterator<Item = P>) -> String {
+pub fn digest_parts<P: AsRef<[u8]>>(parts: impl IntoIterator<Item = P>) -> String {
     let mut digester = Digester::default();
     for part in parts {
         let part = part.as_ref();

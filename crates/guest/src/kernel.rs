@@ -1,12 +1,12 @@
 //! Finding a kernel: a file that the user names, a kernel of a Debian package, or the newest available one.
 
+use crate::build_tree::{self, BuiltKernel};
 use crate::debian::{self, by_version, in_order, is_version};
 use crate::elf::{self, ElfKind, elf_kind};
+use crate::installed::{PackagedKernel, packages};
 pub use crate::suites::Log;
-use crate::{Error, Result, cache, modules::Modules, suites::Suites, vmlinux};
+use crate::{Error, Result, cache, kernel_config, modules::Modules, suites::Suites, vmlinux};
 use fsarena_sys::input;
-use rustix::fs::Access;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The word before the version of a kernel that Debian packages: `debian:6.1`.
@@ -23,6 +23,8 @@ pub struct GuestKernel {
     pub release: String,
     /// Its modules.
     pub modules: Modules,
+    /// The text of its configuration; empty if that is unknown.
+    pub config: String,
 }
 
 /// The directories with kernels.
@@ -44,6 +46,11 @@ impl GuestKernel {
     /// Its name in messages: its release, or its file if that is unknown.
     pub fn name(&self) -> String {
         if self.release.is_empty() { self.image.display().to_string() } else { self.release.clone() }
+    }
+
+    /// The parts of it that check the kernel itself while it runs, such as KASAN.
+    pub fn debugging(&self) -> Vec<&'static str> {
+        kernel_config::debugging(&self.config)
     }
 
     /// Whether it supports a filesystem. If its modules are unknown, this searches its code for the name, which a kernel
@@ -106,7 +113,8 @@ impl Places {
     }
 }
 
-/// Finds the kernel that a level of the factor `kernel` names. An empty level means the newest available kernel, or the
+/// Finds the kernel that a level of the factor `kernel` names: a file, a directory with a kernel that was built or installed there,
+/// or a version of Debian. An empty level means the newest available kernel, or the
 /// newest kernel of Debian if none is available.
 ///
 /// # Errors
@@ -117,12 +125,18 @@ pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
         Some((DEBIAN, version)) => Some(find_packaged(version, places, log)?),
         _ => None,
     };
-    let (image, modules) = match package {
-        Some(kernel) => (kernel.image, Some(kernel.modules)),
-        None => (PathBuf::from(level), None),
+    let (image, modules, config) = match package {
+        Some(kernel) => (kernel.image.clone(), Some(Modules::open(&kernel.modules)?), kernel.config()),
+        None if Path::new(level).is_dir() => {
+            let BuiltKernel { image, modules, config } = build_tree::open(Path::new(level))?;
+            (image, modules.filter(|_| places.modules.is_none()), config)
+        }
+        None => (PathBuf::from(level), None, PathBuf::new()),
     };
     let bytes = input::read(&image, vmlinux::LARGEST).map_err(|error| {
-        let why = format!("{error}; --kernel takes a file, or debian:VERSION");
+        let why = format!(
+            "{error}; --kernel takes a file, a directory with a kernel that you built, or debian:VERSION"
+        );
         if input::is_refusal(&error) || error.kind() == std::io::ErrorKind::NotFound {
             return Error::Plan(format!("{}: {why}", image.display()));
         }
@@ -130,9 +144,10 @@ pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
     })?;
     let inspected = vmlinux::inspect(&image, &bytes)?;
     let modules = match modules {
-        Some(dir) => Modules::open(&dir)?,
+        Some(modules) => modules,
         None => find_modules(&image, &inspected.release, places)?,
     };
+    let given = image.clone();
     let (image, code) = match vmlinux::unpacked(&image, &bytes, &inspected, &[&places.cache, &places.shared])?
     {
         Some(vmlinux) if vmlinux.kind == ElfKind::Bootable => (vmlinux.path.clone(), vmlinux.path),
@@ -141,7 +156,10 @@ pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
         None if bytes.starts_with(elf::MAGIC) => (check_bootable(&image, elf_kind(&bytes))?, image),
         None => (image.clone(), image),
     };
-    Ok(GuestKernel { image, code, release: inspected.release, modules })
+    let beside = given.with_file_name(format!("config-{}", inspected.release));
+    let files = [config.as_path(), beside.as_path()];
+    let config = kernel_config::read(files, || input::read(&code, vmlinux::LARGEST).unwrap_or_default());
+    Ok(GuestKernel { image, code, release: inspected.release, modules, config: config.unwrap_or_default() })
 }
 
 /// Returns the path of an ELF file if QEMU can boot it.
@@ -157,16 +175,6 @@ fn check_bootable(image: &Path, kind: ElfKind) -> Result<PathBuf> {
         ElfKind::Program => "is a program, not a kernel that QEMU boots",
     };
     Err(Error::unfit(image, why))
-}
-
-/// A kernel with modules that a package brought.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct PackagedKernel {
-    /// The directory that the package was unpacked into: the root of this machine for one that is installed.
-    root: PathBuf,
-    release: String,
-    image: PathBuf,
-    modules: PathBuf,
 }
 
 /// An installed kernel of that version, else a fetched one that is undamaged, else one that is fetched now.
@@ -193,33 +201,6 @@ fn newest(roots: &[PathBuf], version: &str) -> Option<PackagedKernel> {
     let usual = kernels.iter().any(|kernel| is_version(&kernel.release, version));
     kernels.retain(|kernel| is_version(&kernel.release, version) || (version.is_empty() && !usual));
     kernels.into_iter().max_by(|a, b| by_version(&a.release, &b.release))
-}
-
-/// The kernels below these roots that have modules.
-fn packages(roots: &[PathBuf]) -> Vec<PackagedKernel> {
-    let mut found = vec![];
-    for root in roots {
-        let mut releases = BTreeSet::new();
-        for modules_dir in ["usr/lib/modules", "lib/modules"] {
-            for entry in std::fs::read_dir(root.join(modules_dir)).into_iter().flatten().flatten() {
-                let release = entry.file_name().to_string_lossy().into_owned();
-                let (modules, in_boot) = (entry.path(), root.join("boot").join(format!("vmlinuz-{release}")));
-                // Debian's packages from 7.2 on have the kernel beside its modules.
-                let images = [in_boot, modules.join("vmlinuz")];
-                // An ordinary user may not read the kernels of some distributions.
-                let image =
-                    images.into_iter().find(|image| rustix::fs::access(image, Access::READ_OK).is_ok());
-                // Where /lib is /usr/lib, both have it.
-                if let Some(image) = image
-                    && modules.is_dir()
-                    && releases.insert(release.clone())
-                {
-                    found.push(PackagedKernel { root: root.clone(), release, image, modules });
-                }
-            }
-        }
-    }
-    found
 }
 
 /// The modules of a kernel that the user named by its path: below `--modules`, else near the image or installed.

@@ -3,6 +3,7 @@
 //! A guest needs no root and uses only image files as disks. It runs fsarena itself as `/init`, so that the same agent
 //! measures in a guest and on the host.
 
+mod build_tree;
 pub mod cache;
 pub mod config;
 pub mod counter;
@@ -13,7 +14,9 @@ mod error;
 pub mod host_root;
 pub mod host_tree;
 pub mod inside;
+mod installed;
 pub mod kernel;
+mod kernel_config;
 pub mod launch;
 pub mod modules;
 pub mod opened;

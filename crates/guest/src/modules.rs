@@ -49,15 +49,23 @@ impl Modules {
     /// # Errors
     /// Where the directory cannot be read.
     pub fn open(dir: &Path) -> Result<Modules> {
+        let mut files = vec![];
+        for entry in WalkDir::new(dir).sort_by_file_name() {
+            files.push(entry.map_err(|error| Error::unfit(dir, error.to_string()))?.into_path());
+        }
+        Modules::of_files(dir, files)
+    }
+
+    /// The modules among these files, and those that the `modules.builtin` of a directory lists.
+    ///
+    /// # Errors
+    /// Where that list cannot be read.
+    pub(crate) fn of_files(dir: &Path, files: Vec<PathBuf>) -> Result<Modules> {
         let list = dir.join("modules.builtin");
         let built_in =
             none_if_missing(std::fs::read_to_string(&list)).map_err(Error::io("reading", &list))?;
         let built_in = built_in.unwrap_or_default();
-        let mut files = BTreeMap::new();
-        for entry in WalkDir::new(dir).sort_by_file_name() {
-            let path = entry.map_err(|error| Error::unfit(dir, error.to_string()))?.into_path();
-            files.extend(module_name(&path).map(|name| (name, path)));
-        }
+        let files = files.into_iter().filter_map(|path| Some((module_name(&path)?, path))).collect();
         let built_in = built_in.lines().filter_map(|line| module_name(Path::new(line))).collect();
         Ok(Modules { dir: dir.to_path_buf(), files, built_in, state: OnceLock::new() })
     }
@@ -73,6 +81,11 @@ impl Modules {
     pub fn has(&self, name: &str) -> bool {
         let name = canonical(name);
         self.built_in.contains(&name) || self.files.contains_key(&name)
+    }
+
+    /// The names of the modules that are built in.
+    pub fn built_in(&self) -> impl Iterator<Item = &str> {
+        self.built_in.iter().map(String::as_str)
     }
 
     /// Whether fsarena found any module of this kernel.

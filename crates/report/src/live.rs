@@ -250,7 +250,7 @@ impl Notices {
                     let failure = format!("{} {text}", variant.as_deref().unwrap_or_default());
                     notices.failures.push(failure.trim_start().into());
                 }
-                NoteKind::Fairness | NoteKind::Dropped | NoteKind::NotCompared => {
+                NoteKind::Fairness | NoteKind::DebugKernel | NoteKind::Dropped | NoteKind::NotCompared => {
                     add_note(&mut fairness, note)
                 }
                 NoteKind::Remark if note.asks_the_user() => add_note(&mut fairness, note),

@@ -6,6 +6,7 @@ use fsarena_core::cell::{TaskInfo, Variant};
 use fsarena_core::factor::{FS, default_level};
 use fsarena_core::host::{self, Storage};
 use fsarena_core::observations::{MetricSeries, claim_series, claim_series_among, orders, reading_series};
+use fsarena_core::plan::compared_variants;
 use fsarena_core::{claim::Claim, conclusion, exit::ExitCode, names::unknown, record::RunRecord, study};
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::carryover::{Carryover, carryover};
@@ -137,7 +138,7 @@ pub fn find_current_variant(variants: &[Variant], name: Option<&str>) -> Result<
 ///     Ok(String::from_utf8(text)?)
 /// }
 /// ```
-pub fn analyse_run(mut record: RunRecord, options: ReportOptions) -> Result<Report, Error> {
+pub fn analyse_run(mut record: RunRecord, mut options: ReportOptions) -> Result<Report, Error> {
     check_weights(&record.tasks, &options.weights)?;
     let named = find_current_variant(&record.variants, options.current.as_deref())?;
     let current = named.map(|variant| Current { variant, guessed: false }).or_else(|| guess_current(&record));
@@ -148,6 +149,8 @@ pub fn analyse_run(mut record: RunRecord, options: ReportOptions) -> Result<Repo
         .map(|metric| Ok(analyse(MetricSeries::of(&record, metric)?)))
         .collect::<Result<_, Error>>()?;
     let mut claims = judge_all(claim_series(&record, &record.plan.claims));
+    let names = compared_variants(&record.variants);
+    options.claims.iter_mut().for_each(|claim| claim.name_sides(&names));
     let further = judge_all(claim_series(&record, &options.claims));
     for Judged { claim, missing, .. } in &further {
         if let Some(missing) = missing.clone() {

@@ -2,9 +2,11 @@
 
 mod anomalies;
 pub mod answer;
+pub mod baseline;
 pub mod claims;
 pub mod costs;
 pub mod decision;
+pub mod gate;
 pub mod head;
 mod hosts;
 mod own_work;
@@ -27,6 +29,7 @@ use fsarena_stats::simulate::parallel;
 /// Every section, in the order of a report.
 const SECTIONS: &[Section] = &[
     head::HEAD,
+    gate::GATE,
     decision::DECISION,
     standing::STANDING,
     pair::PAIR,
@@ -49,6 +52,7 @@ const SECTIONS: &[Section] = &[
     ranking::RANKING,
     tasks::TOTALS,
     tails::TAILS,
+    baseline::BASELINE,
     tasks::SAMPLES,
     claims::CONCLUSIONS,
     ranking::ROUNDS_NEEDED,

@@ -6,7 +6,7 @@ use fsarena_core::observations::claim_series;
 use fsarena_core::record::RunRecord;
 use fsarena_stats::comparison::median;
 use fsarena_stats::judge::{Judged, judge_all};
-use fsarena_stats::{power, table::FIRST_LOOK, verdict::Region};
+use fsarena_stats::{power, table::FIRST_LOOK, verdict::Outcome, verdict::Region};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Limits the time of a variant's only round to this many times the median of all variants, because the round may have
@@ -48,8 +48,12 @@ struct OpenClaim {
 /// claims. If the budget is too short to decide all claims, the round runs those that cost the fewest seconds to decide.
 pub fn forecast_claims(record: &RunRecord, live: &Names, rounds: u32, left_s: Option<f64>) -> RoundForecast {
     let is_before_first_look = (rounds as usize) < FIRST_LOOK;
-    let (mut open, mut stuck) = (Vec::new(), 0);
+    let (mut open, mut stuck, mut failed) = (Vec::new(), 0, None);
     for judged in judge_all(claim_series(record, &record.plan.claims)) {
+        if judged.is_of_gate() && judged.outcome() == Outcome::Refuted {
+            // Whatever the other claims of the gate would be, it fails.
+            failed.get_or_insert(format!("the gate fails: {} is refuted", judged.claim.text));
+        }
         if !judged.open() {
             continue;
         }
@@ -71,7 +75,7 @@ pub fn forecast_claims(record: &RunRecord, live: &Names, rounds: u32, left_s: Op
             (0, 0) => Some("every claim is decided".into()),
             (0, 1) => Some("every claim is decided but one, which no round can decide".into()),
             (0, stuck) => Some(format!("every claim is decided but {stuck}, which no round can decide")),
-            _ => None,
+            _ => failed,
         },
         open: match open.len() + stuck {
             1 => "; one claim is left open".into(),
@@ -211,6 +215,19 @@ mod tests {
         let forecast = forecast_claims(&record, &live, 8, None);
         assert_eq!(forecast.answered.as_deref(), Some("every claim is decided"));
         assert!(forecast.variants.is_empty());
+    }
+
+    #[test]
+    fn a_gate_ends_the_run_as_soon_as_one_of_its_claims_is_refuted() {
+        let claims = ["touch.elapsed: xfs <= ext2 within 5%", "touch.elapsed: ext4 <= ext2 within 0.0001%"];
+        let (mut record, live) = record(&THREE, &claims, 8);
+        assert_eq!(forecast_claims(&record, &live, 8, None).answered, None);
+        record.plan.stop.gate = true;
+        let answered = forecast_claims(&record, &live, 8, None).answered;
+        assert_eq!(
+            answered.as_deref(),
+            Some("the gate fails: touch.elapsed: xfs <= ext2 within 5% is refuted")
+        );
     }
 
     #[test]

@@ -11,6 +11,8 @@ mod saved_machines;
 mod session;
 mod snapshot_pool;
 
+pub use initramfs::guest_modules;
+
 use crate::context::RunContext;
 use crate::error::{CellError, Result, RunError};
 use crate::executor::{CellSink, Executor, Log, RunSink, logged};

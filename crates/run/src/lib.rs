@@ -7,7 +7,8 @@
 pub mod agent;
 pub mod axes;
 mod backing;
-pub mod bench;
+pub mod baseline;
+mod bench;
 pub mod child;
 pub mod claim_forecast;
 pub mod config;

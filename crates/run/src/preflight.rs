@@ -186,6 +186,7 @@ fn check_devices(
                 programs.check_guests(&check.kernels)?;
             }
             guests::fetch_programs(variants, &mut check.kernels)?;
+            check.remarks.extend(guests::debug_kernels(&check.kernels));
             guests::check_guest_variants(plan, guest.emulator, variants, &check.kernels)?
         }
         _ => mountable(kernel, plan, variants)?,

@@ -5,7 +5,7 @@ use crate::error::{Result, RunError};
 use crate::printed;
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::matrix::{self, work_of};
-use fsarena_core::metric::{Declaration, Declared};
+use fsarena_core::metric::{self, Declaration, Declared};
 use fsarena_core::names::distinct;
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::sample::Direction;
@@ -209,6 +209,28 @@ fn counts_instructions(plan: &Plan) -> bool {
 /// The main metric of a plan: the first of [`metrics`].
 pub fn main_metric(plan: &Plan) -> &str {
     metrics(plan).first().unwrap_or(&"elapsed")
+}
+
+/// Which way a metric is better: one of fsarena's own, or one that the plan declares for the output of its commands. None if no
+/// metric of that name is known before the run.
+///
+/// # Errors
+/// A workload, or a setting of it, that is wrong.
+pub fn direction(plan: &Plan, metric: &str) -> Result<Option<Direction>> {
+    if let Some(known) = metric::find(metric) {
+        return Ok(Some(known.spec.direction));
+    }
+    if let Some(reading) = readings().find(|reading| reading.id == metric) {
+        return Ok(Some(reading.direction));
+    }
+    for planned in &plan.workloads {
+        let (workload, job) = workload(plan, planned)?;
+        let mut prints = workload.survey(&job)?.prints.into_iter().map(|declared| declared.metric);
+        if let Some(declared) = prints.find(|declared| declared.id == metric) {
+            return Ok(Some(declared.direction));
+        }
+    }
+    Ok(None)
 }
 
 /// The tasks of a plan's cells in their order, including mkfs, mount and unmount.

@@ -1,5 +1,6 @@
 //! Judges claims: computes the log ratios of the values that each claim compares, and its verdict.
 
+use crate::gate::{judge_gate, judge_gate_means};
 use crate::ratio::{LogRatios, log_ratios};
 use crate::verdict::{self, ALPHA, Outcome, Region, Verdict};
 use crate::{evalue::e_bh, mean_ratio::SharedCosts, sequential::Centre};
@@ -36,6 +37,11 @@ impl Judged {
         self.verdict.map_or(Outcome::Inconclusive, |verdict| verdict.outcome)
     }
 
+    /// Whether the claim is part of a gate.
+    pub fn is_of_gate(&self) -> bool {
+        self.verdict.is_some_and(|verdict| verdict.gate.is_some())
+    }
+
     /// Whether another round could still decide it.
     pub fn open(&self) -> bool {
         self.outcome() == Outcome::Inconclusive
@@ -61,21 +67,22 @@ pub fn judge_all(series: impl IntoIterator<Item = ClaimSeries>) -> Vec<Judged> {
 
 /// Judges one claim.
 pub fn judge(series: ClaimSeries) -> Judged {
-    let ClaimSeries { claim, margin, variants, series, with_dropped } = series;
-    let mut judged = judge_series(claim, series, variants.clone(), margin);
+    let ClaimSeries { claim, margin, gate, variants, series, with_dropped } = series;
+    let mut judged = judge_series(claim, series, variants.clone(), (margin, gate));
     if let Some(series) = with_dropped {
-        let outcome_with_all_rounds = judge_series(judged.claim.clone(), series, variants, margin);
+        let outcome_with_all_rounds = judge_series(judged.claim.clone(), series, variants, (margin, gate));
         judged.outcome_with_all_rounds = outcome_with_all_rounds.verdict.map(|verdict| verdict.outcome);
     }
     judged
 }
 
-/// Judges a claim from these values, or records why there are none. `named` has the variants that the claim names.
+/// Judges a claim from these values, or records why there are none. `named` has the variants that the claim names; `gate` is the
+/// number of claims of its gate, if it belongs to one.
 fn judge_series(
     claim: Claim,
     series: Result<ComparedSeries, String>,
     named: Vec<usize>,
-    margin: f64,
+    (margin, gate): (f64, Option<usize>),
 ) -> Judged {
     let mut judged = Judged {
         claim,
@@ -89,7 +96,7 @@ fn judge_series(
     };
     let result = match series {
         Ok(ComparedSeries::Pair { relation, variant, left, right }) => {
-            judge_pair(&mut judged, &relation, (variant, &left), &right, margin)
+            judge_pair(&mut judged, &relation, (variant, &left), &right, (margin, gate))
         }
         Ok(ComparedSeries::Extreme { relation, variant, own, rivals, direction }) => {
             judge_extreme(&mut judged, &relation, (variant, &own), &rivals, direction, margin)
@@ -156,15 +163,22 @@ fn judge_pair(
     pair: &Pair,
     (variant, left): (usize, &[f64]),
     right: &Rival,
-    margin: f64,
+    (margin, gate): (f64, Option<usize>),
 ) -> Result<(), Missing> {
     let LogRatios { d, mut excluded } = log_ratios(&right.values, left);
+    let margin = Some(margin);
     let verdict = match judged.claim.average {
-        Average::Typical => verdict::judge(pair, &d, Some(margin)),
+        Average::Typical => match gate {
+            Some(claims) => judge_gate(pair, &d, margin, claims),
+            None => verdict::judge(pair, &d, margin),
+        },
         Average::Mean => {
             excluded = 0; // sums include values of zero
             let costs = SharedCosts::of(&right.values, left);
-            costs.map(|costs| verdict::judge_means(pair, &costs, Some(margin)))
+            costs.map(|costs| match gate {
+                Some(claims) => judge_gate_means(pair, &costs, margin, claims),
+                None => verdict::judge_means(pair, &costs, margin),
+            })
         }
     };
     let Some(verdict) = verdict else {

@@ -53,6 +53,7 @@ pub mod conclusion;
 pub mod cost;
 pub mod decision;
 pub mod evalue;
+pub mod gate;
 pub mod hodges_lehmann;
 pub mod hosts;
 pub mod judge;

@@ -202,6 +202,15 @@ pub fn exit_code(outcomes: &[Outcome]) -> ExitCode {
     }
 }
 
+/// The two bounds of left/right − 1 that decide a claim of a gate, as fractions. None if the rounds do not suffice for it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GateBounds {
+    /// The lower bound. It fails a claim of the form `<=`.
+    pub low: Option<f64>,
+    /// The upper bound. It passes a claim of the form `<=`.
+    pub high: Option<f64>,
+}
+
 /// A judged claim.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
@@ -230,6 +239,8 @@ pub struct Verdict {
     pub e_value: f64,
     /// For a claim about the best or the worst, the rival that decided it or keeps it inconclusive.
     pub rival: Option<usize>,
+    /// For a claim of a gate, the bounds that decide it ([`crate::gate`]).
+    pub gate: Option<GateBounds>,
 }
 
 impl Verdict {
@@ -254,6 +265,7 @@ impl Verdict {
             shapes_differ: centre.is_asymmetric(),
             e_value: 1.0,
             rival: None,
+            gate: None,
         }
     }
 }

@@ -69,6 +69,7 @@ impl Watch {
             claims: vec![],
             stage: None,
             omitted: vec![],
+            baseline: None,
             vary: Default::default(),
             factors: Default::default(),
             device: DevicePlan {

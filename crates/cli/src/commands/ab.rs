@@ -1,9 +1,14 @@
 //! `fsarena ab`: compares two variants, with the other flags of `fsarena run`.
 
+mod max_slowdown;
+
 use crate::commands::run;
-use crate::commands::run::variants::{Levels, ab_plan, parse_variant};
-use crate::failure::{Outcome, usage};
-use fsarena_core::factor;
+use crate::commands::run::variants::{Levels, NAME, ab_plan, parse_variant};
+use crate::failure::{Failure, Outcome, usage};
+use fsarena_core::{factor, matrix};
+use fsarena_run::baseline::Baseline;
+use max_slowdown::{MaxSlowdown, gate_claims, parse_max_slowdown};
+use std::path::Path;
 
 /// Compare two settings, A and B, on one study
 ///
@@ -13,7 +18,10 @@ use fsarena_core::factor;
 /// rounds, and the number of rounds that the metric needs. A and B may be equal: that measures the noise of the machine.
 /// Levels that both have can stand in flags of their own: `--a kernel=debian:6.1 --b kernel=debian:6.12 --fs ext4`.
 ///
-/// Without --claim, the claim is that B is equivalent to A within --margin, over all tasks and for each metric of the
+/// With --max-slowdown, A is the baseline and B the candidate of a gate: the exit code is 0 if B is within every margin, 3 if
+/// it is beyond one, 4 if the run cannot tell. Claims may write `baseline` and `candidate` for A and B.
+///
+/// Without --max-slowdown and --claim, the claim is that B is equivalent to A within --margin, over all tasks and for each metric of the
 /// workloads (`fsarena list workloads`). The exit code is 0 if it holds, 3 if it is refuted, 4 if it is inconclusive.
 // Both structures are called `Args`, and a group has the name of its structure.
 #[derive(Debug, clap::Args)]
@@ -21,11 +29,23 @@ use fsarena_core::factor;
 #[command(mut_args(hide_refused))]
 pub struct Args {
     /// Variant A: `factor=level,…` (list factors: `fsarena list factors`)
-    #[arg(long, value_name = "VARIANT", value_parser = parse_variant, help_heading = "Variants")]
-    a: Levels,
+    #[arg(long, value_name = "VARIANT", value_parser = parse_variant, required_unless_present = "baseline", help_heading = "Variants")]
+    a: Option<Levels>,
     /// Variant B
     #[arg(long, value_name = "VARIANT", value_parser = parse_variant, help_heading = "Variants")]
     b: Levels,
+    /// Variant A, the work and the place of a saved baseline, to measure it again beside B (save one: --save-baseline)
+    ///
+    /// The run measures the variant of the baseline again, in the same rounds as B: stored times are shown and never judged.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["a", "plan", "cmd", "command", "workload"], help_heading = "Variants")]
+    baseline: Option<String>,
+    /// Largest accepted slowdown of B, such as `0.5%`, or of one task: `commit.latency_p99=5%`; repeatable
+    ///
+    /// Limits how much worse than A the total of the main metric may be, or a quantity: a task and a metric, as in claims
+    /// (`total` and `geomean` are all tasks). The run ends as soon as the gate has passed or failed, each with 95% confidence
+    /// for all its limits together.
+    #[arg(long, value_name = "[TASK.METRIC=]PERCENT", value_parser = parse_max_slowdown, help_heading = "Claims")]
+    max_slowdown: Vec<MaxSlowdown>,
     #[command(flatten)]
     run: run::Args,
 }
@@ -42,7 +62,8 @@ fn hide_refused(arg: clap::Arg) -> clap::Arg {
 
 /// Runs both variants, round by round.
 pub fn run(args: Args) -> Outcome {
-    let Args { a, b, run } = args;
+    let Args { a, b, baseline, max_slowdown, mut run } = args;
+    run.saves_last = true;
     run.given.refuse(&OF_SIDES[..1], "there are two variants here: --a VARIANT --b VARIANT")?;
     run.given.refuse(&["vary"], "there are two variants here; compare more by fsarena run --vary")?;
     if run.resume.is_some() {
@@ -51,7 +72,38 @@ pub fn run(args: Args) -> Outcome {
     if run.after.is_some() {
         return usage("two sides are one run, without stages");
     }
+    let runs = &run.runs.runs;
+    let baseline = baseline.map(|name| Baseline::open(runs, &name)).transpose()?;
+    let a = match &baseline {
+        Some(baseline) => baseline_levels(baseline, runs)?,
+        None => run::absolute_levels(a.unwrap_or_default())?,
+    };
     run.refuse_ignored(a.contains_key(factor::DIR))?;
-    let sides = [run::absolute_levels(a)?, run::absolute_levels(b)?];
-    run::run_plan(run, |run| ab_plan(&sides, run::read_plan(run)?, run.overrides()?))
+    let sides = [a, run::absolute_levels(b)?];
+    run::run_plan(run, |run| {
+        let main = run.metric.first().map(String::as_str);
+        let mut over = run.overrides()?;
+        let written = match &baseline {
+            Some(baseline) => baseline.written()?,
+            None => run::read_plan(run)?,
+        };
+        if baseline.is_some() && run.on.is_empty() && run.erase.is_none() {
+            over.backing = None; // that of the baseline
+        }
+        let mut plan = ab_plan(&sides, written, over, |plan| gate_claims(&max_slowdown, main, plan))?;
+        if let Some(baseline) = &baseline {
+            let a = matrix::expand(&plan).swap_remove(0);
+            plan.baseline = Some(baseline.recalled(&plan, &a)?);
+        }
+        Ok(plan)
+    })
+}
+
+/// The levels of a baseline's variant, named after both: `ext4@main`. A variant that is a directory has the name of that.
+fn baseline_levels(baseline: &Baseline, runs: &Path) -> Result<Levels, Failure> {
+    let mut levels = baseline.levels(runs)?;
+    if !levels.contains_key(factor::DIR) {
+        levels.insert(NAME.into(), format!("{}@{}", baseline.variant.name, baseline.name));
+    }
+    Ok(levels)
 }

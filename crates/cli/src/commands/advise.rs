@@ -37,7 +37,7 @@ pub struct Args {
 const BUDGET: Duration = Duration::from_secs(15 * 60);
 
 /// The flags of `run` that this command sets itself.
-pub const REFUSED: &str = "variant options mkfs mount factor vary kernel resume after stage shard rounds find claim max_rounds warmup";
+pub const REFUSED: &str = "variant options mkfs mount factor vary kernel resume after stage shard rounds find claim max_rounds warmup format save_baseline exit_style";
 
 /// Hides the flags that this command refuses from its help.
 fn hide_refused(arg: clap::Arg) -> clap::Arg {

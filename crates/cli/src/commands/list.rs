@@ -14,13 +14,14 @@ use fsarena_guest::debian::{self, DebianKernel};
 use fsarena_guest::kernel::{DEBIAN, Places};
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_report::exporters;
+use fsarena_run::baseline::{self, Baseline};
 use fsarena_run::{axes, registry};
 use fsarena_store::RunSummary;
 use fsarena_sys::{fetched_program, kernel::SysRoot, program};
 use serde::Serialize;
 use std::{collections::BTreeMap, path::Path};
 
-/// List studies, applications, filesystems, workloads, metrics, factors, guest kernels, exporters or runs
+/// List studies, applications, filesystems, workloads, metrics, factors, guest kernels, exporters, runs or baselines
 #[derive(Debug, clap::Args)]
 pub struct Args {
     // Must be the first field: clap removes each argument when it reads it into a field.
@@ -56,6 +57,8 @@ enum What {
     Exporters,
     /// Stored runs, newest first
     Runs,
+    /// Saved baselines
+    Baselines,
 }
 
 /// Prints the rows of what the user chose.
@@ -76,7 +79,35 @@ pub fn run(args: Args) -> Outcome {
             }
             output::rows(&runs(root)?, args.format)
         }
+        What::Baselines => output::rows(&baselines(&args.runs.runs)?, args.format),
     }
+}
+
+/// A saved baseline.
+#[derive(Debug, Serialize)]
+pub struct BaselineRow {
+    baseline: String,
+    variant: String,
+    kernel: Option<String>,
+    measured: String,
+    run: String,
+}
+
+impl Row for BaselineRow {
+    const COLUMNS: &'static [&'static str] = &["baseline", "variant", "kernel", "measured", "run"];
+}
+
+/// Returns the baselines in a directory of runs, by name.
+///
+/// # Errors
+/// A damaged file.
+pub fn baselines(root: &Path) -> Result<Vec<BaselineRow>, Failure> {
+    let row = |name: &String| {
+        let Baseline { name, variant, kernel_release: kernel, measured, run, .. } =
+            Baseline::open(root, name)?;
+        Ok(BaselineRow { baseline: name, variant: variant.name, kernel, measured, run })
+    };
+    baseline::names(root).iter().map(row).collect()
 }
 
 /// A study, with its published figures.

@@ -5,6 +5,7 @@ use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, View, metric};
 use crate::output;
 use fsarena_core::exit::ExitCode;
+use fsarena_report::exporters;
 use fsarena_store::RunDir;
 use std::path::Path;
 
@@ -45,7 +46,7 @@ pub fn run(args: Args) -> Outcome {
     }
     let record = fsarena_store::read(&merged.run)?;
     let report = report::for_terminal(record, args.metric, vec![], args.view)?;
-    report::answer(report, &args.export, &merged.run)
+    report::answer(report, &args.export, exporters::find(exporters::DEFAULT)?, &merged.run)
 }
 
 /// The run of this name, or the shards in this directory.

@@ -62,9 +62,9 @@ fn commands(run: &RunDir) -> Result<Commands, Failure> {
     Ok(commands)
 }
 
-/// Reports a run at its end: writes the reports in its directory and the exports, and prints the answer to standard output.
-/// Returns the exit code of its claims.
-pub fn answer(mut report: Report, exports: &[Export], run: &RunDir) -> Outcome {
+/// Reports a run at its end: writes the reports in its directory and the exports, and prints the answer in a format to standard
+/// output. Returns the exit code of its claims.
+pub fn answer(mut report: Report, exports: &[Export], format: &'static Exporter, run: &RunDir) -> Outcome {
     report.commands = commands(run)?;
     let mut main = None;
     for exporter in exporters::EXPORTERS {
@@ -78,8 +78,8 @@ pub fn answer(mut report: Report, exports: &[Export], run: &RunDir) -> Outcome {
         write_report(&report, exporter, path)?;
     }
     let mut answer = Vec::new();
-    exporters::find(exporters::DEFAULT)?.export(&report, &mut answer)?;
-    if let Some(path) = main {
+    format.export(&report, &mut answer)?;
+    if let Some(path) = main.filter(|_| format.id == exporters::DEFAULT) {
         writeln!(answer, "\nReport: {}", path.display()).map_err(printing)?;
     }
     output::text(answer)?;

@@ -218,6 +218,42 @@ impl Claim {
         claim
     }
 
+    /// Whether the claim allows a difference between two variants in one direction: `a <= b`, `a >= b`.
+    pub fn allows_one_direction(&self) -> bool {
+        let Relation::Pair(pair) = &self.relation else { return false };
+        matches!(pair.op, Op::AtMost | Op::AtLeast) && matches!(pair.right, Right::Variant(_))
+    }
+
+    /// Replaces the words `baseline` and `candidate` by the names of the two variants that are compared, in this order. A variant
+    /// that has such a name keeps it. Changes nothing unless there are two variants.
+    pub fn name_sides(&mut self, variants: &[&str]) {
+        let [baseline, candidate] = variants else { return };
+        let mut changed = false;
+        let mut rename = |name: &mut String| {
+            let side = match name.as_str() {
+                "baseline" => baseline,
+                "candidate" => candidate,
+                _ => return,
+            };
+            if !variants.contains(&name.as_str()) {
+                *name = side.to_string();
+                changed = true;
+            }
+        };
+        match &mut self.relation {
+            Relation::Pair(pair) => {
+                rename(&mut pair.left);
+                if let Right::Variant(right) = &mut pair.right {
+                    rename(right);
+                }
+            }
+            Relation::Extreme(extreme) => rename(&mut extreme.variant),
+        }
+        if changed {
+            self.text = self.to_string();
+        }
+    }
+
     /// Every variant that the claim names.
     pub fn variants(&self) -> Vec<&str> {
         match &self.relation {

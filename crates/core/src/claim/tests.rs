@@ -95,6 +95,24 @@ fn the_right_side_is_a_variant_or_a_quantity() {
 }
 
 #[test]
+fn the_sides_of_a_comparison_have_roles() {
+    let named = |text: &str, variants: &[&str]| {
+        let mut claim = claim(text);
+        claim.name_sides(variants);
+        assert_eq!(claim.text.parse::<Claim>().unwrap().relation, claim.relation);
+        claim.text
+    };
+    let (text, sides) = ("rm.elapsed: candidate <= baseline within 1%  # why", ["old", "a b"]);
+    assert_eq!(named(text, &sides), "rm.elapsed: \"a b\" <= old within 1%");
+    assert_eq!(named("x: best is candidate", &sides), "x: best is \"a b\"");
+    // A variant may have such a name, and without two variants there are no sides.
+    assert_eq!(named("x: candidate < baseline", &["candidate", "xfs"]), "x: candidate < candidate");
+    assert_eq!(named("x: candidate < baseline", &["a", "b", "c"]), "x: candidate < baseline");
+    assert!(claim(text).allows_one_direction() && !claim("x: a < b").allows_one_direction());
+    assert!(!claim("x: best is a").allows_one_direction() && !claim("x: a <= y.z").allows_one_direction());
+}
+
+#[test]
 fn keywords_in_quotes_are_variants() {
     assert_eq!(pair("a.elapsed: \"best\" < \"by\" by 1%").left, "best");
     assert_eq!(pair("a.elapsed: bestial < isle").left, "bestial");

@@ -19,6 +19,8 @@ pub struct ClaimSeries {
     pub claim: Claim,
     /// The margin of the run as a fraction, for claims without their own percentage.
     pub margin: f64,
+    /// The number of claims of the run's gate, if the claim belongs to it.
+    pub gate: Option<usize>,
     /// The variants that the claim names and the run has.
     pub variants: Vec<usize>,
     /// The values without warm-up rounds and dropped rounds, or a sentence about why the run has none.
@@ -86,6 +88,7 @@ pub fn claim_series_among<'a>(
     claims.iter().map(move |claim| ClaimSeries {
         claim: claim.clone(),
         margin: record.plan.stop.margin(),
+        gate: record.plan.gate_of(claim),
         variants: claim.variants().into_iter().filter_map(|name| record.variant(name)).collect(),
         series: without.series(claim),
         with_dropped: with_dropped.as_mut().map(|reader| reader.series(claim)),

@@ -42,6 +42,12 @@ pub(super) fn resolve(
     Ok(claims)
 }
 
+/// The names of the variants that claims can compare: all but the bare device.
+pub fn compared_variants(variants: &[Variant]) -> Vec<&str> {
+    let compared = variants.iter().filter(|variant| !variant.is_bare_device());
+    compared.map(|variant| variant.name.as_str()).collect()
+}
+
 /// The names that claims may use.
 struct Names<'a> {
     variants: Vec<Variant>,
@@ -57,7 +63,8 @@ type Fault = (usize, String);
 impl Names<'_> {
     /// Parses and checks one claim.
     fn claim(&self, text: &str) -> Result<Claim, ClaimError> {
-        let claim: Claim = text.parse()?;
+        let mut claim: Claim = text.parse()?;
+        claim.name_sides(&compared_variants(&self.variants));
         match self.fault(&claim, text) {
             None => Ok(claim),
             Some((at, message)) => {

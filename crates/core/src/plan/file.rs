@@ -93,6 +93,8 @@ pub struct StopFile {
     pub budget: Option<Spanned<String>>,
     /// The largest number of rounds of a run that ends once its claims are decided.
     pub max_rounds: Option<Spanned<u32>>,
+    /// Whether the claims of the form `candidate <= baseline within 1%` are a gate, which passes or fails as a whole.
+    pub gate: Option<Spanned<bool>>,
     /// The difference under which variants count as equivalent: `"1%"`.
     pub margin: Option<Spanned<String>>,
     /// Search for the best variant until the choice costs at most this much more than the best: `"1%"`.

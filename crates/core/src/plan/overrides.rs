@@ -57,6 +57,8 @@ pub struct Overrides {
     pub best_by: Option<Average>,
     /// `--claim`.
     pub claims: Vec<String>,
+    /// Whether `--max-slowdown` makes the claims a gate.
+    pub gate: bool,
     /// `--fs`, `--options`, `--factor NAME=LEVEL,LEVEL`: levels instead of the plan's.
     pub factors: Vec<(String, Vec<String>)>,
     /// `--vary NAME=LEVEL,LEVEL`: levels that are each compared alone, instead of the plan's.

@@ -7,7 +7,7 @@ use super::error::PlanError;
 use super::file::{PlanFile, ScaleFile};
 pub use super::overrides::Overrides;
 pub use super::overrides::Vocabulary;
-use super::{Backing, DevicePlan, IdlePlan, Plan, Written, claims, limits};
+use super::{Backing, DevicePlan, IdlePlan, MOST_GATE_CLAIMS, Plan, Written, claims, limits};
 use crate::cell::Variant;
 use crate::names::unknown;
 use crate::plan::file::Pairs;
@@ -65,6 +65,7 @@ impl Resolver<'_> {
             stage: stored.and_then(|plan| plan.stage.clone()),
             factors,
             vary: self.vary()?,
+            baseline: None,
             omitted: stored.map_or(omitted, |plan| plan.omitted.clone()),
             device: self.device()?,
             stop: self.stop()?,
@@ -77,7 +78,22 @@ impl Resolver<'_> {
             plan.stop.rounds = (self.words.rounds)(&plan).min(plan.stop.rounds);
         }
         plan.claims = claims::resolve(self.written, self.over, &plan, self.words)?;
+        self.check_gate(&plan)?;
         Ok(plan)
+    }
+
+    /// Checks that a gate has claims, and no more than its bounds allow.
+    fn check_gate(&self, plan: &Plan) -> Result<(), PlanError> {
+        let message = match plan.gate().len() {
+            _ if !plan.stop.gate => return Ok(()),
+            1..=MOST_GATE_CLAIMS => return Ok(()),
+            0 => "a gate needs a claim such as `total.elapsed: candidate <= baseline within 1%`".into(),
+            claims => format!("a gate has at most {MOST_GATE_CLAIMS} claims, and this one has {claims}"),
+        };
+        match &self.file.stop.gate {
+            Some(gate) => self.bad(gate.span(), message),
+            None => Err(PlanError::without_position("--max-slowdown", message)),
+        }
     }
 
     /// Fails with an error at a byte range of the plan's text.

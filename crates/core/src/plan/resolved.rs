@@ -1,5 +1,6 @@
 //! The complete, checked plan of a run, and its parts.
 
+use super::baseline::RecalledBaseline;
 use super::limits::{de, maybe};
 use super::shard::Shard;
 use crate::cell::{Variant, WorkloadPlan};
@@ -36,6 +37,9 @@ pub struct Plan {
     /// does not have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub omitted: Vec<String>,
+    /// The baseline that the run measures again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<RecalledBaseline>,
     /// The devices of the filesystems.
     pub device: DevicePlan,
     /// When to stop.
@@ -70,6 +74,17 @@ impl Plan {
     /// The number of runs that share the error probability of one answer; 1 if the run answers alone.
     pub fn error_split(&self) -> usize {
         self.stage.as_ref().and_then(|stage| stage.error_split).map_or(1, |split| split.max(1) as usize)
+    }
+
+    /// The claims of the gate; empty if the run has none.
+    pub fn gate(&self) -> Vec<&Claim> {
+        self.claims.iter().filter(|claim| self.stop.gate && claim.allows_one_direction()).collect()
+    }
+
+    /// The number of claims of the gate that this claim belongs to; None if it belongs to none.
+    pub fn gate_of(&self, claim: &Claim) -> Option<usize> {
+        let gate = self.gate();
+        gate.contains(&claim).then_some(gate.len())
     }
 
     /// Whether a workload can print its own metrics, whose definitions are only known from its output.
@@ -234,6 +249,9 @@ pub struct OtherDevice {
 /// The largest number of rounds if claims or a budget end the run. The sequential test has its last look at this round.
 pub const MOST_ROUNDS: u32 = 400;
 
+/// The largest number of claims of a gate: the tables of critical values have no bounds for more.
+pub const MOST_GATE_CLAIMS: usize = 64;
+
 /// The factor by which a run may exceed a default budget to reach its first answer.
 const EXTENSION: f64 = 1.25;
 
@@ -256,6 +274,9 @@ pub struct StopPlan {
     /// Whether the run ends as soon as every claim is decided.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub when_decided: bool,
+    /// Whether the claims that allow a difference in one direction are a gate, which passes or fails as a whole.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gate: bool,
     /// The difference that matters, as a fraction; see [`StopPlan::margin()`].
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe::difference")]
     pub margin: Option<f64>,

@@ -163,6 +163,7 @@ fn as_plan_file(plan: &Plan) -> PlanFile {
             warmup: Some(at_begin(stop.warmup_here())),
             budget: stop.budget_s.map(seconds).map(at_begin),
             max_rounds: max_rounds.map(at_begin),
+            gate: stop.gate.then(|| at_begin(true)),
             margin: stop.margin.map(percent),
             best_within: stop.best_within.map(percent),
             best_metric: stop.best_metric.clone(),

@@ -4,8 +4,10 @@
 use crate::exporter::{Exporter, write_json};
 use crate::figures::mean_ratio_json;
 use crate::sections::answer::answer_sentences;
+use crate::sections::baseline::baseline_json;
 use crate::sections::claims::{answer_json, conclusion_json};
 use crate::sections::costs::costs_json;
+use crate::sections::gate::gate_json;
 use crate::sections::pair::pair_json;
 use crate::sections::ranking::ranking_json;
 use crate::sections::reached::data_path_json;
@@ -20,6 +22,7 @@ use fsarena_stats::comparison::{Comparison, VariantResult};
 use fsarena_stats::conclusion::Checked;
 use fsarena_stats::judge::{Judged, family};
 use fsarena_stats::mean_ratio::Withheld;
+use fsarena_stats::verdict::exit_code;
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -46,7 +49,9 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         "cells": record.cells,
         "resolution": report.resolution,
         "decision": Decision::new(report).map(|decision| decision.json()),
+        "gate": gate_json(report),
         "pair": pair_json(report),
+        "baseline": baseline_json(report),
         "costs": costs_json(report),
         "modes": modes_json(report),
         "slow_rounds": slow_rounds_json(report),
@@ -57,6 +62,7 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         "pooled_latencies": tails_json(report),
         "series_left_out_count": record.series.left_out,
         "claims": claims_json(&report.claims),
+        "exit": report.exit_code().code(),
         "conclusions": report.conclusions.iter().map(checked_json).collect::<Vec<_>>(),
         "notes": notes,
     });
@@ -161,6 +167,7 @@ fn claim_json(judged: &Judged, in_family: bool) -> Value {
         "claim": judged.claim,
         "average": judged.claim.average,
         "outcome": judged.outcome().name(),
+        "exit": exit_code(&[judged.outcome()]).code(),
         "missing": judged.missing,
         "against": judged.rival,
         "stands_in_family": in_family,

@@ -4,6 +4,7 @@
 use crate::document::{Cell, Table, row};
 use crate::number::{effect_lines, percent, plural, signed, three};
 use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::sections::gate::bound_words;
 use crate::{chart_context::widen_range, charts::differences::claim_source, figures::unseen_stalls};
 use fsarena_core::{claim::Relation, conclusion::Conclusion};
 use fsarena_stats::conclusion::{Answer, Checked, Comparisons};
@@ -63,6 +64,9 @@ fn open_sentence(verdict: &Verdict) -> Option<String> {
     if verdict.outcome != Outcome::Inconclusive {
         return None;
     }
+    if verdict.gate.is_some_and(|gate| gate.low.or(gate.high).is_some()) {
+        return None; // its bounds are shown
+    }
     if verdict.provisional {
         return Some(format!("provisional: a verdict requires {FIRST_LOOK} rounds"));
     }
@@ -74,8 +78,11 @@ fn open_sentence(verdict: &Verdict) -> Option<String> {
     })
 }
 
-/// The effect of a verdict with its interval.
+/// The effect of a verdict with its interval, or with the bounds that decide a claim of a gate.
 pub fn effect_words(verdict: &Verdict) -> String {
+    if verdict.gate.is_some() {
+        return bound_words(verdict);
+    }
     let (value, interval) = effect_lines(verdict.effect, verdict.interval, &verdict.edges);
     format!("{value} [{interval}]")
 }

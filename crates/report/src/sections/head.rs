@@ -30,6 +30,10 @@ fn add_head(document: &mut Document, report: &Report, detail: Detail) {
     for (cell, why) in record.violations() {
         document.warning(format!("{}, round {}: {why}", record.name(cell.variant), cell.round + 1));
     }
+    let debug_kernels: Vec<&Note> = record.notes_of(NoteKind::DebugKernel).map(|(_, note)| note).collect();
+    for note in distinct(debug_kernels) {
+        document.warning(note.text.as_str());
+    }
     if let Some(warning) = confounding_warning(record) {
         document.warning(warning);
     }

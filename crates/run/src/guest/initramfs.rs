@@ -141,6 +141,19 @@ impl Packer {
     }
 }
 
+/// Every module of this kernel that a guest may need, with its dependencies, sorted by name.
+pub fn guest_modules(modules: &Modules) -> Vec<Module> {
+    let mut names = usual_modules(modules);
+    names.extend(HARDWARE.iter().chain(&emulator::MEMORY_DISKS).chain(&["crc32c_generic", "crc32c_intel"]));
+    let mut all = BTreeMap::new();
+    for name in names.into_iter().filter(|name| modules.has(name)) {
+        // A module whose dependency is missing cannot be loaded, so no guest needs it.
+        let found = modules.closure(&[name], "crc32c_generic").unwrap_or_default();
+        all.extend(found.into_iter().map(|module| (module.name.clone(), module)));
+    }
+    all.into_values().collect()
+}
+
 /// The modules of this kernel that any cell may need.
 fn usual_modules(modules: &Modules) -> Vec<&'static str> {
     let filesystems = FILESYSTEMS.iter().filter(|def| guests::in_modules(modules, def));

@@ -132,6 +132,19 @@ pub fn choose_accelerator(guest: &mut GuestPlan, kernels: &Kernels) -> Result<Op
     Ok(Some(Note::new(NoteKind::Remark, text)))
 }
 
+/// A note for each kernel that checks itself while it runs.
+pub fn debug_kernels(kernels: &Kernels) -> impl Iterator<Item = Note> {
+    kernels.by_level.iter().filter(|(_, kernel)| !kernel.debugging().is_empty()).map(|(level, kernel)| {
+        let (name, parts) = (kernel.name(), kernel.debugging().join(", "));
+        let of = if level.is_empty() { String::new() } else { format!(" ({level})") };
+        let text = format!(
+            "DEBUG KERNEL: {name}{of} is built with {parts}, which can cost a filesystem several times its time; compare it only \
+             with a kernel of the same configuration"
+        );
+        Note::new(NoteKind::DebugKernel, text)
+    })
+}
+
 /// The ids of the filesystems that this machine can make and that all of these kernels support.
 pub fn available_filesystems(kernels: &Kernels) -> Vec<&'static str> {
     let all_have = |def: &FsDef| kernels.by_level.values().all(|kernel| has(kernel, def));

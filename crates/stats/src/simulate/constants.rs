@@ -7,7 +7,7 @@
 
 use super::{parallel, stream};
 use crate::hodges_lehmann::Walsh;
-use crate::table::LOOKS;
+use crate::table::{LOOKS, Look};
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, StandardNormal};
 
@@ -134,16 +134,23 @@ pub fn crossed(paths: &[Path], critical: &[usize]) -> Vec<f64> {
 /// The probability of finding an effect that defines the smallest detectable one.
 const POWER: f64 = 0.8;
 
-/// For each look the effect, in standard deviations of normal d, that the sequential test has found by then in
-/// four of five runs.
+/// The critical value of a look.
+type CriticalValue = fn(&Look) -> usize;
+
+/// The stored constants of [`ratios`], each with the critical values that it is for.
+pub const CONSTANTS: [(&[f64], CriticalValue); 2] =
+    [(&crate::power::RATIOS, |look| look.c05), (&crate::power::GATE_RATIOS, |look| look.c10)];
+
+/// For each look the effect, in standard deviations of normal d, that the sequential test with these critical values has found by
+/// then in four of five runs.
 ///
 /// Adding a constant to d moves every interval by just that. So a run finds all effects above the smallest
 /// −(lower end) over its looks so far, and the 80% quantile of that over runs is the answer.
-pub fn ratios(runs: usize, seed: u64) -> Vec<f64> {
+pub fn ratios(runs: usize, seed: u64, critical: fn(&Look) -> usize) -> Vec<f64> {
     let found: Vec<[f64; LOOKS.len()]> = parallel(runs, |run| {
         let mut rng = stream(seed, run);
         let d: Vec<f64> = StandardNormal.sample_iter(&mut rng).take(LOOKS[LOOKS.len() - 1].n).collect();
-        smallest_found(&d)
+        smallest_found(&d, critical)
     });
     let effect = |at: usize| {
         let mut found: Vec<f64> = found.iter().map(|run| run[at]).collect();
@@ -153,12 +160,12 @@ pub fn ratios(runs: usize, seed: u64) -> Vec<f64> {
     (0..LOOKS.len()).map(effect).collect()
 }
 
-/// By each look, the smallest effect that puts the 95% interval of some look so far above 0.
-fn smallest_found(d: &[f64]) -> [f64; LOOKS.len()] {
+/// By each look, the smallest effect that puts the interval of some look so far above 0.
+fn smallest_found(d: &[f64], critical: fn(&Look) -> usize) -> [f64; LOOKS.len()] {
     let mut smallest = f64::INFINITY;
     LOOKS.map(|look| {
         let walsh = Walsh::new(d[..look.n].to_vec()).expect("normal numbers are finite");
-        smallest = smallest.min(-walsh.interval(look.c05).0);
+        smallest = smallest.min(-walsh.interval(critical(&look)).0);
         smallest
     })
 }
@@ -210,16 +217,17 @@ mod tests {
         // average, (−0.3 − 0.2)/2.
         let mut d = vec![-0.3, -0.2];
         d.extend((0..398).map(|i| f64::from(i) / 10.0));
-        let found = smallest_found(&d);
+        let found = smallest_found(&d, |look| look.c05);
         assert!((found[0] - 0.3).abs() < 1e-12 && (found[1] - 0.25).abs() < 1e-12, "{found:?}");
         assert!(found.windows(2).all(|pair| pair[1] <= pair[0]));
     }
 
     #[test]
     fn the_stored_constants_come_out_again() {
-        let again = ratios(400, 1);
-        for (stored, again) in crate::power::RATIOS.iter().zip(again) {
-            assert!((again / stored - 1.0).abs() < 0.12, "{again} for {stored}");
+        for (stored, critical) in CONSTANTS {
+            for (stored, again) in stored.iter().zip(ratios(400, 1, critical)) {
+                assert!((again / stored - 1.0).abs() < 0.12, "{again} for {stored}");
+            }
         }
     }
 }

@@ -6,11 +6,14 @@ use super::noise::{Noise, Order, SD, differences};
 use super::{count, lower_limit, parallel, stream, upper_limit};
 use crate::average::median;
 use crate::evalue::Evidence;
+use crate::gate::{gate_outcome, outcome_at};
 use crate::hodges_lehmann::Walsh;
 use crate::regret::Regrets;
 use crate::sequential::{first_look, found_at};
 use crate::table::{LOOKS, Look, cautious_bound};
+use crate::verdict::Outcome;
 use fsarena_core::exit::ExitCode;
+use fsarena_core::number::plural;
 use fsarena_core::sample::Direction;
 use fsarena_core::schedule::mix;
 use rand::Rng;
@@ -40,6 +43,14 @@ pub enum Rule {
     Equivalence,
     /// The 95% interval of variants that differ by 5% excludes the true difference at some look.
     Coverage,
+    /// A gate passes although one of its tasks is slower by exactly the margin, or fails although none is slower by more: at the
+    /// look that decides it.
+    Gate {
+        /// The number of tasks.
+        tasks: usize,
+        /// Whether to pass is the error; otherwise to fail.
+        passes: bool,
+    },
     /// At some look, a bound of ln(cost of a variant/cost of the best) is below the truth.
     Regret {
         /// The number of variants.
@@ -59,8 +70,16 @@ impl Rule {
     pub fn all() -> Vec<Rule> {
         let regret = |unequal| [2, 5, 8].map(|variants| Rule::Regret { variants, unequal });
         let pairs = [Rule::Sequential, Rule::EValue, Rule::Equivalence, Rule::Coverage];
+        let gates = [(1, true), (8, true), (1, false), (8, false)];
+        let gates = gates.map(|(tasks, passes)| Rule::Gate { tasks, passes });
         let regrets = [false, true].into_iter().flat_map(regret);
-        pairs.into_iter().chain(regrets).chain(Effects::ALL.map(Rule::Best)).chain([Rule::Advice]).collect()
+        pairs
+            .into_iter()
+            .chain(regrets)
+            .chain(Effects::ALL.map(Rule::Best))
+            .chain([Rule::Advice])
+            .chain(gates)
+            .collect()
     }
 
     /// Its name in reports.
@@ -70,6 +89,10 @@ impl Rule {
             Rule::EValue => "e-value after every round, identical variants".into(),
             Rule::Equivalence => "equivalence at its margin".into(),
             Rule::Coverage => "interval misses the effect at some look".into(),
+            Rule::Gate { tasks, passes } => {
+                let errs = if passes { "passes a task at its margin" } else { "fails tasks at their margin" };
+                format!("gate of {} {errs}", plural(tasks, "task"))
+            }
             Rule::Best(effects) => format!("best of 8 variants, {}", effects.name()),
             Rule::Advice => "advice: 4 filesystems, then the options of the best".into(),
             Rule::Regret { variants, unequal } => {
@@ -82,6 +105,7 @@ impl Rule {
     fn share(self, runs: usize) -> usize {
         match self {
             Rule::Regret { variants, .. } => (runs / (variants - 1)).max(1),
+            Rule::Gate { tasks, .. } => (runs / tasks).max(1),
             Rule::Best(_) | Rule::Advice => (runs / 20).max(1),
             _ => runs,
         }
@@ -91,6 +115,9 @@ impl Rule {
     fn errs(self, noise: Noise, order: Order, rng: &mut impl Rng) -> bool {
         if self == Rule::Advice {
             return advice(noise, rng);
+        }
+        if let Rule::Gate { tasks, passes } = self {
+            return gate_errs(tasks, passes, noise, rng);
         }
         let d = differences(noise, order, ROUNDS, rng);
         let Rule::Regret { variants, unequal } = self else { return self.errs_on(&d) };
@@ -109,7 +136,7 @@ impl Rule {
     /// Whether a rule for two variants errs in a run with these log ratios of identical variants.
     fn errs_on(self, d: &[f64]) -> bool {
         match self {
-            Rule::Regret { .. } | Rule::Best(_) | Rule::Advice => false,
+            Rule::Gate { .. } | Rule::Regret { .. } | Rule::Best(_) | Rule::Advice => false,
             Rule::Sequential => found_at(d).is_some(),
             Rule::EValue => {
                 let mut evidence = Evidence::against(0.0);
@@ -131,6 +158,25 @@ impl Rule {
             }
         }
     }
+}
+
+/// Whether a gate ends in the error that `passes` names. One task is slower by exactly the margin if to pass is the error, every
+/// task if to fail is; the others are equal.
+fn gate_errs(tasks: usize, passes: bool, noise: Noise, rng: &mut impl Rng) -> bool {
+    let (edge, error) = (MARGIN.ln_1p(), if passes { Outcome::Held } else { Outcome::Refuted });
+    let d: Vec<Vec<f64>> = (0..tasks)
+        .map(|task| {
+            let slower = if task == 0 || !passes { edge } else { 0.0 };
+            shifted(&differences(noise, Order::Random, ROUNDS, rng), slower)
+        })
+        .collect();
+    let at = |look: &Look| {
+        gate_outcome(d.iter().map(|d| {
+            Walsh::new(d[..look.n].to_vec())
+                .map_or(Outcome::Inconclusive, |walsh| outcome_at(&walsh, edge, tasks))
+        }))
+    };
+    LOOKS.iter().map(at).find(|outcome| *outcome != Outcome::Inconclusive) == Some(error)
 }
 
 fn shifted(d: &[f64], by: f64) -> Vec<f64> {
@@ -407,7 +453,7 @@ mod tests {
     #[test]
     fn a_small_selftest_has_every_check_and_repeats_itself() {
         let report = selftest(5, 1);
-        assert_eq!(report.checks.len(), 84);
+        assert_eq!(report.checks.len(), 108);
         assert!(report.checks.iter().all(|check| check.wrong < 4), "{report:?}");
         assert!(report.negative.passed(), "{:?}", report.negative);
         assert_eq!(report, selftest(5, 1));

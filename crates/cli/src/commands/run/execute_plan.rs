@@ -1,14 +1,15 @@
 //! Executes a plan and reports it; with `--dry-run`, checks it and prints it.
 
-use super::flags::Args;
+use super::flags::{Args, BaselineName};
 use crate::failure::{Failure, Outcome};
 use crate::terminal::progress::Progress;
 use crate::terminal::progress::expected_length;
 use crate::{commands::report, flags::known_metric, output};
 use fsarena_core::event::{Cause, Note, NoteKind};
 use fsarena_core::exit::ExitCode;
-use fsarena_core::{cell::Variant, matrix, number::plural, plan::Plan};
+use fsarena_core::{cell::Variant, matrix, names::unknown, number::plural, plan::Plan};
 use fsarena_report::report::check_weights;
+use fsarena_run::baseline::BaselineToSave;
 use fsarena_run::{Consumer, Request, RunError, check, execute, preflight::Check, try_options};
 use fsarena_stats::judge::meaning;
 use fsarena_store::RunDir;
@@ -30,6 +31,7 @@ pub fn execute_plan(args: &Args, mut request: Request) -> Result<(ExitCode, Opti
     if args.dry_run {
         return Ok((dry_run(args, &request)?, None));
     }
+    let baseline = baseline_to_save(args, &request.plan)?;
     let mut progress = Progress::new(args.quiet);
     for text in args.default_guest_note(&request.plan).into_iter().chain(request.plan.omitted.clone()) {
         progress.show_message(&text);
@@ -46,6 +48,10 @@ pub fn execute_plan(args: &Args, mut request: Request) -> Result<(ExitCode, Opti
     };
     let record = fsarena_store::read(&run)?;
     let measured = !record.samples.is_empty();
+    if let Some(baseline) = baseline.filter(|_| record.status.complete) {
+        let place = baseline.save(&args.runs.runs, &record)?;
+        progress.show_message(&format!("baseline saved: {}", place.display()));
+    }
     let shard = record.plan.stop.shard;
     let answered = if let Some(shard) = shard.filter(|_| measured) {
         // One shard has no report: only all shards together answer the question.
@@ -53,7 +59,7 @@ pub fn execute_plan(args: &Args, mut request: Request) -> Result<(ExitCode, Opti
         output::text(line)
     } else if measured {
         let report = report::for_terminal(record, args.metric.clone(), vec![], args.view.clone());
-        report.and_then(|report| report::answer(report, &args.export, &run))
+        report.and_then(|report| report::answer(report, &args.export, args.format, &run))
     } else {
         Ok(ExitCode::Done)
     };
@@ -81,6 +87,30 @@ fn dry_run(args: &Args, request: &Request) -> Outcome {
     }
     drop(progress);
     print_plan(&request.plan, &variants, &check)
+}
+
+/// The variant that `--save-baseline` names, with its state before the run; None without the flag.
+fn baseline_to_save(args: &Args, plan: &Plan) -> Result<Option<BaselineToSave>, Failure> {
+    let Some(BaselineName { name, variant }) = &args.save_baseline else { return Ok(None) };
+    let mut variants = matrix::expand(plan);
+    variants.retain(|one| !one.is_bare_device());
+    let names = || variants.iter().map(|one| one.name.as_str());
+    let refused = |why: String| Err(Failure::new(ExitCode::Usage, format!("--save-baseline: {why}")));
+    let chosen = match variant {
+        Some(name) => variants.iter().find(|one| one.name == *name),
+        // The candidate of `fsarena ab`, or the only variant.
+        None if variants.len() == 1 || args.saves_last => variants.last(),
+        None => {
+            return refused(format!(
+                "name the variant to save: {name}=VARIANT, one of {}",
+                names().collect::<Vec<_>>().join(", ")
+            ));
+        }
+    };
+    match chosen {
+        Some(variant) => Ok(Some(BaselineToSave::of(name, plan, variant)?)),
+        None => refused(unknown("variant", variant.as_deref().unwrap_or_default(), names()).into()),
+    }
 }
 
 /// Prints a resolved plan, with its variants, claims and requirements as comments above it.

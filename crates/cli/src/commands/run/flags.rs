@@ -3,6 +3,7 @@
 use super::command_flags::CommandFlags;
 use super::variants::{self, parse_variant, split_levels};
 use crate::commands::report::{Export, parse_export};
+use crate::exit_style::ExitStyle;
 use crate::explicit_flags::ExplicitFlags;
 use crate::failure::{Failure, usage};
 use crate::flags::{Runs, View, average, byte_size, metric, parse_percent, time};
@@ -10,6 +11,8 @@ use bytesize::ByteSize;
 use fsarena_core::average::Average;
 use fsarena_core::names::{self, unknown};
 use fsarena_core::{factor, plan::Emulator, plan::shard::Shard, scale::Scale};
+use fsarena_report::{exporter::Exporter, exporters};
+use fsarena_run::baseline;
 use std::path::{Path, PathBuf};
 use std::{io::Write, time::Duration};
 
@@ -73,7 +76,8 @@ pub struct Args {
 
     /// Guest kernel: a path, or `debian:6.1`; repeat it to compare kernels
     ///
-    /// debian:VERSION is the newest Debian package of that version, installed or downloaded into a cache.
+    /// debian:VERSION is the newest Debian package of that version, installed or downloaded into a cache. A path is a bzImage, a
+    /// vmlinux, or a directory: the tree in which you built a kernel, or one with boot/ and lib/modules/.
     #[arg(long, value_name = "KERNEL", help_heading = "Guests")]
     pub kernel: Vec<String>,
     /// Directory with the modules of kernels that are named by path
@@ -164,6 +168,17 @@ pub struct Args {
     /// Claim to decide, such as `untar.elapsed: xfs < ext4 by 5%`; repeatable
     #[arg(long, value_name = "CLAIM", help_heading = "Claims")]
     pub claim: Vec<String>,
+    /// Exit codes: fsarena (as documented), or bisect for `git bisect run` (0 good, 1 bad, 125 skip, 128 stop) [default: fsarena]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "STYLE",
+        default_value = "fsarena",
+        hide_default_value = true,
+        hide_possible_values = true,
+        help_heading = "Claims"
+    )]
+    pub exit_style: ExitStyle,
 
     /// Image size [default: what the work needs]
     #[arg(long, value_name = "SIZE", value_parser = byte_size, conflicts_with = "erase", help_heading = "Devices")]
@@ -209,6 +224,17 @@ pub struct Args {
     /// Write a report to a file, or its charts to a directory: `html=FILE`, `svg=DIR`; repeatable
     #[arg(long, value_name = "FORMAT=PATH", value_parser = parse_export, help_heading = "Run")]
     pub export: Vec<Export>,
+    /// Keep a variant under a name, to measure it again by `fsarena ab --baseline NAME` [default variant: the only one, or B]
+    ///
+    /// Keeps the plan, the figures, the digests of mkfs, kernel and modules, and a copy of a kernel that you built.
+    #[arg(long, value_name = "NAME[=VARIANT]", value_parser = parse_baseline_name, help_heading = "Run")]
+    pub save_baseline: Option<BaselineName>,
+    /// Whether `--save-baseline` without a variant saves the last of several: that is B.
+    #[arg(skip)]
+    pub saves_last: bool,
+    /// Format of the answer on standard output (list them: `fsarena list exporters`) [default: term]
+    #[arg(long, value_name = "FORMAT", default_value = exporters::DEFAULT, hide_default_value = true, value_parser = exporters::find, help_heading = "Run")]
+    pub format: &'static Exporter,
     #[command(flatten)]
     pub view: View,
     /// User that the workloads run as [default: who started sudo, else this user]
@@ -223,6 +249,25 @@ pub struct Args {
     pub quiet: bool,
     #[command(flatten)]
     pub runs: Runs,
+}
+
+/// The name of a baseline, and the variant to save, if it is named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaselineName {
+    /// The name of the baseline.
+    pub name: String,
+    /// The name of the variant.
+    pub variant: Option<String>,
+}
+
+/// Parses `NAME` or `NAME=VARIANT`.
+fn parse_baseline_name(text: &str) -> Result<BaselineName, String> {
+    let (name, variant) = match text.split_once('=') {
+        Some((name, variant)) => (name, Some(variant.to_string())),
+        None => (text, None),
+    };
+    baseline::check_name(name)?;
+    Ok(BaselineName { name: name.into(), variant })
 }
 
 /// A factor and its levels.

@@ -71,6 +71,7 @@ impl Args {
             best_metric: self.metric.first().cloned(),
             best_by: self.by,
             claims: self.claim.clone(),
+            gate: false,
             factors,
             vary: self.vary_levels()?,
             workload: self.workload.clone(),
@@ -171,9 +172,19 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Makes the path of a kernel absolute. The name of a packaged kernel, such as `debian:6.1`, does not change.
+/// Makes the path of a kernel absolute. The name of a packaged kernel, such as `debian:6.1`, does not change. `~/` is the home
+/// directory, because a shell expands it only at the beginning of a word.
 pub fn kernel_level(level: &str) -> Result<String, Failure> {
-    if is_packaged(level) { Ok(level.to_string()) } else { absolute_text(Path::new(level)) }
+    if is_packaged(level) { Ok(level.to_string()) } else { absolute_text(&kernel_path(level)) }
+}
+
+/// The path of a kernel, with the home directory instead of `~/`.
+pub(super) fn kernel_path(level: &str) -> PathBuf {
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+    match level.strip_prefix("~/").zip(home) {
+        Some((rest, home)) => Path::new(&home).join(rest),
+        None => level.into(),
+    }
 }
 
 /// Makes the paths of directories and kernels among the levels of a variant absolute.

@@ -1,7 +1,7 @@
 //! Refuses flags that a run would ignore, before fsarena makes anything.
 
 use super::flags::{Args, On};
-use super::overrides::{is_packaged, is_path};
+use super::overrides::{is_packaged, is_path, kernel_path};
 use crate::failure::{Failure, usage};
 use fsarena_core::{factor, plan::Backing};
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ impl Args {
         });
         let on_images = matches!(self.backing()?.0, None | Some(Backing::Loop { .. }));
         let places = places.chain(self.images.clone().filter(|_| on_images));
-        let kernels = self.kernel.iter().filter(|level| !is_packaged(level)).map(PathBuf::from);
+        let kernels = self.kernel.iter().filter(|level| !is_packaged(level)).map(|level| kernel_path(level));
         let settings = self.set.iter().filter(|set| is_path(set)).map(|(_, path)| PathBuf::from(path));
         let given = [&self.other, &self.modules].into_iter().flatten().chain(&self.tree).cloned();
         let mut paths = given.chain(places).chain(kernels).chain(settings);

@@ -14,6 +14,9 @@ use toml::Spanned;
 /// The level of each factor that the text of a variant names.
 pub type Levels = BTreeMap<String, String>;
 
+/// The key of a variant's own name among its levels.
+pub const NAME: &str = "name";
+
 /// Parses `factor=level,…`; a first word alone is the filesystem: `btrfs,options=compress-zstd`. A level extends over
 /// commas to the next `factor=`. In single or double quotes a comma belongs to the level whatever follows it. A backslash
 /// has no special meaning.
@@ -89,12 +92,34 @@ fn remove_quotes(text: &str) -> Result<Vec<Letter>, String> {
     }
 }
 
-/// The plan that compares variant A with variant B instead of its own variants. A plan without a claim gets one for each
-/// main metric of the work: that B is equivalent to A.
+/// The plan that compares variant A with variant B instead of its own variants. `gate` returns the claims of a gate, if there is
+/// one. A plan without a claim gets one for each main metric of the work: that B is equivalent to A.
 ///
 /// # Errors
 /// Variants that cannot be compared, or a plan that cannot be resolved.
-pub fn ab_plan(sides: &[Levels; 2], mut written: Written, mut over: Overrides) -> Result<Plan, Failure> {
+pub fn ab_plan(
+    sides: &[Levels; 2],
+    mut written: Written,
+    mut over: Overrides,
+    gate: impl FnOnce(&Plan) -> Result<Vec<String>, Failure>,
+) -> Result<Plan, Failure> {
+    check_common_levels(sides, &over)?;
+    replace_variants(sides, &mut written, &mut over, "--a dir=PATH --b dir=PATH")?;
+    let plan = resolve_plan(&written, &over, "--a, --b")?;
+    let gate = gate(&plan)?;
+    over.gate = !gate.is_empty();
+    if plan.claims.is_empty() && gate.is_empty() {
+        over.claims = equivalence_claims(&plan);
+    } else if gate.is_empty() {
+        return Ok(plan);
+    }
+    over.claims.extend(gate);
+    // The stopping rule depends on the claims, so the plan is resolved again.
+    resolve_plan(&written, &over, "--a, --b")
+}
+
+/// Checks that each level which a flag gives both sides is one level, and that no side has its own.
+fn check_common_levels(sides: &[Levels; 2], over: &Overrides) -> Result<(), Failure> {
     for (id, levels) in &over.factors {
         if sides.iter().any(|side| side.contains_key(id)) {
             return usage(format!(
@@ -107,14 +132,7 @@ pub fn ab_plan(sides: &[Levels; 2], mut written: Written, mut over: Overrides) -
             ));
         }
     }
-    replace_variants(sides, &mut written, &mut over, "--a dir=PATH --b dir=PATH")?;
-    let plan = resolve_plan(&written, &over, "--a, --b")?;
-    if !plan.claims.is_empty() {
-        return Ok(plan);
-    }
-    // The stopping rule depends on the claims, so the plan is resolved again.
-    over.claims = equivalence_claims(&plan);
-    resolve_plan(&written, &over, "--a, --b")
+    Ok(())
 }
 
 /// The plan that compares the variants of `--variant` instead of its own.
@@ -143,15 +161,18 @@ fn replace_variants(
     over: &mut Overrides,
     directories: &str,
 ) -> Result<(), Failure> {
+    let (given, paths) = (over.backing.is_some(), only_directories(variants)?);
     over.where_it_ran(written)?;
-    if over.backing == Some(Backing::Dir) {
+    // The directories of a stored plan are replaced by those of the variants.
+    if over.backing == Some(Backing::Dir) && (given || paths.is_none()) {
         return usage(format!("name each directory with its variant: {directories}, without --on"));
     }
     let file = &mut written.file;
     file.factors.clear();
     // The claims of the plan are about its own variants; --claim is about these.
     file.claims.clear();
-    if let Some(paths) = only_directories(variants)? {
+    file.stop.gate = None;
+    if let Some(paths) = paths {
         file.variants.clear();
         over.backing = Some(Backing::Dir);
         over.factors = vec![(factor::DIR.into(), paths)];
@@ -214,16 +235,20 @@ fn plan_entries(variants: &[Levels]) -> Vec<Pairs> {
     let mut entries = vec![];
     for (levels, name) in variants.iter().zip(variant_names(variants)) {
         let mut pairs: Pairs = levels.iter().map(|(key, level)| entry(key, level)).collect();
-        pairs.extend([entry("name", &name)]);
+        pairs.insert(Spanned::new(0..0, NAME.into()), Spanned::new(0..0, toml::Value::String(name)));
         entries.push(pairs);
     }
     entries
 }
 
-/// Names each variant by its levels: `ext4`, `ext4/^has_journal`. Equal ones get the suffixes `/a`, `/b`, … .
+/// Names each variant by its levels, unless it has a name: `ext4`, `ext4/^has_journal`. Equal ones get the suffixes `/a`, `/b`, … .
 fn variant_names(variants: &[Levels]) -> Vec<String> {
     let mut plain = vec![];
     for levels in variants {
+        if let Some(name) = levels.get(NAME) {
+            plain.push(name.clone());
+            continue;
+        }
         let named = levels.iter().filter(|(_, level)| !level.is_empty()).collect();
         let ordered = factor::in_order(named, |(id, _)| id);
         plain.push(ordered.into_iter().map(|(_, level)| level.as_str()).collect::<Vec<_>>().join("/"));

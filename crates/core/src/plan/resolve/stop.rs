@@ -63,6 +63,7 @@ impl Resolver<'_> {
             },
             default_budget: self.has_default_budget(),
             when_decided,
+            gate: self.over.gate || written.gate.as_ref().is_some_and(|gate| *gate.get_ref()),
             margin: self.over.margin.or(self.read(&written.margin, fraction, "margin", MARGIN)?),
             best_within,
             best_metric: best_within

@@ -1,0 +1,149 @@
+//! A kernel that the user built: the build tree itself, or a directory that `make install` and `make modules_install` filled.
+
+use crate::{Error, Result, debian::by_version, installed::packages, modules::Modules};
+use std::path::{Path, PathBuf};
+
+/// The kernel of a directory.
+#[derive(Debug)]
+pub(crate) struct BuiltKernel {
+    /// The file to boot, a vmlinux or a bzImage.
+    pub image: PathBuf,
+    /// Its modules; None if the directory lists none, so that they may be installed elsewhere.
+    pub modules: Option<Modules>,
+    /// Its configuration.
+    pub config: PathBuf,
+}
+
+/// Where a build for x86 leaves the compressed kernel.
+const BZIMAGE: &str = "arch/x86/boot/bzImage";
+/// How to get a kernel that fsarena finds.
+const HOW: &str = "build one there (make bzImage modules), or install one (make install INSTALL_PATH=DIR/boot, make \
+                   modules_install INSTALL_MOD_PATH=DIR)";
+
+/// Finds the kernel in a directory.
+///
+/// # Errors
+/// A directory without a kernel, or with modules that are not built.
+pub(crate) fn open(dir: &Path) -> Result<BuiltKernel> {
+    if let Some(image) = built_image(dir) {
+        return Ok(BuiltKernel { image, modules: built_modules(dir)?, config: dir.join(".config") });
+    }
+    let installed = packages(&[dir.to_path_buf()]);
+    let Some(installed) = installed.into_iter().max_by(|a, b| by_version(&a.release, &b.release)) else {
+        return Err(Error::unfit(
+            dir,
+            format!("has neither vmlinux, {BZIMAGE} nor boot/vmlinuz-RELEASE; {HOW}"),
+        ));
+    };
+    let config = installed.config();
+    Ok(BuiltKernel { modules: Some(Modules::open(&installed.modules)?), image: installed.image, config })
+}
+
+/// The newer one of the kernels of a build tree. The bzImage is made of the vmlinux, so it is stale if it is older; otherwise
+/// it is preferred, because it has no debug symbols.
+fn built_image(tree: &Path) -> Option<PathBuf> {
+    let built = |path: &str| {
+        let path = tree.join(path);
+        Some((std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file)?.modified().ok()?, path))
+    };
+    match (built(BZIMAGE), built("vmlinux")) {
+        (Some((bzimage, _)), Some((vmlinux, path))) if bzimage < vmlinux => Some(path),
+        (Some((_, path)), _) | (None, Some((_, path))) => Some(path),
+        (None, None) => None,
+    }
+}
+
+/// The modules that `modules.order` lists; None without that file.
+fn built_modules(tree: &Path) -> Result<Option<Modules>> {
+    let list = tree.join("modules.order");
+    let Ok(order) = std::fs::read_to_string(&list) else { return Ok(None) };
+    let files: Vec<PathBuf> = order.lines().filter_map(|line| module_file(tree, line)).collect();
+    if files.is_empty() && !order.trim().is_empty() {
+        return Err(Error::unfit(&list, "lists modules that are not built: make modules"));
+    }
+    Modules::of_files(tree, files).map(Some)
+}
+
+/// The file of a module in the tree. Old kernels list it as it is installed, `kernel/fs/jfs/jfs.ko`; since 6.2 the list has the
+/// object that it is made of, `fs/jfs/jfs.o`. None if it is not built.
+fn module_file(tree: &Path, line: &str) -> Option<PathBuf> {
+    let plain = Path::new(line).with_extension("ko");
+    let plain = [plain.strip_prefix("kernel").ok(), Some(plain.as_path())];
+    // The directory `kernel` exists in the tree too, with modules of its own.
+    let mut found = plain.into_iter().flatten().rev().map(|path| tree.join(path));
+    found.find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, SystemTime};
+
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        dir
+    }
+
+    #[test]
+    fn the_modules_of_a_build_tree_are_those_of_its_list() {
+        for (order, built_in) in
+            [("fs/jfs/jfs.o\nkernel/trace/x-y.o\nfs/no/no.o\n", ""), ("kernel/fs/jfs/jfs.ko\n", "kernel/")]
+        {
+            let dir = tree(&[
+                ("vmlinux", ""),
+                ("modules.order", order),
+                ("modules.builtin", format!("{built_in}fs/ext4/ext4.ko\n").as_str()),
+                ("fs/jfs/jfs.ko", ""),
+                ("kernel/trace/x-y.ko", ""),
+                // Left by an earlier build.
+                ("fs/xfs/xfs.ko", ""),
+            ]);
+            let built = open(dir.path()).unwrap();
+            let modules = built.modules.unwrap();
+            assert!(modules.has("jfs") && modules.has("ext4") && !modules.has("xfs") && !modules.has("no"));
+            assert_eq!(modules.has("x_y"), order.contains("x-y"));
+            assert_eq!(built.config, dir.path().join(".config"));
+        }
+    }
+
+    #[test]
+    fn the_image_is_the_one_that_was_built_last() {
+        let dir = tree(&[("vmlinux", ""), (BZIMAGE, "")]);
+        let image = || open(dir.path()).unwrap().image;
+        let set_age = |name: &str, seconds: u64| {
+            let file = std::fs::File::options().write(true).open(dir.path().join(name)).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
+        };
+        set_age("vmlinux", 60);
+        assert_eq!(image(), dir.path().join(BZIMAGE));
+        set_age(BZIMAGE, 3600);
+        assert_eq!(image(), dir.path().join("vmlinux"));
+        assert!(open(dir.path()).unwrap().modules.is_none());
+    }
+
+    #[test]
+    fn an_installed_kernel_is_found_by_its_release() {
+        let dir = tree(&[
+            ("boot/vmlinuz-6.18.0-mine", ""),
+            ("boot/vmlinuz-6.9.0-mine", ""),
+            ("lib/modules/6.18.0-mine/kernel/fs/jfs/jfs.ko", ""),
+            ("lib/modules/6.9.0-mine/modules.builtin", ""),
+        ]);
+        let built = open(dir.path()).unwrap();
+        assert!(built.image.ends_with("boot/vmlinuz-6.18.0-mine") && built.modules.unwrap().has("jfs"));
+        assert_eq!(built.config, dir.path().join("boot/config-6.18.0-mine"));
+    }
+
+    #[test]
+    fn what_is_not_built_is_named() {
+        let said = |files: &[(&str, &str)]| open(tree(files).path()).unwrap_err().to_string();
+        assert!(said(&[("README", "")]).contains("neither vmlinux"));
+        let unbuilt = said(&[("vmlinux", ""), ("modules.order", "fs/jfs/jfs.o\n")]);
+        assert!(unbuilt.contains("modules that are not built: make modules"), "{unbuilt}");
+    }
+}

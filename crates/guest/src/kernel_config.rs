@@ -1,0 +1,116 @@
+//! The configuration of a kernel: whether it has code that checks the kernel itself, which slows some filesystems more than
+//! others.
+
+use std::io::Read;
+use std::path::Path;
+
+/// Options that check the kernel at run time, each with its name in messages. Those that distributions set are not among them,
+/// such as KFENCE, DEBUG_LIST and PAGE_POISONING: they cost little or need a boot parameter.
+const DEBUGGING: [(&str, &str); 24] = [
+    ("KASAN", "KASAN"),
+    ("KCSAN", "KCSAN"),
+    ("KMSAN", "KMSAN"),
+    ("PROVE_LOCKING", "lockdep (PROVE_LOCKING)"),
+    ("DEBUG_LOCK_ALLOC", "lockdep (DEBUG_LOCK_ALLOC)"),
+    ("LOCK_STAT", "LOCK_STAT"),
+    ("DEBUG_KMEMLEAK", "kmemleak"),
+    ("DEBUG_PAGEALLOC_ENABLE_DEFAULT", "DEBUG_PAGEALLOC"),
+    ("SLUB_DEBUG_ON", "SLUB_DEBUG_ON"),
+    ("DEBUG_OBJECTS", "DEBUG_OBJECTS"),
+    ("DEBUG_VM", "DEBUG_VM"),
+    ("DEBUG_SPINLOCK", "DEBUG_SPINLOCK"),
+    ("DEBUG_MUTEXES", "DEBUG_MUTEXES"),
+    ("DEBUG_RWSEMS", "DEBUG_RWSEMS"),
+    ("DEBUG_ATOMIC_SLEEP", "DEBUG_ATOMIC_SLEEP"),
+    ("DEBUG_PREEMPT", "DEBUG_PREEMPT"),
+    ("KCOV", "KCOV"),
+    ("GCOV_KERNEL", "gcov"),
+    ("UBSAN_ALIGNMENT", "UBSAN_ALIGNMENT"),
+    ("XFS_DEBUG", "XFS_DEBUG"),
+    ("BTRFS_ASSERT", "BTRFS_ASSERT"),
+    ("BTRFS_DEBUG", "BTRFS_DEBUG"),
+    ("F2FS_CHECK_FS", "F2FS_CHECK_FS"),
+    ("BCACHEFS_DEBUG", "BCACHEFS_DEBUG"),
+];
+
+/// The names of the options in the text of a configuration that check the kernel at run time.
+pub(crate) fn debugging(config: &str) -> Vec<&'static str> {
+    let is_set = |option: &str| {
+        let line = |line: &str| {
+            line.strip_prefix("CONFIG_").and_then(|rest| rest.strip_prefix(option)) == Some("=y")
+        };
+        config.lines().any(line)
+    };
+    let set = DEBUGGING.iter().filter(|(option, _)| is_set(option));
+    let mut names: Vec<&'static str> = set.map(|(_, name)| *name).collect();
+    // PROVE_LOCKING selects the others of lockdep.
+    if names.contains(&"lockdep (PROVE_LOCKING)") {
+        let of_lockdep = ["lockdep (DEBUG_LOCK_ALLOC)", "DEBUG_SPINLOCK", "DEBUG_MUTEXES", "DEBUG_RWSEMS"];
+        names.retain(|name| !of_lockdep.contains(name));
+    }
+    names
+}
+
+/// The text of the configuration: of the first of these files that can be read, else that which the kernel has in itself
+/// (CONFIG_IKCONFIG). None if neither exists.
+pub(crate) fn read<'a>(
+    files: impl IntoIterator<Item = &'a Path>,
+    code: impl FnOnce() -> Vec<u8>,
+) -> Option<String> {
+    let written = files.into_iter().find_map(|path| std::fs::read_to_string(path).ok());
+    written.or_else(|| embedded(&code()))
+}
+
+/// The marks around the compressed configuration in a kernel (kernel/configs.c).
+const BEGIN: &[u8] = b"IKCFG_ST";
+/// The longest configuration, in bytes.
+const LONGEST: u64 = 16 << 20;
+
+/// The configuration in the code of a kernel.
+fn embedded(code: &[u8]) -> Option<String> {
+    let at = memchr::memmem::find(code, BEGIN)? + BEGIN.len();
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&code[at..]).take(LONGEST).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: &str = "# CONFIG_KCSAN is not set\nCONFIG_KASAN=y\nCONFIG_KASAN_INLINE=y\nCONFIG_PROVE_LOCKING=y\n\
+         CONFIG_DEBUG_SPINLOCK=y\nCONFIG_KFENCE=y\nCONFIG_DEBUG_VM=m\n";
+
+    #[test]
+    fn only_options_that_check_at_run_time_are_named() {
+        assert_eq!(debugging(CONFIG), ["KASAN", "lockdep (PROVE_LOCKING)"]);
+        assert_eq!(debugging("CONFIG_DEBUG_SPINLOCK=y\nCONFIG_XFS_DEBUG=y"), ["DEBUG_SPINLOCK", "XFS_DEBUG"]);
+        assert!(debugging("CONFIG_KFENCE=y\nCONFIG_DEBUG_LIST=y\nCONFIG_PAGE_POISONING=y\n").is_empty());
+    }
+
+    #[test]
+    fn the_configuration_is_read_from_a_file_or_from_the_kernel() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(".config");
+        let mut gzip = flate2::write::GzEncoder::new(b"code IKCFG_ST".to_vec(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut gzip, CONFIG.as_bytes()).unwrap();
+        let code = [gzip.finish().unwrap(), b"IKCFG_ED more".to_vec()].concat();
+        let found = || read([dir.path(), path.as_path()], || code.clone());
+        assert_eq!(found().as_deref(), Some(CONFIG));
+        std::fs::write(&path, "CONFIG_KCOV=y\n").unwrap();
+        assert_eq!(debugging(&found().unwrap()), ["KCOV"]);
+        assert_eq!((embedded(b"no mark"), embedded(b"IKCFG_ST but no gzip")), (None, None));
+    }
+
+    /// The kernels of Debian must not be reported.
+    #[test]
+    fn kernels_of_distributions_check_nothing() {
+        let caches = std::fs::read_dir(crate::cache::SHARED).into_iter().flatten().flatten();
+        let boots = caches.filter_map(|package| std::fs::read_dir(package.path().join("boot")).ok());
+        for file in boots.flatten().flatten().map(|entry| entry.path()) {
+            if file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("config-")) {
+                assert!(debugging(&std::fs::read_to_string(&file).unwrap()).is_empty(), "{}", file.display());
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The section with the stored figures of a baseline beside those of its variant in this run.
+
+use crate::document::{Cell, Table, row};
+use crate::number::{percent, signed, with_unit};
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use fsarena_core::observations::MetricSeries;
+use fsarena_core::plan::baseline::{RecalledBaseline, StoredFigures};
+use fsarena_core::plan::{Backing, Emulator};
+use fsarena_stats::comparison::median;
+use fsarena_stats::ratio::{Ratio, log_ratios};
+use serde_json::{Value, json};
+
+/// The stored figures of a baseline.
+pub const BASELINE: Section = Section::full(Chapter::Data, add_baseline);
+
+/// The stored figures of one task beside those of this run.
+struct Compared<'a> {
+    stored: &'a StoredFigures,
+    /// The median of the stored values.
+    then: f64,
+    /// The median of the values in this run.
+    now: Option<f64>,
+    /// now/then over the rounds that both have, if the figures are counts in the same state.
+    judged: Option<Ratio>,
+}
+
+/// Adds a table of the stored figures and those of this run.
+fn add_baseline(document: &mut Document, report: &Report, _: Detail) {
+    let Some(baseline) = &report.record.plan.baseline else { return };
+    document.heading(
+        3,
+        format!("The baseline {}, measured on {} and again", baseline.name, day(&baseline.measured)),
+    );
+    let compared = compare(report, baseline);
+    let row = |one: &Compared| {
+        let shown = |value: f64| with_unit(value, one.stored.unit);
+        let now = one.now.map_or("–".into(), shown);
+        let change = one.now.map_or(String::new(), |now| signed(now / one.then - 1.0, &[]));
+        row![
+            format!("{} {}", one.stored.task, one.stored.metric).as_str(),
+            shown(one.then).as_str(),
+            now.as_str(),
+            Cell::two_lines(change, finding(one, report.margin))
+        ]
+    };
+    let header = ["task and metric", "stored", "again, here", "change"];
+    document.table(Table::figures(header).with(compared.iter().map(row)));
+    document.text(meaning(report, baseline));
+}
+
+/// The day of a time in RFC 3339.
+fn day(time: &str) -> &str {
+    time.split('T').next().unwrap_or(time)
+}
+
+/// Whether stored figures may be judged: instruction counts, measured in the state of today.
+fn may_judge(report: &Report, baseline: &RecalledBaseline) -> bool {
+    let backing = &report.record.plan.device.backing;
+    let counts = matches!(backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
+    counts && baseline.changed.is_empty()
+}
+
+/// A sentence about what the stored figures are worth.
+fn meaning(report: &Report, baseline: &RecalledBaseline) -> String {
+    if may_judge(report, baseline) {
+        return format!(
+            "Stored counts are judged, because everything that they depend on is the same: repeats means that they differ by \
+             less than {} with 95% confidence.",
+            percent(report.margin)
+        );
+    }
+    let changed = match baseline.changed.as_slice() {
+        [] => String::new(),
+        changed => format!(" Changed since then: {}.", changed.join(", ")),
+    };
+    format!(
+        "Stored figures are shown and not judged: machines drift. Every comparison of this run uses the figures that it \
+         measured again.{changed}"
+    )
+}
+
+/// The stored figures with those of the same variant in this run, without tasks and metrics that the run does not have.
+fn compare<'a>(report: &Report, baseline: &'a RecalledBaseline) -> Vec<Compared<'a>> {
+    let record = &report.record;
+    let Some(variant) = record.variant(&baseline.variant) else { return vec![] };
+    let judges = may_judge(report, baseline);
+    let mut compared = vec![];
+    for stored in &baseline.figures {
+        let then: Vec<f64> = stored.values.iter().map(|(_, value)| *value).collect();
+        let Some(then) = median(&then) else { continue };
+        let (mut now, mut judged) = (None, None);
+        if let Ok(MetricSeries { grid, .. }) = MetricSeries::of(record, &stored.metric)
+            && let Some(task) = grid.tasks.iter().position(|task| task.id.to_string() == stored.task)
+        {
+            let values = &grid.values[task][variant];
+            let here: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+            now = median(&here);
+            let of_round = |round: &u32| stored.values.iter().find(|(number, _)| number == round);
+            let old: Vec<f64> =
+                grid.rounds.iter().map(|round| of_round(round).map_or(f64::NAN, |one| one.1)).collect();
+            judged = Ratio::of(log_ratios(&old, values).d).filter(|_| judges);
+        }
+        compared.push(Compared { stored, then, now, judged });
+    }
+    compared
+}
+
+/// The verdict on stored counts; empty if they are not judged.
+fn finding(one: &Compared, margin: f64) -> &'static str {
+    match one.judged {
+        None => "",
+        Some(ratio) if ratio.provisional => "provisional",
+        Some(ratio) if ratio.low >= 1.0 / (1.0 + margin) && ratio.high <= 1.0 + margin => "repeats",
+        Some(ratio) if ratio.separated() => "differs",
+        Some(_) => "inconclusive",
+    }
+}
+
+/// The baseline as JSON; null if the run recalled none.
+pub fn baseline_json(report: &Report) -> Value {
+    let Some(baseline) = &report.record.plan.baseline else { return Value::Null };
+    let figure = |one: &Compared| {
+        json!({
+            "task": one.stored.task,
+            "metric": one.stored.metric,
+            "unit": one.stored.unit,
+            "stored_median": one.then,
+            "median": one.now,
+            "ratio": one.judged.map(|ratio| json!({"value": ratio.value, "low": ratio.low, "high": ratio.high})),
+            "finding": if one.judged.is_some() { Some(finding(one, report.margin)) } else { None },
+        })
+    };
+    json!({
+        "name": baseline.name,
+        "variant": baseline.variant,
+        "measured": baseline.measured,
+        "changed": baseline.changed,
+        "judged": may_judge(report, baseline),
+        "figures": compare(report, baseline).iter().map(figure).collect::<Vec<_>>(),
+    })
+}

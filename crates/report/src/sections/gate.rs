@@ -1,0 +1,143 @@
+//! The section with the result of a gate: whether the candidate costs at most its margins more than the baseline.
+
+use crate::number::{effect_lines, percent, plural, signed, three};
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use fsarena_core::claim::Relation;
+use fsarena_stats::gate::gate_outcome;
+use fsarena_stats::judge::Judged;
+use fsarena_stats::power::{rounds_to_pass, spread};
+use fsarena_stats::verdict::{self, GateBounds, Outcome, Verdict};
+use serde_json::{Value, json};
+
+/// The section with the result of a gate.
+pub const GATE: Section = Section::new(Chapter::Answer, add_gate);
+
+/// The claims of the run's gate; empty if it has none.
+fn gate_claims(report: &Report) -> Vec<&Judged> {
+    let is_of_gate = |judged: &&Judged| report.record.plan.gate_of(&judged.claim).is_some();
+    report.claims.iter().filter(is_of_gate).collect()
+}
+
+/// Adds the result in a sentence, and a line for each claim.
+fn add_gate(document: &mut Document, report: &Report, _: Detail) {
+    let claims = gate_claims(report);
+    if claims.is_empty() {
+        return;
+    }
+    let outcome = gate_outcome(claims.iter().map(|judged| judged.outcome()));
+    document.heading(3, format!("Gate {}", outcome_word(outcome)));
+    document.text(summary(outcome, &claims));
+    document.list(claims.iter().map(|judged| claim_sentence(judged, report.margin)).collect());
+}
+
+/// The word for the outcome of a gate or of one of its claims.
+fn outcome_word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Held | Outcome::Equivalent => "passed",
+        Outcome::Refuted => "failed",
+        Outcome::Inconclusive => "inconclusive",
+    }
+}
+
+/// A sentence about the whole gate.
+fn summary(outcome: Outcome, claims: &[&Judged]) -> String {
+    let count = |wanted: Outcome| claims.iter().filter(|judged| judged.outcome() == wanted).count();
+    let all = plural(claims.len(), "claim");
+    match outcome {
+        Outcome::Held | Outcome::Equivalent if claims.len() == 1 => {
+            "With 95% confidence the candidate is within the margin.".into()
+        }
+        Outcome::Held | Outcome::Equivalent => {
+            format!("With 95% confidence the candidate is within the margin of each of the {all}.")
+        }
+        Outcome::Refuted if claims.len() == 1 => {
+            "With 95% confidence the candidate is worse than the baseline by more than the margin.".into()
+        }
+        Outcome::Refuted => format!(
+            "In {} of {all} the candidate is worse than the baseline by more than the margin, with 95% confidence for all \
+             claims together.",
+            count(Outcome::Refuted)
+        ),
+        Outcome::Inconclusive => format!("The run cannot decide {} of {all}.", count(Outcome::Inconclusive)),
+    }
+}
+
+/// A line about one claim: `total.elapsed passed: +0.12%, at most +0.31%; margin 0.5%`.
+fn claim_sentence(judged: &Judged, margin: f64) -> String {
+    let (name, word) = (&judged.claim.subject, outcome_word(judged.outcome()));
+    let allowed = allowed(judged, margin);
+    let found = match (&judged.verdict, &judged.missing) {
+        (Some(verdict), _) => format!("{}, {}", bound_words(verdict), plural(verdict.rounds, "round")),
+        (None, missing) => missing.clone().unwrap_or_default(),
+    };
+    let needed = match (judged.open(), spread(&judged.d)) {
+        (true, Some(spread)) => match rounds_to_pass(spread, allowed) {
+            Some(rounds) => format!("; with this spread, an equal candidate passes in about {rounds} rounds"),
+            None => "; with this spread, 400 rounds do not suffice".into(),
+        },
+        _ => String::new(),
+    };
+    format!("{name} {word}: {found}; margin {}{needed}", percent(allowed))
+}
+
+/// The margin of a claim as a fraction: its own, or that of the run.
+fn allowed(judged: &Judged, margin: f64) -> f64 {
+    match &judged.claim.relation {
+        Relation::Pair(pair) => pair.fraction().unwrap_or(margin),
+        Relation::Extreme(_) => margin,
+    }
+}
+
+/// The effect of a claim of a gate, and the bounds that decide it: `+0.12%, at most +0.31%`. Without bounds, the range of the
+/// rounds.
+pub fn bound_words(verdict: &Verdict) -> String {
+    let (value, range) = effect_lines(verdict.effect, verdict.interval, &verdict.edges);
+    let Some(GateBounds { low, high }) = verdict.gate.filter(|gate| gate.low.or(gate.high).is_some()) else {
+        return format!("{value} [{range}]");
+    };
+    // A claim of the form `<=` has an upper end only.
+    let passes_by_high = verdict.edges[1].is_finite();
+    let (low, high) = match verdict.outcome {
+        Outcome::Held if passes_by_high => (None, high),
+        Outcome::Held => (low, None),
+        Outcome::Refuted if passes_by_high => (low, None),
+        Outcome::Refuted => (None, high),
+        _ => (low, high),
+    };
+    let mut words = vec![value];
+    let as_factors = words[0].ends_with('×');
+    let bound = |bound: f64| {
+        if as_factors { format!("{}×", three(1.0 + bound)) } else { signed(bound, &verdict.edges) }
+    };
+    words.extend(low.map(|low| format!("at least {}", bound(low))));
+    words.extend(high.map(|high| format!("at most {}", bound(high))));
+    words.join(", ")
+}
+
+/// The gate as JSON; null if the run has none.
+pub fn gate_json(report: &Report) -> Value {
+    let claims = gate_claims(report);
+    if claims.is_empty() {
+        return Value::Null;
+    }
+    let outcome = gate_outcome(claims.iter().map(|judged| judged.outcome()));
+    let claim = |judged: &&Judged| {
+        let bounds = judged.verdict.and_then(|verdict| verdict.gate);
+        let ratio = |bound: fn(GateBounds) -> Option<f64>| bounds.and_then(bound).map(|bound| 1.0 + bound);
+        json!({
+            "quantity": judged.claim.subject.to_string(),
+            "margin_percent": 100.0 * allowed(judged, report.margin),
+            "outcome": outcome_word(judged.outcome()),
+            "exit": verdict::exit_code(&[judged.outcome()]).code(),
+            "effect_ratio": judged.verdict.map(|verdict| 1.0 + verdict.effect),
+            "lower_bound_ratio": ratio(|bounds| bounds.low),
+            "upper_bound_ratio": ratio(|bounds| bounds.high),
+            "rounds": judged.verdict.map(|verdict| verdict.rounds),
+        })
+    };
+    json!({
+        "outcome": outcome_word(outcome),
+        "exit": verdict::exit_code(&[outcome]).code(),
+        "claims": claims.iter().map(claim).collect::<Vec<_>>(),
+    })
+}

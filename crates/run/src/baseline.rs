@@ -1,0 +1,382 @@
+//! Baselines: a measured variant under a name, kept so that it can be measured again beside another one.
+//!
+//! A baseline is a directory below `baselines/` in the directory of runs. `baseline.json` has the plan, the variant, the
+//! digests of everything that its figures depend on, and the figures. A kernel that the user built is copied there, with the
+//! modules that guests need, because the next build overwrites it.
+
+use crate::error::{Result, RunError};
+use crate::guest::guest_modules;
+use crate::preflight::guests;
+use crate::work;
+use fsarena_core::cell::Variant;
+use fsarena_core::names::unknown;
+use fsarena_core::observations::MetricSeries;
+use fsarena_core::plan::baseline::{RecalledBaseline, StoredFigures};
+use fsarena_core::plan::file::PlanFile;
+use fsarena_core::plan::{Backing, Plan, Written};
+use fsarena_core::{factor, record::RunRecord};
+use fsarena_fs::filesystems;
+use fsarena_guest::kernel::{DEBIAN, GuestKernel};
+use fsarena_guest::{cache, emulator::QEMU};
+use fsarena_sys::{Error, input, kernel::SysRoot, program};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// The directory of baselines in a directory of runs.
+const DIR: &str = "baselines";
+/// The file of a baseline.
+const FILE: &str = "baseline.json";
+/// The directory of its kernel, laid out as `make install` and `make modules_install` do.
+const KERNEL: &str = "kernel";
+/// The largest file of a baseline, in bytes.
+const LARGEST: u64 = 64 << 20;
+
+/// A baseline.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// The version of this format.
+    format: u32,
+    /// Its name.
+    pub name: String,
+    /// The run that measured it.
+    pub run: String,
+    /// When that run began.
+    pub measured: String,
+    /// The variant.
+    pub variant: Variant,
+    /// The plan of the run, as TOML.
+    plan: String,
+    /// The release of the kernel of its guests; None for the kernel of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_release: Option<String>,
+    /// What the figures depend on.
+    state: State,
+    /// The figures of the variant.
+    figures: Vec<StoredFigures>,
+}
+
+/// What the figures of a variant depend on: each part with its digest or version. Equal figures can be expected only if all parts
+/// are equal.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+struct State(BTreeMap<String, String>);
+
+impl State {
+    /// The names of the parts that differ, or that only one of them has.
+    fn differences(&self, other: &State) -> Vec<String> {
+        let names = self.0.keys().chain(other.0.keys().filter(|name| !self.0.contains_key(*name)));
+        names.filter(|name| self.0.get(*name) != other.0.get(*name)).cloned().collect()
+    }
+}
+
+/// Checks the name of a baseline: it becomes that of a directory.
+///
+/// # Errors
+/// The name is empty, begins with a dot, or has other characters than letters, digits, `.`, `_`, `+` and `-`.
+pub fn check_name(name: &str) -> std::result::Result<(), String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+    if !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(plain) {
+        return Ok(());
+    }
+    Err(format!("`{name}` cannot name a baseline: use letters, digits and . _ + -"))
+}
+
+/// A variant that a run will save as a baseline: its state before the run.
+#[derive(Debug)]
+pub struct BaselineToSave {
+    name: String,
+    variant: Variant,
+    state: State,
+}
+
+impl BaselineToSave {
+    /// Records the state of a variant before a run.
+    ///
+    /// # Errors
+    /// A kernel or a program that cannot be read.
+    pub fn of(name: &str, plan: &Plan, variant: &Variant) -> Result<BaselineToSave> {
+        let state = state(plan, variant)?;
+        Ok(BaselineToSave { name: name.into(), variant: variant.clone(), state })
+    }
+
+    /// Saves the baseline after the run, in place of one of that name. Returns its directory.
+    ///
+    /// # Errors
+    /// What the variant depends on changed during the run, the run has no figures of the variant, or the directory cannot be
+    /// written.
+    pub fn save(self, runs: &Path, record: &RunRecord) -> Result<PathBuf> {
+        let changed = self.state.differences(&state(&record.plan, &self.variant)?);
+        if !changed.is_empty() {
+            return Err(RunError::Plan(format!(
+                "--save-baseline {}: {} changed during the run, so nobody can measure that again",
+                self.name,
+                changed.join(", ")
+            )));
+        }
+        let figures = figures(record, &self.variant);
+        if figures.is_empty() {
+            let (name, variant) = (&self.name, &self.variant.name);
+            return Err(RunError::Plan(format!(
+                "--save-baseline {name}: the run has no figures of {variant}"
+            )));
+        }
+        let plan = toml::to_string(&record.plan).map_err(|error| RunError::Plan(error.to_string()))?;
+        let kernel = guest_kernel(&record.plan, &self.variant)?;
+        let baseline = Baseline {
+            format: 1,
+            name: self.name.clone(),
+            run: record.id.clone(),
+            measured: record.started.clone(),
+            variant: self.variant,
+            plan,
+            kernel_release: kernel.map(|kernel| kernel.release),
+            state: self.state,
+            figures,
+        };
+        baseline.write(&runs.join(DIR), &record.plan)
+    }
+}
+
+impl Baseline {
+    /// Writes the baseline below a directory: first under another name, so that one of that name stays until the new one is
+    /// complete.
+    fn write(&self, below: &Path, plan: &Plan) -> Result<PathBuf> {
+        std::fs::create_dir_all(below).map_err(Error::io("making", below))?;
+        let new = tempfile::Builder::new()
+            .prefix(".new-")
+            .tempdir_in(below)
+            .map_err(Error::io("writing in", below))?;
+        if let Some(kernel) = guest_kernel(plan, &self.variant)?
+            && !is_packaged(self.variant.level(factor::KERNEL))
+        {
+            keep_kernel(&kernel, &new.path().join(KERNEL))?;
+        }
+        let file = new.path().join(FILE);
+        let text = serde_json::to_vec_pretty(self).map_err(|error| RunError::Plan(error.to_string()))?;
+        std::fs::write(&file, text).map_err(Error::io("writing", &file))?;
+        let place = below.join(&self.name);
+        if place.exists() {
+            std::fs::remove_dir_all(&place).map_err(Error::io("replacing", &place))?;
+        }
+        let new = new.keep();
+        // Like a run, all users may read it.
+        std::fs::set_permissions(&new, PermissionsExt::from_mode(0o755))
+            .map_err(Error::io("opening", &new))?;
+        std::fs::rename(&new, &place).map_err(Error::io("writing", &place))?;
+        Ok(place)
+    }
+
+    /// Reads a baseline.
+    ///
+    /// # Errors
+    /// There is none of this name, or its file is damaged.
+    pub fn open(runs: &Path, name: &str) -> Result<Baseline> {
+        check_name(name).map_err(RunError::Plan)?;
+        let file = runs.join(DIR).join(name).join(FILE);
+        let bytes = match input::read(&file, LARGEST) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let known = names(runs);
+                let unknown = unknown("baseline", name, known.iter().map(String::as_str));
+                return Err(RunError::Plan(format!("{unknown}. Save one: --save-baseline {name}")));
+            }
+            Err(error) => return Err(Error::io("reading", &file)(error).into()),
+        };
+        let damaged = |error: serde_json::Error| RunError::Plan(format!("{}: {error}", file.display()));
+        let baseline: Baseline = serde_json::from_slice(&bytes).map_err(damaged)?;
+        if baseline.format != 1 {
+            let why = format!("{}: written by a newer fsarena (format {})", file.display(), baseline.format);
+            return Err(RunError::Plan(why));
+        }
+        Ok(baseline)
+    }
+
+    /// The levels of its variant, to measure it again. A kernel that the user built is the copy in the baseline; of a packaged one
+    /// the level names the exact release.
+    pub fn levels(&self, runs: &Path) -> Result<BTreeMap<String, String>> {
+        let mut levels = self.variant.levels.clone();
+        let kept = runs.join(DIR).join(&self.name).join(KERNEL);
+        if kept.is_dir() {
+            let kept = std::path::absolute(&kept).map_err(Error::io("finding", &kept))?;
+            levels.insert(factor::KERNEL.into(), kept.display().to_string());
+        } else if let Some(release) = &self.kernel_release {
+            levels.insert(factor::KERNEL.into(), format!("{DEBIAN}:{release}"));
+        }
+        Ok(levels)
+    }
+
+    /// The plan of the run that measured it.
+    ///
+    /// # Errors
+    /// The stored plan is damaged.
+    pub fn written(&self) -> Result<Written> {
+        Ok(PlanFile::parse(&format!("baseline {}", self.name), self.plan.as_bytes())?)
+    }
+
+    /// What a run that measures it again stores of it. `variant` is its variant in the plan of that run.
+    ///
+    /// # Errors
+    /// A kernel or a program that cannot be read.
+    pub fn recalled(&self, plan: &Plan, variant: &Variant) -> Result<RecalledBaseline> {
+        Ok(RecalledBaseline {
+            name: self.name.clone(),
+            variant: variant.name.clone(),
+            measured: self.measured.clone(),
+            changed: self.state.differences(&state(plan, variant)?),
+            figures: self.figures.clone(),
+        })
+    }
+}
+
+/// The names of the baselines in a directory of runs, sorted.
+pub fn names(runs: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(runs.join(DIR)).into_iter().flatten().flatten();
+    let saved = entries.filter(|entry| entry.path().join(FILE).is_file());
+    let mut names: Vec<String> = saved.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.retain(|name| check_name(name).is_ok());
+    names.sort();
+    names
+}
+
+/// Whether a kernel is one of a package, which can be found again by its release.
+fn is_packaged(level: &str) -> bool {
+    level.is_empty() || level.split(':').next() == Some(DEBIAN)
+}
+
+/// The kernel that guests of a variant boot; None if the plan has no guests.
+fn guest_kernel(plan: &Plan, variant: &Variant) -> Result<Option<GuestKernel>> {
+    let Backing::Guest(guest) = &plan.device.backing else { return Ok(None) };
+    let level = variant.level(factor::KERNEL);
+    let wanted: Vec<_> = filesystems::find(variant.level(factor::FS)).into_iter().collect();
+    let mut found = guests::find_kernels(guest, [level].into_iter(), &wanted)?;
+    Ok(found.by_level.remove(level))
+}
+
+/// Everything that the figures of a variant depend on.
+fn state(plan: &Plan, variant: &Variant) -> Result<State> {
+    let mut parts = BTreeMap::new();
+    let digest = |path: &Path| -> Result<String> {
+        let file = std::fs::File::open(path).map_err(Error::io("reading", path))?;
+        Ok(cache::digest(file).map_err(Error::io("reading", path))?)
+    };
+    parts.insert("fsarena".to_string(), digest(Path::new("/proc/self/exe"))?);
+    // A kept kernel lies elsewhere than the one that was built.
+    let levels: Vec<_> = variant.levels.iter().filter(|(id, _)| *id != factor::KERNEL).collect();
+    let work = (&plan.workloads, plan.scale, plan.seed, &plan.device.size, levels);
+    let work = serde_json::to_vec(&work).map_err(|error| RunError::Plan(error.to_string()))?;
+    parts.insert("the work".into(), cache::digest(&work[..]).unwrap_or_default());
+    if let Ok(def) = filesystems::find(variant.level(factor::FS))
+        && let Some(path) = program::find(def.mkfs)
+    {
+        parts.insert(def.mkfs.into(), digest(&path)?);
+    }
+    match (&plan.device.backing, guest_kernel(plan, variant)?) {
+        (Backing::Guest(guest), Some(kernel)) => {
+            parts.insert("the kernel".into(), digest(&kernel.code)?);
+            let modules = guest_modules(&kernel.modules);
+            let bytes = modules.iter().flat_map(|module| [module.name.as_bytes(), &module.elf[..]]);
+            parts.insert("its modules".into(), cache::digest_parts(bytes));
+            parts.insert("the memory of guests".into(), guest.memory.to_string());
+            if let Some(path) = program::find(QEMU) {
+                parts.insert("QEMU".into(), digest(&path)?);
+            }
+        }
+        _ => {
+            let host = fsarena_sys::host::collect(&SysRoot::host());
+            parts.insert("the kernel".into(), host.kernel);
+        }
+    }
+    Ok(State(parts))
+}
+
+/// Copies a kernel and the modules that guests need of it, so that the copy boots as the kernel does.
+fn keep_kernel(kernel: &GuestKernel, to: &Path) -> Result<()> {
+    let release = if kernel.release.is_empty() { "unknown" } else { &kernel.release };
+    let (boot, dir) = (to.join("boot"), to.join("lib/modules").join(release));
+    let modules = dir.join("kernel");
+    for dir in [&boot, &modules] {
+        std::fs::create_dir_all(dir).map_err(Error::io("making", dir))?;
+    }
+    let image = boot.join(format!("vmlinuz-{release}"));
+    std::fs::copy(&kernel.image, &image).map_err(Error::io("copying", &kernel.image))?;
+    let write =
+        |path: PathBuf, bytes: &[u8]| std::fs::write(&path, bytes).map_err(Error::io("writing", &path));
+    write(boot.join(format!("config-{release}")), kernel.config.as_bytes())?;
+    for module in guest_modules(&kernel.modules) {
+        write(modules.join(format!("{}.ko", module.name)), &module.elf)?;
+    }
+    let built_in = kernel.modules.built_in().map(|name| format!("kernel/{name}.ko\n"));
+    write(dir.join("modules.builtin"), built_in.collect::<String>().as_bytes())?;
+    Ok(())
+}
+
+/// The values of a variant in each round, by task and main metric.
+fn figures(record: &RunRecord, variant: &Variant) -> Vec<StoredFigures> {
+    let Some(at) = record.variant(&variant.name) else { return vec![] };
+    let mut figures = vec![];
+    for metric in work::answering(record) {
+        let Ok(MetricSeries { grid, .. }) = MetricSeries::of(record, &metric) else { continue };
+        for (task, info) in grid.tasks.iter().enumerate().filter(|(_, info)| info.in_totals) {
+            let of_rounds = grid.rounds.iter().copied().zip(grid.values[task][at].iter().copied());
+            let values: Vec<(u32, f64)> = of_rounds.filter(|(_, value)| value.is_finite()).collect();
+            if !values.is_empty() {
+                figures.push(StoredFigures {
+                    task: info.id.to_string(),
+                    metric: metric.clone(),
+                    unit: grid.metric.unit,
+                    values,
+                });
+            }
+        }
+    }
+    figures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_guest::modules::Modules;
+
+    #[test]
+    fn names_become_directories() {
+        assert!(check_name("v6.18-rc1+x_2").is_ok());
+        for wrong in ["", ".", "..", ".hidden", "a/b", "a b", "ä", "a=b", &"x".repeat(101)] {
+            assert!(check_name(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn states_differ_in_named_parts() {
+        let state = |parts: &[(&str, &str)]| {
+            State(parts.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect())
+        };
+        let (one, other) =
+            (state(&[("mkfs.xfs", "1"), ("QEMU", "2")]), state(&[("mkfs.xfs", "3"), ("fsarena", "4")]));
+        assert_eq!(one.differences(&other), ["QEMU", "mkfs.xfs", "fsarena"]);
+        assert!(one.differences(&one).is_empty());
+    }
+
+    #[test]
+    fn a_kept_kernel_is_found_like_an_installed_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let image = dir.path().join("bzImage");
+        std::fs::write(&image, "kernel").unwrap();
+        let built = dir.path().join("modules");
+        std::fs::create_dir(&built).unwrap();
+        std::fs::write(built.join("modules.builtin"), "kernel/fs/ext4/ext4.ko\n").unwrap();
+        let kernel = GuestKernel {
+            image,
+            release: "6.18.0-mine".into(),
+            modules: Modules::open(&built).unwrap(),
+            config: "CONFIG_KASAN=y\n".into(),
+            ..GuestKernel::default()
+        };
+        let kept = dir.path().join("kept");
+        keep_kernel(&kernel, &kept).unwrap();
+        assert_eq!(std::fs::read_to_string(kept.join("boot/vmlinuz-6.18.0-mine")).unwrap(), "kernel");
+        assert_eq!(std::fs::read_to_string(kept.join("boot/config-6.18.0-mine")).unwrap(), kernel.config);
+        assert!(Modules::open(&kept.join("lib/modules/6.18.0-mine")).unwrap().has("ext4"));
+    }
+}
