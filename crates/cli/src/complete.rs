@@ -278,7 +278,9 @@ mod tests {
 
     /// The names of values that are not completed. A new argument needs a value name that `values` completes, or one of
     /// these.
-    const FREE: [&str; 34] = [
+    const FREE: [&str; 36] = [
+        "[TASK.METRIC=]PERCENT",
+        "NAME[=VARIANT]",
         "VARIABLE",
         "N",
         "N,…",

@@ -71,12 +71,12 @@ pub fn forecast_claims(record: &RunRecord, live: &Names, rounds: u32, left_s: Op
     let variants =
         if is_before_first_look { live.clone() } else { choose_variants(&mut open, &cost, left_s) };
     RoundForecast {
-        answered: match (open.len(), stuck) {
+        answered: failed.or(match (open.len(), stuck) {
             (0, 0) => Some("every claim is decided".into()),
             (0, 1) => Some("every claim is decided but one, which no round can decide".into()),
             (0, stuck) => Some(format!("every claim is decided but {stuck}, which no round can decide")),
-            _ => failed,
-        },
+            _ => None,
+        }),
         open: match open.len() + stuck {
             1 => "; one claim is left open".into(),
             open => format!("; {open} claims are left open"),

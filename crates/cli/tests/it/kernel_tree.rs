@@ -26,7 +26,7 @@ fn a_guest_boots_the_kernel_of_a_build_tree() {
     if !has(&["qemu-system-x86_64"]) {
         return;
     }
-    let Some(package) = debian("6.1", "-amd64") else { return };
+    let Some(package) = debian("6.1.", "-amd64") else { return };
     let place = Place::new();
     build_tree(&package, &place.dir.join("home/linux"));
     let run = ["run", "peiffer", "--on", "exact", "--fs", "ext4", "--scale", "tiny", "--rounds", "1", "-q"];
