@@ -59,6 +59,7 @@ impl RunContext {
             server_user: self.agents.server_user(&cell.workload.name),
             client: None,
             declared: self.declared.borrow().clone(),
+            only_fill: false,
         }
     }
 

@@ -11,8 +11,10 @@ mod snapshot_pool;
 use crate::context::RunContext;
 use crate::error::{CellError, Result, RunError};
 use crate::executor::{CellSink, Executor, Log, RunSink, logged};
+use crate::format_cache::{self, FormatCache, MadeFilesystem};
 use crate::guest_programs::{self, OTHER};
 use crate::layers;
+use crate::packed::WORK;
 use crate::power_cut::{self, PowerSupply};
 use crate::preflight::{Kernels, guests};
 use crate::protocol::{Guest, MountRequest, Power, ProcessRole, Request};
@@ -28,7 +30,7 @@ use fsarena_guest::emulator::{Machine, QEMU};
 use fsarena_guest::kernel::GuestKernel;
 use fsarena_guest::{cache, config::GuestConfig};
 use fsarena_sys::{Error, argv::Argv, cancel, dirs};
-use images::{FormatCache, Images};
+use images::Images;
 use initramfs::{KernelDemands, Packer};
 use session::GuestOwner;
 use snapshot_pool::SnapshotPool;
@@ -44,6 +46,8 @@ const TARGET: &str = "/mnt/test";
 struct Formatted {
     facts: VariantFacts,
     image: PathBuf,
+    /// The size of a read-only filesystem with all its files, in bytes; None for other filesystems.
+    packed_bytes: Option<u64>,
 }
 
 /// The executor of guest kernels.
@@ -75,7 +79,7 @@ impl Guests {
             emit(Event::Command(command.clone()))?;
         }
         make_dir(&dir.join("guests"))?;
-        let images = Images::make(plan, check, journal, &dir.join("images"), emit)?;
+        let images = Images::make(&run, &dir.join("images"), emit)?;
         emit(Event::Note(caveat(&guest, &check.kernels)))?;
         let other = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
         let counter = match guest.emulator {
@@ -99,30 +103,45 @@ impl Guests {
     /// guest. An error is a failure of the variant.
     fn format(&mut self, cell: &Cell, def: &'static FsDef, emit: CellSink) -> Result<Formatted, CellError> {
         emit(CellEvent::Phase { name: "mkfs".into() });
-        let options = lifecycle::variant_options(def, &cell.variant)?;
+        let mut options = lifecycle::variant_options(def, &cell.variant)?;
         let written = cell.variant.level(factor::MKFS);
         let with_options = |error| CellError::from(error).with_options(written);
         let layout = self.run.layout(&cell.variant)?;
         let mut log = |record| emit(CellEvent::Command(record));
-        let (image, description, features) = if layout.is_stacked() {
+        let whole = self.images.whole.path().to_path_buf();
+        let in_guest = |description: String| {
+            (whole.clone(), MadeFilesystem { description, features: String::new(), packed_bytes: None })
+        };
+        let (image, made) = if def.traits.volatile {
+            options.limit_size(def, self.run.check.size_bytes);
+            in_guest(String::new())
+        } else if def.traits.read_only {
+            let packed = self.images.packed.as_mut();
+            let packed = packed.ok_or_else(|| CellError::internal("no files to pack were made"))?;
+            options = packed.options(cell, def)?;
+            let image = packed.image(&cell.variant, def, &options, &mut log)?;
+            (image.device.path().to_path_buf(), image.made.clone())
+        } else if layout.is_stacked() {
             // Only the guest has the device for the filesystem.
             self.images.clear(&layout)?;
             let words = self.mkfs_words(def, &options).map_err(|error| with_options(error.into()))?;
-            (self.images.whole.path().to_path_buf(), words.join(" ") + ", in the guest", String::new())
+            in_guest(words.join(" ") + ", in the guest")
         } else if self.guest.emulator == Emulator::Exact {
-            let made = self.format_cache.get(def, &options, &mut log).map_err(with_options)?;
-            (made.device.path().to_path_buf(), made.description.clone(), made.features.clone())
+            let image = self.format_cache.get(def, &options, &mut log).map_err(with_options)?;
+            (image.device.path().to_path_buf(), image.made.clone())
         } else {
             self.images.clear(&layout)?;
-            let whole = &self.images.whole;
-            let devices = Devices { members: vec![whole], journal: self.images.journal(&layout) };
-            let (description, features) =
-                images::format(&devices, def, &options, &mut log).map_err(with_options)?;
-            (whole.path().to_path_buf(), description, features)
+            let device = &self.images.whole;
+            let devices = Devices { members: vec![device], journal: self.images.journal(&layout) };
+            (whole, format_cache::format(&devices, def, &options, &mut log).map_err(with_options)?)
         };
+        let MadeFilesystem { description, features, packed_bytes } = made;
         if !self.facts.contains_key(&cell.variant.name) {
-            let made = Note::new(NoteKind::Options, description).task("mkfs");
-            for note in lifecycle::note_recipe_changes(&cell.variant).into_iter().chain([made]) {
+            let bytes =
+                packed_bytes.map_or(String::new(), |bytes| format!("once in the run: {bytes} bytes; "));
+            let made = Note::new(NoteKind::Options, bytes + &description).task("mkfs");
+            let made = Some(made).filter(|_| !description.is_empty());
+            for note in lifecycle::note_recipe_changes(&cell.variant).into_iter().chain(made) {
                 emit(CellEvent::Note(note.variant(&cell.variant.name)));
             }
         }
@@ -136,7 +155,7 @@ impl Guests {
             size_bytes: self.images.whole.size_bytes(),
             levels,
         };
-        Ok(Formatted { facts, image })
+        Ok(Formatted { facts, image, packed_bytes })
     }
 
     /// The command that makes a filesystem in the guest. Where instructions are counted, it draws nothing at random.
@@ -202,7 +221,7 @@ impl Guests {
             events: machine.events(),
             disks: machine.disks(),
             stack,
-            request: self.request(cell, &formatted.facts, supply.power)?,
+            request: self.request(cell, formatted, supply.power)?,
             ..GuestConfig::default()
         };
         let cell = GuestCell { machine: &machine, config: &config, demands };
@@ -221,18 +240,19 @@ impl Guests {
     }
 
     /// The request to the agent in a guest. It names no devices, because the guest finds its disks itself.
-    fn request(&self, cell: &Cell, facts: &VariantFacts, power: Power) -> Result<serde_json::Value> {
+    fn request(&self, cell: &Cell, formatted: &Formatted, power: Power) -> Result<serde_json::Value> {
         let level = cell.variant.level(factor::LAYER);
         let mount = MountRequest {
             source: PathBuf::new(),
             target: TARGET.into(),
-            fs_type: facts.def.id.into(),
-            options: facts.options.mount.clone(),
+            fs_type: formatted.facts.def.id.into(),
+            options: formatted.facts.options.mount.clone(),
             journal: None,
             by_call: true,
             layer: layers::request(level, Some(Path::new(OTHER))),
+            packed_bytes: formatted.packed_bytes,
         };
-        let root = layers::root(Path::new(TARGET), level).join("work");
+        let root = layers::root(Path::new(TARGET), level).join(WORK);
         let cell = if self.guest.emulator == Emulator::Exact { &without_names(cell) } else { cell };
         // The workload runs as root: the guest kernel serves this cell alone.
         let request = Request {

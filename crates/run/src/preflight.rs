@@ -3,6 +3,7 @@
 mod fs_capabilities;
 pub mod guests;
 mod room;
+mod special;
 pub mod trial;
 
 pub use guests::Kernels;
@@ -99,11 +100,12 @@ fn not_executable(error: argv::Error, by_sudo: bool) -> RunError {
 type PlanCheck = fn(&Plan, &[Variant]) -> Result<()>;
 
 /// The checks of a plan alone, in the order in which they run. The first fault is reported.
-const PLAN_CHECKS: [PlanCheck; 6] = [
+const PLAN_CHECKS: [PlanCheck; 7] = [
     check_has_variants,
     check_precondition,
     check_bare_devices,
     check_options,
+    special::check,
     check_kernel_levels,
     guests::check_programs,
 ];
@@ -190,7 +192,7 @@ fn check_devices(
     defs.dedup_by_key(|def| def.id);
     fs_capabilities::check(formatted(variants), demands)?;
     let mut programs = journal_programs(variants, guest)?;
-    programs.extend(defs.iter().map(|def| def.mkfs.to_string()));
+    programs.extend(defs.iter().map(|def| def.mkfs.to_string()).filter(|mkfs| !mkfs.is_empty()));
     if !guest {
         programs.extend(["mount", "umount", "losetup"].map(String::from));
     }
@@ -206,6 +208,7 @@ fn check_devices(
     }
     check.kernels.mounted = defs;
     check_images(kernel, &plan.device, runs, &check.devices, check.other_bytes)?;
+    special::check_room(kernel, plan, variants, runs, room)?;
     Ok(programs)
 }
 
@@ -361,7 +364,7 @@ fn mountable(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<Vec<
         };
         let why = || format!("this kernel cannot mount {id}; `fsarena list filesystems` says which it can");
         require(available.kernel, || RunError::Missing(why()))?;
-        require(available.mkfs.is_some(), || fs_capabilities::no_mkfs(available.def))?;
+        require(available.can_make(), || fs_capabilities::no_mkfs(available.def))?;
         defs.push(available.def);
     }
     Ok(defs)

@@ -162,7 +162,7 @@ pub fn choose_accelerator(guest: &mut GuestPlan, kernels: &Kernels) -> Result<Op
 /// The ids of the filesystems that this machine can make and that all of these kernels support.
 pub fn available(kernels: &Kernels) -> Vec<&'static str> {
     let all_have = |def: &FsDef| kernels.by_level.values().all(|kernel| has(kernel, def));
-    let usable = |def: &&&FsDef| program::find(def.mkfs).is_some() && all_have(def);
+    let usable = |def: &&&FsDef| def.is_general() && available::can_make(def) && all_have(def);
     FILESYSTEMS.iter().filter(usable).map(|def| def.id).collect()
 }
 
@@ -176,12 +176,13 @@ pub fn module<'a>(modules: &Modules, kernel_type: &'a str) -> &'a str {
 
 /// Whether one of these modules contains a filesystem.
 pub fn in_modules(modules: &Modules, def: &FsDef) -> bool {
-    modules.has(module(modules, def.id))
+    // Every kernel has tmpfs, which is never a module.
+    def.traits.volatile || modules.has(module(modules, def.id))
 }
 
 /// Whether a kernel supports a filesystem, built in or as a module.
 pub fn has(kernel: &GuestKernel, def: &FsDef) -> bool {
-    kernel.has(module(&kernel.modules, def.id)) || kernel.has(def.id)
+    def.traits.volatile || kernel.has(module(&kernel.modules, def.id)) || kernel.has(def.id)
 }
 
 /// Fetches the mkfs programs of these variants that are neither installed nor fetched, with their libraries. An ordinary user
@@ -201,7 +202,7 @@ pub fn fetch_mkfs(variants: &[Variant], kernels: &mut Kernels) -> Result<()> {
 
 /// Fetches the mkfs program of a filesystem, unless it is installed or fetched.
 fn fetch_mkfs_of(def: &FsDef, log: kernel::Log) -> Result<()> {
-    let Some(package) = def.packages.first().filter(|_| program::find(def.mkfs).is_none()) else {
+    let Some(package) = def.packages.first().filter(|_| !available::can_make(def)) else {
         return Ok(());
     };
     let places = Places::usual(None);
@@ -241,7 +242,8 @@ pub fn mountable(
 ) -> Result<Vec<&'static FsDef>> {
     let other = plan.device.other_fs.as_str();
     // The filesystems whose mkfs can copy the files of a directory into the new filesystem.
-    let fillable = FILESYSTEMS.iter().filter(|def| def.contents.is_some()).map(|def| def.id);
+    let fillable =
+        FILESYSTEMS.iter().filter(|def| def.contents.is_some() && def.is_general()).map(|def| def.id);
     require(fillable.clone().any(|id| id == other), || {
         let fillable = fillable.collect::<Vec<_>>().join(", ");
         RunError::Plan(format!(
@@ -252,10 +254,10 @@ pub fn mountable(
     let others = kernels.by_level.keys().map(|level| (other, level.as_str()));
     let usable = |(id, level): (&str, &str)| {
         let (def, kernel) = (fsarena_fs::filesystems::find(id)?, &kernels.by_level[level]);
-        match (has(kernel, def), program::find(def.mkfs)) {
+        match (has(kernel, def), available::can_make(def)) {
             (false, _) => Err(unsupported(kernel, def)),
-            (true, None) => Err(fs_capabilities::no_mkfs(def)),
-            (true, Some(_)) => Ok(def),
+            (true, false) => Err(fs_capabilities::no_mkfs(def)),
+            (true, true) => Ok(def),
         }
     };
     let defs = pairs.chain(others).map(usable).collect::<Result<_, _>>()?;
@@ -356,7 +358,7 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
 /// An invalid level of the factor `faults`.
 pub fn stack(variant: &Variant, layout: &Layout, raid: Option<Raid>) -> Result<Stack> {
     let faults = faults::parse(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
-    let (more, journal) = (layout.members.len() - 1, layout.journal.is_some());
+    let (more, journal) = (layout.members.len().saturating_sub(1), layout.journal.is_some());
     let array = raid.map(Array::from_raid);
     Ok(Stack { more, journal, array, faults, links: link_names(variant)?, ..Stack::default() })
 }
@@ -379,7 +381,8 @@ pub fn further_modules(variant: &Variant, stack: &Stack, mount: &str) -> Vec<Str
 /// The modules that mount a filesystem: its own module, and those that it loads by name and that this kernel has.
 pub fn filesystem_modules(modules: &Modules, def: &FsDef) -> Vec<&'static str> {
     let by_name = def.modules.iter().copied().filter(|name| modules.has(name));
-    std::iter::once(module(modules, def.id)).chain(by_name).collect()
+    let own = Some(module(modules, def.id)).filter(|_| !def.traits.volatile);
+    own.into_iter().chain(by_name).collect()
 }
 
 /// I/O schedulers and their modules.
