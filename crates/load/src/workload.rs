@@ -2,6 +2,7 @@
 //!
 //! A new workload is one file in `workloads/` and one line in the registry there.
 
+use crate::invocation::is_read_only;
 use crate::task::{Action, Result, Task};
 use fsarena_core::cell::{TaskId, TaskInfo, WorkloadPlan};
 use fsarena_core::event::{Note, NoteKind};
@@ -101,8 +102,7 @@ impl Place {
 
     /// Whether the place is on a read-only filesystem, which already has the files of [`Workload::fill`].
     pub fn is_read_only(&self) -> bool {
-        let stat = rustix::fs::statvfs(&self.root);
-        stat.is_ok_and(|stat| stat.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+        is_read_only(&self.root)
     }
 }
 

@@ -88,7 +88,7 @@ fn commands_read_what_their_setup_made_and_cannot_write() {
         "{report}"
     );
     // What makes the files fails before mkfs packs them, in the variants that need them.
-    let (_, said) = place.expect(1, &run("exit 7", &["grep", "text", "file"]));
+    let (_, said) = place.expect(4, &run("exit 7", &["grep", "text", "file"]));
     assert!(said.contains("the files to pack"), "{said}");
     place.assert_clean();
 }
@@ -114,12 +114,25 @@ fn what_these_filesystems_cannot_do_is_refused_with_the_way_out() {
         &["run", "plan.toml", "--fs", "squashfs"],
         "only read: command with a `setup` that makes the files; fileio with",
     );
-    let tmpfs = |more: &[&'static str]| [&["run", "plan.toml", "--fs", "tmpfs"], more].concat();
+    let tmpfs = |more: &[&'static str]| [&["run", "plan.toml", "--fs", "tmpfs"][..], more].concat();
     refused(2, &tmpfs(&["--factor", "stack=crypt"]), "tmpfs lies in memory, on no device; leave out `stack`");
     refused(2, &tmpfs(&["--mkfs", "-b 4096"]), "tmpfs is made by its mount: leave out the factor `mkfs`");
     refused(2, &tmpfs(&["--mount", "huge=alwyas"]), "huge=always");
-    refused(6, &tmpfs(&["--factor", "memory=32MiB"]), "tmpfs keeps its files in memory");
-    refused(2, &["run", "--fs", "tmpfs,ext4", "--workload", "fileio"], "no direct I/O");
+    let small = [
+        "run",
+        "--scale",
+        "tiny",
+        "--fs",
+        "tmpfs",
+        "--workload",
+        "tree",
+        "--set",
+        "tree_files=5000",
+        "--factor",
+        "memory=32MiB",
+    ];
+    refused(6, &small, "tmpfs keeps its files in memory");
+    refused(2, &["run", "--scale", "tiny", "--fs", "tmpfs,ext4", "--workload", "fileio"], "no direct I/O");
     if has(&PACKERS) {
         let erofs = [&RUN[..], &["--fs", "erofs", "--mkfs", "-z lz5"]].concat();
         refused(2, &erofs, "mkfs.erofs refuses `-z lz5`");

@@ -148,7 +148,7 @@ fn works_of(plan: &Plan, variant: &Variant) -> Vec<String> {
 fn check_memory(kernel: &SysRoot, plan: &Plan, variant: &Variant, def: &FsDef, room: Room) -> Result<()> {
     let limit = parse_memory(variant.level(factor::MEMORY)).map_err(RunError::Plan)?;
     let (available, fix) = match (&plan.device.backing, limit) {
-        (_, Some(limit)) => (limit, format!("a larger {}", setting("memory", ""))),
+        (_, Some(limit)) => (limit, format!("raise the level of `{}`", factor::MEMORY)),
         (Backing::Guest(guest), None) => {
             (guest.memory.as_u64(), format!("more {}", setting("guest_memory", "")))
         }
