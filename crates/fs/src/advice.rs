@@ -1,6 +1,7 @@
 //! The option sets to try with a filesystem (`fsarena find`), and the command line that makes and mounts a variant.
 
-use crate::{def::FAST_UNSAFE, error::Error, fairness::given_up_guarantees, filesystems, lifecycle};
+use crate::def::{Contents, FAST_UNSAFE};
+use crate::{error::Error, fairness::given_up_guarantees, filesystems, lifecycle};
 use fsarena_core::{cell::Variant, factor};
 
 /// The most common filesystems, in the order in which a run with a short budget tries them.
@@ -65,13 +66,20 @@ fn with_level(survivor: &Variant, factor: &str, level: &str) -> Variant {
 pub fn command_line(variant: &Variant) -> Result<String, Error> {
     let def = filesystems::find(variant.level(factor::FS))?;
     let options = lifecycle::variant_options(def, variant)?;
-    let mut words = vec![def.mkfs.to_string()];
-    words.extend(options.mkfs);
-    words.extend(["DEVICE", "&&", "mount", "-t", def.id].map(String::from));
+    let makes = options.mkfs.join(" ");
+    let device = if def.traits.volatile { def.id } else { "DEVICE" };
+    let mut words = match def.contents.filter(|_| def.traits.read_only) {
+        _ if def.mkfs.is_empty() => vec![],
+        Some(Contents::First) => vec![def.mkfs, "FILES", device, &makes, "&&"],
+        Some(_) => vec![def.mkfs, &makes, device, "FILES", "&&"],
+        None => vec![def.mkfs, &makes, device, "&&"],
+    };
+    words.extend(["mount", "-t", def.id]);
     if !options.mount.is_empty() {
-        words.extend(["-o".to_string(), options.mount]);
+        words.extend(["-o", &options.mount]);
     }
-    words.extend(["DEVICE", "DIRECTORY"].map(String::from));
+    words.extend([device, "DIRECTORY"]);
+    words.retain(|word| !word.is_empty());
     Ok(words.join(" "))
 }
 
@@ -112,5 +120,11 @@ mod tests {
             line(with_level(&plain("xfs"), factor::OPTIONS, "noatime")),
             "mkfs.xfs DEVICE && mount -t xfs -o noatime DEVICE DIRECTORY"
         );
+        assert_eq!(line(plain("tmpfs")), "mount -t tmpfs tmpfs DIRECTORY");
+        assert_eq!(
+            line(with_level(&plain("squashfs"), factor::OPTIONS, "zstd")),
+            "mksquashfs FILES DEVICE -comp zstd && mount -t squashfs DEVICE DIRECTORY"
+        );
+        assert_eq!(line(plain("erofs")), "mkfs.erofs DEVICE FILES && mount -t erofs DEVICE DIRECTORY");
     }
 }

@@ -11,14 +11,19 @@ pub struct Availability {
     pub def: &'static FsDef,
     /// Whether the kernel can mount it, maybe with a module that it has to load.
     pub kernel: bool,
-    /// The path of its mkfs program; None if that is not installed.
+    /// The path of its mkfs program; None if that is not installed, or if it has none.
     pub mkfs: Option<PathBuf>,
 }
 
 impl Availability {
     /// Whether this machine can make and mount it.
     pub fn usable(&self) -> bool {
-        self.kernel && self.mkfs.is_some()
+        self.kernel && self.can_make()
+    }
+
+    /// Whether this machine can make it.
+    pub fn can_make(&self) -> bool {
+        self.mkfs.is_some() || self.def.mkfs.is_empty()
     }
 }
 
@@ -30,9 +35,19 @@ pub fn survey(kernel: &SysRoot) -> Result<Vec<Availability>, fsarena_sys::Error>
     let types = kernel.filesystems()?;
     let mut survey = vec![];
     for def in FILESYSTEMS {
-        survey.push(Availability { def, kernel: types.contains(def.id), mkfs: program::find(def.mkfs) });
+        survey.push(Availability { def, kernel: types.contains(def.id), mkfs: find_mkfs(def) });
     }
     Ok(survey)
+}
+
+/// The path of the mkfs program of a filesystem; None if it is not installed, or if the filesystem has none.
+fn find_mkfs(def: &FsDef) -> Option<PathBuf> {
+    Some(def.mkfs).filter(|program| !program.is_empty()).and_then(program::find)
+}
+
+/// Whether this machine has what makes a filesystem: its mkfs, or nothing for a filesystem in memory.
+pub fn can_make(def: &FsDef) -> bool {
+    def.mkfs.is_empty() || find_mkfs(def).is_some()
 }
 
 /// The command that installs the mkfs programs of filesystems on Debian.
@@ -80,8 +95,10 @@ mod tests {
         std::fs::write(dir.path().join("proc/filesystems"), "nodev\ttmpfs\n\txfs\n").unwrap();
         let survey = survey(&SysRoot::at(dir.path())).unwrap();
         let mountable: Vec<_> = survey.iter().filter(|a| a.kernel).map(|a| a.def.id).collect();
-        assert_eq!(mountable, ["xfs"]);
-        assert!(survey.iter().all(|a| a.mkfs == program::find(a.def.mkfs)));
+        assert_eq!(mountable, ["xfs", "tmpfs"]);
+        let with_mkfs = survey.iter().filter(|a| !a.def.mkfs.is_empty());
+        assert!(with_mkfs.clone().all(|a| a.mkfs == program::find(a.def.mkfs)));
+        assert_eq!(survey.len() - with_mkfs.count(), 1);
     }
 
     #[test]

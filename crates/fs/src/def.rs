@@ -27,7 +27,7 @@ pub struct FsDef {
     pub id: &'static str,
     /// The name in text: `FAT32`.
     pub title: &'static str,
-    /// The program that makes it.
+    /// The program that makes it; empty if the mount makes it, in memory.
     pub mkfs: &'static str,
     /// Arguments for every mkfs: they make it overwrite the device without asking, and change only its output or the
     /// time of its checks.
@@ -43,8 +43,10 @@ pub struct FsDef {
     /// Flags that set a fixed value which mkfs would otherwise choose at random, such as the UUID. If the flag takes a list, the
     /// second text is the key in it (`KEY=`), else it is empty.
     pub pins: &'static [(&'static str, &'static str)],
-    /// The flag with which mkfs copies a directory into the filesystem; None if mkfs has none.
-    pub contents: Option<&'static str>,
+    /// How mkfs copies a directory into the filesystem; None if it cannot.
+    pub contents: Option<Contents>,
+    /// The mount options that limit its size, for a filesystem in memory. `{}` stands for the bytes.
+    pub sized_by: &'static str,
     /// Named sets of options. The first is `default`.
     pub options: &'static [OptionSet],
     /// Debian packages that contain its mkfs.
@@ -75,6 +77,17 @@ pub struct FsDef {
     pub raid: Option<RaidDef>,
 }
 
+/// How mkfs copies a directory into the filesystem: the place of the directory in its arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contents {
+    /// It follows this flag.
+    Flag(&'static str),
+    /// It comes before the device, and the options come last: `mksquashfs DIRECTORY DEVICE OPTIONS`.
+    First,
+    /// It follows the device: `mkfs.erofs OPTIONS DEVICE DIRECTORY`.
+    Last,
+}
+
 /// The kernels that have a filesystem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelRange {
@@ -97,6 +110,7 @@ pub const BASE: FsDef = FsDef {
     arguments: &[],
     pins: &[],
     contents: None,
+    sized_by: "",
     options: &[],
     packages: &[],
     component: "",
@@ -129,12 +143,23 @@ pub struct OptionSet {
     pub raid: &'static str,
     /// For a set named after an old recipe: how it differs from that recipe. Empty otherwise.
     pub changes: &'static str,
+    /// How fsarena checks that mkfs did what the set asks for. None if mkfs refuses what it cannot do.
+    pub proof: Option<Proof>,
+}
+
+/// A check of a filesystem that mkfs has made, for a mkfs that ignores options of later versions.
+#[derive(Debug, Clone, Copy)]
+pub struct Proof {
+    /// Whether the filesystem on this device or file has what the options ask for.
+    pub holds: fn(&std::path::Path) -> std::io::Result<bool>,
+    /// What is missing if it has not, and what to install.
+    pub fix: &'static str,
 }
 
 impl OptionSet {
     /// An option set with this name: one device, an internal journal, no further options.
     pub const fn named(id: &'static str) -> OptionSet {
-        OptionSet { id, mkfs: &[], mount: &[], help: "", journal: "", raid: "", changes: "" }
+        OptionSet { id, mkfs: &[], mount: &[], help: "", journal: "", raid: "", changes: "", proof: None }
     }
 
     /// Sets the arguments for mkfs.
@@ -165,6 +190,11 @@ impl OptionSet {
     /// Sets the description of how it differs from the old recipe.
     pub const fn changes(self, changes: &'static str) -> OptionSet {
         OptionSet { changes, ..self }
+    }
+
+    /// Sets the check that mkfs did what the set asks for.
+    pub const fn proof(self, proof: Proof) -> OptionSet {
+        OptionSet { proof: Some(proof), ..self }
     }
 }
 
@@ -289,6 +319,10 @@ pub struct Traits {
     pub name_bytes: u64,
     /// Whether files can be opened with `O_DIRECT`.
     pub direct_io: bool,
+    /// Whether nothing can be written to it: mkfs packs a directory with all its files.
+    pub read_only: bool,
+    /// Whether it keeps its files in memory, on no device: an unmount or a power cut loses all of them.
+    pub volatile: bool,
 }
 
 /// The traits that most journaling filesystems of Unix have.
@@ -305,6 +339,8 @@ pub const UNIX: Traits = Traits {
     any_name: true,
     name_bytes: 255,
     direct_io: true,
+    read_only: false,
+    volatile: false,
 };
 
 /// A command that prints the features of a made filesystem.
@@ -322,6 +358,11 @@ pub struct Describe {
 pub const MIB: u64 = 1 << 20;
 
 impl FsDef {
+    /// Whether it keeps whatever a workload writes on a device. Plans that take every available filesystem take only these.
+    pub fn is_general(&self) -> bool {
+        !self.traits.read_only && !self.traits.volatile
+    }
+
     /// Finds an option set by its name.
     pub fn option_set(&self, id: &str) -> Option<&'static OptionSet> {
         self.options.iter().find(|set| set.id == id)

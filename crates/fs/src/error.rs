@@ -27,6 +27,16 @@ pub enum Error {
         /// The command that installs it.
         fix: String,
     },
+    /// The program ignored options of an option set that it does not know.
+    #[error("option set {set}: {program} of this machine does less than it was asked for; {fix}")]
+    OldMkfs {
+        /// The program.
+        program: &'static str,
+        /// The option set.
+        set: String,
+        /// What it ignored, and what to install.
+        fix: &'static str,
+    },
     /// The name of the filesystem is unknown.
     #[error(transparent)]
     Unknown(#[from] Unknown),
@@ -53,7 +63,7 @@ impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
             Error::Refused { .. } => ExitCode::Refused,
-            Error::NoMkfs { .. } => ExitCode::Missing,
+            Error::NoMkfs { .. } | Error::OldMkfs { .. } => ExitCode::Missing,
             Error::Unknown(_) | Error::Options(_) => ExitCode::Usage,
             Error::System(error) => error.exit_code(),
         }

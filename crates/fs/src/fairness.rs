@@ -18,7 +18,17 @@ struct Rule {
 
 const RULES: &[Rule] = &[
     Rule {
-        does: |variant, _| !variant.barriers(),
+        does: |variant, _| variant.def.traits.volatile,
+        text: "keeps its files in memory and others on a device: a sync does nothing, a new mount would lose all files, so no task starts cold, and its files take memory that others have for their page cache",
+        fix: "read it as the ceiling of what the work can reach, not as a choice",
+    },
+    Rule {
+        does: |variant, _| variant.def.traits.read_only,
+        text: "is read-only and was packed by its mkfs, others hold files that were written one by one: its files lie in the order of packing, without free space between them",
+        fix: "read the difference as the price of a filesystem that can be written to, or compare read-only ones alone",
+    },
+    Rule {
+        does: |variant, _| variant.stores() && !variant.barriers(),
         text: "does not flush the device's cache and others do: it looks faster wherever data must be synced, and a power cut may lose data that it reported as stored",
         fix: "mount it with barriers (`barrier=1` where the filesystem has it), or all variants without",
     },
@@ -114,10 +124,15 @@ type GivesUp = fn(&VariantFacts) -> bool;
 
 /// The guarantees for data that a variant can give up. Missing checksums count only if the filesystem has them by default and
 /// an option turned them off: that other filesystems have none is no choice of the variant.
-const SAFETY: [(&str, GivesUp); 4] = [
-    ("no journal, so an inconsistent filesystem after a crash", |one| one.durability() == Durability::None),
+const SAFETY: [(&str, GivesUp); 5] = [
+    ("no storage: an unmount, a crash or a power cut loses every file", |one| !one.stores()),
+    ("no journal, so an inconsistent filesystem after a crash", |one| {
+        one.stores() && one.durability() == Durability::None
+    }),
     ("stale data in files after a crash (data=writeback)", |one| one.durability() == Durability::Writeback),
-    ("no flush of the device's cache, so synced data can be lost in a power cut", |one| !one.barriers()),
+    ("no flush of the device's cache, so synced data can be lost in a power cut", |one| {
+        one.stores() && !one.barriers()
+    }),
     ("no checksums of data", |one| one.def.traits.data_checksums && !one.data_checksums()),
 ];
 
@@ -141,7 +156,8 @@ pub fn given_up_guarantees(variant: &Variant) -> Result<Vec<&'static str>, Error
 
 /// Notes on variants whose durability differs from that of others.
 fn durability_notes(variants: &[VariantFacts]) -> Vec<Note> {
-    let all: Vec<Durability> = variants.iter().map(VariantFacts::durability).collect();
+    let variants: Vec<&VariantFacts> = variants.iter().filter(|variant| variant.stores()).collect();
+    let all: Vec<Durability> = variants.iter().map(|variant| variant.durability()).collect();
     if all.iter().all(|durability| *durability == all[0]) {
         return vec![];
     }
@@ -279,6 +295,11 @@ impl VariantFacts {
         self.levels.get(axis).is_some_and(|level| !["", "none", "0%"].contains(&level.as_str()))
     }
 
+    /// Whether it keeps files on a device at all.
+    fn stores(&self) -> bool {
+        !self.def.traits.volatile
+    }
+
     fn barriers(&self) -> bool {
         let without = [
             "nobarrier",
@@ -293,6 +314,10 @@ impl VariantFacts {
     }
 
     fn durability(&self) -> Durability {
+        if self.def.traits.read_only {
+            // Nothing is written after mkfs, so a crash finds it as it was.
+            return Durability::Ordered;
+        }
         // If the tool of the filesystem lists the features and a journal is not among them, the filesystem has no journal.
         let listed = self.features.lines().find_map(|line| line.strip_prefix("Filesystem features:"));
         let without = listed.is_some_and(|list| !list.split_whitespace().any(|f| f == "has_journal"));
@@ -328,7 +353,8 @@ impl VariantFacts {
                 matches!(option.split('=').next(), Some("compress" | "compress-force" | "compression"));
             compresses.then_some(!option.ends_with("=no") && !option.ends_with("=none"))
         });
-        by_option.unwrap_or(self.def.traits.compression)
+        let packed = self.def.traits.read_only && self.made_with("-z");
+        by_option.unwrap_or(packed || self.def.traits.compression && !self.made_with("-noD"))
     }
 
     fn discards(&self) -> bool {

@@ -5,6 +5,7 @@ use fsarena_core::names;
 
 mod bcachefs;
 mod btrfs;
+mod erofs;
 mod ext;
 mod f2fs;
 mod fat;
@@ -14,6 +15,8 @@ mod minix;
 mod nilfs2;
 mod ntfs3;
 mod reiserfs;
+mod squashfs;
+mod tmpfs;
 mod udf;
 mod xfs;
 
@@ -36,6 +39,9 @@ pub const FILESYSTEMS: &[&FsDef] = &[
     &hfsplus::DEF,
     &udf::DEF,
     &minix::DEF,
+    &erofs::DEF,
+    &squashfs::DEF,
+    &tmpfs::DEF,
 ];
 
 /// Finds a filesystem by its name.
@@ -75,7 +81,10 @@ mod tests {
             let tuned = def.option_set(TUNED_2011);
             assert!(tuned.is_none_or(|set| !set.changes.is_empty()), "{}", def.id);
             assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{}", def.id);
-            assert!(!def.packages.is_empty() && def.overhead.percent < 100, "{}", def.id);
+            assert_eq!(def.packages.is_empty(), def.mkfs.is_empty(), "{}", def.id);
+            assert_eq!(def.mkfs.is_empty(), def.traits.volatile, "{}", def.id);
+            assert!(!def.traits.read_only || def.contents.is_some(), "{}", def.id);
+            assert!(def.overhead.percent < 100, "{}", def.id);
         }
     }
 

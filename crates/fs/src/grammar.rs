@@ -29,7 +29,7 @@ pub fn check_mkfs_arguments(def: &FsDef, words: &[String]) -> Result<Vec<String>
     let mut accepted = vec![];
     let mut words = words.iter().map(String::as_str);
     while let Some(word) = words.next() {
-        if word.starts_with("--") && word.len() > 2 {
+        if word.len() > 2 && (word.starts_with("--") || word.starts_with('-') && def.has_long_names()) {
             let (option, attached) = split(word);
             accepted.push(word.to_string());
             match (def.takes(option)?, attached) {
@@ -86,6 +86,12 @@ pub fn check_mount_options<'a>(options: impl IntoIterator<Item = &'a str>) -> Re
 }
 
 impl FsDef {
+    /// Whether its mkfs takes each word with a single dash as one name: `-comp`. Others take each letter for an option.
+    fn has_long_names(&self) -> bool {
+        let mut names = self.arguments.iter().flat_map(|(_, names)| names.split(' '));
+        names.any(|name| name.len() > 2 && !name.starts_with("--"))
+    }
+
     /// The kind of value that an option of mkfs takes; an error if plans may not set it.
     fn takes(&self, option: &str) -> Result<Takes, Error> {
         let named = |(_, names): &&(Takes, &str)| names.split(' ').any(|name| name == option);

@@ -1,6 +1,7 @@
 //! Making, describing and mounting a filesystem. Only a [`ScratchDevice`] can be formatted or mounted here.
 
-use crate::{Error, available::to_install, def::FsDef, external, grammar, safety::ScratchDevice};
+use crate::def::{Contents, FsDef};
+use crate::{Error, available::to_install, external, grammar, safety::ScratchDevice};
 use bytesize::ByteSize;
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::journal::{self, External};
@@ -9,8 +10,9 @@ use fsarena_core::{cell::Variant, factor, names::unknown};
 use fsarena_sys::argv::{self, Argv};
 use fsarena_sys::mount::{self, Mounted};
 use fsarena_sys::undo::Journal;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{fs::File, time::Duration};
 
 /// All options of one variant for mkfs and mount.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,7 +32,7 @@ pub struct VariantOptions {
 /// The devices of one filesystem.
 #[derive(Debug, Clone)]
 pub struct Devices<'a> {
-    /// The devices with data. mount(8) gets the first one as its source.
+    /// The devices with data. mount(8) gets the first one as its source. Empty for a filesystem in memory.
     pub members: Vec<&'a ScratchDevice>,
     /// The separate device of the journal, if any.
     pub journal: Option<&'a ScratchDevice>,
@@ -44,6 +46,14 @@ impl VariantOptions {
         let words = [mount, &self.mount].into_iter().filter(|word| !word.is_empty());
         self.mount = words.collect::<Vec<_>>().join(",");
     }
+
+    /// Adds the mount options that limit the size of a filesystem in memory, before the options of the user, which win. Does
+    /// nothing for a filesystem on a device.
+    pub fn limit_size(&mut self, def: &FsDef, bytes: u64) {
+        let limit = def.sized_by.replace("{}", &bytes.to_string());
+        let words = [limit.as_str(), &self.mount].into_iter().filter(|word| !word.is_empty());
+        self.mount = words.collect::<Vec<_>>().join(",");
+    }
 }
 
 impl<'a> From<&'a ScratchDevice> for Devices<'a> {
@@ -54,8 +64,16 @@ impl<'a> From<&'a ScratchDevice> for Devices<'a> {
 
 impl Devices<'_> {
     /// The device node that is the source of the mount.
+    ///
+    /// # Panics
+    /// If it has none, as a filesystem in memory.
     pub fn first(&self) -> &Path {
         self.members[0].path()
+    }
+
+    /// The source of the mount of a filesystem: the first device, or the name of a filesystem in memory.
+    pub fn source(&self, def: &'static FsDef) -> &Path {
+        self.members.first().map_or(Path::new(def.id), |device| device.path())
     }
 
     /// All devices: those with data, then the journal.
@@ -73,6 +91,8 @@ pub struct Formatted {
     pub argv: Vec<String>,
     /// The run time of mkfs.
     pub elapsed: Duration,
+    /// The size of a read-only filesystem in an image file with all its files, in bytes; None for other filesystems.
+    pub packed_bytes: Option<u64>,
 }
 
 /// The options of a variant: those of its option set, followed by the levels of the factors `mkfs` and `mount`. Levels of
@@ -88,6 +108,9 @@ pub fn variant_options(def: &FsDef, variant: &Variant) -> Result<VariantOptions,
         def.option_set(id).ok_or_else(|| unknown("option set", id, known()).at(format!("of {}", def.id)))?;
     let mut mkfs: Vec<String> = set.mkfs.iter().map(|word| word.to_string()).collect();
     mkfs.extend(mkfs_level(def, variant.level(factor::MKFS)));
+    if def.mkfs.is_empty() && !mkfs.is_empty() {
+        return Err(Error::Options(format!("{} is made by its mount: leave out the factor `mkfs`", def.id)));
+    }
     let mkfs = grammar::check_mkfs_arguments(def, &mkfs)?;
     let mount_level = variant.level(factor::MOUNT);
     let mount = set.mount.iter().copied().chain(mount_level.split(',')).map(str::trim);
@@ -192,14 +215,10 @@ pub fn format<'a>(
             words.extend(journal.mkfs.iter().map(|arg| arg.replace("{}", &path)));
         }
     }
-    let mut argv = Argv::new(def.mkfs).args(def.always).args(&words);
-    if let Some((flag, dir)) = def.contents.zip(options.contents.as_ref()) {
-        argv = argv.arg(flag).arg(dir);
-    }
     if let Some((raid_def, raid)) = def.raid.zip(options.raid).filter(|_| devices.members.len() > 1) {
-        argv = argv.args(raid_def.mkfs.iter().map(|arg| arg.replace("{}", raid.profile())));
+        words.extend(raid_def.mkfs.iter().map(|arg| arg.replace("{}", raid.profile())));
     }
-    let argv = argv.args(devices.members.iter().map(|device| device.path()));
+    let argv = mkfs_command(def, words, options.contents.as_deref(), &devices);
     let argv = argv.writes_only(devices.all().map(ScratchDevice::path));
     let finished = argv.expect(log).map_err(|error| not_installed(error, def))?;
     if let Some((_, device)) = joined_later {
@@ -208,8 +227,54 @@ pub fn format<'a>(
     for device in devices.all() {
         device.note_written()?;
     }
+    let image = devices.members[0].file().filter(|_| def.traits.read_only);
+    let packed_bytes = image.map(|image| image.restore_size()).transpose()?;
     let output = if finished.stdout.trim().is_empty() { finished.stderr } else { finished.stdout };
-    Ok(Formatted { output: render_output(&output), argv: argv.words(), elapsed: finished.elapsed })
+    let (output, argv) = (render_output(&output), argv.words());
+    Ok(Formatted { output, argv, elapsed: finished.elapsed, packed_bytes })
+}
+
+/// The command of mkfs with these options, for these devices and the directory that it copies into the filesystem.
+fn mkfs_command(def: &FsDef, words: Vec<String>, contents: Option<&Path>, devices: &Devices) -> Argv {
+    let argv = Argv::new(def.mkfs);
+    let members = devices.members.iter().map(|device| device.path());
+    match def.contents.zip(contents) {
+        None => argv.args(def.always).args(words).args(members),
+        Some((Contents::Flag(flag), dir)) => {
+            argv.args(def.always).args(words).arg(flag).arg(dir).args(members)
+        }
+        Some((Contents::First, dir)) => argv.arg(dir).args(members).args(def.always).args(words),
+        Some((Contents::Last, dir)) => argv.args(def.always).args(words).args(members).arg(dir),
+    }
+}
+
+/// Checks that mkfs did what the option set of a variant asks for: some versions ignore options that they do not know.
+///
+/// # Errors
+/// What the filesystem on this device or image lacks, and what to install; or it cannot be read.
+pub fn check_option_set(def: &FsDef, variant: &Variant, image: &Path) -> Result<(), Error> {
+    let set = def.option_set(variant.level(factor::OPTIONS));
+    let Some(proof) = set.and_then(|set| set.proof) else { return Ok(()) };
+    let holds = (proof.holds)(image).map_err(fsarena_sys::Error::io("reading", image))?;
+    if holds {
+        return Ok(());
+    }
+    Err(Error::OldMkfs { program: def.mkfs, set: variant.level(factor::OPTIONS).into(), fix: proof.fix })
+}
+
+/// Writes the image of a read-only filesystem to a scratch device, from its beginning, and syncs the device.
+///
+/// # Errors
+/// The device is smaller, another device has replaced it, or it cannot be written.
+pub fn write_image(image: &Path, bytes: u64, device: &ScratchDevice) -> Result<(), Error> {
+    device.begin()?;
+    let copy = || -> std::io::Result<()> {
+        let mut to = File::options().write(true).open(device.path())?;
+        std::io::copy(&mut File::open(image)?.take(bytes), &mut to)?;
+        to.sync_all()
+    };
+    copy().map_err(fsarena_sys::Error::io("writing the image to", device.path()))?;
+    device.note_written()
 }
 
 /// Makes a filesystem again if mkfs left work that the kernel would do after the mount; mkfs then does all of that work.
@@ -312,14 +377,14 @@ fn not_installed(error: argv::Error, def: &FsDef) -> Error {
 pub fn mount<'a>(
     devices: impl Into<Devices<'a>>,
     journal: &Journal,
-    def: &FsDef,
+    def: &'static FsDef,
     options: &VariantOptions,
     target: &Path,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<Mounted, Error> {
     let devices = devices.into();
     let options = mount_options(def, options, &devices);
-    Ok(mount::mount(journal, log, devices.first(), target, def.id, &options)?)
+    Ok(mount::mount(journal, log, devices.source(def), target, def.id, &options)?)
 }
 
 /// The features that the filesystem was made with, as its tool prints them. None if there is no tool, or it is not installed,

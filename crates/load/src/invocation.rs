@@ -225,10 +225,19 @@ fn children(kernel: &SysRoot) -> Vec<Pid> {
     children
 }
 
+/// Whether the filesystem of a path is mounted read-only; false if that is unknown.
+pub fn is_read_only(path: &Path) -> bool {
+    let stat = rustix::fs::statvfs(path);
+    stat.is_ok_and(|stat| stat.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+}
+
 /// Advice for a failure that a full or read-only filesystem caused; empty for other failures.
 pub fn hint(output: &str, dir: &Path) -> String {
-    let full = Space::at_path(dir).is_ok_and(|space| space.is_full());
-    if full || output.contains("No space left on device") {
+    let read_only = is_read_only(dir);
+    let full = !read_only && Space::at_path(dir).is_ok_and(|space| space.is_full());
+    if read_only && output.contains("Read-only file system") {
+        "; the filesystem under test cannot be written to".into()
+    } else if full || output.contains("No space left on device") {
         "; the filesystem is full: allow more room with --size".into()
     } else if output.contains("Read-only file system") {
         "; a task can write only to $FSARENA_DIR, $FSARENA_SOURCE and $TMPDIR".into()

@@ -2,6 +2,7 @@
 //!
 //! A new workload is one file in `workloads/` and one line in the registry there.
 
+use crate::invocation::is_read_only;
 use crate::task::{Action, Result, Task};
 use fsarena_core::cell::{TaskId, TaskInfo, WorkloadPlan};
 use fsarena_core::event::{Note, NoteKind};
@@ -98,6 +99,11 @@ impl Place {
     pub fn is_device(&self) -> bool {
         use std::os::unix::fs::FileTypeExt;
         std::fs::metadata(&self.root).is_ok_and(|meta| meta.file_type().is_block_device())
+    }
+
+    /// Whether the place is on a read-only filesystem, which already has the files of [`Workload::fill`].
+    pub fn is_read_only(&self) -> bool {
+        is_read_only(&self.root)
     }
 }
 
@@ -208,6 +214,26 @@ pub trait Workload: Sync {
     /// If reading or writing a file fails.
     fn inputs(&self, _job: &Job, _place: &Place) -> Result<()> {
         Ok(())
+    }
+
+    /// Whether its tasks only read the files that [`Workload::fill`] makes, so that it runs on a read-only filesystem.
+    fn only_reads(&self, _job: &Job) -> bool {
+        false
+    }
+
+    /// The settings with which its tasks only read, for messages: empty if they always do, None if no settings have that
+    /// effect.
+    fn reading_settings(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Makes the untimed actions that make the files for tasks which only read, in [`Place::root`]. For a read-only filesystem
+    /// fsarena performs them in a directory that mkfs packs. On other filesystems the tasks make the same files themselves.
+    ///
+    /// # Errors
+    /// If the inputs are missing.
+    fn fill(&self, _job: &Job, _place: &Place) -> Result<Vec<Action>> {
+        Ok(vec![])
     }
 
     /// Makes the tasks of one cell. A workload implements this method, or [`Workload::steps_of`] if its tasks depend on the

@@ -12,6 +12,7 @@ mod maildir;
 mod meta;
 mod postgres;
 mod proxy_cache;
+mod read_tree;
 mod recovery;
 mod shared;
 mod sqlite;
@@ -38,6 +39,7 @@ pub const WORKLOADS: &[&dyn Workload] = &[
     &meta::Meta,
     &postgres::Postgres,
     &proxy_cache::ProxyCache,
+    &read_tree::ReadTree,
     &recovery::Recovery,
     &shared::Shared,
     &sqlite::Sqlite,

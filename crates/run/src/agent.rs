@@ -7,7 +7,7 @@ use crate::executor::CellSink;
 use crate::protocol::{self, Answers, Line, Power, ProcessRole, Request};
 use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, run_tasks};
-use crate::{power_cut, privsep};
+use crate::{power_cut, privsep, work};
 use fsarena_core::{event::Outcome, factor};
 use fsarena_guest::counter::{self, Mark};
 use fsarena_sys::kernel::SysRoot;
@@ -86,7 +86,7 @@ fn run_cell(request: &Request, mark: fn(Mark), answers: Answers, emit: CellSink)
     };
     match &request.mount {
         // Unmount a full or broken filesystem too. If both fail, the failure of the tasks is reported.
-        Some(mount) => result.and(unmount_task(mount, &mut bench)),
+        Some(mount) => result.and(unmount_task(mount, work::only_reads(&request.cell), &mut bench)),
         None => result,
     }
 }

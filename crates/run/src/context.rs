@@ -63,6 +63,7 @@ impl RunContext {
             client: None,
             declared: self.declared.borrow().clone(),
             staged: None,
+            only_fill: false,
             host_names: vec![],
             shell: None,
         }

@@ -16,9 +16,11 @@ pub use initramfs::guest_modules;
 use crate::context::RunContext;
 use crate::error::{CellError, Result, RunError};
 use crate::executor::{CellSink, Executor, Log, RunSink, logged};
+use crate::format_cache::{self, FormatCache, MadeFilesystem};
 use crate::guest_programs::{self, OTHER};
 use crate::layers;
 use crate::layout::Layout;
+use crate::packed::WORK;
 use crate::power_cut::{self, PowerSupply};
 use crate::preflight::{Kernels, guests};
 use crate::protocol::{Guest, MountRequest, Power, ProcessRole, Request};
@@ -39,7 +41,7 @@ use fsarena_guest::emulator::{self, Machine, QEMU};
 use fsarena_guest::kernel::GuestKernel;
 use fsarena_sys::{Error, argv::Argv, cancel, dirs, kernel::SysRoot};
 use host_programs::HostPrograms;
-use images::{FormatCache, Images};
+use images::Images;
 use initramfs::{KernelDemands, Packer};
 use saved_machines::{RestoredGuest, SavedMachines};
 use session::{GuestExit, GuestOwner};
@@ -57,6 +59,8 @@ const TARGET: &str = "/run/fsarena/test";
 struct Formatted {
     facts: VariantFacts,
     image: PathBuf,
+    /// The size of a read-only filesystem with all its files, in bytes; None for other filesystems.
+    packed_bytes: Option<u64>,
 }
 
 /// What a guest is for.
@@ -161,32 +165,47 @@ impl Guests {
     /// guest. An error is a failure of the variant.
     fn format(&mut self, cell: &Cell, def: &'static FsDef, emit: CellSink) -> Result<Formatted, CellError> {
         emit(CellEvent::Phase { name: "mkfs".into() });
-        let options = lifecycle::variant_options(def, &cell.variant)?;
+        let mut options = lifecycle::variant_options(def, &cell.variant)?;
         let written = cell.variant.level(factor::MKFS);
         let with_options = |error| CellError::from(error).with_options(written);
         let layout = self.run.layout(&cell.variant)?;
         let mut log = |record| emit(CellEvent::Command(record));
-        let (image, description, features) = if layout.is_stacked() {
+        let whole = self.images.whole.path().to_path_buf();
+        let in_guest = |description: String| {
+            (whole.clone(), MadeFilesystem { description, features: String::new(), packed_bytes: None })
+        };
+        let (image, made) = if def.traits.volatile {
+            options.limit_size(def, self.run.check.size_bytes);
+            in_guest(String::new())
+        } else if def.traits.read_only {
+            let packed = self.images.packed.as_mut();
+            let packed = packed.ok_or_else(|| CellError::internal("no files to pack were made"))?;
+            options = packed.options(cell, def)?;
+            let image = packed.image(&cell.variant, def, &options, &mut log)?;
+            (image.device.path().to_path_buf(), image.made.clone())
+        } else if layout.is_stacked() {
             // Only the guest has the device for the filesystem. An exact guest does not write to its images.
             if self.guest.emulator != Emulator::Exact {
                 self.images.clear(&layout)?;
             }
             let words = self.mkfs_words(def, &options).map_err(|error| with_options(error.into()))?;
-            (self.images.whole.path().to_path_buf(), words.join(" ") + ", in the guest", String::new())
+            in_guest(words.join(" ") + ", in the guest")
         } else if self.guest.emulator == Emulator::Exact {
-            let made = self.format_cache.get(def, &options, &mut log).map_err(with_options)?;
-            (made.device.path().to_path_buf(), made.description.clone(), made.features.clone())
+            let image = self.format_cache.get(def, &options, &mut log).map_err(with_options)?;
+            (image.device.path().to_path_buf(), image.made.clone())
         } else {
             self.images.clear(&layout)?;
-            let whole = &self.images.whole;
-            let devices = Devices { members: vec![whole], journal: self.images.journal(&layout) };
-            let (description, features) =
-                images::format(&devices, def, &options, &mut log).map_err(with_options)?;
-            (whole.path().to_path_buf(), description, features)
+            let device = &self.images.whole;
+            let devices = Devices { members: vec![device], journal: self.images.journal(&layout) };
+            (whole, format_cache::format(&devices, def, &options, &mut log).map_err(with_options)?)
         };
+        let MadeFilesystem { description, features, packed_bytes } = made;
         if !self.facts.contains_key(&cell.variant.name) {
-            let made = Note::new(NoteKind::Options, description).task("mkfs");
-            for note in lifecycle::note_recipe_changes(&cell.variant).into_iter().chain([made]) {
+            let bytes =
+                packed_bytes.map_or(String::new(), |bytes| format!("once in the run: {bytes} bytes; "));
+            let made = Note::new(NoteKind::Options, bytes + &description).task("mkfs");
+            let made = Some(made).filter(|_| !description.is_empty());
+            for note in lifecycle::note_recipe_changes(&cell.variant).into_iter().chain(made) {
                 emit(CellEvent::Note(note.variant(&cell.variant.name)));
             }
         }
@@ -200,7 +219,7 @@ impl Guests {
             size_bytes: self.images.whole.size_bytes(),
             levels,
         };
-        Ok(Formatted { facts, image })
+        Ok(Formatted { facts, image, packed_bytes })
     }
 
     /// Runs a cell to find out which files of this machine its programs open. Of its events only commands that fail are
@@ -387,7 +406,7 @@ impl Guests {
             events: machine.events(),
             disks: machine.disks(),
             stack,
-            request: self.request(cell, &formatted.facts, supply.power)?,
+            request: self.request(cell, formatted, supply.power)?,
             ..GuestConfig::default()
         };
         let guest_cell = GuestCell { machine: &machine, config: &config, demands };
@@ -442,8 +461,9 @@ impl Guests {
     }
 
     /// The request to the agent in a guest. It names no devices, because the guest finds its disks itself.
-    fn request(&self, cell: &Cell, facts: &VariantFacts, power: Power) -> Result<serde_json::Value> {
+    fn request(&self, cell: &Cell, formatted: &Formatted, power: Power) -> Result<serde_json::Value> {
         let level = cell.variant.level(factor::LAYER);
+        let facts = &formatted.facts;
         let owner = self.programs.as_ref().filter(|_| !facts.def.traits.unix).map(HostPrograms::owner);
         let options = [Some(facts.options.mount.clone()).filter(|options| !options.is_empty()), owner];
         let mount = MountRequest {
@@ -454,8 +474,9 @@ impl Guests {
             journal: None,
             by_call: true,
             layer: layers::request(level, Path::new(TARGET), Some(Path::new(OTHER))),
+            packed_bytes: formatted.packed_bytes,
         };
-        let root = layers::root(Path::new(TARGET), level).join("work");
+        let root = layers::root(Path::new(TARGET), level).join(WORK);
         let cell = if self.guest.emulator == Emulator::Exact { &without_names(cell) } else { cell };
         let whole = self.run.request(cell, &root, Path::new(OTHER));
         // Without programs the workload runs as root: the guest kernel serves this cell alone.

@@ -136,7 +136,9 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
     let (device, links) = booted.stack(|name| guest_programs::command(Path::new(OTHER), name))?;
     // Links store their metadata on the disk below them, so that disk is measured.
     let measured = if links.is_some() { &booted.disks[0] } else { &device };
-    request.device = BlockDevice::open(&kernel, measured).ok().as_ref().map(bench::numbers);
+    let in_memory = request.mount.as_ref().is_some_and(MountRequest::is_volatile);
+    let measured = BlockDevice::open(&kernel, measured).ok().filter(|_| !in_memory);
+    request.device = measured.as_ref().map(bench::numbers);
     if let Some(links) = links {
         make_filesystem(booted, &device, &request.other)?;
         links.formatted()?;
@@ -150,7 +152,7 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
         if let Some(journal) = &journal {
             set_journal_device(&request.cell.variant, mount, &device, journal)?;
         }
-        mount.source = device;
+        mount.source = if in_memory { mount.fs_type.clone().into() } else { device };
     }
     let disks: Vec<&Path> = booted.disks.iter().chain(&journal).map(PathBuf::as_path).collect();
     let conditions = set_up_conditions(&kernel, &request.cell.variant, &disks)?;

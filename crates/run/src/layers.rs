@@ -85,8 +85,13 @@ pub fn check_filesystem(variant: &Variant) -> Result<(), RunError> {
         );
     }
     let (def, _) = filesystem_of(variant)?;
+    let id = def.id;
+    if def.traits.read_only {
+        return refused(format!(
+            "its directories lie in the filesystem below, and {id} is read-only; leave out one of them"
+        ));
+    }
     if !def.traits.unix || !def.traits.case_sensitive {
-        let id = def.id;
         return refused(format!(
             "{id} lacks owners, links or names that differ in case; take another filesystem"
         ));

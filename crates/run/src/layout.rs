@@ -46,7 +46,7 @@ pub struct DeviceSpec {
 /// The devices of one variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
-    /// The devices with data.
+    /// The devices with data; none for a filesystem in memory.
     pub members: Vec<DeviceSpec>,
     /// The separate device of the journal, if there is one.
     pub journal: Option<DeviceSpec>,
@@ -101,6 +101,9 @@ impl Layout {
             return Ok(Layout { members: vec![whole], journal: None, stacked: !links.is_empty() });
         }
         let (def, options) = filesystem_of(variant)?;
+        if def.traits.volatile {
+            return Ok(Layout { members: vec![], journal: None, stacked: false });
+        }
         let members = match options.raid {
             None => vec![whole],
             Some(raid) => {
@@ -179,6 +182,8 @@ mod tests {
             variant(&[("fs", "ext4"), ("journal", "external:64MiB")]),
             variant(&[("fs", "ext3"), ("journal", "external:64MiB@loop"), ("device", "zram")]),
             variant(&[("fs", "btrfs"), ("raid", "raid0")]),
+            // It needs no device.
+            variant(&[("fs", "tmpfs")]),
         ];
         let devices = all_devices(&plan, &variants, 1 << 30).unwrap();
         let all: Vec<(Carrier, DeviceRole, u64)> =

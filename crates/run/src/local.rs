@@ -7,17 +7,19 @@ use crate::context::RunContext;
 use crate::error::{CellError, Result, RunError, require};
 use crate::executor::{CellSink, Executor, Log, RunSink};
 use crate::layout::Layout;
+use crate::packed::{Packed, WORK};
 use crate::protocol::{MountRequest, Request};
 use crate::{backing::BackingDevices, child, erased::Erased, layers, preflight::raw_needs_an_image};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome, SpentOn};
 use fsarena_core::{factor, sample::TaskOutput};
-use fsarena_fs::lifecycle::{self, Devices};
+use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts, safety::ScratchDevice};
 use fsarena_sys::argv::Argv;
 use fsarena_sys::device_mapper::Mapper;
 use fsarena_sys::links::{self, LinkedDevices};
 use fsarena_sys::{Error, cancel, device::is_claimed, mount, undo::Undo};
+use std::cell::RefCell;
 use std::{collections::BTreeMap, fs::File, path::Path, time::Instant};
 
 /// The executor of this kernel.
@@ -26,7 +28,16 @@ pub struct Local {
     facts: BTreeMap<String, VariantFacts>,
     /// The device that the user named for erasing, if there is one.
     erased: Option<Erased>,
+    /// The read-only filesystems, if the run has any.
+    packed: RefCell<Option<Packed>>,
     backing: BackingDevices,
+}
+
+/// A filesystem that is ready to be mounted.
+struct Made {
+    facts: VariantFacts,
+    /// The size of a read-only filesystem with all its files, in bytes; None for other filesystems.
+    packed_bytes: Option<u64>,
 }
 
 impl Local {
@@ -37,8 +48,72 @@ impl Local {
     pub fn start(run: RunContext, emit: RunSink) -> Result<Local> {
         let backing = BackingDevices::make(&run, emit)?;
         run.agents.role.give_to_workload_user(backing.other.root())?;
+        let role = run.agents.role.clone();
+        let packed = Packed::make(&run, role, &run.dir.join("packed"), backing.other.root(), emit)?;
         let erased = Erased::begin(&run, backing.erased(), emit)?;
-        Ok(Local { run, facts: BTreeMap::new(), erased, backing })
+        Ok(Local { run, facts: BTreeMap::new(), erased, packed: RefCell::new(packed), backing })
+    }
+
+    /// Makes the filesystem of a cell, however it is made. An error is a failure of the variant.
+    fn make_filesystem(
+        &self,
+        cell: &Cell,
+        def: &'static FsDef,
+        devices: &Devices,
+        emit: CellSink,
+    ) -> Result<Made, CellError> {
+        if def.traits.read_only {
+            return self.write_packed(cell, def, devices, emit);
+        }
+        if def.traits.volatile {
+            // The mount makes it.
+            let mut options = lifecycle::variant_options(def, &cell.variant)?;
+            let size_bytes = self.run.check.size_bytes;
+            options.limit_size(def, size_bytes);
+            let facts = facts_of(cell, def, options, size_bytes, String::new());
+            return Ok(Made { facts, packed_bytes: None });
+        }
+        Ok(Made { facts: self.format(cell, def, devices, emit)?, packed_bytes: None })
+    }
+
+    /// Writes the image of a read-only filesystem to its device. In the first cell of a variant mkfs makes the image, as a
+    /// measured task. An error is a failure of the variant.
+    fn write_packed(
+        &self,
+        cell: &Cell,
+        def: &'static FsDef,
+        devices: &Devices,
+        emit: CellSink,
+    ) -> Result<Made, CellError> {
+        let mut packed = self.packed.borrow_mut();
+        let packed = packed.as_mut().ok_or_else(|| CellError::internal("no files to pack were made"))?;
+        let options = packed.options(cell, def)?;
+        let variant = &cell.variant;
+        let mut bench = Bench::open(&self.run.kernel, numbers(devices), &self.run.plan.idle, |_| (), emit);
+        if !packed.has_image(def, &options) {
+            bench.wait_until_idle("mkfs");
+            let work = |log: Log| packed.image(variant, def, &options, log).map(|_| TaskOutput::default());
+            let info = bench::lifecycle("mkfs", "Make the filesystem");
+            bench.measure(&info, SpentOn::Lifecycle, work, || Ok(()))?;
+        }
+        let begun = Instant::now();
+        let mut log = bench.log();
+        let image = packed.image(variant, def, &options, &mut log)?;
+        self.erased.iter().try_for_each(|erased| erased.before_mkfs(devices, &mut log))?;
+        drop(log);
+        let bytes = image.made.packed_bytes.unwrap_or(0);
+        lifecycle::write_image(image.device.path(), bytes, devices.members[0])?;
+        bench.spent(SpentOn::Lifecycle, begun.elapsed());
+        if !self.facts.contains_key(&variant.name) {
+            let text = format!(
+                "once in the run, then copied to the device: {bytes} bytes; {}",
+                image.made.description
+            );
+            bench.note(Note::new(NoteKind::Options, text).task("mkfs").variant(&variant.name));
+        }
+        let features = image.made.features.clone();
+        let facts = facts_of(cell, def, options, devices.members[0].size_bytes(), features);
+        Ok(Made { facts, packed_bytes: Some(bytes) })
     }
 
     /// Runs mkfs as a measured task. An error is a failure of the variant.
@@ -86,9 +161,7 @@ impl Local {
         }
         let copies = if options.raid.is_some_and(|raid| raid.mirrored) { 2 } else { 1 };
         let size_bytes = devices.members.iter().map(|device| device.size_bytes()).sum::<u64>() / copies;
-        let Variant { name: variant, levels } = cell.variant.clone();
-        let effective = String::new();
-        Ok(VariantFacts { variant, def, options, effective, features, size_bytes, levels })
+        Ok(facts_of(cell, def, options, size_bytes, features))
     }
 
     /// The request to an agent that works in the directory or on the device `root`.
@@ -122,27 +195,29 @@ impl Local {
         emit: CellSink,
     ) -> Result<(Outcome, Option<VariantFacts>)> {
         let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
-        let made = self.format(cell, def, devices, emit).and_then(|facts| {
-            devices.members[0].finish_links().map_err(|error| CellError::missing(error.to_string()))?;
-            Ok(facts)
+        let made = self.make_filesystem(cell, def, devices, emit).and_then(|made| {
+            let finished = devices.members.iter().try_for_each(|device| device.finish_links());
+            finished.map_err(|error| CellError::missing(error.to_string()))?;
+            Ok(made)
         });
-        let mut facts = match made {
-            Ok(facts) => facts,
+        let Made { mut facts, packed_bytes } = match made {
+            Ok(made) => made,
             Err(_) if cancel::requested().is_some() => return Ok((Outcome::Interrupted, None)),
             Err(failed) => return Ok((failed.into(), None)),
         };
         let target = self.backing.target.path();
         let layer = layers::request(cell.variant.level(factor::LAYER), target, None);
         let root = layers::root(target, cell.variant.level(factor::LAYER));
-        let mut request = self.request(cell, measured, &root.join("work"));
+        let mut request = self.request(cell, measured, &root.join(WORK));
         request.mount = Some(MountRequest {
-            source: devices.first().into(),
+            source: devices.source(def).into(),
             target: target.into(),
             fs_type: def.id.into(),
             options: lifecycle::mount_options(def, &facts.options, devices),
             journal: devices.journal.map(|device| device.path().into()),
             by_call: false,
             layer,
+            packed_bytes,
         });
         let mounted = self.run.journal.note(Undo::unmount(target))?;
         let layered = self.run.journal.note(Undo::unmount(&root))?;
@@ -213,9 +288,21 @@ impl Local {
     }
 }
 
-/// The major and minor number of the first device, which is the one that readings cover.
+/// The facts of a filesystem that was just made.
+fn facts_of(
+    cell: &Cell,
+    def: &'static FsDef,
+    options: VariantOptions,
+    size_bytes: u64,
+    features: String,
+) -> VariantFacts {
+    let Variant { name: variant, levels } = cell.variant.clone();
+    VariantFacts { variant, def, options, effective: String::new(), size_bytes, features, levels }
+}
+
+/// The major and minor number of the first device, which is the one that readings cover. None for a filesystem in memory.
 fn numbers(devices: &Devices) -> Option<(u32, u32)> {
-    devices.members[0].device().map(bench::numbers)
+    devices.members.first()?.device().map(bench::numbers)
 }
 
 impl Executor for Local {
@@ -259,6 +346,9 @@ impl Executor for Local {
     }
 
     fn finish(self: Box<Self>, emit: RunSink) -> Result<()> {
+        if let Some(packed) = self.packed.into_inner() {
+            packed.finish(emit)?;
+        }
         self.backing.finish(emit)
     }
 }

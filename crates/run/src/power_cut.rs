@@ -82,7 +82,7 @@ pub fn recover_and_check(kernel: &SysRoot, request: &Request, bench: &mut Bench)
     let verified =
         run_tasks(request, bench, &mut |ask, bench| perform(request, ask, bench, &mut std::io::empty()));
     // Unmount a filesystem that lost files too.
-    let unmounted = unmount_task(mount, bench);
+    let unmounted = unmount_task(mount, false, bench);
     verified.and(unmounted)?;
     bench.wait_until_idle("fsck");
     let info = lifecycle("fsck", "Check the filesystem");

@@ -4,6 +4,7 @@ mod fs_capabilities;
 pub mod guests;
 mod host_programs;
 mod room;
+mod special;
 pub mod trial;
 
 pub use guests::Kernels;
@@ -103,8 +104,14 @@ fn not_executable(error: argv::Error, by_sudo: bool) -> RunError {
 type PlanCheck = fn(&Plan, &[Variant]) -> Result<()>;
 
 /// The checks of a plan alone, in the order in which they run. The first fault is reported.
-const PLAN_CHECKS: [PlanCheck; 5] =
-    [check_has_variants, check_precondition, check_bare_devices, check_options, check_kernel_levels];
+const PLAN_CHECKS: [PlanCheck; 6] = [
+    check_has_variants,
+    check_precondition,
+    check_bare_devices,
+    check_options,
+    special::check,
+    check_kernel_levels,
+];
 
 /// Checks a plan against this machine. `runs` is the directory of runs, which need not exist yet. Each of the `clients`
 /// needs the space of the workloads; the workloads run as `user`.
@@ -195,7 +202,7 @@ fn check_devices(
     defs.dedup_by_key(|def| def.id);
     fs_capabilities::check(formatted(variants), demands)?;
     let mut programs = journal_programs(variants, guest)?;
-    programs.extend(defs.iter().map(|def| def.mkfs.to_string()));
+    programs.extend(defs.iter().map(|def| def.mkfs.to_string()).filter(|mkfs| !mkfs.is_empty()));
     if !guest {
         programs.extend(["mount", "umount", "losetup"].map(String::from));
     }
@@ -211,6 +218,7 @@ fn check_devices(
     }
     check.kernels.mounted = defs;
     check_images(kernel, &plan.device, runs, &check.devices, check.other_bytes)?;
+    special::check_room(kernel, plan, variants, runs, room)?;
     Ok(programs)
 }
 
@@ -374,7 +382,7 @@ fn mountable(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<Vec<
         };
         let why = || format!("this kernel cannot mount {id}; `fsarena list filesystems` says which it can");
         require(available.kernel, || RunError::Missing(why()))?;
-        require(available.mkfs.is_some(), || fs_capabilities::no_mkfs(available.def))?;
+        require(available.can_make(), || fs_capabilities::no_mkfs(available.def))?;
         defs.push(available.def);
     }
     Ok(defs)

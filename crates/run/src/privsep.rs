@@ -202,7 +202,8 @@ pub fn supervise_worker(
 ) -> CellResult {
     let place = Place::for_workload(&request.cell.workload, &request.root, &request.other);
     make_root(&place)?;
-    if !rights.user.is_root() {
+    // The files of a read-only filesystem have their owners already.
+    if !rights.user.is_root() && !place.is_read_only() {
         let mut roots = request.mount.iter().map(|mount| &mount.target).chain([&place.root]);
         roots.try_for_each(|dir| rights.user.chown_to_user(dir).map_err(Error::io("giving away", dir)))?;
     }

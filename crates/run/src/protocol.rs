@@ -4,6 +4,7 @@ use crate::error::{CellError, CellResult, Result};
 use crate::shell::Shell;
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::{cell::Cell, metric::Declared, plan::IdlePlan};
+use fsarena_fs::filesystems;
 use fsarena_guest::opened::Opened;
 use fsarena_load::workload::Client;
 use fsarena_sys::{Error, user::User};
@@ -45,6 +46,9 @@ pub struct Request {
     /// The metrics that commands of this run have printed so far.
     #[serde(default)]
     pub declared: Declared,
+    /// Whether the agent only makes the files that the tasks read, below `root`, and runs no task.
+    #[serde(default)]
+    pub only_fill: bool,
     /// The paths of this machine to copy to the source disk, below [`COPIES`]. Such an agent makes the inputs that a guest
     /// cannot make, and runs no task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -199,6 +203,16 @@ pub struct MountRequest {
     /// The layer over it, where there is one.
     #[serde(default)]
     pub layer: Option<LayerRequest>,
+    /// The size of a read-only filesystem with all its files, in bytes; None for other filesystems.
+    #[serde(default)]
+    pub packed_bytes: Option<u64>,
+}
+
+impl MountRequest {
+    /// Whether an unmount loses all files of the filesystem, so that only its caches can be dropped.
+    pub fn is_volatile(&self) -> bool {
+        filesystems::find(&self.fs_type).is_ok_and(|def| def.traits.volatile)
+    }
 }
 
 /// How to set up the layer over the mounted filesystem.

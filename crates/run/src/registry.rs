@@ -22,7 +22,8 @@ pub fn resolve(written: &Written, over: &Overrides) -> Result<Plan> {
 }
 
 /// Collects the names that a plan may use: every filesystem, option set, workload, factor and metric. `available` has the
-/// filesystems that this machine can make and mount; for guests, those that their kernels can mount.
+/// filesystems that this machine can make and mount; for guests, those that their kernels can mount. Read-only filesystems
+/// and those in memory are not among them: a plan names them.
 ///
 /// # Errors
 /// If the list of filesystems that the kernel supports cannot be read.
@@ -30,7 +31,7 @@ pub fn collect(kernel: &SysRoot, over: &Overrides) -> Result<Vocabulary, fsarena
     let available = match &over.backing {
         Some(Backing::Guest(guest)) => guest_filesystems(guest, over),
         _ => {
-            let usable = survey(kernel)?.into_iter().filter(|found| found.usable());
+            let usable = survey(kernel)?.into_iter().filter(|found| found.usable() && found.def.is_general());
             usable.map(|found| found.def.id).collect()
         }
     };
@@ -55,7 +56,7 @@ fn guest_filesystems(guest: &GuestPlan, over: &Overrides) -> Vec<&'static str> {
     let levels = factor.map_or(vec![String::new()], |(_, levels)| levels.clone());
     match guests::find_kernels(guest, levels.iter().map(String::as_str), &[]) {
         Ok(kernels) => guests::available_filesystems(&kernels),
-        Err(_) => FILESYSTEMS.iter().map(|def| def.id).collect(),
+        Err(_) => FILESYSTEMS.iter().filter(|def| def.is_general()).map(|def| def.id).collect(),
     }
 }
 
@@ -70,7 +71,8 @@ mod tests {
         let (origin, text) = fsarena_core::app::shipped_plan(name).unwrap();
         let written = PlanFile::parse(&origin, text.as_bytes()).unwrap();
         let mut words = collect(&SysRoot::host(), over).unwrap();
-        words.available = FILESYSTEMS.iter().map(|def| def.id.into()).collect();
+        words.available =
+            FILESYSTEMS.iter().filter(|def| def.is_general()).map(|def| def.id.into()).collect();
         let stages: Vec<Written> = match written.file.stages.as_slice() {
             [] => vec![written],
             stages => stages.iter().map(|stage| written.of_stage(stage)).collect(),

@@ -124,11 +124,21 @@ pub fn mount_task(
     Ok(())
 }
 
-/// Unmounts the filesystem as a measured task.
-pub fn unmount_task(request: &MountRequest, bench: &mut Bench) -> CellResult {
+/// Unmounts the filesystem as a measured task. With `stored` the sample says how many bytes its files take.
+pub fn unmount_task(request: &MountRequest, stored: bool, bench: &mut Bench) -> CellResult {
     bench.wait_until_idle("unmount");
-    let work = |log: Log| unmount(request, log).map(|()| TaskOutput::default());
+    let mut space = Readings::default();
+    if stored && let Some(bytes) = request.packed_bytes.or_else(|| used_bytes(&request.target)) {
+        space.set(reading::HELD, bytes as f64);
+    }
+    let work = |log: Log| unmount(request, log).map(|()| TaskOutput::from(space));
     Ok(bench.measure(&lifecycle("unmount", "Unmount"), SpentOn::Lifecycle, work, || Ok(()))?)
+}
+
+/// Bytes in use on the filesystem of a directory, after a sync; None if the kernel does not report them.
+fn used_bytes(dir: &Path) -> Option<u64> {
+    sync_all(&[dir]).ok()?;
+    Space::at_path(dir).ok()?.used_bytes()
 }
 
 /// Syncs the filesystems of these directories, and the block devices and files among the paths.

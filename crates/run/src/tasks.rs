@@ -36,6 +36,10 @@ pub fn run_tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -
     }
     place.server_user.clone_from(&request.server_user);
     make_root(&place)?;
+    if request.only_fill {
+        let filled = workload.fill(&job, &place)?;
+        return filled.into_iter().try_for_each(|action| Ok(action.perform(&mut bench.log()).map(drop)?));
+    }
     if let Some(paths) = &request.staged {
         return stage(request, paths, workload.once(&job, &place), bench);
     }
@@ -219,7 +223,7 @@ pub fn perform(request: &Request, ask: PrivilegedRequest, bench: &mut Bench, ans
             bench.rest(parse_idle_time(level).unwrap_or_default());
             return Ok(());
         }
-        (PrivilegedRequest::Remount, Some(mount)) => {
+        (PrivilegedRequest::Remount, Some(mount)) if !mount.is_volatile() => {
             target::unmount(mount, &mut bench.log())?;
             target::mount(mount, &mut bench.log())?;
         }

@@ -133,6 +133,11 @@ pub fn of_cell(cell: &Cell) -> Result<WorkloadJob, String> {
     find_workload(&cell.workload, cell.scale, cell.seed)
 }
 
+/// Whether the tasks of a cell only read files that are made before them.
+pub fn only_reads(cell: &Cell) -> bool {
+    of_cell(cell).is_ok_and(|(workload, job)| workload.only_reads(&job))
+}
+
 /// The time limit of each command of a cell; None if its workload has no limit.
 pub fn time_limit(cell: &Cell) -> Option<Duration> {
     let (workload, job) = of_cell(cell).ok()?;

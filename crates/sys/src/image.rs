@@ -106,6 +106,21 @@ impl Image {
         cleared.map_err(Error::io("clearing the image", &self.path))
     }
 
+    /// Gives it its size again after a program has written a shorter or longer file in its place. Returns the length of that
+    /// file in bytes.
+    ///
+    /// # Errors
+    /// Where it cannot be written, or the file is longer than the image.
+    pub fn restore_size(&self) -> Result<u64, Error> {
+        let bytes = self.file.metadata().map_err(Error::io("looking at", &self.path))?.len();
+        if bytes > self.size_bytes {
+            let why = format!("its {bytes} bytes do not fit into {}", self.size_bytes);
+            return Err(Error::Unfit { what: self.path.clone(), why });
+        }
+        self.file.set_len(self.size_bytes).map_err(Error::io("extending the image", &self.path))?;
+        Ok(bytes)
+    }
+
     /// Removes it.
     ///
     /// # Errors

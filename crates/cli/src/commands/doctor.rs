@@ -149,7 +149,7 @@ fn user(mounting: &Result<(), Obstacle>) -> Finding {
 
 /// The packages with the missing mkfs programs of filesystems that the kernel mounts.
 fn missing_mkfs_packages(found: &[Availability]) -> Vec<&'static str> {
-    let unmade = found.iter().filter(|have| have.kernel && have.mkfs.is_none());
+    let unmade = found.iter().filter(|have| have.kernel && !have.can_make());
     let mut packages: Vec<&str> = unmade.flat_map(|have| have.def.packages).copied().collect();
     packages.sort_unstable();
     packages.dedup();
@@ -198,7 +198,7 @@ fn workloads() -> Finding {
 fn filesystems(found: &[Availability], can_mount: bool) -> Vec<Finding> {
     let (mountable, unsupported): (Vec<&Availability>, Vec<_>) = found.iter().partition(|have| have.kernel);
     let (usable, without_mkfs): (Vec<&Availability>, Vec<_>) =
-        mountable.into_iter().partition(|have| have.mkfs.is_some());
+        mountable.into_iter().partition(|have| have.can_make());
     let usable = ids(usable);
     let mut findings = vec![if usable.is_empty() {
         missing("filesystems", "none can be made and mounted", "see the next lines")

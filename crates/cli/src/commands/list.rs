@@ -242,6 +242,9 @@ impl Row for FilesystemRow {
     }
 }
 
+/// The text in place of a mkfs for a filesystem that has none.
+const NO_MKFS: &str = "not needed";
+
 /// Returns the filesystems.
 ///
 /// # Errors
@@ -253,7 +256,7 @@ pub fn filesystems() -> Result<Vec<FilesystemRow>, Failure> {
         kernel: found.kernel,
         mkfs: found.mkfs.map(|path| path.display().to_string()),
         packages: found.def.packages.to_vec(),
-        install: to_install([found.def]),
+        install: if found.def.mkfs.is_empty() { NO_MKFS.into() } else { to_install([found.def]) },
         option_sets: found
             .def
             .options

@@ -63,6 +63,7 @@ mod shards;
 mod shells;
 mod shipped;
 mod signals;
+mod special_filesystems;
 mod squid;
 mod stacks;
 mod stored_versions;

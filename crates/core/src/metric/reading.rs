@@ -106,6 +106,8 @@ pub const TREE_INSTRUCTIONS: &str = "tree_instructions";
 pub const TREE_INSTRUCTIONS_SYNCED: &str = "tree_instructions_synced";
 /// Bytes that a user without privileges can still write.
 pub const USABLE: &str = "usable_bytes";
+/// Bytes that the files of a workload take on the filesystem, with their metadata.
+pub const HELD: &str = "held_bytes";
 /// Size of the device.
 pub const DEVICE_SIZE: &str = "device_bytes";
 /// Files that were synced before a power cut and are intact after it.
@@ -164,6 +166,10 @@ pub const LIFECYCLE: &[ReadingDef] = &[
         .tasks(Fold::Max)
         .machine()
         .help("size of the device under test"),
+    ReadingDef::lower(HELD, Unit::Bytes)
+        .tasks(Fold::Max)
+        .machine()
+        .help("bytes in use after a workload that only reads: of a read-only filesystem the size of its image, of others statvfs f_blocks - f_bfree"),
     ReadingDef::neutral(FILES_SYNCED, Unit::Count)
         .help("files that were synced before the power cut, all of them intact after it"),
     ReadingDef::lower(FILES_LOST, Unit::Count)

@@ -243,3 +243,24 @@ fn given_up_guarantees_get_a_weaker_note() {
         ["ext4 barrier=0: no flush o", "btrfs nodatasum: no checksu"]
     );
 }
+
+#[test]
+fn memory_and_read_only_filesystems_get_their_own_notes_and_no_others() {
+    let tmpfs = lint(&[variant("tmpfs", &[], ""), variant("ext4", &[], "")], false, &[]);
+    let of_tmpfs: Vec<&str> =
+        tmpfs.iter().filter(|note| note.kind == NoteKind::Weaker).map(|note| note.text.as_str()).collect();
+    assert_eq!(of_tmpfs, ["no storage: an unmount, a crash or a power cut loses every file"]);
+    assert!(tmpfs.iter().any(|note| note.text.contains("a sync does nothing")), "{tmpfs:?}");
+    assert!(!tmpfs.iter().any(|note| note.text.contains("journal")), "{tmpfs:?}");
+
+    let mut erofs = variant("erofs", &[], "");
+    erofs.features = "Filesystem features:    sb_csum mtime".into();
+    let notes = lint(&[erofs, variant("ext4", &[], "")], false, &[]);
+    let texts: Vec<&str> =
+        notes.iter().map(|note| note.text.as_str()).filter(|text| !text.contains("inode tables")).collect();
+    assert!(texts.len() == 1 && texts[0].contains("packed by its mkfs"), "{texts:?}");
+
+    let compresses = |fs: &str, mkfs: &[&str]| variant(fs, mkfs, "").compression();
+    assert!(compresses("squashfs", &[]) && !compresses("squashfs", &["-noI", "-noD"]));
+    assert!(compresses("erofs", &["-z", "lz4"]) && !compresses("erofs", &["-T", "0"]));
+}

@@ -49,7 +49,7 @@ const E2FS: FsDef = FsDef {
     arguments: MKE2FS,
     // The hash seed determines the order of directory entries, and so the amount of work.
     pins: &[("-U", ""), ("-E", "hash_seed=")],
-    contents: Some("-d"),
+    contents: Some(Contents::Flag("-d")),
     packages: &["e2fsprogs"],
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 72 * MIB, percent: 8, per_file_bytes: 2560 },

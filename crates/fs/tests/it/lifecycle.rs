@@ -3,10 +3,10 @@
 use crate::common::{Place, root};
 use fsarena_core::cell::Variant;
 use fsarena_fs::filesystems::{self, FILESYSTEMS};
-use fsarena_fs::lifecycle::{self, VariantOptions};
-use fsarena_fs::{available, def::FsDef};
+use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
+use fsarena_fs::{available, def::FsDef, safety::ScratchDevice};
 use fsarena_sys::argv::{Argv, can_confine};
-use fsarena_sys::{kernel::SysRoot, loopdev, mount::effective_options};
+use fsarena_sys::{image, kernel::SysRoot, loopdev, mount::effective_options};
 use std::path::Path;
 
 fn variant(def: &FsDef, set: &str) -> Variant {
@@ -33,7 +33,7 @@ fn every_option_set_is_made_and_mounted() {
     let survey = available::survey(&SysRoot::host()).unwrap();
     let mut log = vec![];
     let mut mounted = vec![];
-    for found in survey.iter().filter(|found| found.mkfs.is_some()) {
+    for found in survey.iter().filter(|found| found.mkfs.is_some() && found.def.is_general()) {
         for set in found.def.options {
             let id = format!("{} {}", found.def.id, set.id);
             let options = lifecycle::variant_options(found.def, &variant(found.def, set.id)).unwrap();
@@ -69,6 +69,87 @@ fn every_option_set_is_made_and_mounted() {
     assert!(!image.exists() && loopdev::attached(&SysRoot::host(), &image).unwrap().is_empty());
 }
 
+/// Whether mkfs or this kernel may lack an option set of EROFS: it depends on their versions and how they were built.
+fn version_may_lack(def: &FsDef, set: &str) -> bool {
+    def.id == "erofs" && ["lz4hc-dedupe", "lzma", "deflate", "zstd"].contains(&set)
+}
+
+/// Packs files by every option set of the read-only filesystems whose mkfs is installed, and reads them from a device.
+#[test]
+fn every_read_only_option_set_holds_the_files_that_it_was_made_of() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let device = place.scratch("image", 64);
+    let target = place.mount_point("mnt");
+    let files = place.mount_point("files");
+    let text = "text that can be compressed\n".repeat(9000);
+    std::fs::create_dir(files.join("work")).unwrap();
+    std::fs::write(files.join("work/file"), &text).unwrap();
+    let survey = available::survey(&SysRoot::host()).unwrap();
+    for found in survey.iter().filter(|found| found.def.traits.read_only) {
+        let def = found.def;
+        if !found.kernel || !fsarena_testkit::program(def.mkfs) {
+            continue;
+        }
+        for (at, set) in def.options.iter().enumerate() {
+            let id = format!("{} {}", def.id, set.id);
+            let image =
+                image::sparse(&place.journal, &place.dir.join(format!("{}-{at}", def.id)), 64 << 20).unwrap();
+            let image = ScratchDevice::from_image(image);
+            let mut options = lifecycle::variant_options(def, &variant(def, set.id)).unwrap();
+            options.contents = Some(files.clone());
+            let made =
+                lifecycle::format(&image, def, &options, &mut |_| {}).map_err(|error| error.to_string());
+            let proof = || lifecycle::check_option_set(def, &variant(def, set.id), image.path());
+            let made = made.and_then(|made| proof().map(|()| made).map_err(|error| error.to_string()));
+            let made = match made {
+                Err(_) if version_may_lack(def, set.id) => {
+                    fsarena_testkit::skipped(&format!("mkfs.erofs of this machine cannot make {id}"));
+                    continue;
+                }
+                made => made.unwrap_or_else(|error| panic!("{id}: {error}")),
+            };
+            let bytes = made.packed_bytes.unwrap();
+            assert!(bytes % 4096 == 0 && bytes < 1 << 20, "{id}: {bytes}");
+            lifecycle::write_image(image.path(), bytes, &device).unwrap();
+            let mounted = lifecycle::mount(&device, &place.journal, def, &options, &target, &mut |_| {});
+            let mounted = mounted.unwrap_or_else(|error| panic!("{id}: {error}"));
+            assert_eq!(std::fs::read_to_string(target.join("work/file")).unwrap(), text, "{id}");
+            assert!(std::fs::write(target.join("work/new"), "").is_err(), "{id}");
+            mounted.unmount(&mut |_| {}).unwrap();
+            image.release(&mut |_| {}).unwrap();
+        }
+    }
+    device.release(&mut |_| {}).unwrap();
+}
+
+/// tmpfs has no device and no mkfs: its mount makes it, with the size that it is given.
+#[test]
+fn tmpfs_is_mounted_without_a_device_at_a_given_size() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    let target = place.mount_point("mnt");
+    let def = filesystems::find("tmpfs").unwrap();
+    for set in def.options {
+        let mut options = lifecycle::variant_options(def, &variant(def, set.id)).unwrap();
+        options.limit_size(def, 8 << 20);
+        let devices = Devices { members: vec![], journal: None };
+        let mounted = lifecycle::mount(devices, &place.journal, def, &options, &target, &mut |_| {});
+        if mounted.is_err() && (set.id.starts_with("huge") || set.id == "noswap") {
+            fsarena_testkit::skipped(&format!("this kernel mounts no tmpfs with {}", set.id));
+            continue;
+        }
+        let mounted = mounted.unwrap_or_else(|error| panic!("{}: {error}", set.id));
+        let effective = effective_options(&SysRoot::host(), &target).unwrap();
+        assert!(effective.contains("size=8192k"), "{effective}");
+        mounted.unmount(&mut |_| {}).unwrap();
+    }
+}
+
 #[test]
 fn each_mkfs_overwrites_every_other_filesystem() {
     if !root() {
@@ -79,7 +160,7 @@ fn each_mkfs_overwrites_every_other_filesystem() {
     let installed: Vec<_> = available::survey(&SysRoot::host())
         .unwrap()
         .into_iter()
-        .filter(|found| found.mkfs.is_some())
+        .filter(|found| found.mkfs.is_some() && found.def.is_general())
         .collect();
     let make = |def: &FsDef| {
         let made = lifecycle::format(&device, def, &VariantOptions::default(), &mut |_| {});

@@ -285,10 +285,24 @@ impl Workload for Command {
         dirs::make_dirs(&dir).map_err(failed_to("make", &dir))
     }
 
+    fn only_reads(&self, job: &Job) -> bool {
+        !job.settings.text("setup").is_empty()
+    }
+
+    fn reading_settings(&self) -> Option<&'static str> {
+        Some("with a `setup` that makes the files")
+    }
+
+    fn fill(&self, job: &Job, place: &Place) -> Result<Vec<Action>> {
+        let builder = CommandBuilder { job, place };
+        let mut actions = self.once(job, place);
+        actions.extend(builder.script(job.settings.text("setup")));
+        Ok(actions)
+    }
+
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let builder = CommandBuilder { job, place };
-        let mut first = self.once(job, place);
-        first.extend(builder.script(job.settings.text("setup")));
+        let mut first = if place.is_read_only() { vec![] } else { self.fill(job, place)? };
         let tasks = TimedCommand::all(job).into_iter().map(|task| {
             let work = builder.action(&place.root, task.words.clone(), task.rules(job)?);
             let before = if task.text(job, "cache") == "cold" { Before::ColdCache } else { Before::Warm };

@@ -64,11 +64,31 @@ impl Workload for FileIo {
         true
     }
 
+    fn only_reads(&self, job: &Job) -> bool {
+        let settings = FileIoSettings::resolve(job);
+        let reads = settings.tasks.iter().all(|task| !task.mode.writes);
+        // The other tools open their files for writing too, and blocks of another size have other checksums.
+        reads && settings.tool == Tool::Native && !settings.verify
+    }
+
+    fn reading_settings(&self) -> Option<&'static str> {
+        (self.def.id == FILEIO.def.id).then_some("with modes=seqrd,rndrd direct=false any_layout=true")
+    }
+
+    fn fill(&self, job: &Job, place: &Place) -> Result<Vec<Action>> {
+        let builder = TaskBuilder {
+            settings: FileIoSettings::resolve(job),
+            target: Target::probe(place)?,
+            checksum_block: None,
+        };
+        Ok(vec![builder.call("fill", |target, settings| fill(target, settings, None))])
+    }
+
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let mut builder = TaskBuilder {
             settings: FileIoSettings::resolve(job),
             target: Target::probe(place)?,
-            checksum_block: None,
+            checksum_block: place.is_read_only().then_some(0),
         };
         let order = shuffled(builder.settings.tasks.clone(), job.seed, ORDER_SEED);
         Ok(order.into_iter().map(|task| builder.task(task)).collect())
@@ -125,6 +145,10 @@ impl Target {
         let (path, is_device) = (place.root.clone(), place.is_device());
         if is_device {
             return Ok(Target { align: dio_align(&path), path, is_device });
+        }
+        if place.is_read_only() {
+            // Files there cannot be opened for direct I/O.
+            return Ok(Target { align: 1, path, is_device });
         }
         // The alignment depends on the filesystem and its device together, so only a file reports it.
         let probe = path.join("alignment");

@@ -61,7 +61,8 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, fir
     }
     rows.extend(analysis.tasks.iter().filter(|task| !task.task.in_totals).map(task_row));
     if first {
-        rows.extend(usable_space(record));
+        rows.extend(space_row(record, "usable_space", "Usable space, of the device"));
+        rows.extend(space_row(record, reading::HELD, "Bytes that the files take"));
     }
     document.table(Table::figures(variant_header(record, "task")).with(rows));
     if first {
@@ -133,9 +134,10 @@ fn ratio_cell_of(comparison: &Comparison, variant: usize, unit: Unit) -> Cell {
     Cell::two_lines(number::beside(ratio.value, &[1.0]), interval).mark(mark)
 }
 
-/// The row with the usable space after mkfs: the median of each variant. `None` if the run did not measure it.
-fn usable_space(record: &RunRecord) -> Option<Vec<Cell>> {
-    let analysis = analyse(MetricSeries::of(record, "usable_space").ok()?);
+/// The row with a metric of the space on the filesystem, which one task of the lifecycle has: the median of each variant.
+/// `None` if the run did not measure it.
+fn space_row(record: &RunRecord, metric: &str, title: &str) -> Option<Vec<Cell>> {
+    let analysis = analyse(MetricSeries::of(record, metric).ok()?);
     let task = analysis.tasks.first()?;
     let number = record.task(&task.task.id);
     let figure = |(variant, result): (usize, &VariantResult)| {
@@ -143,7 +145,7 @@ fn usable_space(record: &RunRecord) -> Option<Vec<Cell>> {
         cell.with_source(Source::of(number, [variant])).strong_if(task.comparison.best() == Some(variant))
     };
     let figures = task.comparison.variants.iter().enumerate().map(figure);
-    Some(labelled_row("Usable space, of the device", figures))
+    Some(labelled_row(title, figures))
 }
 
 /// Explains the figures and marks of the table of ratios.

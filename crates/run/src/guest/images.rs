@@ -1,16 +1,16 @@
 //! The image files of a run in guests: for the filesystem under test, the members of arrays, journals and the source disk.
-//! Also a cache of formatted images, which guests only copy.
 
 use super::host_programs;
+use crate::context::RunContext;
 use crate::error::Result;
-use crate::executor::{Log, RunSink, logged, remove};
+use crate::executor::{RunSink, logged, remove};
 use crate::layout::{DeviceRole, DeviceSpec, Layout};
-use crate::{backing, context::RunContext, guest_programs, work::make_inputs};
-use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
-use fsarena_fs::{def::FsDef, grammar, safety::ScratchDevice};
+use crate::packed::Packed;
+use crate::{backing, guest_programs, work::make_inputs};
+use fsarena_fs::{grammar, lifecycle, safety::ScratchDevice};
 use fsarena_guest::{config::Stack, stripes};
 use fsarena_sys::image::{self, Image};
-use fsarena_sys::undo::{Journal, MadeDir};
+use fsarena_sys::undo::MadeDir;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,8 @@ pub struct Images {
     further: BTreeMap<DeviceSpec, ScratchDevice>,
     /// The image of the source disk.
     pub other: ScratchDevice,
+    /// The read-only filesystems of the run, if there are any.
+    pub packed: Option<Packed>,
     /// The directory for the files that guests boot with, removed with its contents.
     pub guests: MadeDir,
     /// The directory of the images.
@@ -48,8 +50,10 @@ impl Images {
         let other = file("other.img", check.other_bytes)?;
         let inputs = MadeDir::make_tree(journal, &guests.path().join("inputs"))?;
         fill_source_disk(run, &other, inputs.path(), emit)?;
+        let role = run.agents.role.as_root();
+        let packed = Packed::make(run, role, &dir.path().join("packed"), inputs.path(), emit)?;
         inputs.remove()?;
-        Ok(Images { dir, guests, whole, further, other })
+        Ok(Images { dir, guests, whole, further, other, packed })
     }
 
     /// The image of a variant's journal, if the journal is separate.
@@ -89,7 +93,10 @@ impl Images {
     /// # Errors
     /// If one cannot be removed; it stays in the undo journal.
     pub fn finish(self, emit: RunSink) -> Result<()> {
-        let Images { whole, further, other, guests, dir } = self;
+        let Images { whole, further, other, guests, dir, packed } = self;
+        if let Some(packed) = packed {
+            packed.finish(emit)?;
+        }
         for device in std::iter::once(whole).chain(further.into_values()).chain([other]) {
             logged(emit, |log| device.release(log))??;
         }
@@ -115,80 +122,4 @@ fn fill_source_disk(run: &RunContext, other: &ScratchDevice, dir: &Path, emit: R
     options.contents = Some(dir.into());
     logged(emit, |log| lifecycle::format(other, def, &options, log))??;
     Ok(())
-}
-
-/// Formats a filesystem. Returns a description (the command and the features of the filesystem), and the features alone.
-///
-/// # Errors
-/// If mkfs fails.
-pub fn format(
-    devices: &Devices,
-    def: &FsDef,
-    options: &VariantOptions,
-    log: Log,
-) -> Result<(String, String)> {
-    let argv = lifecycle::format(devices.clone(), def, options, log)?.argv.join(" ");
-    let features = lifecycle::describe(devices.members[0], def, log).unwrap_or_default();
-    let description = if features.is_empty() { argv } else { format!("{argv}: {features}") };
-    Ok((description, features))
-}
-
-/// An image with a new filesystem that nothing has mounted.
-#[derive(Debug)]
-pub struct FormattedImage {
-    /// The image.
-    pub device: ScratchDevice,
-    /// The command that made the filesystem, and its features as its own tool prints them.
-    pub description: String,
-    /// The features alone.
-    pub features: String,
-}
-
-/// A cache of formatted images, by the filesystem and the arguments of mkfs. Nothing writes to the images: every guest
-/// gets a copy.
-#[derive(Debug)]
-pub struct FormatCache {
-    dir: PathBuf,
-    size_bytes: u64,
-    journal: Journal,
-    made: BTreeMap<(&'static str, Vec<String>), FormattedImage>,
-}
-
-impl FormatCache {
-    /// An empty cache. Its images will have this size and lie in this directory.
-    pub fn new(dir: &Path, size_bytes: u64, journal: &Journal) -> FormatCache {
-        FormatCache { dir: dir.into(), size_bytes, journal: journal.clone(), made: BTreeMap::new() }
-    }
-
-    /// Returns the image of a filesystem with these options; formats it if it is missing. Values that mkfs would choose at
-    /// random are pinned, so that the directories of all variants and runs have the same order.
-    ///
-    /// # Errors
-    /// If mkfs fails.
-    pub fn get(
-        &mut self,
-        def: &'static FsDef,
-        options: &VariantOptions,
-        log: Log,
-    ) -> Result<&FormattedImage> {
-        let mut options = options.clone();
-        grammar::pin_random_values(def, &mut options.mkfs);
-        let key = (def.id, options.mkfs.clone());
-        if !self.made.contains_key(&key) {
-            let path = self.dir.join(format!("{}-{}.img", def.id, self.made.len()));
-            let device =
-                ScratchDevice::from_image(image::create(&self.journal, &path, self.size_bytes, false)?);
-            let (description, features) = format(&(&device).into(), def, &options, log)?;
-            self.made.insert(key.clone(), FormattedImage { device, description, features });
-        }
-        Ok(&self.made[&key])
-    }
-
-    /// Removes the images.
-    ///
-    /// # Errors
-    /// If an image is still in use; it stays in the undo journal.
-    pub fn release(self, log: Log) -> Result<()> {
-        Ok(self.made.into_values().try_for_each(|made| made.device.release(log))?)
-    }
 }

@@ -148,7 +148,7 @@ pub fn debug_kernels(kernels: &Kernels) -> impl Iterator<Item = Note> {
 /// The ids of the filesystems that this machine can make and that all of these kernels support.
 pub fn available_filesystems(kernels: &Kernels) -> Vec<&'static str> {
     let all_have = |def: &FsDef| kernels.by_level.values().all(|kernel| has(kernel, def));
-    let usable = |def: &&&FsDef| program::find(def.mkfs).is_some() && all_have(def);
+    let usable = |def: &&&FsDef| def.is_general() && available::can_make(def) && all_have(def);
     FILESYSTEMS.iter().filter(usable).map(|def| def.id).collect()
 }
 
@@ -162,12 +162,13 @@ pub fn module<'a>(modules: &Modules, kernel_type: &'a str) -> &'a str {
 
 /// Whether one of these modules contains a filesystem.
 pub fn in_modules(modules: &Modules, def: &FsDef) -> bool {
-    modules.has(module(modules, def.id))
+    // Every kernel has tmpfs, which is never a module.
+    def.traits.volatile || modules.has(module(modules, def.id))
 }
 
 /// Whether a kernel supports a filesystem, built in or as a module.
 pub fn has(kernel: &GuestKernel, def: &FsDef) -> bool {
-    kernel.has(module(&kernel.modules, def.id)) || kernel.has(def.id)
+    def.traits.volatile || kernel.has(module(&kernel.modules, def.id)) || kernel.has(def.id)
 }
 
 /// Fetches the programs of these variants that are neither installed nor fetched, with their libraries: mkfs, and those of
@@ -193,7 +194,7 @@ pub fn fetch_programs(variants: &[Variant], kernels: &mut Kernels) -> Result<()>
 
 /// Fetches the mkfs program of a filesystem, unless it is installed or fetched.
 fn fetch_mkfs_of(def: &FsDef, log: kernel::Log) -> Result<()> {
-    match def.packages.first() {
+    match def.packages.first().filter(|_| !available::can_make(def)) {
         Some(package) => fetch_program(def.mkfs, package, fs_capabilities::no_mkfs(def).to_string(), log),
         None => Ok(()),
     }
@@ -239,7 +240,8 @@ pub fn check_guest_variants(
 ) -> Result<Vec<&'static FsDef>> {
     let other = plan.device.other_fs.as_str();
     // The filesystems whose mkfs can copy the files of a directory into the new filesystem.
-    let fillable = FILESYSTEMS.iter().filter(|def| def.contents.is_some()).map(|def| def.id);
+    let fillable =
+        FILESYSTEMS.iter().filter(|def| def.contents.is_some() && def.is_general()).map(|def| def.id);
     require(fillable.clone().any(|id| id == other), || {
         let fillable = fillable.collect::<Vec<_>>().join(", ");
         RunError::Plan(format!(
@@ -251,10 +253,10 @@ pub fn check_guest_variants(
     let others = kernels.by_level.keys().map(|level| (other, level.as_str()));
     let usable = |(id, level): (&str, &str)| {
         let (def, kernel) = (fsarena_fs::filesystems::find(id)?, &kernels.by_level[level]);
-        match (has(kernel, def), program::find(def.mkfs)) {
+        match (has(kernel, def), available::can_make(def)) {
             (false, _) => Err(unsupported(kernel, def)),
-            (true, None) => Err(fs_capabilities::no_mkfs(def)),
-            (true, Some(_)) => Ok(def),
+            (true, false) => Err(fs_capabilities::no_mkfs(def)),
+            (true, true) => Ok(def),
         }
     };
     let defs = pairs.chain(others).map(usable).collect::<Result<_, _>>()?;
@@ -359,7 +361,7 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
 /// An invalid level of the factor `faults`.
 pub fn stack(variant: &Variant, layout: &Layout, raid: Option<Raid>) -> Result<Stack> {
     let faults = faults::parse(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
-    let (more, journal) = (layout.members.len() - 1, layout.journal.is_some());
+    let (more, journal) = (layout.members.len().saturating_sub(1), layout.journal.is_some());
     let array = raid.map(Array::from_raid);
     Ok(Stack { more, journal, array, faults, links: link_names(variant)?, ..Stack::default() })
 }
@@ -382,7 +384,8 @@ pub fn further_modules(variant: &Variant, stack: &Stack, mount: &str) -> Vec<Str
 /// The modules that mount a filesystem: its own module, and those that it loads by name and that this kernel has.
 pub fn filesystem_modules(modules: &Modules, def: &FsDef) -> Vec<&'static str> {
     let by_name = def.modules.iter().copied().filter(|name| modules.has(name));
-    std::iter::once(module(modules, def.id)).chain(by_name).collect()
+    let own = Some(module(modules, def.id)).filter(|_| !def.traits.volatile);
+    own.into_iter().chain(by_name).collect()
 }
 
 /// I/O schedulers and their modules.

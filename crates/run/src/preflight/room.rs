@@ -144,16 +144,23 @@ pub fn check_images(
     check_memory_for_zram(kernel, zram)
 }
 
+/// The memory that is available, in bytes.
+///
+/// # Errors
+/// If the kernel does not say.
+pub fn available_memory_or_missing(kernel: &SysRoot) -> Result<u64> {
+    available_memory(kernel).ok_or_else(|| {
+        let why = "/proc/meminfo does not say how much memory is free, and zram devices and tmpfs take it";
+        RunError::Missing(why.into())
+    })
+}
+
 /// Checks that memory has `zram` bytes available for zram devices.
 fn check_memory_for_zram(kernel: &SysRoot, zram: u64) -> Result<()> {
     if zram == 0 {
         return Ok(());
     }
-    let available = available_memory(kernel).ok_or_else(|| {
-        RunError::Missing(
-            "/proc/meminfo does not say how much memory is free, and zram devices take it".into(),
-        )
-    })?;
+    let available = available_memory_or_missing(kernel)?;
     if zram <= available {
         return Ok(());
     }
@@ -166,7 +173,7 @@ fn check_memory_for_zram(kernel: &SysRoot, zram: u64) -> Result<()> {
 }
 
 /// Checks that the filesystem of a directory has `needed` bytes free for images.
-fn check_free_space(dir: &Path, needed: u64) -> Result<()> {
+pub fn check_free_space(dir: &Path, needed: u64) -> Result<()> {
     let free = fsarena_sys::dirs::free_bytes(dir)?;
     require(free >= needed, || {
         let (needed, free) = (ByteSize(needed), ByteSize(free));

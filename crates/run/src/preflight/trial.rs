@@ -5,14 +5,16 @@ use super::room::{RAM, images_dir};
 use crate::error::{Result, RunError};
 use crate::executor::Log;
 use crate::layout::{DeviceRole, DeviceSpec, Layout, filesystem_of};
+use crate::packed::is_packed;
 use crate::scratch::ScratchDir;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{Error, def::FsDef, grammar, safety::ScratchDevice};
 use fsarena_sys::loopdev::{self, LoopOptions};
-use fsarena_sys::{argv, cancel, image, mount, undo::MadeDir};
-use std::{collections::BTreeSet, path::Path};
+use fsarena_sys::{argv, cancel, dirs, image, mount, undo::MadeDir};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 /// The largest scratch image for an erased device, in bytes.
 const MAX_IMAGE_BYTES: u64 = 16 << 30;
@@ -42,7 +44,9 @@ pub fn options(
     let guest = matches!(plan.device.backing, Backing::Guest(_));
     let has_options = |variant: &&Variant| {
         let is_set = |id| !variant.level(id).is_empty();
-        !variant.is_bare_device() && (is_set(factor::MKFS) || is_set(factor::MOUNT) && !guest)
+        // Packing a file takes a moment and finds options that this mkfs or kernel lacks, such as a compression.
+        let tries = is_packed(variant) || is_set(factor::MKFS) || is_set(factor::MOUNT) && !guest;
+        !variant.is_bare_device() && tries
     };
     let variants = select_variants(variants.iter().filter(has_options));
     if variants.is_empty() || plan.device.backing == Backing::Dir {
@@ -55,7 +59,10 @@ pub fn options(
     let scratch = ScratchDir::make(place, "fsarena-trial")?;
     for (done, variant) in variants.iter().enumerate() {
         trying(done, variants.len());
-        let (def, options) = filesystem_of(variant)?;
+        let (def, mut options) = filesystem_of(variant)?;
+        if def.traits.read_only {
+            options.contents = Some(sample_files(&scratch)?);
+        }
         Trial { plan, variant, def, options, guest, scratch: &scratch }.run(bytes, log)?;
     }
     trying(variants.len(), variants.len());
@@ -105,7 +112,7 @@ impl Trial<'_> {
         let erases = matches!(self.plan.device.backing, Backing::Erase { .. });
         let bytes = if erases { bytes.min(MAX_IMAGE_BYTES) } else { bytes };
         let mut layout = Layout::of(self.plan, self.variant, bytes)?;
-        if self.guest {
+        if self.guest && !layout.members.is_empty() {
             // mkfs makes one image, which is spread over the members of an array afterwards.
             layout.members = vec![DeviceSpec { role: DeviceRole::Whole, bytes, ..layout.members[0] }];
         }
@@ -137,20 +144,35 @@ impl Trial<'_> {
     /// Makes and mounts the filesystem; returns why mkfs or the kernel rejects the options, or None.
     fn refusal(&self, devices: &Devices, log: Log) -> Result<Option<Refusal>> {
         let (def, written) = (self.def, self.variant.level(factor::MKFS));
+        if def.traits.volatile {
+            return self.refused_mount(devices, log);
+        }
         if let Err(error) = lifecycle::format(devices.clone(), def, &self.options, log) {
+            if def.traits.read_only {
+                let why =
+                    format!("{} refuses `{}`: {}", def.mkfs, self.options.mkfs.join(" "), reason(error)?);
+                return Ok(Some((why, None)));
+            }
             let why = format!("{} refuses `{written}`: {}", def.mkfs, reason(error)?);
             // Without mkfs options of the user the cause is an option set; that variant fails later, in its own cell.
             return Ok(Some((why, grammar::suggest_feature(def, written))).filter(|_| !written.is_empty()));
         }
+        lifecycle::check_option_set(def, self.variant, devices.first())?;
+        self.refused_mount(devices, log)
+    }
+
+    /// Mounts the filesystem; returns why the kernel rejects the options, or None. Tries nothing for a guest.
+    fn refused_mount(&self, devices: &Devices, log: Log) -> Result<Option<Refusal>> {
         if self.guest {
             return Ok(None);
         }
+        let def = self.def;
         let target = MadeDir::make(&self.scratch.journal, &self.scratch.dir().join("mnt"))?;
         let journal = &self.scratch.journal;
         let mounted = lifecycle::mount(devices.clone(), journal, def, &self.options, target.path(), log);
         let refusal = match mounted {
             Ok(mounted) => mounted.unmount(log).map(|()| None)?,
-            Err(error) => Some(self.blame(devices.first(), reason(error)?)),
+            Err(error) => Some(self.blame(devices.source(def), reason(error)?)),
         };
         target.remove()?;
         Ok(refusal)
@@ -181,6 +203,15 @@ impl Trial<'_> {
             }
         }
     }
+}
+
+/// A directory with a file that can be compressed, for trials of read-only filesystems.
+fn sample_files(scratch: &ScratchDir) -> Result<PathBuf> {
+    let dir = scratch.dir().join("files");
+    dirs::make_dirs(&dir).map_err(fsarena_sys::Error::io("making", &dir))?;
+    let file = dir.join("file");
+    std::fs::write(&file, "text\n".repeat(40_000)).map_err(fsarena_sys::Error::io("writing", &file))?;
+    Ok(dir)
 }
 
 /// Why an option was rejected, and the name that the user probably meant.

@@ -95,8 +95,7 @@ fn filesystems(
     is_supported: impl Fn(&FsDef) -> bool,
 ) -> Vec<Finding> {
     let supported = survey.iter().filter(|have| is_supported(have.def));
-    let (usable, without_mkfs): (Vec<&Availability>, Vec<_>) =
-        supported.partition(|have| have.mkfs.is_some());
+    let (usable, without_mkfs): (Vec<&Availability>, Vec<_>) = supported.partition(|have| have.can_make());
     let mut findings = vec![ok(what, format!("{release}: {}", ids(usable)))];
     if !without_mkfs.is_empty() {
         let fix = to_install(without_mkfs.iter().map(|have| have.def));

@@ -1,0 +1,122 @@
+//! EROFS, a read-only filesystem whose compression works towards blocks of fixed size on the device. mkfs.erofs packs a
+//! directory into it.
+
+use crate::def::*;
+use std::{fs::File, io::Result, os::unix::fs::FileExt, path::Path};
+
+/// EROFS.
+pub const DEF: FsDef = FsDef {
+    id: "erofs",
+    title: "EROFS",
+    mkfs: "mkfs.erofs",
+    always: &["--quiet"],
+    contents: Some(Contents::Last),
+    options: &[
+        OptionSet::named("default").help("as mkfs.erofs has it: not compressed"),
+        OptionSet::named("noatime").mount(&["noatime"]).help("as it is: no access time is ever written"),
+        OptionSet::named("lz4").mkfs(&["-z", "lz4"]).help("compresses with lz4 into blocks of 4 KiB"),
+        OptionSet::named("lz4hc")
+            .mkfs(&["-z", "lz4hc"])
+            .help("compresses with lz4 at its higher level, which takes mkfs longer"),
+        OptionSet::named("lz4hc-64k").mkfs(&["-z", "lz4hc", "-C", "65536"]).help(
+            "lz4hc into physical clusters of up to 64 KiB: smaller images, more to read for each random read",
+        ),
+        OptionSet::named("lz4hc-tail")
+            .mkfs(&["-z", "lz4hc", "-E", "ztailpacking"])
+            .proof(Proof {
+                holds: has_packed_tails,
+                fix: "it ignores ztailpacking: install erofs-utils 1.5 or newer",
+            })
+            .help("lz4hc, with the ends of files in the blocks of their inodes"),
+        OptionSet::named("lz4hc-dedupe")
+            .mkfs(&["-z", "lz4hc", "-C", "65536", "-E", "fragments,dedupe,ztailpacking"])
+            .proof(Proof {
+                holds: has_fragments,
+                fix: "it ignores fragments and dedupe: install erofs-utils 1.6 or newer",
+            })
+            .help("lz4hc into clusters of 64 KiB, ends of files packed together, equal data once"),
+        OptionSet::named("lzma")
+            .mkfs(&["-z", "lzma", "-C", "65536"])
+            .help("compresses with lzma into clusters of 64 KiB (mkfs with liblzma, Linux 5.16)"),
+        OptionSet::named("deflate")
+            .mkfs(&["-z", "deflate", "-C", "65536"])
+            .help("compresses with deflate into clusters of 64 KiB (erofs-utils 1.7, Linux 6.6)"),
+        OptionSet::named("zstd")
+            .mkfs(&["-z", "zstd", "-C", "65536"])
+            .help("compresses with zstd into clusters of 64 KiB (erofs-utils 1.8, Linux 6.10)"),
+        OptionSet::named("chunks")
+            .mkfs(&["--chunksize", "4096"])
+            .help("not compressed, in chunks of 4 KiB of which equal ones are stored once"),
+        OptionSet::named(DURABLE).help("as it is: nothing is written after mkfs"),
+        OptionSet::named(FAST_UNSAFE).help("as it is: EROFS keeps nothing that could be given up"),
+    ],
+    mount_names: "acl cache_strategy cache_strategy=disabled cache_strategy=readahead cache_strategy=readaround dax \
+                  dax=always dax=never directio fsoffset noacl nouser_xattr user_xattr",
+    arguments: &[
+        (Takes::Nothing, "--quiet --all-root --ignore-mtime --preserve-mtime"),
+        (Takes::Value, "-z -C -T -U -x -d --chunksize --max-extent-bytes --workers --sort"),
+        (
+            Takes::Keys(
+                "all-fragments dedupe force-inode-blockmap force-inode-compact force-inode-extended fragments legacy-compress nosbcrc noinline_data ztailpacking fragdedupe 48bit dot-omitted xattr-name-filter inline_data",
+            ),
+            "-E",
+        ),
+        (
+            Takes::Path,
+            "--blobdev --compress-hints --exclude-path --exclude-regex --file-contexts --aufs --ovlfs-strip --tar --clean",
+        ),
+    ],
+    pins: &[("-U", "")],
+    packages: &["erofs-utils"],
+    // The driver loads what decompresses by name.
+    modules: &["lz4_decompress", "xz_dec", "zlib_inflate", "zstd_decompress", "libcrc32c"],
+    min_bytes: 16 * MIB,
+    overhead: Overhead { fixed_bytes: 8 * MIB, percent: 1, per_file_bytes: 512 },
+    traits: Traits { direct_io: false, read_only: true, ..UNIX },
+    describe: Some(Describe {
+        program: "dump.erofs",
+        args: &["-s"],
+        lines: "Filesystem blocks|Filesystem inode count|Filesystem features",
+    }),
+    ..BASE
+};
+
+/// The offset of the superblock's word of features that a kernel must know.
+const INCOMPATIBLE: u64 = 1024 + 80;
+/// The bit of images whose ends of files lie in the blocks of inodes.
+const ZTAILPACKING: u32 = 0x10;
+/// The bit of images with fragments or with data that several files share.
+const FRAGMENTS: u32 = 0x20;
+
+fn has_packed_tails(image: &Path) -> Result<bool> {
+    has_feature(image, ZTAILPACKING)
+}
+
+fn has_fragments(image: &Path) -> Result<bool> {
+    has_feature(image, FRAGMENTS)
+}
+
+/// Whether an image has a feature that a kernel must know.
+fn has_feature(image: &Path, bit: u32) -> Result<bool> {
+    let mut word = [0; 4];
+    File::open(image)?.read_exact_at(&mut word, INCOMPATIBLE)?;
+    Ok(u32::from_le_bytes(word) & bit != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_are_read_from_the_superblock() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(has_fragments(file.path()).is_err());
+        let mut image = vec![0; 4096];
+        image[INCOMPATIBLE as usize] = 0x11;
+        std::fs::write(file.path(), &image).unwrap();
+        assert!(has_packed_tails(file.path()).unwrap() && !has_fragments(file.path()).unwrap());
+        image[INCOMPATIBLE as usize] = 0x20;
+        std::fs::write(file.path(), &image).unwrap();
+        assert!(has_fragments(file.path()).unwrap() && !has_packed_tails(file.path()).unwrap());
+    }
+}

@@ -1,0 +1,34 @@
+//! tmpfs, which keeps files in the page cache and has no device: the ceiling for what a filesystem can reach.
+
+use crate::def::*;
+
+/// tmpfs.
+pub const DEF: FsDef = FsDef {
+    id: "tmpfs",
+    title: "tmpfs",
+    options: &[
+        OptionSet::named("default").help("as the kernel has it, with the size of the other filesystems"),
+        NOATIME,
+        OptionSet::named("huge-always")
+            .mount(&["huge=always"])
+            .help("allocates huge pages for every file, however small"),
+        OptionSet::named("huge-within-size")
+            .mount(&["huge=within_size"])
+            .help("allocates huge pages as far as a file fills them"),
+        OptionSet::named("huge-advise")
+            .mount(&["huge=advise"])
+            .help("allocates huge pages where a program asks for them by madvise"),
+        OptionSet::named("noswap").mount(&["noswap"]).help("never swaps files out (Linux 6.4)"),
+        OptionSet::named(DURABLE).help("as it is: tmpfs stores nothing"),
+        OptionSet::named(FAST_UNSAFE).help("as it is: tmpfs keeps nothing that could be given up"),
+    ],
+    sized_by: "size={},nr_inodes=0",
+    mount_names: "casefold gid gid_quota huge huge=advise huge=always huge=never huge=within_size inode32 inode64 mode \
+                  mpol noswap nr_blocks nr_inodes quota size strict_encoding uid usrquota grpquota",
+    min_bytes: 16 * MIB,
+    // A file takes whole pages, and an inode and a directory entry of the kernel's memory.
+    overhead: Overhead { fixed_bytes: MIB, percent: 1, per_file_bytes: 4096 },
+    // Linux accepts direct I/O on tmpfs from 6.6 on, and copies from and to the page cache all the same.
+    traits: Traits { crash_safe: false, barriers: false, direct_io: false, volatile: true, ..UNIX },
+    ..BASE
+};

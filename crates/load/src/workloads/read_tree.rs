@@ -1,0 +1,233 @@
+//! `read-tree`: reads a tree of files in the ways that programs do, each time from a cold cache. It writes nothing, so that
+//! it compares read-only filesystems with others.
+
+use crate::program::{self, Driver, Op};
+use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES};
+use crate::task::{Action, Before, Result, Task, TaskError, failed_to, info};
+use crate::tree::TOP;
+use crate::workload::{Job, Place, Room, Survey, Workload, remark};
+use chacha20::ChaCha8Rng;
+use fsarena_core::cell::TaskInfo;
+use fsarena_core::schedule::mix;
+use fsarena_core::setting::{SettingDef, WorkloadDef};
+use rand::{RngExt, SeedableRng};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::{fs::File, os::unix::fs::FileExt};
+use walkdir::{DirEntry, WalkDir};
+
+/// The workload.
+pub struct ReadTree;
+
+const DEF: WorkloadDef = WorkloadDef {
+    id: "read-tree",
+    help: "walk a tree, stat its files, read them in order and at random, each from a cold cache",
+    metrics: &["elapsed", "system"],
+    settings: &[
+        TREE,
+        TREE_FILES,
+        COMPRESSIBLE,
+        SettingDef::int("reads", 0..=100_000_000, 0).help("random reads; 0 for 20,000 shrunk by the scale"),
+        SettingDef::size("bs", 512..=16 << 20, 4096).help("bytes of a random read"),
+    ],
+};
+
+/// The archive of the tree on the source disk.
+const ARCHIVE: &str = "tree.tar";
+/// Bytes that a read of a whole file asks for, as cat(1) does.
+const BUFFER: usize = 128 << 10;
+/// Mixed into the seed of a round to choose the random reads.
+const READS_SEED: u64 = 0x7EAD;
+
+/// The files of the tree and their sizes, sorted by path: the same on every filesystem.
+type FileList = Arc<OnceLock<Vec<(PathBuf, u64)>>>;
+
+impl Workload for ReadTree {
+    fn def(&self) -> &'static WorkloadDef {
+        &DEF
+    }
+
+    fn outline(&self, _: &Job) -> Vec<TaskInfo> {
+        vec![
+            info("walk", "Walk the tree, as find does", []),
+            info("stat", "Stat every file, as git status does", []),
+            info("read", "Read all files, as tar does", []),
+            info("rndread", "Random reads in all files", []),
+        ]
+    }
+
+    fn survey(&self, job: &Job) -> Result<Survey> {
+        let source = Source::from_job(job);
+        let (contents, demands) = source.measure()?;
+        let inodes = contents.files + contents.directories + contents.links;
+        let room = Room { bytes: contents.unpacked_bytes(), inodes, other_bytes: contents.archive_bytes };
+        let cold = "each task begins with a new mount and a cold cache; the calls are made in-process";
+        Ok(Survey { room, demands, remarks: vec![remark(cold), source.remark()], ..Survey::default() })
+    }
+
+    fn inputs(&self, job: &Job, place: &Place) -> Result<()> {
+        Source::from_job(job).archive_to(&place.other.join(ARCHIVE)).map(drop)
+    }
+
+    fn only_reads(&self, _: &Job) -> bool {
+        true
+    }
+
+    fn reading_settings(&self) -> Option<&'static str> {
+        Some("")
+    }
+
+    fn fill(&self, _: &Job, place: &Place) -> Result<Vec<Action>> {
+        let archive = place.other.join(ARCHIVE);
+        if !archive.is_file() {
+            let why = format!("{} is missing; fsarena makes it at the start of a run", archive.display());
+            return Err(TaskError::Unfit(why));
+        }
+        let unpack = Op::Untar(archive, place.root.clone());
+        Ok(vec![program::action(&unpack, Driver { native: true, clones: false })])
+    }
+
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+        let tree = place.root.join(TOP);
+        let (files, reads) = (FileList::default(), RandomReads::of_job(job));
+        let walk = program::action(&Op::Find(tree.clone()), Driver { native: true, clones: false });
+        let work = [
+            walk,
+            Action::on("stat", &tree, |tree| for_each_file(tree, |_| Ok(()))),
+            Action::on("read", &tree, |tree| for_each_file(tree, |file| read_whole(file.path()))),
+            Action::with(
+                &(files.clone(), reads),
+                ["random reads".to_string(), tree.display().to_string()],
+                |(files, reads)| reads.perform(files.get().map_or(&[][..], Vec::as_slice)),
+            ),
+        ];
+        let mut tasks: Vec<Task> = vec![];
+        for (info, work) in self.outline(job).into_iter().zip(work) {
+            tasks.push(Task { before: Before::Remount, ..Task::new(info, work) });
+        }
+        if !place.is_read_only() {
+            tasks[0].prepare = self.fill(job, place)?;
+        }
+        let list = |(tree, files): &(PathBuf, FileList)| list_files(tree).map(|found| drop(files.set(found)));
+        tasks[3].prepare = vec![Action::with(&(tree, files), ["list", "the files"], list)];
+        Ok(tasks)
+    }
+}
+
+/// Visits every entry of a tree, after reading its status. Calls `visit` for each regular file.
+fn for_each_file(tree: &Path, mut visit: impl FnMut(&DirEntry) -> Result<()>) -> Result<()> {
+    for entry in WalkDir::new(tree) {
+        let entry = entry.map_err(failed_to("walk through", tree))?;
+        let status = entry.metadata().map_err(failed_to("stat", entry.path()))?;
+        if status.is_file() {
+            visit(&entry)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads a file from its beginning to its end.
+fn read_whole(path: &Path) -> Result<()> {
+    let mut buffer = vec![0; BUFFER];
+    let mut file = File::open(path).map_err(failed_to("open", path))?;
+    while file.read(&mut buffer).map_err(failed_to("read", path))? > 0 {}
+    Ok(())
+}
+
+/// The files of a tree that are not empty, with their sizes, sorted by path.
+fn list_files(tree: &Path) -> Result<Vec<(PathBuf, u64)>> {
+    let mut files = vec![];
+    for_each_file(tree, |entry| {
+        let bytes = entry.metadata().map_err(failed_to("stat", entry.path()))?.len();
+        files.extend((bytes > 0).then(|| (entry.path().to_path_buf(), bytes)));
+        Ok(())
+    })?;
+    files.sort();
+    Ok(files)
+}
+
+/// Reads at random places, spread evenly over the bytes of all files.
+#[derive(Debug, Clone, Copy)]
+struct RandomReads {
+    count: u64,
+    block: u64,
+    seed: u64,
+}
+
+impl RandomReads {
+    fn of_job(job: &Job) -> RandomReads {
+        let seed = mix(job.seed, READS_SEED);
+        RandomReads { count: job.count("reads", (20_000, 200)), block: job.settings.int("bs") as u64, seed }
+    }
+
+    /// The file and the offset of each read. Offsets are multiples of the block.
+    fn places<'a>(&self, files: &'a [(PathBuf, u64)]) -> Vec<(&'a Path, u64)> {
+        let mut ends = vec![];
+        let mut total = 0;
+        for (_, bytes) in files {
+            total += bytes;
+            ends.push(total);
+        }
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+        let mut places = vec![];
+        for _ in 0..self.count.min(total.saturating_mul(self.count)) {
+            let at = rng.random_range(0..total);
+            let file = ends.partition_point(|end| *end <= at);
+            let within = at - (ends[file] - files[file].1);
+            places.push((files[file].0.as_path(), within / self.block * self.block));
+        }
+        places
+    }
+
+    /// Opens a file and reads one block of it, for each read.
+    fn perform(&self, files: &[(PathBuf, u64)]) -> Result<()> {
+        let mut buffer = vec![0; self.block as usize];
+        for (path, offset) in self.places(files) {
+            let file = File::open(path).map_err(failed_to("open", path))?;
+            file.read_at(&mut buffer, offset).map_err(failed_to("read", path))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{job, perform};
+
+    #[test]
+    fn every_task_reads_the_tree_that_the_archive_holds() {
+        let dir = tempfile::tempdir().unwrap();
+        let place =
+            Place { root: dir.path().join("root"), other: dir.path().join("other"), server_user: None };
+        std::fs::create_dir(&place.root).unwrap();
+        std::fs::create_dir(&place.other).unwrap();
+        let job = job(&DEF, 7, &[("reads", "50")]);
+        assert!(
+            ReadTree.fill(&job, &place).is_err_and(|error| error.to_string().contains("tree.tar is missing"))
+        );
+        ReadTree.inputs(&job, &place).unwrap();
+        for task in ReadTree.steps(&job, &place).unwrap() {
+            assert_eq!(task.before, Before::Remount);
+            perform(task.prepare.into_iter().chain(task.work));
+        }
+        assert_eq!(list_files(&place.root.join(TOP)).unwrap().len(), 40);
+    }
+
+    #[test]
+    fn random_reads_are_spread_by_bytes_and_chosen_by_the_seed() {
+        let files: Vec<(PathBuf, u64)> = vec![("a".into(), 1000), ("b".into(), 9000), ("c".into(), 1)];
+        let reads = RandomReads { count: 1000, block: 4096, seed: 1 };
+        let places = reads.places(&files);
+        let of_b = places.iter().filter(|(path, _)| *path == Path::new("b")).count();
+        assert!((850..950).contains(&of_b), "{of_b}");
+        assert!(
+            places.iter().all(|(path, offset)| [0, 4096, 8192].contains(offset)
+                && (*offset == 0 || *path == Path::new("b")))
+        );
+        assert_eq!(places, reads.places(&files));
+        assert_ne!(places, RandomReads { seed: 2, ..reads }.places(&files));
+        assert!(reads.places(&[]).is_empty());
+    }
+}

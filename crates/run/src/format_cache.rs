@@ -1,0 +1,108 @@
+//! Formats filesystems on image files, and keeps images of filesystems that several cells start from.
+
+use crate::error::Result;
+use crate::executor::Log;
+use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
+use fsarena_fs::{def::FsDef, grammar, safety::ScratchDevice};
+use fsarena_sys::image;
+use fsarena_sys::undo::Journal;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A new filesystem.
+#[derive(Debug, Clone)]
+pub struct MadeFilesystem {
+    /// The command that made it, and its features as its own tool prints them.
+    pub description: String,
+    /// The features alone.
+    pub features: String,
+    /// The size of a read-only filesystem with all its files, in bytes; None for other filesystems.
+    pub packed_bytes: Option<u64>,
+}
+
+/// Formats a filesystem.
+///
+/// # Errors
+/// If mkfs fails.
+pub fn format(devices: &Devices, def: &FsDef, options: &VariantOptions, log: Log) -> Result<MadeFilesystem> {
+    let made = lifecycle::format(devices.clone(), def, options, log)?;
+    let (argv, packed_bytes) = (made.argv.join(" "), made.packed_bytes);
+    let features = lifecycle::describe(devices.members[0], def, log).unwrap_or_default();
+    let description = if features.is_empty() { argv } else { format!("{argv}: {features}") };
+    Ok(MadeFilesystem { description, features, packed_bytes })
+}
+
+/// An image with a new filesystem that nothing has mounted.
+#[derive(Debug)]
+pub struct FormattedImage {
+    /// The image.
+    pub device: ScratchDevice,
+    /// The filesystem.
+    pub made: MadeFilesystem,
+}
+
+/// What decides the contents of an image: the filesystem, the arguments of mkfs, and the directory that mkfs copies.
+type ImageKey = (&'static str, Vec<String>, Option<PathBuf>);
+
+/// A cache of formatted images. Nothing writes to the images: every cell gets a copy, or mounts a read-only filesystem.
+#[derive(Debug)]
+pub struct FormatCache {
+    dir: PathBuf,
+    size_bytes: u64,
+    journal: Journal,
+    made: BTreeMap<ImageKey, FormattedImage>,
+}
+
+impl FormatCache {
+    /// An empty cache. Its images will have this size and lie in this directory.
+    pub fn new(dir: &Path, size_bytes: u64, journal: &Journal) -> FormatCache {
+        FormatCache { dir: dir.into(), size_bytes, journal: journal.clone(), made: BTreeMap::new() }
+    }
+
+    /// Whether it has the image of a filesystem with these options.
+    pub fn has(&self, def: &'static FsDef, options: &VariantOptions) -> bool {
+        self.made.contains_key(&key(def, options))
+    }
+
+    /// Returns the image of a filesystem with these options; formats it if it is missing. Values that mkfs would choose at
+    /// random are pinned, so that the directories of all variants and runs have the same order.
+    ///
+    /// # Errors
+    /// If mkfs fails.
+    pub fn get(
+        &mut self,
+        def: &'static FsDef,
+        options: &VariantOptions,
+        log: Log,
+    ) -> Result<&FormattedImage> {
+        let key = key(def, options);
+        if !self.made.contains_key(&key) {
+            let path = self.dir.join(format!("{}-{}.img", def.id, self.made.len()));
+            // A read-only filesystem takes as much room as its files, which the preflight has checked.
+            let image = match def.traits.read_only {
+                true => image::sparse(&self.journal, &path, self.size_bytes)?,
+                false => image::create(&self.journal, &path, self.size_bytes, false)?,
+            };
+            let device = ScratchDevice::from_image(image);
+            let options = VariantOptions { mkfs: key.1.clone(), ..options.clone() };
+            let made = format(&(&device).into(), def, &options, log)?;
+            self.made.insert(key.clone(), FormattedImage { device, made });
+        }
+        Ok(&self.made[&key])
+    }
+
+    /// Removes the images.
+    ///
+    /// # Errors
+    /// If an image is still in use; it stays in the undo journal.
+    pub fn release(self, log: Log) -> Result<()> {
+        Ok(self.made.into_values().try_for_each(|made| made.device.release(log))?)
+    }
+}
+
+/// The key of a filesystem with these options, and with fixed values for those that mkfs would choose at random.
+fn key(def: &'static FsDef, options: &VariantOptions) -> ImageKey {
+    let mut words = options.mkfs.clone();
+    grammar::pin_random_values(def, &mut words);
+    (def.id, words, options.contents.clone())
+}

@@ -1,0 +1,145 @@
+//! The read-only filesystems of a run. An agent makes the files that a workload reads in a directory, once for all of them;
+//! mkfs packs the directory into an image, once for each set of options. The cells start from these images.
+
+use crate::axes::Confine;
+use crate::child;
+use crate::context::RunContext;
+use crate::error::{CellError, Result};
+use crate::executor::{Log, RunSink, logged, remove};
+use crate::format_cache::{FormatCache, FormattedImage};
+use crate::protocol::{ProcessRole, Request};
+use fsarena_core::cell::{Cell, Variant, WorkloadPlan};
+use fsarena_core::event::{CellEvent, Event, Outcome};
+use fsarena_core::{factor, matrix};
+use fsarena_fs::lifecycle::{self, VariantOptions};
+use fsarena_fs::{def::FsDef, filesystems};
+use fsarena_sys::{Error, dirs, undo::MadeDir};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The directory that a workload works in, below the root of each filesystem.
+pub const WORK: &str = "work";
+
+/// The read-only filesystems of a run.
+pub struct Packed {
+    // Dropped in this order: the images and the files, then their directory.
+    images: FormatCache,
+    /// The files of each workload, by its directory, and how the agent that made them ended.
+    files: BTreeMap<String, (MadeDir, Outcome)>,
+    dir: MadeDir,
+}
+
+/// Whether a variant has a read-only filesystem.
+pub fn is_packed(variant: &Variant) -> bool {
+    filesystems::find(variant.level(factor::FS)).is_ok_and(|def| def.traits.read_only)
+}
+
+impl Packed {
+    /// Makes the files that the workloads of a run read, in new directories below `dir`. `role` is that of the agent that makes
+    /// them, `other` the directory with the inputs. Returns None if the run has no read-only filesystem.
+    ///
+    /// # Errors
+    /// If an agent cannot be started, or a directory cannot be made.
+    pub fn make(
+        run: &RunContext,
+        role: ProcessRole,
+        dir: &Path,
+        other: &Path,
+        emit: RunSink,
+    ) -> Result<Option<Packed>> {
+        let variants: Vec<Variant> = matrix::expand(&run.plan).into_iter().filter(is_packed).collect();
+        if variants.is_empty() {
+            return Ok(None);
+        }
+        let dir = MadeDir::make(&run.journal, dir)?;
+        let images = FormatCache::new(dir.path(), run.check.size_bytes, &run.journal);
+        let mut packed = Packed { images, files: BTreeMap::new(), dir };
+        for variant in &variants {
+            for planned in &run.plan.workloads {
+                packed.make_files(run, &role, variant, matrix::work_of(variant, planned), other, emit)?;
+            }
+        }
+        Ok(Some(packed))
+    }
+
+    /// Makes the files of a workload, unless they are there.
+    fn make_files(
+        &mut self,
+        run: &RunContext,
+        role: &ProcessRole,
+        variant: &Variant,
+        workload: WorkloadPlan,
+        other: &Path,
+        emit: RunSink,
+    ) -> Result<()> {
+        let name = workload.directory();
+        if self.files.contains_key(&name) {
+            return Ok(());
+        }
+        let files = MadeDir::make_tree(&run.journal, &self.dir.path().join(&name))?;
+        let root = files.path().join(WORK);
+        dirs::make_dirs(&root).map_err(Error::io("making", &root))?;
+        let (variant, plan) = (variant.clone(), &run.plan);
+        let cell = Cell { round: 0, position: 0, variant, workload, scale: plan.scale, seed: plan.seed };
+        let request = Request { only_fill: true, role: role.clone(), ..run.request(&cell, &root, other) };
+        let mut events = vec![];
+        let mut keep = |event: CellEvent| match event {
+            CellEvent::Command(record) => events.push(Event::Command(record)),
+            CellEvent::Note(note) => events.push(Event::Note(note)),
+            _ => {}
+        };
+        let outcome = child::run(&run.journal, &request, &Confine::default(), &mut keep)?;
+        events.into_iter().try_for_each(emit)?;
+        self.files.insert(name, (files, outcome));
+        Ok(())
+    }
+
+    /// The options of a cell's filesystem, with the files that mkfs packs.
+    ///
+    /// # Errors
+    /// If the options are wrong, or the files could not be made.
+    pub fn options(&self, cell: &Cell, def: &FsDef) -> Result<VariantOptions, CellError> {
+        let mut options = lifecycle::variant_options(def, &cell.variant)?;
+        let work = matrix::work_of(&cell.variant, &cell.workload);
+        let missing = || CellError::internal(format!("no files of {} were made", work.name));
+        let (files, outcome) = self.files.get(&work.directory()).ok_or_else(missing)?;
+        CellError::check(outcome.clone()).map_err(|failed| failed.with_part("the files to pack"))?;
+        options.contents = Some(files.path().into());
+        Ok(options)
+    }
+
+    /// Whether the image for these options exists, so that [`Packed::image`] does not have to make it.
+    pub fn has_image(&self, def: &'static FsDef, options: &VariantOptions) -> bool {
+        self.images.has(def, options)
+    }
+
+    /// The image for these options; made if it is missing.
+    ///
+    /// # Errors
+    /// If mkfs fails, or has ignored options of the option set.
+    pub fn image(
+        &mut self,
+        variant: &Variant,
+        def: &'static FsDef,
+        options: &VariantOptions,
+        log: Log,
+    ) -> Result<&FormattedImage, CellError> {
+        let level = variant.level(factor::MKFS);
+        let image =
+            self.images.get(def, options, log).map_err(|error| CellError::from(error).with_options(level))?;
+        lifecycle::check_option_set(def, variant, image.device.path())?;
+        Ok(image)
+    }
+
+    /// Removes the images and the files.
+    ///
+    /// # Errors
+    /// If something is still in use; it stays in the undo journal.
+    pub fn finish(self, emit: RunSink) -> Result<()> {
+        logged(emit, |log| self.images.release(log))??;
+        for (files, _) in self.files.into_values() {
+            remove(files, emit)?;
+        }
+        remove(self.dir, emit)
+    }
+}

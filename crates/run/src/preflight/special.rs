@@ -1,0 +1,183 @@
+//! Checks of variants whose filesystem is read-only, or lies in memory.
+
+use super::room::{available_memory_or_missing, check_free_space, images_dir, nearest_existing};
+use crate::axes::load::parse_memory;
+use crate::error::{Result, RunError, require};
+use crate::settings::setting;
+use crate::work::workload;
+use bytesize::ByteSize;
+use fsarena_core::cell::{Variant, WorkloadPlan};
+use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::{factor, matrix};
+use fsarena_fs::{def::FsDef, filesystems};
+use fsarena_load::workload::{Room, Workload};
+use fsarena_load::workloads::WORKLOADS;
+use fsarena_sys::kernel::SysRoot;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// The factors of the device below a filesystem, and of the disk that guests use for it.
+const OF_DEVICES: [&str; 7] = [
+    factor::DEVICE,
+    factor::STACK,
+    factor::JOURNAL,
+    factor::RAID,
+    factor::FAULTS,
+    factor::LIMIT,
+    factor::SCHEDULER,
+];
+
+/// Refuses variants whose read-only filesystem meets a workload that writes, and variants in memory with a device.
+pub fn check(plan: &Plan, variants: &[Variant]) -> Result<()> {
+    if plan.device.backing == Backing::Dir {
+        return Ok(());
+    }
+    let other = filesystems::find(&plan.device.other_fs)?;
+    require(other.is_general(), || {
+        let id = other.id;
+        RunError::Plan(format!(
+            "other_fs = {id}: the source disk is written to and keeps its files; take ext4 or another"
+        ))
+    })?;
+    for variant in variants.iter().filter(|variant| !variant.is_bare_device()) {
+        let def = filesystems::find(variant.level(factor::FS))?;
+        if def.traits.read_only {
+            check_read_only(plan, variant, def)?;
+        }
+        if def.traits.volatile {
+            check_in_memory(plan, variant, def)?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a workload that writes.
+fn check_read_only(plan: &Plan, variant: &Variant, def: &FsDef) -> Result<()> {
+    for planned in &plan.workloads {
+        let (workload, job) = workload(plan, &matrix::work_of(variant, planned))?;
+        require(workload.only_reads(&job), || {
+            let (title, name, readers) = (def.title, &planned.name, list_readers().join("; "));
+            RunError::variant(
+                variant,
+                format!(
+                    "{title} is read-only, and the workload {name} writes here. Workloads that only read: {readers}"
+                ),
+            )
+        })?;
+    }
+    let stacked =
+        !variant.level(factor::STACK).is_empty() && matches!(plan.device.backing, Backing::Guest(_));
+    require(!stacked, || {
+        let why = format!(
+            "the image of {} is written to its disk before the guest has a stack; leave out `stack`, or take {}",
+            def.id,
+            setting("on", "loop")
+        );
+        RunError::variant(variant, why)
+    })
+}
+
+/// The workloads that can run on a read-only filesystem, each with the settings that it needs for that.
+fn list_readers() -> Vec<String> {
+    let reader = |workload: &&dyn Workload| {
+        let settings = workload.reading_settings()?;
+        Some(format!("{} {settings}", workload.def().id).trim_end().to_string())
+    };
+    WORKLOADS.iter().filter_map(reader).collect()
+}
+
+/// Refuses factors of the device for a filesystem without one, and work that cuts the power.
+fn check_in_memory(plan: &Plan, variant: &Variant, def: &FsDef) -> Result<()> {
+    let id = def.id;
+    if let Some(of_device) = OF_DEVICES.iter().find(|factor| !variant.level(factor).is_empty()) {
+        let why = format!("{id} lies in memory, on no device; leave out `{of_device}` or {id}");
+        return Err(RunError::variant(variant, why));
+    }
+    for planned in &plan.workloads {
+        let (workload, job) = workload(plan, planned)?;
+        require(workload.cut(&job).is_none(), || {
+            let name = &planned.name;
+            RunError::variant(
+                variant,
+                format!("{id} lies in memory, and {name} cuts the power: nothing would be left to check"),
+            )
+        })?;
+    }
+    Ok(())
+}
+
+/// Checks that memory has room for the files of filesystems in memory, and the disk for the files and the images of
+/// read-only ones.
+pub fn check_room(
+    kernel: &SysRoot,
+    plan: &Plan,
+    variants: &[Variant],
+    runs: &Path,
+    room: Room,
+) -> Result<()> {
+    let mut images = BTreeSet::new();
+    for variant in variants.iter().filter(|variant| !variant.is_bare_device()) {
+        let def = filesystems::find(variant.level(factor::FS))?;
+        if def.traits.volatile {
+            check_memory(kernel, plan, variant, def, room)?;
+        }
+        if def.traits.read_only {
+            images.insert([factor::FS, factor::OPTIONS, factor::MKFS].map(|factor| variant.level(factor)));
+        }
+    }
+    if images.is_empty() {
+        return Ok(());
+    }
+    let works: BTreeSet<String> = variants.iter().flat_map(|variant| works_of(plan, variant)).collect();
+    // Each work has its files, and an image with each filesystem and its options.
+    let needed = room.bytes.saturating_mul((works.len() * (1 + images.len())) as u64);
+    let dir = match plan.device.backing {
+        Backing::Guest(_) => images_dir(&plan.device, runs),
+        _ => nearest_existing(runs),
+    };
+    check_free_space(dir, needed)
+}
+
+/// The directories of the workloads of a plan for a variant, one for each version with different settings.
+fn works_of(plan: &Plan, variant: &Variant) -> Vec<String> {
+    let directory = |planned: &WorkloadPlan| matrix::work_of(variant, planned).directory();
+    plan.workloads.iter().map(directory).collect()
+}
+
+/// Checks that the memory which a cell may use has room for its files.
+fn check_memory(kernel: &SysRoot, plan: &Plan, variant: &Variant, def: &FsDef, room: Room) -> Result<()> {
+    let limit = parse_memory(variant.level(factor::MEMORY)).map_err(RunError::Plan)?;
+    let (available, fix) = match (&plan.device.backing, limit) {
+        (_, Some(limit)) => (limit, format!("raise the level of `{}`", factor::MEMORY)),
+        (Backing::Guest(guest), None) => {
+            (guest.memory.as_u64(), format!("more {}", setting("guest_memory", "")))
+        }
+        _ => (available_memory_or_missing(kernel)?, "free some memory".into()),
+    };
+    let needed = def.size_for(room.bytes, room.inodes);
+    require(needed <= available, || {
+        let (id, needed, available) = (def.id, ByteSize(needed), ByteSize(available));
+        let scale = setting("scale", "");
+        RunError::Missing(format!(
+            "variant {}: {id} keeps its files in memory: {needed} needed, {available} available; {fix}, or take a smaller \
+             {scale}",
+            variant.name
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_are_listed_with_the_settings_that_they_need() {
+        let readers = list_readers();
+        assert!(readers.contains(&"read-tree".to_string()), "{readers:?}");
+        assert!(
+            readers.iter().any(|reader| reader.starts_with("fileio with modes=seqrd,rndrd")),
+            "{readers:?}"
+        );
+        assert!(!readers.iter().any(|reader| reader.starts_with("coreutils")), "{readers:?}");
+    }
+}
