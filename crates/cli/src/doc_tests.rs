@@ -80,6 +80,7 @@ fn every_plan_in_the_book_resolves() {
 
 /// Flags in the prose that are those of other programs: rustc, fio, hyperfine, dbench, docker, mkfs and cp.
 const FOREIGN: &[&str] = &[
+    "--chunksize",
     "--remap-path-prefix",
     "--output-format",
     "--client",
