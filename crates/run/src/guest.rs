@@ -27,7 +27,7 @@ use crate::protocol::{Guest, MountRequest, Power, ProcessRole, Request};
 use crate::settings::setting;
 use crate::shell::{self, HostTerminal, ShellSession};
 use boot::{GuestCell, GuestStarter};
-use early::{EarlyGuest, EarlyGuests};
+use early::EarlyGuests;
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome};
 use fsarena_core::factor;
@@ -258,22 +258,18 @@ impl Guests {
     ) -> Result<Outcome> {
         emit(CellEvent::Phase { name: "booting".into() });
         let purpose = self.purpose(cell);
-        let exit = match self.early.take(cell) {
-            Some(guest) => {
-                self.begin_further()?;
-                guest.wait(emit)?
-            }
-            None if self.run.shell.is_some() => self.run_shell(cell, formatted, supply, emit)?,
-            None => match self.start_guest(cell, formatted, supply, None, emit)? {
-                Started::Ended(exit) => exit,
-                Started::Restored(guest) => {
-                    let guest = EarlyGuest::begin(cell.id(), vec![], *guest);
+        let exit = if self.run.shell.is_some() {
+            self.run_shell(cell, formatted, supply, emit)?
+        } else {
+            match self.begin_or_run(cell, formatted, supply, emit)? {
+                Some(exit) => exit,
+                None => {
                     if purpose == Purpose::Measure {
                         self.begin_further()?;
                     }
-                    guest.wait(emit)?
+                    self.early.wait(cell, emit)?
                 }
-            },
+            }
         };
         self.boot_times.extend(exit.boot_time);
         let Some(programs) = &mut self.programs else { return Ok(exit.outcome) };
@@ -291,6 +287,27 @@ impl Guests {
             (_, outcome) => return Ok(outcome),
         }
         Ok(Outcome::Done)
+    }
+
+    /// Begins to run the guest of a cell on a thread, unless that was done before its turn. A guest that cannot run on a thread is
+    /// run to its end; returns how it ended.
+    fn begin_or_run(
+        &mut self,
+        cell: &Cell,
+        formatted: &Formatted,
+        supply: &PowerSupply,
+        emit: CellSink,
+    ) -> Result<Option<GuestExit>> {
+        if self.early.has_begun(cell) {
+            return Ok(None);
+        }
+        match self.start_guest(cell, formatted, supply, None, emit)? {
+            Started::Ended(exit) => Ok(Some(exit)),
+            Started::Restored(guest) => {
+                self.early.begin(cell, vec![], *guest);
+                Ok(None)
+            }
+        }
     }
 
     /// What the next guest of a cell is for.
@@ -346,7 +363,10 @@ impl Guests {
         };
         let exit = match self.start_guest(cell, formatted, supply, Some(guest), &mut emit)? {
             Started::Ended(exit) => exit,
-            Started::Restored(guest) => EarlyGuest::begin(cell.id(), vec![], *guest).wait(&mut emit)?,
+            Started::Restored(guest) => {
+                self.early.begin(cell, vec![], *guest);
+                self.early.wait(cell, &mut emit)?
+            }
         };
         if let (Some(shell), Some(code)) = (&self.run.shell, exit.exited) {
             shell.ended(code);

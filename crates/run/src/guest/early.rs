@@ -28,7 +28,7 @@ pub struct EarlyGuests {
 }
 
 /// A guest that runs on a thread of its own.
-pub struct EarlyGuest {
+struct EarlyGuest {
     cell: CellId,
     /// The events before the guest began.
     before: Vec<CellEvent>,
@@ -55,10 +55,11 @@ impl EarlyGuests {
         self.upcoming = cells.into_iter().filter(is_new).collect();
     }
 
-    /// Begins to run a guest.
+    /// Begins to run the guest of a cell; `before` are the events of the cell so far.
     pub fn begin(&mut self, cell: &Cell, before: Vec<CellEvent>, guest: RestoredGuest) {
-        let guest = EarlyGuest::begin(cell.id(), before, guest);
-        self.begun.push(guest);
+        let id = cell.id();
+        self.upcoming.retain(|upcoming| upcoming.id() != id);
+        self.begun.push(EarlyGuest::begin(id, before, guest));
     }
 
     /// The next cell whose guest may begin now; None if enough guests run, or there is no such cell.
@@ -70,18 +71,27 @@ impl EarlyGuests {
         self.upcoming.pop_front()
     }
 
-    /// The guest of a cell, if it has begun.
-    pub fn take(&mut self, cell: &Cell) -> Option<EarlyGuest> {
+    /// Whether the guest of a cell has begun.
+    pub fn has_begun(&self, cell: &Cell) -> bool {
         let id = cell.id();
-        self.upcoming.retain(|upcoming| upcoming.id() != id);
-        let at = self.begun.iter().position(|guest| guest.cell == id)?;
-        Some(self.begun.remove(at))
+        self.begun.iter().any(|guest| guest.cell == id)
+    }
+
+    /// Passes the events of a cell's guest on until it ends, and returns how it ended.
+    ///
+    /// # Errors
+    /// Those of [`RestoredGuest::run`].
+    pub fn wait(&mut self, cell: &Cell, emit: CellSink) -> Result<GuestExit> {
+        let id = cell.id();
+        let at = self.begun.iter().position(|guest| guest.cell == id);
+        let at = at.ok_or_else(|| RunError::Agent("the guest of a cell has not begun".into()))?;
+        self.begun.remove(at).wait(emit)
     }
 }
 
 impl EarlyGuest {
     /// Begins to run the guest of a cell.
-    pub fn begin(cell: CellId, before: Vec<CellEvent>, guest: RestoredGuest) -> EarlyGuest {
+    fn begin(cell: CellId, before: Vec<CellEvent>, guest: RestoredGuest) -> EarlyGuest {
         let (sender, events) = channel();
         let is_needless = Arc::new(AtomicBool::new(false));
         let flag = is_needless.clone();
@@ -99,10 +109,7 @@ impl EarlyGuest {
     }
 
     /// Passes the events of the guest on until it ends, and returns how it ended.
-    ///
-    /// # Errors
-    /// Those of [`RestoredGuest::run`].
-    pub fn wait(mut self, emit: CellSink) -> Result<GuestExit> {
+    fn wait(mut self, emit: CellSink) -> Result<GuestExit> {
         self.before.drain(..).for_each(&mut *emit);
         while let Ok(event) = self.events.recv() {
             emit(event);
@@ -118,5 +125,24 @@ impl Drop for EarlyGuest {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::matrix;
+
+    #[test]
+    fn cells_begin_in_the_announced_order() {
+        let record = crate::testing::empty(&["ext4", "xfs"], &[]);
+        let cells = matrix::cells(&record.plan, &record.variants, &[0, 1], 0);
+        let mut early = EarlyGuests { upcoming: VecDeque::new(), begun: vec![], at_once: 1 };
+        assert!(early.next_cell().is_none());
+        early.announce(cells.clone());
+        assert!(!early.has_begun(&cells[0]));
+        assert_eq!(early.next_cell().as_ref(), cells.first());
+        early.announce(cells[1..].to_vec());
+        assert_eq!(early.next_cell().as_ref(), cells.last());
     }
 }
