@@ -3,6 +3,7 @@
 pub mod ab;
 pub mod advise;
 pub mod analyse;
+pub mod bundle;
 pub mod compare;
 pub mod completions;
 pub mod config;
@@ -17,4 +18,5 @@ pub mod run;
 pub mod selftest;
 pub mod serve;
 pub mod show;
+pub mod verify;
 pub mod watch;
