@@ -1,8 +1,8 @@
 //! The command line. Each command's own arguments are beside its code.
 
 use crate::commands::{
-    ab, advise, analyse, compare, completions, config, doctor, history, list, load, merge, recover, report,
-    run, selftest, serve, shell, show, watch,
+    ab, advise, analyse, bundle, compare, completions, config, doctor, history, list, load, merge, recover,
+    report, run, selftest, serve, shell, show, verify, watch,
 };
 use crate::{failure::Outcome, output};
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
@@ -32,6 +32,7 @@ Examples:
   fsarena report latest --format md            a stored run as Markdown
   fsarena compare latest published:piszcz-II   this machine and published figures
   fsarena serve                                all runs as a web page
+  fsarena bundle latest -o paper.tar.zst       a run with all its data, to publish
   fsarena analyse published:engel              anomalies of a block-size × threads matrix
   fsarena analyse curve.csv                    how throughput scales with clients
   fsarena run --fs ext4 --factor memory=256MiB,1GiB   any factor (list them: fsarena list factors)
@@ -53,6 +54,8 @@ enum Command {
     Compare(compare::Args),
     Analyse(analyse::Args),
     History(history::Args),
+    Bundle(bundle::Args),
+    Verify(verify::Args),
     Load(Box<load::Args>),
     List(list::Args),
     Show(show::Args),
@@ -112,6 +115,8 @@ impl Cli {
             Command::Compare(args) => compare::run(args),
             Command::Analyse(args) => analyse::run(args),
             Command::History(args) => history::run(args),
+            Command::Bundle(args) => bundle::run(args),
+            Command::Verify(args) => verify::run(args),
             Command::Load(args) => load::run(*args),
             Command::List(args) => list::run(args),
             Command::Show(args) => show::run(args),

@@ -3,6 +3,7 @@
 pub mod ab;
 pub mod advise;
 pub mod analyse;
+pub mod bundle;
 pub mod compare;
 pub mod completions;
 pub mod config;
@@ -18,4 +19,5 @@ pub mod selftest;
 pub mod serve;
 pub mod shell;
 pub mod show;
+pub mod verify;
 pub mod watch;

@@ -5,6 +5,7 @@
 //! parser panics or takes too long, or if it accepts a value that a simple check refuses.
 
 mod agent;
+mod bundle;
 mod formats;
 mod guest;
 mod import;
@@ -43,6 +44,7 @@ pub const TARGETS: &[Target] = &[
     ("tools", formats::tools),
     ("events", store::events),
     ("store", store::database),
+    ("bundle", bundle::bundle),
     ("stored-plan", stored::plan),
     ("stored-values", stored::values),
     ("serve", web::serve),

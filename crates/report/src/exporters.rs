@@ -6,6 +6,7 @@ mod ci;
 mod csv;
 mod json;
 mod pages;
+mod tidy;
 
 use crate::{error::Error, exporter::Exporter};
 use fsarena_core::{names, row::Row};
@@ -22,6 +23,7 @@ pub const EXPORTERS: &[&Exporter] = &[
     &csv::CSV,
     &json::JSON,
     &csv::SERIES,
+    &tidy::TIDY_CSV,
     &benchmarks::HYPERFINE,
     &benchmarks::GOBENCH,
     &benchmarks::FIO,

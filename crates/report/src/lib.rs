@@ -19,6 +19,7 @@
 //! }
 //! ```
 
+pub mod bundle;
 mod chart_context;
 pub mod charts;
 pub mod commands;
@@ -40,6 +41,7 @@ pub mod matrix;
 pub mod page;
 mod pair;
 pub mod published;
+pub mod recheck;
 pub mod repeats;
 pub mod report;
 pub mod resolution;

@@ -434,12 +434,20 @@ impl Session {
         host.facts.extend(self.check.storage.iter().flat_map(|(of, storage)| storage.facts(of)));
         if self.plan.stop.shard.is_some() {
             // Reading a debug build takes a tenth of a second, so only a shard, which is merged later, has this fact.
-            let path = "/proc/self/exe";
-            let program = std::fs::read(path).map_err(Error::io("reading", path))?;
-            host.facts.insert(BUILD.into(), blake3::hash(&program).to_hex()[..16].to_string());
+            host.facts.insert(BUILD.into(), program_build()?);
         }
         Ok((host, commands))
     }
+}
+
+/// The build of this program: the beginning of the BLAKE3 hash of its executable.
+///
+/// # Errors
+/// The executable cannot be read.
+pub fn program_build() -> Result<String> {
+    let path = "/proc/self/exe";
+    let program = std::fs::read(path).map_err(Error::io("reading", path))?;
+    Ok(blake3::hash(&program).to_hex()[..16].to_string())
 }
 
 /// Starts the executor that runs the cells of a plan, by its backing.

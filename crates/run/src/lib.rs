@@ -48,7 +48,7 @@ mod testing;
 pub mod work;
 
 pub use error::{CellError, RunError};
-pub use execute::{Keep, Request, RunOutcome, check, execute, execute_by, try_options};
+pub use execute::{Keep, Request, RunOutcome, check, execute, execute_by, program_build, try_options};
 pub use recorder::{Beginning, Consumer};
 pub use scratch::ScratchDir;
 pub use settings::{SettingFormat, format_settings_by};

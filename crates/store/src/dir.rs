@@ -1,6 +1,6 @@
 //! The directory of a run: creating it, finding it, and the files with the output of the user's commands.
 
-use crate::{Error, Result, command_log, insert::intern_variant, schema};
+use crate::{Error, Result, command_log, insert::intern_variant, schema, views};
 use bytesize::ByteSize;
 use fsarena_core::{cell::Cell, event::CommandRecord, matrix, names::unknown, plan::Plan};
 use fsarena_sys::input;
@@ -93,6 +93,7 @@ impl RunDir {
             for variant in matrix::expand(plan) {
                 intern_variant(&transaction, &variant)?;
             }
+            transaction.execute_batch(&views::views_sql(plan))?;
             transaction.commit()
         };
         insert().map_err(Error::write(&path))?;

@@ -30,6 +30,9 @@ pub enum Error {
     /// A file could not be read or written: the operation (`reading`), the file, and the error of the system or of SQLite.
     #[error("{0} {path}: {2}{advice}", advice = advice(.2), path = .1.display())]
     Io(&'static str, PathBuf, #[source] io::Error),
+    /// An archive that could write outside of its directory or fill the disk, and the reason.
+    #[error("{path}: refused: {1}", path = .0.display())]
+    Hostile(PathBuf, String),
     /// A file, and the reason why the data to store in it is wrong. This is a bug of the caller.
     #[error("{path}: {1}", path = .0.display())]
     Unfit(PathBuf, String),
@@ -99,6 +102,7 @@ impl Exits for Error {
         match self {
             Error::Io(.., source) if is_shortage(source) => ExitCode::Missing,
             Error::Io(..) | Error::Unfit(..) => ExitCode::Internal,
+            Error::Hostile(..) => ExitCode::Refused,
             _ => ExitCode::Usage,
         }
     }

@@ -224,6 +224,6 @@ pub fn json(value: &impl Serialize) -> String {
 }
 
 /// The name that serde gives a unit, a direction or a kind of note, without quotes.
-fn word(value: &impl Serialize) -> String {
+pub fn word(value: &impl Serialize) -> String {
     json(value).trim_matches('"').to_string()
 }

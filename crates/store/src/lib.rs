@@ -11,6 +11,8 @@
 //! [`Writer`] consumes events; [`read()`] returns the whole run for analysis. A cell (one variant in one round) is written in
 //! one transaction when it ends, so a crash loses at most the cell that was running.
 
+pub mod archive;
+pub mod bundle;
 mod command_log;
 mod dir;
 mod error;
@@ -22,6 +24,7 @@ mod read;
 mod rows;
 mod schema;
 mod values;
+mod views;
 mod writer;
 
 #[cfg(test)]
@@ -33,4 +36,5 @@ pub use event_log::{Events, TimedEvent};
 pub use list::{RunSummary, list, summary};
 pub use merge::{Merged, merge};
 pub use read::{commands, read, reading};
+pub use views::views_sql;
 pub use writer::Writer;

@@ -5,7 +5,7 @@
 
 use crate::command_log::{CommandLog, json_line};
 use crate::rows::{Cursor, Source};
-use crate::{Error, Result, RunDir, commands, dir, read, schema};
+use crate::{Error, Result, RunDir, commands, dir, read, schema, views};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{host::BUILD, metric::Declared, number::plural, record::LogLine};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -154,6 +154,7 @@ impl Merge {
         let log = CommandLog::open(&run.command_log())?;
         let path = run.database();
         let db = schema::open_to_merge(&path)?;
+        db.execute_batch(&views::views_sql(&identity.plan)).map_err(Error::write(&path))?;
         let mut rounds = BTreeMap::new();
         each_round(&db, "main", |round, host| drop(rounds.insert(round, host)))
             .map_err(Error::read(&path))?;

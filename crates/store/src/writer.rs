@@ -1,7 +1,7 @@
 //! Writes the events of a run to its directory. A cell stays in memory while it runs and is written when it ends.
 
 use crate::insert::{Metrics, intern_host, json, write_cell, write_note};
-use crate::{Error, Result, RunDir, command_log::CommandLog, dir, event_log::EventLog, schema};
+use crate::{Error, Result, RunDir, command_log::CommandLog, dir, event_log::EventLog, schema, views};
 use fsarena_core::cell::{Cell, CellId};
 use fsarena_core::event::{CellEvent, CommandRecord, Event, Note, Outcome};
 use fsarena_core::{host::Host, metric::readings_of, sample::ReadingDef, state::CellState};
@@ -43,6 +43,8 @@ impl Writer {
         let path = run.database();
         let mut db = schema::open_to_write(&path)?;
         let transaction = db.transaction().map_err(Error::write(&path))?;
+        // An earlier version may have begun the run, without views.
+        transaction.execute_batch(&views::views_sql(&run.plan()?)).map_err(Error::write(&path))?;
         let host = intern_host(&transaction, host).map_err(Error::write(&path))?;
         let metrics = Metrics::intern(&transaction, &path, readings)?;
         transaction.commit().map_err(Error::write(&path))?;

@@ -56,7 +56,7 @@ pub fn run(args: Args) -> Outcome {
 }
 
 /// Reads the commands of a run, up to the limit of a page.
-fn commands(run: &RunDir) -> Result<Commands, Failure> {
+pub fn commands(run: &RunDir) -> Result<Commands, Failure> {
     let mut commands = Commands::default();
     fsarena_store::commands(run, &mut |line| commands.push(line))?;
     Ok(commands)
@@ -66,14 +66,9 @@ fn commands(run: &RunDir) -> Result<Commands, Failure> {
 /// output. Returns the exit code of its claims.
 pub fn answer(mut report: Report, exports: &[Export], format: &'static Exporter, run: &RunDir) -> Outcome {
     report.commands = commands(run)?;
-    let mut main = None;
-    for exporter in exporters::EXPORTERS {
-        if let Some(name) = (exporter.kept_as)(&report) {
-            let path = run.path().join(name);
-            write_report(&report, exporter, &path)?;
-            main.get_or_insert(path);
-        }
-    }
+    let main = write_kept(&report, run.path())?;
+    let kept = exporters::EXPORTERS.iter().filter(|exporter| (exporter.kept_as)(&report).is_some());
+    kept.for_each(|exporter| note_omissions(exporter, &report));
     for (exporter, path) in exports {
         write_report(&report, exporter, path)?;
     }
@@ -84,6 +79,19 @@ pub fn answer(mut report: Report, exports: &[Export], format: &'static Exporter,
     }
     output::text(answer)?;
     Ok(report.exit_code())
+}
+
+/// Writes the reports that the directory of every run has into a directory. Returns the path of the main one.
+pub fn write_kept(report: &Report, dir: &Path) -> Result<Option<PathBuf>, Failure> {
+    let mut main = None;
+    for exporter in exporters::EXPORTERS {
+        if let Some(name) = (exporter.kept_as)(report) {
+            let path = dir.join(name);
+            exporter.write(report, &path)?;
+            main.get_or_insert(path);
+        }
+    }
+    Ok(main)
 }
 
 /// Analyses a run with the options of the user, for standard output.

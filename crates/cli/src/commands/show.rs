@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Outcome, usage};
 use crate::terminal::rows::table;
 use crate::{commands::list, flags::Runs, output};
+use clap::builder::PossibleValuesParser;
 use fsarena_core::names::{nearest, unknown};
 use fsarena_core::{app, exit::ExitCode, published::Published, record::LogLine, study};
 use fsarena_report::{commands::logged, published};
@@ -13,16 +14,25 @@ use serde_json::{Value, json};
 ///
 /// Of a run, fsarena prints the resolved plan and every command that it executed. Of a study or application, the plan:
 /// copy it and change it. Of a filesystem, its option sets and what each gives to mkfs and mount. Of published figures, the
-/// tables as their author printed them, with computed totals.
+/// tables as their author printed them, with computed totals. `--format sql` prints the statements that add the views
+/// `samples_tidy` and `comparisons` to the `run.db` of a run that an earlier version made.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Run (id, beginning of the id, directory, `latest`), study, application, filesystem, or `published:NAME`
     what: String,
-    /// Format on standard output: term or json; for published figures also md
-    #[arg(long, default_value = "term", value_parser = fsarena_report::page::FORMATS)]
+    /// Format on standard output: term or json; for published figures also md; for a run also sql
+    #[arg(long, default_value = "term", value_parser = formats())]
     format: String,
     #[command(flatten)]
     runs: Runs,
+}
+
+/// The statements that add the views to the database of a run.
+const SQL: &str = "sql";
+
+/// The formats that `--format` accepts.
+fn formats() -> PossibleValuesParser {
+    PossibleValuesParser::new(fsarena_report::page::FORMATS.into_iter().chain([SQL]))
 }
 
 /// Finds what the argument names and prints it.
@@ -47,6 +57,9 @@ pub fn run(args: Args) -> Outcome {
     } else {
         let run =
             RunDir::find(&args.runs.runs, &args.what).map_err(|error| suggest_study(error, &args.what))?;
+        if args.format == SQL {
+            return output::text(fsarena_store::views_sql(&run.plan()?));
+        }
         let (plan, commands) = (run.plan()?, commands(&run)?);
         print(&args.format, "a run", text_of(&run, &commands)?, || {
             Ok(json!({ "run": run.id(), "path": run.path(), "plan": plan, "commands": commands }))

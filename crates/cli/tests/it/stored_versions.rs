@@ -26,5 +26,22 @@ fn runs_of_promised_store_versions_are_read() {
         let (csv, _) = place.expect(0, &["report", "latest", "--format", "csv"]);
         let tasks = csv.lines().filter(|line| line.contains(",tree,")).count();
         assert!(tasks >= 2 * 2 * 2, "version {version}: {tasks} samples of tasks in\n{csv}");
+        check_views(&place, &run, version);
+        place.expect(0, &["bundle", "latest", "-o", "stored.tar.zst"]);
+        place.expect(0, &["verify", "stored.tar.zst"]);
     }
+}
+
+/// Checks that the printed statements add the views to a run, and that it can be read as before.
+fn check_views(place: &Place, run: &Path, version: u32) {
+    let (sql, _) = place.expect(0, &["show", "latest", "--format", "sql"]);
+    let db = rusqlite::Connection::open(run.join("run.db")).unwrap();
+    db.execute_batch(&sql).unwrap();
+    let count = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!(count("SELECT count(*) FROM samples_tidy"), count("SELECT count(*) FROM value"));
+    // Two rounds, and each of two variants against the other.
+    let pairs = "SELECT count(*) FROM comparisons WHERE metric = 'elapsed_ns' AND task = 'cp'";
+    assert_eq!(count(pairs), 2 * 2);
+    assert_eq!(count("PRAGMA user_version"), i64::from(version));
+    place.expect(0, &["report", "latest", "--format", "json"]);
 }

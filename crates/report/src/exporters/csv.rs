@@ -85,10 +85,10 @@ fn unique_columns<'a>(record: &RunRecord, metrics: Vec<Derived<'a>>) -> (Vec<Der
 }
 
 /// The first columns, which identify the measurement of a row.
-const PLACE: [&str; 4] = ["run", "round", "position", "variant"];
+pub(super) const PLACE: [&str; 4] = ["run", "round", "position", "variant"];
 
 /// Writes the fields of [`PLACE`] and the levels of these factors.
-fn write_place_fields<W: Write>(
+pub(super) fn write_place_fields<W: Write>(
     writer: &mut csv::Writer<W>,
     record: &RunRecord,
     cell: &CellRecord,
@@ -103,7 +103,7 @@ fn write_place_fields<W: Write>(
 }
 
 /// The factors whose level differs between variants.
-fn varying_factors(record: &RunRecord) -> Vec<&str> {
+pub(super) fn varying_factors(record: &RunRecord) -> Vec<&str> {
     let ids: BTreeSet<&str> =
         record.variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
     factor::in_order(ids.into_iter().filter(|factor| record.varies(factor)).collect(), |id| id)

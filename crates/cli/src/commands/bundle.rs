@@ -1,0 +1,121 @@
+//! `fsarena bundle`: packs runs with everything behind their figures into one file to publish.
+
+use crate::commands::report;
+use crate::failure::{Failure, Outcome, usage};
+use crate::flags::{ListFormat, Runs, absolute};
+use crate::{output, running::handle_signals};
+use bytesize::ByteSize;
+use fsarena_core::number::plural;
+use fsarena_report::bundle::{MANIFEST, Manifest, README, directory, readme};
+use fsarena_report::report::{Report, ReportOptions};
+use fsarena_run::{ScratchDir, program_build, work};
+use fsarena_store::{RunDir, archive, bundle};
+use fsarena_sys::cancel;
+use jiff::Timestamp;
+use serde_json::json;
+use std::io::{Error, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// Pack runs with all their data, reports, plans and checksums into one file to publish
+///
+/// The file is a .tar.zst archive with a README that has the command to repeat the runs. Equal runs give equal bytes. It
+/// contains the names, kernels and hardware of the machines, paths, and what commands printed: look through it before you
+/// publish it. Others check it with `fsarena verify`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Runs to pack: ids, beginnings of ids, directories, or `latest`
+    #[arg(value_name = "RUN", required = true)]
+    packed: Vec<String>,
+    /// File to write, such as `paper.tar.zst`
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Format on standard output
+    #[arg(long, value_enum, default_value = "term")]
+    format: ListFormat,
+    #[command(flatten)]
+    runs: Runs,
+}
+
+/// The longest id of a run in a bundle, in characters: ids of fsarena have up to 61.
+const LONGEST_ID: usize = 80;
+
+/// Packs the runs.
+pub fn run(args: Args) -> Outcome {
+    handle_signals()?;
+    let to = absolute(&args.output)?;
+    let Some(parent) = to.parent().filter(|_| !to.is_dir()) else {
+        return usage(format!("{} is a directory; name the file: -o FILE.tar.zst", to.display()));
+    };
+    if !parent.is_dir() {
+        return Err(Failure::file(parent)(Error::from(ErrorKind::NotFound)));
+    }
+    let scratch = ScratchDir::make(parent, ".fsarena-bundle")?;
+    let reports = pack_runs(&args, scratch.dir())?;
+    let manifest = Manifest::of(&reports, env!("CARGO_PKG_VERSION"), &program_build()?);
+    let text = serde_json::to_string_pretty(&manifest).map_err(output::not_json)? + "\n";
+    write(&scratch.dir().join(MANIFEST), text.as_bytes())?;
+    write(&scratch.dir().join(README), &readme(&manifest, &reports)?)?;
+    bundle::write_checksums(scratch.dir())?;
+    let files = archive::files_below(scratch.dir())?.len();
+    // GNU tar warns of files from 1970, so the time is that of the data.
+    let started = manifest.runs.iter().filter_map(|run| run.started.parse::<Timestamp>().ok()).max();
+    let mtime = started.map_or(0, |time| time.as_second().max(0) as u64);
+    archive::write(scratch.dir(), &format!("bundle-{}", manifest.runs[0].id), mtime, &to)?;
+    let size = to.metadata().map_err(Failure::file(&to))?.len();
+    scratch.clear()?;
+    let ids: Vec<&str> = manifest.runs.iter().map(|run| run.id.as_str()).collect();
+    match args.format {
+        ListFormat::Json => output::json(
+            &json!({ "file": to.display().to_string(), "bytes": size, "files": files, "runs": ids }),
+        ),
+        ListFormat::Term => output::text(format!(
+            "{}: {}, {}, {}. Check it: fsarena verify {}\n",
+            args.output.display(),
+            plural(ids.len(), "run"),
+            plural(files, "file"),
+            ByteSize(size),
+            args.output.display()
+        )),
+    }
+}
+
+/// Copies the runs below a directory and writes their reports there.
+fn pack_runs(args: &Args, below: &Path) -> Result<Vec<Report>, Failure> {
+    let mut reports: Vec<Report> = vec![];
+    for name in &args.packed {
+        cancel::check()?;
+        let found = RunDir::find(&args.runs.runs, name)?;
+        let id = bundle::stored_id(&found)?;
+        check_id(&id, name)?;
+        if reports.iter().any(|report| report.record.id == id) {
+            return usage(format!("{name}: the run {id} is named twice"));
+        }
+        let run = bundle::copy_run(&found, &below.join(directory(&id)))?;
+        let report = analyse(&run)?;
+        report::write_kept(&report, run.path())?;
+        reports.push(report);
+    }
+    Ok(reports)
+}
+
+/// Analyses a run of a bundle by its own plan, without what the program knows of this machine: so everyone gets the same report.
+pub fn analyse(run: &RunDir) -> Result<Report, Failure> {
+    let record = fsarena_store::read(run)?;
+    let options = ReportOptions { metrics: work::answering(&record), ..ReportOptions::default() };
+    let mut report = fsarena_report::report::analyse_run(record, options)?;
+    report.commands = report::commands(run)?;
+    Ok(report)
+}
+
+/// Refuses an id that is no file name: the database may come from elsewhere.
+fn check_id(id: &str, name: &str) -> Result<(), Failure> {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if !id.is_empty() && id.len() <= LONGEST_ID && id.chars().all(fits) && !id.starts_with('.') {
+        return Ok(());
+    }
+    usage(format!("{name}: its id {id:?} is not an id of fsarena"))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    std::fs::write(path, bytes).map_err(Failure::file(path))
+}

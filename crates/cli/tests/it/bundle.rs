@@ -1,0 +1,233 @@
+//! Bundles of runs: made, checked by others, and hostile.
+
+use crate::common::{Place, stored};
+use fsarena_store::archive::{self, Limits};
+use fsarena_store::bundle::write_checksums;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A place with a stored run of three filesystems and its bundle `a.tar.zst`.
+fn bundled() -> Place {
+    let place = Place::new();
+    stored::run(&place.runs());
+    let (printed, _) = place.expect(0, &["bundle", "latest", "-o", "a.tar.zst"]);
+    assert!(printed.starts_with("a.tar.zst: 1 run, "), "{printed}");
+    place
+}
+
+/// Extracts a bundle. Returns its directory.
+fn extract(place: &Place, archive: &str) -> PathBuf {
+    let into = place.dir.join("extracted");
+    fs::create_dir(&into).unwrap();
+    archive::extract(&place.dir.join(archive), &into, Limits::BUNDLE).unwrap();
+    fs::read_dir(into).unwrap().next().unwrap().unwrap().path()
+}
+
+/// The only run of an extracted bundle.
+fn run_of(bundle: &Path) -> PathBuf {
+    fs::read_dir(bundle.join("runs")).unwrap().next().unwrap().unwrap().path()
+}
+
+fn replace(path: &Path, from: &str, to: &str) {
+    let text = fs::read_to_string(path).unwrap();
+    assert!(text.contains(from), "{}", path.display());
+    fs::write(path, text.replacen(from, to, 1)).unwrap();
+}
+
+/// Checks a bundle. Returns what `fsarena verify` printed.
+#[track_caller]
+fn verify(place: &Place, code: i32, archive: &str) -> (String, String) {
+    let scratch = place.dir.join("tmp");
+    fs::create_dir_all(&scratch).unwrap();
+    let output = place.fsarena(&["verify", archive]).env("TMPDIR", &scratch).output().unwrap();
+    let [printed, said] =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert_eq!(output.status.code(), Some(code), "{printed}\n{said}");
+    assert_eq!(fs::read_dir(&scratch).unwrap().count(), 0, "a scratch directory stays");
+    (printed, said)
+}
+
+#[test]
+fn a_bundle_has_the_same_bytes_each_time_and_its_figures_follow_from_its_data() {
+    let place = bundled();
+    place.expect(0, &["bundle", "latest", "-o", "b.tar.zst"]);
+    let [a, b] = ["a.tar.zst", "b.tar.zst"].map(|name| fs::read(place.dir.join(name)).unwrap());
+    assert!(a == b, "{} and {} bytes", a.len(), b.len());
+    let (printed, _) = verify(&place, 0, "a.tar.zst");
+    assert!(
+        printed.contains("checksums: all match") && printed.contains("every report follows"),
+        "{printed}"
+    );
+    assert_eq!(
+        fs::read_dir(&place.dir)
+            .unwrap()
+            .flatten()
+            .filter(|e| e.file_name().to_string_lossy().starts_with(".fsarena"))
+            .count(),
+        0
+    );
+
+    let bundle = extract(&place, "a.tar.zst");
+    let (run, id) = (run_of(&bundle), run_of(&bundle).file_name().unwrap().to_str().unwrap().to_string());
+    let files = archive::files_below(&bundle).unwrap();
+    for name in ["README.md", "SHA256SUMS", "bundle.json"] {
+        assert!(files.iter().any(|file| file == name), "{files:?}");
+    }
+    let of_run =
+        ["command.log", "plan.toml", "report.html", "report.json", "report.md", "run.db", "samples.csv"];
+    assert!(of_run.iter().all(|name| files.contains(&format!("runs/{id}/{name}"))), "{files:?}");
+    // The README has the command, which works in the directory of the bundle.
+    let readme = fs::read_to_string(bundle.join("README.md")).unwrap();
+    let command = format!("fsarena run runs/{id}/plan.toml");
+    assert!(readme.contains(&command) && readme.contains("same seed (7)"), "{readme}");
+    let mut repeat = place.fsarena(&["run", &format!("runs/{id}/plan.toml"), "--dry-run", "--quiet"]);
+    let output = repeat.current_dir(&bundle).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let manifest: Value = serde_json::from_slice(&fs::read(bundle.join("bundle.json")).unwrap()).unwrap();
+    assert_eq!((&manifest["format"], &manifest["runs"][0]["seed"]), (&1.into(), &7.into()));
+    assert_eq!(manifest["runs"][0]["machines"][0]["kernel"], "6.18.0");
+    // Every other command reads the run as it is.
+    place.expect(0, &["report", run.to_str().unwrap()]);
+}
+
+#[test]
+fn a_changed_file_or_figure_is_named() {
+    let place = bundled();
+    let bundle = extract(&place, "a.tar.zst");
+    let run = run_of(&bundle);
+    let repack = |name: &str| archive::write(&bundle, "bundle", 0, &place.dir.join(name)).unwrap();
+    // Another winner, published with the old checksums, then with new ones.
+    replace(&run.join("report.json"), "\"choose\": \"ext2\"", "\"choose\": \"xfs\"");
+    repack("old-sums.tar.zst");
+    let (printed, _) = verify(&place, 3, "old-sums.tar.zst");
+    assert!(
+        printed.contains("checksums: 1 file differ") && printed.contains("report.json: changed"),
+        "{printed}"
+    );
+    write_checksums(&bundle).unwrap();
+    repack("new-sums.tar.zst");
+    let (printed, _) = verify(&place, 3, "new-sums.tar.zst");
+    assert!(printed.contains("checksums: all match"), "{printed}");
+    assert!(printed.contains("- decision.choose: xfs in the bundle, ext2 from the data"), "{printed}");
+    replace(&run.join("report.json"), "\"choose\": \"xfs\"", "\"choose\": \"ext2\"");
+
+    // Of a report of the same program every byte counts, of one of another program only the figures.
+    replace(&run.join("report.md"), "ext2", "xfs");
+    write_checksums(&bundle).unwrap();
+    repack("text.tar.zst");
+    let (printed, _) = verify(&place, 3, "text.tar.zst");
+    assert!(printed.contains("- report.md: another text in the bundle"), "{printed}");
+    let manifest = fs::read_to_string(bundle.join("bundle.json")).unwrap();
+    let manifest: Value = serde_json::from_str(&manifest).unwrap();
+    replace(&bundle.join("bundle.json"), manifest["fsarena_build"].as_str().unwrap(), "0123");
+    write_checksums(&bundle).unwrap();
+    repack("other-build.tar.zst");
+    let (printed, _) = verify(&place, 0, "other-build.tar.zst");
+    assert!(printed.contains("Another build of fsarena made this bundle (0123)"), "{printed}");
+
+    // A report without figures contradicts nothing, and is no report.
+    let report = fs::read(run.join("report.json")).unwrap();
+    fs::write(run.join("report.json"), "{}").unwrap();
+    write_checksums(&bundle).unwrap();
+    repack("empty.tar.zst");
+    let (printed, _) = verify(&place, 3, "empty.tar.zst");
+    assert!(printed.contains("- analyses: missing in the bundle"), "{printed}");
+    fs::write(run.join("report.json"), report).unwrap();
+
+    // A value of the database: the report is the old one.
+    let db = rusqlite::Connection::open(run.join("run.db")).unwrap();
+    db.execute("UPDATE value SET value = 3 * value WHERE sample = 2", []).unwrap();
+    drop(db);
+    write_checksums(&bundle).unwrap();
+    repack("data.tar.zst");
+    let output = place.fsarena(&["verify", "data.tar.zst", "--format", "json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let checked: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&checked["sound"], &checked["same_build"]), (&false.into(), &false.into()));
+    let differences = checked["runs"][0]["differences"].as_array().unwrap();
+    let places: Vec<&str> = differences.iter().filter_map(|one| one["place"].as_str()).collect();
+    assert!(places.iter().any(|place| place.starts_with("analyses[elapsed]")), "{places:?}");
+}
+
+#[test]
+fn files_that_are_no_bundle_or_could_do_harm_are_refused() {
+    let place = Place::new();
+    fs::write(place.dir.join("text.tar.zst"), "no archive").unwrap();
+    let (_, said) = verify(&place, 2, "text.tar.zst");
+    assert!(said.contains("not a .tar.zst archive"), "{said}");
+    verify(&place, 2, "missing.tar.zst");
+    let files = place.dir.join("files");
+    fs::create_dir(&files).unwrap();
+    fs::write(files.join("a"), "x").unwrap();
+    archive::write(&files, "root", 0, &place.dir.join("other.tar.zst")).unwrap();
+    let (_, said) = verify(&place, 2, "other.tar.zst");
+    assert!(said.contains("not a bundle of fsarena: it has no bundle.json"), "{said}");
+    fs::write(files.join("bundle.json"), "{\"format\": 99}").unwrap();
+    archive::write(&files, "root", 0, &place.dir.join("newer.tar.zst")).unwrap();
+    let (_, said) = verify(&place, 2, "newer.tar.zst");
+    assert!(said.contains("made by a newer fsarena (bundle format 99"), "{said}");
+    // A run of the manifest outside of the bundle is not read.
+    let run = stored::run(&place.runs());
+    let outside = run.path().to_str().unwrap();
+    let manifest = format!(
+        "{{\"format\": 1, \"fsarena\": \"0\", \"fsarena_build\": \"0\", \"repeat\": \"\", \"runs\": [{{\"id\": \"x\", \
+         \"directory\": \"{outside}\", \"fsarena\": \"\", \"started\": \"\", \"complete\": true, \"seed\": 1, \
+         \"machines\": []}}]}}"
+    );
+    fs::write(files.join("bundle.json"), manifest).unwrap();
+    write_checksums(&files).unwrap();
+    archive::write(&files, "root", 0, &place.dir.join("outside.tar.zst")).unwrap();
+    let (printed, _) = verify(&place, 3, "outside.tar.zst");
+    assert!(
+        printed.contains("run.db: in the list of runs in the bundle, missing from the data"),
+        "{printed}"
+    );
+
+    let hostile = [("link", tar::EntryType::Symlink), ("../../up", tar::EntryType::Regular)];
+    for (name, kind) in hostile {
+        let mut header = tar::Header::new_ustar();
+        header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_entry_type(kind);
+        header.set_link_name("/etc").unwrap();
+        header.set_size(0);
+        header.set_cksum();
+        let bytes = [header.as_bytes().to_vec(), vec![0; 1024]].concat();
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        fs::write(place.dir.join("h.tar.zst"), ruzstd::encoding::compress_to_vec(&bytes[..], level)).unwrap();
+        let (_, said) = verify(&place, 5, "h.tar.zst");
+        assert!(said.contains("h.tar.zst: refused: "), "{said}");
+    }
+}
+
+#[test]
+fn a_bundle_names_each_run_once_and_needs_a_place() {
+    let place = Place::new();
+    let runs = [stored::run(&place.runs()), stored::run(&place.runs())].map(|run| run.id());
+    let (_, said) = place.expect(2, &["bundle", &runs[0], &runs[0], "-o", "a.tar.zst"]);
+    assert!(said.contains("is named twice"), "{said}");
+    let (_, said) = place.expect(2, &["bundle", &runs[0], "-o", "no/such/a.tar.zst"]);
+    assert!(said.contains("No such file or directory"), "{said}");
+    let (json, _) = place.expect(0, &["bundle", &runs[0], &runs[1], "-o", "a.tar.zst", "--format", "json"]);
+    let printed: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(printed["runs"].as_array().unwrap().len(), 2);
+    let (printed, _) = verify(&place, 0, "a.tar.zst");
+    assert_eq!(
+        printed.lines().filter(|line| line.ends_with("every report follows from the data")).count(),
+        2
+    );
+    place.assert_clean();
+}
+
+/// Other programs read what fsarena writes, where they are installed.
+#[test]
+fn tar_and_sha256sum_read_a_bundle() {
+    if !["tar", "zstd", "sha256sum"].iter().all(|name| fsarena_testkit::program(name)) {
+        return;
+    }
+    let place = bundled();
+    let script = "tar --zstd -xf a.tar.zst && cd bundle-* && sha256sum --check --quiet SHA256SUMS";
+    let output = place.started_as(Path::new("/bin/sh"), &["-c", script]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{said}");
+}

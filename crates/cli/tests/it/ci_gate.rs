@@ -1,0 +1,163 @@
+//! The recipe for CI in `contrib/github-action`: its script, run as the action runs it.
+
+use crate::common::{Place, program, text};
+use regex::Regex;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Output;
+
+fn recipe(file: &str) -> PathBuf {
+    let path = format!("{}/../../contrib/github-action/{file}", env!("CARGO_MANIFEST_DIR"));
+    PathBuf::from(path).canonicalize().unwrap()
+}
+
+/// A place with two directories, in which `fsarena` is the program under test.
+fn place() -> Place {
+    let place = Place::new();
+    ["a", "b"].iter().for_each(|dir| std::fs::create_dir(place.dir.join(dir)).unwrap());
+    std::os::unix::fs::symlink(program(), place.dir.join("shims/fsarena")).unwrap();
+    place
+}
+
+/// Runs the gate with these inputs, in the environment of a step of GitHub Actions.
+fn gate(place: &Place, inputs: &[(&str, &str)]) -> Output {
+    let mut command = place.started_as(&recipe("gate"), &[]);
+    command.env("GITHUB_STEP_SUMMARY", place.dir.join("summary.md"));
+    command.env("GITHUB_OUTPUT", place.dir.join("outputs")).env("RUNNER_TEMP", &place.dir);
+    command.env("FSARENA_GATE_ON", "");
+    for (name, value) in inputs {
+        command.env(format!("FSARENA_GATE_{name}"), value);
+    }
+    command.output().unwrap()
+}
+
+const TWO: &str = "run plan.toml --on dir:a --on dir:b --rounds 8";
+
+fn file(place: &Place, name: &str) -> String {
+    std::fs::read_to_string(place.dir.join(name)).unwrap_or_default()
+}
+
+/// The attribute of the first element of this name of an XML file.
+fn attribute(xml: &str, element: &str, name: &str) -> String {
+    let mut reader = quick_xml::Reader::from_str(xml);
+    loop {
+        match reader.read_event().unwrap() {
+            quick_xml::events::Event::Start(start) if start.name().as_ref() == element.as_bytes() => {
+                let value = start.try_get_attribute(name).unwrap().unwrap().value;
+                return String::from_utf8(value.into_owned()).unwrap();
+            }
+            quick_xml::events::Event::Eof => panic!("no {element} in {xml}"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_refuted_claim_fails_the_job_with_junit_summary_and_bundle() {
+    let place = place();
+    let arguments =
+        format!("{TWO} --claim 'touch.elapsed: \"{0}/a\" > 1000 * \"{0}/b\"'", place.dir.display());
+    let output = gate(&place, &[("ARGUMENTS", &arguments)]);
+    let (printed, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(3), "{printed}\n{said}");
+    assert!(printed.contains("::error title=claim refuted::"), "{printed}");
+    let junit = file(&place, "fsarena-report/junit.xml");
+    assert_eq!(attribute(&junit, "testsuites", "failures"), "1");
+    let summary = file(&place, "summary.md");
+    assert!(summary.starts_with("### fsarena: failed: a claim is refuted\n"), "{summary}");
+    assert!(summary.contains("touch.elapsed"), "{summary}");
+    let outputs = file(&place, "outputs");
+    assert!(outputs.contains("exit-code=3\n") && outputs.contains("/fsarena-report\n"), "{outputs}");
+    let runs = std::fs::read_dir(place.dir.join("fsarena-report/runs")).unwrap();
+    let reports: Vec<PathBuf> = runs.map(|run| run.unwrap().path().join("report.html")).collect();
+    assert!(reports.len() == 1 && reports[0].is_file(), "{reports:?}");
+    // The answer names the page that stays.
+    assert!(printed.contains(&format!("Report: {}", reports[0].display())), "{printed}");
+    place.expect(0, &["verify", "fsarena-report/run.tar.zst"]);
+    // The gate leaves nothing else.
+    let temporary = std::fs::read_dir(&place.dir).unwrap().flatten();
+    assert!(
+        !temporary.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("fsarena-gate"))
+    );
+}
+
+#[test]
+fn an_inconclusive_claim_fails_or_warns() {
+    let place = place();
+    // Fewer rounds than a verdict requires.
+    let arguments = format!(
+        "run plan.toml --on dir:a --on dir:b --rounds 2 --claim 'touch.elapsed: \"{0}/a\" < \"{0}/b\"'",
+        place.dir.display()
+    );
+    let run = |how: &str| gate(&place, &[("ARGUMENTS", &arguments), ("INCONCLUSIVE", how)]);
+    assert_eq!(run("fail").status.code(), Some(4));
+    assert_eq!(run("warn").status.code(), Some(0));
+    assert!(file(&place, "summary.md").contains("### fsarena: inconclusive\n"));
+    assert!(file(&place, "outputs").contains("exit-code=4\n"));
+    assert_eq!(run("maybe").status.code(), Some(2));
+}
+
+#[test]
+fn wrong_arguments_are_reported_and_run_nothing() {
+    let place = place();
+    let output = gate(&place, &[("ARGUMENTS", "ab plan.toml --a 'fs=ext4; touch owned $(touch owned)'")]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    assert!(!place.dir.join("owned").exists());
+    assert!(file(&place, "summary.md").starts_with("### fsarena: wrong usage\n"));
+}
+
+#[test]
+fn packages_are_checked_and_installed() {
+    if !fsarena_testkit::program("curl") {
+        return;
+    }
+    let place = place();
+    // A tarball as `make tarball` makes it.
+    let bin = place.dir.join("fsarena-0.1.0/bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    std::os::unix::fs::symlink(program(), bin.join("fsarena")).unwrap();
+    let tar = "tar -czf fsarena-0.1.0.tar.gz fsarena-0.1.0 && sha256sum fsarena-0.1.0.tar.gz > sum";
+    assert!(place.started_as("/bin/sh".as_ref(), &["-c", tar]).status().unwrap().success());
+    std::fs::remove_file(place.dir.join("shims/fsarena")).unwrap();
+    let sum = file(&place, "sum")[..64].to_string();
+    let tarball = ("PACKAGE", "fsarena-0.1.0.tar.gz");
+    let arguments = ("ARGUMENTS", "run plan.toml --on dir:a --rounds 1");
+    let output = gate(&place, &[arguments, tarball, ("SHA256", &sum)]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = gate(&place, &[arguments, tarball, ("SHA256", &sum.replace(['0', '1', '2'], "3"))]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("its checksum is not"), "{}", text(&output.stderr));
+    // What a stranger's server sends is installed only with its checksum.
+    let output = gate(&place, &[arguments, ("PACKAGE", "https://localhost:1/fsarena.deb")]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("give its checksum"), "{}", text(&output.stderr));
+    // A .deb goes to apt, with QEMU where it is missing.
+    std::fs::write(place.dir.join("fsarena.deb"), "").unwrap();
+    std::os::unix::fs::symlink(program(), place.dir.join("shims/fsarena")).unwrap();
+    for name in ["sudo", "apt-get"] {
+        place.shim(name, "case $0 in *sudo) exec \"$@\";; esac; echo \"$@\" >> \"$DIR/apt\"");
+    }
+    let output = gate(&place, &[arguments, ("PACKAGE", "fsarena.deb")]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let apt = file(&place, "apt");
+    assert!(apt.starts_with("update -q\ninstall ") && apt.trim_end().ends_with("/fsarena.deb"), "{apt}");
+}
+
+/// The inputs that the action declares, those that it passes, and those that the script reads.
+#[test]
+fn the_action_passes_every_input_to_the_script() {
+    let action = std::fs::read_to_string(recipe("action.yml")).unwrap();
+    let script = std::fs::read_to_string(recipe("gate")).unwrap();
+    let all = |pattern: &str, text: &str| -> BTreeSet<String> {
+        let pattern = Regex::new(pattern).unwrap();
+        pattern.captures_iter(text).map(|found| found[1].to_lowercase()).collect()
+    };
+    let (inputs, _) = action.split_once("\noutputs:").unwrap();
+    let declared = all(r"(?m)^  ([a-z0-9-]+):$", inputs);
+    assert!(declared.len() >= 6);
+    assert_eq!(all(r"inputs\.([a-z0-9-]+)", &action), declared);
+    assert_eq!(all(r"FSARENA_GATE_([A-Z0-9_]+):", &action), declared);
+    assert_eq!(all(r"FSARENA_GATE_([A-Z0-9_]+)", &script), declared);
+    let outputs = all(r"steps\.gate\.outputs\.([a-z-]+)", &action);
+    assert_eq!(all(r#"echo "([a-z-]+)=\$"#, &script), outputs);
+}

@@ -1,0 +1,159 @@
+use super::*;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+const SMALL: Limits = Limits { members: 4, bytes: 1 << 20, ratio: 10, free_bytes: 64 << 10 };
+
+fn member(name: &[u8], kind: EntryType, content: &[u8]) -> Vec<u8> {
+    let mut header = Header::new_ustar();
+    header.as_old_mut().name[..name.len()].copy_from_slice(name);
+    header.set_entry_type(kind);
+    header.set_size(content.len() as u64);
+    header.set_mode(0o4777);
+    header.set_cksum();
+    let mut bytes = header.as_bytes().to_vec();
+    bytes.extend(content);
+    bytes.resize(bytes.len().next_multiple_of(512), 0);
+    bytes
+}
+
+/// Extracts a tar file of these members, and returns the error's text or the names of the files that exist afterwards.
+fn try_members(members: &[Vec<u8>]) -> std::result::Result<Vec<String>, Error> {
+    let mut tar = members.concat();
+    tar.resize(tar.len() + 1024, 0);
+    try_bytes(&compress_to_vec(&tar[..], CompressionLevel::Fastest))
+}
+
+fn try_bytes(zstd: &[u8]) -> std::result::Result<Vec<String>, Error> {
+    let dir = tempfile::tempdir().unwrap();
+    let (archive, into) = (dir.path().join("a.tar.zst"), dir.path().join("into"));
+    fs::write(&archive, zstd).unwrap();
+    fs::create_dir(&into).unwrap();
+    let extracted = extract(&archive, &into, SMALL);
+    let outside = files_below(dir.path()).unwrap();
+    assert!(outside.iter().all(|name| name == "a.tar.zst" || name.starts_with("into/")), "{outside:?}");
+    let files = extracted?;
+    assert_eq!(files_below(&into).unwrap().len(), files.len());
+    Ok(files)
+}
+
+#[track_caller]
+fn refused(members: &[Vec<u8>], why: &str) {
+    match try_members(members) {
+        Err(Error::Hostile(_, what)) => assert!(what.contains(why), "{what}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn regular_files_and_directories_are_extracted() {
+    let members = [member(b"a/", EntryType::Directory, b""), member(b"a/b", EntryType::Regular, b"text")];
+    assert_eq!(try_members(&members).unwrap(), ["a/b"]);
+}
+
+#[test]
+fn members_that_could_write_elsewhere_are_refused() {
+    let file = |name: &str| member(name.as_bytes(), EntryType::Regular, b"x");
+    for (name, why) in [
+        ("/etc/passwd", "an absolute path"),
+        ("../up", "leads elsewhere"),
+        ("a/../../up", "leads elsewhere"),
+        ("a//b", "leads elsewhere"),
+        ("./a", "leads elsewhere"),
+        ("", "leads elsewhere"),
+        ("a\\b", "no name of a bundle"),
+        ("a\nb", "no name of a bundle"),
+        ("1/2/3/4/5/6/7/8/9", "too deep"),
+    ] {
+        refused(&[file(name)], why);
+    }
+    refused(&[member(b"\xff", EntryType::Regular, b"")], "not UTF-8");
+    refused(&[file("a"), file("a")], "two members are named a");
+    for (kind, why) in [
+        (EntryType::Symlink, "a symbolic link"),
+        (EntryType::Link, "a hard link"),
+        (EntryType::Char, "a character device"),
+        (EntryType::Block, "a block device"),
+        (EntryType::Fifo, "a named pipe"),
+        (EntryType::GNULongName, "type 'L'"),
+        (EntryType::XHeader, "type 'x'"),
+        (EntryType::GNUSparse, "type 'S'"),
+    ] {
+        refused(&[member(b"a", kind, b"")], why);
+    }
+    refused(&[file("a"), file("a/b")], "in the place of another");
+    refused(&[file("a/b"), file("a")], "in the place of another");
+}
+
+#[test]
+fn archives_beyond_the_limits_are_refused() {
+    let many: Vec<Vec<u8>> =
+        (0..5).map(|number| member(format!("{number}").as_bytes(), EntryType::Regular, b"")).collect();
+    refused(&many, "more than 4 members");
+    refused(&[member(b"a", EntryType::Regular, &[0; 4 << 20])], "and the limit is");
+    let zeros: Vec<Vec<u8>> = (0..4)
+        .map(|number| member(format!("{number}").as_bytes(), EntryType::Regular, &[0; 60 << 10]))
+        .collect();
+    refused(&zeros, "decompression bomb");
+    // Members end after the first, and zeros follow.
+    let tail = [member(b"a", EntryType::Regular, b"x"), vec![0; 4 << 20]].concat();
+    let bomb = try_bytes(&compress_to_vec(&tail[..], CompressionLevel::Fastest));
+    assert!(matches!(bomb, Err(Error::Hostile(_, what)) if what.contains("decompression bomb")));
+}
+
+#[test]
+fn nothing_follows_the_end() {
+    let one = member(b"a", EntryType::Regular, b"x");
+    let two = member(b"b", EntryType::Regular, b"y");
+    refused(&[one.clone(), vec![0; 1024], two], "follows the end");
+    let mut zstd = compress_to_vec(&[one, vec![0; 1024]].concat()[..], CompressionLevel::Fastest);
+    zstd.push(7);
+    assert!(matches!(try_bytes(&zstd), Err(Error::Hostile(_, what)) if what.contains("follows the end")));
+}
+
+#[test]
+fn damaged_archives_are_named_as_such() {
+    let one = member(b"a", EntryType::Regular, &[7; 3000]);
+    let good = compress_to_vec(&one[..], CompressionLevel::Fastest);
+    for bytes in [&b""[..], b"no archive", &good[..good.len() / 2]] {
+        assert!(matches!(try_bytes(bytes), Err(Error::Damaged(..))));
+    }
+    assert!(matches!(try_members(&[one[..1024].to_vec()]), Err(Error::Damaged(..))));
+}
+
+#[test]
+fn equal_files_give_equal_bytes_whatever_their_order_and_times() {
+    let names = ["b", "a/z", "a/b/c", "empty"];
+    let archive = |order: &[&str]| {
+        let dir = tempfile::tempdir().unwrap();
+        let files = dir.path().join("files");
+        for name in order {
+            let path = files.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, name.repeat(400 * name.len())).unwrap();
+        }
+        fs::write(files.join("empty"), "").unwrap();
+        let to = dir.path().join("x.tar.zst");
+        write(&files, "root", 1_700_000_000, &to).unwrap();
+        let into = dir.path().join("into");
+        fs::create_dir(&into).unwrap();
+        let extracted = extract(&to, &into, SMALL).unwrap();
+        assert_eq!(extracted, ["root/a/b/c", "root/a/z", "root/b", "root/empty"]);
+        for name in extracted {
+            let original = fs::read(files.join(name.strip_prefix("root/").unwrap())).unwrap();
+            assert_eq!(fs::read(into.join(&name)).unwrap(), original);
+        }
+        assert!(!dir.path().join("x.tar.zst.partial").exists());
+        fs::read(to).unwrap()
+    };
+    let reversed: Vec<&str> = names.iter().rev().copied().collect();
+    assert_eq!(archive(&names), archive(&reversed));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_an_error_and_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a"), "x").unwrap();
+    assert!(matches!(write(dir.path(), "r", 0, &dir.path().join("no/such")), Err(Error::Io(..))));
+    assert!(matches!(write(dir.path(), "r", 0, Path::new("/dev/full/x")), Err(Error::Io(..))));
+    assert_eq!(files_below(dir.path()).unwrap(), ["a"]);
+}

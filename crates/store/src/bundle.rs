@@ -1,0 +1,196 @@
+//! The files of a bundle: runs with everything that their reports need, in a form that does not change any more, and their
+//! checksums.
+
+use crate::archive::files_below;
+use crate::rows::Source;
+use crate::{Error, Result, RunDir, schema, views};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// The file with the SHA-256 checksums of all others, in the format of `sha256sum`.
+pub const CHECKSUMS: &str = "SHA256SUMS";
+
+/// The files and directories of a run that a bundle has, besides the database. Reports are made again; images and other files
+/// that a run directory may have do not belong to its result.
+const COPIED: [&str; 5] = ["plan.toml", "command.log", "events.jsonl", "output", "profile"];
+
+/// The id of a run, as its database has it: the directory may have another name.
+///
+/// # Errors
+/// The database cannot be read.
+pub fn stored_id(run: &RunDir) -> Result<String> {
+    let path = run.database();
+    let db = schema::open_to_read(&path)?;
+    Source { db: &db, path: &path }.one("run", "SELECT id FROM run", |row| row.text(0))
+}
+
+/// Copies a run into a new directory: its database without free pages and logs, in a single file, with the SQL views of this
+/// version. Equal runs give equal files.
+///
+/// # Errors
+/// A process is writing the run, the run cannot be read, or a file cannot be written.
+pub fn copy_run(run: &RunDir, to: &Path) -> Result<RunDir> {
+    if run.is_being_written() {
+        return Err(Error::Busy(run.path().into(), "another process".into()));
+    }
+    fs::create_dir_all(to).map_err(Error::io("making", to))?;
+    let copy = to.join("run.db");
+    copy_database(&run.database(), &copy)?;
+    for name in COPIED {
+        let (from, to) = (run.path().join(name), to.join(name));
+        match fs::symlink_metadata(&from) {
+            Ok(meta) if meta.is_dir() => {
+                for file in files_below(&from)? {
+                    copy_file(&from.join(&file), &to.join(&file))?;
+                }
+            }
+            Ok(meta) if meta.is_file() => copy_file(&from, &to)?,
+            _ => {}
+        }
+    }
+    let copied = RunDir::open(to)?;
+    let sql = views::views_sql(&copied.plan()?);
+    let db = rusqlite::Connection::open(&copy).map_err(Error::write(&copy))?;
+    db.execute_batch(&sql).map_err(Error::write(&copy))?;
+    Ok(copied)
+}
+
+/// Writes a compact copy of a database, without its log.
+fn copy_database(from: &Path, to: &Path) -> Result<()> {
+    let db = schema::open_to_read(from)?;
+    // SQLite refuses VACUUM within a transaction.
+    db.execute_batch("COMMIT").map_err(Error::read(from))?;
+    let Some(text) = to.to_str() else { return Err(Error::damaged(to, "its name is not UTF-8")) };
+    db.execute("VACUUM INTO ?1", [text]).map_err(Error::write(to)).map(drop)
+}
+
+fn copy_file(from: &Path, to: &Path) -> Result<()> {
+    if let Some(parent) = to.parent() {
+        fs::create_dir_all(parent).map_err(Error::io("making", parent))?;
+    }
+    fs::copy(from, to).map_err(Error::io("writing", to)).map(drop)
+}
+
+/// The SHA-256 checksum of a file, in hexadecimal digits.
+fn sha256(path: &Path) -> Result<String> {
+    let mut hasher = Sha256::new();
+    let mut file = File::open(path).map_err(Error::io("reading", path))?;
+    io::copy(&mut file, &mut hasher).map_err(Error::io("reading", path))?;
+    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Writes the checksums of all files below a directory to the file [`CHECKSUMS`] in it.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub fn write_checksums(dir: &Path) -> Result<()> {
+    let mut lines = String::new();
+    for name in files_below(dir)?.into_iter().filter(|name| name != CHECKSUMS) {
+        lines += &format!("{}  {name}\n", sha256(&dir.join(&name))?);
+    }
+    let path = dir.join(CHECKSUMS);
+    File::create(&path)
+        .and_then(|mut file| file.write_all(lines.as_bytes()))
+        .map_err(Error::io("writing", &path))
+}
+
+/// The largest list of checksums, in bytes.
+const LONGEST_LIST: u64 = 64 << 20;
+
+/// Checks the files below a directory against their checksums. Returns what contradicts them, a line each: changed, missing
+/// and unlisted files.
+///
+/// # Errors
+/// The list is missing or is no list of checksums, or a file cannot be read.
+pub fn check_checksums(dir: &Path) -> Result<Vec<String>> {
+    let path = dir.join(CHECKSUMS);
+    let list = fsarena_sys::input::read(&path, LONGEST_LIST)
+        .map_err(|error| Error::damaged(&path, format!("not a bundle of fsarena: {error}")))?;
+    let list = String::from_utf8(list).map_err(|_| Error::damaged(&path, "it is not UTF-8 text"))?;
+    let mut expected = BTreeMap::new();
+    for (number, line) in list.lines().enumerate() {
+        let (sum, name) = line.split_once("  ").ok_or_else(|| {
+            Error::damaged(&path, format!("line {} is not a checksum and a name", number + 1))
+        })?;
+        expected.insert(name, sum);
+    }
+    let mut wrong = vec![];
+    for name in files_below(dir)?.into_iter().filter(|name| name != CHECKSUMS) {
+        match expected.remove(name.as_str()) {
+            None => wrong.push(format!("{name}: not in {CHECKSUMS}")),
+            Some(sum) if sum != sha256(&dir.join(&name))? => wrong.push(format!("{name}: changed")),
+            Some(_) => {}
+        }
+    }
+    wrong.extend(expected.into_keys().map(|name| format!("{name}: missing")));
+    Ok(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{cells, plan, run_cell, writer};
+    use fsarena_core::event::Outcome;
+
+    fn stored(root: &Path) -> RunDir {
+        let plan = plan(&["ext4", "xfs"]);
+        let (run, mut writer) = writer(root, &plan);
+        cells(&plan, 0).iter().for_each(|cell| run_cell(&mut writer, cell, Outcome::Done));
+        drop(writer);
+        run
+    }
+
+    #[test]
+    fn a_copied_run_reads_as_the_original_and_its_bytes_are_the_same_each_time() {
+        let root = tempfile::tempdir().unwrap();
+        let run = stored(root.path());
+        fs::write(run.path().join("image.img"), "not a result").unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", run.path().join("output")).unwrap();
+        // As an earlier version stored it.
+        let db = rusqlite::Connection::open(run.database()).unwrap();
+        db.execute_batch("DROP VIEW comparisons; DROP VIEW samples_tidy").unwrap();
+        let copies = ["one", "two"].map(|name| copy_run(&run, &root.path().join(name)).unwrap());
+        let bytes = copies.clone().map(|copy| fs::read(copy.database()).unwrap());
+        assert!(bytes[0] == bytes[1]);
+        let names = ["command.log", "events.jsonl", "plan.toml", "run.db"];
+        assert_eq!(files_below(copies[0].path()).unwrap(), names);
+        let [one, original] = [&copies[0], &run].map(|run| crate::read(run).unwrap());
+        // NaN is not equal to itself.
+        let shown = |samples| format!("{samples:?}");
+        assert_eq!((one.id, shown(one.samples)), (original.id, shown(original.samples)));
+        let db = rusqlite::Connection::open(copies[0].database()).unwrap();
+        let views = "SELECT count(*) FROM sqlite_master WHERE type = 'view'";
+        assert_eq!(db.query_row(views, [], |row| row.get::<_, i64>(0)).unwrap(), 2);
+    }
+
+    #[test]
+    fn a_run_that_is_being_written_is_not_copied() {
+        let root = tempfile::tempdir().unwrap();
+        let (run, _writer) = writer(root.path(), &plan(&["ext4"]));
+        assert!(matches!(copy_run(&run, &root.path().join("copy")), Err(Error::Busy(..))));
+    }
+
+    #[test]
+    fn changed_missing_and_further_files_are_named() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path();
+        fs::create_dir(dir.join("d")).unwrap();
+        for name in ["a", "b", "d/c"] {
+            fs::write(dir.join(name), name).unwrap();
+        }
+        write_checksums(dir).unwrap();
+        let list = fs::read_to_string(dir.join(CHECKSUMS)).unwrap();
+        assert!(list.starts_with("ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb  a\n"));
+        assert_eq!(check_checksums(dir).unwrap(), [""; 0]);
+        fs::write(dir.join("a"), "other").unwrap();
+        fs::remove_file(dir.join("b")).unwrap();
+        fs::write(dir.join("d/new"), "").unwrap();
+        let wrong = check_checksums(dir).unwrap();
+        assert_eq!(wrong, ["a: changed", "d/new: not in SHA256SUMS", "b: missing"]);
+        fs::remove_file(dir.join(CHECKSUMS)).unwrap();
+        assert!(check_checksums(dir).unwrap_err().to_string().contains("not a bundle"));
+    }
+}
