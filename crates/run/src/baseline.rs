@@ -21,7 +21,6 @@ use fsarena_guest::{cache, emulator::QEMU};
 use fsarena_sys::{Error, input, kernel::SysRoot, program};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The directory of baselines in a directory of runs.
@@ -143,27 +142,23 @@ impl Baseline {
     /// Writes the baseline below a directory: first under another name, so that one of that name stays until the new one is
     /// complete.
     fn write(&self, below: &Path, plan: &Plan) -> Result<PathBuf> {
-        std::fs::create_dir_all(below).map_err(Error::io("making", below))?;
-        let new = tempfile::Builder::new()
-            .prefix(".new-")
-            .tempdir_in(below)
-            .map_err(Error::io("writing in", below))?;
+        let new = below.join(format!(".new-{}", self.name));
+        if new.exists() {
+            std::fs::remove_dir_all(&new).map_err(Error::io("removing", &new))?;
+        }
+        std::fs::create_dir_all(&new).map_err(Error::io("making", &new))?;
         if let Some(kernel) = guest_kernel(plan, &self.variant)?
             && !is_packaged(self.variant.level(factor::KERNEL))
         {
-            keep_kernel(&kernel, &new.path().join(KERNEL))?;
+            keep_kernel(&kernel, &new.join(KERNEL))?;
         }
-        let file = new.path().join(FILE);
+        let file = new.join(FILE);
         let text = serde_json::to_vec_pretty(self).map_err(|error| RunError::Plan(error.to_string()))?;
         std::fs::write(&file, text).map_err(Error::io("writing", &file))?;
         let place = below.join(&self.name);
         if place.exists() {
             std::fs::remove_dir_all(&place).map_err(Error::io("replacing", &place))?;
         }
-        let new = new.keep();
-        // Like a run, all users may read it.
-        std::fs::set_permissions(&new, PermissionsExt::from_mode(0o755))
-            .map_err(Error::io("opening", &new))?;
         std::fs::rename(&new, &place).map_err(Error::io("writing", &place))?;
         Ok(place)
     }
