@@ -170,6 +170,7 @@ fn add_answer(document: &mut Document, report: &Report, titled: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::{ReportOptions, analyse_run};
     use fsarena_core::host::Host;
 
     fn report(id: &str, seed: u64) -> Report {
@@ -178,7 +179,7 @@ mod tests {
         let mut record =
             RunRecord { id: id.into(), version: "0.1.0".into(), hosts: vec![host], ..RunRecord::default() };
         (record.plan.name, record.plan.title, record.plan.seed) = ("mail".into(), "<b>Mail".into(), seed);
-        Report { record, ..Report::default() }
+        analyse_run(record, ReportOptions::default()).unwrap()
     }
 
     #[test]

@@ -49,7 +49,8 @@ fn a_tidy_csv_has_one_value_a_row_and_no_unused_column() {
     let of_elapsed = rows.iter().filter(|row| &row[7] == "elapsed" && &row[8] == "s" && &row[9] == "lower");
     let mut found: Vec<[String; 4]> =
         of_elapsed.map(|row| [1, 3, 5, 10].map(|column| row[column].to_string())).collect();
-    (expected.sort(), found.sort());
+    expected.sort();
+    found.sort();
     assert_eq!(found.len(), 8 * 2 * 4);
     assert_eq!(found, expected);
     assert!(rows.iter().all(|row| row[10].parse::<f64>().is_ok_and(f64::is_finite)));
