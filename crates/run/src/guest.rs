@@ -302,6 +302,10 @@ impl Executor for Guests {
                 }
             }
             CellEvent::Note(note) if note.variant.is_some() => emit(CellEvent::Note(note.variant(&name))),
+            // The counter counts whole tasks.
+            CellEvent::Sample(part) if part.is_of_part() => {
+                emit(CellEvent::Sample(readings::for_emulator(emulator, part, None)));
+            }
             CellEvent::Sample(sample) => {
                 let counts = counts(&counts_file, samples_so_far);
                 samples_so_far += 1;
