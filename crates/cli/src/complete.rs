@@ -74,7 +74,7 @@ fn values(arg: &Arg) -> Option<Values> {
         ("variant", _) if arg.get_help_heading() == Some("Variants") => levels_of_variant,
         ("engine", _) if open => |_| choices("engine"),
         ("cache", _) if open => |_| choices("cache"),
-        (_, "STUDY" | "STUDY|PLAN.toml") => |_| studies(),
+        (_, "STUDY" | "STUDY|PLAN.toml|JOB.fio") => |_| studies(),
         (_, "RUN") => |_| runs(),
         (_, "A" | "B" | "C" | "RUN|published:NAME|FILE.csv") => |_| [runs(), published()].concat(),
         ("what", "WHAT") if open => |_| [runs(), studies(), filesystems(), published()].concat(),
