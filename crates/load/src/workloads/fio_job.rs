@@ -158,12 +158,20 @@ fn read_group(parts: &[(String, TaskInfo)], printed: &str) -> Result<TaskOutput>
     Ok(output)
 }
 
+/// The name and version of the installed fio: `fio-3.33`; `fio` if it does not start, which the preflight reports.
+fn installed_version() -> String {
+    let printed = Argv::new("fio").arg("--version").run().map(|finished| finished.stdout);
+    let version = printed.unwrap_or_default().trim().to_string();
+    if version.starts_with("fio-") { version } else { "fio".into() }
+}
+
 /// The notes on these jobs in every report.
 fn remarks(name: &str, groups: &[Group]) -> Vec<Note> {
     let jobs: Vec<&FioJob> = groups.iter().flat_map(|group| &group.jobs).collect();
     let counts = format!("{} in {}", plural(jobs.len(), "job"), plural(groups.len(), "group"));
     let text = format!(
-        "{name}: {counts}, by the real fio; fio made the files untimed, and latencies are its completion latencies (clat)"
+        "{name}: {counts}, by the real {}; it made the files untimed, and latencies are its completion latencies (clat)",
+        installed_version()
     );
     let mut notes = vec![remark(text)];
     let logs = jobs.iter().any(|job| LOGS.iter().any(|log| job.is_on(log)));
