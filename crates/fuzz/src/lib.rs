@@ -5,6 +5,7 @@
 //! parser panics or takes too long, or if it accepts a value that a simple check refuses.
 
 mod agent;
+mod fio;
 mod formats;
 mod guest;
 mod import;
@@ -39,6 +40,7 @@ pub const TARGETS: &[Target] = &[
     ("import-any", |bytes| import::samples(bytes, None)),
     ("curves", import::curves),
     ("published", formats::published),
+    ("fio-job-file", fio::job_file),
     ("loadfile", formats::loadfile),
     ("tools", formats::tools),
     ("events", store::events),
