@@ -1,10 +1,33 @@
 //! One job of a job file: its options with all defaults, the room for its files, and how it makes its writes durable.
 
-use super::job_file::{JobFileError, JobOption, name_fault};
 use std::collections::BTreeMap;
 
 /// Most clones of a job (`numjobs`): fio's own limit of all jobs.
 const MAX_CLONES: u32 = 4096;
+
+/// Longest name of a job in bytes: names of files begin with it.
+const MAX_NAME_BYTES: usize = 200;
+
+/// What is wrong with a job file, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: {why}")]
+pub struct JobFileError {
+    /// The file and its line: `job.fio:12`.
+    pub at: String,
+    /// The fault, and what to do.
+    pub why: String,
+}
+
+/// An option of a section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobOption {
+    /// Its name as written, which may be an alias.
+    pub name: String,
+    /// Its value; None without `=`.
+    pub value: Option<String>,
+    /// The file and line.
+    pub at: String,
+}
 
 /// A job with its options by name; aliases have the name of their option.
 #[derive(Debug, Clone)]
@@ -165,6 +188,22 @@ impl FioJob {
         let words = shown.iter().filter_map(|name| Some(format!("{name}={}", self.value(name)?)));
         words.collect::<Vec<_>>().join(" ")
     }
+}
+
+/// What is wrong with the name of a job; None if it can be the name of a file.
+fn name_fault(name: &str) -> Option<String> {
+    if name.is_empty() || name.trim() != name {
+        return Some("the name of a job is empty, or has a blank at its begin or end".into());
+    }
+    if name.contains('/') || name == "." || name == ".." {
+        return Some(format!(
+            "fio takes the name `{name}` for a file or device outside of the filesystem under test; name the job without `/`"
+        ));
+    }
+    if name.len() > MAX_NAME_BYTES {
+        return Some(format!("the name of a job is longer than {MAX_NAME_BYTES} bytes"));
+    }
+    name.contains(['[', ']', '$']).then(|| format!("the name `{name}` has one of the characters [ ] $"))
 }
 
 /// The largest of a size or a range of sizes, in bytes: `4k`, `64m-1g`, `1GiB`. A prefix counts as a power of 1024. None for

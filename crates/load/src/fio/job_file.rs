@@ -3,7 +3,7 @@
 //!
 //! [`JobFile::text`] is the same file without includes and variables, so that a stored run can be repeated anywhere.
 
-use super::job::FioJob;
+use super::job::{FioJob, JobFileError, JobOption};
 use super::options::{self, Rule};
 use fsarena_core::names::nearest;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,20 +17,8 @@ const MAX_LINE_BYTES: usize = 4000;
 const MAX_DEPTH: usize = 16;
 /// Most sections.
 const MAX_SECTIONS: usize = 1000;
-/// Longest name of a job in bytes: names of files begin with it.
-const MAX_NAME_BYTES: usize = 200;
 /// fio's keywords for numbers of this machine.
 pub const KEYWORDS: [&str; 3] = ["$pagesize", "$mb_memory", "$ncpus"];
-
-/// What is wrong with a job file, and where.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{at}: {why}")]
-pub struct JobFileError {
-    /// The file and its line: `job.fio:12`.
-    pub at: String,
-    /// The fault, and what to do.
-    pub why: String,
-}
 
 /// Where included files and variables come from.
 pub struct Surroundings<'a> {
@@ -38,17 +26,6 @@ pub struct Surroundings<'a> {
     pub read: &'a dyn Fn(&Path) -> io::Result<String>,
     /// The value of an environment variable, or of one of [`KEYWORDS`]; None if it is not set.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
-}
-
-/// An option of a section.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JobOption {
-    /// Its name as written, which may be an alias.
-    pub name: String,
-    /// Its value; None without `=`.
-    pub value: Option<String>,
-    /// The file and line.
-    pub at: String,
 }
 
 /// A section: the options of a job, or the defaults of later jobs.
@@ -352,22 +329,6 @@ impl Reader<'_> {
         }
         Ok(expanded)
     }
-}
-
-/// What is wrong with the name of a job; None if it can be the name of a file.
-pub(super) fn name_fault(name: &str) -> Option<String> {
-    if name.is_empty() || name.trim() != name {
-        return Some("the name of a job is empty, or has a blank at its begin or end".into());
-    }
-    if name.contains('/') || name == "." || name == ".." {
-        return Some(format!(
-            "fio takes the name `{name}` for a file or device outside of the filesystem under test; name the job without `/`"
-        ));
-    }
-    if name.len() > MAX_NAME_BYTES {
-        return Some(format!("the name of a job is longer than {MAX_NAME_BYTES} bytes"));
-    }
-    name.contains(['[', ']', '$']).then(|| format!("the name `{name}` has one of the characters [ ] $"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! fio's options on the command line of `fsarena load`: flags with the effect that they have in fio, and the reasons to refuse
 //! the others.
 
-use super::flags::Args;
 use crate::failure::{Failure, usage};
 use clap::ArgAction;
 use clap::builder::BoolishValueParser;
@@ -38,7 +37,7 @@ pub struct FioFlags {
     #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = BoolishValueParser::new(), conflicts_with = "direct", action = ArgAction::Set, hide = true)]
     pub buffered: Option<bool>,
     /// Write percentage of a mixed workload
-    #[arg(long, value_name = "PERCENT", value_parser = super::flags::whole_percent, conflicts_with = "rwmixread", hide = true)]
+    #[arg(long, value_name = "PERCENT", value_parser = whole_percent, conflicts_with = "rwmixread", hide = true)]
     pub rwmixwrite: Option<u8>,
     /// Format of the result in fio's words: normal or json
     #[arg(long = "output-format", value_name = "FORMAT", value_parser = output_format, conflicts_with = "format", hide = true)]
@@ -60,9 +59,13 @@ impl FioFlags {
     }
 }
 
-/// Refuses values that `fsarena load` cannot give their effect.
-pub fn refuse_other_values(args: &Args) -> Result<(), Failure> {
-    let fio = &args.fio;
+/// Refuses values that `fsarena load` cannot give their effect. `ends_earlier` is whether a number of operations or bytes ends the
+/// load, `creates_by_writes` whether its writes create the files.
+pub fn refuse_other_values(
+    fio: &FioFlags,
+    ends_earlier: bool,
+    creates_by_writes: bool,
+) -> Result<(), Failure> {
     if fio.name.len() > 1 {
         return usage(
             "--name: a load is one job; write several jobs into a job file and run it: fsarena run job.fio --fs ext4",
@@ -102,17 +105,23 @@ pub fn refuse_other_values(args: &Args) -> Result<(), Failure> {
             return usage(format!("--{name}=0: {why}"));
         }
     }
-    if fio.time_based.is_some() && (args.number_ios.is_some() || args.io_size.is_some()) {
+    if fio.time_based.is_some() && ends_earlier {
         return usage(
             "--time_based: conflicts with --number-ios and --io-size, which end a load earlier; leave out one",
         );
     }
-    if fio.overwrite.is_some() && args.create_on_open {
+    if fio.overwrite.is_some() && creates_by_writes {
         return usage(
             "--overwrite: conflicts with --create-on-open, which begins with empty files; leave out one",
         );
     }
     Ok(())
+}
+
+/// Reads a percentage from 0 to 100, `70%` or `70`.
+pub fn whole_percent(text: &str) -> Result<u8, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    number.filter(|percent| *percent <= 100).ok_or_else(|| "write a whole percentage up to 100: `70%`".into())
 }
 
 fn output_format(text: &str) -> Result<&'static str, String> {

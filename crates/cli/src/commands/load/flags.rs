@@ -1,6 +1,6 @@
 //! The flags of `fsarena load`.
 
-use super::fio_options::FioFlags;
+use super::fio_options::{FioFlags, whole_percent};
 use crate::flags::{size, time};
 use clap::ArgAction;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -245,12 +245,6 @@ fn operations_per_second(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| {
         "write operations a second, as in fio's rate_iops; a bandwidth is that number times --bs".to_string()
     })
-}
-
-/// Reads a percentage from 0 to 100, `70%` or `70`.
-pub(super) fn whole_percent(text: &str) -> Result<u8, String> {
-    let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
-    number.filter(|percent| *percent <= 100).ok_or_else(|| "write a whole percentage up to 100: `70%`".into())
 }
 
 fn operation(text: &str) -> Result<Operation, String> {

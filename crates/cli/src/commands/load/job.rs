@@ -32,7 +32,8 @@ fn refuse_ignored(args: &Args) -> Result<(), Failure> {
 /// # Errors
 /// Flags that contradict each other.
 pub fn job_of(args: &Args) -> Result<LoadJob, Failure> {
-    refuse_other_values(args)?;
+    let ends_earlier = args.number_ios.is_some() || args.io_size.is_some();
+    refuse_other_values(&args.fio, ends_earlier, args.create_on_open)?;
     refuse_ignored(args)?;
     let block_bytes = u32::try_from(args.bs).unwrap_or(u32::MAX);
     let every = args.fsync.or(args.fdatasync);
