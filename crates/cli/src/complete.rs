@@ -75,7 +75,7 @@ fn values(arg: &Arg) -> Option<Values> {
         ("baseline", _) => |_| without_help(baseline::names(&Runs::default_dir())),
         ("engine", _) if open => |_| choices("engine"),
         ("cache", _) if open => |_| choices("cache"),
-        (_, "STUDY" | "STUDY|PLAN.toml") => |_| studies(),
+        (_, "STUDY" | "STUDY|PLAN.toml|JOB.fio") => |_| studies(),
         (_, "RUN") => |_| runs(),
         (_, "A" | "B" | "C" | "RUN|published:NAME|FILE.csv") => |_| [runs(), published()].concat(),
         ("what", "WHAT") if open => |_| [runs(), studies(), filesystems(), published()].concat(),

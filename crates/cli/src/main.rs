@@ -20,6 +20,7 @@ use args::Cli;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 use clap_complete::CompleteEnv;
+use commands::load::fio_options;
 use exit_style::ExitStyle;
 use fsarena_core::{exit::ExitCode, safe};
 use fsarena_run::config::Config;
@@ -92,10 +93,18 @@ fn parse_command_line(config: Option<&Config>, style: ExitStyle) -> Cli {
     std::process::exit(style.code(ExitCode::Usage).into());
 }
 
-/// Adds a hint to the error of a command line like `run git clone x`: to time a program, write it after `--`.
+/// Adds a hint to the error of a command line like `run git clone x`: to time a program, write it after `--`. For `load`, the
+/// hint is what replaces an option of fio.
 fn with_program_hint(mut error: clap::Error) -> clap::Error {
     let words: Vec<String> = std::env::args().collect();
     let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg) else { return error };
+    if words.get(1).is_some_and(|word| word == "load") {
+        if let Some(tip) = fio_advice(&error, wrong) {
+            error.remove(ContextKind::SuggestedArg);
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        }
+        return error;
+    }
     let is_wrong =
         |word: &String| word == wrong || (wrong.starts_with('-') && word.starts_with(wrong.as_str()));
     let Some(at) = words.iter().position(is_wrong) else { return error };
@@ -109,6 +118,20 @@ fn with_program_hint(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
+}
+
+/// What to use instead of a word of fio that `fsarena load` lacks; None for other errors. `wrong` is the argument at fault.
+fn fio_advice(error: &clap::Error, wrong: &str) -> Option<String> {
+    match (error.kind(), error.get(ContextKind::InvalidValue)) {
+        (ErrorKind::UnknownArgument, _) if wrong.ends_with(".fio") => {
+            Some(format!("the real fio runs job files, on fresh filesystems: fsarena run {wrong} --fs ext4"))
+        }
+        (ErrorKind::UnknownArgument, _) => fio_options::advice(wrong),
+        (ErrorKind::InvalidValue, Some(ContextValue::String(engine))) if wrong.starts_with("--ioengine") => {
+            fio_options::engine_advice(engine)
+        }
+        _ => None,
+    }
 }
 
 /// Removes the owner's bits from the umask, so that this user can read and write the files that fsarena makes.

@@ -41,6 +41,28 @@ pub struct TaskOutput {
     pub latencies: Latencies,
     /// Peak memory of its largest command, in bytes; 0 if it started none.
     pub peak_bytes: u64,
+    /// What parts of it measured that ran at the same time, such as two jobs of fio. Each becomes a sample after that of the
+    /// task, without time, CPU time and device readings: these are of all parts together.
+    pub parts: Vec<TaskPart>,
+}
+
+/// What one part of a task measured, while other parts ran at the same time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskPart {
+    /// Its name and title, as those of a task.
+    pub task: crate::cell::TaskInfo,
+    /// Its readings.
+    pub readings: Readings,
+    /// The latencies of its load.
+    pub latencies: Latencies,
+}
+
+impl TaskPart {
+    /// The sample of this part, whose task began at `started_at`.
+    pub fn sample(self, started_at: f64) -> Sample {
+        let TaskPart { task, readings, latencies } = self;
+        Sample { task, started_at, readings, series: vec![], latencies }
+    }
 }
 
 impl From<()> for TaskOutput {
@@ -65,6 +87,7 @@ impl TaskOutput {
             self.series = later.series;
         }
         self.latencies.add(&later.latencies);
+        self.parts.extend(later.parts);
     }
 }
 
@@ -83,6 +106,13 @@ pub struct Sample {
     /// The latencies of its load.
     #[serde(default, skip_serializing_if = "Latencies::is_empty")]
     pub latencies: Latencies,
+}
+
+impl Sample {
+    /// Whether it is of a part of a task ([`TaskPart`]), which has no time of its own.
+    pub fn is_of_part(&self) -> bool {
+        self.readings.get(crate::metric::reading::ELAPSED).is_none()
+    }
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub fn tools(bytes: &[u8]) {
         });
         match read.expect("a task that reads what is printed")(text) {
             Err(error) => sensible(&error, bytes),
-            Ok(readings) => assert!(readings.0.values().all(|value| value.is_finite()), "{readings:?}"),
+            Ok(output) => assert!(output.readings.0.values().all(|value| value.is_finite()), "{output:?}"),
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod agent;
 mod bundle;
+mod fio;
 mod formats;
 mod guest;
 mod import;
@@ -40,6 +41,7 @@ pub const TARGETS: &[Target] = &[
     ("import-any", |bytes| import::samples(bytes, None)),
     ("curves", import::curves),
     ("published", formats::published),
+    ("fio-job-file", fio::job_file),
     ("loadfile", formats::loadfile),
     ("tools", formats::tools),
     ("events", store::events),

@@ -17,6 +17,7 @@
 
 pub mod dbench;
 mod error;
+pub mod fio;
 pub mod invocation;
 mod pace;
 pub mod payload;

@@ -45,8 +45,8 @@ pub enum Action {
     Call(Call),
 }
 
-/// Parses the standard output of a command to readings.
-pub type Reader = Box<dyn FnOnce(&str) -> Result<Readings> + Send>;
+/// Parses the standard output of a command to what it measured.
+pub type Reader = Box<dyn FnOnce(&str) -> Result<TaskOutput> + Send>;
 
 /// Work done in this process.
 pub struct Call {
@@ -106,7 +106,9 @@ impl Action {
         tool: [&'static str; 2],
         parse: impl FnOnce(&str) -> Option<Readings> + Send + 'static,
     ) -> Action {
-        let read = move |printed: &str| parse(printed).ok_or_else(|| no_figures(tool, printed));
+        let read = move |printed: &str| {
+            parse(printed).map(TaskOutput::from).ok_or_else(|| no_figures(tool, printed))
+        };
         Action::Read(argv, Box::new(read))
     }
 
@@ -134,7 +136,7 @@ impl Action {
             Action::Run(argv) => Ok(peak_memory(argv.expect(log)?.max_rss_bytes)),
             Action::Read(argv, read) => {
                 let finished = argv.expect(log)?;
-                Ok(TaskOutput { readings: read(&finished.stdout)?, ..peak_memory(finished.max_rss_bytes) })
+                Ok(TaskOutput { peak_bytes: finished.max_rss_bytes, ..read(&finished.stdout)? })
             }
             Action::RunEach(argvs) => {
                 let mut peak = 0;

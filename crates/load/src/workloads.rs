@@ -8,6 +8,7 @@ mod dbench_like;
 mod dbench_tool;
 mod fileio;
 mod fio;
+mod fio_job;
 mod maildir;
 mod meta;
 mod postgres;
@@ -35,6 +36,7 @@ pub const WORKLOADS: &[&dyn Workload] = &[
     &dbench_tool::DBENCH_TOOL,
     &fileio::FILEIO,
     &fio::FIO,
+    &fio_job::FioJobFile,
     &maildir::Maildir,
     &meta::Meta,
     &postgres::Postgres,

@@ -240,6 +240,7 @@ impl<'a> Bench<'a> {
         let sample =
             Sample { task: info.clone(), started_at, readings, series: own.series, latencies: own.latencies };
         self.emit(CellEvent::Sample(sample));
+        own.parts.into_iter().for_each(|part| self.emit(CellEvent::Sample(part.sample(started_at))));
         Ok(())
     }
 

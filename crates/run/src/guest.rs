@@ -591,6 +591,10 @@ impl Executor for Guests {
                 }
             }
             CellEvent::Note(note) if note.variant.is_some() => emit(CellEvent::Note(note.variant(&name))),
+            // The counter counts whole tasks.
+            CellEvent::Sample(part) if part.is_of_part() => {
+                emit(CellEvent::Sample(readings::for_emulator(emulator, part, None)));
+            }
             CellEvent::Sample(sample) => {
                 let counts = counts(&counts_file, samples.len());
                 samples.push(sample.clone());

@@ -1,6 +1,7 @@
 //! `fsarena load`: runs the load engine alone, with fio's options.
 
 mod files;
+pub mod fio_options;
 mod flags;
 mod job;
 mod page;
@@ -27,14 +28,15 @@ pub fn run(args: Args) -> Outcome {
     let job = job::job_of(&args)?;
     job.check()?;
     let place = Place::open(&args, &job)?;
-    let line = ProgressLine::new(args.quiet);
+    let line = ProgressLine::new(args.quiet || args.fio.hides_progress());
     let files = line.during("making the files", || place.files(&args, &job))?;
     let work = || engine::run(&job, &files, &mut |interval| line.show(None, interval));
     let (outcome, readings, notes) = fsarena_probe::measure_around(&SysRoot::host(), place.dir(), work);
     line.clear();
-    let page = data_page(&job, &files, &outcome?, (&readings, &notes), interrupted());
+    let name = args.fio.load_name();
+    let page = data_page(name, &job, &files, &outcome?, (&readings, &notes), interrupted());
     place.leave()?;
-    output::page(&page, &args.format)
+    output::page(&page, args.fio.output_format.unwrap_or(&args.format))
 }
 
 /// Runs the phases of metadata operations in a new directory, and prints the result of each.
@@ -50,13 +52,13 @@ fn run_metadata(args: &Args) -> Outcome {
     };
     job.check()?;
     let place = Place::below(&args.dir)?;
-    let line = ProgressLine::new(args.quiet);
+    let line = ProgressLine::new(args.quiet || args.fio.hides_progress());
     let show = &mut |operation, interval: &Interval| line.show(Some(operation), interval);
     let outcomes = meta::run(&job, place.dir(), show);
     line.clear();
     let page = metadata_page(&job, place.dir(), &outcomes?, interrupted());
     place.leave()?;
-    output::page(&page, &args.format)
+    output::page(&page, args.fio.output_format.unwrap_or(&args.format))
 }
 
 /// Whether a signal has ended the load early.

@@ -3,6 +3,7 @@
 mod command_flags;
 mod execute_plan;
 mod flags;
+mod job_file;
 mod overrides;
 mod validate_flags;
 pub mod variants;
@@ -220,17 +221,23 @@ fn resume(args: &Args, name: &str) -> Outcome {
 }
 
 /// Reads the plan that the arguments name, without resolving it: of the commands on the command line, of a study or
-/// application, or of a file.
+/// application, of a fio job file, or of a plan file.
 pub fn read_plan(args: &Args) -> Result<Written, Failure> {
     if let Some(plan) = args.command.plan(&args.given)? {
         return Ok(PlanFile::parse("the command line", plan.as_bytes())?);
     }
     let name = args.plan.as_deref().unwrap_or(study::DEFAULT);
+    let path = Path::new(name);
     let (origin, bytes) = match app::shipped_plan(name) {
         Some((origin, plan)) => (origin, plan.as_bytes().to_vec()),
+        None if job_file::is_job_file(path) => (name.to_string(), job_file::plan_of(path)?.into_bytes()),
         None => (name.to_string(), read_file(name)?),
     };
-    Ok(PlanFile::parse(&origin, &bytes)?)
+    let parsed = PlanFile::parse(&origin, &bytes);
+    if parsed.is_err() {
+        job_file::refuse_other_extension(path, &bytes)?;
+    }
+    Ok(parsed?)
 }
 
 /// Reads a plan file. If it does not exist, the error lists studies and applications with a similar name.

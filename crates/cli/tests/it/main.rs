@@ -28,6 +28,7 @@ mod exact;
 mod faults;
 mod fileio;
 mod find_best;
+mod fio_job;
 mod five;
 mod foreign_files;
 mod guard;

@@ -1,5 +1,6 @@
 //! The flags of `fsarena load`.
 
+use super::fio_options::{FioFlags, whole_percent};
 use crate::flags::{size, time};
 use clap::ArgAction;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -10,7 +11,8 @@ use std::{path::PathBuf, time::Duration};
 /// The flags of reads and writes, which conflict with `--meta`.
 const OF_DATA: &str = "rw bs rwmixread random_distribution shared_cursor zero_buffers verify \
     ioengine iodepth batch direct invalidate sync fsync fdatasync end_fsync rate rate_process \
-    runtime number_ios io_size steady ramp_time file size nrfiles create_on_open allow";
+    runtime number_ios io_size steady ramp_time file size nrfiles create_on_open allow \
+    name time_based norandommap randrepeat refill_buffers overwrite buffered rwmixwrite";
 
 /// Run the load engine alone, with fio's options
 ///
@@ -42,10 +44,10 @@ pub struct Args {
     #[arg(long, help_heading = "Work")]
     pub shared_cursor: bool,
     /// Write zeros instead of random bytes
-    #[arg(long, alias = "zero_buffers", help_heading = "Work")]
+    #[arg(long, alias = "zero_buffers", value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", default_value = "0", value_parser = clap::builder::BoolishValueParser::new(), action = ArgAction::Set, help_heading = "Work")]
     pub zero_buffers: bool,
     /// Write offset, generation and checksum into every block, and check them on reads
-    #[arg(long, help_heading = "Work")]
+    #[arg(long, value_name = "crc32", num_args = 0..=1, require_equals = true, default_missing_value = "crc32", default_value = "0", hide_default_value = true, value_parser = checksum, action = ArgAction::Set, help_heading = "Work")]
     pub verify: bool,
 
     /// I/O engine [default: sync; io_uring if --iodepth is above 1]
@@ -82,10 +84,10 @@ pub struct Args {
     #[arg(long, value_name = "N", help_heading = "Engine")]
     pub fdatasync: Option<u64>,
     /// Call fsync at the end
-    #[arg(long, alias = "end_fsync", help_heading = "Engine")]
+    #[arg(long, alias = "end_fsync", value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", default_value = "0", value_parser = clap::builder::BoolishValueParser::new(), action = ArgAction::Set, help_heading = "Engine")]
     pub end_fsync: bool,
     /// Operations per second of all threads in an open loop, with latencies from the intended start (fio's rate_iops)
-    #[arg(long, alias = "rate-iops", alias = "rate_iops", value_name = "N", help_heading = "Engine")]
+    #[arg(long, alias = "rate-iops", alias = "rate_iops", value_name = "N", value_parser = operations_per_second, help_heading = "Engine")]
     pub rate: Option<f64>,
     /// Arrivals of the open loop: poisson (like many users) or linear (equal gaps)
     #[arg(long, alias = "rate_process", value_name = "RATE_PROCESS", value_parser = words(PROCESSES), default_value = "poisson", requires = "rate", help_heading = "Engine")]
@@ -126,7 +128,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536), help_heading = "Files")]
     pub nrfiles: u32,
     /// Create files when they are opened, so that writes extend them
-    #[arg(long, alias = "create_on_open", conflicts_with = "file", help_heading = "Files")]
+    #[arg(long, alias = "create_on_open", value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", default_value = "0", value_parser = clap::builder::BoolishValueParser::new(), action = ArgAction::Set, conflicts_with = "file", help_heading = "Files")]
     pub create_on_open: bool,
     /// Kinds of extents to accept although reads of them measure something else
     #[arg(long, value_delimiter = ',', value_name = "KIND,…", value_parser = words(EXTENTS), help_heading = "Files")]
@@ -158,6 +160,8 @@ pub struct Args {
     /// Print no progress
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
+    #[command(flatten)]
+    pub fio: FioFlags,
 }
 
 const EXAMPLES: &str = "\
@@ -195,9 +199,9 @@ const ENGINES: Words<Engine> = &[
 
 /// fio's `sync`.
 const SYNCS: Words<Durability> = &[
-    ("none", "When the kernel has it", &[], Durability::Plain),
+    ("none", "When the kernel has it", &["0"], Durability::Plain),
     ("dsync", "`O_DSYNC`", &[], Durability::Dsync),
-    ("sync", "`O_SYNC`", &[], Durability::Sync),
+    ("sync", "`O_SYNC`", &["1"], Durability::Sync),
 ];
 
 /// fio's `rate_process`.
@@ -227,10 +231,20 @@ fn words<T: Copy + Send + Sync>(words: Words<T>) -> impl TypedValueParser<Value 
     })
 }
 
-/// Reads a percentage from 0 to 100, `70%` or `70`.
-fn whole_percent(text: &str) -> Result<u8, String> {
-    let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
-    number.filter(|percent| *percent <= 100).ok_or_else(|| "write a whole percentage up to 100: `70%`".into())
+/// Reads fio's name of the checksum of verified blocks; 0 is none.
+fn checksum(text: &str) -> Result<bool, String> {
+    match text {
+        "crc32" | "1" => Ok(true),
+        "0" => Ok(false),
+        _ => Err("blocks of the load engine have the checksum crc32; for others run the real fio: fsarena run job.fio".into()),
+    }
+}
+
+/// Reads the operations a second of all threads. fio's option of this name is a bandwidth.
+fn operations_per_second(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| {
+        "write operations a second, as in fio's rate_iops; a bandwidth is that number times --bs".to_string()
+    })
 }
 
 fn operation(text: &str) -> Result<Operation, String> {

@@ -1,5 +1,6 @@
 //! Makes the job of the load engine from the flags.
 
+use super::fio_options::refuse_other_values;
 use super::flags::{Args, Rw};
 use crate::failure::{Failure, usage};
 use fsarena_core::exit::ExitCode;
@@ -17,8 +18,8 @@ fn refuse_ignored(args: &Args) -> Result<(), Failure> {
     };
     let syncs =
         args.fsync.is_some() || args.fdatasync.is_some() || args.end_fsync || args.sync != Durability::Plain;
-    if args.rwmixread.is_some() && args.rw.reads.is_some() {
-        return refused("--rwmixread", "rw and randrw");
+    if (args.rwmixread.is_some() || args.fio.rwmixwrite.is_some()) && args.rw.reads.is_some() {
+        return refused("--rwmixread or --rwmixwrite", "rw and randrw");
     }
     if syncs && read_share(args) == 1.0 {
         return refused("--sync, --fsync, --fdatasync or --end-fsync", "modes that write");
@@ -31,6 +32,8 @@ fn refuse_ignored(args: &Args) -> Result<(), Failure> {
 /// # Errors
 /// Flags that contradict each other.
 pub fn job_of(args: &Args) -> Result<LoadJob, Failure> {
+    let ends_earlier = args.number_ios.is_some() || args.io_size.is_some();
+    refuse_other_values(&args.fio, ends_earlier, args.create_on_open)?;
     refuse_ignored(args)?;
     let block_bytes = u32::try_from(args.bs).unwrap_or(u32::MAX);
     let every = args.fsync.or(args.fdatasync);
@@ -38,7 +41,11 @@ pub fn job_of(args: &Args) -> Result<LoadJob, Failure> {
     args.allow.iter().for_each(|kind| kind(&mut allow));
     Ok(LoadJob {
         engine: args.ioengine.unwrap_or(if args.iodepth > 1 { Engine::IoUring } else { Engine::Sync }),
-        open: Open { direct: args.direct, durability: args.sync, recreate: args.create_on_open },
+        open: Open {
+            direct: args.fio.buffered.map_or(args.direct, |buffered| !buffered),
+            durability: args.sync,
+            recreate: args.create_on_open,
+        },
         block_bytes,
         threads: args.numjobs,
         depth: args.iodepth,
@@ -62,7 +69,10 @@ pub fn job_of(args: &Args) -> Result<LoadJob, Failure> {
 fn read_share(args: &Args) -> f64 {
     match args.rw.reads {
         Some(reads) => f64::from(reads),
-        None => f64::from(args.rwmixread.unwrap_or(50)) / 100.0,
+        None => {
+            let reads = args.fio.rwmixwrite.map(|writes| 100 - writes).or(args.rwmixread);
+            f64::from(reads.unwrap_or(50)) / 100.0
+        }
     }
 }
 
@@ -128,6 +138,45 @@ mod tests {
         assert_eq!(job.rate, Some(Rate { per_s: 5000.0, arrivals: Arrivals::Fixed }));
         assert_eq!(job.sync_every, Some(SyncEvery { requests: 8, over_all_threads: false }));
         assert_eq!(job.sync_call, SyncCall::Fdatasync);
+    }
+
+    #[test]
+    fn a_command_line_of_a_tutorial_has_its_effect() {
+        let tutorial = job(
+            "--name=test --filename=f --rw=randrw --rwmixwrite=30 --bs=4k --size=1g --buffered=0 --ioengine=io_uring \
+             --iodepth=64 --runtime=60 --time_based --group_reporting=1 --thread --norandommap --randrepeat=1 --end_fsync=1 \
+             --sync=0 --verify=crc32 --refill_buffers --overwrite=1 --eta=never --output-format=json",
+        );
+        assert_eq!((tutorial.open.direct, tutorial.read_share, tutorial.sync_end), (true, 0.7, true));
+        assert_eq!((tutorial.depth, tutorial.bound, tutorial.verify), (64, Bound::Seconds(60.0), true));
+        assert!(!job("--rw write --end_fsync=0").sync_end && job("--rw write --end-fsync").sync_end);
+        assert_eq!(job("--rw write --sync=1").open.durability, Durability::Sync);
+    }
+
+    #[test]
+    fn values_without_their_effect_are_refused_with_the_reason() {
+        for (line, words) in [
+            ("--name a --name b", "fsarena run job.fio"),
+            ("--time_based=0", "--io-size"),
+            ("--group_reporting=0", "all threads together"),
+            ("--thread=0", "fsarena run job.fio"),
+            ("--time_based --number-ios 5", "conflicts with --number-ios"),
+            ("--rw write --overwrite=1 --create_on_open=1", "conflicts with --create-on-open"),
+        ] {
+            let parsed = Line::try_parse_from(["load"].into_iter().chain(line.split_whitespace())).unwrap();
+            let why = job_of(&parsed.args).unwrap_err().to_string();
+            assert!(why.contains(words), "{line}: {why}");
+        }
+        for (line, words) in [
+            ("--verify=md5", "crc32"),
+            ("--rate=10m", "operations a second"),
+            ("--output-format=terse", "`normal` and `json`"),
+            ("--eta=always", "`never`"),
+        ] {
+            let parsed = Line::try_parse_from(["load"].into_iter().chain(line.split_whitespace()));
+            let why = parsed.unwrap_err().to_string();
+            assert!(why.contains(words), "{line}: {why}");
+        }
     }
 
     #[test]

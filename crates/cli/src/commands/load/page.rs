@@ -14,8 +14,9 @@ use std::path::Path;
 
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// Returns the page of a load of reads and writes, with the readings and notes of the probes during the load.
+/// Returns the page of a load of reads and writes, with its name and the readings and notes of the probes during the load.
 pub fn data_page(
+    name: Option<&str>,
     job: &LoadJob,
     files: &Files,
     outcome: &LoadOutcome,
@@ -23,7 +24,7 @@ pub fn data_page(
     interrupted: bool,
 ) -> Page {
     let mut document = Document::default();
-    document.heading(1, "Load");
+    document.heading(1, name.map_or("Load".to_string(), |name| format!("Load {name}")));
     document.table(latencies(outcome.kinds.iter().map(|kind| (kind.name.into(), outcome, kind))));
     let mut lines = remarks(outcome, interrupted);
     let share = device_share(readings, outcome.intervals.iter().map(|one| one.bytes).sum());
@@ -35,6 +36,7 @@ pub fn data_page(
     document.list(lines);
     let json = json!({
         "format": 1,
+        "name": name,
         "job": job,
         "files": { "paths": files.paths(), "bytes_each": files.bytes() },
         "interrupted": interrupted,

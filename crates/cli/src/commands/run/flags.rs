@@ -32,8 +32,8 @@ pub struct Args {
     // Must be the first field: clap removes each argument when it reads it into a field.
     #[command(flatten)]
     pub given: ExplicitFlags,
-    /// Study (`fsarena list studies`), application (`fsarena list apps`) or plan file to run [default: piszcz]
-    #[arg(value_name = "STUDY|PLAN.toml")]
+    /// Study (`fsarena list studies`), application (`fsarena list apps`), plan file or fio job file to run [default: piszcz]
+    #[arg(value_name = "STUDY|PLAN.toml|JOB.fio")]
     pub plan: Option<String>,
 
     /// Where to run: loop or loop:DIR, ram, zram, dir:PATH, qemu or exact [default: loop, without root qemu]

@@ -1,0 +1,113 @@
+//! Plans from fio job files: `fsarena run job.fio`.
+
+use crate::failure::{Failure, usage};
+use fsarena_core::exit::ExitCode;
+use fsarena_core::{app, plan::file::PlanFile};
+use fsarena_load::fio::job_file::{self, JobFile, Surroundings, looks_like_job_file};
+use fsarena_sys::{input, kernel::SysRoot};
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use toml::{Table, Value};
+
+/// The extension of job files.
+const EXTENSION: &str = "fio";
+
+/// Whether a path on the command line names a job file.
+pub fn is_job_file(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == EXTENSION)
+}
+
+/// The text of a plan that runs the jobs of this file. The plan has the text of the job file with its includes and variables.
+///
+/// # Errors
+/// A file that cannot be read, or a line that would leave the filesystem under test, with its number.
+pub fn plan_of(path: &Path) -> Result<String, Failure> {
+    let text = read_text(path).map_err(Failure::file(path))?;
+    let around = Surroundings { read: &read_text, variable: &variable };
+    let file = JobFile::read(path, &text, &around).map_err(|error| {
+        let is_plan = PlanFile::parse("plan", text.as_bytes()).is_ok();
+        let hint = if is_plan { "; this is a plan of fsarena: rename it to .toml" } else { "" };
+        Failure::new(ExitCode::Usage, format!("{error}{hint}"))
+    })?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let workload = Table::from_iter([
+        ("use".into(), "fio-job".into()),
+        ("file".into(), name.clone().into()),
+        ("job".into(), file.text().into()),
+    ]);
+    let plan = Table::from_iter([
+        ("name".into(), plan_name(path).into()),
+        ("title".into(), format!("fio job file {name}").into()),
+        ("question".into(), format!("Which variant is fastest at the jobs of {name}?").into()),
+        ("workload".into(), vec![Value::Table(workload)].into()),
+    ]);
+    Ok(plan.to_string())
+}
+
+/// Refuses a file that is a job file without the extension.
+pub fn refuse_other_extension(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    if !std::str::from_utf8(bytes).is_ok_and(looks_like_job_file) {
+        return Ok(());
+    }
+    let (path, renamed) = (path.display(), path.with_extension(EXTENSION));
+    usage(format!(
+        "{path}: this is a fio job file; rename it, because fsarena runs those that end in .fio: mv {path} {}",
+        renamed.display()
+    ))
+}
+
+fn read_text(path: &Path) -> io::Result<String> {
+    let bytes = input::read(path, job_file::MAX_BYTES as u64)?;
+    String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "not UTF-8 text"))
+}
+
+/// The value of an environment variable, or of a keyword of fio on this machine.
+fn variable(name: &str) -> Option<String> {
+    let kernel = SysRoot::host();
+    match name {
+        "$pagesize" => Some(rustix::param::page_size().to_string()),
+        "$ncpus" => std::thread::available_parallelism().ok().map(|cpus| cpus.to_string()),
+        "$mb_memory" => {
+            let line = kernel
+                .read("proc/meminfo")
+                .ok()?
+                .lines()
+                .find(|line| line.starts_with("MemTotal:"))?
+                .to_string();
+            let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+            Some((kib / 1024).to_string())
+        }
+        // The working directory of fio is the filesystem under test.
+        "FSARENA_DIR" => Some(".".into()),
+        name => std::env::var(name).ok(),
+    }
+}
+
+/// The name of the plan: that of the file without extension. It is `fio-job` for an unusual name, or that of a plan of fsarena.
+fn plan_name(path: &Path) -> &str {
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || ['-', '_', '.', '+'].contains(&letter);
+    let is_usual =
+        stem.starts_with(|letter: char| letter.is_ascii_alphanumeric()) && stem.chars().all(is_plain);
+    if is_usual && app::shipped_plan(stem).is_none() { stem } else { "fio-job" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_named_after_its_job_file() {
+        let named = ["jobs/db.fio", "piszcz.fio", "a b.fio", ".fio"]
+            .map(|path| plan_name(Path::new(path)).to_string());
+        assert_eq!(named, ["db", "fio-job", "fio-job", "fio-job"]);
+    }
+
+    #[test]
+    fn fio_keywords_have_the_values_of_this_machine() {
+        for keyword in job_file::KEYWORDS {
+            assert!(variable(keyword).unwrap().parse::<u64>().unwrap() > 0, "{keyword}");
+        }
+        assert_eq!(variable("FSARENA_DIR").as_deref(), Some("."));
+    }
+}

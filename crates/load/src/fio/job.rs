@@ -1,0 +1,278 @@
+//! One job of a job file: its options with all defaults, the room for its files, and how it makes its writes durable.
+
+use std::collections::BTreeMap;
+
+/// Most clones of a job (`numjobs`): fio's own limit of all jobs.
+const MAX_CLONES: u32 = 4096;
+
+/// Longest name of a job in bytes: names of files begin with it.
+const MAX_NAME_BYTES: usize = 200;
+
+/// What is wrong with a job file, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{at}: {why}")]
+pub struct JobFileError {
+    /// The file and its line: `job.fio:12`.
+    pub at: String,
+    /// The fault, and what to do.
+    pub why: String,
+}
+
+/// An option of a section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobOption {
+    /// Its name as written, which may be an alias.
+    pub name: String,
+    /// Its value; None without `=`.
+    pub value: Option<String>,
+    /// The file and line.
+    pub at: String,
+}
+
+/// A job with its options by name; aliases have the name of their option.
+#[derive(Debug, Clone)]
+pub struct FioJob {
+    /// The name in fio's output: that of its section, or that of the option `name`.
+    pub name: String,
+    /// The index of its section in the file.
+    pub(super) section: usize,
+    /// The name of its section, which begins the names of its files.
+    section_name: String,
+    at: String,
+    options: BTreeMap<String, JobOption>,
+}
+
+/// The files of a job.
+#[derive(Debug, PartialEq, Eq)]
+pub struct JobFiles {
+    /// What jobs with the same files have in common.
+    pub key: String,
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Number of files.
+    pub count: u64,
+}
+
+impl FioJob {
+    pub(super) fn new(
+        section_name: &str,
+        at: &str,
+        section: usize,
+        options: BTreeMap<String, JobOption>,
+    ) -> FioJob {
+        let named = options.get("name").and_then(|option| option.value.clone());
+        FioJob {
+            name: named.unwrap_or_else(|| section_name.into()),
+            section,
+            section_name: section_name.into(),
+            at: at.into(),
+            options,
+        }
+    }
+
+    /// The value of an option by its name; None without the option or without a value.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        self.options.get(name)?.value.as_deref()
+    }
+
+    /// Whether an option is set to another value than 0.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.options
+            .get(name)
+            .is_some_and(|option| !matches!(option.value.as_deref(), Some("0" | "none" | "")))
+    }
+
+    /// The error that an option of this job has this fault.
+    pub(super) fn fault<T>(&self, name: &str, why: &str) -> Result<T, JobFileError> {
+        let option = self.options.get(name);
+        let at = option.map_or(&self.at, |option| &option.at).clone();
+        Err(JobFileError { at, why: format!("{name}={} {why}", self.value(name).unwrap_or_default()) })
+    }
+
+    /// Checks its names and number of clones. fio names files by the section, also if the option `name` gives another name.
+    pub(super) fn check(&self) -> Result<(), JobFileError> {
+        let named = self.options.get("name").map_or(&self.at, |option| &option.at);
+        for (name, at) in [(&self.section_name, &self.at), (&self.name, named)] {
+            if let Some(why) = name_fault(name) {
+                return Err(JobFileError { at: at.clone(), why });
+            }
+        }
+        self.clones().map(drop)
+    }
+
+    /// The number of its clones, which run at the same time.
+    pub fn clones(&self) -> Result<u32, JobFileError> {
+        let Some(text) = self.value("numjobs") else { return Ok(1) };
+        match text.parse() {
+            Ok(clones) if (1..=MAX_CLONES).contains(&clones) => Ok(clones),
+            _ => self.fault("numjobs", "is not a number from 1 to 4096"),
+        }
+    }
+
+    /// The room that its files need.
+    ///
+    /// # Errors
+    /// A size whose bytes are unknown before the run, such as a percentage.
+    pub fn files(&self) -> Result<JobFiles, JobFileError> {
+        let clones = u64::from(self.clones()?);
+        let named = self.value("filename");
+        let count = match named {
+            Some(names) => names.split(':').count() as u64,
+            None => self.value("nrfiles").and_then(|text| text.parse().ok()).unwrap_or(1),
+        };
+        let offset = |name: &str| self.value(name).and_then(largest_bytes).unwrap_or(0);
+        let each = self.bytes("filesize")?.map(|bytes| bytes.saturating_mul(count));
+        let bytes = each.or(self.bytes("size")?).unwrap_or(0).saturating_add(offset("offset"));
+        let bytes = if self.is_on("file_append") { bytes.saturating_mul(2) } else { bytes };
+        // Clones share named files.
+        let sets = if named.is_some() { 1 } else { clones };
+        let increments = offset("offset_increment").saturating_mul(clones);
+        Ok(JobFiles {
+            key: named.map_or_else(|| format!("[{}]", self.name), String::from),
+            bytes: bytes.saturating_mul(sets).saturating_add(increments),
+            count: count.saturating_mul(sets),
+        })
+    }
+
+    fn bytes(&self, name: &str) -> Result<Option<u64>, JobFileError> {
+        let Some(text) = self.value(name) else { return Ok(None) };
+        match largest_bytes(text) {
+            Some(bytes) => Ok(Some(bytes)),
+            None => self.fault(
+                name,
+                "leaves the size of the files open, and fsarena makes a filesystem with room for them; write bytes, such as 1g",
+            ),
+        }
+    }
+
+    /// The directories that must exist before fio starts.
+    pub fn directories(&self) -> impl Iterator<Item = &str> {
+        self.value("directory").into_iter().flat_map(|dirs| dirs.split(':'))
+    }
+
+    /// Whether it opens its files with `O_DIRECT`.
+    pub fn is_direct(&self) -> bool {
+        self.is_on("direct") || self.is_on("atomic") || self.value("buffered") == Some("0")
+    }
+
+    /// The options that make its writes durable: `direct=1 fsync=32`; empty without any. None if the job does not write.
+    pub fn durability(&self) -> Option<String> {
+        const OPTIONS: [&str; 9] = [
+            "atomic",
+            "sync",
+            "fsync",
+            "fdatasync",
+            "sync_file_range",
+            "write_barrier",
+            "end_fsync",
+            "end_syncfs",
+            "fsync_on_close",
+        ];
+        let mode = self.value("rw").unwrap_or("read");
+        if !mode.contains("write") && !mode.starts_with("rw") && !mode.starts_with("randrw") {
+            return None;
+        }
+        let mut words = vec![];
+        if self.is_direct() {
+            words.push("direct=1".to_string());
+        }
+        for name in OPTIONS.into_iter().filter(|name| self.is_on(name)) {
+            words.push(format!("{name}={}", self.value(name).unwrap_or("1")));
+        }
+        Some(words.join(" "))
+    }
+
+    /// Its main options in fio's words, for titles: `rw=randread bs=4k iodepth=32`.
+    pub fn summary(&self) -> String {
+        let shown = ["rw", "bs", "size", "numjobs", "iodepth", "ioengine", "direct"];
+        let words = shown.iter().filter_map(|name| Some(format!("{name}={}", self.value(name)?)));
+        words.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// What is wrong with the name of a job; None if it can be the name of a file.
+fn name_fault(name: &str) -> Option<String> {
+    if name.is_empty() || name.trim() != name {
+        return Some("the name of a job is empty, or has a blank at its begin or end".into());
+    }
+    if name.contains('/') || name == "." || name == ".." {
+        return Some(format!(
+            "fio takes the name `{name}` for a file or device outside of the filesystem under test; name the job without `/`"
+        ));
+    }
+    if name.len() > MAX_NAME_BYTES {
+        return Some(format!("the name of a job is longer than {MAX_NAME_BYTES} bytes"));
+    }
+    name.contains(['[', ']', '$']).then(|| format!("the name `{name}` has one of the characters [ ] $"))
+}
+
+/// The largest of a size or a range of sizes, in bytes: `4k`, `64m-1g`, `1GiB`. A prefix counts as a power of 1024. None for
+/// other texts.
+fn largest_bytes(text: &str) -> Option<u64> {
+    text.split([':', '-', ','])
+        .map(|size| bytes_of(size.trim()))
+        .collect::<Option<Vec<_>>>()?
+        .into_iter()
+        .max()
+}
+
+fn bytes_of(text: &str) -> Option<u64> {
+    let text = text.to_ascii_lowercase();
+    let digits = text.len() - text.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let power = match unit.trim_end_matches('b').trim_end_matches('i') {
+        "" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        "p" => 5,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1024u64.checked_pow(power)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::job_file::JobFile;
+    use super::*;
+
+    fn job(lines: &str) -> FioJob {
+        JobFile::parse("a.fio", &format!("[job]\n{lines}\n")).unwrap().jobs().remove(0)
+    }
+
+    #[test]
+    fn sizes_are_those_of_fio() {
+        let sizes =
+            ["512", "4k", "4K", "4KiB", "1m", "1g", "64k-1m"].map(|text| largest_bytes(text).unwrap());
+        assert_eq!(sizes, [512, 4096, 4096, 4096, 1 << 20, 1 << 30, 1 << 20]);
+        assert!(
+            ["50%", "", "x", "(2*8k)", "99999999999p", "2z"].iter().all(|text| largest_bytes(text).is_none())
+        );
+    }
+
+    #[test]
+    fn the_room_is_that_of_all_clones_and_files() {
+        let files = |lines: &str| job(lines).files().map(|files| (files.bytes, files.count)).unwrap();
+        assert_eq!(files("size=1m\nnumjobs=4"), (4 << 20, 4));
+        assert_eq!(files("size=1m\nnumjobs=4\nfilename=a:b"), (1 << 20, 2));
+        assert_eq!(files("filesize=4k-16k\nnrfiles=10\nnumjobs=2"), (2 * 10 * 16384, 20));
+        assert_eq!(files("size=1m\noffset=1m\noffset_increment=1m\nnumjobs=2\nfilename=a"), (4 << 20, 1));
+        assert_eq!(files("rw=read"), (0, 1));
+        let error = job("rw=read\nsize=50%").files().unwrap_err();
+        assert_eq!(error.at, "a.fio:3");
+    }
+
+    #[test]
+    fn durability_is_that_of_the_options_that_are_on() {
+        let durability = |lines: &str| job(lines).durability();
+        assert_eq!(durability("rw=randread\nfsync=1"), None);
+        assert_eq!(durability("size=1m"), None);
+        assert_eq!(durability("rw=write").as_deref(), Some(""));
+        assert_eq!(durability("rw=randrw\nfsync=0\ndirect=1").as_deref(), Some("direct=1"));
+        assert_eq!(
+            durability("rw=write\nbuffered=0\nend_fsync=1\nsync=dsync").as_deref(),
+            Some("direct=1 sync=dsync end_fsync=1")
+        );
+    }
+}

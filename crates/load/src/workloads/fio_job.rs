@@ -1,0 +1,390 @@
+//! `fio-job`: the jobs of a fio job file, run by the real fio.
+//!
+//! Jobs between two `stonewall`s run at the same time, and are one task. If such a task has several jobs, each job is a part
+//! with its own figures. Before the first task, fio makes the files of all jobs untimed, as it does at the start of a run.
+
+use crate::fio::job::{FioJob, JobFileError};
+use crate::fio::{job_file::JobFile, output};
+use crate::task::{self, Action, Result, Task, TaskError, failed_to};
+use crate::workload::{Demands, Job, Place, Room, Survey, Workload, fairness, remark};
+use fsarena_core::event::Note;
+use fsarena_core::names::distinct;
+use fsarena_core::plan::WHOLES;
+use fsarena_core::sample::{TaskOutput, TaskPart};
+use fsarena_core::setting::{SettingDef, WorkloadDef};
+use fsarena_core::{cell::TaskInfo, number::plural};
+use fsarena_sys::argv::Argv;
+use fsarena_sys::dirs;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The workload.
+pub struct FioJobFile;
+
+const DEF: WorkloadDef = WorkloadDef {
+    id: "fio-job",
+    help: "the jobs of a fio job file, by the real fio: fsarena run job.fio --fs ext4,xfs",
+    metrics: &["iops", "bandwidth", "latency_p99"],
+    settings: &[
+        SettingDef::text("job").help("text of the job file, without includes and variables"),
+        SettingDef::text("file").help("name of the job file, for messages"),
+        SettingDef::size("room", 0..=1 << 50, 0)
+            .help("bytes of all files of the jobs together; 0 to take them from the jobs"),
+    ],
+};
+
+/// The name of the job file that only makes the files of the jobs.
+const LAYOUT: &str = "layout.fio";
+/// Longest name of a task that has the names of all its jobs, in bytes.
+const MAX_JOINED_BYTES: usize = 60;
+/// Names of tasks that every run has.
+const LIFECYCLE: [&str; 3] = ["mkfs", "mount", "unmount"];
+/// Least room for the files of the jobs, in bytes: logs and states of fio need some too.
+const MIN_ROOM_BYTES: u64 = 16 << 20;
+
+/// Jobs that run at the same time.
+struct Group {
+    info: TaskInfo,
+    jobs: Vec<FioJob>,
+    /// The jobs of one name, and its description; empty if all jobs have the same name.
+    parts: Vec<(String, TaskInfo)>,
+}
+
+/// The name of the settings' job file.
+fn file_name(job: &Job) -> &str {
+    match job.settings.text("file") {
+        "" => "job",
+        name => name,
+    }
+}
+
+fn job_file(job: &Job) -> Result<JobFile> {
+    JobFile::parse(file_name(job), job.settings.text("job")).map_err(of_plan)
+}
+
+fn of_plan(error: JobFileError) -> TaskError {
+    TaskError::Plan(error.to_string())
+}
+
+/// The tasks of a job file.
+fn groups(file: &JobFile) -> Vec<Group> {
+    let mut taken = vec![];
+    let mut groups = vec![];
+    for jobs in file.groups() {
+        let names = distinct(jobs.iter().map(|job| job.name.clone()));
+        let joined = names.iter().map(|name| task_name(name)).collect::<Vec<_>>().join("+");
+        let name = match &names[..] {
+            [first, _, ..] if joined.len() > MAX_JOINED_BYTES => {
+                format!("{}+{}-others", task_name(first), names.len() - 1)
+            }
+            _ => joined,
+        };
+        let describe = |name: &str| match jobs.iter().find(|job| job.name == name) {
+            Some(job) => format!("{name}: {}", job.summary()),
+            None => name.to_string(),
+        };
+        let title = match &names[..] {
+            [only] => describe(only),
+            names => format!("{} at the same time", names.join(", ")),
+        };
+        let info = task::info(&unused(&mut taken, &name), title, []);
+        let mut parts = vec![];
+        for name in names.iter().filter(|_| names.len() > 1) {
+            parts.push((name.clone(), task::info(&unused(&mut taken, &task_name(name)), describe(name), [])));
+        }
+        groups.push(Group { info, jobs, parts });
+    }
+    groups
+}
+
+/// The name of a job with only those characters that claims accept without quotes.
+fn task_name(name: &str) -> String {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+    name.chars().map(|letter| if fits(letter) { letter } else { '-' }).collect()
+}
+
+/// The first unused name of `name`, `name-2`, …; adds it to the used ones.
+fn unused(taken: &mut Vec<String>, name: &str) -> String {
+    let is_free = |name: &String| {
+        !taken.contains(name) && !LIFECYCLE.contains(&name.as_str()) && !WHOLES.contains(&name.as_str())
+    };
+    let numbered = (2..).map(|n| format!("{name}-{n}"));
+    let free = std::iter::once(name.to_string()).chain(numbered).find(is_free).unwrap_or_default();
+    taken.push(free.clone());
+    free
+}
+
+/// The name of the job file of a group on the source disk.
+fn group_file(index: usize) -> String {
+    format!("{}.fio", index + 1)
+}
+
+/// The command that runs a job file of the source disk in the filesystem under test.
+fn fio(place: &Place, file: &str) -> Argv {
+    Argv::new("fio")
+        .args(["--output-format=json+", "--eta=never"])
+        .arg(place.other.join(file))
+        .cwd(&place.root)
+}
+
+/// Makes the directories that jobs name, and then the files of all jobs.
+fn prepare(file: &JobFile, place: &Place) -> Vec<Action> {
+    let jobs = file.jobs();
+    let named = distinct(jobs.iter().flat_map(|job| job.directories()).map(PathBuf::from));
+    let make = |dir: PathBuf| {
+        Action::on("mkdir", &place.root.join(dir), |dir| dirs::make_dirs(dir).map_err(failed_to("make", dir)))
+    };
+    named.into_iter().map(make).chain([Action::Run(fio(place, LAYOUT).quiet())]).collect()
+}
+
+/// Reads the figures of a group from what fio printed.
+fn read_group(parts: &[(String, TaskInfo)], printed: &str) -> Result<TaskOutput> {
+    let jobs = output::jobs(printed).map_err(|why| output::unreadable(printed, &why))?;
+    let together = |jobs: &[&output::JobFigures]| {
+        output::together(jobs).map_err(|why| output::unreadable(printed, &why))
+    };
+    if parts.is_empty() {
+        return together(&jobs.iter().collect::<Vec<_>>());
+    }
+    let mut output = TaskOutput::default();
+    for (name, info) in parts {
+        // A job with stats=0 has no figures.
+        let clones: Vec<_> = jobs.iter().filter(|job| job.name == *name).collect();
+        if !clones.is_empty() {
+            let TaskOutput { readings, latencies, .. } = together(&clones)?;
+            output.parts.push(TaskPart { task: info.clone(), readings, latencies });
+        }
+    }
+    Ok(output)
+}
+
+/// The name and version of the installed fio: `fio-3.33`; `fio` if it does not start, which the preflight reports.
+fn installed_version() -> String {
+    let printed = Argv::new("fio").arg("--version").run().map(|finished| finished.stdout);
+    let version = printed.unwrap_or_default().trim().to_string();
+    if version.starts_with("fio-") { version } else { "fio".into() }
+}
+
+/// The notes on these jobs in every report.
+fn remarks(name: &str, groups: &[Group]) -> Vec<Note> {
+    let jobs: Vec<&FioJob> = groups.iter().flat_map(|group| &group.jobs).collect();
+    let counts = format!("{} in {}", plural(jobs.len(), "job"), plural(groups.len(), "group"));
+    let text = format!(
+        "{name}: {counts}, by the real {}; it made the files untimed, and latencies are its completion latencies (clat)",
+        installed_version()
+    );
+    let mut notes = vec![remark(text)];
+    let logs = jobs.iter().any(|job| LOGS.iter().any(|log| job.is_on(log)));
+    if logs {
+        notes.push(remark(format!(
+            "{name}: fio writes its logs to the filesystem under test, which ends with the round"
+        )));
+    }
+    notes.extend(durability_notes(&jobs));
+    notes
+}
+
+const LOGS: [&str; 5] = ["write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog"];
+
+/// The fairness notes on how jobs make their writes durable.
+fn durability_notes(jobs: &[&FioJob]) -> Vec<Note> {
+    let mut by_durability: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for job in jobs {
+        if let Some(durability) = job.durability() {
+            let names = by_durability.entry(durability).or_default();
+            if !names.contains(&job.name.as_str()) {
+                names.push(&job.name);
+            }
+        }
+    }
+    let mut notes = vec![];
+    if by_durability.len() > 1 {
+        let describe = |(durability, names): (&String, &Vec<&str>)| {
+            let durability =
+                if durability.is_empty() { "buffered, without a sync" } else { durability.as_str() };
+            format!("{} ({durability})", names.join(", "))
+        };
+        let all: Vec<String> = by_durability.iter().map(describe).collect();
+        let text = format!(
+            "the durability of writes differs between jobs: {}: compare variants at one job, not one job with another",
+            all.join("; ")
+        );
+        notes.push(
+            fairness(text).fix("give all jobs the same direct=, sync=, fsync=, fdatasync= and end_fsync="),
+        );
+    }
+    if let Some(names) = by_durability.get("") {
+        let text = format!(
+            "{}: buffered writes without a sync: the rate can be that of the page cache, and leaves out the time until the data is on the device",
+            names.join(", ")
+        );
+        notes.push(fairness(text).fix("set end_fsync=1, fsync=N or direct=1 in the job file"));
+    }
+    notes
+}
+
+/// The room for the files of all jobs; jobs that name the same files share them.
+fn room(jobs: &[&FioJob], chosen: u64) -> Result<Room> {
+    let mut by_key: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for job in jobs {
+        let files = match job.files() {
+            Ok(files) => files,
+            Err(_) if chosen > 0 => continue,
+            Err(error) => return Err(TaskError::Plan(format!("{error}, or set the room: --set room=2g"))),
+        };
+        let (bytes, count) = by_key.entry(files.key).or_default();
+        (*bytes, *count) = ((*bytes).max(files.bytes), (*count).max(files.count));
+    }
+    let sum = |of: fn(&(u64, u64)) -> u64| by_key.values().map(of).fold(0u64, u64::saturating_add);
+    let bytes = if chosen > 0 { chosen } else { sum(|(bytes, _)| *bytes) };
+    // Twice the data: a copy-on-write filesystem keeps old blocks until it commits.
+    let bytes = bytes.saturating_mul(2).max(MIN_ROOM_BYTES);
+    Ok(Room { bytes, inodes: sum(|(_, count)| *count), other_bytes: 0 })
+}
+
+impl Workload for FioJobFile {
+    fn def(&self) -> &'static WorkloadDef {
+        &DEF
+    }
+
+    fn outline(&self, job: &Job) -> Vec<TaskInfo> {
+        // The survey reports a job file that cannot be read.
+        let Ok(file) = job_file(job) else { return vec![] };
+        let with_parts = |group: Group| {
+            let parts = group.parts.into_iter().map(|(_, info)| info);
+            std::iter::once(group.info).chain(parts).collect::<Vec<_>>()
+        };
+        groups(&file).into_iter().flat_map(with_parts).collect()
+    }
+
+    fn survey(&self, job: &Job) -> Result<Survey> {
+        if job.settings.text("job").trim().is_empty() {
+            let why = "the workload fio-job has no job; run a job file: fsarena run job.fio";
+            return Err(TaskError::Plan(why.into()));
+        }
+        let groups = groups(&job_file(job)?);
+        let jobs: Vec<&FioJob> = groups.iter().flat_map(|group| &group.jobs).collect();
+        let room = room(&jobs, job.settings.int("room") as u64)?;
+        let demands = Demands { direct_io: jobs.iter().any(|job| job.is_direct()), ..Demands::default() };
+        Ok(Survey { room, demands, remarks: remarks(file_name(job), &groups), ..Survey::default() })
+    }
+
+    fn programs(&self, _job: &Job) -> Vec<&'static str> {
+        vec!["fio"]
+    }
+
+    fn inputs(&self, job: &Job, place: &Place) -> Result<()> {
+        let file = job_file(job)?;
+        let write = |name: &str, text: String| {
+            let path = place.other.join(name);
+            std::fs::write(&path, text).map_err(failed_to("write", &path))
+        };
+        write(LAYOUT, format!("[global]\ncreate_only=1\n{}", file.text()))?;
+        for (index, group) in groups(&file).iter().enumerate() {
+            write(&group_file(index), file.text_of_jobs(&group.jobs))?;
+        }
+        Ok(())
+    }
+
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+        let file = job_file(job)?;
+        let mut first = prepare(&file, place);
+        let mut tasks = vec![];
+        for (index, Group { info, parts, .. }) in groups(&file).into_iter().enumerate() {
+            let read = move |printed: &str| read_group(&parts, printed);
+            let work = Action::Read(fio(place, &group_file(index)), Box::new(read));
+            tasks.push(Task::new(info, work).after(first.drain(..)));
+        }
+        Ok(tasks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ids, job, perform, place};
+
+    const MIXED: &str = "[global]\nsize=1m\nrw=randwrite\n[fill disk]\nrw=write\nend_fsync=1\n[read.er]\nstonewall\nrw=randread\n\
+        [writer]\nfsync=8\nnumjobs=2\n[mount]\nstonewall\nwait_for=writer\n";
+
+    fn job_of(text: &str) -> Job {
+        job(&DEF, 1, &[("job", text), ("file", "a.fio")])
+    }
+
+    #[test]
+    fn tasks_are_the_groups_between_stonewalls_and_their_jobs() {
+        let job = job_of(MIXED);
+        assert_eq!(
+            ids(&FioJobFile.outline(&job)),
+            ["fill-disk", "read-er+writer", "read-er", "writer", "mount-2"]
+        );
+        let dir = tempfile::tempdir().unwrap();
+        FioJobFile.inputs(&job, &place(dir.path())).unwrap();
+        let text = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+        assert!(text("2.fio").contains("[writer]") && !text("2.fio").contains("[fill disk]"));
+        // The job that is waited for ran in the group before.
+        assert!(text("3.fio").ends_with("[mount]\nstonewall\n"), "{}", text("3.fio"));
+        assert!(
+            text(LAYOUT).starts_with("[global]\ncreate_only=1\n") && text(LAYOUT).contains("[fill disk]")
+        );
+        let steps = FioJobFile.steps(&job, &place(dir.path())).unwrap();
+        assert_eq!(steps.iter().map(|step| step.prepare.len()).collect::<Vec<_>>(), [1, 0, 0]);
+    }
+
+    #[test]
+    fn the_survey_has_the_room_and_names_unequal_durability() {
+        let survey = FioJobFile.survey(&job_of(MIXED)).unwrap();
+        assert_eq!((survey.room.bytes, survey.room.inodes), (MIN_ROOM_BYTES, 5));
+        let texts: Vec<&str> = survey.remarks.iter().map(|note| note.text.as_str()).collect();
+        let has = |words: &str| texts.iter().any(|text| text.contains(words));
+        assert!(
+            has("mount (buffered, without a sync); fill disk (end_fsync=1); writer (fsync=8)"),
+            "{texts:?}"
+        );
+        assert!(has("mount: buffered writes without a sync"), "{texts:?}");
+        let equal = FioJobFile
+            .survey(&job_of("[a]\nrw=write\ndirect=1\nsize=1g\n[b]\nrw=randwrite\ndirect=1\nsize=1g"))
+            .unwrap();
+        assert_eq!((equal.remarks.len(), equal.room.bytes), (1, 4 << 30));
+        assert!(equal.demands.direct_io);
+    }
+
+    #[test]
+    fn an_invalid_job_is_an_error_of_the_plan() {
+        let refusal = |text: &str| FioJobFile.survey(&job_of(text)).unwrap_err().to_string();
+        assert!(refusal("[a]\nfilename=/dev/sda\n").starts_with("a.fio:2: filename=/dev/sda would leave"));
+        assert!(refusal("[a]\nsize=10%\n").contains("--set room=2g"));
+        assert!(refusal(" ").contains("has no job"));
+        assert!(refusal("[a]\ninclude b.fio\n").contains("a job in a plan includes no file"));
+        let chosen = job(&DEF, 1, &[("job", "[a]\nsize=10%\n"), ("room", "1g")]);
+        assert_eq!(FioJobFile.survey(&chosen).unwrap().room.bytes, 2 << 30);
+    }
+
+    #[test]
+    fn the_real_fio_runs_every_group_and_its_jobs_have_figures() {
+        if !fsarena_testkit::program("fio") {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let job = job_of(&MIXED.replace("[fill disk]\n", "[fill disk]\ndirectory=in/side\n"));
+        let place = place(dir.path());
+        FioJobFile.inputs(&job, &place).unwrap();
+        let mut parts = vec![];
+        for task in FioJobFile.steps(&job, &place).unwrap() {
+            let name = task.info.id.to_string();
+            perform(task.prepare);
+            let output = perform(task.work);
+            assert_eq!(output.readings.get("all_iops_per_s").is_some(), output.parts.is_empty(), "{name}");
+            parts.extend(output.parts);
+        }
+        assert!(dir.path().join("in/side").is_dir());
+        let counts = |at: usize, id: &str| parts[at].readings.get(id);
+        assert_eq!(
+            (counts(0, "read_operations_count"), counts(0, "write_operations_count")),
+            (Some(256.0), None)
+        );
+        // Two clones of 256 writes each.
+        assert_eq!(counts(1, "write_operations_count"), Some(512.0));
+        assert!(counts(1, "all_latency_p99_ns").is_some() && parts[1].latencies.count() == 512);
+    }
+}
