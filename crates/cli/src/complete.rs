@@ -278,7 +278,8 @@ mod tests {
 
     /// The names of values that are not completed. A new argument needs a value name that `values` completes, or one of
     /// these.
-    const FREE: [&str; 36] = [
+    const FREE: [&str; 37] = [
+        "crc32",
         "[TASK.METRIC=]PERCENT",
         "NAME[=VARIANT]",
         "VARIABLE",

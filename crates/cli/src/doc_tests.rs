@@ -80,6 +80,17 @@ fn every_plan_in_the_book_resolves() {
 
 /// Flags in the prose that are those of other programs: rustc, fio, hyperfine, dbench, docker, mkfs and cp.
 const FOREIGN: &[&str] = &[
+    "--ramp_time",
+    "--random_distribution",
+    "--number_ios",
+    "--io_size",
+    "--create_on_open",
+    "--zero_buffers",
+    "--rate_iops",
+    "--stonewall",
+    "--thinktime",
+    "--bssplit",
+    "--write_bw_log",
     "--chunksize",
     "--remap-path-prefix",
     "--output-format",
@@ -101,8 +112,12 @@ const INTERNAL: &str = "agent";
 
 /// The long flags of a command, including the global flags.
 fn flags(command: &clap::Command) -> BTreeSet<String> {
-    let names = command.get_arguments().filter_map(|arg| arg.get_long_and_visible_aliases());
-    names.flatten().map(|name| format!("--{name}")).collect()
+    let mut names = BTreeSet::new();
+    for arg in command.get_arguments() {
+        let spellings = arg.get_long().into_iter().chain(arg.get_all_aliases().into_iter().flatten());
+        names.extend(spellings.map(|name| format!("--{name}")));
+    }
+    names
 }
 
 /// The pieces of code in the text of a page.
