@@ -65,13 +65,15 @@ fn with_level(survivor: &Variant, factor: &str, level: &str) -> Variant {
 pub fn command_line(variant: &Variant) -> Result<String, Error> {
     let def = filesystems::find(variant.level(factor::FS))?;
     let options = lifecycle::variant_options(def, variant)?;
-    let mut words = vec![def.mkfs.to_string()];
-    words.extend(options.mkfs);
+    let (mut words, source) = match def.pool {
+        Some(pool) => (lifecycle::mkfs_words(def, &options)?, pool.name),
+        None => ([vec![def.mkfs.to_string()], options.mkfs].concat(), "DEVICE"),
+    };
     words.extend(["DEVICE", "&&", "mount", "-t", def.id].map(String::from));
     if !options.mount.is_empty() {
         words.extend(["-o".to_string(), options.mount]);
     }
-    words.extend(["DEVICE", "DIRECTORY"].map(String::from));
+    words.extend([source, "DIRECTORY"].map(String::from));
     Ok(words.join(" "))
 }
 
@@ -112,5 +114,8 @@ mod tests {
             line(with_level(&plain("xfs"), factor::OPTIONS, "noatime")),
             "mkfs.xfs DEVICE && mount -t xfs -o noatime DEVICE DIRECTORY"
         );
+        let zfs = line(plain("zfs"));
+        assert!(zfs.starts_with("zpool create -f -m legacy "), "{zfs}");
+        assert!(zfs.ends_with(" fsarena DEVICE && mount -t zfs fsarena DIRECTORY"), "{zfs}");
     }
 }

@@ -16,9 +16,9 @@ pub struct Availability {
 }
 
 impl Availability {
-    /// Whether this machine can make and mount it.
+    /// Whether fsarena can make and mount it in this kernel. It makes pools in guests only.
     pub fn usable(&self) -> bool {
-        self.kernel && self.mkfs.is_some()
+        self.kernel && self.mkfs.is_some() && self.def.pool.is_none()
     }
 }
 
