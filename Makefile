@@ -139,12 +139,13 @@ test: man
 		echo "$$(sort -u $(FSARENA_SKIPS) | wc -l) tests skipped"; \
 		exit $$failed
 
-# Whether filesystems measure the same after a minute more of idling: 3 filesystems, 2 tasks, 8 rounds. Needs root; at
-# most 2 hours.
+# Whether filesystems measure the same after a minute more of idling: 3 filesystems, 2 tasks, 8 rounds; and OpenZFS in
+# guests, whose modules it compiles. Needs root; at most 2 hours.
 test-long: build
 	contrib/test-fresh
 	$(FSARENA) selftest --here --idle
 	contrib/test-slurm $(FSARENA)
+	contrib/test-zfs $(FSARENA)
 	! command -v mpicc.mpich > /dev/null || MPICC=mpicc.mpich FSARENA_MPIRUN=mpirun.mpich \
 		$(MAKE) test-mpi CARGO_TARGET_DIR=$(abspath $(TARGET))/mpich
 

@@ -3,7 +3,7 @@
 use crate::debian::{self, by_version, in_order, is_version};
 use crate::elf::{self, ElfKind, elf_kind};
 pub use crate::suites::Log;
-use crate::{Error, Result, cache, modules::Modules, suites::Suites, vmlinux};
+use crate::{Error, Result, built, cache, modules::Modules, suites::Suites, vmlinux};
 use fsarena_sys::input;
 use rustix::fs::Access;
 use std::collections::BTreeSet;
@@ -84,7 +84,17 @@ impl Places {
     /// Where they cannot be read.
     pub fn usual_kernel(&self) -> Result<Option<(String, Modules)>> {
         let Some(kernel) = newest(&self.roots(), "") else { return Ok(None) };
-        Ok(Some((kernel.release, Modules::open(&kernel.modules)?)))
+        let modules = self.modules_of(&kernel)?;
+        Ok(Some((kernel.release, modules)))
+    }
+
+    /// The modules of a packaged kernel, and those that fsarena has compiled for it.
+    fn modules_of(&self, kernel: &PackagedKernel) -> Result<Modules> {
+        let mut modules = Modules::open(&kernel.modules)?;
+        for dir in built::find([&self.cache, &self.shared], &kernel.release) {
+            modules.add(&dir)?;
+        }
+        Ok(modules)
     }
 
     /// Returns the releases of all available kernels with modules, the oldest first.
@@ -100,8 +110,7 @@ impl Places {
     /// The releases of the kernels whose modules can be read and meet a condition.
     pub fn releases_with(&self, has: impl Fn(&Modules) -> bool) -> Vec<String> {
         let kernels = packages(&self.roots()).into_iter();
-        let kernels =
-            kernels.filter(|kernel| Modules::open(&kernel.modules).is_ok_and(|modules| has(&modules)));
+        let kernels = kernels.filter(|kernel| self.modules_of(kernel).is_ok_and(|modules| has(&modules)));
         in_order(kernels.map(|kernel| kernel.release))
     }
 }
@@ -118,7 +127,10 @@ pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
         _ => None,
     };
     let (image, modules) = match package {
-        Some(kernel) => (kernel.image, Some(kernel.modules)),
+        Some(kernel) => {
+            let modules = places.modules_of(&kernel)?;
+            (kernel.image, Some(modules))
+        }
         None => (PathBuf::from(level), None),
     };
     let bytes = input::read(&image, vmlinux::LARGEST).map_err(|error| {
@@ -130,7 +142,7 @@ pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
     })?;
     let inspected = vmlinux::inspect(&image, &bytes)?;
     let modules = match modules {
-        Some(dir) => Modules::open(&dir)?,
+        Some(modules) => modules,
         None => find_modules(&image, &inspected.release, places)?,
     };
     let (image, code) = match vmlinux::unpacked(&image, &bytes, &inspected, &[&places.cache, &places.shared])?

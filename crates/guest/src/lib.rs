@@ -3,6 +3,7 @@
 //! A guest needs no root and uses only image files as disks. It runs fsarena itself as `/init`, so that the same agent
 //! measures in a guest and on the host.
 
+pub mod built;
 pub mod cache;
 pub mod config;
 pub mod counter;

@@ -53,13 +53,20 @@ impl Modules {
         let built_in =
             none_if_missing(std::fs::read_to_string(&list)).map_err(Error::io("reading", &list))?;
         let built_in = built_in.unwrap_or_default();
-        let mut files = BTreeMap::new();
-        for entry in WalkDir::new(dir).sort_by_file_name() {
-            let path = entry.map_err(|error| Error::unfit(dir, error.to_string()))?.into_path();
-            files.extend(module_name(&path).map(|name| (name, path)));
-        }
+        let files = files_below(dir)?;
         let built_in = built_in.lines().filter_map(|line| module_name(Path::new(line))).collect();
         Ok(Modules { dir: dir.to_path_buf(), files, built_in, state: OnceLock::new() })
+    }
+
+    /// Adds the modules below a further directory, before which those that are here already go.
+    ///
+    /// # Errors
+    /// Where the directory cannot be read.
+    pub(crate) fn add(&mut self, dir: &Path) -> Result<()> {
+        for (name, path) in files_below(dir)? {
+            self.files.entry(name).or_insert(path);
+        }
+        Ok(())
     }
 
     /// A digest of the state of all files at the first call: after `make modules_install` other files may have the same
@@ -123,6 +130,16 @@ impl Closure<'_> {
         self.order.push(Module { name, elf });
         Ok(())
     }
+}
+
+/// The files of modules below a directory, by the names of the modules.
+fn files_below(dir: &Path) -> Result<BTreeMap<String, PathBuf>> {
+    let mut files = BTreeMap::new();
+    for entry in WalkDir::new(dir).sort_by_file_name() {
+        let path = entry.map_err(|error| Error::unfit(dir, error.to_string()))?.into_path();
+        files.extend(module_name(&path).map(|name| (name, path)));
+    }
+    Ok(files)
 }
 
 /// `kernel/fs/ext4/ext4.ko.xz` → `ext4`; none for any other file.

@@ -104,8 +104,8 @@ impl Guests {
         let with_options = |error| CellError::from(error).with_options(written);
         let layout = self.run.layout(&cell.variant)?;
         let mut log = |record| emit(CellEvent::Command(record));
-        let (image, description, features) = if layout.is_stacked() {
-            // Only the guest has the device for the filesystem.
+        let (image, description, features) = if layout.is_stacked() || def.pool.is_some() {
+            // Only the guest has the device for the filesystem, or the driver that makes it.
             self.images.clear(&layout)?;
             let words = self.mkfs_words(def, &options).map_err(|error| with_options(error.into()))?;
             (self.images.whole.path().to_path_buf(), words.join(" ") + ", in the guest", String::new())
@@ -167,8 +167,10 @@ impl Guests {
         let layout = self.run.layout(&cell.variant)?;
         let options = &formatted.facts.options;
         let mut stack = guests::stack(&cell.variant, &layout, options.raid)?;
-        if !stack.links.is_empty() {
+        if layout.is_stacked() {
             stack.bytes = formatted.facts.size_bytes;
+        }
+        if layout.is_stacked() || formatted.facts.def.pool.is_some() {
             stack.mkfs = self.mkfs_words(formatted.facts.def, options)?;
             stack
                 .mkfs

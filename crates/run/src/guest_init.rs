@@ -1,8 +1,9 @@
 //! fsarena as the first process of a guest: it boots the guest, then becomes the agent.
 
-use crate::axes::{self, Conditions};
+use crate::axes::{self, Conditions, load::parse_memory};
 use crate::guest_programs::{self, OTHER};
-use crate::protocol::{Guest, Line, MountRequest, write};
+use crate::pools::Pool;
+use crate::protocol::{Guest, Line, MountRequest, Power, write};
 use crate::{agent, bench, error::CellError};
 use fsarena_core::event::{CellEvent, Note, NoteKind};
 use fsarena_core::{cell::Variant, factor};
@@ -59,8 +60,16 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
     // What links add lies on the disk below them.
     let measured = if links.is_some() { &booted.disks[0] } else { &device };
     request.device = BlockDevice::open(&kernel, measured).ok().as_ref().map(bench::numbers);
+    let pool = Pool::of(request.cell.variant.level(factor::FS));
+    let device = match &pool {
+        Some(pool) => pool.make_node(&device).map_err(Error::other)?,
+        None => device,
+    };
+    if request.power != Power::Restored {
+        make_filesystem(booted, &device, &request.other, pool.as_ref())?;
+    }
     if let Some(links) = links {
-        make_filesystem(booted, &device, &request.other)?;
+        write_note(booted, bench::below_the_stack())?;
         links.formatted()?;
     }
     let journal = booted.journal.clone();
@@ -82,19 +91,25 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
     Ok(conditions)
 }
 
-/// Makes the filesystem on a device that only this guest has.
-fn make_filesystem(booted: &mut BootedGuest, device: &Path, other: &Path) -> io::Result<()> {
+/// Makes the filesystem on the device, unless mkfs has made it on the host. A pool is closed again.
+fn make_filesystem(
+    booted: &mut BootedGuest,
+    device: &Path,
+    other: &Path,
+    pool: Option<&Pool>,
+) -> io::Result<()> {
     let Some((program, args)) = booted.config.stack.mkfs.split_first() else { return Ok(()) };
     let mut commands = vec![];
     let argv = Argv::new(program).args(args).arg(device);
     let argv = argv.env("MKE2FS_CONFIG", guest_programs::file(other, "mke2fs.conf"));
-    let made = argv.expect(&mut |record| commands.push(record));
+    let mut log = |record| commands.push(record);
+    let made = argv.expect(&mut log).map_err(Error::other);
+    let made = made.and_then(|_| pool.map_or(Ok(()), |pool| pool.close(&mut log)).map_err(Error::other));
     for record in commands {
         write(&mut booted.events, &Line::Event(CellEvent::Command(record)))?;
     }
-    made.map_err(Error::other)?;
-    File::open(device)?.sync_all()?;
-    write_note(booted, bench::below_the_stack())
+    made?;
+    File::open(device)?.sync_all()
 }
 
 /// Sets the device of the journal in the filesystem and in the mount options. mkfs ran on the host, so the filesystem has no
@@ -127,6 +142,10 @@ fn set_up_conditions(kernel: &SysRoot, variant: &Variant, disks: &[&Path]) -> io
     let conditions =
         axes::set_up(kernel, &journal, variant, &devices.iter().collect::<Vec<_>>()).map_err(Error::other)?;
     conditions.confine.enter(std::process::id() as i32).map_err(Error::other)?;
+    let memory = parse_memory(variant.level(factor::MEMORY)).map_err(Error::other)?;
+    if let (Some(bytes), Some(pool)) = (memory, Pool::of(variant.level(factor::FS))) {
+        pool.limit_cache(bytes).map_err(Error::other)?;
+    }
     Ok(conditions)
 }
 

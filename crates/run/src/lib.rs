@@ -25,6 +25,7 @@ pub mod idle;
 pub mod layers;
 pub mod layout;
 pub mod local;
+mod pools;
 mod power_cut;
 pub mod preflight;
 mod printed;

@@ -5,7 +5,7 @@
 use crate::bench::{Bench, lifecycle};
 use crate::error::{CellError, CellResult};
 use crate::executor::Log;
-use crate::{layers, protocol::MountRequest, settings::setting};
+use crate::{layers, pools::Pool, protocol::MountRequest, settings::setting};
 use fsarena_core::event::{Cause, Note, NoteKind, SpentOn};
 use fsarena_core::sample::{Readings, TaskOutput};
 use fsarena_core::{cell::TaskInfo, metric::reading};
@@ -31,6 +31,14 @@ fn mount_filesystem(request: &MountRequest, log: Log) -> Result<u64, Error> {
     if !by_call {
         return Ok(command.expect(log)?.max_rss_bytes);
     }
+    let pool = Pool::of(fs_type);
+    let source = match &pool {
+        Some(pool) => {
+            pool.open(log)?;
+            pool.source()
+        }
+        None => source,
+    };
     let mounted = mount::mount_by_syscall(source, target, fs_type, options, log);
     mounted.map_err(Error::io("mounting", source))?;
     Ok(0)
@@ -50,7 +58,11 @@ pub fn unmount(request: &MountRequest, log: Log) -> Result<(), Error> {
         unmount(&layers::root(target, &layer.level), log)?;
         layers::wait_for_program()?;
     }
-    unmount(target, log)
+    unmount(target, log)?;
+    match Pool::of(&request.fs_type) {
+        Some(pool) => pool.close(log),
+        None => Ok(()),
+    }
 }
 
 /// Mounts the filesystem as a measured task. `first` runs before the mount and is timed with it.
