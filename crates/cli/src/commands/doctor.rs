@@ -153,8 +153,7 @@ fn user(mounting: &Result<(), Obstacle>) -> Finding {
 
 /// The packages with the missing mkfs programs of filesystems that the kernel mounts.
 fn missing_mkfs_packages(found: &[Availability]) -> Vec<&'static str> {
-    let unmade =
-        found.iter().filter(|have| have.kernel && have.mkfs.is_none() && have.def.pool.is_none());
+    let unmade = found.iter().filter(|have| have.kernel && have.mkfs.is_none() && have.def.pool.is_none());
     let mut packages: Vec<&str> = unmade.flat_map(|have| have.def.packages).copied().collect();
     packages.sort_unstable();
     packages.dedup();

@@ -67,6 +67,7 @@ mod tampered;
 mod usage;
 mod warmup;
 mod watch;
+mod zfs;
 
 /// Cargo would neither compile nor run the tests of a file that no `mod` names.
 #[test]
