@@ -60,7 +60,8 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
     // What links add lies on the disk below them.
     let measured = if links.is_some() { &booted.disks[0] } else { &device };
     request.device = BlockDevice::open(&kernel, measured).ok().as_ref().map(bench::numbers);
-    let pool = Pool::of(request.cell.variant.level(factor::FS));
+    // Where instructions are counted, the cell does not name its filesystem.
+    let pool = request.mount.as_ref().and_then(|mount| Pool::of(&mount.fs_type));
     let device = match &pool {
         Some(pool) => pool.make_node(&device).map_err(Error::other)?,
         None => device,
@@ -85,6 +86,10 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
     }
     let disks: Vec<&Path> = booted.disks.iter().chain(&journal).map(PathBuf::as_path).collect();
     let conditions = set_up_conditions(&kernel, &request.cell.variant, &disks)?;
+    let memory = parse_memory(request.cell.variant.level(factor::MEMORY)).map_err(Error::other)?;
+    if let (Some(bytes), Some(pool)) = (memory, &pool) {
+        pool.limit_cache(bytes).map_err(Error::other)?;
+    }
     for note in &conditions.notes {
         write_note(booted, note.clone())?;
     }
@@ -142,10 +147,6 @@ fn set_up_conditions(kernel: &SysRoot, variant: &Variant, disks: &[&Path]) -> io
     let conditions =
         axes::set_up(kernel, &journal, variant, &devices.iter().collect::<Vec<_>>()).map_err(Error::other)?;
     conditions.confine.enter(std::process::id() as i32).map_err(Error::other)?;
-    let memory = parse_memory(variant.level(factor::MEMORY)).map_err(Error::other)?;
-    if let (Some(bytes), Some(pool)) = (memory, Pool::of(variant.level(factor::FS))) {
-        pool.limit_cache(bytes).map_err(Error::other)?;
-    }
     Ok(conditions)
 }
 

@@ -57,6 +57,13 @@ const NOT_RUN: &[(&str, Instead, &str)] = &[
         "boots guests for minutes; the tests of exact do that once",
     ),
     ("fsarena ab --on exact", Instead::Parsed, "likewise"),
+    ("fsarena doctor --install", Instead::Kept, "compiles for minutes; contrib/test-zfs does that"),
+    (
+        "fsarena run amplification --on qemu",
+        Instead::Kept,
+        "takes compiled modules; contrib/test-zfs has them",
+    ),
+    ("fsarena run peiffer --on qemu", Instead::Kept, "boots guests; the tests of guests do that once"),
     ("fsarena run peiffer --on exact", Instead::Parsed, "likewise; the tests of stacks have one guest"),
 ];
 
