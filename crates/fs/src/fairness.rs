@@ -44,7 +44,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         does: |variant, _| variant.def.pool.is_some(),
-        text: "caches file data in memory of its own, not in the page cache, and others do not: limits of memory hold it only by its own limit, and fsarena cools it by closing and opening the pool, which also takes part in its mount and unmount",
+        text: "caches file data in memory of its own, not in the page cache, and others do not: limits of memory hold it only by its own limit, and fsarena cools it by closing and opening the pool, which also takes part in its mount and unmount; a sync writes to its log, and the write to the place of the data follows after the task, which the bytes written leave out",
         fix: "read warm figures as those of two caches, and give all variants the same memory (`memory`)",
     },
     Rule {

@@ -336,4 +336,37 @@ mod tests {
         assert_eq!(text, format!("include {}/Makefile\n", tree.common.display()));
         assert!(Tree::open(dir.path(), "6.2-amd64").is_err());
     }
+
+    /// The build of this source only copies files.
+    #[test]
+    fn a_source_is_configured_and_compiled_and_its_modules_are_kept_with_digests() {
+        if !fsarena_testkit::program("make") || !fsarena_testkit::program("objcopy") {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| {
+            let path = dir.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let script = write("configure", "#!/bin/sh\necho \"$@\" > config.status\n");
+        std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        write("Makefile", "all:\n\tcp module/a.c module/a.o\n\tcp /bin/true module/a.ko\n");
+        write("module/Kbuild", "obj-m := a.o\n");
+        write("module/a.c", "");
+        let tree = Tree { flavour: "/flavour".into(), common: "/common".into(), modules: dir.path().into() };
+        tree.configure(&mut |_| {}).unwrap();
+        let words = std::fs::read_to_string(dir.path().join("config.status")).unwrap();
+        assert_eq!(words, "--with-config=kernel --with-linux=/common --with-linux-obj=/flavour\n");
+        let mut steps = vec![];
+        tree.compile(&mut |step| steps.push(step), &mut |_| {}).unwrap();
+        assert!(matches!(steps[..], [BuildStep::Compiling(_, 1), ..]), "{steps:?}");
+        let done = dir.path().join("done");
+        tree.install("6.1-amd64", &done, &mut |_| {}).unwrap();
+        assert!(done.join("lib/modules/6.1-amd64/a.ko").is_file() && cache::is_package_whole(&done));
+        write("Makefile", "all:\n\techo broken >&2; exit 1\n");
+        let error = tree.compile(&mut |_| {}, &mut |_| {}).unwrap_err().to_string();
+        assert!(error.contains("broken") && error.contains("Try another kernel"), "{error}");
+    }
 }
