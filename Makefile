@@ -139,8 +139,8 @@ test: man
 		echo "$$(sort -u $(FSARENA_SKIPS) | wc -l) tests skipped"; \
 		exit $$failed
 
-# Whether filesystems measure the same after a minute more of idling: 3 filesystems, 2 tasks, 8 rounds. Needs root; at
-# most 2 hours.
+# Whether filesystems measure the same after a minute more of idling: 3 filesystems, 2 tasks, 8 rounds; and OpenZFS in
+# guests, whose modules it compiles. Needs root; at most 2 hours.
 test-long: export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 test-long: build
 	FSARENA_SHIPPED=$(FSARENA) $(STATIC_TEST) --package fsarena --test it -- --ignored
@@ -148,6 +148,7 @@ test-long: build
 	$(FSARENA) selftest --here --idle
 	contrib/test-slurm $(FSARENA)
 	$(MAKE) test-mapper
+	contrib/test-zfs $(FSARENA)
 	! command -v mpicc.mpich > /dev/null || MPICC=mpicc.mpich FSARENA_MPIRUN=mpirun.mpich \
 		$(MAKE) test-mpi CARGO_TARGET_DIR=$(abspath $(TARGET))/mpich
 

@@ -68,8 +68,12 @@ pub fn command_line(variant: &Variant) -> Result<String, Error> {
     let options = lifecycle::variant_options(def, variant)?;
     let makes = options.mkfs.join(" ");
     let device = if def.traits.volatile { def.id } else { "DEVICE" };
+    let source = def.pool.map_or(device, |pool| pool.name);
+    let pool =
+        if def.pool.is_some() { lifecycle::mkfs_words(def, &options)?.join(" ") } else { String::new() };
     let mut words = match def.contents.filter(|_| def.traits.read_only) {
         _ if def.mkfs.is_empty() => vec![],
+        _ if def.pool.is_some() => vec![pool.as_str(), device, "&&"],
         Some(Contents::First) => vec![def.mkfs, "FILES", device, &makes, "&&"],
         Some(_) => vec![def.mkfs, &makes, device, "FILES", "&&"],
         None => vec![def.mkfs, &makes, device, "&&"],
@@ -78,7 +82,7 @@ pub fn command_line(variant: &Variant) -> Result<String, Error> {
     if !options.mount.is_empty() {
         words.extend(["-o", &options.mount]);
     }
-    words.extend([device, "DIRECTORY"]);
+    words.extend([source, "DIRECTORY"]);
     words.retain(|word| !word.is_empty());
     Ok(words.join(" "))
 }
@@ -126,5 +130,8 @@ mod tests {
             "mksquashfs FILES DEVICE -comp zstd && mount -t squashfs DEVICE DIRECTORY"
         );
         assert_eq!(line(plain("erofs")), "mkfs.erofs DEVICE FILES && mount -t erofs DEVICE DIRECTORY");
+        let zfs = line(plain("zfs"));
+        assert!(zfs.starts_with("zpool create -f -m legacy "), "{zfs}");
+        assert!(zfs.ends_with(" fsarena DEVICE && mount -t zfs fsarena DIRECTORY"), "{zfs}");
     }
 }

@@ -16,14 +16,14 @@ pub struct Availability {
 }
 
 impl Availability {
-    /// Whether this machine can make and mount it.
+    /// Whether fsarena can make and mount it in this kernel. It makes pools in guests only.
     pub fn usable(&self) -> bool {
         self.kernel && self.can_make()
     }
 
-    /// Whether this machine can make it.
+    /// Whether this machine can make it. Pools are made in guests only.
     pub fn can_make(&self) -> bool {
-        self.mkfs.is_some() || self.def.mkfs.is_empty()
+        (self.mkfs.is_some() || self.def.mkfs.is_empty()) && self.def.pool.is_none()
     }
 }
 

@@ -75,6 +75,11 @@ pub struct FsDef {
     pub journal: Option<JournalDef>,
     /// How it spans several devices without a volume manager. None if it cannot.
     pub raid: Option<RaidDef>,
+    /// How it lies in a pool that its own program makes and opens. None if mkfs makes it on a device or an image file.
+    pub pool: Option<PoolDef>,
+    /// The Debian package with the source of its kernel modules, for a filesystem that no kernel of Debian has. fsarena
+    /// compiles it for guest kernels. None if kernels have it.
+    pub source: Option<&'static str>,
 }
 
 /// How mkfs copies a directory into the filesystem: the place of the directory in its arguments.
@@ -124,6 +129,8 @@ pub const BASE: FsDef = FsDef {
     check: None,
     journal: None,
     raid: None,
+    pool: None,
+    source: None,
 };
 
 /// Options of mkfs and mount that belong together.
@@ -267,6 +274,29 @@ pub struct RaidDef {
     pub mkfs: &'static [&'static str],
     /// The mount option that names a further device.
     pub mount: &'static str,
+}
+
+/// A filesystem in a pool. The program [`FsDef::mkfs`] makes the pool on a device of the running kernel, opens it before each
+/// mount, and closes it after each unmount; the source of the mount is the name of the pool. fsarena makes pools in guests
+/// only, because a pool has the whole kernel as its user and no undo journal could take it back safely.
+#[derive(Debug, Clone, Copy)]
+pub struct PoolDef {
+    /// The name of the pool.
+    pub name: &'static str,
+    /// The node of the device, which fsarena makes: the program would partition a device whose name it knows.
+    pub node: &'static str,
+    /// Properties that the pool gets unless the options set them: the flag of the program, and `NAME=VALUE`.
+    pub properties: &'static [(&'static str, &'static str)],
+    /// The arguments that open the pool.
+    pub open: &'static [&'static str],
+    /// The arguments that close the pool. The kernel then drops its cache of the pool.
+    pub close: &'static [&'static str],
+    /// The arguments that write everything in memory to the devices, including what background threads would write later.
+    pub sync: &'static [&'static str],
+    /// The arguments that print whether the pool is undamaged, and the words that they print if it is.
+    pub health: (&'static [&'static str], &'static str),
+    /// The file of the kernel that limits the filesystem's own cache, in bytes, and the least that it accepts.
+    pub cache_limit: (&'static str, u64),
 }
 
 /// The space that a filesystem needs in addition to the data; it determines the size of an image.

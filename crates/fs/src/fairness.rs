@@ -53,6 +53,11 @@ const RULES: &[Rule] = &[
         fix: "use an option set without them (`nodatasum`, `no-checksums`) if only speed matters",
     },
     Rule {
+        does: |variant, _| variant.def.pool.is_some(),
+        text: "caches file data in memory of its own, not in the page cache, and others do not: limits of memory hold it only by its own limit, and fsarena cools it by closing and opening the pool, which also takes part in its mount and unmount; a sync writes to its log, and the write to the place of the data follows after the task, which the bytes written leave out",
+        fix: "read warm figures as those of two caches, and give all variants the same memory (`memory`)",
+    },
+    Rule {
         does: |variant, _| variant.discards(),
         text: "discards freed blocks as it goes and others do not: its deletions cost more now and spare the device later",
         fix: "mount all variants with `discard`, or all with `nodiscard`; or withhold discard from the device",
@@ -269,10 +274,12 @@ enum Durability {
 
 impl VariantFacts {
     /// The result of `meaning` for the last mount option for which it returns a value, like mount(8). The options that the
-    /// kernel reports come before those of the user.
+    /// kernel reports come before those of the user. The properties of a pool come last.
     fn find_mount_option<T>(&self, meaning: impl Fn(&str) -> Option<T>) -> Option<T> {
         let last = |options: &str| options.split(',').rev().find_map(&meaning);
-        last(&self.effective).or_else(|| last(&self.options.mount))
+        let properties = self.options.mkfs.iter().rev().filter(|_| self.def.pool.is_some());
+        let mut properties = properties.flat_map(|list| list.split(',').rev());
+        last(&self.effective).or_else(|| last(&self.options.mount)).or_else(|| properties.find_map(&meaning))
     }
 
     /// Whether the mount options turn something on (true) or off (false); None if no option in `on` or `off` is set.
@@ -308,6 +315,7 @@ impl VariantFacts {
             "fsync_mode=nobarrier",
             "no_write_barrier",
             "journal_flush_disabled",
+            "sync=disabled",
         ];
         self.is_turned_on(&["barrier", "barrier=1", "barrier=flush"], &without)
             .unwrap_or(self.def.traits.barriers)
@@ -343,7 +351,7 @@ impl VariantFacts {
     }
 
     fn data_checksums(&self) -> bool {
-        self.is_turned_on(&[], &["nodatasum", "nodatacow", "nocow", "data_checksum=none"])
+        self.is_turned_on(&[], &["nodatasum", "nodatacow", "nocow", "data_checksum=none", "checksum=off"])
             .unwrap_or(self.def.traits.data_checksums)
     }
 
@@ -351,7 +359,7 @@ impl VariantFacts {
         let by_option = self.find_mount_option(|option| {
             let compresses =
                 matches!(option.split('=').next(), Some("compress" | "compress-force" | "compression"));
-            compresses.then_some(!option.ends_with("=no") && !option.ends_with("=none"))
+            compresses.then_some(!["=no", "=none", "=off"].iter().any(|off| option.ends_with(off)))
         });
         let packed = self.def.traits.read_only && self.made_with("-z");
         by_option.unwrap_or(packed || self.def.traits.compression && !self.made_with("-noD"))

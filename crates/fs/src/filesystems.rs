@@ -19,6 +19,7 @@ mod squashfs;
 mod tmpfs;
 mod udf;
 mod xfs;
+mod zfs;
 
 /// All filesystems that fsarena can make, in the order of reports.
 pub const FILESYSTEMS: &[&FsDef] = &[
@@ -28,6 +29,7 @@ pub const FILESYSTEMS: &[&FsDef] = &[
     &xfs::DEF,
     &btrfs::DEF,
     &bcachefs::DEF,
+    &zfs::DEF,
     &jfs::DEF,
     &reiserfs::REISERFS,
     &reiserfs::REISER4,
@@ -90,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_error_for_an_unknown_name_lists_all_names() {
-        let error = find("zfs").unwrap_err().to_string();
-        assert!(error.contains("`zfs`") && error.contains("ext2, ext3, ext4, xfs, btrfs"), "{error}");
+        let error = find("hfs").unwrap_err().to_string();
+        assert!(error.contains("`hfs`") && error.contains("ext2, ext3, ext4, xfs, btrfs"), "{error}");
     }
 }

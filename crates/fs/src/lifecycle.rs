@@ -1,6 +1,6 @@
 //! Making, describing and mounting a filesystem. Only a [`ScratchDevice`] can be formatted or mounted here.
 
-use crate::def::{Contents, FsDef};
+use crate::def::{Contents, FsDef, PoolDef};
 use crate::{Error, available::to_install, external, grammar, safety::ScratchDevice};
 use bytesize::ByteSize;
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
@@ -309,6 +309,9 @@ pub fn complete(
 /// Where the grammar refuses an argument.
 pub fn mkfs_words(def: &FsDef, options: &VariantOptions) -> Result<Vec<String>, Error> {
     let mut words = grammar::check_mkfs_arguments(def, &options.mkfs)?;
+    if let Some(pool) = &def.pool {
+        words = pool_words(pool, &words);
+    }
     if let Some((flag, value)) = def.background.and_then(|work| work.by_mkfs) {
         let key = value.split('=').next().unwrap_or(value);
         if !leaves_to_kernel(options, key) {
@@ -317,6 +320,28 @@ pub fn mkfs_words(def: &FsDef, options: &VariantOptions) -> Result<Vec<String>, 
     }
     let always = def.always.iter().map(|word| word.to_string());
     Ok(std::iter::once(def.mkfs.to_string()).chain(always).chain(words).collect())
+}
+
+/// The arguments that make a pool: its properties, each once, of which those in `given` replace the default ones; other flags;
+/// and its name. The program refuses a property that is given twice, and takes one for each flag.
+fn pool_words(pool: &PoolDef, given: &[String]) -> Vec<String> {
+    let mut words = vec![];
+    let mut properties: Vec<(&str, &str)> = pool.properties.to_vec();
+    let mut given = given.iter().map(String::as_str);
+    while let Some(flag) = given.next() {
+        if pool.properties.iter().all(|(known, _)| *known != flag) {
+            words.push(flag.to_string());
+            continue;
+        }
+        for property in given.next().unwrap_or_default().split(',') {
+            let key = |text: &str| text.split('=').next().unwrap_or_default().to_string();
+            properties.retain(|(_, other)| key(other) != key(property));
+            properties.push((flag, property));
+        }
+    }
+    words.extend(properties.iter().flat_map(|(flag, property)| [flag.to_string(), property.to_string()]));
+    words.push(pool.name.into());
+    words
 }
 
 /// Whether the options set whether mkfs or the kernel initialises the filesystem.
@@ -484,6 +509,30 @@ mod tests {
         assert_eq!(completed("nodiscard,lazy_itable_init=1", ""), (true, None, true));
         assert_eq!(completed("nodiscard", "noinit_itable"), (true, None, true));
         assert_eq!(completed("nodiscard,lazy_itable_init=0", ""), (false, None, false));
+    }
+
+    #[test]
+    fn a_pool_gets_each_property_once_and_its_name_last() {
+        let def = filesystems::find("zfs").unwrap();
+        let words =
+            |levels: &[(&str, &str)]| mkfs_words(def, &options_of("zfs", levels).unwrap()).unwrap().join(" ");
+        let begin = "zpool create -f -m legacy -o cachefile=none";
+        assert_eq!(
+            words(&[]),
+            format!(
+                "{begin} -o ashift=12 -O compression=lz4 -O recordsize=128K -O relatime=on -O xattr=sa fsarena"
+            )
+        );
+        assert_eq!(
+            words(&[("options", "zstd"), ("mkfs", "-d -O recordsize=16K,compression=off")]),
+            format!(
+                "{begin} -d -o ashift=12 -O relatime=on -O xattr=sa -O recordsize=16K -O compression=off fsarena"
+            )
+        );
+        for refused in ["-O mountpoint=legacy", "-m none", "-o cachefile=none", "-R x", "mirror"] {
+            let error = options_of("zfs", &[("mkfs", refused)]).unwrap_err();
+            assert_eq!(error.exit_code(), ExitCode::Refused, "{refused}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::debian::{self, by_version, in_order, is_version};
 use crate::elf::{self, ElfKind, elf_kind};
 use crate::installed::{PackagedKernel, packages};
 pub use crate::suites::Log;
-use crate::{Error, Result, cache, kernel_config, modules::Modules, suites::Suites, vmlinux};
+use crate::{Error, Result, built, cache, kernel_config, modules::Modules, suites::Suites, vmlinux};
 use fsarena_sys::input;
 use std::path::{Path, PathBuf};
 
@@ -91,7 +91,17 @@ impl Places {
     /// Where they cannot be read.
     pub fn usual_kernel(&self) -> Result<Option<(String, Modules)>> {
         let Some(kernel) = newest(&self.roots(), "") else { return Ok(None) };
-        Ok(Some((kernel.release, Modules::open(&kernel.modules)?)))
+        let modules = self.modules_of(&kernel)?;
+        Ok(Some((kernel.release, modules)))
+    }
+
+    /// The modules of a packaged kernel, and those that fsarena has compiled for it.
+    fn modules_of(&self, kernel: &PackagedKernel) -> Result<Modules> {
+        let mut modules = Modules::open(&kernel.modules)?;
+        for dir in built::find([&self.cache, &self.shared], &kernel.release) {
+            modules.add(&dir)?;
+        }
+        Ok(modules)
     }
 
     /// Returns the releases of all available kernels with modules, the oldest first.
@@ -107,8 +117,7 @@ impl Places {
     /// The releases of the kernels whose modules can be read and meet a condition.
     pub fn releases_with(&self, has: impl Fn(&Modules) -> bool) -> Vec<String> {
         let kernels = packages(&self.roots()).into_iter();
-        let kernels =
-            kernels.filter(|kernel| Modules::open(&kernel.modules).is_ok_and(|modules| has(&modules)));
+        let kernels = kernels.filter(|kernel| self.modules_of(kernel).is_ok_and(|modules| has(&modules)));
         in_order(kernels.map(|kernel| kernel.release))
     }
 }
@@ -126,7 +135,7 @@ pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
         _ => None,
     };
     let (image, modules, config) = match package {
-        Some(kernel) => (kernel.image.clone(), Some(Modules::open(&kernel.modules)?), kernel.config()),
+        Some(kernel) => (kernel.image.clone(), Some(places.modules_of(&kernel)?), kernel.config()),
         None if Path::new(level).is_dir() => {
             let BuiltKernel { image, modules, config } = build_tree::open(Path::new(level))?;
             (image, modules.filter(|_| places.modules.is_none()), config)

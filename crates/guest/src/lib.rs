@@ -4,6 +4,7 @@
 //! measures in a guest and on the host.
 
 mod build_tree;
+pub mod built;
 pub mod cache;
 pub mod config;
 pub mod counter;

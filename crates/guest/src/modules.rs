@@ -49,11 +49,7 @@ impl Modules {
     /// # Errors
     /// Where the directory cannot be read.
     pub fn open(dir: &Path) -> Result<Modules> {
-        let mut files = vec![];
-        for entry in WalkDir::new(dir).sort_by_file_name() {
-            files.push(entry.map_err(|error| Error::unfit(dir, error.to_string()))?.into_path());
-        }
-        Modules::of_files(dir, files)
+        Modules::of_files(dir, files_below(dir)?)
     }
 
     /// The modules among these files, and those that the `modules.builtin` of a directory lists.
@@ -68,6 +64,19 @@ impl Modules {
         let files = files.into_iter().filter_map(|path| Some((module_name(&path)?, path))).collect();
         let built_in = built_in.lines().filter_map(|line| module_name(Path::new(line))).collect();
         Ok(Modules { dir: dir.to_path_buf(), files, built_in, state: OnceLock::new() })
+    }
+
+    /// Adds the modules below a further directory, before which those that are here already go.
+    ///
+    /// # Errors
+    /// Where the directory cannot be read.
+    pub(crate) fn add(&mut self, dir: &Path) -> Result<()> {
+        for path in files_below(dir)? {
+            if let Some(name) = module_name(&path) {
+                self.files.entry(name).or_insert(path);
+            }
+        }
+        Ok(())
     }
 
     /// A digest of the state of all files at the first call: after `make modules_install` other files may have the same
@@ -136,6 +145,15 @@ impl Closure<'_> {
         self.order.push(Module { name, elf });
         Ok(())
     }
+}
+
+/// All files below a directory, in the order of their names.
+fn files_below(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = vec![];
+    for entry in WalkDir::new(dir).sort_by_file_name() {
+        files.push(entry.map_err(|error| Error::unfit(dir, error.to_string()))?.into_path());
+    }
+    Ok(files)
 }
 
 /// `kernel/fs/ext4/ext4.ko.xz` → `ext4`; none for any other file.

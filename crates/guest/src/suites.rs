@@ -184,6 +184,19 @@ impl Suites {
         Ok(std::iter::once(whole).chain(parts).collect())
     }
 
+    /// The names of the packages that one requires and that begin with one of these prefixes, without alternatives.
+    ///
+    /// # Errors
+    /// apt is not installed, or does not know the package.
+    pub fn required(&self, package: &Package, prefixes: &[&str], log: Log) -> Result<Vec<String>> {
+        let whole = format!("{}={}", package.name, package.version);
+        let shown = self.apt("apt-cache", SOURCES_FILE).arg("show").arg(&whole).expect(log)?.stdout;
+        let depends = shown.lines().find_map(|line| line.strip_prefix("Depends: ")).unwrap_or_default();
+        let names = depends.split(", ").filter_map(|one| one.split([' ', ':']).next());
+        let wanted = names.filter(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)));
+        Ok(wanted.map(str::to_string).collect())
+    }
+
     /// Returns the name of a package and the names of all libraries that it requires, directly or through other libraries.
     ///
     /// # Errors

@@ -183,8 +183,9 @@ impl Guests {
             options = packed.options(cell, def)?;
             let image = packed.image(&cell.variant, def, &options, &mut log)?;
             (image.device.path().to_path_buf(), image.made.clone())
-        } else if layout.is_stacked() {
-            // Only the guest has the device for the filesystem. An exact guest does not write to its images.
+        } else if layout.is_stacked() || def.pool.is_some() {
+            // Only the guest has the device for the filesystem, or the driver that makes it. An exact guest does not write to
+            // its images.
             if self.guest.emulator != Emulator::Exact {
                 self.images.clear(&layout)?;
             }
@@ -474,6 +475,8 @@ impl Guests {
         let mut stack = guests::stack(&cell.variant, layout, options.raid)?;
         if !stack.links.is_empty() {
             stack.bytes = *size_bytes;
+        }
+        if !stack.links.is_empty() || def.pool.is_some() {
             stack.mkfs = self.mkfs_words(def, options)?;
             stack.mkfs.splice(..1, guest_programs::command(Path::new(OTHER), def.mkfs).words());
         }

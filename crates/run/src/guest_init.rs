@@ -1,9 +1,10 @@
 //! fsarena as the first process of a guest: it boots the guest, then becomes the agent.
 
-use crate::axes::{self, Conditions};
+use crate::axes::{self, Conditions, load::parse_memory};
 use crate::guest_programs::{self, OTHER};
+use crate::pools::Pool;
 use crate::protocol::{
-    COPIES, Guest, GuestPrograms, Line, MountRequest, ProcessRole, Request, Rights, write,
+    COPIES, Guest, GuestPrograms, Line, MountRequest, Power, ProcessRole, Request, Rights, write,
 };
 use crate::shell::Shell;
 use crate::{agent, bench, error::CellError};
@@ -139,8 +140,17 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
     let in_memory = request.mount.as_ref().is_some_and(MountRequest::is_volatile);
     let measured = BlockDevice::open(&kernel, measured).ok().filter(|_| !in_memory);
     request.device = measured.as_ref().map(bench::numbers);
+    // Where instructions are counted, the cell does not name its filesystem.
+    let pool = request.mount.as_ref().and_then(|mount| Pool::of(&mount.fs_type));
+    let device = match &pool {
+        Some(pool) => pool.make_node(&device).map_err(Error::other)?,
+        None => device,
+    };
+    if request.power != Power::Restored {
+        make_filesystem(booted, &device, &request.other, pool.as_ref())?;
+    }
     if let Some(links) = links {
-        make_filesystem(booted, &device, &request.other)?;
+        write_note(booted, bench::below_the_stack())?;
         links.formatted()?;
     }
     let journal = booted.journal.clone();
@@ -156,6 +166,10 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
     }
     let disks: Vec<&Path> = booted.disks.iter().chain(&journal).map(PathBuf::as_path).collect();
     let conditions = set_up_conditions(&kernel, &request.cell.variant, &disks)?;
+    let memory = parse_memory(request.cell.variant.level(factor::MEMORY)).map_err(Error::other)?;
+    if let (Some(bytes), Some(pool)) = (memory, &pool) {
+        pool.limit_cache(bytes).map_err(Error::other)?;
+    }
     for note in &conditions.notes {
         write_note(booted, note.clone())?;
     }
@@ -172,19 +186,25 @@ fn set_environment(variables: &[(String, String)]) {
     }
 }
 
-/// Makes the filesystem on a device that only this guest has.
-fn make_filesystem(booted: &mut BootedGuest, device: &Path, source_disk: &Path) -> io::Result<()> {
+/// Makes the filesystem on the device, unless mkfs has made it on the host. A pool is closed again.
+fn make_filesystem(
+    booted: &mut BootedGuest,
+    device: &Path,
+    source_disk: &Path,
+    pool: Option<&Pool>,
+) -> io::Result<()> {
     let Some((program, args)) = booted.config.stack.mkfs.split_first() else { return Ok(()) };
     let mut commands = vec![];
     let argv = Argv::new(program).args(args).arg(device);
     let argv = argv.env("MKE2FS_CONFIG", guest_programs::file(source_disk, "mke2fs.conf"));
-    let made = argv.expect(&mut |record| commands.push(record));
+    let mut log = |record| commands.push(record);
+    let made = argv.expect(&mut log).map_err(Error::other);
+    let made = made.and_then(|_| pool.map_or(Ok(()), |pool| pool.close(&mut log)).map_err(Error::other));
     for record in commands {
         write(&mut booted.events, &Line::Event(CellEvent::Command(record)))?;
     }
-    made.map_err(Error::other)?;
-    File::open(device)?.sync_all()?;
-    write_note(booted, bench::below_the_stack())
+    made?;
+    File::open(device)?.sync_all()
 }
 
 /// Sets the device of the journal in the filesystem and in the mount options. mkfs ran on the host, so the filesystem does

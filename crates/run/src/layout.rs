@@ -62,7 +62,8 @@ impl DeviceSpec {
         let size = if is_exact { rounded } else { format!("{}B", self.bytes) };
         match self.role {
             DeviceRole::Whole => "test.img".into(),
-            DeviceRole::Stacked => format!("stack-{size}.img"),
+            // Sizes that read the same can differ by the room of a link.
+            DeviceRole::Stacked => format!("stack-{}.img", self.bytes),
             DeviceRole::Member(number) => format!("member-{number}-{size}.img"),
             DeviceRole::Journal => format!("journal-{size}.img"),
         }

@@ -28,6 +28,7 @@ pub mod layers;
 pub mod layout;
 pub mod local;
 mod packed;
+mod pools;
 mod power_cut;
 pub mod preflight;
 mod printed;

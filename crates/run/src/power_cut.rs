@@ -7,6 +7,7 @@
 use crate::bench::{Bench, lifecycle};
 use crate::error::{CellError, CellResult, Result, RunError, require};
 use crate::executor::{CellSink, Log};
+use crate::pools::Pool;
 use crate::protocol::{Power, Request};
 use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, run_tasks};
@@ -21,7 +22,7 @@ use fsarena_fs::{def::CheckDef, filesystems};
 use fsarena_guest::writes::{self, Later};
 use fsarena_guest::{config::Array, stripes};
 use fsarena_load::workload::Cut;
-use fsarena_sys::argv::{self, Argv};
+use fsarena_sys::argv::Argv;
 use fsarena_sys::{Error, kernel::SysRoot};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -86,10 +87,10 @@ pub fn recover_and_check(kernel: &SysRoot, request: &Request, bench: &mut Bench)
     verified.and(unmounted)?;
     bench.wait_until_idle("fsck");
     let info = lifecycle("fsck", "Check the filesystem");
-    let full = |log: Log| checker.command(checker.check.full).expect(log).map(|_| TaskOutput::default());
+    let full = |log: Log| checker.check_fully(log).map(|()| TaskOutput::default());
     bench
         .measure(&info, SpentOn::Timed, full, || Ok(()))
-        .map_err(|error: argv::Error| CellError::from(error).with_part("fsck"))
+        .map_err(|error: Error| CellError::from(error).with_part("fsck"))
 }
 
 /// Checks a filesystem on its device, with the programs on the source disk.
@@ -102,14 +103,26 @@ struct Checker<'a> {
 impl Checker<'_> {
     /// The command that runs the checking program with these arguments, through the dynamic loader on the source disk.
     fn command(&self, args: &[&str]) -> Argv {
-        guest_programs::command(&self.request.other, self.check.program).args(args).arg(self.device)
+        guest_programs::command(&self.request.other, self.check.program).args(args)
+    }
+
+    /// Runs the full check: of the device, or of the opened pool.
+    fn check_fully(&self, log: Log) -> Result<(), Error> {
+        let Some(pool) = Pool::of(self.request.cell.variant.level(factor::FS)) else {
+            self.command(self.check.full).arg(self.device).expect(log)?;
+            return Ok(());
+        };
+        pool.open(log)?;
+        self.command(self.check.full).expect(log)?;
+        pool.check_health(log)?;
+        pool.close(log)
     }
 
     /// Runs the commands that the filesystem may need before it can be mounted, until one succeeds.
     fn prepare_mount(&self, log: Log) -> Result<(), Error> {
         let mut result = Ok(());
         for args in self.check.before {
-            let argv = self.command(args);
+            let argv = self.command(args).arg(self.device);
             let finished = argv.run()?;
             log(argv.record(&finished));
             if finished.status.code().is_some_and(|code| code & !CORRECTED == 0) {

@@ -380,6 +380,11 @@ fn mountable(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<Vec<
         let Some(available) = found.iter().find(|available| available.def.id == id) else {
             return Err(RunError::Plan(format!("fsarena knows no filesystem {id}")));
         };
+        let in_guests = || {
+            let guest = setting("on", "qemu");
+            format!("fsarena makes {id} in guests only, where it has the whole kernel: {guest}")
+        };
+        require(available.def.pool.is_none(), || RunError::Missing(in_guests()))?;
         let why = || format!("this kernel cannot mount {id}; `fsarena list filesystems` says which it can");
         require(available.kernel, || RunError::Missing(why()))?;
         require(available.can_make(), || fs_capabilities::no_mkfs(available.def))?;

@@ -5,7 +5,7 @@
 use crate::bench::{Bench, lifecycle};
 use crate::error::{CellError, CellResult};
 use crate::executor::Log;
-use crate::{layers, protocol::MountRequest, settings::setting};
+use crate::{layers, pools::Pool, protocol::MountRequest, settings::setting};
 use bytesize::ByteSize;
 use fsarena_core::event::{Cause, Note, NoteKind, SpentOn};
 use fsarena_core::sample::{Readings, TaskOutput};
@@ -32,6 +32,14 @@ fn mount_filesystem(request: &MountRequest, log: Log) -> Result<u64, Error> {
     if !by_call {
         return Ok(command.expect(log)?.max_rss_bytes);
     }
+    let pool = Pool::of(fs_type);
+    let source = match &pool {
+        Some(pool) => {
+            pool.open(log)?;
+            pool.source()
+        }
+        None => source,
+    };
     let mounted = mount::mount_by_syscall(source, target, fs_type, options, log);
     mounted.map_err(Error::io("mounting", source))?;
     Ok(0)
@@ -44,7 +52,11 @@ fn mount_filesystem(request: &MountRequest, log: Log) -> Result<u64, Error> {
 pub fn unmount(request: &MountRequest, log: Log) -> Result<(), Error> {
     let target = &request.target;
     unmount_layer(request, log)?;
-    unmount_dir(request, target, log)
+    unmount_dir(request, target, log)?;
+    match Pool::of(&request.fs_type) {
+        Some(pool) => pool.close(log),
+        None => Ok(()),
+    }
 }
 
 fn unmount_layer(request: &MountRequest, log: Log) -> Result<(), Error> {

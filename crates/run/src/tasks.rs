@@ -3,6 +3,7 @@
 use crate::bench::Bench;
 use crate::error::{CellError, CellResult};
 use crate::executor::Log;
+use crate::pools::Pool;
 use crate::protocol::{self, Answers, COPIES, Power, PrivilegedRequest, Profiling, Request};
 use crate::target::{self, sync_all};
 use crate::{axes::load::parse_idle_time, printed, work};
@@ -217,7 +218,10 @@ pub fn perform(request: &Request, ask: PrivilegedRequest, bench: &mut Bench, ans
             return protocol::send_privileged(answers, ask);
         }
         (PrivilegedRequest::Meet(_), _) => return Ok(()),
-        (PrivilegedRequest::WaitUntilIdle(task), _) => {
+        (PrivilegedRequest::WaitUntilIdle(task), mount) => {
+            if let Some(pool) = mount.as_ref().and_then(|mount| Pool::of(&mount.fs_type)) {
+                pool.sync(&mut bench.log())?;
+            }
             bench.wait_until_idle(&task);
             let level = request.cell.variant.level(factor::FURTHER_IDLE);
             bench.rest(parse_idle_time(level).unwrap_or_default());
@@ -238,7 +242,12 @@ pub fn perform(request: &Request, ask: PrivilegedRequest, bench: &mut Bench, ans
             let text = "only root can drop the caches of a directory: they stay warm before tasks that begin with a new mount elsewhere";
             bench.note(Note::new(NoteKind::Unavailable, text).fix("run as root"));
         }
-        (PrivilegedRequest::DropCaches | PrivilegedRequest::Remount, _) => {
+        (PrivilegedRequest::DropCaches | PrivilegedRequest::Remount, mount) => {
+            // Only closing a pool drops the kernel's cache of it.
+            if let Some(mount) = mount.as_ref().filter(|mount| Pool::of(&mount.fs_type).is_some()) {
+                target::unmount(mount, &mut bench.log())?;
+                target::mount(mount, &mut bench.log())?;
+            }
             target::drop_caches(&request.places())?;
             host_root::look_up(&request.host_names);
         }

@@ -1,5 +1,6 @@
 //! `fsarena doctor`: checks what this machine supports, and prints how to enable the rest.
 
+mod build_steps;
 mod finding;
 mod guests;
 mod install;
@@ -28,9 +29,12 @@ pub struct Args {
     #[arg(long, conflicts_with = "format")]
     install: bool,
     /// Fetch what guests need for these filesystems instead, without root and without installing anything: a kernel that
-    /// has each, and mkfs
+    /// has them, and mkfs; for zfs compile its modules, which takes some 8 minutes once
     #[arg(value_name = "FILESYSTEM", requires = "install")]
     filesystems: Vec<String>,
+    /// Guest kernel to fetch or compile for: `debian:6.12`; default: the newest at hand that has the filesystems
+    #[arg(long, value_name = "KERNEL", requires = "filesystems")]
+    kernel: Option<String>,
     /// Format on standard output
     #[arg(long, value_enum, default_value = "term")]
     format: ListFormat,
@@ -42,7 +46,7 @@ pub struct Args {
 pub fn run(args: Args) -> Outcome {
     let kernel = SysRoot::host();
     if !args.filesystems.is_empty() {
-        return fetch_for_guests(&args.filesystems);
+        return fetch_for_guests(&args.filesystems, args.kernel.as_deref().unwrap_or_default());
     }
     if args.install {
         install(&missing_packages(&kernel)?, &mut |line| drop(writeln!(std::io::stderr(), "{line}")))?;
@@ -149,7 +153,7 @@ fn user(mounting: &Result<(), Obstacle>) -> Finding {
 
 /// The packages with the missing mkfs programs of filesystems that the kernel mounts.
 fn missing_mkfs_packages(found: &[Availability]) -> Vec<&'static str> {
-    let unmade = found.iter().filter(|have| have.kernel && !have.can_make());
+    let unmade = found.iter().filter(|have| have.kernel && !have.can_make() && have.def.pool.is_none());
     let mut packages: Vec<&str> = unmade.flat_map(|have| have.def.packages).copied().collect();
     packages.sort_unstable();
     packages.dedup();
@@ -196,7 +200,10 @@ fn workloads() -> Finding {
 /// Checks which filesystems this machine can make and mount, which lack mkfs, and which the kernel lacks. `can_mount` is
 /// whether this process may mount.
 fn filesystems(found: &[Availability], can_mount: bool) -> Vec<Finding> {
-    let (mountable, unsupported): (Vec<&Availability>, Vec<_>) = found.iter().partition(|have| have.kernel);
+    // Pools are made in guests only.
+    let found: Vec<&Availability> = found.iter().filter(|have| have.def.pool.is_none()).collect();
+    let (mountable, unsupported): (Vec<&Availability>, Vec<_>) =
+        found.into_iter().partition(|have| have.kernel);
     let (usable, without_mkfs): (Vec<&Availability>, Vec<_>) =
         mountable.into_iter().partition(|have| have.can_make());
     let usable = ids(usable);
@@ -207,7 +214,7 @@ fn filesystems(found: &[Availability], can_mount: bool) -> Vec<Finding> {
     } else {
         limited("filesystems", usable, "root of the machine mounts them here; without it guests do")
     }];
-    if !missing_mkfs_packages(found).is_empty() {
+    if !without_mkfs.is_empty() {
         let fix = to_install(without_mkfs.iter().map(|have| have.def));
         findings.push(missing("mkfs programs", format!("none for {}", ids(without_mkfs)), fix));
     }

@@ -10,12 +10,13 @@ use fsarena_core::sample::{Direction, Fold, ReadingDef, Unit};
 use fsarena_core::study::{STUDIES, Study};
 use fsarena_core::{metric::METRICS, plan::file::PlanFile, row::Row, setting::Value};
 use fsarena_fs::available::{Availability, survey, to_install};
+use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_guest::debian::{self, DebianKernel};
 use fsarena_guest::kernel::{DEBIAN, Places};
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_report::exporters;
 use fsarena_run::baseline::{self, Baseline};
-use fsarena_run::{axes, registry};
+use fsarena_run::{axes, preflight::guests, registry};
 use fsarena_store::RunSummary;
 use fsarena_sys::{fetched_program, kernel::SysRoot, program};
 use serde::Serialize;
@@ -397,10 +398,16 @@ pub struct KernelRow {
     release: String,
     suite: String,
     here: &'static str,
+    /// The filesystems whose modules fsarena has compiled for it.
+    compiled: Vec<&'static str>,
 }
 
 impl Row for KernelRow {
-    const COLUMNS: &'static [&'static str] = &["kernel", "release", "suite", "here"];
+    const COLUMNS: &'static [&'static str] = &["kernel", "release", "suite", "here", "compiled"];
+
+    fn for_people(&self, field: &str) -> Option<String> {
+        (field == "compiled").then(|| self.compiled.join(" "))
+    }
 }
 
 /// Returns the kernels that are at hand, and the newest of each series in Debian's suites; the oldest first. Fetches the
@@ -412,6 +419,11 @@ pub fn kernels() -> Result<Vec<KernelRow>, Failure> {
     let places = Places::usual(None);
     let known = known_kernels(&places)?;
     let here = places.releases();
+    let compiled: Vec<(&'static str, Vec<String>)> = FILESYSTEMS
+        .iter()
+        .filter(|def| def.source.is_some())
+        .map(|def| (def.id, places.releases_with(|modules| guests::in_modules(modules, def))))
+        .collect();
     let in_suites: Vec<&str> = known.iter().map(|kernel| kernel.release.as_str()).collect();
     let newest = newest_of_series(&in_suites).into_iter().map(String::from);
     let releases = debian::in_order(here.iter().cloned().chain(newest));
@@ -426,6 +438,11 @@ pub fn kernels() -> Result<Vec<KernelRow>, Failure> {
                 (true, false) => "cached",
                 (false, false) => "",
             },
+            compiled: compiled
+                .iter()
+                .filter(|(_, releases)| releases.contains(&release))
+                .map(|(id, _)| *id)
+                .collect(),
             release,
         });
     }

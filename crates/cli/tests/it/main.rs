@@ -76,6 +76,7 @@ mod tidy;
 mod usage;
 mod warmup;
 mod watch;
+mod zfs;
 
 /// Cargo would neither compile nor run the tests of a file that no `mod` names.
 #[test]

@@ -209,6 +209,18 @@ fn different_reflink_checksums_and_compression_get_a_note() {
 }
 
 #[test]
+fn the_properties_of_a_pool_count_like_mount_options() {
+    let zfs = |words: &[&str]| variant("zfs", words, "");
+    let default = zfs(&[]);
+    assert!(default.compression() && default.barriers() && default.data_checksums());
+    let off = zfs(&["-O", "compression=off", "-O", "sync=disabled,checksum=off"]);
+    assert!(!off.compression() && !off.barriers() && !off.data_checksums());
+    assert!(zfs(&["-O", "compression=off", "-O", "compression=zstd"]).compression());
+    // An argument of mkfs does not mean the same elsewhere.
+    assert!(variant("ext4", &["-O", "sync=disabled"], "").barriers());
+}
+
+#[test]
 fn different_discard_gets_a_note() {
     assert_eq!(
         notes_by_rule(&[variant("xfs", &[], "discard"), variant("xfs", &[], "nodiscard")]),

@@ -75,6 +75,25 @@ const MANUALS: &[Manual] = &[
         lists: &[],
     },
     Manual {
+        fs: "zfs",
+        flags: "-d -f -n",
+        values: "-t",
+        paths: "-m -R",
+        lists: &[
+            (
+                "-o",
+                "!altroot ashift autoexpand autoreplace autotrim !cachefile comment !compatibility delegation failmode \
+                 multihost",
+            ),
+            (
+                "-O",
+                "acltype atime casesensitivity checksum compression copies dedup direct dnodesize !keylocation logbias \
+                 !mountpoint normalization prefetch primarycache quota recordsize redundant_metadata relatime \
+                 secondarycache !sharenfs !sharesmb snapdir special_small_blocks sync utf8only xattr",
+            ),
+        ],
+    },
+    Manual {
         fs: "jfs",
         flags: "-c -O -q -V",
         values: "-L -s",

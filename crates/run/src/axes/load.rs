@@ -127,7 +127,7 @@ const MIN_MEMORY: u64 = 32 << 20;
 ///
 /// # Errors
 /// An invalid size; the message shows how to write one.
-pub(crate) fn parse_memory(level: &str) -> Result<Option<u64>, String> {
+pub fn parse_memory(level: &str) -> Result<Option<u64>, String> {
     if level.is_empty() {
         return Ok(None);
     }

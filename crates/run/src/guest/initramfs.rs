@@ -156,7 +156,9 @@ pub fn guest_modules(modules: &Modules) -> Vec<Module> {
 
 /// The modules of this kernel that any cell may need.
 fn usual_modules(modules: &Modules) -> Vec<&'static str> {
-    let filesystems = FILESYSTEMS.iter().filter(|def| guests::in_modules(modules, def));
+    // Modules that fsarena compiled are large: only the runs that mount such a filesystem carry them.
+    let filesystems =
+        FILESYSTEMS.iter().filter(|def| def.source.is_none() && guests::in_modules(modules, def));
     let filesystems = filesystems.flat_map(|def| guests::filesystem_modules(modules, def));
     let schedulers = guests::SCHEDULERS.map(|(_, module)| module);
     filesystems

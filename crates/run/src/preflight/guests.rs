@@ -12,7 +12,7 @@ use fsarena_fs::def::{FsDef, KernelRange};
 use fsarena_fs::{available, filesystems::FILESYSTEMS};
 use fsarena_guest::config::{Array, Stack};
 use fsarena_guest::kernel::{self, DEBIAN, GuestKernel, Places};
-use fsarena_guest::{emulator::QEMU, modules::Modules, tools, trial};
+use fsarena_guest::{built, emulator::QEMU, modules::Modules, tools, trial};
 use fsarena_sys::{links, program};
 use std::collections::BTreeMap;
 
@@ -68,8 +68,12 @@ pub fn programs(plan: &Plan, variants: &[Variant]) -> Result<Vec<String>> {
         for variant in variants {
             let of_layer = layers::programs(variant.level(factor::LAYER));
             programs.extend(of_layer.iter().map(|(name, _)| name.to_string()));
-            if !link_names(variant)?.is_empty() {
-                programs.insert(filesystem_of(variant)?.0.mkfs.into());
+            let (def, _) = filesystem_of(variant)?;
+            let is_stacked = !link_names(variant)?.is_empty();
+            if is_stacked || def.pool.is_some() {
+                programs.insert(def.mkfs.into());
+            }
+            if is_stacked {
                 let of_links = links::programs(variant.level(factor::STACK));
                 programs.extend(of_links.into_iter().map(|(name, _)| name.to_string()));
             }
@@ -82,10 +86,24 @@ pub fn programs(plan: &Plan, variants: &[Variant]) -> Result<Vec<String>> {
 ///
 /// 1. The newest available kernel, as an empty level, if it supports all of them.
 /// 2. The newest available kernel that supports all of them.
-/// 3. The Debian version that the definition of a filesystem names for it.
+/// 3. The same without those whose modules fsarena can compile for any kernel.
+/// 4. The Debian version that the definition of a filesystem names for it.
 ///
 /// If nothing fits, the level is empty too: the caller then reports what the newest kernel lacks.
 fn choose_kernel(places: &Places, wanted: &[&FsDef]) -> String {
+    let not_compiled: Vec<&FsDef> = wanted.iter().copied().filter(|def| def.source.is_none()).collect();
+    for wanted in [wanted, &not_compiled] {
+        if let Some(level) = available_kernel(places, wanted) {
+            return level;
+        }
+    }
+    let debian = wanted.iter().filter_map(|def| def.kernels).find(|range| !range.debian.is_empty());
+    debian.map_or(String::new(), |range| format!("{DEBIAN}:{}", range.debian))
+}
+
+/// The newest available kernel that supports all of these filesystems, as a level: empty for the usual kernel. None if no
+/// kernel here does.
+fn available_kernel(places: &Places, wanted: &[&FsDef]) -> Option<String> {
     let has_all = |modules: &Modules| wanted.iter().all(|def| in_modules(modules, def));
     let usual_fits = match places.usual_kernel() {
         Ok(Some((_, modules))) => has_all(&modules),
@@ -96,15 +114,9 @@ fn choose_kernel(places: &Places, wanted: &[&FsDef]) -> String {
         Err(_) => true,
     };
     if usual_fits {
-        return String::new();
+        return Some(String::new());
     }
-    let here = places.releases_with(has_all);
-    let debian = wanted.iter().filter_map(|def| def.kernels).find(|range| !range.debian.is_empty());
-    match (here.last(), debian) {
-        (Some(release), _) => format!("{DEBIAN}:{release}"),
-        (None, Some(range)) => format!("{DEBIAN}:{}", range.debian),
-        (None, None) => String::new(),
-    }
+    places.releases_with(has_all).last().map(|release| format!("{DEBIAN}:{release}"))
 }
 
 /// Sets the accelerator of guests that measure time: KVM if a trial boot of each kernel succeeds, else translation (TCG).
@@ -211,18 +223,30 @@ fn fetch_program(name: &str, package: &str, missing: String, log: kernel::Log) -
     })
 }
 
-/// Fetches the kernel and the mkfs program that a guest with this filesystem requires, unless this machine has them. Returns the
-/// name of the kernel.
+/// Fetches what guests need to have these filesystems, unless it is here: one kernel for all of them, as a level of the
+/// factor `kernel`, and each mkfs. Compiles the modules that no kernel has, and passes the steps of that on. Returns the name
+/// of the kernel.
 ///
 /// # Errors
-/// QEMU is not installed, or something cannot be fetched.
-pub fn fetch_for(def: &FsDef) -> Result<String> {
-    let kernels = find_kernels(&GuestPlan::of(Emulator::Qemu), [""].into_iter(), &[def])?;
-    let kernel = &kernels.by_level[""];
-    if !has(kernel, def) {
-        return Err(unsupported(kernel, def));
+/// QEMU is not installed, something cannot be fetched or compiled, or no kernel has all of them.
+pub fn fetch_for(defs: &[&FsDef], level: &str, show: built::Show) -> Result<String> {
+    let plan = GuestPlan::of(Emulator::Qemu);
+    let find = || find_kernels(&plan, [level].into_iter(), defs);
+    let mut kernels = find()?;
+    for def in defs {
+        let lacks = !has(&kernels.by_level[level], def);
+        if let Some(package) = def.source.filter(|_| lacks) {
+            let release = &kernels.by_level[level].release;
+            let places = Places::usual(None);
+            built::build(package, release, (&places.cache, &places.suites), show, &mut |_| {})?;
+            kernels = find()?;
+        }
     }
-    fetch_mkfs_of(def, &mut |_| {})?;
+    let kernel = &kernels.by_level[level];
+    for def in defs {
+        require(has(kernel, def), || unsupported(kernel, def))?;
+        fetch_mkfs_of(def, &mut |_| {})?;
+    }
     Ok(kernel.name())
 }
 
@@ -279,6 +303,12 @@ pub fn where_to_get(def: &FsDef, here: Option<String>) -> String {
             setting("kernel", &format!("debian:{release}"))
         );
     }
+    if def.source.is_some() {
+        let id = def.id;
+        return format!(
+            "`fsarena doctor --install {id}` compiles it for a guest kernel, once, in some 8 minutes"
+        );
+    }
     match def.kernels {
         Some(KernelRange { text, debian: "" }) => format!("{text}: {own}"),
         Some(KernelRange { text, debian }) => {
@@ -291,7 +321,14 @@ pub fn where_to_get(def: &FsDef, here: Option<String>) -> String {
 /// The error that a guest kernel does not support a filesystem; it names a kernel that does.
 fn unsupported(kernel: &GuestKernel, def: &FsDef) -> RunError {
     let here = Places::usual(None).releases_with(|modules| in_modules(modules, def));
-    let fix = where_to_get(def, here.last().cloned());
+    let mut fix = where_to_get(def, here.last().cloned());
+    if let (Some(_), false) = (def.source, here.is_empty()) {
+        let release = &kernel.release;
+        fix += &format!(
+            "; `fsarena doctor --install {} --kernel debian:{release}` compiles it for this one",
+            def.id
+        );
+    }
     RunError::Missing(format!("the guest kernel {} has no {}; {fix}", kernel.name(), def.id))
 }
 
@@ -314,7 +351,14 @@ fn check_exact_axes(variant: &Variant) -> Result<()> {
 /// Refuses levels that no guest can have, such as another backing device or a second CPU, and levels that require a module
 /// which the kernel lacks.
 fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
-    let (_, options) = filesystem_of(variant)?;
+    let (def, options) = filesystem_of(variant)?;
+    require(def.pool.is_none() || variant.level(factor::LIMIT).is_empty(), || {
+        let why = format!(
+            "threads of the kernel write for {}, and no control group holds them, so `limit` would not slow it; leave it out",
+            def.id
+        );
+        RunError::variant(variant, why)
+    })?;
     let device = (!variant.level(factor::DEVICE).is_empty()).then_some(factor::DEVICE);
     let journal = options.journal.is_some_and(|journal| journal.on.is_some()).then_some(factor::JOURNAL);
     if let Some(axis) = device.or(journal) {
@@ -420,6 +464,16 @@ mod tests {
         let variant = Variant { name: "vfat".into(), levels };
         let further = further_modules(&variant, &Stack::default(), "codepage=850,flush");
         assert_eq!(further, ["bfq", "nls_cp850"]);
+    }
+
+    #[test]
+    fn the_error_of_a_filesystem_that_can_be_compiled_says_how() {
+        let def = filesystems::find("zfs").unwrap();
+        assert!(where_to_get(def, None).starts_with("`fsarena doctor --install zfs` compiles it"));
+        assert_eq!(
+            where_to_get(def, Some("6.12.1-amd64".into())),
+            "one that has it is here: kernel=debian:6.12.1-amd64"
+        );
     }
 
     #[test]

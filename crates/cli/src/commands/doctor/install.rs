@@ -1,22 +1,32 @@
 //! Installs missing packages with apt-get.
 
+use super::build_steps::BuildSteps;
 use crate::failure::{Failure, Outcome};
-use crate::output;
+use crate::{output, running};
 use fsarena_core::exit::ExitCode;
 use fsarena_fs::{def::FsDef, filesystems};
 use fsarena_run::preflight::guests;
 use fsarena_sys::argv::{self, Argv};
-use fsarena_sys::program;
+use fsarena_sys::{cancel, program};
 use std::{io::Write, os::unix::fs::OpenOptionsExt, path::Path};
 
-/// Fetches what guests need to have these filesystems, and prints a line for each.
+/// Fetches or compiles what guests need to have these filesystems in one kernel, a level of the factor `kernel`, and prints a
+/// line for each.
 ///
 /// # Errors
-/// A name that is no filesystem, or something that cannot be fetched.
-pub fn fetch_for_guests(names: &[String]) -> Outcome {
+/// A name that is no filesystem, or something that cannot be fetched or compiled.
+pub fn fetch_for_guests(names: &[String], kernel: &str) -> Outcome {
     let defs: Vec<&FsDef> = names.iter().map(|name| filesystems::find(name)).collect::<Result<_, _>>()?;
+    // Without handlers a signal would leave a compiler behind.
+    running::handle_signals()?;
+    let mut steps = BuildSteps::new(&names.join(" "));
+    let fetched = guests::fetch_for(&defs, kernel, &mut |step| steps.show(step));
+    drop(steps);
+    if fetched.is_err() && cancel::requested().is_some() {
+        let _ = writeln!(std::io::stderr(), "interrupted; the same command continues what it began");
+    }
+    let kernel = fetched?;
     for def in defs {
-        let kernel = guests::fetch_for(def)?;
         let mkfs = program::find(def.mkfs).map(|path| path.display().to_string()).unwrap_or_default();
         output::text(format!("{}: guests have it with kernel {kernel} and {mkfs}\n", def.id))?;
     }

@@ -1,0 +1,93 @@
+//! OpenZFS, a copy-on-write filesystem in a pool of devices. Linux has no driver for it; fsarena compiles the modules of
+//! Debian's zfs-dkms for guest kernels.
+
+use crate::def::*;
+
+/// OpenZFS.
+pub const DEF: FsDef = FsDef {
+    id: "zfs",
+    title: "OpenZFS",
+    mkfs: "zpool",
+    always: &["create", "-f", "-m", "legacy", "-o", "cachefile=none"],
+    options: &[
+        OptionSet::named("default").help(
+            "as OpenZFS has it, with ashift=12: records of 128 KiB, lz4, checksums, relatime, xattr=sa",
+        ),
+        OptionSet { mkfs: &["-O", "atime=off"], mount: &[], ..NOATIME },
+        OptionSet::named("no-compression")
+            .mkfs(&["-O", "compression=off"])
+            .help("stores file data as it is, like most other filesystems"),
+        OptionSet::named("zstd").mkfs(&["-O", "compression=zstd"]).help("compresses file data with zstd"),
+        OptionSet::named("recordsize-16k")
+            .mkfs(&["-O", "recordsize=16K"])
+            .help("records of 16 KiB, as advised for databases: less is read and written for a small overwrite"),
+        OptionSet::named("recordsize-1m")
+            .mkfs(&["-O", "recordsize=1M"])
+            .help("records of 1 MiB, as advised for large files"),
+        OptionSet::named("no-checksums")
+            .mkfs(&["-O", "checksum=off"])
+            .help("no checksums of file data; those of metadata stay"),
+        OptionSet::named("primarycache-metadata")
+            .mkfs(&["-O", "primarycache=metadata"])
+            .help("its cache holds metadata only, as advised for programs with a cache of their own"),
+        OptionSet::named("logbias-throughput")
+            .mkfs(&["-O", "logbias=throughput"])
+            .help("synced data goes to its place at once, and the log gets pointers to it"),
+        OptionSet::named("xattr-dir")
+            .mkfs(&["-O", "xattr=dir"])
+            .help("extended attributes in hidden files, as before OpenZFS 2.3"),
+        OptionSet::named("ashift-9")
+            .mkfs(&["-o", "ashift=9"])
+            .help("sectors of 512 bytes, as OpenZFS chooses by itself on devices that report them"),
+        OptionSet::named(DURABLE)
+            .mkfs(&["-O", "sync=always"])
+            .help("each write is in the log on the device before it returns"),
+        OptionSet::named(FAST_UNSAFE)
+            .mkfs(&["-O", "sync=disabled", "-O", "checksum=off", "-O", "atime=off"])
+            .help("fsync returns at once: a crash loses up to 5 seconds of synced data; no checksums of file data"),
+    ],
+    features: "ashift autotrim checksum compression recordsize sync",
+    mount_names: "dirxattr nobmand noxattr saxattr xattr",
+    arguments: &[
+        (Takes::Nothing, "-d -f"),
+        (Takes::Keys("ashift autotrim delegation failmode !altroot !cachefile !compatibility"), "-o"),
+        (
+            Takes::Keys(
+                "acltype atime casesensitivity checksum compression copies dedup direct dnodesize logbias normalization \
+                 prefetch primarycache recordsize redundant_metadata relatime secondarycache snapdir \
+                 special_small_blocks sync utf8only xattr !keylocation !mountpoint !sharenfs !sharesmb",
+            ),
+            "-O",
+        ),
+        (Takes::Path, "-m -R"),
+    ],
+    packages: &["zfsutils-linux"],
+    component: "contrib",
+    kernels: Some(KernelRange { text: "no kernel of Debian has it", debian: "" }),
+    min_bytes: 1024 * MIB,
+    // An internal reserve of 1/32, at least 128 MiB, and blocks that are freed only two transaction groups later.
+    overhead: Overhead { fixed_bytes: 256 * MIB, percent: 15, per_file_bytes: 2048 },
+    traits: Traits { data_checksums: true, copy_on_write: true, reflink: true, compression: true, ..UNIX },
+    check: Some(CheckDef { program: "zpool", before: &[], full: &["scrub", "-w", NAME] }),
+    pool: Some(PoolDef {
+        name: NAME,
+        node: "/dev/fsarena-pool",
+        properties: &[
+            ("-o", "ashift=12"),
+            ("-O", "compression=lz4"),
+            ("-O", "recordsize=128K"),
+            ("-O", "relatime=on"),
+            ("-O", "xattr=sa"),
+        ],
+        open: &["import", "-N", "-f", "-o", "cachefile=none", "-d", "/dev/fsarena-pool", NAME],
+        close: &["export", NAME],
+        sync: &["sync", NAME],
+        health: (&["status", "-x", NAME], "is healthy"),
+        cache_limit: ("/sys/module/zfs/parameters/zfs_arc_max", 64 * MIB),
+    }),
+    source: Some("zfs-dkms"),
+    ..BASE
+};
+
+/// The name of the pool.
+const NAME: &str = "fsarena";

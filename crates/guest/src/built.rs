@@ -1,0 +1,372 @@
+//! Kernel modules that no kernel of Debian has, compiled for a guest kernel by an ordinary user: from the source in a DKMS
+//! package and the kernel's headers, which apt fetches and nothing installs.
+//!
+//! An interrupted build continues at its last step, and within the compilation at the last file. The cache keeps the modules
+//! of each kernel with their digests.
+
+use crate::suites::{Log, Suites};
+use crate::{Error, Result, cache};
+use fsarena_sys::argv::{self, Argv};
+use fsarena_sys::{cancel, program};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use walkdir::WalkDir;
+
+/// A step of a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BuildStep {
+    /// Waits for another process that compiles.
+    Waiting,
+    /// Fetches the sources and the headers.
+    Fetching,
+    /// Continues a build that was interrupted.
+    Continuing,
+    /// Finds out what the kernel offers, by compiling small tests.
+    Configuring,
+    /// Compiles: the number of compiled files, and of all files.
+    Compiling(usize, usize),
+}
+
+/// A function that receives the steps.
+pub type Show<'a> = &'a mut dyn FnMut(BuildStep);
+
+/// The directory of the compiled modules of a package for a kernel, in a cache.
+fn place(cache: &Path, package: &str, release: &str) -> PathBuf {
+    cache.join(format!("modules-{package}-{release}"))
+}
+
+/// The directories with compiled modules for a kernel in these caches, of any package. A damaged one is removed.
+pub(crate) fn find(caches: [&Path; 2], release: &str) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = vec![];
+    for cache in caches {
+        for entry in std::fs::read_dir(cache).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let package = name.strip_prefix("modules-").and_then(|rest| rest.strip_suffix(release));
+            let is_new = found.iter().all(|other| other.file_name() != Some(OsStr::new(&name)));
+            if release.is_empty() || package.is_none_or(|package| !package.ends_with('-')) || !is_new {
+                continue;
+            }
+            if cache::is_package_whole(&entry.path()) {
+                found.push(entry.path());
+            } else {
+                cache::was_damaged(&entry.path(), "does without these modules: compile them again");
+                cache::remove(&entry.path());
+            }
+        }
+    }
+    found
+}
+
+/// Compiles the modules of a package for the kernel of this release, unless the cache has them. Returns their directory.
+///
+/// # Errors
+/// A program is missing, the sources or headers cannot be fetched, they do not compile, or a signal interrupted this process.
+pub fn build(
+    package: &str,
+    release: &str,
+    (cache, suites): (&Path, &Suites),
+    show: Show,
+    log: Log,
+) -> Result<PathBuf> {
+    let place = place(cache, package, release);
+    check_program("make", "make")?;
+    check_program("objcopy", "binutils")?;
+    let room = cache.join(format!("building-{package}-{release}"));
+    std::fs::create_dir_all(&room).map_err(Error::io("making", &room))?;
+    let _lock = lock(&room, show)?;
+    if place.is_dir() {
+        crate::cache::remove(&room);
+        return Ok(place);
+    }
+    let source = room.join("source");
+    if source.is_dir() {
+        show(BuildStep::Continuing);
+    } else {
+        show(BuildStep::Fetching);
+        suites.refresh(log)?;
+        let names = sources(package, release, suites, log)?;
+        suites.unpack(&names, &source, log)?;
+    }
+    let tree = Tree::open(&source.join("usr/src"), release)?;
+    tree.prepare_headers()?;
+    if !tree.modules.join("config.status").is_file() {
+        show(BuildStep::Configuring);
+        tree.configure(log)?;
+    }
+    tree.compile(show, log)?;
+    tree.install(release, &room.join("done"), log)?;
+    std::fs::rename(room.join("done"), &place).map_err(Error::io("moving modules to", &place))?;
+    crate::cache::remove(&room);
+    Ok(place)
+}
+
+/// Locks the directory of a build until the file is dropped.
+fn lock(room: &Path, show: Show) -> Result<File> {
+    let path = room.join("lock");
+    let file = File::create(&path).map_err(Error::io("opening", &path))?;
+    match file.try_lock() {
+        Ok(()) => return Ok(file),
+        Err(TryLockError::WouldBlock) => show(BuildStep::Waiting),
+        Err(TryLockError::Error(error)) => return Err(Error::io("locking", &path)(error)),
+    }
+    file.lock().map_err(Error::io("locking", &path))?;
+    // The other process has removed the directory with its lock at the end of its build.
+    std::fs::create_dir_all(room).map_err(Error::io("making", room))?;
+    Ok(file)
+}
+
+fn check_program(name: &str, package: &str) -> Result<()> {
+    if program::find(name).is_some() {
+        return Ok(());
+    }
+    Err(Error::Missing(format!("{name} is not installed, and modules need it: apt-get install {package}")))
+}
+
+/// The packages to unpack: the source of the modules, the headers of the kernel, and the parts that these require.
+fn sources(package: &str, release: &str, suites: &Suites, log: Log) -> Result<Vec<String>> {
+    let headers = format!("linux-headers-{release}");
+    let found = suites.packages(&headers, |_| true, log)?;
+    let Some(headers) = found.iter().find(|found| found.name == headers) else {
+        return Err(Error::Missing(format!(
+            "no suite of Debian has {headers}, without which no module can be compiled for that kernel; \
+             `fsarena list kernels` lists the kernels that Debian has"
+        )));
+    };
+    let mut names = vec![package.to_string(), format!("{}={}", headers.name, headers.version)];
+    names.extend(suites.required(headers, &["linux-headers-", "linux-kbuild-"], log)?);
+    Ok(names)
+}
+
+/// The unpacked sources.
+struct Tree {
+    /// The headers of the kernel's flavour.
+    flavour: PathBuf,
+    /// The headers that all flavours share.
+    common: PathBuf,
+    /// The source of the modules.
+    modules: PathBuf,
+}
+
+impl Tree {
+    /// Finds the parts below `usr/src`.
+    fn open(src: &Path, release: &str) -> Result<Tree> {
+        let entries = std::fs::read_dir(src).map_err(Error::io("reading", src))?.flatten();
+        let dirs: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        let find = |what: &str, is: &dyn Fn(&Path) -> bool| {
+            let found = dirs.iter().find(|dir| is(dir)).cloned();
+            found.ok_or_else(|| Error::unfit(src, format!("has no {what}")))
+        };
+        Ok(Tree {
+            flavour: find("headers", &|dir| dir.ends_with(format!("linux-headers-{release}")))?,
+            common: find("common headers", &|dir| dir.to_string_lossy().ends_with("-common"))?,
+            modules: find("source of modules", &|dir| dir.join("dkms.conf").is_file())?,
+        })
+    }
+
+    /// Makes the headers usable at this place, and checks that their compiler is installed.
+    fn prepare_headers(&self) -> Result<()> {
+        let file = self.flavour.join("Makefile");
+        let text = std::fs::read_to_string(&file).map_err(Error::io("reading", &file))?;
+        let common = self.common.join("Makefile");
+        let moved = format!("include {}\n", common.display());
+        if text != moved {
+            std::fs::write(&file, moved).map_err(Error::io("writing", &file))?;
+        }
+        // With the kernel's BTF here the build would ask for pahole, which types of modules need.
+        let _ = std::fs::remove_file(self.flavour.join("vmlinux"));
+        let variables = self.flavour.join(".kernelvariables");
+        let text = std::fs::read_to_string(&variables).map_err(Error::io("reading", &variables))?;
+        match compiler(&text) {
+            Some(gcc) if program::find(&gcc).is_none() => Err(Error::Missing(format!(
+                "this kernel was compiled by {gcc}, which is not installed, and its modules need the same: \
+                 apt-get install {gcc}; or choose a kernel that was compiled by an installed one"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn configure(&self, log: Log) -> Result<()> {
+        let option = |name: &str, path: &Path| format!("--with-{name}={}", path.display());
+        let argv = low_priority(&self.modules.join("configure"));
+        let argv = argv.arg("--with-config=kernel").arg(option("linux", &self.common));
+        argv.arg(option("linux-obj", &self.flavour)).cwd(&self.modules).expect(log).map_err(explain)?;
+        Ok(())
+    }
+
+    /// Compiles on all CPUs with low priority, and passes on the number of compiled files.
+    fn compile(&self, show: Show, log: Log) -> Result<()> {
+        let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+        // Without debug information the build takes less time and disk, and the code is the same.
+        let argv = low_priority(Path::new("make")).arg(format!("-j{jobs}")).arg("KCFLAGS=-g0");
+        let argv = argv.cwd(&self.modules).quiet();
+        let all = object_names(&self.modules.join("module"));
+        let finished = std::thread::scope(|scope| {
+            let make = scope.spawn(|| argv.run());
+            while !make.is_finished() {
+                show(BuildStep::Compiling(all.iter().filter(|path| path.is_file()).count(), all.len()));
+                std::thread::park_timeout(POLL_INTERVAL);
+            }
+            make.join().expect("it does not panic")
+        });
+        let finished = finished?;
+        log(argv.record(&finished));
+        argv.check(finished).map_err(explain)?;
+        Ok(())
+    }
+
+    /// Copies the modules without debug information, with their digests.
+    fn install(&self, release: &str, to: &Path, log: Log) -> Result<()> {
+        let dir = to.join("lib/modules").join(release);
+        std::fs::create_dir_all(&dir).map_err(Error::io("making", &dir))?;
+        let mut count = 0;
+        for entry in std::fs::read_dir(self.modules.join("module")).into_iter().flatten().flatten() {
+            if entry.path().extension() == Some(OsStr::new("ko")) {
+                let argv = Argv::new("objcopy").arg("--strip-debug").arg(entry.path());
+                argv.arg(dir.join(entry.file_name())).expect(log)?;
+                count += 1;
+            }
+        }
+        if count == 0 {
+            return Err(Error::unfit(&self.modules, "make succeeded and made no module"));
+        }
+        cache::write_digest_list(to).map_err(Error::io("noting the digests of", to))
+    }
+}
+
+/// The pause between two looks at the progress.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A command that leaves the CPU to others.
+fn low_priority(program: &Path) -> Argv {
+    Argv::new("nice").args(["-n", "10"]).arg(program).env("LC_ALL", "C")
+}
+
+/// The error of a failed build, with the way out where there is one.
+fn explain(error: argv::Error) -> Error {
+    match error {
+        argv::Error::Failed { .. } if cancel::requested().is_none() => Error::Missing(format!(
+            "the modules cannot be compiled for this kernel: {error}\nTry another kernel: `fsarena list kernels` lists them"
+        )),
+        error => error.into(),
+    }
+}
+
+/// The name of the compiler in the variables of a kernel: `x86_64-linux-gnu-gcc-12` ends the line of `CC` as
+/// `$(CROSS_COMPILE)gcc-12`.
+fn compiler(variables: &str) -> Option<String> {
+    let line = variables.lines().find(|line| line.starts_with("CC ="))?;
+    let (_, name) = line.rsplit_once("$(CROSS_COMPILE)")?;
+    Some(name.trim().to_string())
+}
+
+/// The object files that the Kbuild file of a directory lists. Its conditions may leave some out.
+fn object_names(dir: &Path) -> BTreeSet<PathBuf> {
+    let text = std::fs::read_to_string(dir.join("Kbuild")).unwrap_or_default();
+    let names: BTreeSet<&str> = text.split_whitespace().filter(|word| word.ends_with(".o")).collect();
+    let sources = WalkDir::new(dir).into_iter().flatten().map(walkdir::DirEntry::into_path);
+    let is_listed = |path: &PathBuf| {
+        let object = path.with_extension("o");
+        let is_source = path.extension().is_some_and(|end| end == "c" || end == "S");
+        is_source && names.iter().any(|name| object.ends_with(name))
+    };
+    sources.filter(is_listed).map(|path| path.with_extension("o")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_compiler_of_a_kernel_is_found() {
+        let text =
+            "override ARCH = x86\nCC = $(if $(DEBIAN_KERNEL_USE_CCACHE),$(CCACHE)) $(CROSS_COMPILE)gcc-12\n";
+        assert_eq!(compiler(text).as_deref(), Some("gcc-12"));
+        assert_eq!(compiler("CC = gcc\n"), None);
+    }
+
+    #[test]
+    fn modules_are_found_by_the_release_of_their_kernel_and_damage_removes_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let [cache, shared] = ["cache", "shared"].map(|name| dir.path().join(name));
+        let found = |release: &str| find([&cache, &shared], release);
+        let release = "6.12.1+deb13-amd64";
+        let made = place(&cache, "zfs-dkms", release);
+        let module = made.join("lib/modules").join(release).join("zfs.ko");
+        std::fs::create_dir_all(module.parent().unwrap()).unwrap();
+        std::fs::write(&module, "module").unwrap();
+        crate::cache::write_digest_list(&made).unwrap();
+        assert_eq!(found(release), [made]);
+        assert!(found("12.1+deb13-amd64").is_empty() && found("").is_empty());
+        std::fs::write(&module, "modula").unwrap();
+        assert!(found(release).is_empty() && !module.exists());
+    }
+
+    #[test]
+    fn objects_are_those_of_kbuild_with_a_source() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("lua")).unwrap();
+        for file in ["lua/lapi.c", "lua/other.c", "a.S"] {
+            std::fs::write(dir.path().join(file), "").unwrap();
+        }
+        std::fs::write(dir.path().join("Kbuild"), "spl-y += lapi.o a.o \\\n missing.o\n").unwrap();
+        let found = object_names(dir.path());
+        assert_eq!(found, ["a.o", "lua/lapi.o"].map(|name| dir.path().join(name)).into());
+    }
+
+    #[test]
+    fn headers_are_moved_and_name_a_missing_compiler() {
+        let dir = tempfile::tempdir().unwrap();
+        for (file, text) in [
+            ("linux-headers-6.1-amd64/Makefile", "include /usr/src/linux-headers-6.1-common/Makefile\n"),
+            ("linux-headers-6.1-amd64/.kernelvariables", "CC = $(CROSS_COMPILE)gcc-0.1\n"),
+            ("linux-headers-6.1-common/Makefile", ""),
+            ("zfs-1/dkms.conf", ""),
+        ] {
+            let path = dir.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let tree = Tree::open(dir.path(), "6.1-amd64").unwrap();
+        let error = tree.prepare_headers().unwrap_err().to_string();
+        assert!(error.contains("apt-get install gcc-0.1"), "{error}");
+        let text = std::fs::read_to_string(tree.flavour.join("Makefile")).unwrap();
+        assert_eq!(text, format!("include {}/Makefile\n", tree.common.display()));
+        assert!(Tree::open(dir.path(), "6.2-amd64").is_err());
+    }
+
+    /// The build of this source only copies files.
+    #[test]
+    fn a_source_is_configured_and_compiled_and_its_modules_are_kept_with_digests() {
+        if !fsarena_testkit::program("make") || !fsarena_testkit::program("objcopy") {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| {
+            let path = dir.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let script = write("configure", "#!/bin/sh\necho \"$@\" > config.status\n");
+        std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        write("Makefile", "all:\n\tcp module/a.c module/a.o\n\tcp /bin/true module/a.ko\n");
+        write("module/Kbuild", "obj-m := a.o\n");
+        write("module/a.c", "");
+        let tree = Tree { flavour: "/flavour".into(), common: "/common".into(), modules: dir.path().into() };
+        tree.configure(&mut |_| {}).unwrap();
+        let words = std::fs::read_to_string(dir.path().join("config.status")).unwrap();
+        assert_eq!(words, "--with-config=kernel --with-linux=/common --with-linux-obj=/flavour\n");
+        let mut steps = vec![];
+        tree.compile(&mut |step| steps.push(step), &mut |_| {}).unwrap();
+        assert!(matches!(steps[..], [BuildStep::Compiling(_, 1), ..]), "{steps:?}");
+        let done = dir.path().join("done");
+        tree.install("6.1-amd64", &done, &mut |_| {}).unwrap();
+        assert!(done.join("lib/modules/6.1-amd64/a.ko").is_file() && cache::is_package_whole(&done));
+        write("Makefile", "all:\n\techo broken >&2; exit 1\n");
+        let error = tree.compile(&mut |_| {}, &mut |_| {}).unwrap_err().to_string();
+        assert!(error.contains("broken") && error.contains("Try another kernel"), "{error}");
+    }
+}

@@ -1,0 +1,95 @@
+//! Filesystems in pools ([`PoolDef`]): makes, opens and closes the pool in a guest, with its own program on the source disk.
+
+use crate::executor::Log;
+use crate::guest_programs::{self, OTHER};
+use fsarena_fs::{def::PoolDef, filesystems};
+use fsarena_sys::{Error, argv::Argv};
+use rustix::fs::{CWD, FileType, Mode};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The pool of a mounted filesystem.
+#[derive(Debug, Clone, Copy)]
+pub struct Pool {
+    def: PoolDef,
+    program: &'static str,
+}
+
+impl Pool {
+    /// The pool of a filesystem by the kernel's name of it; None if it lies in none.
+    pub fn of(fs_type: &str) -> Option<Pool> {
+        let def = filesystems::find(fs_type).ok()?;
+        Some(Pool { def: def.pool?, program: def.mkfs })
+    }
+
+    /// The source of the mount.
+    pub fn source(&self) -> &'static Path {
+        Path::new(self.def.name)
+    }
+
+    /// Makes the node by which the program knows a device, and returns its path.
+    ///
+    /// # Errors
+    /// If the device is missing, or the node cannot be made.
+    pub fn make_node(&self, device: &Path) -> Result<PathBuf, Error> {
+        let node = Path::new(self.def.node);
+        let rdev = device.metadata().map_err(Error::io("looking at", device))?.rdev();
+        let made = rustix::fs::mknodat(CWD, node, FileType::BlockDevice, Mode::RUSR | Mode::WUSR, rdev);
+        made.map_err(|error| Error::io("making", node)(error.into()))?;
+        Ok(node.into())
+    }
+
+    /// Opens the pool.
+    ///
+    /// # Errors
+    /// If its program fails.
+    pub fn open(&self, log: Log) -> Result<(), Error> {
+        self.run(self.def.open, log).map(drop)
+    }
+
+    /// Closes the pool, with which the kernel drops its cache of it.
+    ///
+    /// # Errors
+    /// If it is in use.
+    pub fn close(&self, log: Log) -> Result<(), Error> {
+        self.run(self.def.close, log).map(drop)
+    }
+
+    /// Writes what its background threads would write during the next task.
+    ///
+    /// # Errors
+    /// If its program fails.
+    pub fn sync(&self, log: Log) -> Result<(), Error> {
+        self.run(self.def.sync, log).map(drop)
+    }
+
+    /// Checks that no error has been found in the open pool.
+    ///
+    /// # Errors
+    /// What its program reports otherwise.
+    pub fn check_health(&self, log: Log) -> Result<(), Error> {
+        let (args, healthy) = self.def.health;
+        let printed = self.run(args, log)?;
+        if printed.contains(healthy) {
+            return Ok(());
+        }
+        Err(Error::Unfit { what: format!("the pool {}", self.def.name).into(), why: printed })
+    }
+
+    /// Limits the filesystem's own cache to these bytes, or to the least that the kernel accepts. A control group does not
+    /// limit it. Returns the limit.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn limit_cache(&self, bytes: u64) -> Result<u64, Error> {
+        let (path, least) = self.def.cache_limit;
+        let bytes = bytes.max(least);
+        std::fs::write(path, bytes.to_string()).map_err(Error::io("writing", path))?;
+        Ok(bytes)
+    }
+
+    fn run(&self, args: &[&str], log: Log) -> Result<String, Error> {
+        let argv: Argv = guest_programs::command(Path::new(OTHER), self.program).args(args);
+        Ok(argv.expect(log)?.stdout)
+    }
+}
