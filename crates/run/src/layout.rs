@@ -62,8 +62,7 @@ impl DeviceSpec {
         let size = if is_exact { rounded } else { format!("{}B", self.bytes) };
         match self.role {
             DeviceRole::Whole => "test.img".into(),
-            // Sizes that read the same can differ by the room of a link.
-            DeviceRole::Stacked => format!("stack-{}.img", self.bytes),
+            DeviceRole::Stacked => format!("stack-{size}.img"),
             DeviceRole::Member(number) => format!("member-{number}-{size}.img"),
             DeviceRole::Journal => format!("journal-{size}.img"),
         }

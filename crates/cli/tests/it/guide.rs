@@ -59,11 +59,6 @@ const NOT_RUN: &[(&str, Instead, &str)] = &[
     ("fsarena ab --on exact", Instead::Parsed, "likewise"),
     ("fsarena analyse latest --profile", Instead::Parsed, "likewise"),
     ("fsarena doctor --install", Instead::Kept, "compiles for minutes; contrib/test-zfs does that"),
-    (
-        "fsarena run amplification --on qemu",
-        Instead::Kept,
-        "takes compiled modules; contrib/test-zfs has them",
-    ),
     ("fsarena run peiffer --on qemu", Instead::Kept, "boots guests; the tests of guests do that once"),
     ("fsarena run peiffer --on exact", Instead::Parsed, "likewise; the tests of stacks have one guest"),
     (

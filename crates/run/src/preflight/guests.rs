@@ -472,7 +472,7 @@ mod tests {
         assert!(where_to_get(def, None).starts_with("`fsarena doctor --install zfs` compiles it"));
         assert_eq!(
             where_to_get(def, Some("6.12.1-amd64".into())),
-            "one that has it is here: kernel=debian:6.12.1-amd64"
+            "this machine has one that has it: kernel=debian:6.12.1-amd64"
         );
     }
 
