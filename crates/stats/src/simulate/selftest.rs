@@ -105,7 +105,8 @@ impl Rule {
     fn share(self, runs: usize) -> usize {
         match self {
             Rule::Regret { variants, .. } => (runs / (variants - 1)).max(1),
-            Rule::Gate { tasks, .. } => (runs / tasks).max(1),
+            // With fewer runs of several tasks, chance alone would exceed what is conceded.
+            Rule::Gate { tasks, .. } => (2 * runs / (tasks + 1)).max(1),
             Rule::Best(_) | Rule::Advice => (runs / 20).max(1),
             _ => runs,
         }
