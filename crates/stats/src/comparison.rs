@@ -142,7 +142,7 @@ impl Comparison {
     }
 
     /// The variants without a significant difference from the best, in order. Excludes variants with too few rounds: see
-    /// [`Comparison::thin`].
+    /// [`Comparison::with_too_few_rounds`].
     pub fn tied(&self) -> Vec<usize> {
         let apart = |variant: &usize| self.variants[*variant].ratio.is_some_and(|ratio| ratio.separated());
         self.rivals(true).filter(|variant| !apart(variant)).collect()
