@@ -63,7 +63,7 @@ fn a_factor_has_one_place() {
     };
     assert!(refused(&["--mount", "nodiratime"]).contains("--mount: a --variant has its own mount"));
     assert!(refused(&["--fs", "xfs"]).contains("--fs"));
-    assert!(refused(&["--variant", "zfs"]).contains("--variant: Unknown filesystem `zfs`"));
+    assert!(refused(&["--variant", "apfs"]).contains("--variant: Unknown filesystem `apfs`"));
     let stages = ["run", "gus3", "--variant", "ext4", "--variant", "xfs"];
     assert!(place.expect(2, &stages).1.contains("write one stage as a plan"));
     if !root() {
@@ -112,7 +112,7 @@ fn confounding_of_compared_runs_is_in_the_first_lines() {
     let ids = [(); 2].map(|()| stored::run(&place.runs()).id());
     let (printed, _) = place.expect(0, &["compare", &ids[0], &ids[1]]);
     let said = printed.find("! Different runs").expect(&printed);
-    assert!(said < printed.find("B beside A").expect(&printed), "{printed}");
+    assert!(said < printed.find("B compared with A").expect(&printed), "{printed}");
     let words: Vec<&str> = printed[said..].split_whitespace().collect();
     assert!(words.join(" ").contains("is the machine, not a filesystem"), "{printed}");
 }
@@ -160,10 +160,10 @@ fn who_forgets_the_dashes_or_the_source_gets_the_way_out() {
     assert!(says("run ls").contains("fsarena run -- ls"));
     assert!(says("run ls /tmp x").contains("fsarena run -- ls /tmp x"));
     assert!(says("run --fs ext4 ls -l /tmp").contains("fsarena run -- ls -l /tmp"));
-    let zfs = says("run --fs zfs");
+    let unknown = says("run --fs apfs");
     assert!(
-        zfs.contains("Available: ext2") && zfs.contains("--on dir:PATH") && zfs.contains("mkfs"),
-        "{zfs}"
+        unknown.contains("Available: ext2") && unknown.contains("--on dir:PATH") && unknown.contains("mkfs"),
+        "{unknown}"
     );
     let watch = says("watch");
     assert!(watch.contains("needs a source") && watch.contains("--squid HOST:PORT"), "{watch}");

@@ -69,8 +69,8 @@ fn runs_are_compared_as_the_command_line_does() {
     let three = stored::run(&place.runs()).id();
     let page = web.page(&format!("/compare?run={one}&run={two}&run={three}&metric=synced"));
     assert!(
-        page.contains(&format!("run {two} beside run {one}, by synced"))
-            && page.contains(&format!("run {three} beside"))
+        page.contains(&format!("run {two} compared with run {one}, by synced"))
+            && page.contains(&format!("run {three} compared with"))
     );
     let (printed, _) = place.expect(0, &["compare", &one, &two, &three, "--format", "json"]);
     assert!(printed.contains("comparisons"), "{printed}");

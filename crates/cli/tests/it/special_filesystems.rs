@@ -63,7 +63,10 @@ fn one_table_compares_read_only_filesystems_memory_and_ext4() {
         assert!(report.contains(words), "{words}: {report}");
     }
     let log = place.run_text("command.log");
-    assert!(log.contains("mksquashfs") && log.contains("-t tmpfs -o size="), "{log}");
+    assert!(
+        log.contains("\"mksquashfs\"") && log.contains("\"-t\",\"tmpfs\"") && log.contains("\"size="),
+        "{log}"
+    );
     place.assert_clean();
     assert!(place.run_file("packed").is_none());
 }

@@ -47,11 +47,11 @@ fn layers_that_a_kill_leaves_are_recovered() {
     if !root() {
         return;
     }
-    let place = Place::new();
     for layer in ["overlay", "fuse"] {
         if layer == "fuse" && !has(&["fuse2fs"]) {
             continue;
         }
+        let place = Place::new();
         let mut gate = Gate::new(&place, When::Before, "umount", "*mnt/test/merged*", 0);
         let factor = format!("layer={layer}");
         let mut run = Running::start(&place, place.fsarena(&["run", "plan.toml", "--factor", &factor]));

@@ -233,7 +233,7 @@ fn flags_that_do_not_apply_are_refused() {
         ("selftest --here --repeats 3", "cannot be used with"),
         ("watch --log plan.toml --series requests --windows 1 --window 1s", "cannot be used with"),
         ("watch --path . --word x --windows 1 --window 1s -- true", "cannot be used with"),
-        ("load --rw read --rwmixread 70", "--rwmixread applies to"),
+        ("load --rw read --rwmixread 70", "--rwmixread or --rwmixwrite applies to"),
         ("load --rw read --fsync 8", "--fsync"),
         ("load --meta create --shared-cursor", "cannot be used with"),
         ("doctor --install --format json", "cannot be used with"),

@@ -69,7 +69,7 @@ impl Served {
         window.wait_for("#comparison svg");
         window.wait_for("html[data-ready]");
         let said = window.ask("return document.querySelector('h1').textContent");
-        assert!(said.as_str().unwrap().contains("beside published:piszcz-II"), "{said}");
+        assert!(said.as_str().unwrap().contains("compared with published:piszcz-II"), "{said}");
     }
 
     /// The list on a telephone shows every column of a run on the screen.
