@@ -91,7 +91,6 @@ const FOREIGN: &[&str] = &[
     "--thinktime",
     "--bssplit",
     "--write_bw_log",
-    "--chunksize",
     "--remap-path-prefix",
     "--output-format",
     "--client",

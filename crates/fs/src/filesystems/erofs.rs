@@ -44,9 +44,6 @@ pub const DEF: FsDef = FsDef {
         OptionSet::named("zstd")
             .mkfs(&["-z", "zstd", "-C", "65536"])
             .help("compresses with zstd into clusters of 64 KiB (erofs-utils 1.8, Linux 6.10)"),
-        OptionSet::named("chunks")
-            .mkfs(&["--chunksize", "4096"])
-            .help("not compressed, in chunks of 4 KiB of which equal ones are stored once"),
         OptionSet::named(DURABLE).help("as it is: nothing is written after mkfs"),
         OptionSet::named(FAST_UNSAFE).help("as it is: EROFS keeps nothing that could be given up"),
     ],
