@@ -230,14 +230,13 @@ impl Guests {
     /// If the emulator cannot be started, or its files cannot be written.
     fn rehearse(&mut self, cell: &Cell, formatted: &Formatted, emit: CellSink) -> Result<Outcome> {
         emit(CellEvent::Phase { name: "rehearsal of the programs".into() });
-        let supply = PowerSupply { power: Power::On, cut: None, recorded: None };
         let mut hear = |event| match event {
             CellEvent::Command(record) if !["exit 0", "native"].contains(&record.ended.as_str()) => {
                 emit(CellEvent::Command(record));
             }
             _ => {}
         };
-        self.boot(cell, formatted, &supply, &mut hear)
+        self.boot(cell, formatted, &PowerSupply::on(), &mut hear)
     }
 
     /// The command that makes a filesystem in the guest. Where instructions are counted, it draws nothing at random.
