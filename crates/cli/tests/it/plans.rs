@@ -16,7 +16,7 @@ fn rejected(place: &Place, plan: &str) -> String {
     let (printed, said) = (text(&output.stdout), text(&output.stderr));
     assert_eq!((output.status.code(), printed.as_str()), (Some(2), ""), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.len() < 450 && !said.contains("panicked"), "{said}");
+    assert!(said.len() < 400 && !said.contains("panicked"), "{said}");
     assert!(!place.runs().exists(), "a run was begun");
     said.trim_end().to_string()
 }

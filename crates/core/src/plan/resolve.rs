@@ -179,7 +179,7 @@ impl Resolver<'_> {
 }
 
 /// What to do about a filesystem that fsarena cannot make.
-const ELSEWHERE: &str = "Any other filesystem needs its own mkfs and mount: set it up yourself, and compare its directory with \
+const ELSEWHERE: &str = "For any other, run its mkfs and mount yourself, and compare its directory with \
                          one of another filesystem, --on dir:PATH --on dir:PATH";
 
 /// Levels of factors by the names of the factors.
