@@ -223,6 +223,49 @@ impl Guests {
         Ok(Formatted { facts, image, packed_bytes })
     }
 
+    /// Makes the filesystem of a cell. An error is the outcome of the cell.
+    fn format_or_explain(
+        &mut self,
+        cell: &Cell,
+        def: &'static FsDef,
+        emit: CellSink,
+    ) -> Result<Formatted, Outcome> {
+        self.format(cell, def, emit).map_err(|failed| match cancel::requested() {
+            Some(_) => Outcome::Interrupted,
+            None => self.explain_full_disk(failed.into()),
+        })
+    }
+
+    /// Rehearses the programs of a cell if no cell with the same programs has run, on a filesystem of their own. Where
+    /// instructions are counted, a second rehearsal shows that they do the same without the files of this machine. Returns
+    /// the outcome of the cell if they cannot run.
+    ///
+    /// # Errors
+    /// If the emulator cannot be started, or its files cannot be written.
+    fn rehearse_new_programs(
+        &mut self,
+        cell: &Cell,
+        def: &'static FsDef,
+        emit: CellSink,
+    ) -> Result<Option<Outcome>> {
+        let is_new = self.programs.as_ref().is_some_and(|programs| programs.is_new(cell));
+        if !is_new || self.run.shell.is_some() {
+            return Ok(None);
+        }
+        let formatted = match self.format_or_explain(cell, def, emit) {
+            Ok(formatted) => formatted,
+            Err(outcome) => return Ok(Some(outcome)),
+        };
+        let rehearsals = if self.guest.emulator == Emulator::Exact { 2 } else { 1 };
+        for _ in 0..rehearsals {
+            let outcome = self.rehearse(cell, &formatted, emit)?;
+            if outcome != Outcome::Done {
+                return Ok(Some(self.explain_full_disk(outcome)));
+            }
+        }
+        Ok(None)
+    }
+
     /// Runs a cell to find out which files of this machine its programs open. Of its events only commands that fail are
     /// passed on, and nothing that it measures is kept.
     ///
@@ -557,26 +600,13 @@ impl Executor for Guests {
 
     fn run(&mut self, cell: &Cell, emit: CellSink) -> Result<Outcome> {
         let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
-        let mut formatted = match self.format(cell, def, emit) {
-            Ok(formatted) => formatted,
-            Err(_) if cancel::requested().is_some() => return Ok(Outcome::Interrupted),
-            Err(failed) => return Ok(self.explain_full_disk(failed.into())),
-        };
-        let is_new = self.programs.as_ref().is_some_and(|programs| programs.is_new(cell));
-        if is_new && self.run.shell.is_none() {
-            let mut outcome = self.rehearse(cell, &formatted, emit)?;
-            if outcome == Outcome::Done && self.guest.emulator == Emulator::Exact {
-                outcome = self.rehearse(cell, &formatted, emit)?;
-            }
-            if outcome != Outcome::Done {
-                return Ok(self.explain_full_disk(outcome));
-            }
-            formatted = match self.format(cell, def, emit) {
-                Ok(formatted) => formatted,
-                Err(_) if cancel::requested().is_some() => return Ok(Outcome::Interrupted),
-                Err(failed) => return Ok(self.explain_full_disk(failed.into())),
-            };
+        if let Some(outcome) = self.rehearse_new_programs(cell, def, emit)? {
+            return Ok(outcome);
         }
+        let mut formatted = match self.format_or_explain(cell, def, emit) {
+            Ok(formatted) => formatted,
+            Err(outcome) => return Ok(outcome),
+        };
         let known = self.facts.contains_key(&cell.variant.name);
         let (name, emulator) = (cell.variant.name.clone(), self.guest.emulator);
         // The mount options that are in effect, as the guest reports them.
