@@ -36,5 +36,6 @@ pub mod scale;
 pub mod schedule;
 pub mod series;
 pub mod setting;
+pub mod setting_text;
 pub mod state;
 pub mod study;

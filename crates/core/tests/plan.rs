@@ -227,14 +227,14 @@ fn errors_name_the_flag() {
         |id: &str, value: &str| Overrides { settings: vec![(id.into(), value.into())], ..Default::default() };
     assert_eq!(
         error(set("copies", "many")),
-        "--set: `copies` accepts a whole number from 1 to 100, not `many`."
+        "set: `copies` accepts a whole number from 1 to 100, not `many`."
     );
     assert_eq!(
         error(set("copie", "1")),
-        "--set: Unknown setting `copie` of workload coreutils. Did you mean `copies`? Available: driver, copies"
+        "set: Unknown setting `copie` of workload coreutils. Did you mean `copies`? Available: driver, copies"
     );
     let fs = Overrides { factors: vec![("fs".into(), vec!["zfs".into()])], ..Default::default() };
-    assert!(error(fs).starts_with("--fs: Unknown filesystem `zfs`"));
+    assert!(error(fs).starts_with("fs: Unknown filesystem `zfs`"));
 }
 
 #[test]
@@ -248,15 +248,15 @@ fn the_workload_flag_replaces_the_only_workload() {
     let plan = read(&lacks, &over("native")).unwrap();
     assert_eq!(plan.omitted, ["settings of the plan that native does not have, left out: driver"]);
     let set = Overrides { settings: vec![("driver".into(), "native".into())], ..over("native") };
-    assert!(read(&lacks, &set).unwrap_err().starts_with("--set: Unknown setting `driver`"));
+    assert!(read(&lacks, &set).unwrap_err().starts_with("set: Unknown setting `driver`"));
     assert_eq!(
         read(GOOD, &over("nativ")).unwrap_err(),
-        "--workload: Unknown workload `nativ`. Did you mean `native`? Available: coreutils, native"
+        "workload: Unknown workload `nativ`. Did you mean `native`? Available: coreutils, native"
     );
     let two = format!("{GOOD}[[workload]]\nuse = \"native\"\n");
     assert_eq!(
         read(&two, &over("native")).unwrap_err(),
-        "--workload: replaces the only workload of a plan, and this plan has 2"
+        "workload: replaces the only workload of a plan, and this plan has 2"
     );
 }
 
@@ -301,7 +301,7 @@ fn a_gate_is_made_of_the_claims_that_allow_one_direction() {
     assert!(read(&none, &Overrides::default()).unwrap_err().contains("a gate needs a claim such as"));
     let over =
         Overrides { gate: true, claims: vec!["untar.elapsed: xfs < ext4".into()], ..Default::default() };
-    assert!(read(GOOD, &over).unwrap_err().starts_with("--max-slowdown: a gate needs a claim"));
+    assert!(read(GOOD, &over).unwrap_err().starts_with("max_slowdown: a gate needs a claim"));
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn errors_in_claims_have_the_position_of_the_character() {
     }
     let over = Overrides { claims: vec!["untar.elapsed: xfs < etx4".into()], ..Default::default() };
     let error = read(GOOD, &over).unwrap_err();
-    assert!(error.starts_with("--claim: column 22: Unknown variant `etx4`"), "{error}");
+    assert!(error.starts_with("claim: column 22: Unknown variant `etx4`"), "{error}");
     assert!(error.ends_with("\n  untar.elapsed: xfs < etx4\n                       ^"), "{error}");
     let margin = read(&with("[stop]\nmargin = \"10001%\""), &Overrides::default()).unwrap_err();
     assert!(margin.starts_with("plan.toml, line 3, column 10: cannot read the margin `10001%`"), "{margin}");

@@ -3,6 +3,7 @@
 use crate::lifecycle::{self, VariantOptions};
 use crate::{Error, def::FsDef, filesystems};
 use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::Variant, factor};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -201,7 +202,7 @@ fn size_note(variants: &[VariantFacts]) -> Option<Note> {
         mib(smallest),
         mib(largest)
     );
-    Some(Note::new(NoteKind::Fairness, text).fix("give one size for all with --size"))
+    Some(Note::new(NoteKind::Fairness, text).fix(format!("give one size for all ({})", setting("size", ""))))
 }
 
 /// A note for each axis that is not fully crossed with the other factors, because the cause of a difference is then ambiguous.

@@ -2,6 +2,7 @@
 
 use crate::suites::{Log, Package, Suites};
 use crate::{Error, Result};
+use fsarena_core::setting_text::setting;
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
@@ -25,10 +26,11 @@ pub fn fetch(version: &str, cache: &Path, suites: &Suites, here: &[String], log:
         let releases: Vec<&str> = kernels.iter().map(|kernel| kernel.release.as_str()).collect();
         let why = refreshed.err().map(|error| format!("\nIts package lists could not be fetched: {error}"));
         return Err(Error::Missing(format!(
-            "no kernel of version {version:?} is here or in a suite of Debian; {}{}or name a kernel: --kernel PATH --modules \
-             DIR{}",
+            "no kernel of version {version:?} is here or in a suite of Debian; {}{}or name a kernel: {} {}{}",
             list_of("here are", here),
             list_of("Debian has", &series(&releases)),
+            setting("kernel", "PATH"),
+            setting("modules", "DIR"),
             why.unwrap_or_default(),
         )));
     };

@@ -6,6 +6,7 @@ use crate::elf::{self, ElfKind, elf_kind};
 use crate::installed::{PackagedKernel, packages};
 pub use crate::suites::Log;
 use crate::{Error, Result, built, cache, kernel_config, modules::Modules, suites::Suites, vmlinux};
+use fsarena_core::setting_text::setting;
 use fsarena_sys::input;
 use std::path::{Path, PathBuf};
 
@@ -144,7 +145,8 @@ pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
     };
     let bytes = input::read(&image, vmlinux::LARGEST).map_err(|error| {
         let why = format!(
-            "{error}; --kernel takes a file, a directory with a kernel that you built, or debian:VERSION"
+            "{error}; {} takes a file, a directory with a kernel that you built, or debian:VERSION",
+            setting("kernel", "")
         );
         if input::is_refusal(&error) || error.kind() == std::io::ErrorKind::NotFound {
             return Error::Plan(format!("{}: {why}", image.display()));
@@ -179,9 +181,10 @@ fn check_bootable(image: &Path, kind: ElfKind) -> Result<PathBuf> {
     let why = match kind {
         ElfKind::Bootable => return Ok(image.into()),
         ElfKind::WithoutEntry => {
-            "is a kernel without CONFIG_PVH, which QEMU boots only as a bzImage: --kernel PATH/bzImage"
+            let bz_image = setting("kernel", "PATH/bzImage");
+            format!("is a kernel without CONFIG_PVH, which QEMU boots only as a bzImage: {bz_image}")
         }
-        ElfKind::Program => "is a program, not a kernel that QEMU boots",
+        ElfKind::Program => "is a program, not a kernel that QEMU boots".into(),
     };
     Err(Error::unfit(image, why))
 }

@@ -5,6 +5,7 @@
 //! process group, gets a signal when its parent dies, and kills the group.
 
 use crate::{Error, Result};
+use fsarena_core::setting_text::setting;
 use fsarena_sys::process_output::{lines, tail};
 use fsarena_sys::wait::{Cancel, wait_until};
 use fsarena_sys::{argv, limits, pid_namespace, process};
@@ -128,21 +129,23 @@ const LAST_LINES: usize = 12;
 const LAST_BYTES: u64 = 16 << 10;
 /// The text that a kernel prints when it panics.
 const PANIC: &str = "Kernel panic";
-/// Texts on consoles, and the reasons for the end of a guest that they indicate.
-const REASONS: [(&str, &str); 9] = [
-    ("initrd is too large", "it has too little memory to begin with: --guest-memory"),
-    ("Initramfs unpacking failed: write error", "it has too little memory to begin with: --guest-memory"),
-    ("Out of memory and no killable processes", "its memory ran out: --guest-memory"),
-    ("System is deadlocked on memory", "its memory ran out: --guest-memory"),
-    ("Out of memory: Killed process", "its memory ran out: --guest-memory"),
+/// Texts on consoles, the reasons for the end of a guest that they indicate, and the setting that helps, if there is one.
+const REASONS: [(&str, &str, &str); 9] = [
+    ("initrd is too large", "it has too little memory to begin with", MEMORY),
+    ("Initramfs unpacking failed: write error", "it has too little memory to begin with", MEMORY),
+    ("Out of memory and no killable processes", "its memory ran out", MEMORY),
+    ("System is deadlocked on memory", "its memory ran out", MEMORY),
+    ("Out of memory: Killed process", "its memory ran out", MEMORY),
     (
         "Unable to mount root fs",
-        "its kernel has found no initramfs: it has too little memory (--guest-memory), or cannot read one",
+        "its kernel cannot read an initramfs, or has found none because it has too little memory",
+        MEMORY,
     ),
-    ("No working init found", "its kernel could not start fsarena"),
-    (PANIC, "its kernel panicked"),
-    ("Error loading uncompressed kernel", "QEMU cannot load that kernel"),
+    ("No working init found", "its kernel could not start fsarena", ""),
+    (PANIC, "its kernel panicked", ""),
+    ("Error loading uncompressed kernel", "QEMU cannot load that kernel", ""),
 ];
+const MEMORY: &str = "guest_memory";
 
 /// The end of a console.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,14 +153,18 @@ pub struct LastWords {
     /// Its last lines, without control characters.
     pub lines: String,
     /// The reason for the end of the guest that these lines indicate, if any.
-    pub meaning: Option<&'static str>,
+    pub meaning: Option<String>,
 }
 
 impl LastWords {
     /// Reads the end of a console; empty if the file is missing.
     pub fn read(console: &Path) -> LastWords {
         let text = File::open(console).and_then(|mut file| tail(&mut file, LAST_BYTES)).unwrap_or_default();
-        let meaning = REASONS.iter().find(|(sign, _)| text.contains(sign)).map(|(_, meaning)| *meaning);
+        let reason = REASONS.iter().find(|(sign, _, _)| text.contains(sign));
+        let meaning = reason.map(|(_, why, helps)| match *helps {
+            "" => why.to_string(),
+            name => format!("{why}: {}", setting(name, "")),
+        });
         let shown: String = text.chars().filter(|letter| *letter == '\n' || !letter.is_control()).collect();
         let lines: Vec<&str> = shown.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
         let (before, last) = lines.split_at(lines.len().saturating_sub(LAST_LINES));
@@ -269,7 +276,7 @@ mod tests {
         let words = LastWords::read(&console);
         assert_eq!(words.lines.lines().count(), LAST_LINES);
         assert!(words.lines.ends_with("Kernel panic - not syncing: VFS"));
-        assert_eq!(words.meaning, Some("its kernel panicked"));
+        assert_eq!(words.meaning.as_deref(), Some("its kernel panicked"));
         text += &"  trace\r\n".repeat(LAST_LINES);
         std::fs::write(&console, text).unwrap();
         assert!(LastWords::read(&console).lines.contains("Kernel panic"));

@@ -12,6 +12,7 @@ use crate::task::{Action, Call, Result, failed_to};
 use crate::workload::{fairness, remark};
 use fsarena_core::event::Note;
 use fsarena_core::setting::{SettingDef, Settings};
+use fsarena_core::setting_text::setting;
 use std::path::Path;
 
 pub use op::Op;
@@ -94,7 +95,7 @@ impl Driver {
         };
         let copies = if self.clones {
             let text = "reflink=auto: where the filesystem can clone (btrfs, xfs, bcachefs) cp copies no data, elsewhere it does";
-            fairness(text).fix("--set reflink=never")
+            fairness(text).fix(setting("set", "reflink=never"))
         } else {
             remark("reflink=never: every copy reads and writes all bytes, on every filesystem")
         };

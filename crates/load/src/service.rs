@@ -4,6 +4,7 @@
 //! variable by which the undo journal finds the processes of an fsarena that crashed.
 
 use crate::error::{Result, TaskError, failed_to};
+use fsarena_core::setting_text::setting;
 use fsarena_sys::{argv, cancel, dirs, limits, process, process_output::or_printed_nothing, user::User};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -84,10 +85,11 @@ impl ServiceDef {
             };
             if meta.permissions().mode() & needed == 0 {
                 return Err(TaskError::Unfit(format!(
-                    "{} runs as user {}, who may not pass through {above:?}; keep the runs elsewhere (`--runs \
-                     /var/tmp/runs`), or let everybody pass: chmod a+x {}",
+                    "{} runs as user {}, who may not pass through {above:?}; keep the runs elsewhere (`{}`), or let \
+                     everybody pass: chmod a+x {}",
                     self.name,
                     user.name,
+                    setting("runs", "/var/tmp/runs"),
                     above.display()
                 )));
             }

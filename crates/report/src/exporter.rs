@@ -1,6 +1,7 @@
 //! [`Exporter`], a format to which fsarena can export a report.
 
 use crate::{error::Error, report::Report};
+use fsarena_core::setting_text::setting;
 use serde_json::Value;
 use std::io::{BufWriter, Write};
 use std::{fs::File, path::Path};
@@ -84,7 +85,8 @@ impl Exporter {
         let Some(export) = self.export else {
             let id = self.id;
             return Err(Error::Usage(format!(
-                "`{id}` writes a folder of files. Name the folder: --export {id}=FOLDER"
+                "`{id}` writes a folder of files. Name the folder: {}",
+                setting("export", &format!("{id}=FOLDER"))
             )));
         };
         export(report, out)

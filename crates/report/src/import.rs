@@ -16,6 +16,7 @@ mod sheet;
 mod sysbench;
 mod text;
 
+use fsarena_core::setting_text::setting;
 use series::Collector;
 
 pub use importer::{Fault, ImportError, Importer};
@@ -61,7 +62,7 @@ pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples
             collector.leave_out(
                 "output",
                 other.id,
-                &format!("read as {}; --from {} reads the other", importer.id, other.id),
+                &format!("read as {}; {} reads the other", importer.id, setting("from", other.id)),
             );
         }
     }
@@ -99,7 +100,11 @@ fn find_importer(text: &str, format: Option<&str>) -> Result<&'static Importer, 
     if (csv::CSV.recognises)(text) {
         return Ok(&csv::CSV);
     }
-    Err(Fault::whole(format!("in no format that fsarena reads ({}); name it with --from", format_names())))
+    Err(Fault::whole(format!(
+        "in no format that fsarena reads ({}); name it: {}",
+        format_names(),
+        setting("from", "FORMAT")
+    )))
 }
 
 /// The names of all formats, separated by commas.
@@ -125,7 +130,7 @@ mod tests {
         let samples = parse("a", text.as_bytes(), None).unwrap();
         assert_eq!(
             (samples.format, samples.left_out[0].to_string().as_str()),
-            ("dbench", "1 output of mdtest: read as dbench; --from mdtest reads the other")
+            ("dbench", "1 output of mdtest: read as dbench; from=mdtest reads the other")
         );
         assert_eq!(parse("a", text.as_bytes(), Some("mdtest")).unwrap().series[0].values, [4.5]);
     }

@@ -7,6 +7,7 @@ use fsarena_core::factor::{FS, default_level};
 use fsarena_core::host::{self, Storage};
 use fsarena_core::observations::{MetricSeries, claim_series, claim_series_among, orders, reading_series};
 use fsarena_core::plan::compared_variants;
+use fsarena_core::setting_text::setting;
 use fsarena_core::{claim::Claim, conclusion, exit::ExitCode, names::unknown, record::RunRecord, study};
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::carryover::{Carryover, carryover};
@@ -154,7 +155,7 @@ pub fn analyse_run(mut record: RunRecord, mut options: ReportOptions) -> Result<
     let further = judge_all(claim_series(&record, &options.claims));
     for Judged { claim, missing, .. } in &further {
         if let Some(missing) = missing.clone() {
-            return Err(Error::Usage(format!("--claim `{}`: {missing}", claim.text)));
+            return Err(Error::Usage(format!("{} `{}`: {missing}", setting("claim", ""), claim.text)));
         }
     }
     claims.extend(further);
@@ -232,7 +233,7 @@ fn names_task(word: &str, task: &TaskInfo) -> bool {
 /// A weight is for an unknown task, or is not between 0 and 1000000; or every task has the weight 0.
 pub fn check_weights(tasks: &[TaskInfo], weights: &[(String, f64)]) -> Result<(), Error> {
     let tasks = || tasks.iter().filter(|task| task.in_totals);
-    let usage_error = |message: String| Err(Error::Usage(format!("--weight: {message}")));
+    let usage_error = |message: String| Err(Error::Usage(format!("{}: {message}", setting("weight", ""))));
     if !weights.is_empty() && tasks().next().is_none() {
         return usage_error("the run has no task that could be weighed".into());
     }

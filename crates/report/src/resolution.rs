@@ -2,6 +2,7 @@
 //! variants with more work. It yields the false verdicts, the noise, and the power to find real differences.
 
 use fsarena_core::observations::Grid;
+use fsarena_core::setting_text::setting;
 use fsarena_core::{exit::ExitCode, number, plan::Backing, record::RunRecord, row::Row};
 use fsarena_stats::power::{chance_of_false_verdicts, identical_verdicts};
 use fsarena_stats::power::{resolvable, rounds_for, spread};
@@ -170,8 +171,9 @@ impl Resolution {
         let batches = self.rounds / FIRST_LOOK;
         if self.verdicts == 0 {
             return format!(
-                "{} rounds allow no verdict, which takes 8: allow more with --budget.",
-                self.rounds
+                "{} rounds allow no verdict, which takes 8: allow more ({}).",
+                self.rounds,
+                setting("budget", "")
             );
         }
         let judged = if self.chance < SUSPICIOUS_CHANCE {

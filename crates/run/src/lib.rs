@@ -38,7 +38,6 @@ mod recorder;
 pub mod registry;
 mod runner;
 mod scratch;
-mod settings;
 mod shell;
 pub mod stages;
 pub mod stopping;
@@ -50,9 +49,10 @@ pub mod work;
 
 pub use error::{CellError, RunError};
 pub use execute::{Keep, Request, RunOutcome, check, execute, execute_by, program_build, try_options};
+pub(crate) use fsarena_core::setting_text as settings;
+pub use fsarena_core::setting_text::{SettingFormat, format_settings_by};
 pub use recorder::{Beginning, Consumer};
 pub use scratch::ScratchDir;
-pub use settings::{SettingFormat, format_settings_by};
 pub use shell::ShellSession;
 
 /// If fsarena started this process as an agent, runs the agent and ends the process; else returns at once.

@@ -9,6 +9,7 @@ use crate::{Error, Result, RunDir};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind};
 use fsarena_core::metric::readings_of;
 use fsarena_core::sample::{Readings, Sample};
+use fsarena_core::setting_text::setting;
 use fsarena_sys::limits::advice;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -75,7 +76,10 @@ impl EventLog {
             "the event log {path} is incomplete ({error}{}): live views of this run stop; its results are complete",
             advice(&error)
         );
-        let fix = "free room in its directory, or give write access to it; `--resume` then continues the log";
+        let resume = setting("resume", "");
+        let fix = format!(
+            "free room in its directory, or give write access to it; `{resume}` then continues the log"
+        );
         Some(Note::new(NoteKind::Remark, text).fix(fix))
     }
 

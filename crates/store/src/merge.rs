@@ -7,6 +7,7 @@ use crate::command_log::{CommandLog, json_line};
 use crate::rows::{Cursor, Source};
 use crate::{Error, Result, RunDir, commands, dir, read, schema, views};
 use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::setting_text::setting;
 use fsarena_core::{host::BUILD, metric::Declared, number::plural, record::LogLine};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
@@ -69,7 +70,10 @@ fn read_identity(part: &RunDir) -> Result<Identity> {
     match (builds.pop_first(), builds.len()) {
         (Some(Some(build)), 0) => Ok(Identity { plan: without_machine_specifics(plan), version, build }),
         (Some(Some(_)), _) => Err(Error::damaged(part.path(), "several builds of fsarena measured this run")),
-        _ => Err(Error::damaged(part.path(), "not a shard: make shards with fsarena run --shard I/N")),
+        _ => Err(Error::damaged(
+            part.path(),
+            format!("not a shard: make shards with fsarena run {}", setting("shard", "I/N")),
+        )),
     }
 }
 

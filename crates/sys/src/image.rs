@@ -203,7 +203,7 @@ mod tests {
         let error = create(&journal, &dir.path().join("image"), 1 << 60, false).unwrap_err();
         assert_eq!(error.exit_code(), ExitCode::Missing);
         let text = error.to_string();
-        assert!(text.contains("1.0 EiB needed") && text.contains("--size"), "{text}");
+        assert!(text.contains("1.0 EiB needed") && text.contains("size"), "{text}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::dirs;
 use crate::getent::{Getent, GetentError};
 use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::setting_text::setting;
 use rustix::fs::{AtFlags, CWD, chownat, fchown};
 use rustix::process::{getegid, geteuid, getgroups};
 use rustix::thread::{Gid, Uid};
@@ -45,7 +46,9 @@ pub enum UserError {
     },
     /// SUDO_UID and SUDO_GID do not name a user.
     #[error(
-        "{0}; start fsarena by sudo, name the user of the workload (--user NAME), or: unset SUDO_UID SUDO_GID"
+        "{why}; start fsarena by sudo, name the user of the workload ({user}), or: unset SUDO_UID SUDO_GID",
+        why = .0,
+        user = setting("user", "NAME")
     )]
     Sudo(String),
     /// getent failed.

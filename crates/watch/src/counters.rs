@@ -8,6 +8,7 @@ mod prometheus;
 
 use crate::error::Error;
 use counter::{Counter, Trouble};
+use fsarena_core::setting_text::setting;
 use fsarena_sys::kernel::SysRoot;
 use serde::{Deserialize, Serialize};
 use std::{path::PathBuf, time::Duration};
@@ -95,7 +96,11 @@ impl DeviceOperations {
     /// The watch has no device.
     fn new(kernel: &SysRoot, device: Option<(u32, u32)>) -> Result<DeviceOperations, Error> {
         let (major, minor) = device.ok_or_else(|| {
-            Error::Usage("to count the device's operations, say which: --path DIR or --device DEVICE".into())
+            Error::Usage(format!(
+                "to count the device's operations, say which: {} or {}",
+                setting("path", "DIR"),
+                setting("device", "DEVICE")
+            ))
         })?;
         Ok(DeviceOperations {
             kernel: kernel.clone(),

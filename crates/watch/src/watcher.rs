@@ -5,6 +5,7 @@ use crate::gauges::{Gauges, OWN_CPU};
 use crate::window::{Mark, Window};
 use crate::window::{Moment, Tally};
 use crate::{error::Error, plan::Watch, service::Service, target::Target};
+use fsarena_core::setting_text::setting;
 use fsarena_core::{event::Note, metric::reading, sample::Readings};
 use fsarena_probe::Scene;
 use fsarena_sys::cpu::{self, CpuTimes};
@@ -70,7 +71,11 @@ impl Watcher {
             tally.begin(&reading);
         }
         let service = Service::new(kernel, &watch.service);
-        missing.extend(service.absent().map(|known| format!("no process of --service {known} runs yet")));
+        missing.extend(
+            service
+                .absent()
+                .map(|known| format!("no process of {} runs yet", setting("service", &known.to_string()))),
+        );
         gauges.close_window(&mut Readings::default());
         Ok(Watcher {
             kernel: kernel.clone(),

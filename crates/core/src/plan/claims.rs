@@ -36,7 +36,7 @@ pub(super) fn resolve(
     for flag in &over.claims {
         claims.push(names.claim(flag).map_err(|fault| {
             let error = fault.to_string();
-            PlanError::without_position("--claim", error.strip_prefix("claim, ").unwrap_or(&error))
+            PlanError::in_setting("claim", error.strip_prefix("claim, ").unwrap_or(&error))
         })?);
     }
     Ok(claims)

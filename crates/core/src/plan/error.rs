@@ -2,6 +2,7 @@
 
 use crate::exit::{ExitCode, Exits};
 use crate::names::unknown;
+use crate::setting_text::setting;
 use std::ops::Range;
 
 /// One error of a plan: its position, what is wrong, and what is accepted.
@@ -26,7 +27,12 @@ impl PlanError {
         }
     }
 
-    /// An error without a position in a text, such as one in a command-line flag. `origin` is the flag or the name of the plan.
+    /// An error in the value of a setting that stands outside the plan, by the name of the setting.
+    pub fn in_setting(name: &str, message: impl Into<String>) -> PlanError {
+        PlanError::without_position(&setting(name, ""), message)
+    }
+
+    /// An error without a position in a text. `origin` is the setting, or the name of the plan.
     pub fn without_position(origin: &str, message: impl Into<String>) -> PlanError {
         PlanError { origin: origin.to_string(), at: None, message: message.into() }
     }

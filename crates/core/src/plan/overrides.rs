@@ -8,6 +8,7 @@ use crate::cell::TaskInfo;
 use crate::factor::FactorDef;
 use crate::scale::Scale;
 use crate::setting::WorkloadDef;
+use crate::setting_text::setting;
 use bytesize::ByteSize;
 use std::path::{Path, PathBuf};
 
@@ -90,16 +91,17 @@ impl Overrides {
     /// The stored run erased a device. Only the command line may name a device to erase.
     pub fn where_it_ran(&mut self, written: &Written) -> Result<(), PlanError> {
         let Some(plan) = &written.stored else { return Ok(()) };
-        let again = |path: &Path, flag: &str| {
+        let again = |path: &Path, name: &str| {
             let message = format!(
-                "the run of this plan erased {}; to erase a device again, name it: {flag} DEVICE",
-                path.display()
+                "the run of this plan erased {}; to erase a device again, name it: {}",
+                path.display(),
+                setting(name, "DEVICE")
             );
-            Err(PlanError::without_position(flag, message))
+            Err(PlanError::in_setting(name, message))
         };
         if self.other_dir.is_none() && self.other_device.is_none() {
             if let Some(other) = &plan.device.other_device {
-                return again(&other.path, "--other");
+                return again(&other.path, "other");
             }
             self.other_dir.clone_from(&plan.device.other_dir);
         }
@@ -107,7 +109,7 @@ impl Overrides {
             return Ok(());
         }
         self.backing = Some(match plan.device.backing.clone() {
-            Backing::Erase { path, .. } => return again(&path, "--erase"),
+            Backing::Erase { path, .. } => return again(&path, "erase"),
             // The preflight selects the accelerator anew.
             Backing::Guest(guest) => Backing::Guest(GuestPlan { accelerator: None, ..guest }),
             backing => backing,

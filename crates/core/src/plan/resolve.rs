@@ -12,6 +12,7 @@ use crate::cell::Variant;
 use crate::names::unknown;
 use crate::plan::file::Pairs;
 use crate::scale::Scale;
+use crate::setting_text::setting;
 use crate::{factor, matrix, one_at_a_time};
 use bytesize::ByteSize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,7 +93,7 @@ impl Resolver<'_> {
         };
         match &self.file.stop.gate {
             Some(gate) => self.bad(gate.span(), message),
-            None => Err(PlanError::without_position("--max-slowdown", message)),
+            None => Err(PlanError::in_setting("max_slowdown", message)),
         }
     }
 
@@ -196,11 +197,9 @@ impl Resolver<'_> {
             factors.insert(id.to_string(), self.checked_levels(id, levels, &|m| self.bad(value.span(), m))?);
         }
         for (id, levels) in &self.over.factors {
-            let flag = format!("--{id}");
             factor::check_name(id, &self.words.factors)
-                .map_err(|unknown| PlanError::without_position("--factor", unknown))?;
-            let levels =
-                self.checked_levels(id, levels.clone(), &|m| Err(PlanError::without_position(&flag, m)))?;
+                .map_err(|unknown| PlanError::in_setting("factor", unknown))?;
+            let levels = self.checked_levels(id, levels.clone(), &|m| Err(PlanError::in_setting(id, m)))?;
             factors.insert(id.clone(), levels);
         }
         if matches!(self.over.backing, Some(Backing::Dir)) {
@@ -330,10 +329,10 @@ impl Resolver<'_> {
         }
         for (id, levels) in &self.over.vary {
             factor::check_name(id, &self.words.factors)
-                .map_err(|unknown| PlanError::without_position("--vary", unknown))?;
-            let flag = format!("--vary {id}");
+                .map_err(|unknown| PlanError::in_setting("vary", unknown))?;
+            let origin = setting("vary", id);
             let levels =
-                self.checked_levels(id, levels.clone(), &|m| Err(PlanError::without_position(&flag, m)))?;
+                self.checked_levels(id, levels.clone(), &|m| Err(PlanError::without_position(&origin, m)))?;
             vary.insert(id.clone(), levels);
         }
         if matches!(self.over.backing, Some(Backing::Dir)) {
@@ -367,7 +366,7 @@ impl Resolver<'_> {
                 "this plan names its variants, and none of them here is {level}: {}",
                 known.join(", ")
             );
-            return Err(PlanError::without_position("--fs", message));
+            return Err(PlanError::in_setting("fs", message));
         }
         variants.retain(|variant| levels.iter().any(|level| level == variant.level(factor::FS)));
         Ok(variants)

@@ -295,7 +295,7 @@ mod tests {
         plan.device.backing = Backing::Erase { path: "/dev/disk/by-id/x".into(), signature: None };
         let written = parsed(&plan);
         let error = Overrides::default().where_it_ran(&written).unwrap_err().to_string();
-        assert!(error.contains("/dev/disk/by-id/x") && error.contains("--erase DEVICE"), "{error}");
+        assert!(error.contains("/dev/disk/by-id/x") && error.contains("erase=DEVICE"), "{error}");
         let mut over = Overrides { backing: Some(Backing::Ram), ..Overrides::default() };
         over.where_it_ran(&written).unwrap();
         assert_eq!(over.backing, Some(Backing::Ram));

@@ -3,6 +3,7 @@
 
 use crate::written::{Samples, Signature, WrittenLog};
 use crate::{Error, error::refused};
+use fsarena_core::setting_text::setting;
 use fsarena_sys::device::{BlockDevice, device_of_path, is_claimed};
 use fsarena_sys::kernel::{MountEntry, SysRoot};
 use fsarena_sys::{cancel, loopdev, undo};
@@ -29,14 +30,18 @@ pub(super) fn check_name(path: &Path) -> Result<(), Error> {
         } else {
             "no block device"
         };
-        return Err(refused(path, format!("it is {what}"), "Name a block device, or use `--on loop:DIR`"));
+        return Err(refused(
+            path,
+            format!("it is {what}"),
+            format!("Name a block device, or use `{}`", setting("on", "loop:DIR")),
+        ));
     }
     if path.parent() == Some(Path::new(BY_ID)) {
         return Ok(());
     }
     let names = stable_names(Path::new(BY_ID), meta.rdev());
     let fix = if names.is_empty() {
-        format!("It has no name in {BY_ID}; use `--on loop:DIR`")
+        format!("It has no name in {BY_ID}; use `{}`", setting("on", "loop:DIR"))
     } else {
         format!("Name it by {}", names.join(" or "))
     };
@@ -128,7 +133,11 @@ pub(super) fn check_content(
                 "it is not empty: it carries data without any known signature, such as an encrypted volume or a database"
             }
         };
-        return Err(refused(id, why, format!("To overwrite it, pass --erase-signature {UNKNOWN}")));
+        return Err(refused(
+            id,
+            why,
+            format!("To overwrite it, pass {}", setting("erase_signature", UNKNOWN)),
+        ));
     };
     let (kind, uuid) = (&signature.kind, signature.uuid.as_deref().unwrap_or("without UUID"));
     let whose = if written.contains(id, signature)? {
@@ -136,7 +145,7 @@ pub(super) fn check_content(
     } else {
         "which fsarena did not write"
     };
-    let fix = format!("To overwrite it, pass --erase-signature {kind}");
+    let fix = format!("To overwrite it, pass {}", setting("erase_signature", kind));
     Err(refused(id, format!("it carries {kind} ({uuid}), {whose}"), fix))
 }
 
@@ -165,7 +174,11 @@ pub fn check_image_path(
 ) -> Result<(), Error> {
     if path.symlink_metadata().is_ok() {
         let why = "there is something that fsarena did not make";
-        return Err(refused(path, why, "Move it away, or name another directory: --on loop:DIR"));
+        return Err(refused(
+            path,
+            why,
+            format!("Move it away, or name another directory: {}", setting("on", "loop:DIR")),
+        ));
     }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let dir_dev =
@@ -182,7 +195,7 @@ pub fn check_image_path(
     let tested = tested.or_else(|| loops.into_iter().find(|device| is_backing(device)));
     let Some(tested) = tested else { return Ok(()) };
     let why = format!("it would lie on {}, which is itself under test", tested.display());
-    Err(refused(path, why, "Name a directory on another filesystem: --on loop:DIR"))
+    Err(refused(path, why, format!("Name a directory on another filesystem: {}", setting("on", "loop:DIR"))))
 }
 
 /// The mounts and swap areas of this machine.

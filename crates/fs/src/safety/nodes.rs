@@ -6,6 +6,7 @@
 
 use super::checks::{DeviceUse, DeviceUses};
 use crate::{Error, error::refused, written::Signature};
+use fsarena_core::setting_text::setting;
 use fsarena_sys::device::{self, BlockDevice};
 use fsarena_sys::{argv::Argv, kernel::SysRoot, loopdev::BackingFile};
 use std::path::Path;
@@ -45,8 +46,13 @@ pub(super) fn check_other_nodes(
 ) -> Result<(), Error> {
     let usage = DeviceUses::read(kernel)?;
     let mut below = vec![];
-    let own = storage_parts(kernel, device, loops, &mut below)
-        .map_err(|why| refused(shown, why, "fsarena cannot tell who else uses it; use `--on loop:DIR`"))?;
+    let own = storage_parts(kernel, device, loops, &mut below).map_err(|why| {
+        refused(
+            shown,
+            why,
+            format!("fsarena cannot tell who else uses it; use `{}`", setting("on", "loop:DIR")),
+        )
+    })?;
     let use_of_file = |part: &StoragePart| match &part.on {
         Storage::File(id) => usage.find_use_of_file(id),
         _ => None,

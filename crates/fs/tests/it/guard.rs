@@ -75,7 +75,7 @@ fn an_empty_disk_and_one_with_fsarenas_own_signature_are_accepted() {
     // The same type, but not created by fsarena.
     run("mkfs.ext4", &["-q", "-F", text(disk.path())]);
     let error = erase(&place, &name.0, None).map(|_| ()).unwrap_err();
-    assert!(error.contains("ext4") && error.contains("--erase-signature ext4"), "{error}");
+    assert!(error.contains("ext4") && error.contains("erase_signature=ext4"), "{error}");
     // Allowing one type does not allow others.
     assert!(erase(&place, &name.0, Some("xfs")).is_err());
     assert!(erase(&place, &name.0, Some("ext4")).is_ok());

@@ -6,6 +6,7 @@ use crate::dbench::error::DbenchError;
 use crate::dbench::options::{ClientMode, Options};
 use crate::dbench::shared_counters::{ClientCounters, Phase, SharedCounters};
 use fsarena_core::series::{MOST_POINTS, Point};
+use fsarena_core::setting_text::setting;
 use fsarena_engine::clock::Clock;
 use fsarena_engine::series::{Stretch, points};
 use fsarena_sys::cancel;
@@ -271,8 +272,8 @@ fn check_against_limit(
 ) -> Result<(), DbenchError> {
     let Some(hard) = hard.filter(|hard| *hard < needed) else { return Ok(()) };
     let instead = match mode {
-        ClientMode::Threads => ", or make them processes: --set by=processes",
-        ClientMode::Processes => "",
+        ClientMode::Threads => format!(", or make them processes: {}", setting("set", "by=processes")),
+        ClientMode::Processes => String::new(),
     };
     Err(DbenchError::Limit(format!(
         "{clients} clients take {needed} open files in one process, and {hard} are allowed: raise the hard limit \

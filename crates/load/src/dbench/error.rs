@@ -1,6 +1,7 @@
 //! The errors of reading and playing dbench's loads.
 
 use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::setting_text::setting;
 use std::path::PathBuf;
 
 /// A load cannot be read, or was not played to its end.
@@ -46,8 +47,8 @@ pub enum DbenchError {
     Limit(String),
     /// The load requires more clients.
     #[error(
-        "the load waits for client {client} (from 0), and there are {clients}; take more: --set clients={needed}",
-        needed = .client + 1
+        "the load waits for client {client} (from 0), and there are {clients}; take more: {}",
+        setting("set", &format!("clients={}", .client + 1))
     )]
     TooFew {
         /// The client that another one waits for, from 0.

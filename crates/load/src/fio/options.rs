@@ -96,14 +96,14 @@ const REFUSED: [(&str, &str); 12] = [
     ),
     (
         "ioscheduler",
-        "changes the scheduler of a disk for all programs; compare schedulers with `--factor scheduler=none,bfq`",
+        "changes the scheduler of a disk for all programs; compare schedulers as levels of the factor `scheduler`",
     ),
     ("cgroup cgroup_weight cgroup_nodelete", "changes the control groups of this machine; remove it"),
     ("profile", "replaces the job by one of fio's own, which takes devices; write the load as options"),
-    ("uid gid", "changes the user of fio; choose the user of all jobs with `--user NAME`"),
+    ("uid gid", "changes the user of fio; the setting `user` chooses the user of all jobs"),
     (
         "fill_device fill_fs",
-        "writes until the filesystem is full; write size= instead, and choose its size with `--size`",
+        "writes until the filesystem is full; write size= instead; the setting `size` makes the filesystem larger or smaller",
     ),
     (
         "create_only",

@@ -10,6 +10,7 @@ use crate::task::{self, Action, Before, Call, Result, Task, TaskError, failed_to
 use crate::workload::{Demands, Job, Place, Survey, Workload, fairness, remark};
 use crate::workloads::coreutils::tasks::{FileGroup, SMALL_FILE, Sizes, TARBALL, TASKS, TaskDef};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
+use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::TaskInfo, event::Note};
 use std::collections::BTreeSet;
 
@@ -215,7 +216,11 @@ fn page_cache_remark(cold: bool, working_set: u64, ram: u64) -> Option<Note> {
         working_set >> 20,
         ram >> 20
     );
-    Some(fairness(text).fix("--set cache=cold, or --scale paper where memory is small"))
+    Some(fairness(text).fix(format!(
+        "{}, or {} where memory is small",
+        setting("set", "cache=cold"),
+        setting("scale", "paper")
+    )))
 }
 
 #[cfg(test)]

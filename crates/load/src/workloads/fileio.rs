@@ -17,6 +17,7 @@ use crate::workloads::fileio::settings::{
 use crate::workloads::{fio, sysbench};
 use fsarena_core::sample::TaskOutput;
 use fsarena_core::setting::WorkloadDef;
+use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::TaskInfo, event::Note, metric::reading};
 use fsarena_engine::{Content, FileSpec, Files, dio_align};
 use std::path::PathBuf;
@@ -107,7 +108,7 @@ fn remarks(settings: &FileIoSettings) -> Vec<Note> {
     let mut notes = vec![remark(engine_remark(settings)), remark(files)];
     if !settings.direct {
         let text = "direct=false: files go through the page cache, so reads of files that fit into memory never reach the device";
-        notes.push(fairness(text).fix("--set direct=true"));
+        notes.push(fairness(text).fix(setting("set", "direct=true")));
     }
     notes
 }

@@ -12,6 +12,7 @@ use fsarena_core::names::distinct;
 use fsarena_core::plan::WHOLES;
 use fsarena_core::sample::{TaskOutput, TaskPart};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
+use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::TaskInfo, number::plural};
 use fsarena_sys::argv::Argv;
 use fsarena_sys::dirs;
@@ -230,7 +231,12 @@ fn room(jobs: &[&FioJob], chosen: u64) -> Result<Room> {
         let files = match job.files() {
             Ok(files) => files,
             Err(_) if chosen > 0 => continue,
-            Err(error) => return Err(TaskError::Plan(format!("{error}, or set the room: --set room=2g"))),
+            Err(error) => {
+                return Err(TaskError::Plan(format!(
+                    "{error}, or set the room: {}",
+                    setting("set", "room=2g")
+                )));
+            }
         };
         let (bytes, count) = by_key.entry(files.key).or_default();
         (*bytes, *count) = ((*bytes).max(files.bytes), (*count).max(files.count));
@@ -353,7 +359,7 @@ mod tests {
     fn an_invalid_job_is_an_error_of_the_plan() {
         let refusal = |text: &str| FioJobFile.survey(&job_of(text)).unwrap_err().to_string();
         assert!(refusal("[a]\nfilename=/dev/sda\n").starts_with("a.fio:2: filename=/dev/sda would leave"));
-        assert!(refusal("[a]\nsize=10%\n").contains("--set room=2g"));
+        assert!(refusal("[a]\nsize=10%\n").contains("set=room=2g"));
         assert!(refusal(" ").contains("has no job"));
         assert!(refusal("[a]\ninclude b.fio\n").contains("a job in a plan includes no file"));
         let chosen = job(&DEF, 1, &[("job", "[a]\nsize=10%\n"), ("room", "1g")]);

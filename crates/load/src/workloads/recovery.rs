@@ -5,6 +5,7 @@ use crate::payload::fault;
 use crate::task::{self, Action, Result, Task, TaskError, failed_to};
 use crate::workload::{Cut, Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
+use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::TaskInfo, metric::reading, sample::Readings, schedule::mix};
 use rand::{Rng, RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 use std::fs::{File, OpenOptions};
@@ -163,9 +164,10 @@ fn read_progress(progress: &Path) -> Result<u64> {
 /// Compares the files from before the cut with their expected contents. Files that were not synced may be lost.
 fn verify(root: &Path, written: u64, seed: u64) -> Result<Readings> {
     if written == 0 {
+        let longer = setting("set", "seconds=60");
         let why =
-            "the power was cut before the first file was synced; give the work more time: --set seconds=60";
-        return Err(TaskError::Unfit(why.into()));
+            format!("the power was cut before the first file was synced; give the work more time: {longer}");
+        return Err(TaskError::Unfit(why));
     }
     let (mut synced, mut lost, mut damaged) = (0u64, 0u64, vec![]);
     // After the last sync, further files up to the next sync may have been written, each of which removed an old file.
@@ -230,7 +232,7 @@ mod tests {
         assert!(error().contains("intact: d3/f000003 (missing), d0/f000007 (other contents), d4/f000011 ("));
         (12..40).for_each(|number| std::fs::write(root.join(name(number)), "").unwrap());
         assert!(error().contains("10 of 10") && error().ends_with(", …"), "{}", error());
-        assert!(verify(&root, 0, 7).unwrap_err().to_string().contains("--set seconds"));
+        assert!(verify(&root, 0, 7).unwrap_err().to_string().contains("set=seconds"));
     }
 
     #[test]

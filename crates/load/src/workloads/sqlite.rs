@@ -10,6 +10,7 @@ use crate::workload::{Job, Place, Room, Survey, Workload, fairness, remark};
 use database::{Database, INSERT, Operation, READ, TableShape, UPDATE};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
+use fsarena_core::setting_text::setting;
 use fsarena_core::{event::Note, names::distinct, sample::TaskOutput};
 use fsarena_engine::custom_load;
 use std::path::PathBuf;
@@ -192,7 +193,7 @@ fn remarks(job: &Job) -> Vec<Note> {
     if DatabaseTask::all(job).iter().any(|task| task.journal == "wal" && task.synchronous == "normal") {
         let text = "sqlite: with journal=wal and synchronous=normal SQLite syncs at checkpoints only: a power cut takes the \
                     last commits, so they are not durable";
-        notes.push(fairness(text).fix("--set synchronous=full"));
+        notes.push(fairness(text).fix(setting("set", "synchronous=full")));
     }
     notes
 }

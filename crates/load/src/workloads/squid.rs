@@ -15,6 +15,7 @@ use crate::workloads::squid::client::{ClientTally, SquidClients};
 use crate::workloads::squid::process::{Squid, SquidDirs};
 use fsarena_core::sample::{Readings, TaskOutput};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
+use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::TaskInfo, event::Note, metric::reading};
 use fsarena_engine::readings::set_latency;
 use fsarena_sys::cpu;
@@ -208,8 +209,13 @@ impl SquidTasks {
 fn tally_readings(tally: &ClientTally, took: Duration) -> Result<Readings> {
     let requests = tally.latency.len();
     if requests == 0 {
-        let short =
-            || format!("the load took {:.1} s; let it take longer: --set seconds=", took.as_secs_f64());
+        let short = || {
+            format!(
+                "the load took {:.1} s; let it take longer: {}",
+                took.as_secs_f64(),
+                setting("set", "seconds=")
+            )
+        };
         let why = tally.why.clone().unwrap_or_else(short);
         return Err(TaskError::Unfit(format!("no request was answered: {why}")));
     }

@@ -9,6 +9,7 @@ use crate::import::{Distinctions, LeftOut, Samples, Series};
 use crate::number::{percent, plural, three};
 use fsarena_core::names::{distinct, nearest, unknown};
 use fsarena_core::sample::Unit;
+use fsarena_core::setting_text::setting;
 use fsarena_stats::comparison::median;
 use fsarena_stats::ratio::independent_ratio;
 use fsarena_stats::ratio::{Ratio, log_ratios};
@@ -220,7 +221,8 @@ fn not_compared_note<'a>(
     if !metrics.is_empty() {
         let (count, named) = (plural(metrics.len(), "other metric"), first_of(&metrics, ", "));
         items.push(format!(
-            "Not compared: {count} of {letter} ({named}); select one that both have with --metric."
+            "Not compared: {count} of {letter} ({named}); select one that both have ({}).",
+            setting("metric", "")
         ));
     }
     items

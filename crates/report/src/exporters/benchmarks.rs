@@ -5,6 +5,7 @@ use crate::exporter::{Exporter, write_json};
 use crate::{error::Error, report::Report};
 use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::observations::Grid;
+use fsarena_core::setting_text::setting;
 use fsarena_core::{dbench::OPERATIONS, metric::reading, record::RunRecord};
 use fsarena_stats::average::{mean, median, variance};
 use serde_json::{Map, Value, json};
@@ -149,8 +150,9 @@ fn samples_with<'a>(
     let rows: Vec<Sample> = rows.into_values().filter(keep).collect();
     if rows.is_empty() {
         return Err(Error::Usage(format!(
-            "{} has no {what}, which is what {format} tells; `--format csv` has all that it measured",
-            record.id
+            "{} has no {what}, which is what {format} tells; `{}` has all that it measured",
+            record.id,
+            setting("format", "csv")
         )));
     }
     Ok(rows)

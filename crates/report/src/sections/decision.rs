@@ -11,6 +11,7 @@ use fsarena_core::event::SpentOn;
 use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::record::MetricSpec;
 use fsarena_core::sample::Direction;
+use fsarena_core::setting_text::setting;
 use fsarena_stats::analyse::{Analysis, Overall};
 use fsarena_stats::decision::{Answer, MOST_REGRET};
 use fsarena_stats::power::{rounds_for, spread};
@@ -268,9 +269,9 @@ impl Decision<'_> {
         let backing = &self.report.record.plan.device.backing;
         let is_exact = matches!(backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
         let exact = if is_exact || !is_time(&self.analysis.metric) {
-            ""
+            String::new()
         } else {
-            "; or `--on exact`, which counts instructions instead of time"
+            format!("; or `{}`, which counts instructions instead of time", setting("on", "exact"))
         };
         format!("To settle it: {rounds}; a quieter machine ({TROUBLESHOOTING}){exact}.")
     }

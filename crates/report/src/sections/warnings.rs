@@ -6,6 +6,7 @@ use crate::words::few_of;
 use fsarena_core::event::{MEANWHILE, Note, NoteKind, Outcome};
 use fsarena_core::observations::{Grid, never_steady};
 use fsarena_core::record::RunRecord;
+use fsarena_core::setting_text::setting;
 use fsarena_stats::comparison::median;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -93,7 +94,8 @@ fn unsteady_loads(record: &RunRecord) -> Option<String> {
     let can_run_longer = record.plan.workloads.iter().any(|plan| plan.settings.0.contains_key("seconds"));
     let remedy = match longest {
         Some(seconds) if can_run_longer => {
-            format!(" For the steady state: --set seconds={}.", (4.0 * seconds).ceil())
+            let seconds = format!("seconds={}", (4.0 * seconds).ceil());
+            format!(" For the steady state: {}.", setting("set", &seconds))
         }
         _ => String::new(),
     };

@@ -106,7 +106,7 @@ fn a_run_of_tasks_has_nothing_for_formats_of_loads() {
     let report = fixture::report(fixture::run(&["ext4", "xfs"], 2), &[]).unwrap();
     for format in ["fio", "sysbench", "dbench"] {
         let error = find(format).unwrap().export(&report, &mut vec![]).unwrap_err();
-        assert!(error.to_string().contains("--format csv"), "{error}");
+        assert!(error.to_string().contains("format=csv"), "{error}");
     }
 }
 

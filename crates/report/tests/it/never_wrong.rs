@@ -76,7 +76,7 @@ fn a_figure_that_did_not_measure_its_task_is_shown_and_ranks_nothing() {
 #[test]
 fn an_unsteady_load_ranks_and_the_warning_says_how_to_run_it_longer() {
     let mut record = with_reading(run(&["ext4", "xfs"], 12), "steady_ratio", 1, (0.0, 1.0));
-    for (seconds, remedy) in [(false, ""), (true, " For the steady state: --set seconds=8.")] {
+    for (seconds, remedy) in [(false, ""), (true, " For the steady state: set=seconds=8.")] {
         if seconds {
             record.plan.workloads[0].settings.0.insert("seconds".into(), Setting::Float(0.0));
         }

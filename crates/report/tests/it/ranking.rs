@@ -140,7 +140,7 @@ fn noise_that_hides_large_differences_has_no_recommendation() {
     assert!(said.starts_with("This machine is too noisy to tell: after 12 rounds "), "{said}");
     assert!(said.contains("% less to ") && said.contains("% more time than "), "{said}");
     assert_eq!((&decision["answer"], &decision["choose"]), (&json!("too_noisy"), &Value::Null));
-    for words in ["To settle it: ", "a quieter machine (docs/guide/troubleshooting.md)", "--on exact"] {
+    for words in ["To settle it: ", "a quieter machine (docs/guide/troubleshooting.md)", "on=exact"] {
         assert!(text.contains(words), "{text}");
     }
 }

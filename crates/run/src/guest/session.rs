@@ -163,7 +163,7 @@ pub fn run_until<T>(
 
 /// The reason of a failure, the explanation of the console's last lines if there is one, and these lines.
 fn describe_failure(why: &str, status: Option<ExitStatus>, console: &LastWords) -> String {
-    let meaning = console.meaning.map_or(String::new(), |meaning| format!(": {meaning}"));
+    let meaning = console.meaning.as_ref().map_or(String::new(), |meaning| format!(": {meaning}"));
     let status = status.map_or(String::new(), |status| format!(" ({status})"));
     format!("{why}{meaning}{status}{CONSOLE}{}", or_printed_nothing(&console.lines))
 }

@@ -2,10 +2,10 @@
 
 use crate::error::{Result, RunError, require};
 use crate::layout::{Carrier, DeviceSpec};
-use crate::settings::setting;
 use bytesize::ByteSize;
 use fsarena_core::factor::device::BackingDevice;
 use fsarena_core::plan::{Backing, DevicePlan, OtherDevice, Plan};
+use fsarena_core::setting_text::setting;
 use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
 use fsarena_fs::{Error, def::FsDef};
 use fsarena_load::workload::Room;
@@ -61,7 +61,9 @@ pub fn open_source_disk(kernel: &SysRoot, other: &OtherDevice) -> Result<Scratch
     let mut found = open_to_erase(kernel, &other.path, other.signature.as_deref());
     if let Err(Error::Refused { fix, .. }) = &mut found {
         // The guard names the flags for the device under test; the source disk has others.
-        *fix = fix.replace("--erase-signature", "--other-signature").replace("--on loop:DIR", "--other DIR");
+        *fix = fix
+            .replace(&setting("erase_signature", ""), &setting("other_signature", ""))
+            .replace(&setting("on", "loop:DIR"), &setting("other", "DIR"));
     }
     Ok(found?)
 }

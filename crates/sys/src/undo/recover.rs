@@ -4,6 +4,7 @@ use super::journal::{JOURNAL, Journal, JournalLine, NEW, Owner, OwnerPlace, jour
 use super::step::Undo;
 use crate::lock::{self, is_linked};
 use crate::{Error, kernel::SysRoot, none_if_missing, process};
+use fsarena_core::setting_text::setting;
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -285,8 +286,9 @@ impl Recovery<'_> {
         let host = owner.host.as_deref().unwrap_or_default();
         (self.log)(&format!(
             "{}: left alone: {owner} wrote {path:?}, and may still run there. Run `fsarena recover` on {host}. If this \
-             machine had that name, or {host} is gone for good: fsarena recover --host {host}",
-            owner.about
+             machine had that name, or {host} is gone for good: fsarena recover {}",
+            owner.about,
+            setting("host", host)
         ));
         Ok(())
     }

@@ -3,6 +3,7 @@
 use super::Resolver;
 use crate::average::Average;
 use crate::plan::{Backing, Emulator, MOST_ROUNDS, StopPlan, limits};
+use crate::setting_text::setting;
 use crate::{app, number::percentage, plan::error::PlanError, plan::shard::Shard};
 
 /// The error for a shard of a run whose number of rounds is not fixed.
@@ -31,7 +32,7 @@ impl Resolver<'_> {
         let rounds = at_scale.rounds.as_ref().or(written.rounds.as_ref());
         let rounds = self.within(rounds, limits::rounds)?;
         let written_max = self.within(written.max_rounds.as_ref(), limits::rounds)?;
-        self.check_flags()?;
+        self.check_overrides()?;
         // A stored plan records whether its claims ended the run.
         let may_decide = self.written.stored.as_ref().is_none_or(|plan| plan.stop.when_decided);
         let best_within = self.read(&written.best_within, fraction, "best_within", MARGIN)?;
@@ -71,7 +72,7 @@ impl Resolver<'_> {
             best_by: best_within.and(self.over.best_by.or(best_by)).unwrap_or_default(),
             shard,
         };
-        let refused = |message: String| Err(PlanError::without_position("--shard", message));
+        let refused = |message: String| Err(PlanError::in_setting("shard", message));
         match shard {
             Some(_) if stop.open_ended() || stop.budget_s.is_some() => refused(FIXED.into()),
             Some(shard) if stop.rounds_here() == 0 => refused(format!(
@@ -110,14 +111,15 @@ impl Resolver<'_> {
     /// The shard to run, if any. Every machine resolves the plan by itself, so the number of rounds and the seed must be set
     /// explicitly.
     fn shard(&self, rounds: Option<u32>) -> Result<Option<Shard>, PlanError> {
-        const NO_SEED: &str =
-            "all shards must have the same seed, and the plan names none; choose one: --seed N";
         let Some(shard) = self.over.shard else { return Ok(None) };
         if self.over.rounds.or(rounds).is_none() {
-            return Err(PlanError::without_position("--shard", FIXED));
+            return Err(PlanError::in_setting("shard", FIXED));
         }
         if self.over.seed.is_none() && self.file.seed.is_none() {
-            return Err(PlanError::without_position("--shard", NO_SEED));
+            let seed = setting("seed", "N");
+            let no_seed =
+                format!("all shards must have the same seed, and the plan names none; choose one: {seed}");
+            return Err(PlanError::in_setting("shard", no_seed));
         }
         Ok(Some(shard))
     }
@@ -138,31 +140,31 @@ impl Resolver<'_> {
         let all = limits::warmup(rounds.saturating_mul(shard.map_or(1, |shard| shard.of)));
         all.or_else(|fault| match (self.over.warmup, written) {
             (None, Some(rounds)) => self.bad(rounds.span(), fault),
-            _ => Err(PlanError::without_position("--warmup", fault)),
+            _ => Err(PlanError::in_setting("warmup", fault)),
         })
     }
 
-    /// Checks the numbers of the command-line flags against their limits.
-    fn check_flags(&self) -> Result<(), PlanError> {
+    /// Checks the numbers that override those of the plan against their limits.
+    fn check_overrides(&self) -> Result<(), PlanError> {
         fn within<T>(
-            flag: &str,
+            name: &str,
             value: Option<T>,
             limit: fn(T) -> Result<T, String>,
         ) -> Result<(), PlanError> {
             match value.map(limit) {
-                Some(Err(fault)) => Err(PlanError::without_position(flag, fault)),
+                Some(Err(fault)) => Err(PlanError::in_setting(name, fault)),
                 _ => Ok(()),
             }
         }
         let over = self.over;
-        within("--rounds", over.rounds, limits::rounds)?;
-        within("--max-rounds", over.max_rounds, limits::rounds)?;
-        within("--budget", over.budget_s, limits::seconds)?;
-        within("--margin", over.margin, limits::difference)?;
-        within("--within", over.best_within, limits::difference)?;
-        within("--size", over.size, limits::size)?;
+        within("rounds", over.rounds, limits::rounds)?;
+        within("max_rounds", over.max_rounds, limits::rounds)?;
+        within("budget", over.budget_s, limits::seconds)?;
+        within("margin", over.margin, limits::difference)?;
+        within("within", over.best_within, limits::difference)?;
+        within("size", over.size, limits::size)?;
         let guest = if let Some(Backing::Guest(guest)) = &over.backing { Some(guest) } else { None };
-        within("--guest-timeout", guest.map(|guest| guest.patience_s), limits::seconds)?;
-        within("--guest-memory", guest.map(|guest| guest.memory), limits::memory)
+        within("guest_timeout", guest.map(|guest| guest.patience_s), limits::seconds)?;
+        within("guest_memory", guest.map(|guest| guest.memory), limits::memory)
     }
 }

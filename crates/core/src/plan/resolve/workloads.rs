@@ -15,7 +15,7 @@ impl Resolver<'_> {
         if self.over.workload.is_some() && self.file.workloads.len() > 1 {
             let number = self.file.workloads.len();
             let message = format!("replaces the only workload of a plan, and this plan has {number}");
-            return Err(PlanError::without_position("--workload", message));
+            return Err(PlanError::in_setting("workload", message));
         }
         let mut workloads =
             self.file.workloads.iter().map(|pairs| self.workload(pairs)).collect::<Result<Vec<_>, _>>()?;
@@ -77,7 +77,7 @@ impl Resolver<'_> {
         let Some(def) = self.words.workloads.iter().find(|def| def.id == name) else {
             let message = unknown("workload", name, self.words.workloads.iter().map(|def| def.id));
             return match self.over.workload {
-                Some(_) => Err(PlanError::without_position("--workload", message)),
+                Some(_) => Err(PlanError::in_setting("workload", message)),
                 None => self.bad(value.span(), message),
             };
         };
@@ -112,7 +112,7 @@ impl Resolver<'_> {
 
     /// Applies `--set NAME=VALUE` to every workload of the plan that has the setting.
     fn set(&self, workloads: &mut [WorkloadPlan], id: &str, text: &str) -> Result<(), PlanError> {
-        let fault = |message| PlanError::without_position("--set", message);
+        let fault = |message| PlanError::in_setting("set", message);
         let read =
             |setting: &SettingDef| setting.kind.parse(text).ok_or_else(|| fault(setting.rejection(text)));
         self.set_all(workloads, id, read, fault)

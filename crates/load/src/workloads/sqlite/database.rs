@@ -2,6 +2,7 @@
 
 use crate::payload::{Noise, fresh_dir};
 use crate::task;
+use fsarena_core::setting_text::setting;
 use fsarena_core::{sample::TaskOutput, schedule::mix};
 use fsarena_engine::{Bound, EngineError, custom_load::CustomLoad};
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
@@ -121,8 +122,9 @@ impl Database {
         let journal = journal.map_err(self.failed("setting the journal mode of"))?;
         if journal != self.journal {
             return Err(EngineError::Job(format!(
-                "SQLite has journal mode `{journal}` here instead of `{}`; leave it out: --set journal={journal}",
-                self.journal
+                "SQLite has journal mode `{journal}` here instead of `{}`; leave it out: {}",
+                self.journal,
+                setting("set", &format!("journal={journal}"))
             )));
         }
         connection.pragma_update(None, "synchronous", synchronous).map_err(self.failed("setting up"))?;

@@ -1,6 +1,6 @@
 //! Formats the settings of a run in messages.
 //!
-//! A message that advises a larger budget or another place to run names the setting. This crate has only the name of the
+//! A message that advises a larger budget or another place to run names the setting. Libraries have only the name of the
 //! setting; a program shows it as its users write it: as a flag, a key of a form, a field. See [`format_settings_by`].
 
 use std::sync::OnceLock;
@@ -11,13 +11,13 @@ pub type SettingFormat = fn(name: &str, value: &str) -> String;
 static FORMAT: OnceLock<SettingFormat> = OnceLock::new();
 
 /// Sets how messages name settings in this process: `budget=4m` by default. Only the first call counts; an agent process
-/// formats its messages too, so a program calls this before [`crate::run_as_agent_if_requested`].
+/// formats its messages too, so a program calls this before it can become one.
 pub fn format_settings_by(format: SettingFormat) {
     let _ = FORMAT.set(format);
 }
 
 /// A setting with a value, or alone if the value is empty, as the users of this program write it.
-pub(crate) fn setting(name: &str, value: &str) -> String {
+pub fn setting(name: &str, value: &str) -> String {
     FORMAT.get().map_or_else(|| plain(name, value), |format| format(name, value))
 }
 
