@@ -38,7 +38,8 @@ pub enum Cause {
     Refused,
     /// A program, a kernel feature, disk space or memory is missing.
     Missing,
-    /// The guest that ran the cell died: its emulator ended, or its kernel panicked.
+    /// A program that fsarena needs died, perhaps by chance: the emulator of the guest that ran the cell ended, its kernel
+    /// panicked, or a signal ended mkfs. fsarena runs the cell once more.
     Died,
     /// A process of fsarena ended without a result: a bug.
     Internal,
@@ -175,13 +176,67 @@ pub struct CommandRecord {
     /// The working directory, if it matters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// How it ended: `exit 0`, `exit 1`, `signal 9`, or `native` for work done in-process.
-    pub ended: String,
+    /// How it ended.
+    pub ended: CommandEnd,
     /// How long it took, in milliseconds.
     pub ms: u64,
     /// The end of its output, if it is to be kept. The store moves it to a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
+}
+
+/// How a command ended. Logs have it as text: `exit 1`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", from = "String")]
+pub enum CommandEnd {
+    /// It ended with this exit code.
+    Exit(i32),
+    /// This signal ended it.
+    Signal(i32),
+    /// It runs on, and serves the cell.
+    Started,
+    /// fsarena did its work in-process.
+    Native,
+    /// fsarena stopped it, or does not accept what it did: the reason.
+    Unfit(String),
+}
+
+impl CommandEnd {
+    /// Whether the command did its work.
+    pub fn is_success(&self) -> bool {
+        matches!(self, CommandEnd::Exit(0) | CommandEnd::Started | CommandEnd::Native)
+    }
+}
+
+impl std::fmt::Display for CommandEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            CommandEnd::Exit(code) => write!(f, "exit {code}"),
+            CommandEnd::Signal(signal) => write!(f, "signal {signal}"),
+            CommandEnd::Started => f.write_str("started"),
+            CommandEnd::Native => f.write_str("native"),
+            CommandEnd::Unfit(why) => f.write_str(why),
+        }
+    }
+}
+
+impl From<CommandEnd> for String {
+    fn from(end: CommandEnd) -> String {
+        end.to_string()
+    }
+}
+
+impl From<String> for CommandEnd {
+    fn from(text: String) -> CommandEnd {
+        let known = match text.split_once(' ') {
+            Some(("exit", code)) => code.parse().ok().map(CommandEnd::Exit),
+            Some(("signal", signal)) => signal.parse().ok().map(CommandEnd::Signal),
+            None if text == "started" => Some(CommandEnd::Started),
+            None if text == "native" => Some(CommandEnd::Native),
+            _ => None,
+        };
+        known.unwrap_or(CommandEnd::Unfit(text))
+    }
 }
 
 /// An activity that takes up the time of a cell.

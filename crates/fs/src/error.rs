@@ -53,6 +53,13 @@ pub(crate) fn refused(path: impl Into<PathBuf>, why: impl Into<String>, fix: imp
     Error::Refused { path: path.into(), why: why.into(), fix: fix.into() }
 }
 
+impl Error {
+    /// Whether a signal ended the program that makes the filesystem, which may have been by chance.
+    pub fn is_crash(&self) -> bool {
+        matches!(self, Error::System(fsarena_sys::Error::Command(error)) if error.is_crash())
+    }
+}
+
 impl From<fsarena_sys::argv::Error> for Error {
     fn from(error: fsarena_sys::argv::Error) -> Error {
         Error::System(error.into())

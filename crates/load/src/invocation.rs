@@ -2,7 +2,11 @@
 
 use crate::error::Result;
 use crate::printed::{PrintedMetrics, Rule};
-use fsarena_core::{event::CommandRecord, sample::TaskOutput};
+use fsarena_core::setting_text::setting;
+use fsarena_core::{
+    event::{CommandEnd, CommandRecord},
+    sample::TaskOutput,
+};
 use fsarena_sys::{
     argv, cancel, dirs::Space, kernel::SysRoot, limits, process, process_output::or_printed_nothing,
 };
@@ -11,7 +15,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use std::ffi::OsString;
 use std::io::{self, PipeReader, Read};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -63,10 +67,12 @@ impl Invocation {
     pub fn expect(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<TaskOutput> {
         let begun = Instant::now();
         let (ended, Output { tail, printed, .. }) = self.run(begun)?;
-        let metrics = match ended.as_str() {
-            "exit 0" if self.dir.is_dir() => printed.finish(),
-            "exit 0" => Err("it removed its working directory, the filesystem under test".into()),
-            ended => Err(ended.to_string()),
+        let metrics = match &ended {
+            CommandEnd::Exit(0) if self.dir.is_dir() => printed.finish().map_err(CommandEnd::Unfit),
+            CommandEnd::Exit(0) => {
+                Err(CommandEnd::Unfit("it removed its working directory, the filesystem under test".into()))
+            }
+            failed => Err(failed.clone()),
         };
         let kept = if metrics.is_ok() { LOG_BYTES } else { FAILED_LOG_BYTES };
         let (argv, cwd) = (self.words.clone(), Some(self.dir.display().to_string()));
@@ -86,7 +92,7 @@ impl Invocation {
         Ok(found)
     }
 
-    fn run(&self, begun: Instant) -> Result<(String, Output)> {
+    fn run(&self, begun: Instant) -> Result<(CommandEnd, Output)> {
         let program = || self.words[0].clone();
         let failed = |source: io::Error| match (source.kind(), self.dir.is_dir()) {
             (io::ErrorKind::NotFound, true) => argv::Error::NotFound { program: program() },
@@ -107,11 +113,13 @@ impl Invocation {
         if let Some(signal) = cancel::requested() {
             return Err(argv::Error::Interrupted { program: program(), signal }.into());
         }
-        let ended = stopped.unwrap_or_else(|| match (status.code(), status.signal()) {
-            (Some(0), _) if !left.is_empty() => format!("it left processes running: {}", left.join(", ")),
-            (Some(code), _) => format!("exit {code}"),
-            (None, signal) => format!("signal {}", signal.unwrap_or_default()),
-        });
+        let ended = match stopped {
+            Some(why) => CommandEnd::Unfit(why),
+            None if status.success() && !left.is_empty() => {
+                CommandEnd::Unfit(format!("it left processes running: {}", left.join(", ")))
+            }
+            None => argv::command_end(status),
+        };
         Ok((ended, output))
     }
 
@@ -141,7 +149,11 @@ impl Invocation {
                 return Ok(None);
             }
             if begun.elapsed() > self.limit || cancel::requested().is_some() {
-                return Ok(Some(format!("it did not end within {} s (--timeout)", self.limit.as_secs_f64())));
+                return Ok(Some(format!(
+                    "it did not end within {} s ({})",
+                    self.limit.as_secs_f64(),
+                    setting("timeout", "")
+                )));
             }
         }
     }
@@ -238,7 +250,7 @@ pub fn hint(output: &str, dir: &Path) -> String {
     if read_only && output.contains("Read-only file system") {
         "; the filesystem under test cannot be written to".into()
     } else if full || output.contains("No space left on device") {
-        "; the filesystem is full: allow more room with --size".into()
+        format!("; the filesystem is full: allow more room ({})", setting("size", ""))
     } else if output.contains("Read-only file system") {
         "; a task can write only to $FSARENA_DIR, $FSARENA_SOURCE and $TMPDIR".into()
     } else {

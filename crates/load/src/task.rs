@@ -3,7 +3,7 @@
 pub use crate::error::{Result, TaskError, failed_to};
 use crate::invocation::Invocation;
 use fsarena_core::cell::{TaskId, TaskInfo};
-use fsarena_core::event::CommandRecord;
+use fsarena_core::event::{CommandEnd, CommandRecord};
 use fsarena_core::sample::{Readings, TaskOutput};
 use fsarena_sys::argv::Argv;
 use std::path::Path;
@@ -128,9 +128,9 @@ impl Action {
     /// If a command or system call fails.
     pub fn perform(self, log: &mut dyn FnMut(CommandRecord)) -> Result<TaskOutput> {
         let begun = std::time::Instant::now();
-        let mut log_all = |argv, times, last, ended: &str| {
+        let mut log_all = |argv, times, last, ended: CommandEnd| {
             let ms = begun.elapsed().as_millis() as u64;
-            log(CommandRecord { argv, times, last, cwd: None, ended: ended.into(), ms, output: None });
+            log(CommandRecord { argv, times, last, cwd: None, ended, ms, output: None });
         };
         match self {
             Action::Run(argv) => Ok(peak_memory(argv.expect(log)?.max_rss_bytes)),
@@ -145,14 +145,14 @@ impl Action {
                 }
                 if let (Some(first), Some(last)) = (argvs.first(), argvs.last()) {
                     let last = (argvs.len() > 1).then(|| last.words());
-                    log_all(first.words(), argvs.len() as u64, last, "exit 0");
+                    log_all(first.words(), argvs.len() as u64, last, CommandEnd::Exit(0));
                 }
                 Ok(peak_memory(peak))
             }
             Action::Own(invocation) => invocation.expect(log),
             Action::Call(call) => {
                 let found = (call.run)()?;
-                log_all(call.words, call.times, None, "native");
+                log_all(call.words, call.times, None, CommandEnd::Native);
                 Ok(found)
             }
         }

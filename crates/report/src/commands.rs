@@ -45,7 +45,7 @@ impl Commands {
             return;
         }
         let argv = self.text(command_words(&line.command));
-        let ended = self.text(line.command.ended.clone());
+        let ended = self.text(line.command.ended.to_string());
         let ended_at = line.at.parse::<jiff::Timestamp>().ok().map(|at| at.as_millisecond() as f64 / 1e3);
         let began = ended_at.map(|at| at - line.command.ms as f64 / 1e3);
         self.bytes += ENTRY_BYTES;
@@ -114,7 +114,7 @@ pub fn logged(command: &CommandRecord) -> String {
     format!(
         "{:>8} ms  {:<8}  {}",
         command.ms,
-        safe::line(&command.ended),
+        safe::line(&command.ended.to_string()),
         safe::line(&command_words(command))
     )
 }
@@ -144,6 +144,7 @@ fn shell_quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_core::event::CommandEnd;
 
     fn line(cell: &str, argv: &[&str]) -> LogLine {
         let command = CommandRecord {
@@ -151,7 +152,7 @@ mod tests {
             times: 1,
             last: None,
             cwd: None,
-            ended: "exit 0".into(),
+            ended: CommandEnd::Exit(0),
             ms: 7,
             output: None,
         };

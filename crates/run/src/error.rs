@@ -44,6 +44,15 @@ impl CellError {
         CellError { why: format!("{part}: {}", self.why), ..self }
     }
 
+    /// The failure to make a filesystem with these additional options. If the user chose some, they are the cause, unless
+    /// mkfs crashed.
+    pub fn of_mkfs(error: impl Into<RunError>, options: &str) -> CellError {
+        let error = error.into();
+        let crashed = matches!(&error, RunError::Filesystem(error) if error.is_crash());
+        let failed = CellError::from(error);
+        if crashed { CellError { cause: Cause::Died, ..failed } } else { failed.with_options(options) }
+    }
+
     /// The failure of a command that was given these options. If the user chose them, they are the cause.
     pub fn with_options(self, options: &str) -> CellError {
         if self.cause == Cause::Work && !options.is_empty() {

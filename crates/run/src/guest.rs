@@ -167,7 +167,7 @@ impl Guests {
         emit(CellEvent::Phase { name: "mkfs".into() });
         let mut options = lifecycle::variant_options(def, &cell.variant)?;
         let written = cell.variant.level(factor::MKFS);
-        let with_options = |error| CellError::from(error).with_options(written);
+        let failed = |error: RunError| CellError::of_mkfs(error, written);
         let layout = self.run.layout(&cell.variant)?;
         let mut log = |record| emit(CellEvent::Command(record));
         let whole = self.images.whole.path().to_path_buf();
@@ -189,16 +189,16 @@ impl Guests {
             if self.guest.emulator != Emulator::Exact {
                 self.images.clear(&layout)?;
             }
-            let words = self.mkfs_words(def, &options).map_err(|error| with_options(error.into()))?;
+            let words = self.mkfs_words(def, &options).map_err(RunError::from).map_err(failed)?;
             in_guest(words.join(" ") + ", in the guest")
         } else if self.guest.emulator == Emulator::Exact {
-            let image = self.format_cache.get(def, &options, &mut log).map_err(with_options)?;
+            let image = self.format_cache.get(def, &options, &mut log).map_err(failed)?;
             (image.device.path().to_path_buf(), image.made.clone())
         } else {
             self.images.clear(&layout)?;
             let device = &self.images.whole;
             let devices = Devices { members: vec![device], journal: self.images.journal(&layout) };
-            (whole, format_cache::format(&devices, def, &options, &mut log).map_err(with_options)?)
+            (whole, format_cache::format(&devices, def, &options, &mut log).map_err(failed)?)
         };
         let MadeFilesystem { description, features, packed_bytes } = made;
         if !self.facts.contains_key(&cell.variant.name) {
@@ -274,7 +274,7 @@ impl Guests {
     fn rehearse(&mut self, cell: &Cell, formatted: &Formatted, emit: CellSink) -> Result<Outcome> {
         emit(CellEvent::Phase { name: "rehearsal of the programs".into() });
         let mut hear = |event| match event {
-            CellEvent::Command(record) if !["exit 0", "native"].contains(&record.ended.as_str()) => {
+            CellEvent::Command(record) if !record.ended.is_success() => {
                 emit(CellEvent::Command(record));
             }
             _ => {}

@@ -140,7 +140,7 @@ impl Local {
         let measured =
             bench.measure(&bench::lifecycle("mkfs", "Make the filesystem"), SpentOn::Lifecycle, work, sync);
         let level = cell.variant.level(factor::MKFS);
-        measured.map_err(|error: fsarena_fs::Error| CellError::from(error).with_options(level))?;
+        measured.map_err(|error: fsarena_fs::Error| CellError::of_mkfs(error, level))?;
         let begun = Instant::now();
         let completed = lifecycle::complete(devices, def, &options, &mut bench.log())?;
         if completed.is_some() {

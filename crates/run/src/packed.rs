@@ -125,8 +125,7 @@ impl Packed {
         log: Log,
     ) -> Result<&FormattedImage, CellError> {
         let level = variant.level(factor::MKFS);
-        let image =
-            self.images.get(def, options, log).map_err(|error| CellError::from(error).with_options(level))?;
+        let image = self.images.get(def, options, log).map_err(|error| CellError::of_mkfs(error, level))?;
         lifecycle::check_option_set(def, variant, image.device.path())?;
         Ok(image)
     }

@@ -353,12 +353,14 @@ impl Runner<'_, '_, '_> {
         self.state().has_measured(&cell.id()) || self.state().departures().contains_key(&cell.variant.name)
     }
 
-    /// Runs one cell, and once more if its guest died. Returns false if a signal ended it.
+    /// Runs one cell, and once more if its guest or its mkfs died. Returns false if a signal ended it.
     fn run_cell(&mut self, cell: Cell) -> Result<bool> {
         let mut outcome = self.attempt(&cell)?;
         if let Outcome::Failed { why, cause: Cause::Died } = &outcome {
-            let text =
-                format!("its guest died in round {}, and fsarena ran the cell again: {why}", cell.round + 1);
+            let round = cell.round + 1;
+            let text = format!(
+                "a program that it needs died in round {round}, and fsarena ran the cell again: {why}"
+            );
             self.recorder
                 .record(Event::Note(Note::new(NoteKind::Remark, text).variant(&cell.variant.name)))?;
             outcome = self.attempt(&cell)?;

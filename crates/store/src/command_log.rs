@@ -104,10 +104,19 @@ pub fn end_torn_line(file: &mut File) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_core::event::CommandEnd;
 
     fn touch_command() -> CommandRecord {
         let argv = vec!["touch".into(), "a\nb".into()];
-        CommandRecord { argv, times: 2, last: None, cwd: None, ended: "exit 0".into(), ms: 3, output: None }
+        CommandRecord {
+            argv,
+            times: 2,
+            last: None,
+            cwd: None,
+            ended: CommandEnd::Exit(0),
+            ms: 3,
+            output: None,
+        }
     }
 
     #[test]

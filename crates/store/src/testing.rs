@@ -2,7 +2,7 @@
 
 use crate::{RunDir, Writer};
 use fsarena_core::cell::{Cell, TaskId, TaskInfo};
-use fsarena_core::event::{CellEvent, CommandRecord, Event, Outcome};
+use fsarena_core::event::{CellEvent, CommandEnd, CommandRecord, Event, Outcome};
 use fsarena_core::sample::{Readings, Sample};
 use fsarena_core::{host::Host, metric::TIMER, plan::Plan};
 use std::path::Path;
@@ -50,7 +50,7 @@ pub(crate) fn command(program: &str) -> CommandRecord {
         times: 1,
         last: None,
         cwd: None,
-        ended: "exit 0".into(),
+        ended: CommandEnd::Exit(0),
         ms: 1,
         output: None,
     }

@@ -5,7 +5,7 @@
 
 use crate::process_output::{or_printed_nothing, tail};
 use crate::{fetched_program, limits, process, user::User};
-use fsarena_core::event::CommandRecord;
+use fsarena_core::event::{CommandEnd, CommandRecord};
 use landlock::{
     ABI, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
 };
@@ -251,14 +251,18 @@ impl Argv {
     }
 }
 
+/// How a command ended, by its exit status.
+pub fn command_end(status: ExitStatus) -> CommandEnd {
+    match status.signal() {
+        Some(signal) => CommandEnd::Signal(signal),
+        None => CommandEnd::Exit(status.code().unwrap_or(-1)),
+    }
+}
+
 impl Finished {
-    /// How it ended: `exit 0`, `signal 9`.
-    pub fn ended(&self) -> String {
-        match (self.status.code(), self.status.signal()) {
-            (Some(code), _) => format!("exit {code}"),
-            (None, Some(signal)) => format!("signal {signal}"),
-            (None, None) => self.status.to_string(),
-        }
+    /// How it ended.
+    pub fn ended(&self) -> CommandEnd {
+        command_end(self.status)
     }
 }
 

@@ -2,7 +2,9 @@
 
 use crate::shortage::advice;
 use bytesize::ByteSize;
+use fsarena_core::event::CommandEnd;
 use fsarena_core::exit::{ExitCode, Exits, is_shortage};
+use fsarena_core::setting_text::setting;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -24,8 +26,8 @@ pub enum Error {
     },
     /// There is too little room for an image.
     #[error(
-        "no room for the image {path:?}: {} needed, {} free in {dir:?}; free some, or put it elsewhere with --on loop:DIR, or make it smaller with --size",
-        ByteSize::b(*.needed), ByteSize::b(*.free)
+        "no room for the image {path:?}: {} needed, {} free in {dir:?}; free some, or put it elsewhere ({}), or make it smaller ({})",
+        ByteSize::b(*.needed), ByteSize::b(*.free), setting("on", "loop:DIR"), setting("size", "")
     )]
     NoRoom {
         /// The image.
@@ -153,8 +155,8 @@ pub enum CommandError {
     Failed {
         /// The argument vector, for people.
         command: String,
-        /// How it ended: `exit 1`, `signal 9`.
-        ended: String,
+        /// How it ended.
+        ended: CommandEnd,
         /// The output of the command.
         output: String,
     },
@@ -166,6 +168,13 @@ pub enum CommandError {
         /// The signal that fsarena received.
         signal: i32,
     },
+}
+
+impl CommandError {
+    /// Whether a signal ended the command, which may have been by chance.
+    pub fn is_crash(&self) -> bool {
+        matches!(self, CommandError::Failed { ended: CommandEnd::Signal(_), .. })
+    }
 }
 
 impl Exits for CommandError {

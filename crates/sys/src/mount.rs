@@ -5,7 +5,10 @@ use crate::process_output::error_text;
 use crate::undo::{Identity, Journal, Undo, UndoGuard};
 use crate::wait::{Cancel, wait_until};
 use crate::{Error, kernel::SysRoot, process};
-use fsarena_core::{event::CommandRecord, names::distinct};
+use fsarena_core::{
+    event::{CommandEnd, CommandRecord},
+    names::distinct,
+};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::path::{Path, PathBuf};
@@ -84,7 +87,7 @@ pub fn unmount_by_syscall(target: &Path, log: &mut dyn FnMut(CommandRecord)) -> 
 /// The record of a system call, as the command `argv` that does the same.
 fn syscall_record(argv: Vec<String>, begun: Instant) -> CommandRecord {
     let ms = begun.elapsed().as_millis() as u64;
-    CommandRecord { argv, times: 1, last: None, cwd: None, ended: "native".into(), ms, output: None }
+    CommandRecord { argv, times: 1, last: None, cwd: None, ended: CommandEnd::Native, ms, output: None }
 }
 
 /// The kernel's reason for refusing a mount option, which mount(8) before util-linux 2.39 does not print. None if the kernel

@@ -99,6 +99,22 @@ fn a_failing_mkfs_ends_only_its_variant() {
 }
 
 #[test]
+fn a_cell_whose_mkfs_crashes_runs_once_more() {
+    if !root() {
+        return;
+    }
+    let place = Place::new();
+    // mkfs may write to its device only, so the log of the run says whether it has crashed.
+    let once = "grep -qs '\"signal 6\"' \"$DIR\"/runs/*/command.log || kill -ABRT $$";
+    place.shim("mkfs.ext2", &format!("case \"$*\" in */dev/loop*) {once};; esac; exec \"$REAL\" \"$@\""));
+    place.expect(0, &RUN);
+    assert_eq!(steps(&place, "ext2"), CELL);
+    let (report, _) = place.expect(0, &["report", "latest", "--format", "md"]);
+    assert!(report.contains("died in round 1, and fsarena ran the cell again"), "{report}");
+    place.assert_clean();
+}
+
+#[test]
 fn a_failing_mount_ends_only_its_variant() {
     if !root() {
         return;

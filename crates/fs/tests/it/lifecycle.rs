@@ -1,7 +1,7 @@
 //! mkfs, mount and unmount on real loop devices.
 
 use crate::common::{Place, root};
-use fsarena_core::cell::Variant;
+use fsarena_core::{cell::Variant, event::CommandEnd};
 use fsarena_fs::filesystems::{self, FILESYSTEMS};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{available, def::FsDef, safety::ScratchDevice};
@@ -67,7 +67,10 @@ fn every_option_set_is_made_and_mounted() {
     for must in ["ext2", "ext3", "ext4", "xfs", "btrfs"] {
         assert!(mounted.contains(&must), "{must} is not made and mounted here: {mounted:?}");
     }
-    assert!(log.iter().all(|record| record.ended == "exit 0" || record.argv[0] == "mount"), "{log:?}");
+    assert!(
+        log.iter().all(|record| record.ended == CommandEnd::Exit(0) || record.argv[0] == "mount"),
+        "{log:?}"
+    );
     let image = place.dir.join("image 1");
     device.release(&mut |_| {}).unwrap();
     assert!(!image.exists() && loopdev::attached(&SysRoot::host(), &image).unwrap().is_empty());

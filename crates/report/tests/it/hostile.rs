@@ -2,7 +2,7 @@
 //! attributes as with harmless text, and they are shown as text.
 
 use crate::fixture;
-use fsarena_core::event::{CommandRecord, Note, NoteKind, Outcome};
+use fsarena_core::event::{CommandEnd, CommandRecord, Note, NoteKind, Outcome};
 use fsarena_core::record::{LogLine, RunRecord};
 use fsarena_core::{claim::Claim, plan::Stage, setting::Value};
 use fsarena_report::drawing::svg;
@@ -75,7 +75,7 @@ fn with(text: &str) -> Report {
         times: 2,
         last: Some(argv),
         cwd: Some(text.into()),
-        ended: text.into(),
+        ended: CommandEnd::Unfit(text.into()),
         ms: 1,
         output: None,
     };

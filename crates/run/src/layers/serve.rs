@@ -2,7 +2,7 @@
 
 use super::def::{LayerSite, PROGRAM_TIMEOUT};
 use crate::executor::Log;
-use fsarena_core::event::CommandRecord;
+use fsarena_core::event::{CommandEnd, CommandRecord};
 use fsarena_sys::process_output::{or_printed_nothing, tail};
 use fsarena_sys::wait::{Cancel, wait_until};
 use fsarena_sys::{Error, argv, argv::Argv, kernel::SysRoot, limits, mount};
@@ -32,7 +32,15 @@ pub fn serve(site: &LayerSite, argv: &Argv, log: Log) -> Result<Child, Error> {
     });
     let ms = begun.elapsed().as_millis() as u64;
     let argv = words.clone();
-    log(CommandRecord { argv, times: 1, last: None, cwd: None, ended: "started".into(), ms, output: None });
+    log(CommandRecord {
+        argv,
+        times: 1,
+        last: None,
+        cwd: None,
+        ended: CommandEnd::Started,
+        ms,
+        output: None,
+    });
     if mounted.is_ok() && !ended {
         return Ok(child);
     }

@@ -237,6 +237,7 @@ fn reason(error: Error) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_core::event::CommandEnd;
 
     #[test]
     fn with_many_combinations_each_level_is_tried_at_least_once() {
@@ -271,8 +272,11 @@ mod tests {
     #[test]
     fn the_reason_is_the_line_with_a_word_like_invalid_else_the_first() {
         let failed = |output: &str| {
-            let failed =
-                argv::Error::Failed { command: "mkfs".into(), ended: "exit 1".into(), output: output.into() };
+            let failed = argv::Error::Failed {
+                command: "mkfs".into(),
+                ended: CommandEnd::Exit(1),
+                output: output.into(),
+            };
             reason(failed.into()).unwrap()
         };
         let mke2fs = "mke2fs 1.47.0 (5-Feb-2023)\n\nInvalid filesystem option set: ^has_jounal\n";

@@ -1,7 +1,7 @@
 //! Runs put into the store by the store's own writer: the same figures every time, nothing measured.
 
 use fsarena_core::cell::{Cell, TaskId, TaskInfo};
-use fsarena_core::event::{CellEvent, CommandRecord, Event, Note, NoteKind, Outcome};
+use fsarena_core::event::{CellEvent, CommandEnd, CommandRecord, Event, Note, NoteKind, Outcome};
 use fsarena_core::host::{IMAGES, Storage};
 use fsarena_core::metric::{LIFECYCLE, TIMER, reading};
 use fsarena_core::sample::{ReadingDef, Readings, Sample};
@@ -214,5 +214,5 @@ fn timed(cell: &Cell, times: impl Fn(usize, f64) -> [f64; 2]) -> Vec<Event> {
 
 fn command(word: &str) -> CommandRecord {
     let argv = vec!["do".into(), word.into(), "a file\nname".into()];
-    CommandRecord { argv, times: 1, last: None, cwd: None, ended: "exit 0".into(), ms: 3, output: None }
+    CommandRecord { argv, times: 1, last: None, cwd: None, ended: CommandEnd::Exit(0), ms: 3, output: None }
 }
