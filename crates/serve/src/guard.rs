@@ -17,6 +17,7 @@ use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::{body::Body, http::uri::Authority, middleware::Next};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use fsarena_core::setting_text::setting;
 use std::{net::IpAddr, sync::Arc};
 
 /// The smallest number of characters of a token: 16 characters of base64 are 96 bits.
@@ -98,8 +99,11 @@ impl Guard {
             return Some(refuse(StatusCode::BAD_REQUEST, "The request names no host."));
         }
         if !named.all(|host| self.accepts_host(host)) {
-            let words = "This server does not answer for that host; --allow-host names another that it is reached by.";
-            return Some(refuse(StatusCode::MISDIRECTED_REQUEST, words));
+            let allow = setting("allow_host", "");
+            let words = format!(
+                "This server does not answer for that host; {allow} names another that it is reached by."
+            );
+            return Some(refuse(StatusCode::MISDIRECTED_REQUEST, &words));
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, "This server can only be read.");
@@ -171,7 +175,7 @@ fn without_token(uri: &Uri, token: &str) -> Option<String> {
 }
 
 /// A response of plain text that refuses a request.
-fn refuse(status: StatusCode, words: &'static str) -> Response {
+fn refuse(status: StatusCode, words: &str) -> Response {
     (status, format!("{words}\n")).into_response()
 }
 

@@ -9,6 +9,7 @@ use crate::overview::{Overview, Overviews};
 use crate::state::{AnalysisFunctions, Points, Shared};
 use crate::{feed::Feeds, renderer::Renderer, routes};
 use fsarena_core::exit::{ExitCode, Exits};
+use fsarena_core::setting_text::setting;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -196,14 +197,15 @@ fn folder_error_words(source: &std::io::Error) -> String {
 }
 
 /// What the user can do if the server cannot listen; empty if unknown.
-fn listen_hint(source: &std::io::Error) -> &'static str {
+fn listen_hint(source: &std::io::Error) -> String {
+    let port = setting("port", "");
     match source.kind() {
         ErrorKind::AddrInUse => {
-            "; another program listens there: end it, or take another --port, or none for a free one"
+            format!("; another program listens there: end it, or take another {port}, or none for a free one")
         }
-        ErrorKind::PermissionDenied => "; ports below 1024 are root's: take another --port",
-        ErrorKind::AddrNotAvailable => "; --bind takes an address of this machine",
-        _ => "",
+        ErrorKind::PermissionDenied => format!("; ports below 1024 are root's: take another {port}"),
+        ErrorKind::AddrNotAvailable => format!("; {} takes an address of this machine", setting("bind", "")),
+        _ => String::new(),
     }
 }
 

@@ -104,7 +104,8 @@ pub enum Error {
     Limit(String),
     /// A path that the undo journal cannot hold, because it is not UTF-8.
     #[error(
-        "{0:?} is not valid UTF-8, and the undo journal can only hold UTF-8 paths: name another directory (--runs, --on, FSARENA_STATE_DIR), or rename it"
+        "{path:?} is not valid UTF-8, and the undo journal can only hold UTF-8 paths: name another directory ({runs}, {on}, FSARENA_STATE_DIR), or rename it",
+        path = .0, runs = setting("runs", ""), on = setting("on", "")
     )]
     NotText(PathBuf),
     /// The directory of the undo journals cannot be written.

@@ -304,10 +304,8 @@ pub fn where_to_get(def: &FsDef, here: Option<String>) -> String {
         );
     }
     if def.source.is_some() {
-        let id = def.id;
-        return format!(
-            "`fsarena doctor --install {id}` compiles it for a guest kernel, once, in some 8 minutes"
-        );
+        let install = setting("install", def.id);
+        return format!("`fsarena doctor {install}` compiles it for a guest kernel, once, in some 8 minutes");
     }
     match def.kernels {
         Some(KernelRange { text, debian: "" }) => format!("{text}: {own}"),
@@ -325,8 +323,9 @@ fn unsupported(kernel: &GuestKernel, def: &FsDef) -> RunError {
     if let (Some(_), false) = (def.source, here.is_empty()) {
         let release = &kernel.release;
         fix += &format!(
-            "; `fsarena doctor --install {} --kernel debian:{release}` compiles it for this one",
-            def.id
+            "; `fsarena doctor {} {}` compiles it for this one",
+            setting("install", def.id),
+            setting("kernel", &format!("debian:{release}"))
         );
     }
     RunError::Missing(format!("the guest kernel {} has no {}; {fix}", kernel.name(), def.id))
@@ -469,7 +468,7 @@ mod tests {
     #[test]
     fn the_error_of_a_filesystem_that_can_be_compiled_says_how() {
         let def = filesystems::find("zfs").unwrap();
-        assert!(where_to_get(def, None).starts_with("`fsarena doctor --install zfs` compiles it"));
+        assert!(where_to_get(def, None).starts_with("`fsarena doctor install=zfs` compiles it"));
         assert_eq!(
             where_to_get(def, Some("6.12.1-amd64".into())),
             "this machine has one that has it: kernel=debian:6.12.1-amd64"
