@@ -268,14 +268,64 @@ impl SpentOn {
     }
 }
 
+/// What a cell does at a time. Logs have it as text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", from = "String")]
+pub enum Phase {
+    /// Its guest boots.
+    Boot,
+    /// Its programs are rehearsed.
+    Rehearsal,
+    /// The machine gets time to become idle before this task.
+    Idle(String),
+    /// A shell for people runs.
+    Shell,
+    /// The power is cut.
+    PowerCut,
+    /// This task runs: a task of the workload, or a step of the filesystem's life such as `mkfs`.
+    Task(String),
+}
+
+/// The beginning of the text of [`Phase::Idle`].
+const IDLE_BEFORE: &str = "wait until idle before ";
+
+impl std::fmt::Display for Phase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Phase::Boot => f.write_str("booting"),
+            Phase::Rehearsal => f.write_str("rehearsal of the programs"),
+            Phase::Idle(task) => write!(f, "{IDLE_BEFORE}{task}"),
+            Phase::Shell => f.write_str("shell"),
+            Phase::PowerCut => f.write_str("power cut"),
+            Phase::Task(task) => f.write_str(task),
+        }
+    }
+}
+
+impl From<Phase> for String {
+    fn from(phase: Phase) -> String {
+        phase.to_string()
+    }
+}
+
+impl From<String> for Phase {
+    fn from(text: String) -> Phase {
+        if let Some(task) = text.strip_prefix(IDLE_BEFORE) {
+            return Phase::Idle(task.into());
+        }
+        let plain = [Phase::Boot, Phase::Rehearsal, Phase::Shell, Phase::PowerCut];
+        plain.into_iter().find(|phase| phase.to_string() == text).unwrap_or(Phase::Task(text))
+    }
+}
+
 /// What happens inside one cell. An executor emits these, wherever it runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum CellEvent {
-    /// A phase begins: `mkfs`, `mount`, `wait until idle`, a task.
+    /// A phase begins.
     Phase {
-        /// The name of the phase.
-        name: String,
+        /// The phase.
+        name: Phase,
     },
     /// The definition of a reading that a command printed. It precedes the first sample with this reading.
     Reading(MetricSpec),

@@ -246,7 +246,7 @@ impl CellState {
     /// Updates the state with one event of the cell.
     pub fn apply(&mut self, what: &CellEvent) {
         match what {
-            CellEvent::Phase { name } => self.phase.clone_from(name),
+            CellEvent::Phase { name } => self.phase = name.to_string(),
             CellEvent::Sample(sample) => self.samples.push(sample.clone()),
             CellEvent::Note(note) => self.notes.push(note.clone()),
             CellEvent::Spent { what, ns } => match self.spent.iter_mut().find(|(known, _)| known == what) {

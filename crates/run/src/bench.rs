@@ -4,7 +4,7 @@
 use crate::executor::Log;
 use crate::idle::{self, wait_until_idle};
 use fsarena_core::cell::{TaskId, TaskInfo};
-use fsarena_core::event::{CellEvent, CommandRecord, MEANWHILE, Note, NoteKind, SpentOn};
+use fsarena_core::event::{CellEvent, CommandRecord, MEANWHILE, Note, NoteKind, Phase, SpentOn};
 use fsarena_core::metric::{INSTRUCTIONS, LIFECYCLE, SERVICE, TIMER, TOGETHER, reading};
 use fsarena_core::plan::IdlePlan;
 use fsarena_core::sample::{ReadingDef, Sample, TaskOutput};
@@ -140,7 +140,7 @@ impl<'a> Bench<'a> {
 
     /// Waits until the machine is idle before the task of this name; adds a note if it is still busy at the timeout.
     pub fn wait_until_idle(&mut self, task: &str) {
-        self.emit(CellEvent::Phase { name: format!("wait until idle before {task}") });
+        self.emit(CellEvent::Phase { name: Phase::Idle(task.into()) });
         let target = idle::IdleTarget {
             kernel: &self.kernel,
             device: self.device,
@@ -184,7 +184,7 @@ impl<'a> Bench<'a> {
         work: impl FnOnce(Log) -> Result<TaskOutput, E>,
         sync: impl FnOnce() -> std::io::Result<()>,
     ) -> Result<(), E> {
-        self.emit(CellEvent::Phase { name: info.id.to_string() });
+        self.emit(CellEvent::Phase { name: Phase::Task(info.id.to_string()) });
         let mut commands = Vec::new();
         let written_before = self.other_bytes_written();
         let used_before = self.used_bytes(info);

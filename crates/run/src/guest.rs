@@ -25,11 +25,11 @@ use crate::power_cut::{self, PowerSupply};
 use crate::preflight::{Kernels, guests};
 use crate::protocol::{Guest, MountRequest, Power, ProcessRole, Request};
 use crate::settings::setting;
-use crate::shell::{self, HostTerminal, ShellSession};
+use crate::shell::{HostTerminal, ShellSession};
 use boot::{GuestCell, GuestStarter};
 use early::EarlyGuests;
 use fsarena_core::cell::{Cell, Variant};
-use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome};
+use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome, Phase};
 use fsarena_core::factor;
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
@@ -164,7 +164,7 @@ impl Guests {
     /// Makes the filesystem of a cell on its image. This is not a timed task, because mkfs runs on the host, not in the
     /// guest. An error is a failure of the variant.
     fn format(&mut self, cell: &Cell, def: &'static FsDef, emit: CellSink) -> Result<Formatted, CellError> {
-        emit(CellEvent::Phase { name: "mkfs".into() });
+        emit(CellEvent::Phase { name: Phase::Task("mkfs".into()) });
         let mut options = lifecycle::variant_options(def, &cell.variant)?;
         let written = cell.variant.level(factor::MKFS);
         let failed = |error: RunError| CellError::of_mkfs(error, written);
@@ -272,7 +272,7 @@ impl Guests {
     /// # Errors
     /// If the emulator cannot be started, or its files cannot be written.
     fn rehearse(&mut self, cell: &Cell, formatted: &Formatted, emit: CellSink) -> Result<Outcome> {
-        emit(CellEvent::Phase { name: "rehearsal of the programs".into() });
+        emit(CellEvent::Phase { name: Phase::Rehearsal });
         let mut hear = |event| match event {
             CellEvent::Command(record) if !record.ended.is_success() => {
                 emit(CellEvent::Command(record));
@@ -299,7 +299,7 @@ impl Guests {
         supply: &PowerSupply,
         emit: CellSink,
     ) -> Result<Outcome> {
-        emit(CellEvent::Phase { name: "booting".into() });
+        emit(CellEvent::Phase { name: Phase::Boot });
         let purpose = self.purpose(cell);
         let exit = if self.run.shell.is_some() {
             self.run_shell(cell, formatted, supply, emit)?
@@ -396,9 +396,7 @@ impl Guests {
         let (mut host, guest) = HostTerminal::connect().map_err(Error::io("connecting", "the terminal"))?;
         let is_terminal = self.run.shell.as_ref().is_some_and(|shell| shell.is_terminal);
         let mut emit = |event| {
-            if let CellEvent::Phase { name } = &event
-                && name == shell::PHASE
-            {
+            if let CellEvent::Phase { name: Phase::Shell } = &event {
                 // Without a terminal in the right mode the shell still reads and writes.
                 let _ = host.begin(is_terminal);
             }

@@ -14,7 +14,7 @@ use crate::tasks::{perform, run_tasks};
 use crate::work::{self, workload};
 use crate::{guest_programs, layout::filesystem_of, settings::setting};
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
-use fsarena_core::event::{CellEvent, NoteKind, Outcome, SpentOn};
+use fsarena_core::event::{CellEvent, NoteKind, Outcome, Phase, SpentOn};
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::sample::{Readings, TaskOutput};
 use fsarena_core::{factor, metric::reading};
@@ -186,7 +186,7 @@ pub fn run_cell(cell: &Cell, image: &Path, dir: &Path, boot: Boot, emit: CellSin
     if outcome != Outcome::Done {
         return Ok(outcome);
     }
-    emit(CellEvent::Phase { name: "power cut".into() });
+    emit(CellEvent::Phase { name: Phase::PowerCut });
     let replayed = match writes::replay(&log, image, chosen.map_or(Later::Lost, Later::Chosen)) {
         Ok(replayed) => replayed,
         Err(error) => return Ok(CellError::from(error).with_part("power cut").into()),

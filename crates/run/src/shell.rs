@@ -2,7 +2,7 @@
 
 use crate::bench::Bench;
 use crate::error::{CellError, CellResult};
-use fsarena_core::event::CellEvent;
+use fsarena_core::event::{CellEvent, Phase};
 use fsarena_guest::terminal::Frame;
 use fsarena_sys::{Error, limits};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -20,8 +20,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-/// The phase of a cell in which its shell runs.
-pub const PHASE: &str = "shell";
 /// Bytes of input that are sent at once.
 const PIECE: usize = 4096;
 /// How often the size of the terminal is compared.
@@ -50,7 +48,7 @@ impl Shell {
     /// # Errors
     /// Where it cannot be started.
     pub fn run(&self, dir: &Path, bench: &mut Bench) -> CellResult {
-        bench.emit(CellEvent::Phase { name: PHASE.into() });
+        bench.emit(CellEvent::Phase { name: Phase::Shell });
         let failed =
             |error: io::Error| CellError::missing(format!("{} could not be started: {error}", self.words[0]));
         let mut command = self.command(dir).map_err(failed)?;

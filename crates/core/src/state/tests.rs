@@ -1,6 +1,11 @@
 use super::*;
 use crate::cell::{TaskId, TaskInfo};
-use crate::{event::NoteKind, metric::reading, plan::tests::plan_with, sample::Readings};
+use crate::{
+    event::{NoteKind, Phase},
+    metric::reading,
+    plan::tests::plan_with,
+    sample::Readings,
+};
 
 fn run(filesystems: &[&str]) -> RunState {
     let plan = plan_with(&[("fs", filesystems)]);
@@ -19,7 +24,7 @@ fn cell(state: &RunState, variant: usize, round: u32, seconds: f64, outcome: Out
     let readings = Readings([(reading::ELAPSED.to_string(), seconds * 1e9)].into());
     vec![
         Event::CellStarted { cell },
-        inside(CellEvent::Phase { name: "touch".into() }),
+        inside(CellEvent::Phase { name: Phase::Task("touch".into()) }),
         inside(CellEvent::Sample(Sample {
             task,
             started_at: 5.0,

@@ -2,7 +2,7 @@
 
 use crate::fixture;
 use fsarena_core::cell::{Cell, TaskId, TaskInfo, WorkloadPlan};
-use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome};
+use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome, Phase};
 use fsarena_core::sample::{Readings, Sample};
 use fsarena_core::{metric::reading, record::RunRecord, state::RunState};
 use fsarena_report::live::{Intervals, RunView};
@@ -52,7 +52,7 @@ impl Run {
                 }))
             };
             self.hear(101.0, &Event::CellStarted { cell });
-            self.hear(101.0, &inside(CellEvent::Phase { name: "mkfs".into() }));
+            self.hear(101.0, &inside(CellEvent::Phase { name: Phase::Task("mkfs".into()) }));
             self.hear(102.0, &sample(task("mkfs", false), elapsed(99.0)));
             self.hear(102.0, &sample(task("touch", true), readings));
             self.hear(103.0, &Event::CellFinished { cell: id.clone(), outcome: Outcome::Done });

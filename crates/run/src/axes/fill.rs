@@ -5,7 +5,7 @@ use crate::bench::Bench;
 use crate::error::{CellError, CellResult};
 use crate::target::sync_all;
 use fsarena_core::cell::{Cell, Variant};
-use fsarena_core::event::{CellEvent, Note, NoteKind, SpentOn};
+use fsarena_core::event::{CellEvent, Note, NoteKind, Phase, SpentOn};
 use fsarena_core::factor;
 use fsarena_load::payload::Noise;
 use fsarena_sys::{Error, dirs::Space};
@@ -67,7 +67,7 @@ pub fn fill(cell: &Cell, target: &Path, bench: &mut Bench) -> CellResult {
     if share == 0.0 {
         return Ok(());
     }
-    bench.emit(CellEvent::Phase { name: "fill".into() });
+    bench.emit(CellEvent::Phase { name: Phase::Task("fill".into()) });
     let begun = Instant::now();
     let noise = Noise::new(cell.seed, LEAST_FILE as usize);
     for pass in 0..PASSES {

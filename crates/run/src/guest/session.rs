@@ -3,7 +3,7 @@
 use crate::child::{POLL_INTERVAL, UNEXPECTED_REQUEST, kill_group_step};
 use crate::error::{CellError, Result};
 use crate::{executor::CellSink, protocol::Line, settings::setting};
-use fsarena_core::event::{Cause, CellEvent, Outcome, SpentOn};
+use fsarena_core::event::{Cause, CellEvent, Outcome, Phase, SpentOn};
 use fsarena_core::plan::GuestPlan;
 use fsarena_guest::launch::{Guest, GuestMessage, Launch};
 use fsarena_guest::opened::Opened;
@@ -78,7 +78,7 @@ pub fn run_guest(
         }
         match Line::read(line).map_err(broken)? {
             Line::Event(event) => {
-                if let CellEvent::Phase { name } = &event {
+                if let CellEvent::Phase { name: Phase::Task(name) } = &event {
                     if name == FIRST_TASK {
                         boot_time.get_or_insert(launched_at.elapsed());
                     }

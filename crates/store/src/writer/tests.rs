@@ -3,7 +3,7 @@
 use super::*;
 use crate::read;
 use crate::testing::{begin_cell, cells, command, host, plan, run_cell, sample, writer};
-use fsarena_core::event::{Cause, Note, NoteKind, SpentOn, VariantExit};
+use fsarena_core::event::{Cause, Note, NoteKind, Phase, SpentOn, VariantExit};
 use fsarena_core::{metric::TIMER, state::RunState};
 
 fn inside(id: &CellId, what: CellEvent) -> Event {
@@ -43,7 +43,7 @@ fn every_event_can_be_read_back() {
         Event::RoundStarted { round: 0, order: variants },
         Event::Note(Note::new(NoteKind::Remark, "in the round")),
         Event::CellStarted { cell: cell.clone() },
-        inside(&id, CellEvent::Phase { name: "mkfs".into() }),
+        inside(&id, CellEvent::Phase { name: Phase::Task("mkfs".into()) }),
         inside(&id, CellEvent::Command(CommandRecord { times: 3, ..command("touch") })),
         inside(&id, CellEvent::Sample(sample("untar", 1.5e9))),
         inside(&id, CellEvent::Note(note.clone())),
