@@ -82,7 +82,7 @@ fn values(arg: &Arg) -> Option<Values> {
         (_, "FS,…" | "FS" | "TYPE" | "FILESYSTEM") => |_| filesystems(),
         (_, "SET,…" | "SET") => |_| option_sets(),
         (_, "FACTOR=LEVEL,…") => levels,
-        (_, "NAME=VALUE") => settings,
+        (_, "NAME=VALUE" | "NAME=FROM..TO") => settings,
         (_, "WORKLOAD") => {
             |_| unique(WORKLOADS.iter().map(|workload| (workload.def().id, workload.def().help)))
         }

@@ -36,11 +36,15 @@ impl Variant {
 }
 
 /// A workload of a plan with its settings.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadPlan {
     /// The name of the workload.
     #[serde(rename = "use")]
     pub name: String,
+    /// The settings that the names of its tasks carry, because the plan has the workload at several values of them
+    /// ([`crate::grid`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grid: Vec<String>,
     /// Its complete settings.
     #[serde(flatten)]
     pub settings: Settings,
@@ -162,7 +166,7 @@ mod tests {
 
     fn workload(name: &str, settings: &[(&str, i64)]) -> WorkloadPlan {
         let settings = settings.iter().map(|(id, value)| (id.to_string(), Value::Int(*value))).collect();
-        WorkloadPlan { name: name.into(), settings: Settings(settings) }
+        WorkloadPlan { name: name.into(), settings: Settings(settings), ..WorkloadPlan::default() }
     }
 
     #[test]

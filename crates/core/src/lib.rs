@@ -18,6 +18,7 @@ pub mod dbench;
 pub mod event;
 pub mod exit;
 pub mod factor;
+pub mod grid;
 pub mod host;
 pub mod latency;
 pub mod matrix;

@@ -104,7 +104,7 @@ pub fn cells(plan: &Plan, variants: &[Variant], live: &[usize], round: u32) -> V
     let order = crate::schedule::round(plan.seed, round, live.len());
     let mut cells = Vec::with_capacity(live.len() * plan.workloads.len());
     for variant in order.into_iter().map(|i| live[i]) {
-        for workload in &plan.workloads {
+        for workload in workloads_in_order(plan, variant, round) {
             cells.push(Cell {
                 round,
                 position: cells.len() as u32,
@@ -116,6 +116,16 @@ pub fn cells(plan: &Plan, variants: &[Variant], live: &[usize], round: u32) -> V
         }
     }
     cells
+}
+
+/// The workloads of a plan as one variant runs them in a round: in the plan's order, or, if the plan has them over a grid, in a
+/// random one, so that a drift of the machine is not a difference between values of the grid.
+fn workloads_in_order(plan: &Plan, variant: usize, round: u32) -> Vec<&WorkloadPlan> {
+    let mut order: Vec<usize> = (0..plan.workloads.len()).collect();
+    if plan.workloads.iter().any(|workload| !workload.grid.is_empty()) {
+        order = crate::schedule::round(mix(plan.seed, 1 + variant as u64), round, order.len());
+    }
+    order.into_iter().map(|at| &plan.workloads[at]).collect()
 }
 
 /// The workload with the settings of a variant: its levels override the number of clients and the settings of the plan.

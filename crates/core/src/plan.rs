@@ -54,7 +54,7 @@ pub(crate) mod tests {
             stop: StopPlan { rounds: 8, ..StopPlan::default() },
             idle: IdlePlan { timeout_s: 1.0, dirty: ByteSize::mib(4), io_pressure_percent: 5.0 },
             variants: vec![],
-            workloads: vec![WorkloadPlan { name: "tasks".into(), settings: Default::default() }],
+            workloads: vec![WorkloadPlan { name: "tasks".into(), ..WorkloadPlan::default() }],
         }
     }
 

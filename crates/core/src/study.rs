@@ -77,6 +77,14 @@ pub const STUDIES: &[Study] = &[
         ..NONE
     },
     Study {
+        name: "shaikh",
+        plan: include_str!("../../../studies/shaikh/plan.toml"),
+        figures: Some(include_str!("../../../studies/shaikh/published.csv")),
+        tasks: "write=create read=read",
+        source: "Sohail Shaikh, \"Billion-files File Systems (BfFS): A Comparison\", arXiv 2408.01805 (2024)",
+        ..NONE
+    },
+    Study {
         name: "shared",
         plan: include_str!("../../../studies/shared/plan.toml"),
         source: "the phases of IOR and mdtest, which IO500 runs",

@@ -10,6 +10,7 @@ mod fileio;
 mod fio;
 mod fio_job;
 mod maildir;
+mod many_files;
 mod meta;
 mod postgres;
 mod proxy_cache;
@@ -38,6 +39,7 @@ pub const WORKLOADS: &[&dyn Workload] = &[
     &fio::FIO,
     &fio_job::FioJobFile,
     &maildir::Maildir,
+    &many_files::ManyFiles,
     &meta::Meta,
     &postgres::Postgres,
     &proxy_cache::ProxyCache,

@@ -69,6 +69,7 @@ pub fn run_tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -
     printed::prepare();
     for mut task in steps {
         task.info.id.forget_factors(&cell.variant);
+        cell.workload.add_grid_to(&mut task.info.id);
         let id = task.info.id.clone();
         let by = format!("task {id} of {} in round {}", cell.variant.name, cell.round + 1);
         let with_part = |failed: CellError| failed.with_part(&id.to_string());

@@ -255,6 +255,7 @@ pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
         let Ok((workload, job)) = workload(plan, &version) else { continue };
         for mut task in workload.outline(&job) {
             variants.iter().for_each(|variant| task.id.forget_factors(variant));
+            planned.add_grid_to(&mut task.id);
             tasks.push(task);
         }
     }

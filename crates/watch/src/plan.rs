@@ -86,7 +86,7 @@ impl Watch {
             stop: StopPlan { rounds: limits::LARGEST_ROUNDS, ..StopPlan::default() },
             idle: IdlePlan { timeout_s: 0.0, dirty: ByteSize::b(0), io_pressure_percent: 100.0 },
             variants: vec![variant],
-            workloads: vec![WorkloadPlan { name: WORKLOAD.into(), settings }],
+            workloads: vec![WorkloadPlan { name: WORKLOAD.into(), settings, grid: vec![] }],
         })
     }
 

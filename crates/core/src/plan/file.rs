@@ -36,6 +36,9 @@ pub struct PlanFile {
     /// Levels that are each compared alone with the plain variant, instead of in every combination.
     #[serde(default)]
     pub vary: Pairs,
+    /// Settings of the workloads with the values at which the run measures them ([`crate::grid`]): `tree_files = "1e3..1e6"`.
+    #[serde(default)]
+    pub grid: Pairs,
     /// Variants named one by one, instead of the product of the factors.
     #[serde(default, rename = "variant")]
     pub variants: Vec<Pairs>,
@@ -117,6 +120,8 @@ pub struct ScaleFile {
     pub factors: Pairs,
     /// Settings of the workloads that differ at this scale.
     pub set: Pairs,
+    /// Grids over settings of the workloads at this scale.
+    pub grid: Pairs,
 }
 
 /// The table `[published]`; see [`crate::conclusion::Trust`].
@@ -179,6 +184,9 @@ pub struct StageFile {
     /// Settings of the workloads in this stage.
     #[serde(default)]
     pub set: Pairs,
+    /// Grids over settings of the workloads in this stage.
+    #[serde(default)]
+    pub grid: Pairs,
     /// A factor: each variant uses the level of it that was best in an earlier stage.
     pub best: Option<String>,
     /// The name of that earlier stage.

@@ -64,6 +64,8 @@ pub struct Overrides {
     pub factors: Vec<(String, Vec<String>)>,
     /// `--vary NAME=LEVEL,LEVEL`: levels that are each compared alone, instead of the plan's.
     pub vary: Vec<(String, Vec<String>)>,
+    /// `--grid NAME=FROM..TO`: values of a setting at which the workloads run, instead of the plan's.
+    pub grid: Vec<(String, String)>,
     /// `--workload`: replaces the only workload of the plan.
     pub workload: Option<String>,
     /// `--set NAME=VALUE`.

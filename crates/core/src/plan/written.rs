@@ -150,6 +150,8 @@ fn as_plan_file(plan: &Plan) -> PlanFile {
         claims: plan.claims.iter().map(|claim| at_begin(claim.text.clone())).collect(),
         factors: pairs(plan.factors.clone()),
         vary: pairs(plan.vary.clone()),
+        // The workloads of a stored plan are those at every value of its grids.
+        grid: Pairs::new(),
         variants: plan.variants.iter().map(variant).collect(),
         device: DeviceFile {
             size: device.size.map(|size| at_begin(bytes(size))),
@@ -213,6 +215,7 @@ impl PlanFile {
             file.question.clone_from(&stage.question);
         }
         lay_over(&mut file.factors, &stage.factors);
+        lay_over(&mut file.grid, &stage.grid);
         if let Some(workload) = &stage.workload {
             let named = Spanned::new(0..0, "use".to_string());
             file.workloads = vec![[(named, workload.clone())].into()];
@@ -226,6 +229,7 @@ impl PlanFile {
             whole.budget = own.budget.clone().or(whole.budget.take());
             lay_over(&mut whole.set, &own.set);
             lay_over(&mut whole.factors, &own.factors);
+            lay_over(&mut whole.grid, &own.grid);
         }
         file
     }

@@ -113,7 +113,7 @@ fn plan(work: &Work, guest: GuestPlan) -> Result<Plan, Failed> {
         stop: StopPlan { rounds: ROUNDS, ..StopPlan::default() },
         idle: IdlePlan { timeout_s: 5.0, dirty: bytesize::ByteSize::mib(4), io_pressure_percent: 10.0 },
         variants: vec![],
-        workloads: vec![WorkloadPlan { name: work.workload.into(), settings }],
+        workloads: vec![WorkloadPlan { name: work.workload.into(), settings, grid: vec![] }],
     })
 }
 

@@ -245,6 +245,7 @@ fn a_task_that_the_page_cache_served_ranks_no_variant() {
     let direct = |direct| WorkloadPlan {
         name: record.cells[0].workload.clone(),
         settings: Settings([("direct".to_string(), Value::Bool(direct))].into()),
+        ..WorkloadPlan::default()
     };
     let (yes, no) = (direct(true), direct(false));
     let reading = |id: &str| MetricSpec { id: id.into(), ..record.readings[0].clone() };

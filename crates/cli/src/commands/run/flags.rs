@@ -10,7 +10,7 @@ use crate::flags::{Runs, View, average, byte_size, metric, parse_percent, time};
 use bytesize::ByteSize;
 use fsarena_core::average::Average;
 use fsarena_core::names::{self, unknown};
-use fsarena_core::{factor, plan::Emulator, plan::shard::Shard, scale::Scale};
+use fsarena_core::{factor, grid, plan::Emulator, plan::shard::Shard, scale::Scale};
 use fsarena_report::{exporter::Exporter, exporters};
 use fsarena_run::baseline;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use std::{io::Write, time::Duration};
 
 /// Flags that define a run: `--resume` takes them from the interrupted run.
 const FIXED: &str = "plan on variant fs options mkfs mount factor vary kernel modules guest_memory guest_timeout fresh_guests \
-    scale tree workload set engine modes bs threads rounds warmup shard max_rounds budget find by seed claim \
+    scale tree workload set grid engine modes bs threads rounds warmup shard max_rounds budget find by seed claim \
     size erase precondition other after stage \
     cmd name setup prepare check cache input env metric_regex timeout command";
 
@@ -113,6 +113,12 @@ pub struct Args {
     /// Workload setting (list them: `fsarena list workloads`); repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting, help_heading = "Work")]
     pub set: Vec<(String, String)>,
+    /// Values of a workload setting at which to measure, such as `tree_files=1e3..1e6`; repeatable
+    ///
+    /// The work runs at each value on a fresh filesystem, and the report has the cost per unit over the values: its law, where
+    /// it bends, and how it goes on. A range has two values per decade; `1e3..1e6/3` has three, and `1000,5000` is a list.
+    #[arg(long, value_name = "NAME=FROM..TO", value_parser = parse_grid, help_heading = "Work")]
+    pub grid: Vec<(String, String)>,
     /// Program that does the I/O: native, sysbench or fio; for dbench workloads native or dbench
     #[arg(long, value_name = "ENGINE", help_heading = "Work")]
     pub engine: Option<String>,
@@ -317,6 +323,13 @@ fn parse_factor(text: &str) -> Result<FactorLevels, String> {
     let (id, levels) = text.split_once('=').ok_or("write it FACTOR=LEVEL,LEVEL")?;
     factor::check_name(id, &fsarena_run::axes::factors())?;
     Ok((id.into(), split_levels(levels)?))
+}
+
+fn parse_grid(text: &str) -> Result<(String, String), String> {
+    let (name, values) =
+        text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("write it NAME=FROM..TO")?;
+    grid::parse(values)?;
+    Ok((name.into(), values.into()))
 }
 
 fn parse_setting(text: &str) -> Result<(String, String), String> {

@@ -74,6 +74,7 @@ impl Args {
             gate: false,
             factors,
             vary: self.vary_levels()?,
+            grid: self.grid.clone(),
             workload: self.workload.clone(),
             settings,
             backing,

@@ -4,7 +4,9 @@ use super::Resolver;
 use crate::names::unknown;
 use crate::setting::{DRIVER_SETTINGS, SettingDef, Settings, Value, WorkloadDef};
 use crate::{cell::WorkloadPlan, plan::Backing, plan::error::PlanError, plan::file::Pairs};
-use std::collections::BTreeSet;
+use crate::{factor::SETTING, grid};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use toml::Spanned;
 
 impl Resolver<'_> {
@@ -23,6 +25,7 @@ impl Resolver<'_> {
         for (id, text) in &self.over.settings {
             self.set(&mut workloads, id, text)?;
         }
+        workloads = self.over_grids(workloads)?;
         if matches!(self.over.backing, Some(Backing::Guest(_))) {
             self.without_programs(&mut workloads);
         }
@@ -82,7 +85,12 @@ impl Resolver<'_> {
             };
         };
         let mut settings = Settings::defaults(def.settings);
+        let mut grid = vec![];
         for (id, value) in pairs.iter().filter(|(id, _)| *id != key) {
+            if id.get_ref() == "grid" && self.written.stored.is_some() {
+                grid = self.level_list(value)?;
+                continue;
+            }
             let Some(setting) = def.settings.iter().find(|setting| setting.id == id.get_ref()) else {
                 if self.over.workload.is_some() {
                     continue; // a setting of the workload that was replaced
@@ -91,7 +99,7 @@ impl Resolver<'_> {
             };
             settings.0.insert(setting.id.into(), self.written_value(setting, value)?);
         }
-        Ok(WorkloadPlan { name: name.into(), settings })
+        Ok(WorkloadPlan { name: name.into(), settings, grid })
     }
 
     /// Applies `[scales.SCALE.set]` to every workload of the plan that has the setting. Ignores a setting that no workload has
@@ -116,6 +124,62 @@ impl Resolver<'_> {
         let read =
             |setting: &SettingDef| setting.kind.parse(text).ok_or_else(|| fault(setting.rejection(text)));
         self.set_all(workloads, id, read, fault)
+    }
+
+    /// The workloads at every value of the grids of the plan, the scale and the command line. A grid of the command line replaces
+    /// the plan's for that setting. If `--workload` replaced the workload, grids over settings that it lacks are left out.
+    fn over_grids(&self, mut workloads: Vec<WorkloadPlan>) -> Result<Vec<WorkloadPlan>, PlanError> {
+        let mut grids = BTreeMap::new();
+        for (id, value) in self.file.grid.iter().chain(&self.at_scale.grid) {
+            let at = |message| PlanError::at(&self.written.origin, &self.written.text, value.span(), message);
+            let has = |workload: &WorkloadPlan| workload.settings.0.contains_key(id.get_ref());
+            if self.over.workload.is_none() || workloads.iter().any(has) {
+                let values = grid::parse(&self.level_list(value)?.join(",")).map_err(at)?;
+                grids.insert(id.get_ref().clone(), (values, value.span()));
+            }
+        }
+        let of_plan = |span: Range<usize>, message| {
+            PlanError::at(&self.written.origin, &self.written.text, span, message)
+        };
+        let of_flag = |message| PlanError::without_position("--grid", message);
+        for (id, text) in &self.over.grid {
+            grids.remove(id);
+            workloads = self.over_grid(workloads, id, &grid::parse(text).map_err(of_flag)?, of_flag)?;
+        }
+        for (id, (values, span)) in &grids {
+            workloads = self.over_grid(workloads, id, values, |message| of_plan(span.clone(), message))?;
+        }
+        Ok(workloads)
+    }
+
+    /// The workloads at every value of a grid; those without the setting as they are.
+    fn over_grid(
+        &self,
+        workloads: Vec<WorkloadPlan>,
+        id: &str,
+        values: &[i64],
+        fault: impl Fn(String) -> PlanError,
+    ) -> Result<Vec<WorkloadPlan>, PlanError> {
+        if let Some(message) = values.iter().find_map(|value| self.setting_fault(id, &value.to_string())) {
+            return Err(fault(message));
+        }
+        let factor = format!("{SETTING}{id}");
+        let named = self.file.factors.keys().chain(self.at_scale.factors.keys()).map(|key| key.get_ref());
+        if named.chain(self.over.factors.iter().map(|(id, _)| id)).any(|name| *name == factor) {
+            return Err(fault(format!(
+                "`{id}` cannot have a grid and be the factor `{factor}`: leave one out"
+            )));
+        }
+        let mut all: Vec<WorkloadPlan> = vec![];
+        for workload in workloads {
+            let def = self.words.workloads.iter().find(|def| def.id == workload.name);
+            let setting = def.and_then(|def| def.settings.iter().find(|setting| setting.id == id));
+            let versions =
+                setting.map_or(vec![workload.clone()], |setting| workload.over_grid(setting, values));
+            // A stored plan has the workload at other values of the same setting already.
+            all.extend(versions.into_iter().filter(|version| !all.contains(version)).collect::<Vec<_>>());
+        }
+        Ok(all)
     }
 
     /// Sets `id` in every workload that has it. `read` returns the value for a setting; `fault` makes the error if no workload

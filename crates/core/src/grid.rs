@@ -1,0 +1,133 @@
+//! Scale grids: values of a workload setting, evenly spaced on a logarithmic scale, at each of which a run measures the work.
+
+use crate::cell::{TaskId, WorkloadPlan};
+use crate::setting::{SettingDef, Value, size};
+
+/// The values per decade of a grid that does not set their number: 1,000, 3,200, 10,000.
+pub const POINTS_PER_DECADE: u32 = 2;
+
+/// The most values of a grid.
+pub const MAX_POINTS: usize = 200;
+
+/// How to write a grid, for messages.
+pub const HOW: &str =
+    "write it FROM..TO such as 1e3..1e6, with /3 for three values per decade, or as a list of values";
+
+/// Parses a grid: `1e3..1e6` has [`POINTS_PER_DECADE`] values per decade, `1e3..1e6/3` three; `1000,5000` has these two. Values
+/// between the ends of a range are whole numbers with two significant digits. Numbers can be sizes: `4k..1m`.
+///
+/// # Errors
+/// The text is not a grid of 2 to [`MAX_POINTS`] ascending numbers.
+///
+/// ```
+/// use fsarena_core::grid::parse;
+/// assert_eq!(parse("1e3..1e5").unwrap(), [1000, 3200, 10_000, 32_000, 100_000]);
+/// assert_eq!(parse("1..100/1").unwrap(), [1, 10, 100]);
+/// assert_eq!(parse("4k,64k").unwrap(), [4096, 65_536]);
+/// ```
+pub fn parse(text: &str) -> Result<Vec<i64>, String> {
+    let fault = || format!("cannot read the grid `{text}`; {HOW}");
+    let values = match text.split_once("..") {
+        None => text.split(',').map(number).collect::<Option<Vec<_>>>().ok_or_else(fault)?,
+        Some((from, rest)) => {
+            let (to, per_decade) = match rest.split_once('/') {
+                Some((to, points)) => (to, points.parse().ok().filter(|points| *points > 0)),
+                None => (rest, Some(POINTS_PER_DECADE)),
+            };
+            let ends = number(from).zip(number(to)).zip(per_decade);
+            let ((from, to), per_decade) = ends.ok_or_else(fault)?;
+            range(from, to, per_decade)
+        }
+    };
+    if !(2..=MAX_POINTS).contains(&values.len()) || !values.is_sorted_by(|a, b| a < b) {
+        return Err(format!("the grid `{text}` has to have 2 to {MAX_POINTS} ascending values; {HOW}"));
+    }
+    Ok(values)
+}
+
+/// A whole number above 0: `1000`, `1e3` or `1k`.
+fn number(text: &str) -> Option<i64> {
+    let whole = |value: f64| value.fract() == 0.0 && (1.0..1e15).contains(&value);
+    match text.trim().parse::<f64>() {
+        Ok(value) => whole(value).then_some(value as i64),
+        Err(_) => size(text.trim()).ok().map(|bytes| bytes as i64),
+    }
+}
+
+/// The values from one number to another, evenly spaced by their logarithms, the ends as they are. Empty if there would be too
+/// many.
+fn range(from: i64, to: i64, per_decade: u32) -> Vec<i64> {
+    let decades = (to as f64 / from as f64).log10();
+    let steps = (decades * f64::from(per_decade)).round().max(1.0);
+    if steps > MAX_POINTS as f64 {
+        return vec![];
+    }
+    let inner = |step: u32| two_digits(from as f64 * 10f64.powf(decades * f64::from(step) / steps));
+    let mut values = vec![from];
+    values.extend((1..steps as u32).map(inner).filter(|value| (from + 1..to).contains(value)));
+    values.push(to);
+    values.dedup();
+    values
+}
+
+/// A number rounded to two significant digits.
+fn two_digits(value: f64) -> i64 {
+    let unit = 10f64.powf((value.log10() + 1e-9).floor() - 1.0).max(1.0);
+    ((value / unit).round() * unit) as i64
+}
+
+impl WorkloadPlan {
+    /// The workload at every value of a grid over one of its settings. If the setting is a list, each item of which makes a
+    /// task, this is one workload with the values as its list; else one workload for each value, whose tasks carry it.
+    pub fn over_grid(&self, setting: &SettingDef, values: &[i64]) -> Vec<WorkloadPlan> {
+        let with = |value: Value| {
+            let mut workload = self.clone();
+            workload.settings.0.insert(setting.id.into(), value);
+            workload
+        };
+        if matches!(Value::from(setting.default), Value::List(_)) {
+            return vec![with(Value::List(values.iter().map(|value| Value::Int(*value)).collect()))];
+        }
+        let mut workloads = vec![];
+        for value in values {
+            let mut workload = with(Value::Int(*value));
+            if !workload.grid.iter().any(|id| id == setting.id) {
+                workload.grid.push(setting.id.into());
+            }
+            workloads.push(workload);
+        }
+        workloads
+    }
+
+    /// Adds the settings of the grid to the parameters of a task, so that the tasks at each value of the grid are distinct.
+    pub fn add_grid_to(&self, task: &mut TaskId) {
+        for id in &self.grid {
+            if let Some(value) = self.settings.0.get(id) {
+                task.params.insert(id.clone(), value.to_string());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_evenly_spaced_by_logarithms() {
+        assert_eq!(parse("1e3..1e6/3").unwrap().len(), 10);
+        assert_eq!(parse("1e4..1e5/3").unwrap(), [10_000, 22_000, 46_000, 100_000]);
+        assert_eq!(parse("20..50").unwrap(), [20, 50]);
+        assert_eq!(parse("1..8/4").unwrap(), [1, 2, 3, 5, 8]);
+        assert_eq!(parse("4k..16k").unwrap(), [4096, 16_384]);
+    }
+
+    #[test]
+    fn what_is_not_a_grid_is_refused() {
+        for wrong in
+            ["", "1e3", "1e3..", "5..1", "0..10", "1..10/0", "1,1", "a..b", "1.5..3", "1..1e14/100", "7..7"]
+        {
+            assert!(parse(wrong).is_err_and(|error| error.contains("FROM..TO")), "{wrong}");
+        }
+    }
+}

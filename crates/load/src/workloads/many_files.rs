@@ -1,0 +1,270 @@
+//! `many-files`: creates files of 1 to 10 KB in 100 × n directories, then reads them back and verifies their checksums, as the
+//! program of Sohail Shaikh's "Billion-files File Systems" (2024) does.
+//!
+//! Names, sizes and contents follow from the number of a file, so that the memory of the load does not grow with the files.
+
+use crate::payload::Noise;
+use crate::task::{Action, Before, Result, Task, TaskError, failed_to, info};
+use crate::workload::{Job, Place, Room, Survey, Workload, remark};
+use fsarena_core::cell::TaskInfo;
+use fsarena_core::metric::reading;
+use fsarena_core::sample::Readings;
+use fsarena_core::schedule::mix;
+use fsarena_core::setting::{SettingDef, WorkloadDef};
+use fsarena_sys::cancel;
+use statrs::distribution::{ContinuousCDF, Normal};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+/// The workload.
+pub struct ManyFiles;
+
+const DEF: WorkloadDef = WorkloadDef {
+    id: "many-files",
+    help: "create files of 1 to 10 KB in 100 × n directories, read them back and verify their checksums",
+    metrics: &["elapsed", "synced", "stored_bytes", "overhead_ratio"],
+    settings: &[
+        SettingDef::int("files", 0..=2_000_000_000, 0)
+            .help("number of files; 0 for 10 million at scale paper, 200,000 at quick, 1,000 at tiny"),
+        SettingDef::int("top_directories", 1..=10_000, 100).help("directories at the top"),
+        SettingDef::int("files_per_directory", 1..=10_000_000, 100_000)
+            .help("most files of a directory: each directory at the top has as many below it as the files need, at least one"),
+        SettingDef::choice("read", &["cold", "cached"], "cold")
+            .help("whether reading begins after a new mount, or with what creating left in the page cache"),
+    ],
+};
+
+/// Mean and standard deviation of the size of a file in bytes: `normal_random` in the author's `main.c`.
+const BYTES: (f64, f64) = (5500.0, 1000.0);
+/// The smallest and the largest size: `BfFS.h`.
+const LIMITS: (f64, f64) = (1024.0, 10_240.0);
+/// Bytes of the CRC-32 at the end of a file.
+const CHECKSUM: usize = 4;
+/// The number of distinct sizes: the (i + ½)/n quantiles of their distribution.
+const SIZES: usize = 4096;
+/// The number of files after which the load looks for a signal.
+const BETWEEN_SIGNALS: u64 = 256;
+
+/// The files of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Files {
+    count: u64,
+    top: u64,
+    below: u64,
+    seed: u64,
+}
+
+impl Files {
+    fn of_job(job: &Job) -> Files {
+        let count = job.number("files", [10_000_000, 200_000, 1_000]);
+        let top = job.settings.int("top_directories") as u64;
+        let below = count.div_ceil(top * job.settings.int("files_per_directory") as u64).max(1);
+        Files { count, top, below, seed: job.seed }
+    }
+
+    /// The number of directories that hold files.
+    fn directories(&self) -> u64 {
+        self.top * self.below
+    }
+
+    /// The number of files in a directory. The first directories have one more if they do not have equally many.
+    fn files_in(&self, directory: u64) -> u64 {
+        self.count / self.directories() + u64::from(directory < self.count % self.directories())
+    }
+
+    /// The path of a directory below `root`, `TOP/BELOW`.
+    fn directory(&self, root: &Path, directory: u64) -> PathBuf {
+        root.join((directory / self.below).to_string()).join((directory % self.below).to_string())
+    }
+
+    /// Calls `visit` with the path and the number of every file, directory by directory.
+    fn for_each(&self, root: &Path, mut visit: impl FnMut(&Path, u64) -> Result<()>) -> Result<()> {
+        let mut number = 0;
+        let mut path = String::new();
+        for directory in 0..self.directories() {
+            let dir = self.directory(root, directory);
+            for file in 0..self.files_in(directory) {
+                path.clear();
+                write!(path, "{}/file-{file}.bin", dir.display()).expect("text can be written to memory");
+                visit(Path::new(&path), number)?;
+                number += 1;
+                if number.is_multiple_of(BETWEEN_SIGNALS) {
+                    cancel::check().map_err(|error| TaskError::Unfit(error.to_string()))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the directories, then the files, and returns how many files there are.
+    fn create(&self, root: &Path) -> Result<Readings> {
+        for directory in 0..self.directories() {
+            let dir = self.directory(root, directory);
+            std::fs::create_dir_all(&dir).map_err(failed_to("make", &dir))?;
+        }
+        let mut contents = Contents::new(self.seed);
+        self.for_each(root, |path, number| {
+            let bytes = contents.of_file(number);
+            let mut file = File::create_new(path).map_err(failed_to("create", path))?;
+            file.write_all(bytes).map_err(failed_to("write", path))
+        })?;
+        Ok(self.readings())
+    }
+
+    /// Reads every file and verifies its checksum.
+    fn read(&self, root: &Path) -> Result<Readings> {
+        let mut buffer = vec![0; LIMITS.1 as usize + 1];
+        self.for_each(root, |path, _| {
+            let mut file = File::open(path).map_err(failed_to("open", path))?;
+            let bytes = file.read(&mut buffer).map_err(failed_to("read", path))?;
+            verify(path, &buffer[..bytes])
+        })?;
+        Ok(self.readings())
+    }
+
+    fn readings(&self) -> Readings {
+        Readings([(reading::CALLS.to_string(), self.count as f64)].into())
+    }
+}
+
+/// Fails unless the last four bytes of a file are the CRC-32 of the others.
+fn verify(path: &Path, contents: &[u8]) -> Result<()> {
+    let found = contents.split_last_chunk::<CHECKSUM>();
+    if found.is_some_and(|(data, checksum)| crc32fast::hash(data).to_le_bytes() == *checksum) {
+        return Ok(());
+    }
+    Err(TaskError::Unfit(format!("{} has another checksum than when it was written", path.display())))
+}
+
+/// The contents of files, by their numbers.
+struct Contents {
+    noise: Noise,
+    sizes: Vec<usize>,
+    seed: u64,
+    buffer: Vec<u8>,
+}
+
+impl Contents {
+    fn new(seed: u64) -> Contents {
+        Contents { noise: Noise::new(seed, LIMITS.1 as usize), sizes: sizes(), seed, buffer: vec![] }
+    }
+
+    /// The bytes of a file: noise, and its CRC-32.
+    fn of_file(&mut self, number: u64) -> &[u8] {
+        let size = self.sizes[mix(self.seed, number) as usize % SIZES];
+        let data = self.noise.contents(number, size - CHECKSUM);
+        self.buffer.clear();
+        self.buffer.extend_from_slice(data);
+        self.buffer.extend_from_slice(&crc32fast::hash(data).to_le_bytes());
+        &self.buffer
+    }
+}
+
+/// The sizes of files, each equally frequent: quantiles of a normal distribution.
+fn sizes() -> Vec<usize> {
+    let normal = Normal::standard();
+    let quantile = |at: usize| normal.inverse_cdf((at as f64 + 0.5) / SIZES as f64);
+    (0..SIZES)
+        .map(|at| (BYTES.0 + BYTES.1 * quantile(at)).clamp(LIMITS.0, LIMITS.1).round() as usize)
+        .collect()
+}
+
+impl Workload for ManyFiles {
+    fn def(&self) -> &'static WorkloadDef {
+        &DEF
+    }
+
+    fn outline(&self, _: &Job) -> Vec<TaskInfo> {
+        vec![info("create", "Create files", []), info("read", "Read files and verify their checksums", [])]
+    }
+
+    fn survey(&self, job: &Job) -> Result<Survey> {
+        let files = Files::of_job(job);
+        let blocks: usize = sizes().iter().map(|size| size.next_multiple_of(4096)).sum();
+        let inodes = files.count + files.top + files.directories();
+        // Metadata takes up to 1 KiB of a file.
+        let room =
+            Room { bytes: files.count * (blocks / SIZES) as u64 + 1024 * inodes, inodes, other_bytes: 0 };
+        let read = match job.settings.text("read") {
+            "cold" => "after a new mount",
+            _ => "at once, from the page cache as far as it holds them",
+        };
+        let text = format!(
+            "many-files: {} files of 5.5 KB on average in {} directories below {}, incompressible; they are read in the order \
+             of their creation, {read}, and the CRC-32 of each is verified",
+            files.count,
+            files.directories(),
+            files.top
+        );
+        Ok(Survey { room, remarks: vec![remark(text)], ..Survey::default() })
+    }
+
+    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+        let (root, files) = (place.root.join("many-files"), Files::of_job(job));
+        let cold = job.settings.text("read") == "cold";
+        let work = |read: bool| {
+            let files = files.clone();
+            Action::on(if read { "read" } else { "create" }, &root, move |root| {
+                if read { files.read(root) } else { files.create(root) }
+            })
+        };
+        let mut tasks: Vec<Task> = vec![];
+        for (info, read) in self.outline(job).into_iter().zip([false, true]) {
+            let before = if read && cold { Before::Remount } else { Before::Warm };
+            tasks.push(Task { before, ..Task::new(info, work(read)) });
+        }
+        Ok(tasks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{job, perform, place};
+
+    #[test]
+    fn every_file_is_created_and_read_and_a_changed_one_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let job = job(&DEF, 7, &[("files", "250"), ("top_directories", "3"), ("files_per_directory", "50")]);
+        let mut tasks = ManyFiles.steps(&job, &place(dir.path())).unwrap().into_iter();
+        let made = perform(tasks.next().unwrap().work);
+        assert_eq!(made.readings.get(reading::CALLS), Some(250.0));
+        let files: Vec<_> = walkdir::WalkDir::new(dir.path())
+            .into_iter()
+            .map(|entry| entry.unwrap())
+            .filter(|entry| entry.file_type().is_file())
+            .collect();
+        // 2 directories in each of 3, with 42 files in the first four and 41 in the others.
+        assert_eq!(files.len(), 250);
+        assert!(files.iter().all(|file| (1024..=10_240).contains(&file.metadata().unwrap().len())));
+        let last = dir.path().join("many-files/2/1/file-40.bin");
+        assert!(last.is_file() && !dir.path().join("many-files/2/1/file-41.bin").exists());
+
+        let read = tasks.next().unwrap();
+        assert_eq!(read.before, Before::Remount);
+        perform(read.work);
+        let mut contents = std::fs::read(&last).unwrap();
+        contents[17] ^= 1;
+        std::fs::write(&last, contents).unwrap();
+        let files = Files::of_job(&job);
+        let error = files.read(&dir.path().join("many-files")).unwrap_err().to_string();
+        assert!(error.contains("2/1/file-40.bin has another checksum"), "{error}");
+    }
+
+    #[test]
+    fn directories_and_sizes_are_those_of_the_author() {
+        let of = |files: &str| {
+            let files = Files::of_job(&job(&DEF, 1, &[("files", files)]));
+            (files.directories(), files.files_in(0))
+        };
+        assert_eq!(of("1000000000"), (10_000, 100_000));
+        assert_eq!(of("10000000"), (100, 100_000));
+        assert_eq!(of("200000"), (100, 2_000));
+        let sizes = sizes();
+        let mean = sizes.iter().sum::<usize>() as f64 / SIZES as f64;
+        let spread = sizes.iter().map(|size| (*size as f64 - mean).powi(2)).sum::<f64>() / SIZES as f64;
+        assert!((mean - 5500.0).abs() < 1.0 && (spread.sqrt() - 1000.0).abs() < 5.0, "{mean} {spread}");
+    }
+}
