@@ -10,6 +10,7 @@ pub use candidates::{Candidates, FILE, LEVEL, TREE};
 use crate::error::{CellError, Result, RunError, require};
 use crate::execute::{Keep, Request, check, execute};
 use crate::recorder::{Beginning, Consumer};
+use crate::work;
 use fsarena_core::bisect::{Bisection, Comparison, ComparisonResult, Effect, Ending, FORMAT, Purpose, steps};
 use fsarena_core::cell::Variant;
 use fsarena_core::claim::{Claim, Pair, Relation, Right};
@@ -373,7 +374,13 @@ impl Bisector {
                     self.state.comparisons[at].result = Some(ComparisonResult::Inconclusive);
                     return Ok(());
                 };
-                Request::new(self.plan(at, rounds - done)?, Keep::New(self.runs.clone()))
+                let plan = self.plan(at, rounds - done)?;
+                if let Err(why) = work::check(&plan) {
+                    require(comparison.purpose == Purpose::Step, || RunError::Plan(why.clone()))?;
+                    self.skip(at, &why, display);
+                    return Ok(());
+                }
+                Request::new(plan, Keep::New(self.runs.clone()))
             }
         };
         request.user.clone_from(&self.state.user);
