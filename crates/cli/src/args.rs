@@ -1,8 +1,8 @@
 //! The command line. Each command's own arguments are beside its code.
 
 use crate::commands::{
-    ab, advise, analyse, bundle, compare, completions, config, doctor, history, list, load, merge, recover,
-    report, run, selftest, serve, shell, show, verify, watch,
+    ab, advise, analyse, bisect, bundle, compare, completions, config, doctor, history, list, load, merge,
+    recover, report, run, selftest, serve, shell, show, verify, watch,
 };
 use crate::{failure::Outcome, output};
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
@@ -28,6 +28,7 @@ Examples:
   fsarena run --fs ext4,xfs --rounds 12        two filesystems, twelve rounds
   fsarena run --fs ext4 --options default,noatime,writeback
   fsarena ab peiffer --a fs=ext4 --b fs=ext4,mkfs=^has_journal
+  fsarena bisect debian:6.1 debian:7.3 --on exact --fs ext4
   fsarena run --on dir:/srv --on dir:/home     no root: the filesystems of two directories
   fsarena report latest --format md            a stored run as Markdown
   fsarena compare latest published:piszcz-II   this machine and published figures
@@ -47,6 +48,7 @@ Exit codes: fsarena help exit-codes";
 enum Command {
     Run(Box<run::Args>),
     Ab(Box<ab::Args>),
+    Bisect(Box<bisect::Args>),
     Advise(Box<advise::Args>),
     Shell(Box<shell::Args>),
     Merge(merge::Args),
@@ -108,6 +110,7 @@ impl Cli {
         match self.command {
             Command::Run(args) => run::run(*args),
             Command::Ab(args) => ab::run(*args),
+            Command::Bisect(args) => bisect::run(*args),
             Command::Advise(args) => advise::run(*args),
             Command::Shell(args) => shell::run(*args),
             Command::Merge(args) => merge::run(args),

@@ -3,6 +3,7 @@
 pub mod ab;
 pub mod advise;
 pub mod analyse;
+pub mod bisect;
 pub mod bundle;
 pub mod compare;
 pub mod completions;

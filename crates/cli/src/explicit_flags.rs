@@ -56,14 +56,15 @@ impl Args for ExplicitFlags {
 #[cfg(test)]
 mod tests {
     use crate::args::Cli;
-    use crate::commands::{ab, advise};
+    use crate::commands::{ab, advise, bisect};
     use clap::CommandFactory;
 
     #[test]
     fn every_refused_name_is_a_flag_of_its_command() {
         let cli = Cli::command();
         let of_advice: Vec<&str> = advise::REFUSED.split(' ').collect();
-        for (command, names) in [("ab", &ab::OF_SIDES[..]), ("advise", &of_advice)] {
+        let of_bisect: Vec<&str> = bisect::REFUSED.split(' ').collect();
+        for (command, names) in [("ab", &ab::OF_SIDES[..]), ("advise", &of_advice), ("bisect", &of_bisect)] {
             let command = cli.find_subcommand(command).unwrap();
             for name in names {
                 assert!(command.get_arguments().any(|arg| arg.get_id() == name), "{command} {name}");

@@ -11,6 +11,7 @@
 
 pub mod app;
 pub mod average;
+pub mod bisect;
 pub mod cell;
 pub mod claim;
 pub mod conclusion;

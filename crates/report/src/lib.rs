@@ -19,6 +19,7 @@
 //! }
 //! ```
 
+pub mod bisect;
 pub mod bundle;
 mod chart_context;
 pub mod charts;

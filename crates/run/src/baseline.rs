@@ -287,7 +287,7 @@ fn state(plan: &Plan, variant: &Variant) -> Result<State> {
 }
 
 /// Copies a kernel and the modules that guests need of it, so that the copy boots as the kernel does.
-fn keep_kernel(kernel: &GuestKernel, to: &Path) -> Result<()> {
+pub(crate) fn keep_kernel(kernel: &GuestKernel, to: &Path) -> Result<()> {
     let release = if kernel.release.is_empty() { "unknown" } else { &kernel.release };
     let (boot, dir) = (to.join("boot"), to.join("lib/modules").join(release));
     let modules = dir.join("kernel");

@@ -9,6 +9,7 @@ pub mod axes;
 mod backing;
 pub mod baseline;
 mod bench;
+pub mod bisect;
 pub mod child;
 pub mod claim_forecast;
 pub mod config;

@@ -45,6 +45,7 @@
 
 pub mod analyse;
 pub mod average;
+pub mod bisect;
 pub mod carryover;
 pub mod change_point;
 pub mod compact_letter_display;

@@ -1,6 +1,6 @@
 //! `fsarena ab`: compares two variants, with the other flags of `fsarena run`.
 
-mod max_slowdown;
+pub mod max_slowdown;
 
 use crate::commands::run;
 use crate::commands::run::variants::{Levels, NAME, ab_plan, parse_variant};

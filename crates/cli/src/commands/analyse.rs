@@ -1,7 +1,7 @@
 //! `fsarena analyse`: finds the anomalies of a block-size × threads matrix and the locks behind them; fits how a curve over
 //! clients scales.
 
-mod rerun;
+pub mod rerun;
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, metric, size};

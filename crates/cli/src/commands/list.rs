@@ -450,7 +450,7 @@ pub fn kernels() -> Result<Vec<KernelRow>, Failure> {
 }
 
 /// The kernels of Debian's suites, the oldest first; none on a machine without apt.
-fn known_kernels(places: &Places) -> Result<Vec<DebianKernel>, Failure> {
+pub fn known_kernels(places: &Places) -> Result<Vec<DebianKernel>, Failure> {
     if let Err(error) = places.suites.refresh(&mut |_| {}) {
         eprintln!("The package lists of Debian could not be fetched, so kernels may be missing: {error}");
     }

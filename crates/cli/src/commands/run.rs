@@ -9,8 +9,8 @@ mod validate_flags;
 pub mod variants;
 
 pub use command_flags::environment_variable;
-pub use flags::Args;
-pub use overrides::{absolute_levels, kernel_level};
+pub use flags::{Args, FactorLevels, parse_factor};
+pub use overrides::{absolute_levels, absolute_text, kernel_level};
 use variants::plan_of_variants;
 
 use crate::failure::{Failure, Outcome, usage};

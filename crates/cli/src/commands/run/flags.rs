@@ -319,7 +319,7 @@ fn parse_scale(text: &str) -> Result<Scale, String> {
 }
 
 /// Reads `FACTOR=LEVEL,…`. A comma in quotes belongs to its level.
-fn parse_factor(text: &str) -> Result<FactorLevels, String> {
+pub fn parse_factor(text: &str) -> Result<FactorLevels, String> {
     let (id, levels) = text.split_once('=').ok_or("write it FACTOR=LEVEL,LEVEL")?;
     factor::check_name(id, &fsarena_run::axes::factors())?;
     Ok((id.into(), split_levels(levels)?))

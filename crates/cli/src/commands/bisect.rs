@@ -1,0 +1,361 @@
+//! `fsarena bisect`: finds the commit, kernel or other candidate at which a cost changed.
+
+use crate::commands::ab::max_slowdown::{MaxSlowdown, gate_claims, parse_max_slowdown};
+use crate::commands::analyse::rerun;
+use crate::commands::list::known_kernels;
+use crate::commands::run::variants::{Levels, plan_of_variants};
+use crate::commands::run::{self, FactorLevels, parse_factor};
+use crate::failure::{Failure, Outcome, usage};
+use crate::flags::absolute;
+use crate::output;
+use crate::running::handle_signals;
+use crate::terminal::progress::Progress;
+use fsarena_core::bisect::{Bisection, Ending, FORMAT, History};
+use fsarena_core::claim::{Claim, Quantity};
+use fsarena_core::exit::ExitCode;
+use fsarena_core::plan::{Backing, Emulator, MOST_ROUNDS, Plan};
+use fsarena_core::{factor, record::RunRecord};
+use fsarena_guest::debian::{flavour_of, in_order, is_version};
+use fsarena_guest::kernel::{DEBIAN, Places};
+use fsarena_report::bisect as report;
+use fsarena_report::functions::counted_instructions;
+use fsarena_report::page::{FORMATS, Page};
+use fsarena_run::bisect::{BisectDisplay, Bisector, FILE, LEVEL, TREE};
+use fsarena_run::{Consumer, work};
+use fsarena_stats::comparison::median;
+use fsarena_store::RunDir;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Find the commit, kernel or other candidate at which a cost changed
+///
+/// GOOD meets the claim and BAD does not. Candidates are the commits of --repo after GOOD up to BAD, each built by --build; or
+/// the levels of --over from GOOD to BAD; or, if both ends are Debian kernels such as debian:6.1, the kernels of Debian's suites
+/// between them. Each step measures GOOD, the candidate and BAD in the same rounds, and decides which end the candidate is nearer
+/// to: by counts (--on exact), or by time, with at most 5% error for the whole bisection. Candidates that do not build, boot or
+/// do the work are skipped.
+///
+/// --variant says how a commit becomes a variant [default: kernel={tree}]: {tree} is the directory in which it was built,
+/// {file:PATH} the content of a file there.
+///
+/// The exit code is 0 if the candidate was found, 3 if BAD meets the claim too, and 4 if the time or the rounds did not suffice.
+/// An interrupted bisection continues with --resume.
+// A group has the name of its structure, and several structures are called `Args`.
+#[derive(Debug, clap::Args)]
+#[group(id = "bisection")]
+#[command(mut_args(hide_refused))]
+pub struct Args {
+    /// Candidate that meets the claim: a commit, a level of --over, or a kernel of Debian
+    #[arg(value_name = "GOOD", required_unless_present = "resume")]
+    good: Option<String>,
+    /// Candidate that does not, after GOOD
+    #[arg(value_name = "BAD", required_unless_present = "resume")]
+    bad: Option<String>,
+    /// Git repository whose commits are bisected; fsarena builds in a clone and changes nothing in it
+    #[arg(long, value_name = "DIR", conflicts_with = "over", help_heading = "Candidates")]
+    repo: Option<PathBuf>,
+    /// Command that builds a commit in its tree, split into words as a shell does, without a shell; repeatable, in order
+    #[arg(long, value_name = "COMMAND", requires = "repo", help_heading = "Candidates")]
+    build: Vec<String>,
+    /// Follow only the first parent of each merge
+    #[arg(long, requires = "repo", help_heading = "Candidates")]
+    first_parent: bool,
+    /// Only commits that change this path of the repository; repeatable
+    #[arg(long, value_name = "PATH", requires = "repo", help_heading = "Candidates")]
+    path: Vec<String>,
+    /// Factor whose levels are bisected, in order: `kernel=debian:6.1,debian:6.12,debian:7.3`
+    #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = parse_factor, help_heading = "Candidates")]
+    over: Option<FactorLevels>,
+    /// Largest accepted slowdown, such as `0.5%` or `commit.latency_p99=5%`, instead of --claim
+    #[arg(long, value_name = "[TASK.METRIC=]PERCENT", value_parser = parse_max_slowdown, conflicts_with = "claim", help_heading = "Claims")]
+    max_slowdown: Option<MaxSlowdown>,
+    #[command(flatten)]
+    run: run::Args,
+}
+
+/// The flags of `run` that this command sets itself, or that make no sense for it.
+pub const REFUSED: &str = "vary after stage shard rounds find within by save_baseline exit_style export weight current full dry_run";
+
+/// Hides the flags that this command refuses from its help.
+fn hide_refused(arg: clap::Arg) -> clap::Arg {
+    let refused = REFUSED.split(' ').any(|id| arg.get_id() == id);
+    if refused { arg.hide(true) } else { arg }
+}
+
+/// Begins or continues a bisection, and prints what it found.
+pub fn run(args: Args) -> Outcome {
+    let refused: Vec<&str> = REFUSED.split(' ').collect();
+    args.run.given.refuse(&refused, "bisect determines this itself, or does not need it")?;
+    let format = args.run.format.id;
+    if !FORMATS.contains(&format) {
+        return usage(format!("--format {format}: bisect has {}", FORMATS.join(", ")));
+    }
+    handle_signals()?;
+    let (runs, quiet) = (args.run.runs.runs.clone(), args.run.quiet);
+    let mut bisector = match &args.run.resume {
+        Some(id) => resume(&args, id)?,
+        None => begin(args)?,
+    };
+    let mut display = Display { quiet, progress: Progress::new(quiet) };
+    let is_new = bisector.state.ending.is_none();
+    if is_new {
+        let (id, dir) = (&bisector.state.id, bisector.dir().display());
+        display.show(&format!(
+            "bisect {id} in {dir}; continue it after an interruption: fsarena bisect --resume {id}"
+        ));
+    }
+    let ended = bisector.run(&mut display)?;
+    if !ended {
+        display.show(&format!("interrupted; continue: fsarena bisect --resume {}", bisector.state.id));
+        return Ok(ExitCode::Inconclusive);
+    }
+    let functions = functions(&bisector.state, &runs, &mut display.progress)?;
+    drop(display);
+    let page = report::page(&bisector.state, &commands(&bisector.state, &runs), functions);
+    output::page(&page, format)?;
+    Ok(report::exit_code(&bisector.state))
+}
+
+/// Opens a bisection to continue it.
+fn resume(args: &Args, id: &str) -> Result<Bisector, Failure> {
+    let own =
+        args.good.is_some() || args.repo.is_some() || args.over.is_some() || args.max_slowdown.is_some();
+    if own {
+        return usage(
+            "--resume: the bisection keeps its candidates, its claim and its work; leave out the rest",
+        );
+    }
+    Ok(Bisector::open(&args.run.runs.runs, id)?)
+}
+
+/// Begins a bisection of these arguments.
+fn begin(args: Args) -> Result<Bisector, Failure> {
+    let Args { good, bad, repo, build, first_parent, path, over, max_slowdown, mut run } = args;
+    let (Some(mut good), Some(mut bad)) = (good, bad) else { return usage("name GOOD and BAD") };
+    let mut template = match &run.variant[..] {
+        [] => Levels::new(),
+        [one] => one.clone(),
+        _ => return usage("--variant: one says how every candidate becomes a variant"),
+    };
+    let history = match (repo, over) {
+        (Some(repo), _) => {
+            if run.variant.is_empty() {
+                template.insert(factor::KERNEL.into(), TREE.into());
+            }
+            let repo = run::absolute_text(&repo)?;
+            History::Git {
+                repo,
+                build: build.iter().map(|text| split(text)).collect::<Result<_, _>>()?,
+                first_parent,
+                paths: path,
+            }
+        }
+        (None, Some((id, levels))) => {
+            let levels = if id == factor::KERNEL {
+                [&mut good, &mut bad]
+                    .into_iter()
+                    .try_for_each(|end| run::kernel_level(end).map(|level| *end = level))?;
+                levels.iter().map(|level| run::kernel_level(level)).collect::<Result<_, _>>()?
+            } else {
+                levels
+            };
+            template.insert(id, LEVEL.into());
+            History::List(levels)
+        }
+        (None, None) => {
+            let levels = debian_kernels(&mut good, &mut bad)?;
+            template.insert(factor::KERNEL.into(), LEVEL.into());
+            History::List(levels)
+        }
+    };
+    if template.contains_key(factor::DIR) {
+        return usage("--variant: bisect makes filesystems, so `dir` is not possible");
+    }
+    let claim = std::mem::take(&mut run.claim);
+    let plan = plan(&mut run, &template)?;
+    let claim = claim_of(claim, max_slowdown, run.metric.first().map(String::as_str), &plan)?;
+    // Levels that are common to all candidates come from flags and from the plan.
+    template = plan.variants[0].levels.clone().into_iter().chain(template).collect();
+    template.remove(run::variants::NAME);
+    let counts = matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
+    let text = toml::to_string(&plan).map_err(|error| Failure::new(ExitCode::Internal, error.to_string()))?;
+    let state = Bisection {
+        format: FORMAT,
+        id: String::new(),
+        command: std::env::args().skip(1).collect(),
+        history,
+        template,
+        plan: text,
+        claim,
+        user: run.user.clone(),
+        counts,
+        max_rounds: run.max_rounds.unwrap_or(MOST_ROUNDS) as usize,
+        budget_s: run.budget.map(|budget| budget.as_secs_f64()),
+        elapsed_s: 0.0,
+        good,
+        bad,
+        candidates: 0,
+        tried: BTreeMap::new(),
+        comparisons: vec![],
+        ending: None,
+    };
+    Ok(Bisector::begin(state, &absolute(&run.runs.runs)?)?)
+}
+
+/// The plan of a comparison. Its variants are equal: they have those levels of the template that all candidates share.
+fn plan(run: &mut run::Args, template: &Levels) -> Result<Plan, Failure> {
+    let is_common = |level: &String| ![LEVEL, TREE, FILE].iter().any(|hole| level.contains(hole));
+    let common: Levels = template.clone().into_iter().filter(|(_, level)| is_common(level)).collect();
+    run.refuse_ignored(false)?;
+    let written = run::read_plan(run)?;
+    if !written.file.stages.is_empty() {
+        return usage(format!(
+            "{} has stages; bisect takes a command, a workload or a plan without stages",
+            written.origin
+        ));
+    }
+    let over = run.overrides()?;
+    if let Some((id, _)) = over.factors.iter().find(|(_, levels)| levels.len() > 1) {
+        return usage(format!("--{id}: all candidates have the same {id}, so name one level"));
+    }
+    let common = run::absolute_levels(common)?;
+    let plan = plan_of_variants(&[common.clone(), common], written, over)?;
+    match plan.device.backing {
+        Backing::Dir => usage("bisect makes filesystems, so it cannot run in directories as they are"),
+        _ => Ok(plan),
+    }
+}
+
+/// The claim to bisect: that of --claim or --max-slowdown, else that the main metric over all tasks stays within the margin.
+fn claim_of(
+    claims: Vec<String>,
+    max_slowdown: Option<MaxSlowdown>,
+    main: Option<&str>,
+    plan: &Plan,
+) -> Result<Claim, Failure> {
+    let parse =
+        |text: &str| text.parse::<Claim>().map_err(|error| Failure::new(ExitCode::Usage, error.to_string()));
+    if let Some(limit) = max_slowdown {
+        return parse(&gate_claims(&[limit], main, plan)?.concat());
+    }
+    match &claims[..] {
+        [] => {
+            let percent = (plan.stop.margin() * 1e8).round() / 1e6;
+            let subject = Quantity::of_all(main.unwrap_or(work::main_metric(plan)));
+            Ok(Claim::same(subject, "candidate", "baseline", Some(percent)))
+        }
+        [text] => parse(text),
+        _ => usage("--claim: a bisection follows one claim"),
+    }
+}
+
+/// Splits a command into words as a shell does, without any other meaning of a shell.
+fn split(text: &str) -> Result<Vec<String>, Failure> {
+    match shlex::split(text) {
+        Some(words) if !words.is_empty() => Ok(words),
+        _ => usage(format!("--build '{text}': not a command; check its quotation marks")),
+    }
+}
+
+/// The kernels of Debian from GOOD to BAD, which become their exact releases: those at hand and those of Debian's suites, of the
+/// flavour of GOOD.
+fn debian_kernels(good: &mut String, bad: &mut String) -> Result<Vec<String>, Failure> {
+    let prefix = format!("{DEBIAN}:");
+    let versions = [&*good, &*bad].map(|end| end.strip_prefix(&prefix).map(String::from));
+    let [Some(first), Some(last)] = versions else {
+        return usage(
+            "name what is bisected: --repo DIR --build COMMAND for commits, --over FACTOR=LEVEL,… for a list, or two kernels of \
+             Debian, such as debian:6.1 debian:7.3",
+        );
+    };
+    let places = Places::usual(None);
+    let known = known_kernels(&places)?;
+    let all = in_order(places.releases().into_iter().chain(known.into_iter().map(|kernel| kernel.release)));
+    let newest = |version: &str| {
+        let found = all.iter().rposition(|release| is_version(release, version));
+        found.ok_or_else(|| {
+            let message = format!("{DEBIAN}:{version}: no such kernel; list them: fsarena list kernels");
+            Failure::new(ExitCode::Usage, message)
+        })
+    };
+    let (from, to) = (newest(&first)?, newest(&last)?);
+    let flavour = flavour_of(&all[from]);
+    let between = all.get(from..=to).unwrap_or_default().iter();
+    let is_wanted = |release: &&String| flavour_of(release) == flavour || **release == all[to];
+    let levels: Vec<String> = between.filter(is_wanted).map(|release| format!("{prefix}{release}")).collect();
+    (*good, *bad) = (format!("{prefix}{}", all[from]), format!("{prefix}{}", all[to]));
+    Ok(levels)
+}
+
+/// The commands that repeat what a bisection found.
+fn commands(state: &Bisection, runs: &Path) -> Vec<String> {
+    let quoted = |words: &[&str]| shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "));
+    let mut commands = vec![];
+    if let Some(Ending::Found { child, .. }) = &state.ending {
+        if let History::Git { repo, .. } = &state.history {
+            commands.push(quoted(&["git", "-C", repo, "show", child]));
+        }
+        if let Some(run) = state.comparisons.last().and_then(|one| one.runs.last()) {
+            let plan = runs.join(run).join("plan.toml").display().to_string();
+            commands.push(format!("{}  # the last comparison again", quoted(&["fsarena", "run", &plan])));
+        }
+    }
+    let words: Vec<&str> =
+        std::iter::once("fsarena").chain(state.command.iter().map(String::as_str)).collect();
+    commands.push(format!("{}  # the whole bisection again", quoted(&words)));
+    commands
+}
+
+/// The functions in which the first bad candidate takes more instructions than the last good one, in the task whose count changed
+/// most; None if nothing was found or nothing counted.
+fn functions(state: &Bisection, runs: &Path, progress: &mut Progress) -> Result<Option<Page>, Failure> {
+    let Some(Ending::Found { parent, child, .. }) = &state.ending else { return Ok(None) };
+    let pair = [parent.as_str(), child.as_str()];
+    let last = state.comparisons.iter().rfind(|one| one.candidates == pair);
+    let Some(run) = last.and_then(|one| one.runs.last()).filter(|_| state.counts) else { return Ok(None) };
+    let record = fsarena_store::read(&RunDir::find(runs, run)?)?;
+    let task = task_that_grew(&record);
+    Ok(Some(rerun::profile_variants(runs, run, &record, &task, progress)?))
+}
+
+/// The task whose median count differs most between the two variants of a run; empty if none has counts.
+fn task_that_grew(record: &RunRecord) -> String {
+    let mut most = (0.0, String::new());
+    for info in &record.tasks {
+        let Ok((task, counted)) = counted_instructions(record, &info.id.to_string()) else { continue };
+        let medians: Vec<f64> = counted.values().filter_map(|values| median(values)).collect();
+        if let [first, second] = medians[..]
+            && (first - second).abs() > most.0
+        {
+            most = ((first - second).abs(), task.to_string());
+        }
+    }
+    most.1
+}
+
+/// Shows a bisection and its runs on standard error.
+struct Display {
+    quiet: bool,
+    progress: Progress,
+}
+
+impl BisectDisplay for Display {
+    fn show(&mut self, line: &str) {
+        self.progress.show_message(line);
+    }
+
+    fn of_run(&mut self) -> Box<dyn Consumer> {
+        Box::new(Progress::new(self.quiet))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_command_is_split_without_a_shell() {
+        assert_eq!(split("make -j8 CFLAGS='-O2 -g' $x;").unwrap(), ["make", "-j8", "CFLAGS=-O2 -g", "$x;"]);
+        assert!(split("make 'x").is_err() && split("").is_err());
+    }
+}

@@ -1,0 +1,235 @@
+//! The page of a bisection: the candidate at which the cost changed, how much, and how that was found.
+
+use crate::document::{Cell, Document, Part, Table};
+use crate::number::{plural, signed};
+use crate::page::Page;
+use fsarena_core::bisect::{Bisection, Comparison, ComparisonResult, Effect, Ending, History, Purpose};
+use fsarena_core::exit::ExitCode;
+use serde_json::Value;
+
+/// The exit code of a bisection: 0 if it found a candidate, 3 if nothing changed between the ends, 4 if it could not be decided or
+/// goes on.
+pub fn exit_code(state: &Bisection) -> ExitCode {
+    match &state.ending {
+        Some(Ending::Found { .. }) => ExitCode::Done,
+        Some(Ending::NoChange) => ExitCode::Refuted,
+        Some(Ending::Inconclusive { .. }) | None => ExitCode::Inconclusive,
+    }
+}
+
+/// Makes the page. `commands` are those that repeat what was found, `functions` is the page of the functions that grew.
+pub fn page(state: &Bisection, commands: &[String], functions: Option<Page>) -> Page {
+    let mut document = Document::default();
+    let subject = &state.claim.subject;
+    let (good, bad) = (state.candidate(&state.good), state.candidate(&state.bad));
+    document.heading(1, format!("bisect {subject} from {} to {}", good.label, bad.label));
+    for line in answer(state) {
+        document.text(line);
+    }
+    let possible = possible(state);
+    document.titled_list(
+        "Can be the first bad candidate too, because it could not be tested",
+        possible.iter().map(|id| state.candidate(id).title()).collect(),
+    );
+    document.heading(2, "Comparisons");
+    let header = ["candidate", "against", "verdict", "difference, 95% interval", "rounds", "runs"];
+    document.table(Table::words(header).with(state.comparisons.iter().map(|one| row(state, one))));
+    document.text(method(state));
+    let skipped =
+        state.tried.values().filter_map(|one| Some(format!("{}: {}", one.title(), one.skipped.as_ref()?)));
+    document.titled_list("Skipped", skipped.collect());
+    let mut json = serde_json::to_value(state).unwrap_or_default();
+    if let Value::Object(fields) = &mut json {
+        fields.remove("plan");
+        fields.insert("exit".into(), exit_code(state).code().into());
+        fields.insert("commands".into(), commands.into());
+        fields.insert("functions".into(), functions.as_ref().map_or(Value::Null, |page| page.json.clone()));
+    }
+    for part in functions.into_iter().flat_map(|page| page.document.parts) {
+        document.parts.push(match part {
+            Part::Heading(level, title) => Part::Heading(level + 1, title),
+            part => part,
+        });
+    }
+    if !commands.is_empty() {
+        document.heading(2, "Again");
+        document.parts.push(Part::Code("sh", commands.join("\n")));
+    }
+    Page { document, json }
+}
+
+/// The candidates that can be the first bad one besides the one that was found.
+fn possible(state: &Bisection) -> &[String] {
+    match &state.ending {
+        Some(Ending::Found { possible, .. } | Ending::Inconclusive { possible, .. }) => possible,
+        _ => &[],
+    }
+}
+
+/// The answer, in paragraphs.
+fn answer(state: &Bisection) -> Vec<String> {
+    let title = |id: &str| state.candidate(id).title();
+    let subject = &state.claim.subject;
+    let of_ends = state.ends().and_then(|ends| ends.effect).map_or(String::new(), |effect| {
+        format!(
+            "From GOOD ({}) to BAD ({}): {subject} {}.",
+            title(&state.good),
+            title(&state.bad),
+            change(&effect)
+        )
+    });
+    match &state.ending {
+        None => vec!["The bisection goes on.".into(), of_ends],
+        Some(Ending::Found { parent, child, .. }) => {
+            let last =
+                state.comparisons.iter().rfind(|one| one.candidates == [parent.as_str(), child.as_str()]);
+            let effect = last.and_then(|one| one.effect).map_or(String::new(), |effect| change(&effect));
+            let found = format!(
+                "{} is the first bad {}: compared with {}, {subject} changes by {effect}.",
+                title(child),
+                kind(state),
+                title(parent)
+            );
+            vec![found, of_ends]
+        }
+        Some(Ending::NoChange) => {
+            vec![
+                format!(
+                    "No change: BAD meets the claim `{}` against GOOD, so there is nothing to find.",
+                    state.claim
+                ),
+                of_ends,
+            ]
+        }
+        Some(Ending::Inconclusive { why, .. }) => {
+            let more = "More rounds (--max-rounds), a larger --budget, a quieter machine or --on exact can decide it.";
+            vec![format!("Inconclusive: {why}. {more}"), of_ends]
+        }
+    }
+}
+
+/// A change with its interval: `+1.02% [+1.01% to +1.03%]`.
+fn change(effect: &Effect) -> String {
+    let percent = |fraction: f64| signed(fraction, &[0.0]);
+    format!("{} [{} to {}]", percent(effect.estimate), percent(effect.low), percent(effect.high))
+}
+
+/// What the candidates are.
+fn kind(state: &Bisection) -> &'static str {
+    match state.history {
+        History::Git { .. } => "commit",
+        History::List(_) => "level",
+    }
+}
+
+/// The row of a comparison.
+fn row(state: &Bisection, one: &Comparison) -> Vec<Cell> {
+    let label = |id: &str| state.candidate(id).label;
+    let against = match one.purpose {
+        Purpose::Step => "GOOD and BAD".to_string(),
+        Purpose::Ends => "GOOD".to_string(),
+        Purpose::Confirmation => format!("{}, the last good one", label(&one.candidates[0])),
+    };
+    let name = match one.purpose {
+        Purpose::Ends => format!("{} (BAD)", label(one.subject())),
+        _ => label(one.subject()),
+    };
+    let rounds = one.effect.map_or(String::new(), |effect| effect.rounds.to_string());
+    let verdict = one.result.map_or("open", ComparisonResult::name);
+    let effect = one.effect.map_or(String::new(), |effect| change(&effect));
+    [name, against, verdict.into(), effect, rounds, one.runs.join(" ")]
+        .into_iter()
+        .map(|text| text.as_str().into())
+        .collect()
+}
+
+/// How it was decided, and how sure that is.
+fn method(state: &Bisection) -> String {
+    let candidates = plural(state.candidates, kind(state));
+    let sharing = format!(
+        "All comparisons share an error of 5%: {} of them take 5%/{} each.",
+        state.comparisons.len(),
+        state.comparisons.first().map_or(1, |one| one.share)
+    );
+    let counted = if state.counts {
+        " Counts repeat, so a step is decided if the candidate is near the same end in two rounds with different data; the ends \
+         and the first bad candidate have enough rounds for an interval."
+    } else {
+        ""
+    };
+    format!(
+        "{candidates} after GOOD can be the first bad one. A step measures GOOD, the candidate and BAD in the same rounds; the \
+         difference in its row is that against GOOD. {sharing}{counted}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::terminal::Screen;
+    use fsarena_core::bisect::{Candidate, FORMAT, Levels};
+
+    fn state(ending: Ending) -> Bisection {
+        let candidate = |label: &str, subject: &str| Candidate {
+            label: label.into(),
+            subject: subject.into(),
+            ..Candidate::default()
+        };
+        let mut ends = Comparison::new(Purpose::Ends, &["a", "d"], 3);
+        ends.effect = Some(Effect { estimate: 0.02, low: 0.0199, high: 0.0201, rounds: 10 });
+        ends.result = Some(ComparisonResult::More);
+        let mut confirmation = Comparison { candidates: vec!["b".into(), "c".into()], ..ends.clone() };
+        confirmation.purpose = Purpose::Confirmation;
+        confirmation.result = Some(ComparisonResult::Confirmed);
+        let skipped = Candidate { skipped: Some("make: exit 2".into()), ..candidate("5", "Break it") };
+        Bisection {
+            format: FORMAT,
+            id: "1".into(),
+            command: vec![],
+            history: History::Git { repo: "/r".into(), build: vec![], first_parent: false, paths: vec![] },
+            template: Levels::new(),
+            plan: "secret".into(),
+            claim: "total.elapsed: candidate <= baseline within 1%".parse().unwrap(),
+            user: None,
+            counts: false,
+            max_rounds: 400,
+            budget_s: None,
+            elapsed_s: 1.0,
+            good: "a".into(),
+            bad: "d".into(),
+            candidates: 2,
+            tried: [
+                ("a", candidate("1", "A")),
+                ("b", candidate("2", "B")),
+                ("c", candidate("3", "C")),
+                ("d", candidate("4", "D")),
+                ("e", skipped),
+            ]
+            .map(|(id, candidate)| (id.to_string(), candidate))
+            .into(),
+            comparisons: vec![ends, confirmation],
+            ending: Some(ending),
+        }
+    }
+
+    #[test]
+    fn the_page_leads_with_the_commit_and_its_size() {
+        let found = Ending::Found { parent: "b".into(), child: "c".into(), possible: vec!["e".into()] };
+        let page = page(&state(found), &["git show c".into()], None);
+        let mut out = vec![];
+        page.write("term", Screen { width: Some(400), colour: false }, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let found = "3 (C) is the first bad commit: compared with 2 (B), total.elapsed changes by +2% [+1.99% to +2.01%].";
+        assert!(text.contains(found), "{text}");
+        assert!(text.contains("5 (Break it): make: exit 2") && text.contains("git show c"), "{text}");
+        assert_eq!((&page.json["exit"], &page.json["ending"]["child"]), (&0.into(), &"c".into()));
+        assert_eq!(page.json["plan"], Value::Null);
+    }
+
+    #[test]
+    fn the_exit_code_tells_the_endings_apart() {
+        let of = |ending| exit_code(&state(ending)).code();
+        let inconclusive = Ending::Inconclusive { why: "x".into(), possible: vec![] };
+        assert_eq!([of(Ending::NoChange), of(inconclusive)], [3, 4]);
+    }
+}

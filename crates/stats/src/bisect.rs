@@ -1,0 +1,174 @@
+//! The decisions of a bisection: whether its ends differ, which of them a candidate is nearer to, and whether the first bad
+//! candidate differs from the last good one.
+//!
+//! All are bounds of [`crate::table`] on one side, at 5%/`share` over all looks. The shares of all comparisons of a bisection add
+//! up to 1, so it ends at a wrong candidate in at most 5% of cases: a bisection that ends wrong has made at least one wrong
+//! decision ([`crate::simulate`] measures how many do).
+
+use crate::hodges_lehmann::Walsh;
+use crate::table;
+use crate::verdict::Region;
+use fsarena_core::bisect::ComparisonResult;
+use fsarena_core::claim::Pair;
+
+/// The logarithms of the figures of GOOD, of a candidate and of BAD in one round.
+pub type StepRound = [f64; 3];
+
+/// The rounds with different data after which counts decide a step, if they agree. Counts repeat, so nothing but the data of the
+/// round can turn them.
+pub const COUNTED_ROUNDS: usize = 2;
+/// How near a count must be to that of an end, as a share of the distance between the ends.
+const NEAR: f64 = 0.25;
+
+/// The two bounds of the centre of these differences at the level 5%/`share` each; None with too few rounds.
+fn bounds(d: &[f64], share: usize) -> Option<(f64, f64)> {
+    Some(Walsh::new(d.to_vec())?.interval(table::bound(d.len(), share)?))
+}
+
+/// Judges the ends by d = ln(BAD/GOOD): [`ComparisonResult::More`] or `Less` if the claim is refuted, `NoChange` if it holds.
+/// `margin` is for claims without a percentage. None if the rounds do not decide it.
+pub fn judge_ends(pair: &Pair, d: &[f64], margin: f64, share: usize) -> Option<ComparisonResult> {
+    let (region, (low, high)) = (Region::of(pair, Some(margin)), bounds(d, share)?);
+    if low > region.high {
+        Some(ComparisonResult::More)
+    } else if high < region.low {
+        Some(ComparisonResult::Less)
+    } else if low >= region.low && high <= region.high {
+        Some(ComparisonResult::NoChange)
+    } else {
+        None
+    }
+}
+
+/// Judges a step: [`ComparisonResult::Good`] or `Bad`, the end that the candidate is nearer to. `direction` is 1 if BAD has more
+/// than GOOD, else −1. None if the rounds do not decide it.
+///
+/// With d = ln(candidate) − ½·(ln(GOOD) + ln(BAD)), the candidate is bad if the lower bound of d is above 0. It must also have
+/// significantly more than GOOD: if it is as good as GOOD, both are exchangeable in every round, so this second condition holds
+/// the level whatever the noise is, while d is symmetric only if the noise is. Good is the reverse, against BAD.
+pub fn judge_step(rounds: &[StepRound], direction: f64, share: usize) -> Option<ComparisonResult> {
+    let c = table::bound(rounds.len(), share)?;
+    let walsh =
+        |of: fn(&StepRound) -> f64| Walsh::new(rounds.iter().map(|round| direction * of(round)).collect());
+    let middle = walsh(|[good, candidate, bad]| candidate - 0.5 * (good + bad))?;
+    if middle.lies_above(c, 0.0) && walsh(|[good, candidate, _]| candidate - good)?.lies_above(c, 0.0) {
+        return Some(ComparisonResult::Bad);
+    }
+    if middle.lies_below(c, 0.0) && walsh(|[_, candidate, bad]| candidate - bad)?.lies_below(c, 0.0) {
+        return Some(ComparisonResult::Good);
+    }
+    None
+}
+
+/// Judges a step by counts, which repeat: in each of some rounds with different data the candidate must be near the same end.
+/// None if it is not, or with fewer rounds than [`COUNTED_ROUNDS`]; then [`judge_step`] decides with more rounds.
+pub fn judge_counted_step(rounds: &[StepRound], direction: f64) -> Option<ComparisonResult> {
+    let all = |is_near: fn(f64) -> bool| {
+        rounds.iter().all(|[good, candidate, bad]| {
+            direction * (bad - good) > 0.0 && is_near((candidate - good) / (bad - good))
+        })
+    };
+    if rounds.len() < COUNTED_ROUNDS {
+        None
+    } else if all(|place| place.abs() <= NEAR) {
+        Some(ComparisonResult::Good)
+    } else if all(|place| (place - 1.0).abs() <= NEAR) {
+        Some(ComparisonResult::Bad)
+    } else {
+        None
+    }
+}
+
+/// Judges by d = ln(child/parent) whether the first bad candidate differs from the last good one in the direction of the ends,
+/// whose ln(BAD/GOOD) is about `whole`. [`ComparisonResult::NoChange`] if the difference is less than an eighth of that.
+pub fn judge_confirmation(d: &[f64], direction: f64, whole: f64, share: usize) -> Option<ComparisonResult> {
+    let signed: Vec<f64> = d.iter().map(|d| direction * d).collect();
+    let (low, high) = bounds(&signed, share)?;
+    if low > 0.0 {
+        Some(ComparisonResult::Confirmed)
+    } else if high < whole.abs() / 8.0 {
+        Some(ComparisonResult::NoChange)
+    } else {
+        None
+    }
+}
+
+/// The rounds after which a comparison with `done` rounds is judged next: the first look of its share, then looks at least 1.4
+/// times as far, because each begins a run. None after the last look, or if no number of rounds reaches the level.
+pub fn next_look(done: usize, share: usize) -> Option<usize> {
+    let first = table::rounds_for_an_answer(share)?;
+    let least = first.max((done * 7).div_ceil(5));
+    table::LOOKS.iter().map(|look| look.n).find(|n| *n >= least && *n > done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::claim::{Claim, Relation};
+
+    fn pair(text: &str) -> Pair {
+        match text.parse::<Claim>().unwrap().relation {
+            Relation::Pair(pair) => pair,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_ends_differ_if_a_bound_is_beyond_the_margin() {
+        // Ten rounds, share 8: c = 0, the extremes of the averages, which are those of the values.
+        let d: Vec<f64> = (1..=10).map(|i| 0.01 + f64::from(i) / 1000.0).collect();
+        let at_most = |percent: f64| pair(&format!("x: candidate <= baseline within {percent}%"));
+        assert_eq!(judge_ends(&at_most(1.0), &d, 0.0, 8), Some(ComparisonResult::More));
+        assert_eq!(judge_ends(&at_most(1.5), &d, 0.0, 8), None);
+        assert_eq!(judge_ends(&at_most(2.1), &d, 0.0, 8), Some(ComparisonResult::NoChange));
+        assert_eq!(judge_ends(&at_most(1.0), &d[..9], 0.0, 8), None, "too few rounds for an eighth of 5%");
+        let less: Vec<f64> = d.iter().map(|d| -d).collect();
+        assert_eq!(judge_ends(&at_most(1.0), &less, 0.0, 8), Some(ComparisonResult::NoChange));
+        let same = pair("x: candidate == baseline within 1%");
+        assert_eq!(judge_ends(&same, &less, 0.0, 8), Some(ComparisonResult::Less));
+    }
+
+    #[test]
+    fn a_step_is_nearer_to_one_end() {
+        let rounds = |candidate: f64, n: i32| -> Vec<StepRound> {
+            (0..n).map(|i| [0.0, candidate + f64::from(i % 3) / 1000.0, 0.1]).collect()
+        };
+        assert_eq!(judge_step(&rounds(0.0, 10), 1.0, 8), Some(ComparisonResult::Good));
+        assert_eq!(judge_step(&rounds(0.1, 10), 1.0, 8), Some(ComparisonResult::Bad));
+        assert_eq!(judge_step(&rounds(0.049, 10), 1.0, 8), None, "in the middle");
+        assert_eq!(judge_step(&rounds(0.1, 9), 1.0, 8), None);
+        // BAD has less.
+        let turned: Vec<StepRound> = rounds(0.1, 10).iter().map(|round| round.map(|ln| -ln)).collect();
+        assert_eq!(judge_step(&turned, -1.0, 8), Some(ComparisonResult::Bad));
+    }
+
+    #[test]
+    fn two_rounds_of_counts_decide_a_step_if_they_agree() {
+        let counted = |places: &[f64]| {
+            let rounds: Vec<StepRound> = places.iter().map(|place| [1.0, 1.0 + 0.01 * place, 1.01]).collect();
+            judge_counted_step(&rounds, 1.0)
+        };
+        assert_eq!(counted(&[0.0, 0.2]), Some(ComparisonResult::Good));
+        assert_eq!(counted(&[1.0, 0.9]), Some(ComparisonResult::Bad));
+        assert_eq!(
+            [counted(&[0.0]), counted(&[0.0, 1.0]), counted(&[0.5, 0.5]), counted(&[2.0, 2.0])],
+            [None; 4]
+        );
+        assert_eq!(judge_counted_step(&[[1.0, 1.0, 1.0]; 2], 1.0), None, "the ends are equal");
+    }
+
+    #[test]
+    fn a_confirmation_needs_a_difference_in_the_direction_of_the_ends() {
+        let judged = |d: f64| judge_confirmation(&[d; 10], 1.0, 0.08, 8);
+        assert_eq!(judged(0.001), Some(ComparisonResult::Confirmed));
+        assert_eq!([judged(0.0), judged(-0.08)], [Some(ComparisonResult::NoChange); 2]);
+        assert_eq!(judge_confirmation(&[-0.001; 10], -1.0, 0.08, 8), Some(ComparisonResult::Confirmed));
+    }
+
+    #[test]
+    fn looks_are_as_far_apart_as_a_run_is_worth() {
+        let looks = |share| std::iter::successors(next_look(0, share), move |done| next_look(*done, share));
+        assert_eq!(looks(8).collect::<Vec<_>>(), [10, 15, 24, 38, 60, 96, 152, 242, 400]);
+        assert_eq!((next_look(0, 2), next_look(2, 8), next_look(0, 65)), (Some(8), Some(10), None));
+    }
+}
