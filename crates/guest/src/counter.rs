@@ -1,8 +1,11 @@
 //! Counts instructions: marks in the guest, a QEMU plugin that counts between marks, and the file with its counts.
 
 use crate::{Error, Result, emulator::path_option};
+use rustix::thread::ClockId;
+use rustix::time::Timespec;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The bytes of the plugin; empty if fsarena was built for another kind of machine than it was built on.
 const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/counter.so"));
@@ -15,6 +18,8 @@ pub const COUNTS: &str = "counts";
 /// A moment of a step that the plugin counts up to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
+    /// The readings before the work begin.
+    Ahead,
     /// The work begins.
     Begin,
     /// The work has returned.
@@ -29,6 +34,7 @@ pub fn mark(mark: Mark) {
     // SAFETY: no-operations.
     unsafe {
         match mark {
+            Mark::Ahead => {}
             Mark::Begin => std::arch::asm!(".byte 0x0f, 0x1f, 0x84, 0x00, 0x5a, 0xa5, 0xfa, 1"),
             Mark::Return => std::arch::asm!(".byte 0x0f, 0x1f, 0x84, 0x00, 0x5a, 0xa5, 0xfa, 2"),
             Mark::Synced => std::arch::asm!(".byte 0x0f, 0x1f, 0x84, 0x00, 0x5a, 0xa5, 0xfa, 3"),
@@ -36,6 +42,25 @@ pub fn mark(mark: Mark) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = mark;
+}
+
+/// Tasks begin so many seconds apart, or a multiple of it: the longest of the usual periods of a kernel's timers (a second for
+/// statistics, 5 s for journals and writeback, 10 s for huge pages), so that what they do for one task is done before the next.
+const PERIOD_S: i64 = 10;
+/// How long after that a task begins: by then the kernel has done what it does at full seconds.
+const DELAY: Duration = Duration::from_millis(50);
+
+/// Marks a moment as [`mark`] does. Ahead of the work it waits for the same moment of a period, so that clock ticks and timers
+/// interrupt the same work at the same places. Waiting takes a guest that counts instructions no time.
+pub fn mark_on_time(moment: Mark) {
+    if moment == Mark::Ahead {
+        let now = rustix::time::clock_gettime(ClockId::Monotonic);
+        let tv_sec = (now.tv_sec / PERIOD_S + 1) * PERIOD_S;
+        let begin = Timespec { tv_sec, tv_nsec: DELAY.as_nanos() as i64 };
+        // Only the places of interrupts depend on it.
+        let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &begin);
+    }
+    mark(moment);
 }
 
 /// Instructions of one step, of programs and of the kernel. The kernel's are all of its work: system calls, interrupts

@@ -19,6 +19,7 @@ mod installed;
 pub mod kernel;
 mod kernel_config;
 pub mod launch;
+pub mod layout;
 pub mod modules;
 pub mod opened;
 pub mod packing;

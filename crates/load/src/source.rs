@@ -117,6 +117,11 @@ impl Source {
         }
     }
 
+    /// Whether the tree is generated from the seed of a job.
+    pub fn is_generated(&self) -> bool {
+        matches!(self, Source::Generated { .. })
+    }
+
     /// The note that describes the tree in every report.
     pub fn remark(&self) -> Note {
         let text = match self {
@@ -130,7 +135,7 @@ impl Source {
                     twins => format!(", {}% of them twice", *twins as f64 / 100.0),
                 };
                 format!(
-                    "the tree is generated: {files} files shaped like the kernel's{twins}, {compressible}% of each compressible text, the rest incompressible"
+                    "the tree is generated, another one in each round: {files} files shaped like the kernel's{twins}, {compressible}% of each compressible text, the rest incompressible"
                 )
             }
         };

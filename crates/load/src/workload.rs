@@ -208,12 +208,18 @@ pub trait Workload: Sync {
         None
     }
 
-    /// Creates the inputs that all cells of a run share, on the source disk. fsarena calls this once in a run, untimed.
+    /// Creates the inputs that all cells of a run share, on the source disk, untimed: once in a run, or once in each round if
+    /// [`Workload::draws_inputs`].
     ///
     /// # Errors
     /// If reading or writing a file fails.
     fn inputs(&self, _job: &Job, _place: &Place) -> Result<()> {
         Ok(())
+    }
+
+    /// Whether the seed of the job determines its inputs, so that each round gets inputs of its own.
+    fn draws_inputs(&self, _job: &Job) -> bool {
+        false
     }
 
     /// Whether its tasks only read the files that [`Workload::fill`] makes, so that it runs on a read-only filesystem.

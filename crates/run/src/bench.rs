@@ -185,6 +185,7 @@ impl<'a> Bench<'a> {
         sync: impl FnOnce() -> std::io::Result<()>,
     ) -> Result<(), E> {
         self.emit(CellEvent::Phase { name: Phase::Task(info.id.to_string()) });
+        (self.mark)(Mark::Ahead);
         let mut commands = Vec::new();
         let written_before = self.other_bytes_written();
         let used_before = self.used_bytes(info);

@@ -5,7 +5,8 @@ use crate::context::RunContext;
 use crate::error::{Result, RunError, require};
 use crate::executor::{CellSink, Executor, RunSink, remove};
 use crate::settings::setting;
-use crate::{axes, axes::Confine, bench::numbers, child, protocol::Request, work::make_inputs};
+use crate::work::{DrawnInputs, make_inputs};
+use crate::{axes, axes::Confine, bench::numbers, child, protocol::Request};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, OF_DIRECTORY, Outcome};
 use fsarena_core::{factor, matrix, plan::Plan};
@@ -18,6 +19,7 @@ use std::{collections::BTreeMap, os::unix::fs::MetadataExt};
 pub struct Directories {
     run: RunContext,
     other: MadeDir,
+    inputs: DrawnInputs,
     clients: Box<dyn Clients>,
     /// The directory of this run in each directory under test, by its path. Each cell works below it.
     made: BTreeMap<PathBuf, MadeDir>,
@@ -43,12 +45,15 @@ impl Directories {
             }
         }
         clients.begin(&run.plan, &variants, emit)?;
-        Ok(Directories { run, other, clients, made: BTreeMap::new() })
+        Ok(Directories { run, other, inputs: DrawnInputs::default(), clients, made: BTreeMap::new() })
     }
 }
 
 impl Executor for Directories {
     fn run(&mut self, cell: &Cell, emit: CellSink) -> Result<Outcome> {
+        if self.inputs.draw(&self.run.plan, cell, self.other.path())? {
+            self.run.agents.role.give_to_workload_user(self.other.path())?;
+        }
         let RunContext { kernel, journal, .. } = &self.run;
         let dir = Path::new(cell.variant.level(factor::DIR));
         let within = dir.join(format!("fsarena-{}", self.run.id()));

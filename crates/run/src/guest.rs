@@ -39,6 +39,7 @@ use fsarena_guest::config::{GuestConfig, Stack};
 use fsarena_guest::counter::{COUNTS, Counter, counts};
 use fsarena_guest::emulator::{self, Machine, QEMU};
 use fsarena_guest::kernel::GuestKernel;
+use fsarena_guest::layout::MemoryLayout;
 use fsarena_sys::{Error, argv::Argv, cancel, dirs, kernel::SysRoot};
 use host_programs::HostPrograms;
 use images::Images;
@@ -439,6 +440,8 @@ impl Guests {
         let mut further = guests::further_modules(&cell.variant, &stack, &options.mount);
         let kernel = &self.run.check.kernels.by_level[level];
         further.extend(stack.faster_modules().filter(|name| kernel.modules.has(name)).map(String::from));
+        let mut log = |record| emit(CellEvent::Command(record));
+        let other = self.images.source_disk(&self.run, cell, &mut log)?.to_path_buf();
         let machine = Machine {
             emulator: self.guest.emulator,
             accelerator: self.guest.accelerator.unwrap_or(Accelerator::Tcg),
@@ -448,7 +451,7 @@ impl Guests {
             test: &test,
             record,
             journal: self.images.journal(&layout).map(ScratchDevice::path),
-            other: self.images.other.path(),
+            other: &other,
             host_files: self.programs.is_some(),
             terminal: terminal.is_some(),
             memory: None,
@@ -540,7 +543,12 @@ impl Guests {
             packed_bytes: formatted.packed_bytes,
         };
         let root = layers::root(Path::new(TARGET), level).join(WORK);
-        let cell = if self.guest.emulator == Emulator::Exact { &without_names(cell) } else { cell };
+        let counts = self.guest.emulator == Emulator::Exact;
+        let layout = counts.then(|| match self.guest.fixed_layout {
+            true => MemoryLayout::FIXED,
+            false => MemoryLayout::draw(&cell.id().0),
+        });
+        let cell = if counts { &without_names(cell) } else { cell };
         let whole = self.run.request(cell, &root, Path::new(OTHER));
         // Without programs the workload runs as root: the guest kernel serves this cell alone.
         let (role, server_user) = match &self.programs {
@@ -553,7 +561,8 @@ impl Guests {
         let request = Request { mount: Some(mount), role, server_user, power, shell, ..whole };
         let shell = self.run.shell.as_ref();
         let programs = self.programs.as_ref().map(|programs| programs.for_guest(cell, shell));
-        let request = Guest { request, other_type: self.run.plan.device.other_fs.clone(), programs };
+        let other_type = self.run.plan.device.other_fs.clone();
+        let request = Guest { request, other_type, layout, programs };
         serde_json::to_value(&request).map_err(|error| RunError::Agent(error.to_string()))
     }
 
@@ -597,6 +606,7 @@ impl Executor for Guests {
     }
 
     fn run(&mut self, cell: &Cell, emit: CellSink) -> Result<Outcome> {
+        self.images.forget_rounds_before(cell.round, &mut |record| emit(CellEvent::Command(record)))?;
         let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
         if let Some(outcome) = self.rehearse_new_programs(cell, def, emit)? {
             return Ok(outcome);
@@ -658,6 +668,9 @@ impl Executor for Guests {
         if let Some(why) = self.why_booted.iter().find(|_| self.programs.is_none()) {
             notes.push(Note::new(NoteKind::Remark, format!("each guest booted by itself: {why}")));
         }
+        if self.guest.emulator == Emulator::Exact {
+            notes.push(layout_note(self.guest.fixed_layout));
+        }
         notes.extend(self.boot_time_note());
         notes
     }
@@ -706,6 +719,18 @@ fn without_names(cell: &Cell) -> Cell {
     // Of the same number of digits in each round.
     let seed = SEEDS.start + cell.seed % (SEEDS.end - SEEDS.start);
     Cell { round: 0, position: 0, variant, seed, ..cell.clone() }
+}
+
+/// The note on where the work of cells lies in memory.
+fn layout_note(is_fixed: bool) -> Note {
+    let text = if is_fixed {
+        format!("all cells have one memory layout, as {} says", setting("fixed_layout", ""))
+    } else {
+        "each cell draws its memory layout: before its work its guest takes 100 to 999 pages and makes as many files in memory, \
+         so differences include what a layout changes"
+            .into()
+    };
+    Note::new(NoteKind::Remark, text)
 }
 
 /// Installs the plugin that counts instructions in a directory. Returns None, and emits a note, if this version of QEMU

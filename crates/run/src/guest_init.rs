@@ -12,9 +12,10 @@ use fsarena_core::event::{Cause, CellEvent, Note, NoteKind, Outcome};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::{external, filesystems, lifecycle};
 use fsarena_guest::inside::{self, BootedGuest};
+use fsarena_guest::layout::KEPT;
 use fsarena_guest::opened::Recorder;
 use fsarena_guest::terminal::GuestTerminal;
-use fsarena_guest::{counter, host_root};
+use fsarena_guest::{counter, counter::Mark, host_root};
 use fsarena_sys::{argv::Argv, device::BlockDevice, kernel::SysRoot, mount, undo::Journal};
 use std::fs::File;
 use std::io::{self, Error};
@@ -41,6 +42,9 @@ pub fn run_guest() -> ! {
 /// Prepares the booted guest, runs its cell as the agent, and unmounts the source disk.
 fn run_cell(mut booted: BootedGuest) -> io::Result<()> {
     let mut guest: Guest = serde_json::from_value(booted.config.request.clone())?;
+    if let Some(layout) = guest.layout {
+        layout.keep(Path::new(KEPT))?;
+    }
     let conditions = prepare(&mut booted, &mut guest);
     let mut events = booted.events;
     match conditions {
@@ -49,9 +53,10 @@ fn run_cell(mut booted: BootedGuest) -> io::Result<()> {
         // A level that cannot be set up is a failure of the cell.
         Err(error) => return write(&mut events, &Line::End(CellError::missing(error.to_string()).into())),
     }
+    let mark: fn(Mark) = if guest.layout.is_some() { counter::mark_on_time } else { counter::mark };
     match &guest.programs {
-        None => agent::serve(serde_json::to_vec(&guest.request)?.as_slice(), events, counter::mark)?,
-        Some(programs) => run_programs(&mut guest.request, programs, &mut events)?,
+        None => agent::serve(serde_json::to_vec(&guest.request)?.as_slice(), events, mark)?,
+        Some(programs) => run_programs(&mut guest.request, programs, mark, &mut events)?,
     }
     // Unmount the source disk too, so that the next guest finds it consistent.
     Ok(rustix::mount::unmount(&guest.request.other, rustix::mount::UnmountFlags::empty())?)
@@ -61,12 +66,13 @@ fn run_cell(mut booted: BootedGuest) -> io::Result<()> {
 fn run_programs(
     request: &mut Request,
     programs: &GuestPrograms,
+    mark: fn(Mark),
     events: &mut Box<dyn io::Write>,
 ) -> io::Result<()> {
     let terminal = request.shell.as_mut().map(|shell| connect(shell, &request.role)).transpose()?;
     let recorder = programs.rehearsal.then(Recorder::start).transpose()?;
     let attempts = host_root::network_attempts();
-    let outcome = agent::work(serde_json::to_vec(request)?.as_slice(), events, counter::mark)?;
+    let outcome = agent::work(serde_json::to_vec(request)?.as_slice(), events, mark)?;
     let exited = request.shell.as_ref().and_then(|shell| std::fs::read_to_string(&shell.status).ok());
     if let (Some(terminal), Some(code)) = (terminal, exited.and_then(|code| code.parse().ok())) {
         terminal.finish();
@@ -122,7 +128,8 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
     // Create the mount points too. The work directory is inside the filesystem that will be mounted, so the mount hides the
     // directory made here.
     [&request.root, &request.other].into_iter().try_for_each(std::fs::create_dir_all)?;
-    mount::mount_by_syscall(&booted.other, &request.other, &guest.other_type, "", &mut |_| ())
+    // Whether reading a file writes its access time would depend on the second in which the host made it.
+    mount::mount_by_syscall(&booted.other, &request.other, &guest.other_type, "noatime", &mut |_| ())
         .map_err(|error| Error::other(format!("mounting the source disk: {error}")))?;
     if let Some(programs) = &guest.programs {
         let copies = request.other.join(COPIES);

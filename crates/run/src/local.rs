@@ -9,6 +9,7 @@ use crate::executor::{CellSink, Executor, Log, RunSink};
 use crate::layout::Layout;
 use crate::packed::{Packed, WORK};
 use crate::protocol::{MountRequest, Request};
+use crate::work::DrawnInputs;
 use crate::{backing::BackingDevices, child, erased::Erased, layers, preflight::raw_needs_an_image};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome, SpentOn};
@@ -31,6 +32,7 @@ pub struct Local {
     /// The read-only filesystems, if the run has any.
     packed: RefCell<Option<Packed>>,
     backing: BackingDevices,
+    inputs: DrawnInputs,
 }
 
 /// A filesystem that is ready to be mounted.
@@ -51,7 +53,8 @@ impl Local {
         let role = run.agents.role.clone();
         let packed = Packed::make(&run, role, &run.dir.join("packed"), backing.other.root(), emit)?;
         let erased = Erased::begin(&run, backing.erased(), emit)?;
-        Ok(Local { run, facts: BTreeMap::new(), erased, packed: RefCell::new(packed), backing })
+        let (packed, inputs) = (RefCell::new(packed), DrawnInputs::default());
+        Ok(Local { run, facts: BTreeMap::new(), erased, packed, backing, inputs })
     }
 
     /// Makes the filesystem of a cell, however it is made. An error is a failure of the variant.
@@ -307,6 +310,10 @@ fn numbers(devices: &Devices) -> Option<(u32, u32)> {
 
 impl Executor for Local {
     fn run(&mut self, cell: &Cell, emit: CellSink) -> Result<Outcome> {
+        let other = self.backing.other.root();
+        if self.inputs.draw(&self.run.plan, cell, other)? {
+            self.run.agents.role.give_to_workload_user(other)?;
+        }
         let layout = self.run.layout(&cell.variant)?;
         let devices = self.backing.devices(&layout)?;
         let conditions = match self.set_up_conditions(cell, &devices, emit) {

@@ -5,7 +5,7 @@ use crate::shell::Shell;
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::{cell::Cell, metric::Declared, plan::IdlePlan};
 use fsarena_fs::filesystems;
-use fsarena_guest::opened::Opened;
+use fsarena_guest::{layout::MemoryLayout, opened::Opened};
 use fsarena_load::workload::Client;
 use fsarena_sys::{Error, user::User};
 use serde::{Deserialize, Serialize};
@@ -235,6 +235,9 @@ pub struct Guest {
     pub request: Request,
     /// The kernel's name for the filesystem of the source disk, which the guest mounts on the request's `other`.
     pub other_type: String,
+    /// The memory that the guest keeps before its work; None where it counts no instructions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<MemoryLayout>,
     /// The programs of the host that its workload starts, if it starts any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub programs: Option<GuestPrograms>,

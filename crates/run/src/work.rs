@@ -97,19 +97,76 @@ pub fn versions(planned: &WorkloadPlan, variants: &[Variant]) -> Vec<WorkloadPla
 /// # Errors
 /// If a file cannot be read or written.
 pub fn make_inputs(plan: &Plan, other: &Path) -> Result<()> {
-    let variants = matrix::expand(plan);
-    let mut made = BTreeSet::new();
-    let all = |planned: &WorkloadPlan| std::iter::once(planned.clone()).chain(versions(planned, &variants));
-    for version in plan.workloads.iter().flat_map(all) {
-        if !made.insert(version.directory()) {
-            continue;
-        }
+    for version in input_versions(plan) {
         let (workload, job) = workload(plan, &version)?;
-        // The inputs do not depend on the filesystem under test, so `other` stands for it too.
-        let place = Place::for_workload(&version, other, other);
-        fsarena_sys::dirs::make_dirs(&place.other).map_err(fsarena_sys::Error::io("making", &place.other))?;
-        workload.inputs(&job, &place)?;
+        make_input(workload, &job, &version, other)?;
     }
+    sync_inputs(other)
+}
+
+/// The inputs that each round draws with its seed.
+#[derive(Debug, Default)]
+pub struct DrawnInputs {
+    /// The seed of the inputs that are there; None for those of the plan.
+    seed: Option<u64>,
+}
+
+impl DrawnInputs {
+    /// Whether any workload of a plan draws its inputs.
+    ///
+    /// # Errors
+    /// A workload, or a setting of it, that is wrong.
+    pub fn has_any(plan: &Plan) -> Result<bool> {
+        for version in input_versions(plan) {
+            let (workload, job) = workload(plan, &version)?;
+            if workload.draws_inputs(&job) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Replaces the drawn inputs in the directory `other` by those of a cell's round, unless they are there. Returns whether
+    /// it did.
+    ///
+    /// # Errors
+    /// If a file cannot be read, written or removed.
+    pub fn draw(&mut self, plan: &Plan, cell: &Cell, other: &Path) -> Result<bool> {
+        if self.seed.replace(cell.seed) == Some(cell.seed) || !DrawnInputs::has_any(plan)? {
+            return Ok(false);
+        }
+        for version in input_versions(plan) {
+            let (workload, job) = workload(plan, &version)?;
+            let job = Job { seed: cell.seed, ..job };
+            if workload.draws_inputs(&job) {
+                let old = Place::for_workload(&version, other, other).other;
+                std::fs::remove_dir_all(&old).map_err(fsarena_sys::Error::io("removing", &old))?;
+                make_input(workload, &job, &version, other)?;
+            }
+        }
+        sync_inputs(other)?;
+        Ok(true)
+    }
+}
+
+/// The versions of all workloads of a plan whose inputs lie in different directories.
+fn input_versions(plan: &Plan) -> Vec<WorkloadPlan> {
+    let variants = matrix::expand(plan);
+    let all = |planned: &WorkloadPlan| std::iter::once(planned.clone()).chain(versions(planned, &variants));
+    let mut made = BTreeSet::new();
+    plan.workloads.iter().flat_map(all).filter(|version| made.insert(version.directory())).collect()
+}
+
+/// Makes the inputs of a workload in its directory below `other`.
+fn make_input(workload: &dyn Workload, job: &Job, version: &WorkloadPlan, other: &Path) -> Result<()> {
+    // The inputs do not depend on the filesystem under test, so `other` stands for it too.
+    let place = Place::for_workload(version, other, other);
+    fsarena_sys::dirs::make_dirs(&place.other).map_err(fsarena_sys::Error::io("making", &place.other))?;
+    Ok(workload.inputs(job, &place)?)
+}
+
+/// Waits until the inputs are on their device.
+fn sync_inputs(other: &Path) -> Result<()> {
     let sync = std::fs::File::open(other).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
     Ok(sync.map_err(fsarena_sys::Error::io("syncing", other))?)
 }

@@ -19,7 +19,7 @@ use fsarena_core::claim::{Op, Pair};
 /// Judges one of the `claims` claims of a gate as [`verdict::judge`] does, but by one-sided bounds.
 pub fn judge_gate(pair: &Pair, d: &[f64], margin: Option<f64>, claims: usize) -> Option<Verdict> {
     let (verdict, walsh) = (verdict::judge(pair, d, margin)?, Walsh::new(d.to_vec())?);
-    let bounds = |claims| table::bound(d.len(), claims).map(|c| walsh.interval(c));
+    let bounds = |claims| table::bound_of_many(d.len(), claims).map(|c| walsh.interval(c));
     Some(with_bounds(pair, verdict, margin, bounds(1), bounds(claims)))
 }
 
@@ -73,7 +73,7 @@ pub fn gate_outcome(claims: impl IntoIterator<Item = Outcome>) -> Outcome {
 /// The outcome at one look of a claim that each of these differences is at most `edge`, the logarithm of the margin, in a gate of
 /// `claims` claims. It counts averages instead of computing bounds, which is faster in simulations.
 pub(crate) fn outcome_at(walsh: &Walsh, edge: f64, claims: usize) -> Outcome {
-    let bound = |claims| table::bound(walsh.values(), claims);
+    let bound = |claims| table::bound_of_many(walsh.values(), claims);
     if bound(1).is_some_and(|c| walsh.lies_below(c, edge)) {
         return Outcome::Held;
     }

@@ -5,6 +5,7 @@
 //! The values were simulated under the null hypothesis with 2·10⁶ paths. `cargo run --release -p fsarena-stats
 //! --example constants` does it again ([`crate::simulate::constants`]) and prints new beside stored.
 
+use crate::simulate::constants::{signed_rank, spent};
 use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 
 /// One look: at `n` rounds, the critical values for 95% and 90% intervals.
@@ -95,6 +96,18 @@ pub fn bound(n: usize, rivals: usize) -> Option<usize> {
     }
 }
 
+/// The critical value of [`bound`] for any number of bounds. Beyond the columns of the table each look gets what it may spend at
+/// 0.05/`rivals`, whatever the looks before it found (Bonferroni over the looks). None where `n` rounds do not reach that level.
+pub fn bound_of_many(n: usize, rivals: usize) -> Option<usize> {
+    if rivals <= RIVALS[RIVALS.len() - 1] {
+        return bound(n, rivals);
+    }
+    let look = LOOKS.iter().rposition(|look| look.n <= n)?;
+    let until = |look: usize| spent(0.05 / rivals as f64, LOOKS[look].n);
+    let level = until(look) - look.checked_sub(1).map_or(0.0, until);
+    signed_rank(LOOKS[look].n).iter().rposition(|p| *p <= level)
+}
+
 /// The critical value of bounds that hold together where the noise of two variants has other shapes too. There the
 /// signed-rank test errs up to twice as often, so this is the value at half the level, or at the whole level in the few rounds
 /// that do not reach half of it ([`crate::simulate::headline`] has the error rates). None where [`bound`] has none.
@@ -127,7 +140,16 @@ pub fn rounds_for_an_answer(rivals: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::constants::{signed_rank, spent};
+
+    #[test]
+    fn any_number_of_bounds_has_a_critical_value() {
+        // Of the 2¹² sums of signs, c = 0 is one: 1/4096 is above what 0.05/72 spends at the third look, and 15 rounds reach it.
+        assert_eq!((bound_of_many(12, 64), bound_of_many(12, 72)), (bound(12, 64), None));
+        let (many, table) = (bound_of_many(60, 72).unwrap(), bound(60, 64).unwrap());
+        assert!(many < table && many > table / 2, "{many} {table}");
+        assert!(signed_rank(60)[many] <= spent(0.05 / 72.0, 60) - spent(0.05 / 72.0, 48));
+        assert!(bound_of_many(400, 9900) > bound_of_many(305, 9900));
+    }
 
     #[test]
     fn each_look_spends_between_its_own_share_and_all_so_far() {

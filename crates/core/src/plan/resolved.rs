@@ -81,10 +81,11 @@ impl Plan {
         self.claims.iter().filter(|claim| self.stop.gate && claim.allows_one_direction()).collect()
     }
 
-    /// The number of claims of the gate that this claim belongs to; None if it belongs to none.
+    /// The number of claims that share the error of a failed gate, if this claim belongs to one: those of the gate, in each of
+    /// the runs of [`Plan::error_split`]. None if it belongs to none.
     pub fn gate_of(&self, claim: &Claim) -> Option<usize> {
         let gate = self.gate();
-        gate.contains(&claim).then_some(gate.len())
+        gate.contains(&claim).then_some(gate.len() * self.error_split())
     }
 
     /// Whether a workload can print its own metrics, whose definitions are only known from its output.
@@ -156,6 +157,9 @@ pub struct GuestPlan {
     /// Whether each guest boots anew instead of starting from a snapshot of a booted machine.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fresh: bool,
+    /// Whether all guests that count instructions have one memory layout, instead of one that is drawn for each cell.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fixed_layout: bool,
 }
 
 /// How QEMU executes the instructions of a guest.
@@ -206,6 +210,7 @@ impl GuestPlan {
             patience_s: 600.0,
             accelerator: None,
             fresh: false,
+            fixed_layout: false,
         }
     }
 }

@@ -67,6 +67,10 @@ impl Workload for Coreutils {
         std::fs::write(&source_note, made_of).map_err(failed_to("write", &source_note))
     }
 
+    fn draws_inputs(&self, job: &Job) -> bool {
+        Source::from_job(job).is_generated()
+    }
+
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let settings = CoreutilsSettings::resolve(job);
         let builder = TaskBuilder { at: place, sizes: Sizes::from_job(job), settings: &settings, job };

@@ -70,6 +70,10 @@ impl Workload for ReadTree {
         Source::from_job(job).archive_to(&place.other.join(ARCHIVE)).map(drop)
     }
 
+    fn draws_inputs(&self, job: &Job) -> bool {
+        Source::from_job(job).is_generated()
+    }
+
     fn only_reads(&self, _: &Job) -> bool {
         true
     }

@@ -54,6 +54,10 @@ impl Workload for Tree {
         std::fs::remove_file(&archive).map_err(failed_to("remove", &archive))
     }
 
+    fn draws_inputs(&self, job: &Job) -> bool {
+        Source::from_job(job).is_generated()
+    }
+
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let from = place.other.join(TOP);
         if !from.is_dir() {

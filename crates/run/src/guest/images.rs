@@ -3,10 +3,12 @@
 use super::host_programs;
 use crate::context::RunContext;
 use crate::error::Result;
-use crate::executor::{RunSink, logged, remove};
+use crate::executor::{Log, RunSink, logged, remove};
 use crate::layout::{DeviceRole, DeviceSpec, Layout};
 use crate::packed::Packed;
-use crate::{backing, guest_programs, work::make_inputs};
+use crate::{backing, guest_programs, work::DrawnInputs, work::make_inputs};
+use fsarena_core::cell::Cell;
+use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_fs::{grammar, lifecycle, safety::ScratchDevice};
 use fsarena_guest::{config::Stack, stripes};
 use fsarena_sys::image::{self, Image};
@@ -21,7 +23,11 @@ pub struct Images {
     pub whole: ScratchDevice,
     further: BTreeMap<DeviceSpec, ScratchDevice>,
     /// The image of the source disk.
-    pub other: ScratchDevice,
+    other: ScratchDevice,
+    /// The source disks of the rounds whose guests may run, where each round draws its inputs, by their rounds.
+    of_rounds: BTreeMap<u32, ScratchDevice>,
+    /// The files of the source disk, if rounds draw some of them.
+    inputs: Option<(MadeDir, DrawnInputs)>,
     /// The read-only filesystems of the run, if there are any.
     pub packed: Option<Packed>,
     /// The directory for the files that guests boot with, removed with its contents.
@@ -52,8 +58,52 @@ impl Images {
         fill_source_disk(run, &other, inputs.path(), emit)?;
         let role = run.agents.role.as_root();
         let packed = Packed::make(run, role, &dir.path().join("packed"), inputs.path(), emit)?;
-        inputs.remove()?;
-        Ok(Images { dir, guests, whole, further, other, packed })
+        let inputs = if DrawnInputs::has_any(&run.plan)? {
+            Some((inputs, DrawnInputs::default()))
+        } else {
+            inputs.remove()?;
+            None
+        };
+        Ok(Images { dir, guests, whole, further, other, of_rounds: BTreeMap::new(), inputs, packed })
+    }
+
+    /// The image of the source disk for the guest of a cell, with the inputs of its round. Guests that count instructions may
+    /// run before the turns of their cells, so each round has an image; for other guests it is made again.
+    ///
+    /// # Errors
+    /// If there is not enough space, or the inputs cannot be made.
+    pub fn source_disk(&mut self, run: &RunContext, cell: &Cell, log: Log) -> Result<&Path> {
+        let Some((inputs, drawn)) = &mut self.inputs else { return Ok(self.other.path()) };
+        let guest_counts =
+            matches!(&run.plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
+        if !guest_counts {
+            if drawn.draw(&run.plan, cell, inputs.path())? {
+                self.other.file().map_or(Ok(()), Image::clear)?;
+                format_source_disk(&run.plan, &self.other, inputs.path(), log)?;
+            }
+            return Ok(self.other.path());
+        }
+        if !self.of_rounds.contains_key(&cell.round) {
+            drawn.draw(&run.plan, cell, inputs.path())?;
+            let path = self.dir.path().join(format!("other-{}.img", cell.round + 1));
+            let image = image::create(&run.journal, &path, run.check.other_bytes, false)?;
+            let device = ScratchDevice::from_image(image);
+            format_source_disk(&run.plan, &device, inputs.path(), log)?;
+            self.of_rounds.insert(cell.round, device);
+        }
+        Ok(self.of_rounds[&cell.round].path())
+    }
+
+    /// Removes the source disks of rounds before this one.
+    ///
+    /// # Errors
+    /// If one cannot be removed; it stays in the undo journal.
+    pub fn forget_rounds_before(&mut self, round: u32, log: Log) -> Result<()> {
+        let of_later = self.of_rounds.split_off(&round);
+        for device in std::mem::replace(&mut self.of_rounds, of_later).into_values() {
+            device.release(log)?;
+        }
+        Ok(())
     }
 
     /// The image of a variant's journal, if the journal is separate.
@@ -93,14 +143,15 @@ impl Images {
     /// # Errors
     /// If one cannot be removed; it stays in the undo journal.
     pub fn finish(self, emit: RunSink) -> Result<()> {
-        let Images { whole, further, other, guests, dir, packed } = self;
+        let Images { whole, further, other, of_rounds, inputs, guests, dir, packed } = self;
         if let Some(packed) = packed {
             packed.finish(emit)?;
         }
-        for device in std::iter::once(whole).chain(further.into_values()).chain([other]) {
+        let further = further.into_values().chain(of_rounds.into_values());
+        for device in std::iter::once(whole).chain(further).chain([other]) {
             logged(emit, |log| device.release(log))??;
         }
-        [guests, dir].into_iter().try_for_each(|dir| remove(dir, emit))
+        inputs.map(|(dir, _)| dir).into_iter().chain([guests, dir]).try_for_each(|dir| remove(dir, emit))
     }
 }
 
@@ -114,12 +165,17 @@ fn fill_source_disk(run: &RunContext, other: &ScratchDevice, dir: &Path, emit: R
     if let Some(programs) = &check.host_programs {
         host_programs::stage(run, &programs.copies, dir, emit)?;
     }
+    logged(emit, |log| format_source_disk(plan, other, dir, log))?
+}
+
+/// Makes the filesystem of the source disk with the files of a directory.
+fn format_source_disk(plan: &Plan, other: &ScratchDevice, dir: &Path, log: Log) -> Result<()> {
     let (def, mut options) = backing::source_filesystem(&plan.device)?;
     // Initialise everything now, because cells would wait for lazy initialisation. Pin random values, because every cell
     // reads the directories and the values determine the order of their entries.
     options.mkfs.extend(["-E".to_string(), "lazy_itable_init=0,lazy_journal_init=0".to_string()]);
     grammar::pin_random_values(def, &mut options.mkfs);
     options.contents = Some(dir.into());
-    logged(emit, |log| lifecycle::format(other, def, &options, log))??;
+    lifecycle::format(other, def, &options, log)?;
     Ok(())
 }

@@ -18,7 +18,7 @@ use std::{io::Write, time::Duration};
 
 /// Flags that define a run: `--resume` takes them from the interrupted run.
 const FIXED: &str = "plan on variant fs options mkfs mount factor vary kernel modules guest_memory guest_timeout fresh_guests \
-    scale tree workload set grid engine modes bs threads rounds warmup shard max_rounds budget find by seed claim \
+    fixed_layout scale tree workload set grid engine modes bs threads rounds warmup shard max_rounds budget find by seed claim \
     size erase precondition other after stage \
     cmd name setup prepare check cache input env metric_regex timeout command";
 
@@ -97,6 +97,12 @@ pub struct Args {
     /// one snapshot share its memory layout; with this flag each guest has its own layout, so no layout affects every round.
     #[arg(long, help_heading = "Guests")]
     pub fresh_guests: bool,
+    /// Give all guests that count instructions the same memory layout
+    ///
+    /// Without it, each cell of `--on exact` draws where its work lies in memory, so that no verdict hangs on one layout. With
+    /// it, the same work takes exactly as many instructions in each cell.
+    #[arg(long, help_heading = "Guests")]
+    pub fixed_layout: bool,
 
     /// Amount of work: `paper` (as published), `quick` (minutes) or `tiny` (seconds) [default: the plan's]
     ///

@@ -120,6 +120,7 @@ impl Args {
             memory: self.guest_memory.unwrap_or(plain.memory),
             patience_s: self.guest_timeout.map_or(plain.patience_s, |time| time.as_secs_f64()),
             fresh: self.fresh_guests,
+            fixed_layout: self.fixed_layout,
             ..plain
         }))
     }

@@ -3,7 +3,7 @@
 use super::flags::{Args, On};
 use super::overrides::{is_packaged, is_path, kernel_path};
 use crate::failure::{Failure, usage};
-use fsarena_core::{factor, plan::Backing};
+use fsarena_core::{factor, plan::Backing, plan::Emulator};
 use std::path::PathBuf;
 
 /// The reason to refuse flags for mkfs and mount if the variants are directories.
@@ -30,9 +30,11 @@ impl Args {
         let directories = directories || backing == Some(Backing::Dir);
         let guest = matches!(backing, Some(Backing::Guest(_)));
         let other_device = self.other_is_device();
-        let cases: [(bool, &[&str], &str); 6] = [
+        let counts = matches!(&backing, Some(Backing::Guest(guest)) if guest.emulator == Emulator::Exact);
+        let cases: [(bool, &[&str], &str); 7] = [
             (directories, &["fs", "options", "mkfs", "mount", "size"], DIRECTORIES),
             (!guest, &OF_GUESTS, "requires a guest: --on qemu or --on exact"),
+            (!counts, &["fixed_layout"], "requires guests that count instructions: --on exact"),
             (self.erase.is_none(), &["erase_signature"], "requires --erase DEVICE"),
             (
                 guest,

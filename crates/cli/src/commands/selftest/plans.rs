@@ -82,7 +82,7 @@ pub fn idle(size: Size, filesystems: Vec<String>, further: Duration) -> Result<P
 /// # Errors
 /// If the plan cannot be resolved on this machine.
 pub fn exact(seed: u64, repeats: usize, fresh: bool) -> Result<Plan, Failure> {
-    let guest = GuestPlan { fresh, ..GuestPlan::of(Emulator::Exact) };
+    let guest = GuestPlan { fresh, fixed_layout: true, ..GuestPlan::of(Emulator::Exact) };
     let over = Overrides { seed: Some(seed), backing: Some(Backing::Guest(guest)), ..Overrides::default() };
     let mut plan = resolve(include_str!("exact.toml"), &over)?;
     let mut repeated = vec![];

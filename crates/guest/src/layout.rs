@@ -1,0 +1,72 @@
+//! A layout placebo: memory that a guest takes before its work and keeps, so that the work finds other pages and other places
+//! in slabs, and clock ticks reach it elsewhere, while it stays the same work.
+
+use fsarena_core::schedule::mix;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{Result, Write};
+use std::path::Path;
+
+/// The directory of a guest for what it keeps. It lies in memory.
+pub const KEPT: &str = "/fsarena-layout";
+
+/// How much a guest keeps. Each number has three digits, so that a guest reads as many bytes whatever was drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryLayout {
+    /// Pages of memory.
+    pub pages: u64,
+    /// Empty files: an inode and a directory entry each, in slabs of the kernel.
+    pub files: u64,
+}
+
+impl MemoryLayout {
+    /// The layout of every guest in a run that fixes it.
+    pub const FIXED: MemoryLayout = MemoryLayout { pages: 100, files: 100 };
+
+    /// Draws the layout of a cell from its id.
+    pub fn draw(cell: &str) -> MemoryLayout {
+        let id = cell.bytes().fold(0, |seed, byte| mix(seed, byte.into()));
+        let draw = |number| 100 + mix(id, number) % 900;
+        MemoryLayout { pages: draw(0), files: draw(1) }
+    }
+
+    /// Takes the memory, for as long as the guest runs.
+    ///
+    /// # Errors
+    /// If a file cannot be made below `dir`.
+    pub fn keep(self, dir: &Path) -> Result<()> {
+        std::fs::create_dir(dir)?;
+        let mut pages = File::create(dir.join("pages"))?;
+        (0..self.pages).try_for_each(|_| pages.write_all(&[0; 4096]))?;
+        (0..self.files).try_for_each(|number| File::create(dir.join(format!("{number:03}"))).map(drop))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_a_cell_draws_its_layout() {
+        let drawn = MemoryLayout::draw("0123456789abcdef");
+        assert_eq!(drawn, MemoryLayout::draw("0123456789abcdef"));
+        assert_ne!(drawn, MemoryLayout::draw("0123456789abcdee"));
+        let all: Vec<MemoryLayout> = (0..1000).map(|cell| MemoryLayout::draw(&cell.to_string())).collect();
+        let pages: Vec<u64> = all.iter().map(|layout| layout.pages).collect();
+        let files: Vec<u64> = all.iter().map(|layout| layout.files).collect();
+        for drawn in [pages, files] {
+            assert!(drawn.iter().all(|drawn| (100..1000).contains(drawn)));
+            let mean = drawn.iter().sum::<u64>() / 1000;
+            assert!((510..590).contains(&mean), "{mean}");
+        }
+    }
+
+    #[test]
+    fn memory_is_kept_in_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = dir.path().join("kept");
+        MemoryLayout { pages: 3, files: 2 }.keep(&kept).unwrap();
+        assert_eq!(kept.join("pages").metadata().unwrap().len(), 3 * 4096);
+        assert_eq!(std::fs::read_dir(kept).unwrap().count(), 3);
+    }
+}
