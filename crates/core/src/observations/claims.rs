@@ -3,6 +3,7 @@
 use super::grid::Grid;
 use super::validity::invalid_reason;
 use super::values::{VariantValues, dropped, has_data, left_out, warmup};
+use crate::average::Average;
 use crate::claim::{Claim, Extreme, Pair, Quantity, Relation, Right};
 use crate::event::Outcome;
 use crate::metric::reading;
@@ -103,15 +104,19 @@ struct SeriesReader<'a> {
     record: &'a RunRecord,
     among: Vec<&'a str>,
     leave_out: BTreeSet<u32>,
-    grids: BTreeMap<String, Grid>,
+    /// The average of the current claim.
+    average: Average,
+    /// By metric and the name of the average.
+    grids: BTreeMap<(String, &'static str), Grid>,
 }
 
 impl<'a> SeriesReader<'a> {
     fn new(record: &'a RunRecord, among: Vec<&'a str>, leave_out: BTreeSet<u32>) -> SeriesReader<'a> {
-        SeriesReader { record, among, leave_out, grids: BTreeMap::new() }
+        SeriesReader { record, among, leave_out, average: Average::Typical, grids: BTreeMap::new() }
     }
 
     fn series(&mut self, claim: &Claim) -> Result<ComparedSeries, String> {
+        self.average = claim.average;
         match &claim.relation {
             Relation::Pair(pair) => self.pair(&claim.subject, pair),
             Relation::Extreme(extreme) => self.extreme(&claim.subject, extreme),
@@ -231,14 +236,15 @@ impl<'a> SeriesReader<'a> {
     }
 
     fn grid(&mut self, metric: &str) -> Result<&Grid, String> {
-        if !self.grids.contains_key(metric) {
+        let key = (metric.to_string(), self.average.name());
+        if !self.grids.contains_key(&key) {
             let unknown = || {
                 unknown("metric", metric, self.record.metric_ids()).with_list_command("fsarena list metrics")
             };
             let found = Grid::without(self.record, metric, &self.leave_out).ok_or_else(unknown)?;
-            self.grids.insert(metric.to_string(), found);
+            self.grids.insert(key.clone(), found.of_average(self.average));
         }
-        Ok(&self.grids[metric])
+        Ok(&self.grids[&key])
     }
 }
 
