@@ -1,6 +1,7 @@
 //! The values that claims compare, by round.
 
 use super::grid::Grid;
+use super::images::Images;
 use super::validity::invalid_reason;
 use super::values::{VariantValues, dropped, has_data, left_out, warmup};
 use crate::average::Average;
@@ -22,6 +23,8 @@ pub struct ClaimSeries {
     pub margin: f64,
     /// The number of claims of the run's gate, if the claim belongs to it.
     pub gate: Option<usize>,
+    /// What a value stands for, in the singular: `round`, or `aged image`.
+    pub unit: &'static str,
     /// The variants that the claim names and the run has.
     pub variants: Vec<usize>,
     /// The values without warm-up rounds and dropped rounds, or a sentence about why the run has none.
@@ -86,7 +89,9 @@ pub fn claim_series_among<'a>(
     let mut without = SeriesReader::new(record, among.clone(), left_out(record));
     let mut with_dropped =
         (!dropped(record).is_empty()).then(|| SeriesReader::new(record, among, warmup(record)));
+    let unit = if Images::of(record, &left_out(record)).is_some() { "aged image" } else { "round" };
     claims.iter().map(move |claim| ClaimSeries {
+        unit,
         claim: claim.clone(),
         margin: record.plan.stop.margin(),
         gate: record.plan.gate_of(claim),

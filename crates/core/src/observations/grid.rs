@@ -121,6 +121,17 @@ impl Grid {
         self.ungrouped.as_ref().map(|ungrouped| &ungrouped.images)
     }
 
+    /// What a column stands for, in the singular: `round`, or `aged image`.
+    pub fn column_name(&self) -> &'static str {
+        if self.ungrouped.is_some() { "aged image" } else { "round" }
+    }
+
+    /// The values for ratios of mean cost, if they differ from these: where an image has several rounds.
+    pub fn mean_costs(&self) -> Option<Grid> {
+        let several = self.images().is_some_and(|images| images.passes > 1);
+        several.then(|| self.clone().of_average(Average::Mean))
+    }
+
     /// The values for comparisons by `average`. They differ only where an image has several rounds.
     pub fn of_average(self, average: Average) -> Grid {
         match self.ungrouped {

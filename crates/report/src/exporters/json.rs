@@ -15,7 +15,7 @@ use crate::sections::slow_rounds::{modes_json, slow_rounds_json};
 use crate::sections::tails::tails_json;
 use crate::time_series::{self, TimeSeries};
 use crate::{error::Error, report::Report, sections::decision::Decision};
-use fsarena_core::observations::invalid_reason;
+use fsarena_core::observations::{Images, invalid_reason};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::comparison::{Comparison, VariantResult};
@@ -106,16 +106,21 @@ fn analysis_json(record: &RunRecord, analysis: &Analysis) -> Value {
             "with_dropped_rounds": overall.with_all_rounds.as_ref().map(compared),
         })
     };
-    json!({
+    let mut value = json!({
         "metric": analysis.metric,
-        "rounds": analysis.grid.rounds,
+        "rounds": analysis.grid.by_round().rounds,
         "dropped_rounds": analysis.dropped,
         "provisional": analysis.provisional(),
         "interval": "95% for the median ratio of each pair, not corrected for the number of pairs",
         "tasks": analysis.tasks.iter().map(task).collect::<Vec<_>>(),
         "overall": analysis.overall.as_ref().map(overall),
         "answer": answer_sentences(&names, analysis),
-    })
+    });
+    // Intervals are over images if the run has aged ones.
+    if let Some(Images { count, passes, left_out, .. }) = analysis.grid.images() {
+        value["aged_images"] = json!({ "count": count, "rounds_on_each": passes, "left_out_rounds": left_out });
+    }
+    value
 }
 
 /// The comparison of all variants. `median` is the key of their medians, with the unit.
