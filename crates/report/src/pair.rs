@@ -98,7 +98,12 @@ pub fn rows_of_metric(record: &RunRecord, (a, b): (usize, usize), id: &str, marg
     if tasks.len() <= MAX_TASKS_LISTED {
         for &task in &tasks {
             let (name, values) = (grid.tasks[task].id.to_string(), &grid.values[task]);
-            rows.extend(row(name, log_ratios(&values[a], &values[b]), tasks.len() == 1, Some(&means.values[task])));
+            rows.extend(row(
+                name,
+                log_ratios(&values[a], &values[b]),
+                tasks.len() == 1,
+                Some(&means.values[task]),
+            ));
         }
     }
     rows

@@ -118,7 +118,8 @@ fn analysis_json(record: &RunRecord, analysis: &Analysis) -> Value {
     });
     // Intervals are over images if the run has aged ones.
     if let Some(Images { count, passes, left_out, .. }) = analysis.grid.images() {
-        value["aged_images"] = json!({ "count": count, "rounds_on_each": passes, "left_out_rounds": left_out });
+        value["aged_images"] =
+            json!({ "count": count, "rounds_on_each": passes, "left_out_rounds": left_out });
     }
     value
 }
