@@ -8,6 +8,7 @@ use crate::sections::baseline::baseline_json;
 use crate::sections::claims::{answer_json, conclusion_json};
 use crate::sections::costs::costs_json;
 use crate::sections::gate::gate_json;
+use crate::sections::layout::layout_json;
 use crate::sections::pair::pair_json;
 use crate::sections::ranking::ranking_json;
 use crate::sections::reached::data_path_json;
@@ -58,6 +59,7 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         "ranking": ranking_json(report),
         "analyses": report.analyses.iter().map(|analysis| analysis_json(record, analysis)).collect::<Vec<_>>(),
         "reached": data_path_json(report),
+        "layout": layout_json(report),
         "time_series": time_series_json(record),
         "pooled_latencies": tails_json(report),
         "series_left_out_count": record.series.left_out,
