@@ -3,6 +3,7 @@
 //! This module defines the filesystem and its options. `fsarena_run::axes` has one file for each axis of the machine, which
 //! defines the factor and applies its levels. The names of all factors are here, because several crates use them.
 
+pub mod age;
 pub mod clients;
 pub mod device;
 pub mod faults;
@@ -54,6 +55,8 @@ pub const RAID: &str = "raid";
 pub const STACK: &str = "stack";
 /// What lies between the mounted filesystem and the load.
 pub const LAYER: &str = "layer";
+/// How the filesystem was used before the work.
+pub const AGE: &str = "age";
 /// The share of the space that other files take before the work.
 pub const FILL: &str = "fill";
 /// The backing device of the filesystem.
@@ -140,12 +143,13 @@ fn check_kernel(level: &str) -> Result<(), String> {
 }
 
 /// The order of the levels in the name of a variant. Factors that are not listed follow in alphabetical order.
-const ORDER: [&str; 20] = [
+const ORDER: [&str; 21] = [
     FS,
     OPTIONS,
     MKFS,
     MOUNT,
     LAYER,
+    AGE,
     FILL,
     JOURNAL,
     RAID,

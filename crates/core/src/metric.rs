@@ -2,6 +2,7 @@
 //! a new metric also applies to old runs.
 
 mod declared;
+pub mod layout;
 pub mod reading;
 pub(crate) mod spec;
 

@@ -6,45 +6,10 @@
 
 use super::error::{EngineError, Result};
 use super::{files::Files, job::Allow};
+use fsarena_sys::extents::{ENCODED, ENCRYPTED, Extent, INLINE, SHARED, TAIL, UNWRITTEN, extents_of};
 use rustix::{fs::SeekFrom, io::Errno};
 use serde::Serialize;
-use std::{fs::File, os::fd::AsRawFd, path::Path};
-
-const FS_IOC_FIEMAP: libc::Ioctl = 0xC020_660B_u32 as libc::Ioctl;
-/// The flag that makes FIEMAP write dirty pages back first, so that the filesystem performs delayed allocations.
-const FLAG_SYNC: u32 = 1;
-const LAST: u32 = 0x1;
-const ENCODED: u32 = 0x8;
-const ENCRYPTED: u32 = 0x80;
-const INLINE: u32 = 0x200;
-const TAIL: u32 = 0x400;
-const UNWRITTEN: u32 = 0x800;
-const SHARED: u32 = 0x2000;
-
-/// Extents per FIEMAP call.
-const EXTENTS: usize = 256;
-
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Extent {
-    logical: u64,
-    physical: u64,
-    length: u64,
-    reserved64: [u64; 2],
-    flags: u32,
-    reserved: [u32; 3],
-}
-
-#[repr(C)]
-struct Fiemap {
-    start: u64,
-    length: u64,
-    flags: u32,
-    mapped_extents: u32,
-    extent_count: u32,
-    reserved: u32,
-    extents: [Extent; EXTENTS],
-}
+use std::{fs::File, path::Path};
 
 /// The source of the extent map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -80,7 +45,7 @@ pub fn check_extents(files: &Files, allow: Allow) -> Result<ExtentCheck> {
     }
     for path in &files.paths {
         let file = File::open(path).map_err(EngineError::io("opening", path))?;
-        let found = match fiemap(&file) {
+        let found = match extents_of(&file) {
             Ok(extents) => {
                 check_kinds(path, &extents, files.bytes, allow)?;
                 extents.len() as u64
@@ -95,43 +60,6 @@ pub fn check_extents(files: &Files, allow: Allow) -> Result<ExtentCheck> {
         all.bytes += files.bytes;
     }
     Ok(all)
-}
-
-/// Reads all extents of a file by FIEMAP.
-///
-/// # Errors
-/// The system call failed. `INVAL`, the error of a filesystem without FIEMAP, also if the returned map does not advance.
-fn fiemap(file: &File) -> Result<Vec<Extent>, Errno> {
-    let mut map = Box::new(Fiemap {
-        start: 0,
-        length: u64::MAX,
-        flags: FLAG_SYNC,
-        mapped_extents: 0,
-        extent_count: EXTENTS as u32,
-        reserved: 0,
-        extents: [Extent::default(); EXTENTS],
-    });
-    every_extent(|start| {
-        (map.start, map.length) = (start, u64::MAX - start);
-        // SAFETY: the kernel writes at most `extent_count` extents after the header, and the struct has room for them.
-        if unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &mut *map) } != 0 {
-            return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO));
-        }
-        Ok(map.extents.iter().take(map.mapped_extents as usize).copied().collect())
-    })
-}
-
-/// Collects all extents of a file. `from` returns the next extents from a byte offset on.
-fn every_extent(mut from: impl FnMut(u64) -> Result<Vec<Extent>, Errno>) -> Result<Vec<Extent>, Errno> {
-    let (mut all, mut start) = (vec![], 0);
-    loop {
-        let found = from(start)?;
-        all.extend_from_slice(&found);
-        let Some(last) = found.last().filter(|last| last.flags & LAST == 0) else { return Ok(all) };
-        // The filesystem would return an extent of length 0 again and again.
-        let end = last.logical.checked_add(last.length);
-        start = end.filter(|end| *end > start).ok_or(Errno::INVAL)?;
-    }
 }
 
 /// Fails at the first range of a kind that is not allowed.
@@ -207,9 +135,10 @@ fn count_ranges(
 mod tests {
     use super::*;
     use super::{super::files::FileSpec, super::job::Content};
+    use fsarena_sys::extents::LAST;
 
     fn extent(logical: u64, length: u64, flags: u32) -> Extent {
-        Extent { logical, length, flags, ..Extent::default() }
+        Extent::new(logical, 0, length, flags)
     }
 
     #[track_caller]
@@ -241,27 +170,6 @@ mod tests {
     fn allowed_kinds_of_extents_pass() {
         let allow = Allow { unwritten: true, sparse: true, ..Allow::default() };
         assert!(check_kinds(Path::new("f"), &[extent(10, 20, UNWRITTEN)], 100, allow).is_ok());
-    }
-
-    #[test]
-    fn a_map_that_does_not_advance_is_treated_as_missing_fiemap() {
-        let map = |extents: &[Extent]| {
-            let mut calls = 0;
-            every_extent(|start| {
-                calls += 1;
-                assert!(calls < 9, "the map of {start} is requested again and again");
-                // Like the kernel, return the extents that end after the start or begin there.
-                let behind =
-                    |extent: &&Extent| extent.logical >= start || extent.logical + extent.length > start;
-                Ok(extents.iter().filter(behind).take(1).copied().collect())
-            })
-        };
-        let (empty, last) = (extent(50, 0, 0), extent(50, 50, LAST));
-        assert!(matches!(map(&[extent(0, 50, 0), empty, last]), Err(Errno::INVAL)));
-        assert!(matches!(map(&[extent(0, 0, 0), extent(0, 100, LAST)]), Err(Errno::INVAL)));
-        assert!(matches!(every_extent(|_| Ok(vec![extent(u64::MAX, 2, 0)])), Err(Errno::INVAL)));
-        assert_eq!(map(&[extent(0, 50, 0), extent(50, 0, LAST)]).map(|all| all.len()), Ok(2));
-        assert_eq!(map(&[extent(0, 50, 0), last]).map(|all| all.len()), Ok(2));
     }
 
     #[test]
@@ -299,7 +207,7 @@ mod tests {
             done => done.unwrap(),
         }
         // tmpfs allocates written pages and has no FIEMAP.
-        if fiemap(&file).is_err() {
+        if extents_of(&file).is_err() {
             return fsarena_testkit::skipped("no FIEMAP for temporary files");
         }
         let error = check_extents(&files, Allow::default()).unwrap_err().to_string();

@@ -15,6 +15,7 @@
 //! | `dbench` | the player of dbench's loadfiles |
 //! | `web`, `pace` | requests to a cache of web pages, and the times at which clients send them |
 
+pub mod ageing;
 pub mod dbench;
 mod error;
 pub mod fio;

@@ -1,6 +1,7 @@
 //! Builds the charts of an analysed run as plain data for the renderer. A kind of chart for which the run has no data returns
 //! no chart.
 
+mod ageing;
 mod bars;
 mod clients;
 mod cpu;
@@ -23,6 +24,8 @@ const KINDS: &[ChartKind] = &[
     bars::ratio_charts,
     bars::raw_charts,
     clients::charts,
+    ageing::age_charts,
+    ageing::layout_charts,
     schedulers::charts,
     requests::charts,
     matrix::heatmaps,

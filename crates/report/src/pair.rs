@@ -83,6 +83,8 @@ pub fn rows_of_metric(record: &RunRecord, (a, b): (usize, usize), id: &str, marg
         |values: &[Vec<f64>]| [a, b].iter().all(|variant| values[*variant].iter().any(|v| !v.is_nan()));
     let mut tasks = grid.comparable_tasks();
     tasks.retain(|task| both_measured(&grid.values[*task]));
+    let means = grid.mean_costs();
+    let means = means.as_ref().unwrap_or(&grid);
     let row = |task: String, pairs: LogRatios, whole: bool, values: Option<&[Vec<f64>]>| {
         let mean_ratio = values.and_then(|values| MeanRatio::of(&values[a], &values[b]));
         Some(PairRow { mean_ratio, ..pair_row((task, whole), metric, pairs, margin)? })
@@ -91,12 +93,17 @@ pub fn rows_of_metric(record: &RunRecord, (a, b): (usize, usize), id: &str, marg
     if tasks.len() > 1 {
         let totals = grid.totals(&tasks);
         let pairs = log_ratios_of_tasks(&grid, (a, b), &tasks, totals.as_ref());
-        rows.extend(row(format!("ALL {} tasks", tasks.len()), pairs, true, totals.as_deref()));
+        rows.extend(row(format!("ALL {} tasks", tasks.len()), pairs, true, means.totals(&tasks).as_deref()));
     }
     if tasks.len() <= MAX_TASKS_LISTED {
         for &task in &tasks {
             let (name, values) = (grid.tasks[task].id.to_string(), &grid.values[task]);
-            rows.extend(row(name, log_ratios(&values[a], &values[b]), tasks.len() == 1, Some(values)));
+            rows.extend(row(
+                name,
+                log_ratios(&values[a], &values[b]),
+                tasks.len() == 1,
+                Some(&means.values[task]),
+            ));
         }
     }
     rows

@@ -195,7 +195,7 @@ impl Report {
     pub fn modes(&self) -> &[Modes] {
         self.modes.get_or_init(|| {
             let Some(Analysis { grid, .. }) = self.analyses.first() else { return vec![] };
-            let record = &self.record;
+            let (record, grid) = (&self.record, grid.by_round());
             let readings = |task, variant| reading_series(record, task, variant, &grid.rounds);
             let mut modes = modes(grid, &orders(record, &grid.rounds), readings, record.plan.seed);
             modes.retain(|modes| modes.clusters[1].median > modes.clusters[0].median * (1.0 + self.margin));
@@ -206,7 +206,7 @@ impl Report {
     /// Whether the variant that ran before affects the first metric; `None` if the run has too few rounds for an answer.
     pub fn carry_over(&self) -> Option<Carryover> {
         *self.carry_over.get_or_init(|| {
-            let Analysis { grid, .. } = self.analyses.first()?;
+            let grid = self.analyses.first()?.grid.by_round();
             carryover(&grid.combined(), &orders(&self.record, &grid.rounds), self.record.plan.seed)
         })
     }

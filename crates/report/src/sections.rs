@@ -9,6 +9,7 @@ pub mod decision;
 pub mod gate;
 pub mod head;
 mod hosts;
+pub mod layout;
 mod own_work;
 pub mod pair;
 pub mod ranking;
@@ -52,6 +53,7 @@ const SECTIONS: &[Section] = &[
     ranking::RANKING,
     tasks::TOTALS,
     tails::TAILS,
+    layout::LAYOUT,
     baseline::BASELINE,
     tasks::SAMPLES,
     claims::CONCLUSIONS,

@@ -7,7 +7,7 @@ use crate::executor::CellSink;
 use crate::protocol::{self, Answers, Line, Power, ProcessRole, Request};
 use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, run_tasks};
-use crate::{power_cut, privsep, work};
+use crate::{file_layout, power_cut, privsep, work};
 use fsarena_core::{event::Outcome, factor};
 use fsarena_guest::counter::{self, Mark};
 use fsarena_sys::kernel::SysRoot;
@@ -79,10 +79,17 @@ fn run_cell(request: &Request, mark: fn(Mark), answers: Answers, emit: CellSink)
         mount_task(kernel, mount, &lifecycle("mount", "Mount"), |_| Ok(()), &mut bench)
             .map_err(|failed| failed.with_options(level))?;
         fill::fill(&request.cell, &mount.target, &mut bench)?;
+        file_layout::measure_before(&request.cell, mount, &mut bench)?;
     }
     let result = match &request.role {
         ProcessRole::Supervisor(rights) => privsep::supervise_worker(request, rights, &mut bench, answers),
         _ => run_tasks(request, &mut bench, &mut |ask, bench| perform(request, ask, bench, answers)),
+    };
+    let result = match &request.mount {
+        Some(mount) => {
+            result.and_then(|()| file_layout::measure_after(&request.cell, &mount.target, &mut bench))
+        }
+        None => result,
     };
     match &request.mount {
         // Unmount a full or broken filesystem too. If both fail, the failure of the tasks is reported.

@@ -313,6 +313,7 @@ fn figures(record: &RunRecord, variant: &Variant) -> Vec<StoredFigures> {
     let mut figures = vec![];
     for metric in work::answering(record) {
         let Ok(MetricSeries { grid, .. }) = MetricSeries::of(record, &metric) else { continue };
+        let grid = grid.by_round();
         for (task, info) in grid.tasks.iter().enumerate().filter(|(_, info)| info.in_totals) {
             let of_rounds = grid.rounds.iter().copied().zip(grid.values[task][at].iter().copied());
             let values: Vec<(u32, f64)> = of_rounds.filter(|(_, value)| value.is_finite()).collect();

@@ -5,6 +5,7 @@ use crate::executor::Log;
 use crate::idle::{self, wait_until_idle};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, CommandRecord, MEANWHILE, Note, NoteKind, Phase, SpentOn};
+use fsarena_core::metric::layout::LAYOUT;
 use fsarena_core::metric::{INSTRUCTIONS, LIFECYCLE, SERVICE, TIMER, TOGETHER, reading};
 use fsarena_core::plan::IdlePlan;
 use fsarena_core::sample::{ReadingDef, Sample, TaskOutput};
@@ -18,8 +19,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Every reading that a sample can have: of the timer, of probes, of the lifecycle, and of loads.
 pub fn readings() -> impl Iterator<Item = ReadingDef> {
-    let fixed =
-        LIFECYCLE.iter().chain(INSTRUCTIONS).chain(workloads::readings()).chain(SERVICE).chain(TOGETHER);
+    let fixed = LIFECYCLE
+        .iter()
+        .chain(LAYOUT)
+        .chain(INSTRUCTIONS)
+        .chain(workloads::readings())
+        .chain(SERVICE)
+        .chain(TOGETHER);
     TIMER.iter().copied().chain(probes::readings()).chain(fixed.copied())
 }
 

@@ -4,7 +4,7 @@
 use crate::claim_forecast::{Names, RoundForecast, fastest_round_s, round_seconds};
 use crate::{stopping::rounds_among, work};
 use fsarena_core::average::Average;
-use fsarena_core::observations::{combine_tasks, left_out, references, rounds};
+use fsarena_core::observations::{Grid, references};
 use fsarena_core::{cell::Variant, plan::Plan, record::RunRecord, sample::Direction};
 use fsarena_fs::advice;
 use fsarena_stats::{regret::Regrets, table};
@@ -88,17 +88,17 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn at_last_look(record: &'a RunRecord, round: u32) -> Search<'a> {
-        let (direction, mut costs) = match combine_tasks(record, &work::main_of_run(record)) {
-            Ok((metric, costs)) => (metric.direction, costs),
-            Err(_) => (Direction::Neutral, vec![]),
-        };
+        let grid = Grid::find(record, &work::main_of_run(record)).ok();
+        let grid = grid.map(|grid| grid.of_average(record.plan.stop.best_by));
+        let direction = grid.as_ref().map_or(Direction::Neutral, |grid| grid.metric.direction);
+        let mut costs = grid.as_ref().map_or(vec![], Grid::combined);
         // Before the columns are cut off: a variant whose figures are all later counts as measured too.
         let has_figures = |at: &usize| costs[*at].iter().any(|cost| *cost > 0.0);
         let measured = (0..costs.len()).filter(has_figures).collect();
         let look = table::at(round as usize).map_or(0, |look| look.n as u32);
         let end = record.plan.stop.warmup + look;
-        // `costs` has one column for each kept round. Only the columns before the last look count for the bounds.
-        let columns = rounds(record, &left_out(record)).partition_point(|round| *round < end);
+        // `costs` has one column for each kept round or aged image. Only those before the last look count for the bounds.
+        let columns = grid.map_or(0, |grid| grid.rounds.partition_point(|round| *round < end));
         for rounds in &mut costs {
             rounds.truncate(columns);
         }

@@ -2,7 +2,7 @@
 
 use crate::bench::{lifecycle, readings};
 use crate::error::{Result, RunError};
-use crate::printed;
+use crate::{file_layout, printed};
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::matrix::{self, work_of};
 use fsarena_core::metric::{self, Declaration, Declared};
@@ -307,6 +307,8 @@ pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
         tasks.push(lifecycle("mount", "Mount"));
     }
     let variants = matrix::expand(plan);
+    let layout = |before: bool| file_layout::task(variants.first()?, before).filter(|_| is_mounted);
+    tasks.extend(layout(true));
     for planned in &plan.workloads {
         let version = variants.first().map_or(planned.clone(), |variant| work_of(variant, planned));
         let Ok((workload, job)) = workload(plan, &version) else { continue };
@@ -316,6 +318,7 @@ pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
             tasks.push(task);
         }
     }
+    tasks.extend(layout(false));
     if is_mounted {
         tasks.push(lifecycle("unmount", "Unmount"));
     }

@@ -62,6 +62,8 @@ pub struct Overall {
 pub struct CombinedTasks {
     /// The combined value of each variant in each round, `values[variant][round]`; NaN for a missing value.
     pub values: VariantValues,
+    /// The combined values for ratios of mean cost, if they differ from these.
+    pub mean_costs: Option<VariantValues>,
     /// The comparison of the variants.
     pub comparison: Comparison,
     /// For each variant, the number of rounds that are left out because only some of their tasks have a value.
@@ -74,9 +76,11 @@ pub struct CombinedTasks {
 pub fn analyse(series: MetricSeries) -> Analysis {
     let MetricSeries { grid, dropped, with_dropped, error_split } = series;
     let with_data: Vec<usize> = (0..grid.tasks.len()).filter(|task| has_data(&grid.values[*task])).collect();
+    let mean_costs = grid.mean_costs();
     let tasks = parallel(with_data.len(), |at| {
         let task = with_data[at as usize];
-        let comparison = compare_with(&grid.values[task], &grid.references, grid.metric.direction);
+        let comparison = compare_with(&grid.values[task], &grid.references, grid.metric.direction)
+            .with_mean_costs(mean_costs.as_ref().map(|costs| &costs.values[task]));
         let excluded = grid.excluded.get(&task).copied();
         TaskAnalysis {
             task: grid.tasks[task].clone(),
@@ -120,12 +124,15 @@ impl Overall {
             return None;
         }
         let totals = grid.totals(&tasks);
+        let costs = grid.mean_costs();
+        let mean_totals = costs.as_ref().and_then(|costs| costs.totals(&tasks));
+        let means = costs.map(|costs| costs.geometric_means(&tasks));
         Some(Overall {
             tasks: tasks.len(),
             of: grid.tasks.iter().filter(|task| task.in_totals).count(),
             name: grid.metric.whole().filter(|_| totals.is_some()).unwrap_or("geometric mean"),
-            total: totals.map(|values| CombinedTasks::of(grid, &tasks, values, error_split)),
-            geometric: CombinedTasks::of(grid, &tasks, grid.geometric_means(&tasks), error_split),
+            total: totals.map(|values| CombinedTasks::of(grid, &tasks, (values, mean_totals), error_split)),
+            geometric: CombinedTasks::of(grid, &tasks, (grid.geometric_means(&tasks), means), error_split),
             with_all_rounds: None,
         })
     }
@@ -154,9 +161,14 @@ impl Overall {
 }
 
 impl CombinedTasks {
-    /// Compares variants by their combined values. `error_split` is the number of runs that share the error probability of
+    /// Compares variants by their combined values, and by those for ratios of mean cost if these differ. `error_split` is the number of runs that share the error probability of
     /// the regrets.
-    fn of(grid: &Grid, tasks: &[usize], values: VariantValues, error_split: usize) -> CombinedTasks {
+    fn of(
+        grid: &Grid,
+        tasks: &[usize],
+        (values, mean_costs): (VariantValues, Option<VariantValues>),
+        error_split: usize,
+    ) -> CombinedTasks {
         let has_some_task = |variant: usize, round: usize| {
             tasks.iter().any(|task| !grid.values[*task][variant][round].is_nan())
         };
@@ -168,9 +180,11 @@ impl CombinedTasks {
         let direction = grid.metric.direction;
         CombinedTasks {
             left_out,
-            comparison: compare_with(&values, &grid.references, direction),
+            comparison: compare_with(&values, &grid.references, direction)
+                .with_mean_costs(mean_costs.as_ref()),
             regrets: Regrets::compute(&values, &grid.references, direction, error_split),
             values,
+            mean_costs,
         }
     }
 }

@@ -82,6 +82,15 @@ pub fn compare_with(values: &[Vec<f64>], references: &[usize], direction: Direct
 }
 
 impl Comparison {
+    /// Replaces the ratios of mean cost by those of other values, if there are some.
+    pub fn with_mean_costs(mut self, values: Option<&Vec<Vec<f64>>>) -> Comparison {
+        let Some((values, best)) = values.zip(self.best()) else { return self };
+        for (at, variant) in self.variants.iter_mut().enumerate().filter(|(at, _)| *at != best) {
+            variant.mean_ratio = MeanRatio::of(&values[best], &values[at]);
+        }
+        self
+    }
+
     /// Whether any variant has a ratio to the best.
     pub fn compares(&self) -> bool {
         self.variants.iter().any(|variant| variant.ratio.is_some())

@@ -14,6 +14,8 @@ use fsarena_core::sample::Direction;
 pub struct Judged {
     /// The claim.
     pub claim: Claim,
+    /// What a value of it stands for, in the singular: `round`, or `aged image`.
+    pub unit: &'static str,
     /// The verdict. None if the run cannot judge the claim; `missing` then has the reason.
     pub verdict: Option<Verdict>,
     /// Why there is no verdict.
@@ -67,8 +69,9 @@ pub fn judge_all(series: impl IntoIterator<Item = ClaimSeries>) -> Vec<Judged> {
 
 /// Judges one claim.
 pub fn judge(series: ClaimSeries) -> Judged {
-    let ClaimSeries { claim, margin, gate, variants, series, with_dropped } = series;
+    let ClaimSeries { claim, margin, gate, unit, variants, series, with_dropped } = series;
     let mut judged = judge_series(claim, series, variants.clone(), (margin, gate));
+    judged.unit = unit;
     if let Some(series) = with_dropped {
         let outcome_with_all_rounds = judge_series(judged.claim.clone(), series, variants, (margin, gate));
         judged.outcome_with_all_rounds = outcome_with_all_rounds.verdict.map(|verdict| verdict.outcome);
@@ -86,6 +89,7 @@ fn judge_series(
 ) -> Judged {
     let mut judged = Judged {
         claim,
+        unit: "round",
         verdict: None,
         missing: None,
         rival: None,

@@ -12,6 +12,7 @@ pub mod device;
 pub mod device_mapper;
 pub mod dirs;
 mod error;
+pub mod extents;
 pub mod fetched_program;
 pub mod getent;
 pub mod host;

@@ -108,10 +108,11 @@ impl From<&Check> for CheckRow {
             Some((share, limit)) => (of_time(share), of_time(limit)),
             None => (String::new(), String::new()),
         };
-        let (rule, promise) = match check.order {
-            Order::Random => (check.rule.name(), "at most"),
-            Order::Fixed => (format!("{}, FIXED ORDER", check.rule.name()), "more than"),
+        let rule = match check.order {
+            Order::Random => check.rule.name(),
+            Order::Fixed => format!("{}, FIXED ORDER", check.rule.name()),
         };
+        let promise = if check.is_negative() { "more than" } else { "at most" };
         CheckRow {
             rule,
             noise: check.noise.name(),
@@ -194,7 +195,10 @@ impl Row for MeanRow {
 fn describe_report(report: &Report) -> String {
     let runs = report.negative.runs;
     let end = match report.exit_code() {
-        ExitCode::Done => "Every rule keeps its promise, and without random order the first would not.",
+        ExitCode::Done => {
+            "Every rule keeps its promise; without random order, or with rounds on one aged image as if they were \
+                           independent, it would not."
+        }
         ExitCode::Refuted => "A rule does NOT keep its promise: do not trust verdicts of this build.",
         _ => "So few runs do not tell whether every promise is kept: allow more with --simulations.",
     };
@@ -218,6 +222,7 @@ fn as_json(report: &Report, means: &[MeanCheck]) -> Value {
             "limit": check.limit(),
             "time_share": check.time.map(|(share, _)| share),
             "time_limit": check.time.map(|(_, limit)| limit),
+            "negative": check.is_negative(),
             "state": check.state().name(),
         })
     };

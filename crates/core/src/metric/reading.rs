@@ -110,6 +110,8 @@ pub const USABLE: &str = "usable_bytes";
 pub const HELD: &str = "held_bytes";
 /// Size of the device.
 pub const DEVICE_SIZE: &str = "device_bytes";
+/// The seed of the aged image that the cell began with. Absent for a filesystem that is not aged.
+pub const IMAGE_SEED: &str = "image_seed";
 /// Files that were synced before a power cut and are intact after it.
 pub const FILES_SYNCED: &str = "files_synced_count";
 /// Files that were not synced before a power cut and are missing or incomplete after it.
@@ -170,6 +172,10 @@ pub const LIFECYCLE: &[ReadingDef] = &[
         .tasks(Fold::Max)
         .machine()
         .help("bytes in use after a workload that only reads: of a read-only filesystem the size of its image, of others statvfs f_blocks - f_bfree"),
+    ReadingDef::neutral(IMAGE_SEED, Unit::Count)
+        .tasks(Fold::Max)
+        .machine()
+        .help("seed of the aged image that the cell began with; rounds with the same seed began with the same image"),
     ReadingDef::neutral(FILES_SYNCED, Unit::Count)
         .help("files that were synced before the power cut, all of them intact after it"),
     ReadingDef::lower(FILES_LOST, Unit::Count)

@@ -1,8 +1,10 @@
 //! The values that claims compare, by round.
 
 use super::grid::Grid;
+use super::images::Images;
 use super::validity::invalid_reason;
 use super::values::{VariantValues, dropped, has_data, left_out, warmup};
+use crate::average::Average;
 use crate::claim::{Claim, Extreme, Pair, Quantity, Relation, Right};
 use crate::event::Outcome;
 use crate::metric::reading;
@@ -21,6 +23,8 @@ pub struct ClaimSeries {
     pub margin: f64,
     /// The number of claims of the run's gate, if the claim belongs to it.
     pub gate: Option<usize>,
+    /// What a value stands for, in the singular: `round`, or `aged image`.
+    pub unit: &'static str,
     /// The variants that the claim names and the run has.
     pub variants: Vec<usize>,
     /// The values without warm-up rounds and dropped rounds, or a sentence about why the run has none.
@@ -85,7 +89,9 @@ pub fn claim_series_among<'a>(
     let mut without = SeriesReader::new(record, among.clone(), left_out(record));
     let mut with_dropped =
         (!dropped(record).is_empty()).then(|| SeriesReader::new(record, among, warmup(record)));
+    let unit = if Images::of(record, &left_out(record)).is_some() { "aged image" } else { "round" };
     claims.iter().map(move |claim| ClaimSeries {
+        unit,
         claim: claim.clone(),
         margin: record.plan.stop.margin(),
         gate: record.plan.gate_of(claim),
@@ -103,15 +109,19 @@ struct SeriesReader<'a> {
     record: &'a RunRecord,
     among: Vec<&'a str>,
     leave_out: BTreeSet<u32>,
-    grids: BTreeMap<String, Grid>,
+    /// The average of the current claim.
+    average: Average,
+    /// By metric and the name of the average.
+    grids: BTreeMap<(String, &'static str), Grid>,
 }
 
 impl<'a> SeriesReader<'a> {
     fn new(record: &'a RunRecord, among: Vec<&'a str>, leave_out: BTreeSet<u32>) -> SeriesReader<'a> {
-        SeriesReader { record, among, leave_out, grids: BTreeMap::new() }
+        SeriesReader { record, among, leave_out, average: Average::Typical, grids: BTreeMap::new() }
     }
 
     fn series(&mut self, claim: &Claim) -> Result<ComparedSeries, String> {
+        self.average = claim.average;
         match &claim.relation {
             Relation::Pair(pair) => self.pair(&claim.subject, pair),
             Relation::Extreme(extreme) => self.extreme(&claim.subject, extreme),
@@ -231,14 +241,15 @@ impl<'a> SeriesReader<'a> {
     }
 
     fn grid(&mut self, metric: &str) -> Result<&Grid, String> {
-        if !self.grids.contains_key(metric) {
+        let key = (metric.to_string(), self.average.name());
+        if !self.grids.contains_key(&key) {
             let unknown = || {
                 unknown("metric", metric, self.record.metric_ids()).with_list_command("fsarena list metrics")
             };
             let found = Grid::without(self.record, metric, &self.leave_out).ok_or_else(unknown)?;
-            self.grids.insert(metric.to_string(), found);
+            self.grids.insert(key.clone(), found.of_average(self.average));
         }
-        Ok(&self.grids[metric])
+        Ok(&self.grids[&key])
     }
 }
 

@@ -1,7 +1,9 @@
 //! The values of one metric of a run, and their totals and means over tasks.
 
+use super::images::Images;
 use super::validity::{InvalidReason, invalid_figures, tasks_without_commits};
 use super::values::{VariantValues, dropped, has_data, left_out, references, rounds, values_by_task, warmup};
+use crate::average::Average;
 use crate::cell::TaskInfo;
 use crate::names::{Unknown, unknown};
 use crate::record::{MetricSpec, RunRecord};
@@ -15,9 +17,11 @@ pub struct Grid {
     pub metric: MetricSpec,
     /// The tasks of the run.
     pub tasks: Vec<TaskInfo>,
-    /// The rounds that the columns stand for, ascending.
+    /// The rounds that the columns stand for, ascending. In a run with aged images a column stands for an image, and this is
+    /// its first round.
     pub rounds: Vec<u32>,
-    /// `values[task][variant][column]`; NaN for a missing value.
+    /// `values[task][variant][column]`; NaN for a missing value. In a run with aged images each is the average of the rounds
+    /// on one image, because rounds on the same image are not independent.
     pub values: Vec<VariantValues>,
     /// The tasks that no ranking uses, because one of their figures is invalid: it did not measure what the task claims.
     pub excluded: BTreeMap<usize, InvalidReason>,
@@ -28,6 +32,16 @@ pub struct Grid {
     pub references: Vec<usize>,
     /// Numerator and denominator of a metric that is a quotient.
     parts: Option<[QuotientPart; 2]>,
+    /// The values by round, if the run has aged images.
+    ungrouped: Option<Box<Ungrouped>>,
+}
+
+/// The values by round of a grid whose columns are aged images.
+#[derive(Debug, Clone, PartialEq)]
+struct Ungrouped {
+    grid: Grid,
+    images: Images,
+    average: Average,
 }
 
 /// The numerator or the denominator of a metric, from which its totals are computed.
@@ -70,7 +84,7 @@ impl Grid {
                 excluded.insert(task, reason);
             }
         }
-        Some(Grid {
+        let grid = Grid {
             apart: tasks_without_commits(record, &spec, &values),
             parts: quotient_parts(record, &spec, leave_out),
             metric: spec,
@@ -79,7 +93,61 @@ impl Grid {
             values,
             excluded,
             references,
+            ungrouped: None,
+        };
+        Some(match Images::of(record, leave_out) {
+            Some(images) => grid.grouped(images, Average::Typical),
+            None => grid,
         })
+    }
+
+    /// The same values with one column for each image.
+    fn grouped(self, images: Images, average: Average) -> Grid {
+        Grid {
+            rounds: images.first_columns().map(|column| self.rounds[column]).collect(),
+            values: self.values.iter().map(|task| images.average(task, average)).collect(),
+            ungrouped: Some(Box::new(Ungrouped { grid: self.clone(), images, average })),
+            ..self
+        }
+    }
+
+    /// The values by round, also in a run with aged images: for what concerns rounds and not the comparison of variants.
+    pub fn by_round(&self) -> &Grid {
+        self.ungrouped.as_ref().map_or(self, |ungrouped| &ungrouped.grid)
+    }
+
+    /// The aged images, if the run has some.
+    pub fn images(&self) -> Option<&Images> {
+        self.ungrouped.as_ref().map(|ungrouped| &ungrouped.images)
+    }
+
+    /// What a column stands for, in the singular: `round`, or `aged image`.
+    pub fn column_name(&self) -> &'static str {
+        if self.ungrouped.is_some() { "aged image" } else { "round" }
+    }
+
+    /// The values for ratios of mean cost, if they differ from these: where an image has several rounds.
+    pub fn mean_costs(&self) -> Option<Grid> {
+        let several = self.images().is_some_and(|images| images.passes > 1);
+        several.then(|| self.clone().of_average(Average::Mean))
+    }
+
+    /// The values for comparisons by `average`. They differ only where an image has several rounds.
+    pub fn of_average(self, average: Average) -> Grid {
+        match self.ungrouped {
+            Some(ungrouped) if ungrouped.average != average => {
+                ungrouped.grid.grouped(ungrouped.images, average)
+            }
+            ungrouped => Grid { ungrouped, ..self },
+        }
+    }
+
+    /// Averages values by round over the rounds of each image, if the run has aged images.
+    fn group(&self, values: VariantValues) -> VariantValues {
+        match &self.ungrouped {
+            Some(ungrouped) => ungrouped.images.average(&values, ungrouped.average),
+            None => values,
+        }
     }
 
     /// The tasks that a comparison of all tasks uses: they count in totals, have data, and are neither excluded nor apart.
@@ -97,6 +165,11 @@ impl Grid {
     /// defines. For a quotient: the total of the numerator divided by the total of the denominator. NaN if the round lacks a
     /// task. None if the metric has no total.
     pub fn totals(&self, tasks: &[usize]) -> Option<VariantValues> {
+        // The mean of the totals of rounds, not the total of the means.
+        self.by_round().totals_of_rounds(tasks).map(|totals| self.group(totals))
+    }
+
+    fn totals_of_rounds(&self, tasks: &[usize]) -> Option<VariantValues> {
         let of_tasks = |values: &[VariantValues], fold: Fold| {
             fold.name()?;
             Some(combine(values, tasks, |values| fold.of(values).unwrap_or(f64::NAN)))
@@ -121,7 +194,8 @@ impl Grid {
     pub fn geometric_means(&self, tasks: &[usize]) -> VariantValues {
         let weight = 1.0 / tasks.len() as f64;
         let log = |value: f64| if value > 0.0 { value.ln() } else { f64::NAN };
-        combine(&self.values, tasks, |values| (values.map(log).sum::<f64>() * weight).exp())
+        let of_round = |values: &mut dyn Iterator<Item = f64>| (values.map(log).sum::<f64>() * weight).exp();
+        self.group(combine(&self.by_round().values, tasks, of_round))
     }
 
     /// One value per variant and round for the whole work: the total over the comparable tasks, or their geometric mean if the
@@ -218,6 +292,7 @@ mod tests {
             apart: BTreeSet::new(),
             references: vec![],
             parts: None,
+            ungrouped: None,
         }
     }
 

@@ -241,7 +241,7 @@ pub fn mode_charts(context: &ChartContext) -> Vec<Chart> {
     let (mut names, mut marks, mut all) = (vec![], vec![], vec![]);
     for (row, one) in modes.iter().enumerate() {
         names.push(format!("{}: {}", context.name(one.variant), label(&context.record().tasks[one.task])));
-        let values = &analysis.grid.values[one.task][one.variant];
+        let values = &analysis.grid.by_round().values[one.task][one.variant];
         for (cluster, colour) in one.clusters.iter().zip([theme::SOFT, context.looks[one.variant].colour]) {
             for column in cluster.columns.iter().step_by(cluster.columns.len().div_ceil(MAX_MODE_DOTS).max(1))
             {

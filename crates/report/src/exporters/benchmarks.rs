@@ -91,6 +91,7 @@ struct SampleSeries<'a> {
 /// the metric.
 fn series_of_metric<'a>(record: &'a RunRecord, metric: &str) -> Vec<SampleSeries<'a>> {
     let Some(grid) = Grid::of(record, metric) else { return vec![] };
+    let grid = grid.by_round();
     let mut all = Vec::new();
     for (task, variants) in record.tasks.iter().zip(&grid.values) {
         for (variant, values) in record.variants.iter().zip(variants) {

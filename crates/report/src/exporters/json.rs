@@ -8,6 +8,7 @@ use crate::sections::baseline::baseline_json;
 use crate::sections::claims::{answer_json, conclusion_json};
 use crate::sections::costs::costs_json;
 use crate::sections::gate::gate_json;
+use crate::sections::layout::layout_json;
 use crate::sections::pair::pair_json;
 use crate::sections::ranking::ranking_json;
 use crate::sections::reached::data_path_json;
@@ -15,7 +16,7 @@ use crate::sections::slow_rounds::{modes_json, slow_rounds_json};
 use crate::sections::tails::tails_json;
 use crate::time_series::{self, TimeSeries};
 use crate::{error::Error, report::Report, sections::decision::Decision};
-use fsarena_core::observations::invalid_reason;
+use fsarena_core::observations::{Images, invalid_reason};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::comparison::{Comparison, VariantResult};
@@ -58,6 +59,7 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         "ranking": ranking_json(report),
         "analyses": report.analyses.iter().map(|analysis| analysis_json(record, analysis)).collect::<Vec<_>>(),
         "reached": data_path_json(report),
+        "layout": layout_json(report),
         "time_series": time_series_json(record),
         "pooled_latencies": tails_json(report),
         "series_left_out_count": record.series.left_out,
@@ -106,16 +108,22 @@ fn analysis_json(record: &RunRecord, analysis: &Analysis) -> Value {
             "with_dropped_rounds": overall.with_all_rounds.as_ref().map(compared),
         })
     };
-    json!({
+    let mut value = json!({
         "metric": analysis.metric,
-        "rounds": analysis.grid.rounds,
+        "rounds": analysis.grid.by_round().rounds,
         "dropped_rounds": analysis.dropped,
         "provisional": analysis.provisional(),
         "interval": "95% for the median ratio of each pair, not corrected for the number of pairs",
         "tasks": analysis.tasks.iter().map(task).collect::<Vec<_>>(),
         "overall": analysis.overall.as_ref().map(overall),
         "answer": answer_sentences(&names, analysis),
-    })
+    });
+    // Intervals are over images if the run has aged ones.
+    if let Some(Images { count, passes, left_out, .. }) = analysis.grid.images() {
+        value["aged_images"] =
+            json!({ "count": count, "rounds_on_each": passes, "left_out_rounds": left_out });
+    }
+    value
 }
 
 /// The comparison of all variants. `median` is the key of their medians, with the unit.

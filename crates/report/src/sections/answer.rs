@@ -106,9 +106,10 @@ fn all_zero(analysis: &Analysis) -> bool {
 fn provisional_warning(analysis: &Analysis) -> String {
     let variants = analysis.overall.iter().flat_map(|overall| &overall.main().comparison.variants);
     let rounds = variants.filter_map(|variant| Some(variant.ratio?.rounds)).max().unwrap_or(0);
-    let rounds = plural(rounds, "round");
+    let rounds = plural(rounds, analysis.grid.column_name());
+    let only = analysis.grid.images().map_or("", |_| " and about these images only");
     format!(
-        "PROVISIONAL: {rounds} so far, and a verdict requires {FIRST_LOOK}. Every result below is inconclusive."
+        "PROVISIONAL: {rounds} so far, and a verdict requires {FIRST_LOOK}. Every result below is inconclusive{only}."
     )
 }
 

@@ -90,6 +90,7 @@ fn compare<'a>(report: &Report, baseline: &'a RecalledBaseline) -> Vec<Compared<
         let Some(then) = median(&then) else { continue };
         let (mut now, mut judged) = (None, None);
         if let Ok(MetricSeries { grid, .. }) = MetricSeries::of(record, &stored.metric)
+            && let grid = grid.by_round()
             && let Some(task) = grid.tasks.iter().position(|task| task.id.to_string() == stored.task)
         {
             let values = &grid.values[task][variant];

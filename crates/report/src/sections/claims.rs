@@ -36,16 +36,17 @@ fn add_claims(document: &mut Document, report: &Report, _: Detail) {
 /// The verdict of one claim as lines of text, the effect first.
 pub fn claim_lines(judged: &Judged) -> Vec<String> {
     let Some(verdict) = &judged.verdict else { return judged.missing.iter().cloned().collect() };
+    let unit = judged.unit;
     let rival = match (&judged.claim.relation, &judged.rival) {
         (Relation::Extreme(_), Some(rival)) => format!(" against {rival}"),
         _ => String::new(),
     };
-    let mut lines = vec![format!("{}{rival}, {}", effect_words(verdict), plural(verdict.rounds, "round"))];
+    let mut lines = vec![format!("{}{rival}, {}", effect_words(verdict), plural(verdict.rounds, unit))];
     let outcome_with_all_rounds =
         judged.outcome_with_all_rounds.filter(|outcome| *outcome != judged.outcome());
     let zeros = plural(judged.excluded, "round");
     let further = [
-        open_sentence(verdict),
+        open_sentence(verdict, unit),
         verdict.negligible.then(|| "a significant difference, but smaller than the margin".into()),
         verdict.shapes_differ.then(|| "the sign test disagrees: the distributions differ in shape".into()),
         (judged.excluded > 0).then(|| format!("{zeros} without a ratio: a value is zero")),
@@ -57,7 +58,7 @@ pub fn claim_lines(judged: &Judged) -> Vec<String> {
 }
 
 /// Why a claim is inconclusive, or the largest difference that the interval allows. `None` for any other outcome.
-fn open_sentence(verdict: &Verdict) -> Option<String> {
+fn open_sentence(verdict: &Verdict, unit: &str) -> Option<String> {
     if let Some(why) = verdict.withheld {
         return Some(format!("no verdict by mean cost: {}", why.words()));
     }
@@ -68,7 +69,7 @@ fn open_sentence(verdict: &Verdict) -> Option<String> {
         return None; // its bounds are shown
     }
     if verdict.provisional {
-        return Some(format!("provisional: a verdict requires {FIRST_LOOK} rounds"));
+        return Some(format!("provisional: a verdict requires {FIRST_LOOK} {unit}s"));
     }
     let most = verdict.excludes();
     Some(if most < 1.0 {

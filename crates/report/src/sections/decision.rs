@@ -258,13 +258,13 @@ impl Decision<'_> {
 
     /// The remedies for a spread of the log ratio within rounds: `To settle it: 48 rounds, about 20 min more; …`.
     fn remedies(&self, spread: Option<f64>) -> String {
-        let so_far = self.analysis.grid.rounds.len();
+        let (so_far, unit) = (self.analysis.grid.rounds.len(), self.analysis.grid.column_name());
         let rounds = match spread.map(|sigma| rounds_for(sigma, MOST_REGRET)) {
             Some(Some(rounds)) if rounds > so_far => {
-                format!("{}, {} more", plural(rounds, "round"), self.time_for(rounds - so_far))
+                format!("{}, {} more", plural(rounds, unit), self.time_for(rounds - so_far))
             }
-            Some(None) => format!("{} rounds with this noise", rounds_needed(None)),
-            _ => "more rounds".into(),
+            Some(None) => format!("{} {unit}s with this noise", rounds_needed(None)),
+            _ => format!("more {unit}s"),
         };
         let backing = &self.report.record.plan.device.backing;
         let is_exact = matches!(backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
@@ -284,14 +284,14 @@ impl Decision<'_> {
         let open = |variant: &usize| !choices.contains(variant) && !separated[self.lead][*variant];
         let open: Vec<usize> = self.candidates.iter().copied().filter(open).collect();
         let sigma = self.spread(self.lead, &open)?;
-        let so_far = self.analysis.grid.rounds.len();
+        let (so_far, unit) = (self.analysis.grid.rounds.len(), self.analysis.grid.column_name());
         let names = self.names(&open);
         let needed = match rounds_for(sigma, self.report.margin) {
-            None => format!("{} rounds", rounds_needed(None)),
+            None => format!("{} {unit}s", rounds_needed(None)),
             // The run already has enough rounds to find the margin, so the difference is probably smaller.
             Some(rounds) if rounds <= so_far => return None,
             Some(rounds) => {
-                format!("{}, {} more", plural(rounds, "round"), self.time_for(rounds - so_far))
+                format!("{}, {} more", plural(rounds, unit), self.time_for(rounds - so_far))
             }
         };
         let others = if names.len() > 6 { few(names).join(", ") } else { either(&names) };

@@ -9,6 +9,7 @@ use fsarena_core::event::SpentOn;
 use fsarena_core::event::{Note, NoteKind, OF_DIRECTORY};
 use fsarena_core::factor::{DIR, FILL, FS, MKFS, MOUNT, OPTIONS};
 use fsarena_core::host::{self, Host, Storage};
+use fsarena_core::observations::{Grid, Images};
 use fsarena_core::record::RunRecord;
 use fsarena_core::{metric::reading, names::distinct, plan::Backing, sample::Unit};
 use std::collections::BTreeMap;
@@ -37,7 +38,8 @@ fn add_head(document: &mut Document, report: &Report, detail: Detail) {
     if let Some(warning) = confounding_warning(record) {
         document.warning(warning);
     }
-    let rounds = report.analyses.first().map_or(0, |analysis| analysis.grid.rounds.len());
+    let grid = report.analyses.first().map(|analysis| &analysis.grid);
+    let rounds = grid.map_or(0, |grid| grid.by_round().rounds.len());
     let planned = format!(" of {} planned", plan.stop.rounds_here());
     let warmup = match plan.stop.warmup_here() {
         0 => String::new(),
@@ -51,6 +53,7 @@ fn add_head(document: &mut Document, report: &Report, detail: Detail) {
         plan.seed,
         describe_storage(record)
     )];
+    facts.extend(grid.and_then(Grid::images).map(describe_images));
     if full {
         facts.insert(0, format!("run {}, begun {}, fsarena {}", record.id, record.started, record.version));
         facts.extend(record.hosts.iter().take(MAX_MACHINES).map(describe_machine));
@@ -68,6 +71,22 @@ fn add_head(document: &mut Document, report: &Report, detail: Detail) {
         document.warning(format!("NOT COMPLETE: {}", record.status.why));
     }
     document.parts.push(Part::Facts(facts));
+}
+
+/// The aged images of a run, and what that means for its figures.
+fn describe_images(images: &Images) -> String {
+    let rounds = match images.passes {
+        1 => "one round".to_string(),
+        passes => format!("{passes} rounds"),
+    };
+    let left_out = match images.left_out {
+        0 => String::new(),
+        left_out => format!("; {} of an incomplete pass count nowhere", plural(left_out, "round")),
+    };
+    format!(
+        "{}, {rounds} on each: an image is one of many that such use can leave, so intervals are over images{left_out}",
+        plural(images.count, "aged image")
+    )
 }
 
 /// The warning that existing directories differ in more than their filesystem. `None` if fsarena created the filesystems

@@ -4,7 +4,6 @@ use crate::document::{Cell, Table, labelled_row};
 use crate::number::{beside, plural, ratio};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use fsarena_core::event::{NoteKind, Outcome};
-use fsarena_core::observations::combine_tasks;
 use fsarena_core::record::RunRecord;
 use fsarena_stats::hosts::{Hosts, compare};
 use fsarena_stats::ratio::{Ratio, log_ratios};
@@ -60,10 +59,11 @@ fn host_rounds(report: &Report) -> Option<HostRounds<'_>> {
     }
     let host_names = hosts_by_round(record);
     let host = |round: &u32| names.binary_search(host_names.get(round)?).ok();
-    let host: Vec<usize> = analysis.grid.rounds.iter().map(host).collect::<Option<_>>()?;
+    let grid = analysis.grid.by_round();
+    let host: Vec<usize> = grid.rounds.iter().map(host).collect::<Option<_>>()?;
     let comparison = &analysis.overall.as_ref()?.main().comparison;
     let reference = comparison.best()?;
-    let (_, values) = combine_tasks(record, &analysis.metric.id).ok()?;
+    let values = grid.combined();
     let pair = |variant: &usize| {
         let rounds = values[reference].iter().zip(&values[*variant]);
         let ratio = |(a, b): (&f64, &f64)| log_ratios(&[*a], &[*b]).d.first().copied().unwrap_or(f64::NAN);

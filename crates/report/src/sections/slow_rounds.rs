@@ -9,7 +9,7 @@ use fsarena_stats::analyse::Analysis;
 use fsarena_stats::modes::{AssociatedReading, Modes};
 use fsarena_stats::slow_rounds::{SLOW, SlowRound, SlowRounds, slow_rounds, stalling};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 /// The largest number of sentences in a brief report. JSON has all.
 const MAX_BRIEF_SENTENCES: usize = 2;
@@ -53,7 +53,7 @@ struct SlowPlace<'a> {
     /// The index of the task in the run; `None` for all tasks together.
     task: Option<usize>,
     /// The values by variant and round.
-    values: &'a [Vec<f64>],
+    values: Cow<'a, [Vec<f64>]>,
     /// The slow rounds of each variant; `None` if it has too few rounds.
     variants: Vec<Option<SlowRounds>>,
 }
@@ -76,20 +76,21 @@ impl SlowPlace<'_> {
 /// Finds the slow rounds: first those over all tasks, if there are several, then those of each task, the costliest first.
 fn slow_places<'a>(report: &Report, analysis: &'a Analysis) -> Vec<SlowPlace<'a>> {
     let direction = analysis.metric.direction;
-    let place = |task: Option<usize>, values: &'a [Vec<f64>]| {
+    let place = |task: Option<usize>, values: Cow<'a, [Vec<f64>]>| {
         let of_variant = |(variant, rounds): (usize, &Vec<f64>)| {
             slow_rounds(rounds, direction).filter(|_| !analysis.grid.references.contains(&variant))
         };
-        SlowPlace { task, values, variants: values.iter().enumerate().map(of_variant).collect() }
+        SlowPlace { task, variants: values.iter().enumerate().map(of_variant).collect(), values }
     };
+    let grid = analysis.grid.by_round();
     let mut tasks: Vec<SlowPlace> = analysis
         .tasks()
         .filter_map(|task| report.record.task(&task.task.id))
-        .map(|task| place(Some(task), &analysis.grid.values[task]))
+        .map(|task| place(Some(task), Cow::Borrowed(&grid.values[task])))
         .collect();
     tasks.sort_by(|a, b| b.excess().total_cmp(&a.excess()));
     let all = analysis.overall.as_ref().filter(|overall| overall.tasks > 1);
-    let all = all.map(|overall| place(None, &overall.main().values));
+    let all = all.map(|_| place(None, Cow::Owned(grid.combined())));
     all.into_iter().chain(tasks).filter(|place| place.excess() > 0.0).collect()
 }
 
@@ -185,7 +186,7 @@ pub fn slow_rounds_json(report: &Report) -> Value {
             for (variant, found) in known {
                 let round = |slow: &SlowRound| {
                     json!({
-                        "round": analysis.grid.rounds[slow.column],
+                        "round": analysis.grid.by_round().rounds[slow.column],
                         "value": slow.value,
                         "times_median": slow.times,
                     })
@@ -278,7 +279,7 @@ fn speed_words(report: &Report) -> (Unit, [&'static str; 2]) {
 pub fn modes_json(report: &Report) -> Value {
     let record = &report.record;
     let one = |modes: &Modes| {
-        let rounds = report.analyses.first().map_or(&[][..], |analysis| &analysis.grid.rounds);
+        let rounds = report.analyses.first().map_or(&[][..], |analysis| &analysis.grid.by_round().rounds);
         let clusters = modes.clusters.iter().map(|cluster| {
             let rounds: Vec<u32> = cluster.columns.iter().map(|column| rounds[*column]).collect();
             json!({ "median": cluster.median, "rounds": rounds })

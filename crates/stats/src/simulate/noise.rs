@@ -155,7 +155,8 @@ fn spiky(rng: &mut impl Rng) -> f64 {
     SD * normal(rng) + spike
 }
 
-fn normal(rng: &mut impl Rng) -> f64 {
+/// A standard normal number.
+pub(super) fn normal(rng: &mut impl Rng) -> f64 {
     StandardNormal.sample(rng)
 }
 

@@ -2,6 +2,7 @@
 
 use super::PromiseState;
 use super::headline::{self, Answered, Wrong};
+use super::images;
 use super::noise::{Noise, Order, SD, differences};
 use super::{count, lower_limit, parallel, stream, upper_limit};
 use crate::average::median;
@@ -63,6 +64,13 @@ pub enum Rule {
     /// Advice consists of two runs that share the error. One of them eliminates its best variant, or reports too low a regret,
     /// at some look.
     Advice,
+    /// Identical variants that begin with aged images in turn are called different at some look.
+    Images {
+        /// The number of images.
+        count: usize,
+        /// Whether a value is the mean of an image. Otherwise it is a round, which must err too often.
+        grouped: bool,
+    },
 }
 
 impl Rule {
@@ -79,6 +87,7 @@ impl Rule {
             .chain(Effects::ALL.map(Rule::Best))
             .chain([Rule::Advice])
             .chain(gates)
+            .chain(images::COUNTS.map(|count| Rule::Images { count, grouped: true }))
             .collect()
     }
 
@@ -94,6 +103,10 @@ impl Rule {
                 format!("gate of {} {errs}", plural(tasks, "task"))
             }
             Rule::Best(effects) => format!("best of 8 variants, {}", effects.name()),
+            Rule::Images { count, grouped: true } => format!("{count} aged images, identical variants"),
+            Rule::Images { count, grouped: false } => {
+                format!("{count} aged images, ROUNDS AS IF INDEPENDENT")
+            }
             Rule::Advice => "advice: 4 filesystems, then the options of the best".into(),
             Rule::Regret { variants, unequal } => {
                 format!("regret of {variants} variants, {} noise", if unequal { "unequal" } else { "equal" })
@@ -120,6 +133,9 @@ impl Rule {
         if let Rule::Gate { tasks, passes } = self {
             return gate_errs(tasks, passes, noise, rng);
         }
+        if let Rule::Images { count, grouped } = self {
+            return images::errs(count, grouped, noise, rng);
+        }
         let d = differences(noise, order, ROUNDS, rng);
         let Rule::Regret { variants, unequal } = self else { return self.errs_on(&d) };
         (1..variants).any(|rival| {
@@ -137,7 +153,9 @@ impl Rule {
     /// Whether a rule for two variants errs in a run with these log ratios of identical variants.
     fn errs_on(self, d: &[f64]) -> bool {
         match self {
-            Rule::Gate { .. } | Rule::Regret { .. } | Rule::Best(_) | Rule::Advice => false,
+            Rule::Gate { .. } | Rule::Regret { .. } | Rule::Best(_) | Rule::Advice | Rule::Images { .. } => {
+                false
+            }
             Rule::Sequential => found_at(d).is_some(),
             Rule::EValue => {
                 let mut evidence = Evidence::against(0.0);
@@ -223,13 +241,18 @@ impl Check {
         self.time.is_some_and(|(time, limit)| time > limit)
     }
 
-    /// Whether the check passed. In random order, the upper limit of the error rate must keep the promise. In fixed order, the
-    /// negative test, even the lower limit must break it.
+    /// Whether it is a negative test: in fixed order, or with rounds on the same image as if they were independent, even the
+    /// lower limit of the error rate must break the promise.
+    pub fn is_negative(&self) -> bool {
+        self.order == Order::Fixed || matches!(self.rule, Rule::Images { grouped: false, .. })
+    }
+
+    /// Whether the check passed: the upper limit of the error rate keeps the promise, or a negative test breaks it.
     pub fn passed(&self) -> bool {
-        match self.order {
-            Order::Random => self.upper() <= self.limit() && !self.slow(),
-            Order::Fixed => lower_limit(self.wrong, self.runs) > self.limit(),
+        if self.is_negative() {
+            return lower_limit(self.wrong, self.runs) > self.limit();
         }
+        self.upper() <= self.limit() && !self.slow()
     }
 }
 
@@ -264,11 +287,11 @@ impl Check {
     /// The state of the promise.
     pub fn state(&self) -> PromiseState {
         let above = lower_limit(self.wrong, self.runs) > self.limit();
-        match (self.passed(), self.order) {
+        match (self.passed(), self.is_negative()) {
             (true, _) => PromiseState::Kept,
-            (false, Order::Random) if above || self.slow() && self.runs >= 100 => PromiseState::Broken,
-            // With a fixed order the rule must err, so the promise is broken if it certainly does not.
-            (false, Order::Fixed) if self.upper() <= self.limit() => PromiseState::Broken,
+            (false, false) if above || self.slow() && self.runs >= 100 => PromiseState::Broken,
+            // A negative test must err, so the promise is broken if it certainly does not.
+            (false, true) if self.upper() <= self.limit() => PromiseState::Broken,
             (false, _) => PromiseState::Open,
         }
     }
@@ -299,11 +322,14 @@ pub fn selftest(runs: usize, seed: u64) -> Report {
         Check { noise, rule, order, wrong, runs, time: None }
     };
     let pairs = Rule::all().into_iter().flat_map(|rule| Noise::ALL.map(|noise| (rule, noise)));
-    let checks: Vec<Check> =
+    let mut checks: Vec<Check> =
         pairs.enumerate().map(|(number, (rule, noise))| check(number, noise, rule, Order::Random)).collect();
     let of_headline = (runs / 5).max(4);
+    let negative = check(checks.len(), Noise::Drift, Rule::Sequential, Order::Fixed);
+    let as_rounds = Rule::Images { count: images::COUNTS[0], grouped: false };
+    checks.push(check(checks.len() + 1, Noise::Normal, as_rounds, Order::Random));
     Report {
-        negative: check(checks.len(), Noise::Drift, Rule::Sequential, Order::Fixed),
+        negative,
         checks,
         wrong: headline::wrong(of_headline, seed),
         answered: headline::answered(of_headline, seed),
@@ -454,8 +480,11 @@ mod tests {
     #[test]
     fn a_small_selftest_has_every_check_and_repeats_itself() {
         let report = selftest(5, 1);
-        assert_eq!(report.checks.len(), 108);
-        assert!(report.checks.iter().all(|check| check.wrong < 4), "{report:?}");
+        assert_eq!(report.checks.len(), 127);
+        let (negative, others): (Vec<&Check>, _) =
+            report.checks.iter().partition(|check| check.is_negative());
+        assert!(others.iter().all(|check| check.wrong < 4), "{report:?}");
+        assert!(negative.iter().all(|check| check.wrong > 2), "{negative:?}");
         assert!(report.negative.passed(), "{:?}", report.negative);
         assert_eq!(report, selftest(5, 1));
     }

@@ -39,7 +39,9 @@ impl Decision<'_> {
         let over = self.measure();
         match &self.answer {
             Answer::TooFewRounds { rounds, needed: Some(needed) } => {
-                format!("No answer yet: {rounds} of at least {}", plural(*needed, "round"))
+                let grid = &self.analysis.grid;
+                let only = grid.images().map_or("", |_| "; what follows is about these images only");
+                format!("No answer yet: {rounds} of at least {}{only}", plural(*needed, grid.column_name()))
             }
             Answer::TooFewRounds { needed: None, .. } => {
                 let variants = plural(self.candidates.len(), "variant");
@@ -82,7 +84,7 @@ impl Decision<'_> {
                     );
                 };
                 let span = span.replacen("takes", "take", 1).replacen("has", "have", 1);
-                let after = plural(self.regrets.rounds, "round");
+                let after = plural(self.regrets.rounds, self.analysis.grid.column_name());
                 format!("This machine is too noisy to tell: after {after} {name} may {span} than {one}{over}")
             }
         }
@@ -249,8 +251,8 @@ impl Decision<'_> {
         if names.is_empty() {
             return None;
         }
-        let values = &self.overall.main().values[choice];
-        let stalls = slow_rounds(values, self.analysis.metric.direction);
+        let values = self.analysis.grid.by_round().combined().swap_remove(choice);
+        let stalls = slow_rounds(&values, self.analysis.metric.direction);
         let stalls = stalls.is_some_and(|found| !found.slow.is_empty());
         let since = if stalls { format!(", since {} stalls", self.name(choice)) } else { String::new() };
         let are = if names.len() == 1 { "is" } else { "are" };
@@ -259,7 +261,8 @@ impl Decision<'_> {
 
     /// The 95% interval of the mean cost of a variant divided by that of `to`; `None` with too few rounds.
     fn mean_cost(&self, variant: usize, to: usize) -> Option<(f64, f64)> {
-        let values = &self.overall.main().values;
+        let main = self.overall.main();
+        let values = main.mean_costs.as_ref().unwrap_or(&main.values);
         let (low, high) = MeanRatio::of(&values[to], &values[variant])?.interval.ok()?;
         Some(if self.analysis.metric.direction == Direction::Higher {
             (1.0 / high, 1.0 / low)

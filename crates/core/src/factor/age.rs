@@ -1,0 +1,107 @@
+//! The factor `age`: how a filesystem was used before the work of a cell begins.
+
+use serde::{Deserialize, Serialize};
+
+/// A way to age a filesystem.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Age {
+    /// Files are created, deleted, overwritten and appended to.
+    Churn {
+        /// The bytes written after the filesystem was filled, in hundredths of its size.
+        percent: u32,
+    },
+    /// The commits of a git repository are pulled one after the other.
+    Git {
+        /// The number of pulls.
+        pulls: u32,
+    },
+    /// A command of the user.
+    Command {
+        /// How often it runs.
+        runs: u32,
+        /// The program and its arguments.
+        words: Vec<String>,
+    },
+}
+
+/// The level of a filesystem that is not aged.
+pub const NONE: &str = "none";
+/// How to write a level.
+const HOW: &str = "`none`, `churn:3x`, `git:1000` or `command:10:'PROGRAM ARGUMENTS'`";
+/// The limits of the three numbers, so that a typing error does not age for a year.
+const MOST_CHURN: f64 = 1000.0;
+const MOST_PULLS: u32 = 100_000;
+const MOST_RUNS: u32 = 10_000;
+
+/// Parses a level. None for `none` or an empty level: a filesystem that is not aged.
+///
+/// # Errors
+/// Another level; the message shows how to write one.
+pub fn parse(level: &str) -> Result<Option<Age>, String> {
+    if level == NONE {
+        return Ok(None);
+    }
+    super::parsed(level, "age", HOW, parse_age)
+}
+
+fn parse_age(level: &str) -> Option<Age> {
+    let number = |text: &str, most: u32| text.parse().ok().filter(|number| (1..=most).contains(number));
+    match level.split_once(':')? {
+        ("churn", times) => {
+            let times = times.strip_suffix('x')?.parse::<f64>().ok()?;
+            let percent = (times * 100.0).round() as u32;
+            ((0.01..=MOST_CHURN).contains(&times)).then_some(Age::Churn { percent })
+        }
+        ("git", pulls) => Some(Age::Git { pulls: number(pulls, MOST_PULLS)? }),
+        ("command", rest) => {
+            let counted =
+                rest.split_once(':').and_then(|(runs, rest)| Some((number(runs, MOST_RUNS)?, rest)));
+            let (runs, command) = counted.unwrap_or((1, rest));
+            let words = split_words(command)?;
+            (!words.is_empty()).then_some(Age::Command { runs, words })
+        }
+        _ => None,
+    }
+}
+
+/// The words of a command, split at blanks outside single or double quotes. None if a quote is not closed.
+fn split_words(text: &str) -> Option<Vec<String>> {
+    let (mut words, mut word, mut quote) = (vec![], None::<String>, None);
+    for letter in text.chars() {
+        match quote {
+            Some(open) if letter == open => quote = None,
+            None if letter == '\'' || letter == '"' => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            None if letter.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    quote.is_none().then_some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_churn_pulls_or_a_command() {
+        assert_eq!([parse(""), parse("none")], [Ok(None), Ok(None)]);
+        assert_eq!(parse("churn:3x"), Ok(Some(Age::Churn { percent: 300 })));
+        assert_eq!(parse("churn:0.25x"), Ok(Some(Age::Churn { percent: 25 })));
+        assert_eq!(parse("git:1000"), Ok(Some(Age::Git { pulls: 1000 })));
+        let command = |runs, words: &[&str]| {
+            Ok(Some(Age::Command { runs, words: words.iter().map(|word| word.to_string()).collect() }))
+        };
+        assert_eq!(parse("command:10:age 'a b' c\"d\""), command(10, &["age", "a b", "cd"]));
+        assert_eq!(parse("command:/bin/a:b ''"), command(1, &["/bin/a:b", ""]));
+        for wrong in
+            ["churn", "churn:3", "churn:0x", "churn:NaNx", "git:0", "git:x", "command:", "command:'a"]
+        {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Ages a filesystem: performs the operations of a history in a directory.
+//!
+//! A history depends on its seed only, not on the filesystem or the time, so equal histories leave equal trees.
+
+pub mod churn;
+mod profile;
+pub mod tree_copy;
+
+pub use churn::{Churn, ChurnPlan};

@@ -1,0 +1,126 @@
+//! Copies trees in the order of their names, and computes their digests.
+
+use fsarena_sys::dirs;
+use serde::{Deserialize, Serialize};
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use walkdir::{DirEntry, WalkDir};
+
+/// The contents of a tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TreeDigest {
+    /// A digest of the names, types and contents of everything in the tree. Times, owners and permissions do
+    /// not count, except whether a file can be executed.
+    pub digest: String,
+    /// The number of files.
+    pub files: u64,
+    /// The bytes of the files.
+    pub bytes: u64,
+}
+
+/// The bits of a mode that count: the type, and whether the owner may execute it. The others depend on the umask.
+const COUNTED_MODE: u32 = 0o170_100;
+
+/// The entries below a directory in the order of their names, each with its path below that directory.
+fn entries(root: &Path) -> impl Iterator<Item = io::Result<DirEntry>> {
+    let walk = WalkDir::new(root).min_depth(1).sort_by(|a, b| a.file_name().cmp(b.file_name()));
+    walk.into_iter().map(|entry| entry.map_err(io::Error::from))
+}
+
+/// The digest of everything below a directory.
+///
+/// # Errors
+/// If a file cannot be read.
+pub fn digest(root: &Path) -> io::Result<TreeDigest> {
+    let (mut hasher, mut files, mut bytes) = (blake3::Hasher::new(), 0, 0);
+    let mut buffer = vec![0; 1 << 20];
+    for entry in entries(root) {
+        let entry = entry?;
+        let (meta, path) = (entry.metadata()?, entry.path());
+        let name = path.strip_prefix(root).unwrap_or(path).as_os_str().as_bytes();
+        let length = if meta.is_file() { meta.len() } else { 0 };
+        for number in [name.len() as u64, u64::from(meta.mode() & COUNTED_MODE), length] {
+            hasher.update(&number.to_le_bytes());
+        }
+        hasher.update(name);
+        if meta.is_symlink() {
+            hasher.update(std::fs::read_link(path)?.as_os_str().as_bytes());
+        } else if meta.is_file() {
+            (files, bytes) = (files + 1, bytes + length);
+            let mut file = File::open(path)?;
+            loop {
+                match file.read(&mut buffer)? {
+                    0 => break,
+                    count => drop(hasher.update(&buffer[..count])),
+                }
+            }
+        }
+    }
+    Ok(TreeDigest { digest: hasher.finalize().to_hex()[..32].into(), files, bytes })
+}
+
+/// Copies everything below a directory into another directory, in the order of the names. Permissions and times of
+/// modification stay. Special files are refused.
+///
+/// # Errors
+/// If a file cannot be read or written.
+pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let mut directories: Vec<(std::path::PathBuf, Metadata)> = vec![];
+    for entry in entries(from) {
+        let entry = entry?;
+        let (meta, path) = (entry.metadata()?, entry.path());
+        let copy = to.join(path.strip_prefix(from).unwrap_or(path));
+        if meta.is_dir() {
+            dirs::make_dir(&copy)?;
+            directories.push((copy, meta));
+        } else if meta.is_symlink() {
+            symlink(std::fs::read_link(path)?, &copy)?;
+        } else if meta.is_file() {
+            let mut file = File::create_new(&copy)?;
+            io::copy(&mut File::open(path)?, &mut file)?;
+            keep_times(&file, &meta)?;
+        } else {
+            return Err(io::Error::other(format!("{} is a special file", path.display())));
+        }
+    }
+    // A directory that is read-only takes no files, and each new file changes its time.
+    for (path, meta) in directories.iter().rev() {
+        keep_times(&File::open(path)?, meta)?;
+    }
+    Ok(())
+}
+
+fn keep_times(file: &File, meta: &Metadata) -> io::Result<()> {
+    file.set_modified(meta.modified()?)?;
+    file.set_permissions(PermissionsExt::from_mode(meta.mode() & 0o7777))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    #[test]
+    fn a_copy_has_the_same_digest_and_times() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| -> PathBuf { dir.path().join(name) };
+        std::fs::create_dir_all(path("from/sub")).unwrap();
+        std::fs::create_dir(path("to")).unwrap();
+        std::fs::write(path("from/sub/file"), "text").unwrap();
+        symlink("file", path("from/sub/link")).unwrap();
+        std::fs::set_permissions(path("from/sub"), PermissionsExt::from_mode(0o555)).unwrap();
+        copy(&path("from"), &path("to")).unwrap();
+        let [from, to] = ["from", "to"].map(|name| digest(&path(name)).unwrap());
+        assert_eq!((from.files, from.bytes), (1, 4));
+        assert_eq!(from, to);
+        let modified = |name: &str| path(name).metadata().unwrap().modified().unwrap();
+        assert_eq!(modified("from/sub"), modified("to/sub"));
+        std::fs::write(path("to/sub/file"), "tex?").unwrap();
+        assert_ne!(digest(&path("to")).unwrap(), from);
+        std::fs::set_permissions(path("from/sub"), PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(path("to/sub"), PermissionsExt::from_mode(0o755)).unwrap();
+    }
+}

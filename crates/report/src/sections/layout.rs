@@ -1,0 +1,103 @@
+//! The section on the layout of aged and full filesystems: how files lie on the device, and in which pieces free space is.
+
+use crate::document::{Table, labelled_row};
+use crate::figures::typical_cells;
+use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::sections::tasks::variant_header;
+use fsarena_core::cell::TaskId;
+use fsarena_core::metric::layout::{
+    AFTER, BEFORE, DYNAMIC_SCORE, EXTENTS, FREE_CLASSES, FREE_EXTENTS, LARGEST_FREE, SCORE,
+};
+use fsarena_core::observations::{Grid, has_data};
+use fsarena_core::sample::Unit;
+use fsarena_stats::{comparison::median, ratio::Ratio};
+use serde_json::{Value, json};
+
+/// The section on the layout.
+pub const LAYOUT: Section = Section::full(Chapter::Data, add_layout);
+
+/// The figures of the section by reading, each with its name in the table.
+fn figures() -> impl Iterator<Item = (&'static str, String)> {
+    let scores = [
+        (EXTENTS, "extents per file"),
+        (SCORE, "layout score"),
+        (DYNAMIC_SCORE, "dynamic layout score"),
+        (FREE_EXTENTS, "free extents"),
+        (LARGEST_FREE, "largest free extent"),
+    ];
+    let classes = FREE_CLASSES.into_iter().map(|(id, _, class)| (id, format!("free in extents of {class}")));
+    scores.into_iter().map(|(id, name)| (id, name.to_string())).chain(classes)
+}
+
+/// The values of a figure at one moment, by variant and round or aged image; None if the run lacks it.
+struct LayoutFigure {
+    /// The index of the task.
+    task: usize,
+    /// `before the work` or `after the work`.
+    moment: &'static str,
+    id: &'static str,
+    name: String,
+    unit: Unit,
+    values: Vec<Vec<f64>>,
+}
+
+fn layout_figures(report: &Report) -> Vec<LayoutFigure> {
+    let mut found = vec![];
+    for (task, moment) in [(BEFORE, "before the work"), (AFTER, "after the work")] {
+        let Some(task) = report.record.task(&TaskId::new(task)) else { continue };
+        for (id, name) in figures() {
+            let Some(mut grid) = Grid::of(&report.record, id) else { continue };
+            if has_data(&grid.values[task]) {
+                let (unit, values) = (grid.metric.unit, grid.values.swap_remove(task));
+                found.push(LayoutFigure { task, moment, id, name, unit, values });
+            }
+        }
+    }
+    found
+}
+
+/// Adds a table of the layout before and after the work.
+fn add_layout(document: &mut Document, report: &Report, _: Detail) {
+    let figures = layout_figures(report);
+    if figures.is_empty() {
+        return;
+    }
+    let row = |figure: &LayoutFigure| {
+        // A score is a plain number, not a multiple of something.
+        let unit = if figure.unit == Unit::Ratio { Unit::Count } else { figure.unit };
+        let label = format!("{}, {}", figure.name, figure.moment);
+        labelled_row(label, typical_cells(&figure.values, unit, Some(figure.task)))
+    };
+    document.heading(3, "Layout of files and free space");
+    document.table(Table::figures(variant_header(&report.record, "state")).with(figures.iter().map(row)));
+    document.text(
+        "The layout score is the share of the blocks of files that follow the block before on the device (Smith and Seltzer \
+         1997): 1 means that no file is fragmented. The dynamic layout score is the same for one read of all files in the \
+         order of their directories, so it also counts jumps from file to file. Both are from FIEMAP, without metadata; a \
+         file in several extents that touch is one piece. Free extents are from GETFSMAP, which ext4 and xfs have. A figure \
+         is absent where the filesystem does not report it.",
+    );
+}
+
+/// The layout as JSON: for each task and figure the median of each variant, with its 95% interval.
+pub fn layout_json(report: &Report) -> Value {
+    let figure = |figure: &LayoutFigure| {
+        let variant = |(name, values): (&str, &Vec<f64>)| {
+            let typical = Ratio::typical(values);
+            json!({
+                "variant": name,
+                "median": median(values),
+                "low": typical.map(|typical| typical.low),
+                "high": typical.map(|typical| typical.high),
+            })
+        };
+        let variants = report.record.names().into_iter().zip(&figure.values).map(variant);
+        json!({
+            "task": report.record.tasks[figure.task].id,
+            "metric": figure.id,
+            "unit": figure.unit,
+            "variants": variants.collect::<Vec<_>>(),
+        })
+    };
+    layout_figures(report).iter().map(figure).collect()
+}

@@ -1,0 +1,208 @@
+//! Where data lies on a filesystem: the extents of files (FIEMAP) and the free extents (GETFSMAP).
+
+use rustix::io::Errno;
+use std::{fs::File, os::fd::AsRawFd};
+
+const FS_IOC_FIEMAP: libc::Ioctl = 0xC020_660B_u32 as libc::Ioctl;
+/// The flag that makes FIEMAP write dirty pages back first, so that the filesystem performs delayed allocations.
+const FLAG_SYNC: u32 = 1;
+
+/// The last extent of a file.
+pub const LAST: u32 = 0x1;
+/// The place of the data is unknown, or the data has none yet.
+pub const UNPLACED: u32 = 0x2 | 0x4;
+/// The data is compressed or encoded in another way.
+pub const ENCODED: u32 = 0x8;
+/// The data is encrypted.
+pub const ENCRYPTED: u32 = 0x80;
+/// The data is in the inode.
+pub const INLINE: u32 = 0x200;
+/// The data shares a block with that of other files.
+pub const TAIL: u32 = 0x400;
+/// The space is allocated, and reads of it return zeros.
+pub const UNWRITTEN: u32 = 0x800;
+/// Other files share the data.
+pub const SHARED: u32 = 0x2000;
+
+/// Extents per FIEMAP call.
+const EXTENTS: usize = 256;
+
+/// An extent of a file. Offsets and the length are in bytes.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// The offset in the file.
+    pub logical: u64,
+    /// The offset on the device, or in the address space of a filesystem on several devices.
+    pub physical: u64,
+    /// The length in the file.
+    pub length: u64,
+    reserved64: [u64; 2],
+    /// The kind of extent.
+    pub flags: u32,
+    reserved: [u32; 3],
+}
+
+impl Extent {
+    /// An extent.
+    pub fn new(logical: u64, physical: u64, length: u64, flags: u32) -> Extent {
+        Extent { logical, physical, length, flags, ..Extent::default() }
+    }
+}
+
+#[repr(C)]
+struct Fiemap {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped_extents: u32,
+    extent_count: u32,
+    reserved: u32,
+    extents: [Extent; EXTENTS],
+}
+
+/// Reads all extents of a file by FIEMAP, after a writeback of its dirty pages.
+///
+/// # Errors
+/// The system call failed. `INVAL`, the error of a filesystem without FIEMAP, also if the returned map does not advance.
+pub fn extents_of(file: &File) -> Result<Vec<Extent>, Errno> {
+    let mut map = Box::new(Fiemap {
+        start: 0,
+        length: u64::MAX,
+        flags: FLAG_SYNC,
+        mapped_extents: 0,
+        extent_count: EXTENTS as u32,
+        reserved: 0,
+        extents: [Extent::default(); EXTENTS],
+    });
+    every_extent(|start| {
+        (map.start, map.length) = (start, u64::MAX - start);
+        // SAFETY: the kernel writes at most `extent_count` extents after the header, and the struct has room for them.
+        if unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &mut *map) } != 0 {
+            return Err(last_error());
+        }
+        Ok(map.extents.iter().take(map.mapped_extents as usize).copied().collect())
+    })
+}
+
+/// Collects all extents of a file. `from` returns the next extents from a byte offset on.
+fn every_extent(mut from: impl FnMut(u64) -> Result<Vec<Extent>, Errno>) -> Result<Vec<Extent>, Errno> {
+    let (mut all, mut start) = (vec![], 0);
+    loop {
+        let found = from(start)?;
+        all.extend_from_slice(&found);
+        let Some(last) = found.last().filter(|last| last.flags & LAST == 0) else { return Ok(all) };
+        // The filesystem would return an extent of length 0 again and again.
+        let end = last.logical.checked_add(last.length);
+        start = end.filter(|end| *end > start).ok_or(Errno::INVAL)?;
+    }
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+const FS_IOC_GETFSMAP: libc::Ioctl = 0xC0C0_583B_u32 as libc::Ioctl;
+/// Records per GETFSMAP call.
+const RECORDS: usize = 1024;
+/// The owner of a record is one of the special values below, not an inode.
+const SPECIAL_OWNER: u32 = 0x10;
+const LAST_RECORD: u32 = 0x20;
+const OWNER_FREE: u64 = 1;
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct SpaceRecord {
+    device: u32,
+    flags: u32,
+    physical: u64,
+    owner: u64,
+    offset: u64,
+    length: u64,
+    reserved: [u64; 3],
+}
+
+#[repr(C)]
+struct SpaceMap {
+    iflags: u32,
+    oflags: u32,
+    count: u32,
+    entries: u32,
+    reserved: [u64; 6],
+    keys: [SpaceRecord; 2],
+    records: [SpaceRecord; RECORDS],
+}
+
+/// Reads the lengths in bytes of all free extents of the mounted filesystem of a directory by GETFSMAP, which ext4 and xfs have.
+///
+/// # Errors
+/// The system call failed: `OPNOTSUPP` or `NOTTY` on other filesystems.
+pub fn free_extents(dir: &File) -> Result<Vec<u64>, Errno> {
+    let zero = SpaceRecord::default();
+    let end = SpaceRecord {
+        device: u32::MAX,
+        flags: u32::MAX,
+        physical: u64::MAX,
+        owner: u64::MAX,
+        offset: u64::MAX,
+        ..zero
+    };
+    let mut map = Box::new(SpaceMap {
+        iflags: 0,
+        oflags: 0,
+        count: RECORDS as u32,
+        entries: 0,
+        reserved: [0; 6],
+        keys: [zero, end],
+        records: [zero; RECORDS],
+    });
+    let mut free: Vec<u64> = vec![];
+    // The device and the end of the free extent that was added last.
+    let mut last_end = None;
+    loop {
+        // SAFETY: the kernel writes at most `count` records after the header, and the struct has room for them.
+        if unsafe { libc::ioctl(dir.as_raw_fd(), FS_IOC_GETFSMAP, &mut *map) } != 0 {
+            return Err(last_error());
+        }
+        let found = &map.records[..(map.entries as usize).min(RECORDS)];
+        for record in found.iter().filter(|one| one.flags & SPECIAL_OWNER != 0 && one.owner == OWNER_FREE) {
+            match free.last_mut().filter(|_| last_end == Some((record.device, record.physical))) {
+                // Records end at the ends of allocation groups, free space does not.
+                Some(length) => *length += record.length,
+                None => free.push(record.length),
+            }
+            last_end = Some((record.device, record.physical + record.length));
+        }
+        match found.last() {
+            Some(last) if last.flags & LAST_RECORD == 0 => map.keys[0] = *last,
+            _ => return Ok(free),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_that_does_not_advance_is_treated_as_missing_fiemap() {
+        let extent = |logical, length, flags| Extent::new(logical, 0, length, flags);
+        let map = |extents: &[Extent]| {
+            let mut calls = 0;
+            every_extent(|start| {
+                calls += 1;
+                assert!(calls < 9, "the map of {start} is requested again and again");
+                // Like the kernel, return the extents that end after the start or begin there.
+                let behind =
+                    |extent: &&Extent| extent.logical >= start || extent.logical + extent.length > start;
+                Ok(extents.iter().filter(behind).take(1).copied().collect())
+            })
+        };
+        let (empty, last) = (extent(50, 0, 0), extent(50, 50, LAST));
+        assert!(matches!(map(&[extent(0, 50, 0), empty, last]), Err(Errno::INVAL)));
+        assert!(matches!(map(&[extent(0, 0, 0), extent(0, 100, LAST)]), Err(Errno::INVAL)));
+        assert!(matches!(map(&[extent(0, 50, 0), extent(u64::MAX, 2, 0)]), Err(Errno::INVAL)));
+        assert_eq!(map(&[extent(0, 50, 0), extent(50, 0, LAST)]).map(|all| all.len()), Ok(2));
+        assert_eq!(map(&[extent(0, 50, 0), last]).map(|all| all.len()), Ok(2));
+    }
+}
