@@ -7,7 +7,7 @@ use crate::error::CellResult;
 use crate::protocol::MountRequest;
 use crate::target::{mount, sync_all, unmount};
 use fsarena_core::cell::{Cell, TaskInfo, Variant};
-use fsarena_core::event::{CellEvent, Note, NoteKind, SpentOn};
+use fsarena_core::event::{CellEvent, Note, NoteKind, Phase, SpentOn};
 use fsarena_core::metric::layout::{
     AFTER, BEFORE, DYNAMIC_SCORE, EXTENTS, FILES, FREE_CLASSES, FREE_EXTENTS, LARGEST_FREE, SCORE,
 };
@@ -67,7 +67,7 @@ pub fn measure_after(cell: &Cell, target: &Path, bench: &mut Bench) -> CellResul
 }
 
 fn measure(cell: &Cell, target: &Path, info: &TaskInfo, bench: &mut Bench) -> CellResult {
-    bench.emit(CellEvent::Phase { name: info.id.to_string() });
+    bench.emit(CellEvent::Phase { name: Phase::Task(info.id.to_string()) });
     let begun = Instant::now();
     let started_at =
         SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
