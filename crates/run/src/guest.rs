@@ -17,10 +17,10 @@ use crate::context::RunContext;
 use crate::error::{CellError, Result, RunError};
 use crate::executor::{CellSink, Executor, Log, RunSink, logged};
 use crate::format_cache::{self, FormatCache, MadeFilesystem};
-use crate::guest_programs::{self, OTHER};
 use crate::layers;
 use crate::layout::Layout;
 use crate::packed::WORK;
+use crate::packed_programs::{self, OTHER};
 use crate::power_cut::{self, PowerSupply};
 use crate::preflight::{Kernels, guests};
 use crate::protocol::{Guest, MountRequest, Power, ProcessRole, Request};
@@ -521,7 +521,7 @@ impl Guests {
         }
         if !stack.links.is_empty() || def.pool.is_some() {
             stack.mkfs = self.mkfs_words(def, options)?;
-            stack.mkfs.splice(..1, guest_programs::command(Path::new(OTHER), def.mkfs).words());
+            stack.mkfs.splice(..1, packed_programs::command(Path::new(OTHER), def.mkfs).words());
         }
         Ok(stack)
     }

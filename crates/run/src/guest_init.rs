@@ -1,7 +1,7 @@
 //! fsarena as the first process of a guest: it boots the guest, then becomes the agent.
 
 use crate::axes::{self, Conditions, load::parse_memory};
-use crate::guest_programs::{self, OTHER};
+use crate::packed_programs::{self, OTHER};
 use crate::pools::Pool;
 use crate::protocol::{
     COPIES, Guest, GuestPrograms, Line, MountRequest, Power, ProcessRole, Request, Rights, write,
@@ -141,7 +141,7 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
         request.host_names.clone_from(&programs.names);
     }
     // Programs of the stack are on the source disk.
-    let (device, links) = booted.stack(|name| guest_programs::command(Path::new(OTHER), name))?;
+    let (device, links) = booted.stack(|name| packed_programs::command(Path::new(OTHER), name))?;
     // Links store their metadata on the disk below them, so that disk is measured.
     let measured = if links.is_some() { &booted.disks[0] } else { &device };
     let in_memory = request.mount.as_ref().is_some_and(MountRequest::is_volatile);
@@ -203,7 +203,7 @@ fn make_filesystem(
     let Some((program, args)) = booted.config.stack.mkfs.split_first() else { return Ok(()) };
     let mut commands = vec![];
     let argv = Argv::new(program).args(args).arg(device);
-    let argv = argv.env("MKE2FS_CONFIG", guest_programs::file(source_disk, "mke2fs.conf"));
+    let argv = argv.env("MKE2FS_CONFIG", packed_programs::file(source_disk, "mke2fs.conf"));
     let mut log = |record| commands.push(record);
     let made = argv.expect(&mut log).map_err(Error::other);
     let made = made.and_then(|_| pool.map_or(Ok(()), |pool| pool.close(&mut log)).map_err(Error::other));

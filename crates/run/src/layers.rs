@@ -12,8 +12,8 @@ mod serve;
 
 use crate::error::RunError;
 use crate::executor::Log;
-use crate::guest_programs;
 use crate::layout::filesystem_of;
+use crate::packed_programs;
 use crate::protocol::LayerRequest;
 use def::{ImageDef, LayerDef, LayerSite, PROGRAM_TIMEOUT, make_dirs};
 use fsarena_core::{cell::Variant, factor, names::unknown};
@@ -150,7 +150,7 @@ pub fn root(target: &Path, level: &str) -> PathBuf {
 pub fn request(level: &str, target: &Path, packed: Option<&Path>) -> Option<LayerRequest> {
     let (layer, _) = find(level)?;
     let command = |(name, _): &(&str, &str)| match packed {
-        Some(other) => guest_programs::command(other, name).words(),
+        Some(other) => packed_programs::command(other, name).words(),
         None => fetched_program::start_words(name.as_ref()).map_or_else(
             || vec![name.to_string()],
             |words| words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),

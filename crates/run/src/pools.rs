@@ -1,7 +1,7 @@
 //! Filesystems in pools ([`PoolDef`]): makes, opens and closes the pool in a guest, with its own program on the source disk.
 
 use crate::executor::Log;
-use crate::guest_programs::{self, OTHER};
+use crate::packed_programs::{self, OTHER};
 use fsarena_fs::{def::PoolDef, filesystems};
 use fsarena_sys::{Error, argv::Argv};
 use rustix::fs::{CWD, FileType, Mode};
@@ -89,7 +89,7 @@ impl Pool {
     }
 
     fn run(&self, args: &[&str], log: Log) -> Result<String, Error> {
-        let argv: Argv = guest_programs::command(Path::new(OTHER), self.program).args(args);
+        let argv: Argv = packed_programs::command(Path::new(OTHER), self.program).args(args);
         Ok(argv.expect(log)?.stdout)
     }
 }

@@ -2,7 +2,7 @@
 //! fsarena kills the guest. fsarena replays the writes that the disk would have kept on a fresh image. A second guest mounts
 //! that filesystem, verifies its files, and checks it.
 //!
-//! The programs that check filesystems lie on the source disk: [`guest_programs`].
+//! The programs that check filesystems lie on the source disk: [`packed_programs`].
 
 use crate::bench::{Bench, lifecycle};
 use crate::error::{CellError, CellResult, Result, RunError, require};
@@ -12,7 +12,7 @@ use crate::protocol::{Power, Request};
 use crate::target::{mount_task, unmount_task};
 use crate::tasks::{perform, run_tasks};
 use crate::work::{self, workload};
-use crate::{guest_programs, layout::filesystem_of, settings::setting};
+use crate::{layout::filesystem_of, packed_programs, settings::setting};
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::event::{CellEvent, NoteKind, Outcome, Phase, SpentOn};
 use fsarena_core::plan::{Backing, Emulator, Plan};
@@ -103,7 +103,7 @@ struct Checker<'a> {
 impl Checker<'_> {
     /// The command that runs the checking program with these arguments, through the dynamic loader on the source disk.
     fn command(&self, args: &[&str]) -> Argv {
-        guest_programs::command(&self.request.other, self.check.program).args(args)
+        packed_programs::command(&self.request.other, self.check.program).args(args)
     }
 
     /// Runs the full check: of the device, or of the opened pool.

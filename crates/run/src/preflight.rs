@@ -15,7 +15,7 @@ pub(crate) use room::{open_source_disk, open_to_erase};
 use crate::error::{Result, RunError, require};
 use crate::layout::{self, DeviceSpec, filesystem_of};
 use crate::work::{Work, workload};
-use crate::{axes, axes::fill, guest_programs, layers, settings::setting};
+use crate::{axes, axes::fill, layers, packed_programs, settings::setting};
 use bytesize::ByteSize;
 use fsarena_core::host::{self, Storage};
 use fsarena_core::plan::{Backing, Plan};
@@ -59,7 +59,7 @@ pub struct Check {
     /// Notes for every report of these workloads.
     pub remarks: Vec<Note>,
     /// Programs that run in guests and lie on their source disk.
-    pub guest_programs: Vec<String>,
+    pub packed_programs: Vec<String>,
     /// Number of timed tasks of all workloads.
     pub tasks: u32,
     /// The kernels of guests; empty for other backings.
@@ -140,10 +140,10 @@ pub fn check(
     let copies = room.other_bytes > 0;
     let host_programs = host_programs::check(plan, variants, &programs, &own_programs)?;
     room.other_bytes += host_programs.as_ref().map_or(0, |programs| programs.bytes);
-    let guest_programs = guests::programs(plan, variants)?;
-    room.other_bytes += guest_programs::ROOM * guest_programs.len() as u64;
-    if !guest_programs.is_empty() {
-        programs.extend(guest_programs.iter().cloned().chain([guest_programs::LISTER.into()]));
+    let packed_programs = guests::programs(plan, variants)?;
+    room.other_bytes += packed_programs::ROOM * packed_programs.len() as u64;
+    if !packed_programs.is_empty() {
+        programs.extend(packed_programs.iter().cloned().chain([packed_programs::LISTER.into()]));
     }
     let mut check = Check {
         size_bytes: 0,
@@ -151,7 +151,7 @@ pub fn check(
         other_bytes: 0,
         copies,
         programs: vec![],
-        guest_programs,
+        packed_programs,
         remarks,
         tasks,
         kernels: Kernels::default(),

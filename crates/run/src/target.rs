@@ -166,6 +166,29 @@ pub fn sync_all(places: &[&Path]) -> std::io::Result<()> {
     })
 }
 
+/// Has the filesystem write what its background threads would write during the next task.
+///
+/// # Errors
+/// If its program fails.
+pub fn finish_background_writes(request: &MountRequest, log: Log) -> Result<(), Error> {
+    match Pool::of(&request.fs_type) {
+        Some(pool) => pool.sync(log),
+        None => Ok(()),
+    }
+}
+
+/// Drops a cache of the filesystem's own, which the kernel does not drop with its caches: only closing a pool does.
+///
+/// # Errors
+/// If the filesystem stays in use, or cannot be mounted again.
+pub fn drop_own_cache(request: &MountRequest, log: Log) -> Result<(), Error> {
+    if Pool::of(&request.fs_type).is_some() {
+        unmount(request, log)?;
+        mount(request, log)?;
+    }
+    Ok(())
+}
+
 /// The kernel's file that drops its caches.
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 

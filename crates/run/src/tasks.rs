@@ -3,7 +3,6 @@
 use crate::bench::Bench;
 use crate::error::{CellError, CellResult};
 use crate::executor::Log;
-use crate::pools::Pool;
 use crate::protocol::{self, Answers, COPIES, Power, PrivilegedRequest, Profiling, Request};
 use crate::target::{self, sync_all};
 use crate::{axes::load::parse_idle_time, printed, work};
@@ -220,8 +219,8 @@ pub fn perform(request: &Request, ask: PrivilegedRequest, bench: &mut Bench, ans
         }
         (PrivilegedRequest::Meet(_), _) => return Ok(()),
         (PrivilegedRequest::WaitUntilIdle(task), mount) => {
-            if let Some(pool) = mount.as_ref().and_then(|mount| Pool::of(&mount.fs_type)) {
-                pool.sync(&mut bench.log())?;
+            if let Some(mount) = mount {
+                target::finish_background_writes(mount, &mut bench.log())?;
             }
             bench.wait_until_idle(&task);
             let level = request.cell.variant.level(factor::FURTHER_IDLE);
@@ -244,10 +243,8 @@ pub fn perform(request: &Request, ask: PrivilegedRequest, bench: &mut Bench, ans
             bench.note(Note::new(NoteKind::Unavailable, text).fix("run as root"));
         }
         (PrivilegedRequest::DropCaches | PrivilegedRequest::Remount, mount) => {
-            // Only closing a pool drops the kernel's cache of it.
-            if let Some(mount) = mount.as_ref().filter(|mount| Pool::of(&mount.fs_type).is_some()) {
-                target::unmount(mount, &mut bench.log())?;
-                target::mount(mount, &mut bench.log())?;
+            if let Some(mount) = mount {
+                target::drop_own_cache(mount, &mut bench.log())?;
             }
             target::drop_caches(&request.places())?;
             host_root::look_up(&request.host_names);

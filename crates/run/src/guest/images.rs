@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::executor::{Log, RunSink, logged, remove};
 use crate::layout::{DeviceRole, DeviceSpec, Layout};
 use crate::packed::Packed;
-use crate::{backing, guest_programs, work::DrawnInputs, work::make_inputs};
+use crate::{backing, packed_programs, work::DrawnInputs, work::make_inputs};
 use fsarena_core::cell::Cell;
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_fs::{grammar, lifecycle, safety::ScratchDevice};
@@ -159,9 +159,9 @@ impl Images {
 fn fill_source_disk(run: &RunContext, other: &ScratchDevice, dir: &Path, emit: RunSink) -> Result<()> {
     let RunContext { plan, check, .. } = run;
     make_inputs(plan, dir)?;
-    let packed = check.guest_programs.iter().map(String::as_str);
-    logged(emit, |log| guest_programs::pack(packed, dir, log))??;
-    guest_programs::pack_file(Path::new("/etc/mke2fs.conf"), dir)?;
+    let packed = check.packed_programs.iter().map(String::as_str);
+    logged(emit, |log| packed_programs::pack(packed, dir, log))??;
+    packed_programs::pack_file(Path::new("/etc/mke2fs.conf"), dir)?;
     if let Some(programs) = &check.host_programs {
         host_programs::stage(run, &programs.copies, dir, emit)?;
     }

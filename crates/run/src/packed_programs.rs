@@ -1,5 +1,5 @@
-//! Programs that run in guests: the only program of a guest is fsarena, so further ones lie on the source disk with their
-//! libraries.
+//! Programs that fsarena itself needs in guests, for stacks, checks and pools. The only program of a guest is fsarena, so they
+//! lie on the source disk with their libraries. What tasks start are programs of the host: `guest::host_programs`.
 
 use crate::error::{Result, RunError};
 use crate::executor::Log;
