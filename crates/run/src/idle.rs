@@ -227,7 +227,7 @@ fn filesystems_at_work(kernel: &SysRoot) -> (Vec<(MountEntry, String)>, Option<S
     let mut working = vec![];
     for mount in mounts {
         let read_only = mount.super_options.split(',').any(|option| option == "ro");
-        if !read_only && let Some(thread) = background_thread(&mount) {
+        if !read_only && let Some(thread) = background_thread(kernel, &mount) {
             working.push((mount, thread));
         }
     }
@@ -242,14 +242,17 @@ fn filesystems_at_work(kernel: &SysRoot) -> (Vec<(MountEntry, String)>, Option<S
 }
 
 /// The end of the name of the thread that does the background work of a filesystem; None if the filesystem has no such work left.
-fn background_thread(mount: &MountEntry) -> Option<String> {
+fn background_thread(kernel: &SysRoot, mount: &MountEntry) -> Option<String> {
     let def = FILESYSTEMS.iter().find(|def| def.id == mount.fs_type)?;
     let background = def.background?;
     let device = Path::new(&mount.source);
     if !(background.has_work)(device).unwrap_or(false) {
         return None;
     }
-    Some(background.thread.replace("{}", &device.file_name().unwrap_or_default().to_string_lossy()))
+    // Threads have the kernel's name of the device, and the mount may name it by another: dm-0 and /dev/mapper/x.
+    let link = std::fs::read_link(kernel.path(&format!("sys/dev/block/{}", mount.major_minor)));
+    let named = link.as_deref().unwrap_or(device).file_name().unwrap_or_default();
+    Some(background.thread.replace("{}", &named.to_string_lossy()))
 }
 
 /// The names of all processes and kernel threads. Skips a process that ends meanwhile.
@@ -374,6 +377,20 @@ mod tests {
     #[test]
     fn workers_of_a_device_whose_name_is_longer_do_not_prolong_the_wait() {
         assert!(waited_with("/dev/loop0", "kworker/0:2+xfs-inodegc/loop01\n", 0).0.is_empty());
+    }
+
+    #[test]
+    fn workers_have_the_name_that_the_kernel_gives_the_device() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("sys/dev/block")).unwrap();
+        let link = root.path().join("sys/dev/block/253:0");
+        std::os::unix::fs::symlink("../../devices/virtual/block/dm-0", link).unwrap();
+        std::fs::create_dir_all(root.path().join("proc/self")).unwrap();
+        let line = "36 35 253:0 / /mnt rw,noatime - xfs /dev/mapper/fsarena-1 rw\n";
+        std::fs::write(root.path().join("proc/self/mountinfo"), line).unwrap();
+        let kernel = SysRoot::at(root.path());
+        let mount = kernel.mounts().unwrap().remove(0);
+        assert_eq!(background_thread(&kernel, &mount).as_deref(), Some("+xfs-inodegc/dm-0"));
     }
 
     #[test]
