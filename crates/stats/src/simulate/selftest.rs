@@ -1,6 +1,7 @@
 //! fsarena's statistical self-test: measures its error rates on simulated data, for which the truth is known.
 
 use super::PromiseState;
+use super::bisect;
 use super::headline::{self, Answered, Wrong};
 use super::noise::{Noise, Order, SD, differences};
 use super::{count, lower_limit, parallel, stream, upper_limit};
@@ -63,6 +64,11 @@ pub enum Rule {
     /// Advice consists of two runs that share the error. One of them eliminates its best variant, or reports too low a regret,
     /// at some look.
     Advice,
+    /// A bisection of 64 candidates by time ends at a wrong one, or without one.
+    Bisect {
+        /// Whether the cost steps up at one of them; otherwise all cost the same.
+        changed: bool,
+    },
 }
 
 impl Rule {
@@ -79,6 +85,7 @@ impl Rule {
             .chain(Effects::ALL.map(Rule::Best))
             .chain([Rule::Advice])
             .chain(gates)
+            .chain([true, false].map(|changed| Rule::Bisect { changed }))
             .collect()
     }
 
@@ -95,6 +102,8 @@ impl Rule {
             }
             Rule::Best(effects) => format!("best of 8 variants, {}", effects.name()),
             Rule::Advice => "advice: 4 filesystems, then the options of the best".into(),
+            Rule::Bisect { changed: true } => "bisection of 64 candidates ends at a wrong one".into(),
+            Rule::Bisect { changed: false } => "bisection of 64 equal candidates finds one".into(),
             Rule::Regret { variants, unequal } => {
                 format!("regret of {variants} variants, {} noise", if unequal { "unequal" } else { "equal" })
             }
@@ -108,6 +117,7 @@ impl Rule {
             // With fewer runs of several tasks, chance alone would exceed what is conceded.
             Rule::Gate { tasks, .. } => (2 * runs / (tasks + 1)).max(1),
             Rule::Best(_) | Rule::Advice => (runs / 20).max(1),
+            Rule::Bisect { .. } => (runs / 8).max(1),
             _ => runs,
         }
     }
@@ -119,6 +129,9 @@ impl Rule {
         }
         if let Rule::Gate { tasks, passes } = self {
             return gate_errs(tasks, passes, noise, rng);
+        }
+        if let Rule::Bisect { changed } = self {
+            return bisect::errs(changed, noise, rng);
         }
         let d = differences(noise, order, ROUNDS, rng);
         let Rule::Regret { variants, unequal } = self else { return self.errs_on(&d) };
@@ -137,7 +150,9 @@ impl Rule {
     /// Whether a rule for two variants errs in a run with these log ratios of identical variants.
     fn errs_on(self, d: &[f64]) -> bool {
         match self {
-            Rule::Gate { .. } | Rule::Regret { .. } | Rule::Best(_) | Rule::Advice => false,
+            Rule::Gate { .. } | Rule::Regret { .. } | Rule::Best(_) | Rule::Advice | Rule::Bisect { .. } => {
+                false
+            }
             Rule::Sequential => found_at(d).is_some(),
             Rule::EValue => {
                 let mut evidence = Evidence::against(0.0);
@@ -454,7 +469,7 @@ mod tests {
     #[test]
     fn a_small_selftest_has_every_check_and_repeats_itself() {
         let report = selftest(5, 1);
-        assert_eq!(report.checks.len(), 108);
+        assert_eq!(report.checks.len(), 120);
         assert!(report.checks.iter().all(|check| check.wrong < 4), "{report:?}");
         assert!(report.negative.passed(), "{:?}", report.negative);
         assert_eq!(report, selftest(5, 1));
