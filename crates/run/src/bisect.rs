@@ -125,7 +125,7 @@ impl Bisector {
         state.bad = candidates.find(&state.bad)?;
         candidates.check_order(&state.good, &state.bad)?;
         state.candidates = candidates.remaining(&[&state.good], &state.bad)?.len() + 1;
-        let share = state.next_share(steps(state.candidates) + 1);
+        let share = state.next_share(Purpose::Ends, steps(state.candidates));
         let first = next_look(0, share as usize).unwrap_or(usize::MAX);
         require(first <= state.max_rounds, || {
             let most = state.max_rounds;
@@ -200,8 +200,8 @@ impl Bisector {
         }
         let (good, bad) = (self.state.good.clone(), self.state.bad.clone());
         let Some(ends) = self.state.ends() else {
-            let further = steps(self.state.candidates) + 1;
-            return Ok(self.begin_comparison(Purpose::Ends, &[&good, &bad], further));
+            let steps = steps(self.state.candidates);
+            return Ok(self.begin_comparison(Purpose::Ends, &[&good, &bad], steps));
         };
         match ends.result {
             None => return Ok(Action::Measure(0)),
@@ -226,8 +226,8 @@ impl Bisector {
             if !self.state.tried.contains_key(id) {
                 return Ok(Action::Make(id.clone()));
             }
-            let (id, further) = (id.clone(), steps(open.len() + 1));
-            return Ok(self.begin_comparison(Purpose::Step, &[&good, &id, &bad], further));
+            let (id, steps) = (id.clone(), steps(open.len() + 1));
+            return Ok(self.begin_comparison(Purpose::Step, &[&good, &id, &bad], steps));
         }
         if let Some(at) = self.reopen(&remaining) {
             return Ok(Action::Measure(at));
@@ -252,10 +252,15 @@ impl Bisector {
             || self.state.comparisons.iter().any(|one| is_of(&one) && one.result.is_some())
     }
 
-    /// Adds a comparison after which `further` more follow.
-    fn begin_comparison(&mut self, purpose: Purpose, candidates: &[&str], further: usize) -> Action {
-        let mut comparison = Comparison::new(purpose, candidates, self.state.next_share(further));
-        comparison.allowed_s = self.left_s().map(|left| left / (further + 1) as f64);
+    /// Adds a comparison. `steps` are the steps that are left, this one included.
+    fn begin_comparison(&mut self, purpose: Purpose, candidates: &[&str], steps: usize) -> Action {
+        let mut comparison = Comparison::new(purpose, candidates, self.state.next_share(purpose, steps));
+        let parts = match purpose {
+            Purpose::Ends => steps + 2,
+            Purpose::Step => steps + 1,
+            Purpose::Confirmation => 1,
+        };
+        comparison.allowed_s = self.left_s().map(|left| left / parts as f64);
         self.state.comparisons.push(comparison);
         Action::Measure(self.state.comparisons.len() - 1)
     }
@@ -362,6 +367,8 @@ impl Bisector {
         let last = comparison.runs.last().map(|id| RunDir::find(&self.runs, id)).transpose()?;
         let unfinished = match last {
             Some(run) if !fsarena_store::read(&run)?.status.complete => Some(run),
+            // A signal or a kill came between the end of the run and the verdict.
+            Some(_) if comparison.judged < comparison.runs.len() => return self.judge(at, display),
             _ => None,
         };
         let mut request = match unfinished {
@@ -517,6 +524,7 @@ impl Bisector {
         // Every round had a value of zero, or was dropped: further ones would too.
         let stuck = d.len() <= before;
         let comparison = &mut self.state.comparisons[at];
+        comparison.judged = comparison.runs.len();
         comparison.effect = effect;
         comparison.result = result.or(stuck.then_some(ComparisonResult::Inconclusive));
         if comparison.result.is_some() {

@@ -109,7 +109,7 @@ pub fn run(args: Args) -> Outcome {
         display.show(&format!("interrupted; continue: fsarena bisect --resume {}", bisector.state.id));
         return Ok(ExitCode::Inconclusive);
     }
-    let functions = functions(&bisector.state, &runs, &mut display.progress)?;
+    let functions = if is_new { functions(&bisector.state, &runs, &mut display.progress)? } else { None };
     drop(display);
     let page = report::page(&bisector.state, &commands(&bisector.state, &runs), functions);
     output::page(&page, format)?;
@@ -151,14 +151,12 @@ fn begin(args: Args) -> Result<Bisector, Failure> {
             }
         }
         (None, Some((id, levels))) => {
-            let levels = if id == factor::KERNEL {
-                [&mut good, &mut bad]
-                    .into_iter()
-                    .try_for_each(|end| run::kernel_level(end).map(|level| *end = level))?;
-                levels.iter().map(|level| run::kernel_level(level)).collect::<Result<_, _>>()?
-            } else {
-                levels
+            let absolute = |level: &str| {
+                let levels = run::absolute_levels(Levels::from([(id.clone(), level.into())]))?;
+                Ok(levels.into_values().next().unwrap_or_default())
             };
+            (good, bad) = (absolute(&good)?, absolute(&bad)?);
+            let levels = levels.iter().map(|level| absolute(level)).collect::<Result<_, Failure>>()?;
             template.insert(id, LEVEL.into());
             History::List(levels)
         }
@@ -297,6 +295,10 @@ fn commands(state: &Bisection, runs: &Path) -> Vec<String> {
         }
         if let Some(run) = state.comparisons.last().and_then(|one| one.runs.last()) {
             let plan = runs.join(run).join("plan.toml").display().to_string();
+            if state.counts {
+                let profile = quoted(&["fsarena", "analyse", run, "--profile"]);
+                commands.push(format!("{profile}  # the functions again"));
+            }
             commands.push(format!("{}  # the last comparison again", quoted(&["fsarena", "run", &plan])));
         }
     }

@@ -1,8 +1,10 @@
 //! `fsarena bisect` through the real binary, on generated histories with a planted change.
 
+use crate::common::gate::Running;
 use crate::common::kernel::{debian, has};
 use crate::common::{Place, root, text};
 use fsarena_core::schedule::mix;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -50,27 +52,28 @@ impl Planted {
         repo
     }
 
-    /// Bisects it with these arguments. Returns the exit code and the JSON.
-    fn bisect(&self, place: &Place, more: &[&str]) -> (i32, Value) {
-        let repo = self.make(place);
+    /// The arguments that bisect it.
+    fn arguments(&self, place: &Place, more: &[&str]) -> Vec<String> {
+        let repo = self.make(place).display().to_string();
         let good = format!("main~{}", self.options.len() - 1);
-        let args = [
-            "bisect",
-            &good,
-            "main",
-            "--repo",
-            repo.to_str().unwrap(),
-            "--build",
-            "sh build",
-            "--format",
-            "json",
-            "-q",
-        ];
-        let output = place.output(&[&args[..], more].concat());
-        let (printed, said) = (text(&output.stdout), text(&output.stderr));
-        let json = serde_json::from_str(&printed).unwrap_or_else(|_| panic!("{printed}\n{said}"));
-        (output.status.code().unwrap(), json)
+        let args =
+            ["bisect", &good, "main", "--repo", &repo, "--build", "sh build", "--format", "json", "-q"];
+        args.iter().chain(more).map(|word| word.to_string()).collect()
     }
+
+    /// Bisects it. Returns the exit code and the JSON.
+    fn bisect(&self, place: &Place, more: &[&str]) -> (i32, Value) {
+        let args = self.arguments(place, more);
+        json_of(place, &args.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+}
+
+/// The exit code and the JSON of a command.
+fn json_of(place: &Place, args: &[&str]) -> (i32, Value) {
+    let output = place.output(args);
+    let (printed, said) = (text(&output.stdout), text(&output.stderr));
+    let json = serde_json::from_str(&printed).unwrap_or_else(|_| panic!("{printed}\n{said}"));
+    (output.status.code().unwrap(), json)
 }
 
 /// The number of a commit by its subject.
@@ -119,9 +122,19 @@ fn a_planted_change_is_found_past_a_commit_that_does_not_build() {
     // The first bad commit is the one after the commit that does not build.
     let options = ["100", "100.1", "100", "103", "103"].map(String::from).to_vec();
     let planted = Planted { options, broken: [2].into() };
-    let (code, json) = planted.bisect(&place, &PRINTED);
+    let args = planted.arguments(&place, &PRINTED);
+    let mut begun =
+        Running::start(&place, place.fsarena(&args.iter().map(String::as_str).collect::<Vec<_>>()));
+    begun.until("a cell runs", || !place.agents().is_empty());
+    begun.signal(Signal::INT);
+    begun.ended_by(Signal::INT);
+    let (code, json) = json_of(&place, &["bisect", "--resume", "latest", "--format", "json", "-q"]);
     assert_eq!(code, 0);
     assert_found(&json, 3, &planted);
+    // The interrupted run was resumed.
+    assert!(
+        json["comparisons"].as_array().unwrap().iter().all(|one| one["runs"].as_array().unwrap().len() == 1)
+    );
     let possible = json["ending"]["possible"][0].as_str().unwrap();
     assert!(json["tried"][possible]["skipped"].as_str().unwrap().contains("broken"), "{json:#}");
     let confirmation = json["comparisons"].as_array().unwrap().last().unwrap();

@@ -91,6 +91,9 @@ impl Candidates {
                 ]);
                 match argv.expect(&mut |_| {}) {
                     Ok(finished) => Ok(finished.stdout.trim().into()),
+                    Err(CommandError::Failed { output, ended, .. }) if ended != "exit 1" => {
+                        Err(RunError::Plan(format!("{repo}: {output}")))
+                    }
                     Err(CommandError::Failed { .. }) => Err(RunError::Plan(format!(
                         "{repo} has no commit `{name}`; list them: git -C {repo} log --oneline"
                     ))),

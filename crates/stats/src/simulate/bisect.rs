@@ -1,7 +1,7 @@
 //! Simulates bisections by time: how often one ends at a wrong candidate.
 
 use super::noise::{Noise, SD, measurements};
-use crate::bisect::{judge_confirmation, judge_ends, judge_step, next_look};
+use crate::bisect::{StepRound, judge_confirmation, judge_ends, judge_step, next_look};
 use crate::table::LOOKS;
 use fsarena_core::bisect::{ComparisonResult, steps};
 use fsarena_core::claim::{Op, Pair, Right};
@@ -10,7 +10,7 @@ use rand::{Rng, RngExt};
 /// The candidates after GOOD.
 const CANDIDATES: usize = 64;
 /// The sizes of the step, in units of the noise of a measurement.
-const SIZES: [f64; 4] = [0.5, 1.0, 2.0, 4.0];
+const SIZES: [f64; 5] = [0.2, 0.5, 1.0, 2.0, 4.0];
 
 /// How a simulated bisection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,15 +30,25 @@ pub fn errs(changed: bool, noise: Noise, rng: &mut impl Rng) -> bool {
     let size = SD * SIZES[rng.random_range(0..SIZES.len())];
     let first_bad = rng.random_range(1..=CANDIDATES);
     let step = if changed { size } else { 0.0 };
-    match bisect(noise, first_bad, step, size / 2.0, rng) {
+    match bisect(noise, first_bad, step, size / 2.0, judge_step, rng) {
         Ended::Found(found) => !changed || found != first_bad,
         Ended::NoChange => changed,
         Ended::Inconclusive => false,
     }
 }
 
+/// Judges the rounds of a step: [`judge_step`].
+type StepJudge = fn(&[StepRound], f64, usize) -> Option<ComparisonResult>;
+
 /// A bisection whose cost steps up by `step`, a logarithm, at the candidate `first_bad`; `margin` is a logarithm too.
-fn bisect(noise: Noise, first_bad: usize, step: f64, margin: f64, rng: &mut impl Rng) -> Ended {
+fn bisect(
+    noise: Noise,
+    first_bad: usize,
+    step: f64,
+    margin: f64,
+    judge: StepJudge,
+    rng: &mut impl Rng,
+) -> Ended {
     let cost = |candidate: usize| if candidate >= first_bad { step } else { 0.0 };
     let share = steps(CANDIDATES) + 2;
     let right = Right::Variant("baseline".into());
@@ -58,7 +68,7 @@ fn bisect(noise: Noise, first_bad: usize, step: f64, margin: f64, rng: &mut impl
         let costs = [0.0, cost(candidate), cost(CANDIDATES)];
         let of_three = |rounds: &[Vec<f64>]| {
             let rounds: Vec<[f64; 3]> = rounds.iter().map(|round| [round[0], round[1], round[2]]).collect();
-            judge_step(&rounds, 1.0, share)
+            judge(&rounds, 1.0, share)
         };
         match compare(noise, share, &costs, rng, of_three) {
             Some(ComparisonResult::Good) => good = candidate,
@@ -106,13 +116,59 @@ mod tests {
     use super::super::stream;
     use super::*;
 
+    fn of(first_bad: usize, step: f64, judge: StepJudge) -> Ended {
+        bisect(Noise::Normal, first_bad, step * SD, 5.0 * SD, judge, &mut stream(1, first_bad as u64))
+    }
+
     #[test]
     fn a_large_step_is_found_wherever_it_is() {
         for first_bad in [1, 2, 33, 63, 64] {
-            let found =
-                bisect(Noise::Normal, first_bad, 10.0 * SD, 5.0 * SD, &mut stream(1, first_bad as u64));
-            assert_eq!(found, Ended::Found(first_bad));
+            assert_eq!(of(first_bad, 10.0, judge_step), Ended::Found(first_bad));
         }
-        assert_eq!(bisect(Noise::Normal, 9, 0.0, 5.0 * SD, &mut stream(1, 9)), Ended::NoChange);
+        assert_eq!(of(9, 0.0, judge_step), Ended::NoChange);
+    }
+
+    #[test]
+    fn the_confirmation_notices_a_wrong_step() {
+        assert_eq!(of(9, 10.0, |_, _, _| Some(ComparisonResult::Good)), Ended::Inconclusive);
+        assert_eq!(of(9, 10.0, |_, _, _| Some(ComparisonResult::Bad)), Ended::Inconclusive);
+    }
+}
+
+#[cfg(test)]
+mod temporary {
+    use super::super::{parallel, stream, upper_limit};
+    use super::*;
+
+    #[test]
+    fn print_rates() {
+        for changed in [true, false] {
+            for (at, noise) in Noise::ALL.into_iter().enumerate() {
+                let runs = 2500;
+                let all = parallel(runs, |run| {
+                    let mut rng = stream(77 + at as u64, run);
+                    let size = SD * SIZES[rng.random_range(0..SIZES.len())];
+                    let first_bad = rng.random_range(1..=CANDIDATES);
+                    let step = if changed { size } else { 0.0 };
+                    (bisect(noise, first_bad, step, size / 2.0, judge_step, &mut rng), first_bad)
+                });
+                let wrong = all
+                    .iter()
+                    .filter(|(ended, first)| match ended {
+                        Ended::Found(found) => !changed || found != first,
+                        Ended::NoChange => changed,
+                        _ => false,
+                    })
+                    .count();
+                let open = all.iter().filter(|(ended, _)| *ended == Ended::Inconclusive).count();
+                println!(
+                    "{changed} | {} | {wrong} {:.2}% | {:.2}% | open {:.1}%",
+                    noise.name(),
+                    100.0 * wrong as f64 / runs as f64,
+                    100.0 * upper_limit(wrong, runs),
+                    100.0 * open as f64 / runs as f64
+                );
+            }
+        }
     }
 }
