@@ -212,13 +212,21 @@ fn plan(run: &mut run::Args, template: &Levels) -> Result<Plan, Failure> {
             written.origin
         ));
     }
-    let over = run.overrides()?;
-    if let Some((id, _)) = over.factors.iter().find(|(_, levels)| levels.len() > 1) {
-        return usage(format!("--{id}: all candidates have the same {id}, so name one level"));
+    let mut over = run.overrides()?;
+    let mut common = run::absolute_levels(common)?;
+    for (id, levels) in std::mem::take(&mut over.factors) {
+        match &levels[..] {
+            [level] if !template.contains_key(&id) => drop(common.insert(id, level.clone())),
+            [_] => return usage(format!("--{id}: --variant has its own {id}; leave out one of them")),
+            _ => return usage(format!("--{id}: all candidates have the same {id}, so name one level")),
+        }
     }
-    let common = run::absolute_levels(common)?;
     let plan = plan_of_variants(&[common.clone(), common], written, over)?;
     match plan.device.backing {
+        Backing::Guest(_) => Ok(plan),
+        _ if template.contains_key(factor::KERNEL) => {
+            usage("kernels boot in guests: add --on exact or --on qemu")
+        }
         Backing::Dir => usage("bisect makes filesystems, so it cannot run in directories as they are"),
         _ => Ok(plan),
     }
