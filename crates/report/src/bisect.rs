@@ -4,7 +4,7 @@ use crate::document::{Cell, Document, Part, Table};
 use crate::number::{beside, plural};
 use crate::page::Page;
 use fsarena_core::bisect::{Bisection, Comparison, ComparisonResult, Effect, Ending, History, Purpose};
-use fsarena_core::exit::ExitCode;
+use fsarena_core::{exit::ExitCode, factor::KERNEL};
 use serde_json::Value;
 
 /// The exit code of a bisection: 0 if it found a candidate, 3 if nothing changed between the ends, 4 if it could not be decided or
@@ -32,8 +32,10 @@ pub fn page(state: &Bisection, commands: &[String], functions: Option<Page>) -> 
         possible.iter().map(|id| state.candidate(id).title()).collect(),
     );
     document.heading(2, "Comparisons");
-    let header = ["candidate", "against", "verdict", "difference, 95% interval", "rounds", "runs"];
+    let header = ["candidate", "against", "verdict", "difference, 95% interval", "rounds"];
     document.table(Table::words(header).with(state.comparisons.iter().map(|one| row(state, one))));
+    let runs: Vec<&str> = state.comparisons.iter().flat_map(|one| &one.runs).map(String::as_str).collect();
+    document.text(format!("The runs, in this order: {}.", runs.join(", ")));
     document.text(method(state));
     let skipped =
         state.tried.values().filter_map(|one| Some(format!("{}: {}", one.title(), one.skipped.as_ref()?)));
@@ -123,6 +125,7 @@ fn percent(fraction: f64) -> String {
 fn kind(state: &Bisection) -> &'static str {
     match state.history {
         History::Git { .. } => "commit",
+        History::List(_) if state.template.contains_key(KERNEL) => "kernel",
         History::List(_) => "level",
     }
 }
@@ -142,10 +145,7 @@ fn row(state: &Bisection, one: &Comparison) -> Vec<Cell> {
     let rounds = one.effect.map_or(String::new(), |effect| effect.rounds.to_string());
     let verdict = one.result.map_or("open", ComparisonResult::name);
     let effect = one.effect.map_or(String::new(), |effect| change(&effect));
-    [name, against, verdict.into(), effect, rounds, one.runs.join(" ")]
-        .into_iter()
-        .map(|text| text.as_str().into())
-        .collect()
+    [name, against, verdict.into(), effect, rounds].into_iter().map(|text| text.as_str().into()).collect()
 }
 
 /// How it was decided, and how sure that is.

@@ -110,7 +110,8 @@ impl Bisector {
         let dir = below.join(&state.id);
         let prepared = Bisector::prepare(state, runs, &dir);
         if prepared.is_err() {
-            // Nothing is in it yet.
+            // At most the empty directory of the clone is in it yet.
+            let _ = std::fs::remove_dir(dir.join("build"));
             let _ = std::fs::remove_dir(&dir);
         }
         let bisector = prepared?;
@@ -232,6 +233,15 @@ impl Bisector {
         if let Some(at) = self.reopen(&remaining) {
             return Ok(Action::Measure(at));
         }
+        let undecided = remaining.iter().filter(|id| self.is_undecided(id)).count();
+        if undecided > 0 {
+            let candidates = plural(undecided, "candidate");
+            let why = format!(
+                "the rounds or the time did not suffice for {candidates} between the last good one and the first bad one"
+            );
+            let possible = remaining.into_iter().chain([first_bad]).collect();
+            return Ok(Action::End(Ending::Inconclusive { why, possible }));
+        }
         let parent = match self.candidates.first_parent(&first_bad)? {
             Some(parent) if goods.contains(&parent) => parent,
             // A merge, or a commit whose parent changes none of the paths: only the parent differs from it in nothing else.
@@ -247,9 +257,13 @@ impl Bisector {
 
     /// Whether a candidate was skipped or set aside.
     fn is_set_aside(&self, id: &str) -> bool {
-        let is_of = |one: &&Comparison| one.purpose == Purpose::Step && one.subject() == id;
-        self.state.tried.get(id).is_some_and(|candidate| candidate.skipped.is_some())
-            || self.state.comparisons.iter().any(|one| is_of(&one) && one.result.is_some())
+        self.state.tried.get(id).is_some_and(|candidate| candidate.skipped.is_some()) || self.is_undecided(id)
+    }
+
+    /// Whether the step of a candidate was inconclusive.
+    fn is_undecided(&self, id: &str) -> bool {
+        let mut steps = self.state.comparisons.iter().filter(|one| one.purpose == Purpose::Step);
+        steps.any(|one| one.subject() == id && one.result == Some(ComparisonResult::Inconclusive))
     }
 
     /// Adds a comparison. `steps` are the steps that are left, this one included.
