@@ -103,7 +103,7 @@ fn values(arg: &Arg) -> Option<Values> {
             unique(Scale::ALL.map(|scale| scale.name()).into_iter().zip(help))
         },
         (_, "WHERE") => |_| unique(PLACES),
-        (_, "KERNEL") => |_| unique([("debian:", "newest Debian kernel of a version")]),
+        (_, "KERNEL" | "GOOD" | "BAD") => |_| unique([("debian:", "newest Debian kernel of a version")]),
         (_, "DEVICE" | "DIR|DEVICE") => |_| {
             let entries = std::fs::read_dir("/dev/disk/by-id").into_iter().flatten().flatten();
             without_help(entries.map(|entry| entry.path().display().to_string()))

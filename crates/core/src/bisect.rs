@@ -123,6 +123,8 @@ pub struct Comparison {
     pub share: u32,
     /// Its runs.
     pub runs: Vec<String>,
+    /// The number of these that were judged.
+    pub judged: usize,
     /// The time that its runs took in seconds.
     pub seconds: f64,
     /// The time that it may take before it is set aside, in seconds; None without a budget.
@@ -131,7 +133,7 @@ pub struct Comparison {
     /// Its result; None while it goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<ComparisonResult>,
-    /// The difference between its last candidate but for steps the middle one, and its first.
+    /// The difference between the candidate that it is about and the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<Effect>,
 }
@@ -144,6 +146,7 @@ impl Comparison {
             candidates: candidates.iter().map(|id| id.to_string()).collect(),
             share,
             runs: vec![],
+            judged: 0,
             seconds: 0.0,
             allowed_s: None,
             result: None,
@@ -266,15 +269,22 @@ impl Bisection {
         (goods, bad)
     }
 
-    /// The share of the next comparison, if `further` more follow it: 5% divided by it is its probability of an error.
+    /// The share of the next comparison: 5% divided by it is its probability of an error. `steps` are the steps that are left, this
+    /// one included.
     ///
-    /// The shares of all comparisons add up to 5%, whatever the number of steps turns out to be: each takes an equal part of what
-    /// is left. With s steps as planned that is 5%/(s + 2) for each, for the ends, the steps and the confirmation.
-    pub fn next_share(&self, further: usize) -> u32 {
+    /// The shares of all comparisons add up to at most 5%, whatever the number of steps turns out to be: the ends and the
+    /// confirmation have one part each, and each step takes an equal part of what is left for steps. With s steps as planned
+    /// that is 5%/(s + 2) for each.
+    pub fn next_share(&self, purpose: Purpose, steps: usize) -> u32 {
         let spent: f64 = self.comparisons.iter().map(|one| 1.0 / f64::from(one.share)).sum();
-        let share = (further + 1) as f64 / (1.0 - spent).max(1e-6);
+        let of_confirmation = self.ends().map_or(0.0, |ends| 1.0 / f64::from(ends.share));
+        let (parts, left) = match purpose {
+            Purpose::Ends => (steps + 2, 1.0),
+            Purpose::Step => (steps, 1.0 - spent - of_confirmation),
+            Purpose::Confirmation => (1, 1.0 - spent),
+        };
         // Binary fractions must not turn 8 into 9.
-        (share - 1e-6).ceil() as u32
+        (parts as f64 / left.max(1e-6) - 1e-6).ceil() as u32
     }
 }
 
@@ -307,7 +317,11 @@ mod tests {
             tried: BTreeMap::new(),
             comparisons: shares
                 .iter()
-                .map(|share| Comparison::new(Purpose::Step, &["0", "1", "64"], *share))
+                .enumerate()
+                .map(|(at, share)| {
+                    let purpose = if at == 0 { Purpose::Ends } else { Purpose::Step };
+                    Comparison::new(purpose, &["0", "1", "64"], *share)
+                })
                 .collect(),
             ending: None,
         }
@@ -317,22 +331,26 @@ mod tests {
     fn comparisons_share_the_error() {
         assert_eq!([1, 2, 3, 63, 64, 65].map(steps), [0, 1, 2, 6, 6, 7]);
         // 64 candidates: the ends, six steps and the confirmation.
-        for done in 0..8 {
-            assert_eq!(begun(&vec![8; done]).next_share(7 - done), 8);
+        assert_eq!(begun(&[]).next_share(Purpose::Ends, 6), 8);
+        for done in 1..7 {
+            assert_eq!(begun(&vec![8; done]).next_share(Purpose::Step, 7 - done), 8);
         }
-        // A skipped candidate takes a step more: the rest takes less.
-        let mut state = begun(&[8, 8]);
-        for further in [6, 5, 5, 4, 3, 2, 1, 0] {
-            let share = state.next_share(further);
+        assert_eq!(begun(&[8; 7]).next_share(Purpose::Confirmation, 0), 8);
+        // Candidates that fail take steps more: the others take less, and the confirmation keeps its part.
+        let mut state = begun(&[8]);
+        for steps in [6, 6, 5, 5, 4, 3, 2, 2, 1, 1, 1] {
+            let share = state.next_share(Purpose::Step, steps);
             state.comparisons.push(Comparison::new(Purpose::Step, &["0", "1", "64"], share));
         }
+        let share = state.next_share(Purpose::Confirmation, 0);
+        state.comparisons.push(Comparison::new(Purpose::Confirmation, &["0", "1"], share));
         let spent: f64 = state.comparisons.iter().map(|one| 1.0 / f64::from(one.share)).sum();
-        assert!(spent <= 1.0 + 1e-9 && spent > 0.8, "{spent}");
+        assert!(share <= 8 && spent <= 1.0 + 1e-9 && spent > 0.8, "{share} {spent}");
     }
 
     #[test]
     fn steps_narrow_the_bracket() {
-        let mut state = begun(&[8, 8, 8]);
+        let mut state = begun(&[8, 8, 8, 8]);
         for (at, (id, result)) in [
             ("32", ComparisonResult::Bad),
             ("16", ComparisonResult::Good),
@@ -341,8 +359,8 @@ mod tests {
         .into_iter()
         .enumerate()
         {
-            state.comparisons[at].candidates[1] = id.into();
-            state.comparisons[at].result = Some(result);
+            state.comparisons[at + 1].candidates[1] = id.into();
+            state.comparisons[at + 1].result = Some(result);
         }
         assert_eq!(state.bracket(), (vec!["0", "16"], "32"));
     }

@@ -45,6 +45,8 @@ pub const RAW: &str = "raw";
 pub const OPTIONS: &str = "options";
 /// Further arguments for mkfs.
 pub const MKFS: &str = "mkfs";
+/// The program that makes the filesystem, instead of the installed one.
+pub const MKFS_PROGRAM: &str = "mkfs_program";
 /// Further mount options.
 pub const MOUNT: &str = "mount";
 /// The place of the journal or log: inside the filesystem, or on a separate device.
@@ -110,6 +112,13 @@ pub const BUILT_IN: &[FactorDef] = &[
         ..FACTOR
     },
     FactorDef {
+        id: MKFS_PROGRAM,
+        example: "/opt/e2fsprogs/sbin/mkfs.ext4",
+        help: "mkfs program instead of the installed one, by its absolute path; fsarena runs it as it runs mkfs, with write access to its devices only",
+        check: check_program,
+        ..FACTOR
+    },
+    FactorDef {
         id: MOUNT,
         example: "noatime, data=writeback",
         help: "further mount options, comma-separated: `data=writeback,noatime`. None may name a device or file",
@@ -133,6 +142,14 @@ pub const BUILT_IN: &[FactorDef] = &[
 /// The factors that apply to existing directories, where fsarena makes no filesystem.
 pub const OF_DIRECTORIES: [&str; 6] = [DIR, CPUS, CPU_SPEED, MEMORY, CLIENTS, FURTHER_IDLE];
 
+fn check_program(level: &str) -> Result<(), String> {
+    if level.is_empty() || level.starts_with('/') {
+        Ok(())
+    } else {
+        Err(format!("`{level}`: write its absolute path"))
+    }
+}
+
 fn check_kernel(level: &str) -> Result<(), String> {
     match level.strip_suffix(':') {
         Some("debian") => {
@@ -147,6 +164,7 @@ const ORDER: [&str; 21] = [
     FS,
     OPTIONS,
     MKFS,
+    MKFS_PROGRAM,
     MOUNT,
     LAYER,
     AGE,

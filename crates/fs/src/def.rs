@@ -32,6 +32,8 @@ pub struct FsDef {
     /// Arguments for every mkfs: they make it overwrite the device without asking, and change only its output or the
     /// time of its checks.
     pub always: &'static [&'static str],
+    /// The flag of mkfs that takes the name of the filesystem, if mkfs otherwise takes it from the name of its own file.
+    pub type_flag: Option<&'static str>,
     /// The flag of mkfs that takes a comma-separated list of features; None if mkfs has none.
     pub feature_flag: Option<&'static str>,
     /// Names of features, separated by blanks. fsarena suggests them if mkfs refuses a name; other names are allowed too.
@@ -109,6 +111,7 @@ pub const BASE: FsDef = FsDef {
     title: "",
     mkfs: "",
     always: &[],
+    type_flag: None,
     feature_flag: None,
     features: "",
     mount_names: "",

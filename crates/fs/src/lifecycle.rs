@@ -27,6 +27,8 @@ pub struct VariantOptions {
     pub raid: Option<Raid>,
     /// A directory that mkfs copies into the filesystem.
     pub contents: Option<PathBuf>,
+    /// The mkfs program; None for the installed one.
+    pub program: Option<PathBuf>,
 }
 
 /// The devices of one filesystem.
@@ -124,7 +126,26 @@ pub fn variant_options(def: &FsDef, variant: &Variant) -> Result<VariantOptions,
     let journal = journal::parse(&level_or(factor::JOURNAL, set.journal)).map_err(Error::Options)?;
     let raid = raid::parse(&level_or(factor::RAID, set.raid)).map_err(Error::Options)?;
     check_journal(def, journal)?;
-    Ok(VariantOptions { mkfs, mount, journal, raid, contents: None })
+    let program = mkfs_program(def, variant)?;
+    Ok(VariantOptions { mkfs, mount, journal, raid, contents: None, program })
+}
+
+/// The mkfs program that a variant names; None for the installed one.
+///
+/// # Errors
+/// The file does not exist, or the filesystem is not made on this machine.
+fn mkfs_program(def: &FsDef, variant: &Variant) -> Result<Option<PathBuf>, Error> {
+    let level = variant.level(factor::MKFS_PROGRAM);
+    let why = match level {
+        "" => return Ok(None),
+        _ if def.mkfs.is_empty() || def.pool.is_some() => {
+            format!("no program of this machine makes {}", def.id)
+        }
+        _ if !variant.level(factor::STACK).is_empty() => "a guest makes the filesystem on a stack".into(),
+        level if !Path::new(level).is_file() => "no such file".into(),
+        level => return Ok(Some(level.into())),
+    };
+    Err(Error::Options(format!("{}={level}: {why}", factor::MKFS_PROGRAM)))
 }
 
 /// Checks that a filesystem can have a separate journal of the requested size.
@@ -218,7 +239,7 @@ pub fn format<'a>(
     if let Some((raid_def, raid)) = def.raid.zip(options.raid).filter(|_| devices.members.len() > 1) {
         words.extend(raid_def.mkfs.iter().map(|arg| arg.replace("{}", raid.profile())));
     }
-    let argv = mkfs_command(def, words, options.contents.as_deref(), &devices);
+    let argv = mkfs_command(def, words, options, &devices);
     let argv = argv.writes_only(devices.all().map(ScratchDevice::path));
     let finished = argv.expect(log).map_err(|error| not_installed(error, def))?;
     if let Some((_, device)) = joined_later {
@@ -235,10 +256,14 @@ pub fn format<'a>(
 }
 
 /// The command of mkfs with these options, for these devices and the directory that it copies into the filesystem.
-fn mkfs_command(def: &FsDef, words: Vec<String>, contents: Option<&Path>, devices: &Devices) -> Argv {
-    let argv = Argv::new(def.mkfs);
+fn mkfs_command(def: &FsDef, words: Vec<String>, options: &VariantOptions, devices: &Devices) -> Argv {
+    let argv = match &options.program {
+        // Its file can have any name.
+        Some(program) => Argv::new(program).args(def.type_flag.into_iter().flat_map(|flag| [flag, def.id])),
+        None => Argv::new(def.mkfs),
+    };
     let members = devices.members.iter().map(|device| device.path());
-    match def.contents.zip(contents) {
+    match def.contents.zip(options.contents.as_deref()) {
         None => argv.args(def.always).args(words).args(members),
         Some((Contents::Flag(flag), dir)) => {
             argv.args(def.always).args(words).arg(flag).arg(dir).args(members)

@@ -1,10 +1,10 @@
 //! The page of a bisection: the candidate at which the cost changed, how much, and how that was found.
 
 use crate::document::{Cell, Document, Part, Table};
-use crate::number::{plural, signed};
+use crate::number::{beside, plural};
 use crate::page::Page;
 use fsarena_core::bisect::{Bisection, Comparison, ComparisonResult, Effect, Ending, History, Purpose};
-use fsarena_core::exit::ExitCode;
+use fsarena_core::{exit::ExitCode, factor::KERNEL};
 use serde_json::Value;
 
 /// The exit code of a bisection: 0 if it found a candidate, 3 if nothing changed between the ends, 4 if it could not be decided or
@@ -32,8 +32,10 @@ pub fn page(state: &Bisection, commands: &[String], functions: Option<Page>) -> 
         possible.iter().map(|id| state.candidate(id).title()).collect(),
     );
     document.heading(2, "Comparisons");
-    let header = ["candidate", "against", "verdict", "difference, 95% interval", "rounds", "runs"];
+    let header = ["candidate", "against", "verdict", "difference, 95% interval", "rounds"];
     document.table(Table::words(header).with(state.comparisons.iter().map(|one| row(state, one))));
+    let runs: Vec<&str> = state.comparisons.iter().flat_map(|one| &one.runs).map(String::as_str).collect();
+    document.text(format!("The runs, in this order: {}.", runs.join(", ")));
     document.text(method(state));
     let skipped =
         state.tried.values().filter_map(|one| Some(format!("{}: {}", one.title(), one.skipped.as_ref()?)));
@@ -110,14 +112,20 @@ fn answer(state: &Bisection) -> Vec<String> {
 
 /// A change with its interval: `+1.02% [+1.01% to +1.03%]`.
 fn change(effect: &Effect) -> String {
-    let percent = |fraction: f64| signed(fraction, &[0.0]);
     format!("{} [{} to {}]", percent(effect.estimate), percent(effect.low), percent(effect.high))
+}
+
+/// A fraction in per cent with its sign and three significant digits: steps are compared more finely than variants.
+fn percent(fraction: f64) -> String {
+    let sign = if fraction < 0.0 { "" } else { "+" };
+    format!("{sign}{}%", beside(100.0 * fraction, &[0.0]))
 }
 
 /// What the candidates are.
 fn kind(state: &Bisection) -> &'static str {
     match state.history {
         History::Git { .. } => "commit",
+        History::List(_) if state.template.contains_key(KERNEL) => "kernel",
         History::List(_) => "level",
     }
 }
@@ -137,23 +145,17 @@ fn row(state: &Bisection, one: &Comparison) -> Vec<Cell> {
     let rounds = one.effect.map_or(String::new(), |effect| effect.rounds.to_string());
     let verdict = one.result.map_or("open", ComparisonResult::name);
     let effect = one.effect.map_or(String::new(), |effect| change(&effect));
-    [name, against, verdict.into(), effect, rounds, one.runs.join(" ")]
-        .into_iter()
-        .map(|text| text.as_str().into())
-        .collect()
+    [name, against, verdict.into(), effect, rounds].into_iter().map(|text| text.as_str().into()).collect()
 }
 
 /// How it was decided, and how sure that is.
 fn method(state: &Bisection) -> String {
     let candidates = plural(state.candidates, kind(state));
-    let sharing = format!(
-        "All comparisons share an error of 5%: {} of them take 5%/{} each.",
-        state.comparisons.len(),
-        state.comparisons.first().map_or(1, |one| one.share)
-    );
+    let share = state.comparisons.iter().map(|one| one.share).max().unwrap_or(1);
+    let sharing =
+        format!("All comparisons together share an error of 5%; each takes at least 5%/{share} of it.");
     let counted = if state.counts {
-        " Counts repeat, so a step is decided if the candidate is near the same end in two rounds with different data; the ends \
-         and the first bad candidate have enough rounds for an interval."
+        " Counts repeat, so a step is decided if the candidate is near the same end in each of two rounds; the ends and the first bad candidate have enough rounds for an interval."
     } else {
         ""
     };
@@ -219,7 +221,7 @@ mod tests {
         let mut out = vec![];
         page.write("term", Screen { width: Some(400), colour: false }, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        let found = "3 (C) is the first bad commit: compared with 2 (B), total.elapsed changes by +2% [+1.99% to +2.01%].";
+        let found = "3 (C) is the first bad commit: compared with 2 (B), total.elapsed changes by +2.00% [+1.99% to +2.01%].";
         assert!(text.contains(found), "{text}");
         assert!(text.contains("5 (Break it): make: exit 2") && text.contains("git show c"), "{text}");
         assert_eq!((&page.json["exit"], &page.json["ending"]["child"]), (&0.into(), &"c".into()));

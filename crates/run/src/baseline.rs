@@ -263,7 +263,7 @@ fn state(plan: &Plan, variant: &Variant) -> Result<State> {
     let work = serde_json::to_vec(&work).map_err(|error| RunError::Plan(error.to_string()))?;
     parts.insert("the work".into(), cache::digest(&work[..]).unwrap_or_default());
     if let Ok(def) = filesystems::find(variant.level(factor::FS))
-        && let Some(path) = program::find(def.mkfs)
+        && let Some(path) = mkfs_program(variant).or_else(|| program::find(def.mkfs))
     {
         parts.insert(def.mkfs.into(), digest(&path)?);
     }
@@ -284,6 +284,11 @@ fn state(plan: &Plan, variant: &Variant) -> Result<State> {
         }
     }
     Ok(State(parts))
+}
+
+/// The mkfs program that a variant names.
+fn mkfs_program(variant: &Variant) -> Option<PathBuf> {
+    Some(variant.level(factor::MKFS_PROGRAM)).filter(|level| !level.is_empty()).map(PathBuf::from)
 }
 
 /// Copies a kernel and the modules that guests need of it, so that the copy boots as the kernel does.

@@ -110,7 +110,8 @@ impl Bisector {
         let dir = below.join(&state.id);
         let prepared = Bisector::prepare(state, runs, &dir);
         if prepared.is_err() {
-            // Nothing is in it yet.
+            // At most the empty directory of the clone is in it yet.
+            let _ = std::fs::remove_dir(dir.join("build"));
             let _ = std::fs::remove_dir(&dir);
         }
         let bisector = prepared?;
@@ -125,7 +126,7 @@ impl Bisector {
         state.bad = candidates.find(&state.bad)?;
         candidates.check_order(&state.good, &state.bad)?;
         state.candidates = candidates.remaining(&[&state.good], &state.bad)?.len() + 1;
-        let share = state.next_share(steps(state.candidates) + 1);
+        let share = state.next_share(Purpose::Ends, steps(state.candidates));
         let first = next_look(0, share as usize).unwrap_or(usize::MAX);
         require(first <= state.max_rounds, || {
             let most = state.max_rounds;
@@ -200,8 +201,8 @@ impl Bisector {
         }
         let (good, bad) = (self.state.good.clone(), self.state.bad.clone());
         let Some(ends) = self.state.ends() else {
-            let further = steps(self.state.candidates) + 1;
-            return Ok(self.begin_comparison(Purpose::Ends, &[&good, &bad], further));
+            let steps = steps(self.state.candidates);
+            return Ok(self.begin_comparison(Purpose::Ends, &[&good, &bad], steps));
         };
         match ends.result {
             None => return Ok(Action::Measure(0)),
@@ -226,11 +227,20 @@ impl Bisector {
             if !self.state.tried.contains_key(id) {
                 return Ok(Action::Make(id.clone()));
             }
-            let (id, further) = (id.clone(), steps(open.len() + 1));
-            return Ok(self.begin_comparison(Purpose::Step, &[&good, &id, &bad], further));
+            let (id, steps) = (id.clone(), steps(open.len() + 1));
+            return Ok(self.begin_comparison(Purpose::Step, &[&good, &id, &bad], steps));
         }
         if let Some(at) = self.reopen(&remaining) {
             return Ok(Action::Measure(at));
+        }
+        let undecided = remaining.iter().filter(|id| self.is_undecided(id)).count();
+        if undecided > 0 {
+            let candidates = plural(undecided, "candidate");
+            let why = format!(
+                "the rounds or the time did not suffice for {candidates} between the last good one and the first bad one"
+            );
+            let possible = remaining.into_iter().chain([first_bad]).collect();
+            return Ok(Action::End(Ending::Inconclusive { why, possible }));
         }
         let parent = match self.candidates.first_parent(&first_bad)? {
             Some(parent) if goods.contains(&parent) => parent,
@@ -247,15 +257,24 @@ impl Bisector {
 
     /// Whether a candidate was skipped or set aside.
     fn is_set_aside(&self, id: &str) -> bool {
-        let is_of = |one: &&Comparison| one.purpose == Purpose::Step && one.subject() == id;
-        self.state.tried.get(id).is_some_and(|candidate| candidate.skipped.is_some())
-            || self.state.comparisons.iter().any(|one| is_of(&one) && one.result.is_some())
+        self.state.tried.get(id).is_some_and(|candidate| candidate.skipped.is_some()) || self.is_undecided(id)
     }
 
-    /// Adds a comparison after which `further` more follow.
-    fn begin_comparison(&mut self, purpose: Purpose, candidates: &[&str], further: usize) -> Action {
-        let mut comparison = Comparison::new(purpose, candidates, self.state.next_share(further));
-        comparison.allowed_s = self.left_s().map(|left| left / (further + 1) as f64);
+    /// Whether the step of a candidate was inconclusive.
+    fn is_undecided(&self, id: &str) -> bool {
+        let mut steps = self.state.comparisons.iter().filter(|one| one.purpose == Purpose::Step);
+        steps.any(|one| one.subject() == id && one.result == Some(ComparisonResult::Inconclusive))
+    }
+
+    /// Adds a comparison. `steps` are the steps that are left, this one included.
+    fn begin_comparison(&mut self, purpose: Purpose, candidates: &[&str], steps: usize) -> Action {
+        let mut comparison = Comparison::new(purpose, candidates, self.state.next_share(purpose, steps));
+        let parts = match purpose {
+            Purpose::Ends => steps + 2,
+            Purpose::Step => steps + 1,
+            Purpose::Confirmation => 1,
+        };
+        comparison.allowed_s = self.left_s().map(|left| left / parts as f64);
         self.state.comparisons.push(comparison);
         Action::Measure(self.state.comparisons.len() - 1)
     }
@@ -362,6 +381,8 @@ impl Bisector {
         let last = comparison.runs.last().map(|id| RunDir::find(&self.runs, id)).transpose()?;
         let unfinished = match last {
             Some(run) if !fsarena_store::read(&run)?.status.complete => Some(run),
+            // A signal or a kill came between the end of the run and the verdict.
+            Some(_) if comparison.judged < comparison.runs.len() => return self.judge(at, display),
             _ => None,
         };
         let mut request = match unfinished {
@@ -517,6 +538,7 @@ impl Bisector {
         // Every round had a value of zero, or was dropped: further ones would too.
         let stuck = d.len() <= before;
         let comparison = &mut self.state.comparisons[at];
+        comparison.judged = comparison.runs.len();
         comparison.effect = effect;
         comparison.result = result.or(stuck.then_some(ComparisonResult::Inconclusive));
         if comparison.result.is_some() {

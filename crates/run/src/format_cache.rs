@@ -41,8 +41,8 @@ pub struct FormattedImage {
     pub made: MadeFilesystem,
 }
 
-/// What decides the contents of an image: the filesystem, the arguments of mkfs, and the directory that mkfs copies.
-type ImageKey = (&'static str, Vec<String>, Option<PathBuf>);
+/// What decides the contents of an image: the filesystem, the arguments of mkfs, the directory that mkfs copies, and the program.
+type ImageKey = (&'static str, Vec<String>, [Option<PathBuf>; 2]);
 
 /// A cache of formatted images. Nothing writes to the images: every cell gets a copy, or mounts a read-only filesystem.
 #[derive(Debug)]
@@ -104,5 +104,5 @@ impl FormatCache {
 fn key(def: &'static FsDef, options: &VariantOptions) -> ImageKey {
     let mut words = options.mkfs.clone();
     grammar::pin_random_values(def, &mut words);
-    (def.id, words, options.contents.clone())
+    (def.id, words, [options.contents.clone(), options.program.clone()])
 }

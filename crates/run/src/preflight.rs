@@ -352,6 +352,7 @@ fn check_bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
     require(image, || RunError::Plan(raw_needs_an_image()))?;
     let optional = [
         factor::MKFS,
+        factor::MKFS_PROGRAM,
         factor::MOUNT,
         factor::JOURNAL,
         factor::RAID,

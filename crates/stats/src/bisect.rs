@@ -14,8 +14,8 @@ use fsarena_core::claim::Pair;
 /// The logarithms of the figures of GOOD, of a candidate and of BAD in one round.
 pub type StepRound = [f64; 3];
 
-/// The rounds with different data after which counts decide a step, if they agree. Counts repeat, so nothing but the data of the
-/// round can turn them.
+/// The rounds after which counts decide a step, if they agree. Counts repeat, so only the data can turn them, which many workloads
+/// draw anew in each round.
 pub const COUNTED_ROUNDS: usize = 2;
 /// How near a count must be to that of an end, as a share of the distance between the ends.
 const NEAR: f64 = 0.25;
@@ -60,7 +60,7 @@ pub fn judge_step(rounds: &[StepRound], direction: f64, share: usize) -> Option<
     None
 }
 
-/// Judges a step by counts, which repeat: in each of some rounds with different data the candidate must be near the same end.
+/// Judges a step by counts, which repeat: in each round the candidate must be near the same end.
 /// None if it is not, or with fewer rounds than [`COUNTED_ROUNDS`]; then [`judge_step`] decides with more rounds.
 pub fn judge_counted_step(rounds: &[StepRound], direction: f64) -> Option<ComparisonResult> {
     let all = |is_near: fn(f64) -> bool| {

@@ -1,5 +1,6 @@
 //! Simulations of the statistical rules on random data, for which the truth is known.
 
+pub mod bisect;
 pub mod constants;
 pub mod headline;
 pub mod images;

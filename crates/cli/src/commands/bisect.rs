@@ -109,7 +109,7 @@ pub fn run(args: Args) -> Outcome {
         display.show(&format!("interrupted; continue: fsarena bisect --resume {}", bisector.state.id));
         return Ok(ExitCode::Inconclusive);
     }
-    let functions = functions(&bisector.state, &runs, &mut display.progress)?;
+    let functions = if is_new { functions(&bisector.state, &runs, &mut display.progress)? } else { None };
     drop(display);
     let page = report::page(&bisector.state, &commands(&bisector.state, &runs), functions);
     output::page(&page, format)?;
@@ -151,14 +151,12 @@ fn begin(args: Args) -> Result<Bisector, Failure> {
             }
         }
         (None, Some((id, levels))) => {
-            let levels = if id == factor::KERNEL {
-                [&mut good, &mut bad]
-                    .into_iter()
-                    .try_for_each(|end| run::kernel_level(end).map(|level| *end = level))?;
-                levels.iter().map(|level| run::kernel_level(level)).collect::<Result<_, _>>()?
-            } else {
-                levels
+            let absolute = |level: &str| {
+                let levels = run::absolute_levels(Levels::from([(id.clone(), level.into())]))?;
+                Ok(levels.into_values().next().unwrap_or_default())
             };
+            (good, bad) = (absolute(&good)?, absolute(&bad)?);
+            let levels = levels.iter().map(|level| absolute(level)).collect::<Result<_, Failure>>()?;
             template.insert(id, LEVEL.into());
             History::List(levels)
         }
@@ -214,13 +212,21 @@ fn plan(run: &mut run::Args, template: &Levels) -> Result<Plan, Failure> {
             written.origin
         ));
     }
-    let over = run.overrides()?;
-    if let Some((id, _)) = over.factors.iter().find(|(_, levels)| levels.len() > 1) {
-        return usage(format!("--{id}: all candidates have the same {id}, so name one level"));
+    let mut over = run.overrides()?;
+    let mut common = run::absolute_levels(common)?;
+    for (id, levels) in std::mem::take(&mut over.factors) {
+        match &levels[..] {
+            [level] if !template.contains_key(&id) => drop(common.insert(id, level.clone())),
+            [_] => return usage(format!("--{id}: --variant has its own {id}; leave out one of them")),
+            _ => return usage(format!("--{id}: all candidates have the same {id}, so name one level")),
+        }
     }
-    let common = run::absolute_levels(common)?;
     let plan = plan_of_variants(&[common.clone(), common], written, over)?;
     match plan.device.backing {
+        Backing::Guest(_) => Ok(plan),
+        _ if template.contains_key(factor::KERNEL) => {
+            usage("kernels boot in guests: add --on exact or --on qemu")
+        }
         Backing::Dir => usage("bisect makes filesystems, so it cannot run in directories as they are"),
         _ => Ok(plan),
     }
@@ -297,6 +303,10 @@ fn commands(state: &Bisection, runs: &Path) -> Vec<String> {
         }
         if let Some(run) = state.comparisons.last().and_then(|one| one.runs.last()) {
             let plan = runs.join(run).join("plan.toml").display().to_string();
+            if state.counts {
+                let profile = quoted(&["fsarena", "analyse", run, "--profile"]);
+                commands.push(format!("{profile}  # the functions again"));
+            }
             commands.push(format!("{}  # the last comparison again", quoted(&["fsarena", "run", &plan])));
         }
     }

@@ -57,6 +57,11 @@ const NOT_RUN: &[(&str, Instead, &str)] = &[
         "boots guests for minutes; the tests of exact do that once",
     ),
     ("fsarena ab --on exact", Instead::Parsed, "likewise"),
+    (
+        "fsarena bisect",
+        Instead::Kept,
+        "fetches kernels and boots guests for minutes; the tests of bisect have histories",
+    ),
     ("fsarena analyse latest --profile", Instead::Parsed, "likewise"),
     ("fsarena doctor --install", Instead::Kept, "compiles for minutes; contrib/test-zfs does that"),
     ("fsarena run peiffer --on qemu", Instead::Kept, "boots guests; the tests of guests do that once"),

@@ -8,6 +8,7 @@ mod analyse;
 mod apps;
 mod axes;
 mod baseline;
+mod bisect;
 mod bounded;
 mod browser;
 mod budget;

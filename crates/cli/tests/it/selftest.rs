@@ -12,8 +12,8 @@ fn few_runs_break_nothing_and_prove_nothing() {
     let checks = report["checks"].as_array().unwrap();
     assert_eq!(
         checks.len(),
-        18 * 6,
-        "four rules, six regrets, three searches for the best, advice and four gates under six noises"
+        20 * 6,
+        "four rules, six regrets, three searches for the best, advice, four gates and two bisections under six noises"
     );
     let shares: Vec<f64> = checks.iter().filter_map(|check| check["time_share"].as_f64()).collect();
     assert!(

@@ -43,6 +43,7 @@ const E2FSCK: CheckDef = CheckDef { program: "e2fsck", before: &[], full: &["-f"
 const E2FS: FsDef = FsDef {
     background: Some(crate::lazy::EXT4LAZYINIT),
     always: &["-F"],
+    type_flag: Some("-t"),
     feature_flag: Some("-O"),
     features: FEATURES,
     mount_names: MOUNT_NAMES,

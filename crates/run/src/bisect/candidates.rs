@@ -30,6 +30,8 @@ pub struct Candidates {
     template: Levels,
     /// The directory of the bisection.
     dir: PathBuf,
+    /// The clone in which commits are built. Only its parent belongs to the user who builds.
+    tree: PathBuf,
     /// The user who runs git and builds; None for the user of this process.
     user: Option<User>,
 }
@@ -42,14 +44,20 @@ impl Candidates {
     pub fn of(state: &Bisection, dir: &Path) -> Result<Candidates> {
         let user = privsep::workload_user(state.user.as_deref())?.0;
         let user = Some(user).filter(|user| user.uid != User::of_process().uid);
-        if let Some(user) = &user {
-            dirs::allow_passing_through(dir).map_err(Error::io("opening", dir))?;
-            user.chown_to_user(dir).map_err(Error::io("giving to its user", dir))?;
+        let dir = std::path::absolute(dir).map_err(Error::io("finding", dir))?;
+        let build = dir.join("build");
+        if matches!(state.history, History::Git { .. }) {
+            std::fs::create_dir_all(&build).map_err(Error::io("making", &build))?;
+        }
+        if let Some(user) = user.as_ref().filter(|_| build.exists()) {
+            dirs::allow_passing_through(&dir).map_err(Error::io("opening", &dir))?;
+            user.chown_to_user(&build).map_err(Error::io("giving to its user", &build))?;
         }
         Ok(Candidates {
             history: state.history.clone(),
             template: state.template.clone(),
-            dir: std::path::absolute(dir).map_err(Error::io("finding", dir))?,
+            tree: build.join("tree"),
+            dir,
             user,
         })
     }
@@ -91,6 +99,9 @@ impl Candidates {
                 ]);
                 match argv.expect(&mut |_| {}) {
                     Ok(finished) => Ok(finished.stdout.trim().into()),
+                    Err(CommandError::Failed { output, ended, .. }) if ended != "exit 1" => {
+                        Err(RunError::Plan(format!("{repo}: {output}")))
+                    }
                     Err(CommandError::Failed { .. }) => Err(RunError::Plan(format!(
                         "{repo} has no commit `{name}`; list them: git -C {repo} log --oneline"
                     ))),
@@ -154,18 +165,18 @@ impl Candidates {
                 return Ok(Candidate { label: id.into(), levels: levels.collect(), ..Candidate::default() });
             }
         };
-        let tree = self.dir.join("tree");
+        let tree = &self.tree;
         if !tree.join(".git").exists() {
             // Its objects are those of the repository, so it takes only the space of the files.
             let argv = self.as_user("git").args(["clone", "--quiet", "--shared", "--no-checkout", "--"]);
-            succeed(&argv.arg(repo).arg(&tree))?;
+            succeed(&argv.arg(repo).arg(tree))?;
         }
         let log = succeed(&self.git(repo.as_ref()).args(["log", "-1", "--format=%h%x00%s", id]))?.stdout;
         let (label, subject) = log.trim_end().split_once('\0').unwrap_or((id, ""));
         let mut candidate =
             Candidate { label: label.into(), subject: subject.into(), ..Candidate::default() };
         let kept = self.dir.join("made").join(label);
-        match self.build(id, &tree, build, &kept) {
+        match self.build(id, tree, build, &kept) {
             Ok(levels) => candidate.levels = levels,
             Err(Failed::Candidate(why)) => candidate.skipped = Some(why),
             Err(Failed::All(error)) => return Err(*error),

@@ -19,8 +19,15 @@ use std::path::{Path, PathBuf};
 /// The largest scratch image for an erased device, in bytes.
 const MAX_IMAGE_BYTES: u64 = 16 << 30;
 /// The factors whose levels a trial tests. The filesystem is the first.
-const TRIED_FACTORS: [&str; 6] =
-    [factor::FS, factor::OPTIONS, factor::MKFS, factor::MOUNT, factor::JOURNAL, factor::RAID];
+const TRIED_FACTORS: [&str; 7] = [
+    factor::FS,
+    factor::OPTIONS,
+    factor::MKFS,
+    factor::MKFS_PROGRAM,
+    factor::MOUNT,
+    factor::JOURNAL,
+    factor::RAID,
+];
 /// Up to this many combinations of levels, all are tried; above, a selection. A trial takes a fifth of a second or more.
 const MAX_TRIALS: usize = 32;
 
@@ -45,7 +52,10 @@ pub fn options(
     let has_options = |variant: &&Variant| {
         let is_set = |id| !variant.level(id).is_empty();
         // Packing a file takes a moment and finds options that this mkfs or kernel lacks, such as a compression.
-        let tries = is_packed(variant) || is_set(factor::MKFS) || is_set(factor::MOUNT) && !guest;
+        let tries = is_packed(variant)
+            || is_set(factor::MKFS)
+            || is_set(factor::MKFS_PROGRAM)
+            || is_set(factor::MOUNT) && !guest;
         !variant.is_bare_device() && tries
     };
     let variants = select_variants(variants.iter().filter(has_options));

@@ -1,6 +1,7 @@
 //! fsarena's statistical self-test: measures its error rates on simulated data, for which the truth is known.
 
 use super::PromiseState;
+use super::bisect;
 use super::headline::{self, Answered, Wrong};
 use super::images;
 use super::noise::{Noise, Order, SD, differences};
@@ -71,6 +72,11 @@ pub enum Rule {
         /// Whether a value is the mean of an image. Otherwise it is a round, which must err too often.
         grouped: bool,
     },
+    /// A bisection of 64 candidates by time ends at a wrong one, or without one.
+    Bisect {
+        /// Whether the cost steps up at one of them; otherwise all cost the same.
+        changed: bool,
+    },
 }
 
 impl Rule {
@@ -88,6 +94,7 @@ impl Rule {
             .chain([Rule::Advice])
             .chain(gates)
             .chain(images::COUNTS.map(|count| Rule::Images { count, grouped: true }))
+            .chain([true, false].map(|changed| Rule::Bisect { changed }))
             .collect()
     }
 
@@ -108,6 +115,8 @@ impl Rule {
                 format!("{count} aged images, ROUNDS AS IF INDEPENDENT")
             }
             Rule::Advice => "advice: 4 filesystems, then the options of the best".into(),
+            Rule::Bisect { changed: true } => "bisection of 64 candidates ends at a wrong one".into(),
+            Rule::Bisect { changed: false } => "bisection of 64 equal candidates finds one".into(),
             Rule::Regret { variants, unequal } => {
                 format!("regret of {variants} variants, {} noise", if unequal { "unequal" } else { "equal" })
             }
@@ -121,6 +130,7 @@ impl Rule {
             // With fewer runs of several tasks, chance alone would exceed what is conceded.
             Rule::Gate { tasks, .. } => (2 * runs / (tasks + 1)).max(1),
             Rule::Best(_) | Rule::Advice => (runs / 20).max(1),
+            Rule::Bisect { .. } => (runs / 8).max(1),
             _ => runs,
         }
     }
@@ -135,6 +145,9 @@ impl Rule {
         }
         if let Rule::Images { count, grouped } = self {
             return images::errs(count, grouped, noise, rng);
+        }
+        if let Rule::Bisect { changed } = self {
+            return bisect::errs(changed, noise, rng);
         }
         let d = differences(noise, order, ROUNDS, rng);
         let Rule::Regret { variants, unequal } = self else { return self.errs_on(&d) };
@@ -153,7 +166,12 @@ impl Rule {
     /// Whether a rule for two variants errs in a run with these log ratios of identical variants.
     fn errs_on(self, d: &[f64]) -> bool {
         match self {
-            Rule::Gate { .. } | Rule::Regret { .. } | Rule::Best(_) | Rule::Advice | Rule::Images { .. } => {
+            Rule::Gate { .. }
+            | Rule::Regret { .. }
+            | Rule::Best(_)
+            | Rule::Advice
+            | Rule::Images { .. }
+            | Rule::Bisect { .. } => {
                 false
             }
             Rule::Sequential => found_at(d).is_some(),
@@ -480,7 +498,7 @@ mod tests {
     #[test]
     fn a_small_selftest_has_every_check_and_repeats_itself() {
         let report = selftest(5, 1);
-        assert_eq!(report.checks.len(), 127);
+        assert_eq!(report.checks.len(), 139);
         let (negative, others): (Vec<&Check>, _) =
             report.checks.iter().partition(|check| check.is_negative());
         assert!(others.iter().all(|check| check.wrong < 4), "{report:?}");

@@ -189,11 +189,13 @@ pub(super) fn kernel_path(level: &str) -> PathBuf {
     }
 }
 
-/// Makes the paths of directories and kernels among the levels of a variant absolute.
+/// Makes the paths of directories, kernels and programs among the levels of a variant absolute.
 pub fn absolute_levels(mut variant: Levels) -> Result<Levels, Failure> {
     for (id, level) in &mut variant {
         match id.as_str() {
-            factor::DIR => *level = absolute_text(level.as_ref())?,
+            factor::DIR | factor::MKFS_PROGRAM if !level.is_empty() => {
+                *level = absolute_text(level.as_ref())?
+            }
             factor::KERNEL => *level = kernel_level(level)?,
             _ => {}
         }
