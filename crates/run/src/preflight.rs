@@ -56,6 +56,8 @@ pub struct Check {
     pub copies: bool,
     /// Programs that the run executes.
     pub programs: Vec<String>,
+    /// Programs that the user wrote into the settings, by name or path.
+    pub own_programs: Vec<String>,
     /// Notes for every report of these workloads.
     pub remarks: Vec<Note>,
     /// Programs that run in guests and lie on their source disk.
@@ -151,6 +153,7 @@ pub fn check(
         other_bytes: 0,
         copies,
         programs: vec![],
+        own_programs: own_programs.into_iter().collect(),
         guest_programs,
         remarks,
         tasks,

@@ -2,6 +2,7 @@
 
 pub mod constants;
 pub mod headline;
+mod history;
 pub mod mean_ratio;
 pub mod noise;
 pub mod other_tools;

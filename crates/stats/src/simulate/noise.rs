@@ -155,7 +155,7 @@ fn spiky(rng: &mut impl Rng) -> f64 {
     SD * normal(rng) + spike
 }
 
-fn normal(rng: &mut impl Rng) -> f64 {
+pub(super) fn normal(rng: &mut impl Rng) -> f64 {
     StandardNormal.sample(rng)
 }
 
