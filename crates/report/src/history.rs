@@ -14,7 +14,7 @@ use crate::{chart_context::widen_range, difference::ratio_cell, drawing::colour:
 use fsarena_core::observations::combine_tasks;
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::Direction;
-use fsarena_stats::change_point::{Change, Confirmation, changes};
+use fsarena_stats::change_point::{Change, Confirmation, SHORTEST, changes};
 use fsarena_stats::comparison::median;
 use fsarena_stats::ratio::{Ratio, log_ratios};
 use serde_json::{Value, json};
@@ -35,20 +35,8 @@ pub fn reference<'a>(variant: &str, variants_of_runs: impl Iterator<Item = &'a [
 
 /// Makes the page of a history from the points of its runs, in any order. Runs whose work differs from the newest run's are
 /// left out; the page has their number.
-pub fn history(query: &HistoryQuery, mut points: Vec<Point>) -> Page {
-    points.sort_by(|a, b| a.started.cmp(&b.started).then(a.run.cmp(&b.run)));
-    let all = points.len();
-    let last = points.last().map(|point| point.work);
-    points.retain(|point| Some(point.work) == last);
-    let other_work = all - points.len();
-    let paired = points.iter().any(|point| point.ratio.is_some());
-    let comparable = points.len();
-    points.retain(|point| point.level(paired).is_finite());
-    let unpaired = comparable - points.len();
-    points.drain(..points.len().saturating_sub(MAX_RUNS));
-    let levels: Vec<f64> = points.iter().map(|point| point.level(paired)).collect();
-    let changes = changes(&levels);
-
+pub fn history(query: &HistoryQuery, points: Vec<Point>) -> Page {
+    let ComparableRuns { points, changes, paired, other_work, unpaired } = ComparableRuns::of(points);
     let mut document = Document::default();
     document.heading(1, heading(query, paired));
     document.list(change_sentences(query, &points, &changes, paired));
@@ -59,6 +47,79 @@ pub fn history(query: &HistoryQuery, mut points: Vec<Point>) -> Page {
     document.text(METHOD);
     let json = history_json(query, &points, &changes, paired);
     Page { document, json }
+}
+
+/// The runs of a history that can be compared, oldest first.
+struct ComparableRuns {
+    points: Vec<Point>,
+    changes: Vec<Change>,
+    /// Whether the history follows the ratio to a reference.
+    paired: bool,
+    /// The number of runs that are left out for other work.
+    other_work: usize,
+    /// The number of runs that are left out because they lack the reference.
+    unpaired: usize,
+}
+
+impl ComparableRuns {
+    fn of(mut points: Vec<Point>) -> ComparableRuns {
+        points.sort_by(|a, b| a.started.cmp(&b.started).then(a.run.cmp(&b.run)));
+        let all = points.len();
+        let last = points.last().map(|point| point.work);
+        points.retain(|point| Some(point.work) == last);
+        let other_work = all - points.len();
+        let paired = points.iter().any(|point| point.ratio.is_some());
+        let comparable = points.len();
+        points.retain(|point| point.level(paired).is_finite());
+        let unpaired = comparable - points.len();
+        points.drain(..points.len().saturating_sub(MAX_RUNS));
+        let levels: Vec<f64> = points.iter().map(|point| point.level(paired)).collect();
+        let changes = changes(&levels);
+        ComparableRuns { points, changes, paired, other_work, unpaired }
+    }
+}
+
+/// A change of a history, with the runs on both of its levels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundChange {
+    /// The first run on the new level.
+    pub run: String,
+    /// The change of the natural logarithm of the level.
+    pub ln_change: f64,
+    /// The runs on the level before it, newest first.
+    pub before: Vec<String>,
+    /// The runs on the level after it, newest first.
+    pub after: Vec<String>,
+    /// The runs where the same change may have been found with fewer runs: a change moves by less than [`SHORTEST`] runs.
+    pub near: Vec<String>,
+    /// Whether later runs stay on the new level.
+    pub lasts: bool,
+    /// Where it lies and how large it is, in a sentence.
+    pub sentence: String,
+}
+
+/// The changes of a history from the points of its runs, in any order, oldest first.
+pub fn found_changes(points: Vec<Point>) -> Vec<FoundChange> {
+    let ComparableRuns { points, changes, paired, .. } = ComparableRuns::of(points);
+    let ids = |from: usize, to: usize| -> Vec<String> {
+        points[from..to].iter().rev().map(|point| point.run.clone()).collect()
+    };
+    let mut found = vec![];
+    for (number, change) in changes.iter().enumerate() {
+        let begin = number.checked_sub(1).map_or(0, |earlier| changes[earlier].at);
+        let end = changes.get(number + 1).map_or(points.len(), |next| next.at);
+        let near = (change.at.saturating_sub(SHORTEST - 1), (change.at + SHORTEST).min(points.len()));
+        found.push(FoundChange {
+            run: points[change.at].run.clone(),
+            ln_change: change.after - change.before,
+            before: ids(begin, change.at),
+            after: ids(change.at, end),
+            near: ids(near.0, near.1),
+            lasts: matches!(change.confirmation, Confirmation::Confirmed { .. }),
+            sentence: describe_change(&points, change, paired),
+        });
+    }
+    found
 }
 
 fn runs_table(query: &HistoryQuery, points: &[Point], changes: &[Change], paired: bool) -> Table {
@@ -210,6 +271,11 @@ fn change_sentences(query: &HistoryQuery, points: &[Point], changes: &[Change], 
 }
 
 fn change_sentence(points: &[Point], change: &Change, paired: bool) -> String {
+    format!("{} {}", standing_words(change), describe_change(points, change, paired))
+}
+
+/// Where a change lies and how large it is: `Since run RUN (2026-11-22 10:14): 1.02 → 1.05 (+2.9%, worse).`
+fn describe_change(points: &[Point], change: &Change, paired: bool) -> String {
     let (point, earlier) = (&points[change.at], &points[change.at - 1]);
     let factor = (change.after - change.before).exp();
     let better = match point.info.direction {
@@ -225,8 +291,7 @@ fn change_sentence(points: &[Point], change: &Change, paired: bool) -> String {
         format!(" With it the machine changed: {} → {}.", earlier.machine, point.machine)
     };
     format!(
-        "{} Since run {} ({}): {} → {} ({}{better}).{machine}",
-        standing_words(change),
+        "Since run {} ({}): {} → {} ({}{better}).{machine}",
         point.run,
         format_start(&point.started),
         level(change.before),

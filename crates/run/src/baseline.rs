@@ -236,7 +236,7 @@ pub fn names(runs: &Path) -> Vec<String> {
 }
 
 /// Whether a kernel is one of a package, which can be found again by its release.
-fn is_packaged(level: &str) -> bool {
+pub(crate) fn is_packaged(level: &str) -> bool {
     level.is_empty() || level.split(':').next() == Some(DEBIAN)
 }
 

@@ -2,6 +2,7 @@
 //! stores the events.
 
 use crate::bench::readings;
+use crate::confirmation;
 use crate::context::RunContext;
 use crate::dir::{Clients, Directories, SingleClient};
 use crate::error::{Result, RunError, require};
@@ -378,7 +379,7 @@ impl Session {
         let beginning =
             Beginning { plan: &self.plan, variants: &self.variants, check: &self.check, run: place.run() };
         consumers.iter_mut().for_each(|consumer| consumer.begin(&beginning));
-        let (host, version_commands) = self.host(&*clients)?;
+        let (host, version_commands) = self.host(&*clients, place.run().is_some())?;
         let (record, writer) = self.open_store(&place, &host)?;
         let Session { kernel, plan, variants, check, agents, shell } = self;
         let mut recorder = Recorder::new(record, writer, consumers);
@@ -415,9 +416,9 @@ impl Session {
         Ok((record, None))
     }
 
-    /// The facts of the machine with the versions of all programs that this run uses, and the commands that printed the
-    /// versions.
-    fn host(&self, clients: &dyn Clients) -> Result<(Host, Vec<CommandRecord>)> {
+    /// The facts of the machine with the versions of all programs that this run uses, of a `stored` run also their digests; and
+    /// the commands that printed the versions.
+    fn host(&self, clients: &dyn Clients, stored: bool) -> Result<(Host, Vec<CommandRecord>)> {
         let mut host = host::collect(&self.kernel);
         let confined_by = if fsarena_sys::argv::can_confine() { "Landlock" } else { "nothing" };
         host.facts.insert("mkfs_confined_by".into(), confined_by.into());
@@ -432,6 +433,9 @@ impl Session {
         }
         host.facts.extend(clients.facts());
         host.facts.extend(self.check.storage.iter().flat_map(|(of, storage)| storage.facts(of)));
+        if stored {
+            host.facts.extend(confirmation::digests(&self.check)?);
+        }
         if self.plan.stop.shard.is_some() {
             // Reading a debug build takes a tenth of a second, so only a shard, which is merged later, has this fact.
             host.facts.insert(BUILD.into(), program_build()?);

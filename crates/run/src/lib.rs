@@ -5,6 +5,7 @@
 //! [`run_as_agent_if_requested`].
 
 pub mod agent;
+pub mod alarms;
 pub mod axes;
 mod backing;
 pub mod baseline;
@@ -13,6 +14,7 @@ pub mod bisect;
 pub mod child;
 pub mod claim_forecast;
 pub mod config;
+pub mod confirmation;
 pub mod context;
 pub mod dir;
 mod elimination;

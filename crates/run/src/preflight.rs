@@ -56,6 +56,8 @@ pub struct Check {
     pub copies: bool,
     /// Programs that the run executes.
     pub programs: Vec<String>,
+    /// Programs that the user wrote into the settings, by name or path.
+    pub own_programs: Vec<String>,
     /// Notes for every report of these workloads.
     pub remarks: Vec<Note>,
     /// Programs that run in guests and lie on their source disk.
@@ -152,6 +154,7 @@ pub fn check(
         copies,
         programs: vec![],
         packed_programs,
+        own_programs: own_programs.into_iter().collect(),
         remarks,
         tasks,
         kernels: Kernels::default(),

@@ -1,11 +1,16 @@
-//! The simulated self-test, timed: `cargo run --release -p fsarena-stats --example selftest -- [RUNS]`.
+//! The simulated self-test, timed: `cargo run --release -p fsarena-stats --example selftest -- [RUNS [RULE]]`. With the beginning
+//! of a rule's name, such as `gate`, it checks only the rules whose names begin so.
 
-use fsarena_stats::simulate::selftest::{Check, RUNS, selftest};
+use fsarena_stats::simulate::selftest::{Check, RUNS, checks, selftest};
 use std::time::Instant;
 
 fn main() {
     let runs = std::env::args().nth(1).map_or(RUNS, |runs| runs.parse().expect("a number of runs"));
     let start = Instant::now();
+    if let Some(rule) = std::env::args().nth(2) {
+        checks(runs, 1, |name| name.starts_with(&rule)).iter().for_each(line);
+        return println!("\n{:.1} s", start.elapsed().as_secs_f64());
+    }
     let report = selftest(runs, 1);
     for check in &report.checks {
         line(check);

@@ -64,6 +64,18 @@ pub enum Confirmation {
     },
 }
 
+/// The number of equal parts of the 5% error of a history of which its alarm with this number, from 1, may spend one: k(k+1). All
+/// parts, 1/2 + 1/6 + 1/12 + …, add up to 5%, however many alarms there will be.
+pub fn alarm_split(number: u32) -> u32 {
+    number.saturating_mul(number + 1)
+}
+
+/// Whether two changes that were found with different numbers of values are the same one: their places differ by less than
+/// [`SHORTEST`], and both rise or fall.
+pub fn is_same_change(a: (usize, bool), b: (usize, bool)) -> bool {
+    a.0.abs_diff(b.0) < SHORTEST && a.1 == b.1
+}
+
 /// Finds the changes of a series of finite values, in its order.
 pub fn changes(values: &[f64]) -> Vec<Change> {
     let splits = e_divisive(values);
@@ -114,10 +126,14 @@ pub fn e_divisive(values: &[f64]) -> Vec<Split> {
             // The tolerance allows for rounding: an equal split must count.
             largest(&shuffled, &segments).is_some_and(|(_, other)| other >= q * (1.0 - 1e-9))
         };
-        let count = (0..PERMUTATIONS).filter(|_| as_large()).count();
-        let p = (count + 1) as f64 / (PERMUTATIONS + 1) as f64;
-        if p > LEVEL || q <= 0.0 {
-            return found;
+        let (mut count, mut p) = (0, 0.0);
+        for _ in 0..PERMUTATIONS {
+            count += usize::from(as_large());
+            p = (count + 1) as f64 / (PERMUTATIONS + 1) as f64;
+            // Further permutations cannot lower it.
+            if p > LEVEL || q <= 0.0 {
+                return found;
+            }
         }
         found.push(Split { at, p });
         found.sort_by_key(|split| split.at);

@@ -3,6 +3,7 @@
 pub mod bisect;
 pub mod constants;
 pub mod headline;
+mod history;
 pub mod images;
 pub mod mean_ratio;
 pub mod noise;

@@ -1,18 +1,26 @@
 //! `fsarena history`: prints a metric over the runs of a study, and the runs at which it changed.
 
+mod fail_on_change;
+
 use crate::failure::{Failure, Outcome, usage};
-use crate::flags::{Runs, metric};
+use crate::flags::{Runs, metric, time};
 use crate::output;
-use fsarena_core::{names::unknown, safe};
-use fsarena_report::history::{HistoryQuery, MAX_RUNS, history, point, reference};
+use fail_on_change::Confirm;
+use fsarena_core::{exit::ExitCode, names::unknown, safe};
+use fsarena_report::history::{HistoryQuery, MAX_RUNS, found_changes, history, point, reference};
+use fsarena_run::confirmation::SUFFIX;
 use fsarena_store::RunDir;
-use std::fmt::Display;
+use std::{fmt::Display, time::Duration};
 
 /// Follow a metric over the runs of a study, and find where it changed
 ///
 /// fsarena follows the ratio of a variant to a reference variant within rounds, so a machine that drifts from run to
 /// run does not look like a change. E-divisive finds the changes; the next runs confirm one if they stay on the new
 /// level.
+///
+/// With --fail-on-change, fsarena alarms each change once. It makes both sides again, the variant before and after the change,
+/// and compares them in fresh rounds. The exit code is 3 if they confirm a change, 4 if they cannot tell or a side cannot be
+/// made again, else 0.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Study or plan to follow [default: that of the newest run]
@@ -26,6 +34,15 @@ pub struct Args {
     /// Variant to compare with, or `none` to follow plain values [default: the most frequent other variant]
     #[arg(long, value_name = "VARIANT")]
     reference: Option<String>,
+    /// Alarm each new change, and confirm it in fresh rounds of both sides
+    #[arg(long)]
+    fail_on_change: bool,
+    /// Time for the fresh rounds of a change [default: that of the newest run, or 10m]
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "fail_on_change")]
+    budget: Option<Duration>,
+    /// Print no progress
+    #[arg(long, short, requires = "fail_on_change")]
+    quiet: bool,
     /// Format on standard output
     #[arg(long, default_value = "term", value_parser = fsarena_report::page::FORMATS)]
     format: String,
@@ -40,7 +57,7 @@ pub fn run(args: Args) -> Outcome {
     // A run that cannot be read may be of this study, so the user must know that it is missing.
     damaged.iter().for_each(|run| print_left_out(&run.id, &run.status.why));
     let study =
-        args.study.or_else(|| listed.iter().map(|run| run.study.clone()).find(|study| !study.is_empty()));
+        args.study.or_else(|| listed.iter().map(|run| run.study.clone()).find(|study| is_followed(study)));
     let Some(study) = study else { return no_runs(&args.runs) };
     check_name("study", &study, listed.iter().map(|run| run.study.as_str()))?;
     listed.retain(|run| run.study == study);
@@ -64,7 +81,19 @@ pub fn run(args: Args) -> Outcome {
             Err(error) => print_left_out(&run.id, &error),
         }
     }
-    output::page(&history(&query, points), &args.format)
+    let mut page = history(&query, points.clone());
+    let mut exit = ExitCode::Done;
+    if args.fail_on_change {
+        let confirm = Confirm { runs: &args.runs.runs, budget: args.budget, quiet: args.quiet };
+        exit = confirm.alarm(&found_changes(points), &query, &mut page)?;
+    }
+    output::page(&page, &args.format)?;
+    Ok(exit)
+}
+
+/// Whether a history is made of a study if the user names none: it is neither unknown nor the confirmation of a change.
+fn is_followed(study: &str) -> bool {
+    !study.is_empty() && !study.ends_with(SUFFIX)
 }
 
 /// Checks that a name is one of the available names of a `what`, such as a variant.

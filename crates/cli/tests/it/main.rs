@@ -38,6 +38,7 @@ mod guest_failures;
 mod guest_programs;
 mod guide;
 mod headline;
+mod history;
 mod hostile;
 mod import;
 mod interrupted;

@@ -3,10 +3,12 @@
 use super::PromiseState;
 use super::bisect;
 use super::headline::{self, Answered, Wrong};
+use super::history;
 use super::images;
 use super::noise::{Noise, Order, SD, differences};
 use super::{count, lower_limit, parallel, stream, upper_limit};
 use crate::average::median;
+use crate::change_point::alarm_split;
 use crate::evalue::Evidence;
 use crate::gate::{gate_outcome, outcome_at};
 use crate::hodges_lehmann::Walsh;
@@ -53,6 +55,9 @@ pub enum Rule {
         /// Whether to pass is the error; otherwise to fail.
         passes: bool,
     },
+    /// In a history whose level wanders from run to run, the fresh rounds of some alarm confirm a change although they differ by no
+    /// more than half of it.
+    History,
     /// At some look, a bound of ln(cost of a variant/cost of the best) is below the truth.
     Regret {
         /// The number of variants.
@@ -95,6 +100,7 @@ impl Rule {
             .chain(gates)
             .chain(images::COUNTS.map(|count| Rule::Images { count, grouped: true }))
             .chain([true, false].map(|changed| Rule::Bisect { changed }))
+            .chain([Rule::History])
             .collect()
     }
 
@@ -114,6 +120,7 @@ impl Rule {
             Rule::Images { count, grouped: false } => {
                 format!("{count} aged images, ROUNDS AS IF INDEPENDENT")
             }
+            Rule::History => format!("history of {} runs, confirms half a change", history::RUNS),
             Rule::Advice => "advice: 4 filesystems, then the options of the best".into(),
             Rule::Bisect { changed: true } => "bisection of 64 candidates ends at a wrong one".into(),
             Rule::Bisect { changed: false } => "bisection of 64 equal candidates finds one".into(),
@@ -129,7 +136,7 @@ impl Rule {
             Rule::Regret { variants, .. } => (runs / (variants - 1)).max(1),
             // With fewer runs of several tasks, chance alone would exceed what is conceded.
             Rule::Gate { tasks, .. } => (2 * runs / (tasks + 1)).max(1),
-            Rule::Best(_) | Rule::Advice => (runs / 20).max(1),
+            Rule::Best(_) | Rule::Advice | Rule::History => (runs / 20).max(1),
             Rule::Bisect { .. } => (runs / 8).max(1),
             _ => runs,
         }
@@ -139,6 +146,9 @@ impl Rule {
     fn errs(self, noise: Noise, order: Order, rng: &mut impl Rng) -> bool {
         if self == Rule::Advice {
             return advice(noise, rng);
+        }
+        if self == Rule::History {
+            return history::confirms_wrongly(noise, alarm_split, rng);
         }
         if let Rule::Gate { tasks, passes } = self {
             return gate_errs(tasks, passes, noise, rng);
@@ -170,10 +180,9 @@ impl Rule {
             | Rule::Regret { .. }
             | Rule::Best(_)
             | Rule::Advice
+            | Rule::History
             | Rule::Images { .. }
-            | Rule::Bisect { .. } => {
-                false
-            }
+            | Rule::Bisect { .. } => false,
             Rule::Sequential => found_at(d).is_some(),
             Rule::EValue => {
                 let mut evidence = Evidence::against(0.0);
@@ -330,28 +339,41 @@ impl Report {
 /// error rate is exactly 5% fails by chance in four of ten such tests (P(B > 102), B ~ Binomial(2000, 0.05)). With
 /// 20,000 runs ([`RUNS`]), it fails in two of a million.
 pub fn selftest(runs: usize, seed: u64) -> Report {
-    let check = |number: usize, noise: Noise, rule: Rule, order: Order| {
-        let runs = rule.share(runs);
-        let rng = |run| stream(mix(seed, number as u64), run);
-        if let Rule::Best(effects) = rule {
-            return best(effects, noise, parallel(runs, |run| search(effects, noise, &mut rng(run))));
-        }
-        let wrong = count(runs, |run| rule.errs(noise, order, &mut rng(run)));
-        Check { noise, rule, order, wrong, runs, time: None }
-    };
-    let pairs = Rule::all().into_iter().flat_map(|rule| Noise::ALL.map(|noise| (rule, noise)));
-    let mut checks: Vec<Check> =
-        pairs.enumerate().map(|(number, (rule, noise))| check(number, noise, rule, Order::Random)).collect();
+    let mut checks = checks(runs, seed, |_| true);
+    let seed_of = |number: usize| mix(seed, number as u64);
     let of_headline = (runs / 5).max(4);
-    let negative = check(checks.len(), Noise::Drift, Rule::Sequential, Order::Fixed);
+    let negative = check((runs, seed_of(checks.len())), Noise::Drift, Rule::Sequential, Order::Fixed);
     let as_rounds = Rule::Images { count: images::COUNTS[0], grouped: false };
-    checks.push(check(checks.len() + 1, Noise::Normal, as_rounds, Order::Random));
+    checks.push(check((runs, seed_of(checks.len() + 1)), Noise::Normal, as_rounds, Order::Random));
     Report {
         negative,
         checks,
         wrong: headline::wrong(of_headline, seed),
         answered: headline::answered(of_headline, seed),
     }
+}
+
+/// The checks of [`selftest`] for the rules whose names `is_wanted` accepts.
+pub fn checks(runs: usize, seed: u64, is_wanted: impl Fn(&str) -> bool) -> Vec<Check> {
+    let pairs = Rule::all().into_iter().flat_map(|rule| Noise::ALL.map(|noise| (rule, noise)));
+    let mut checks = vec![];
+    for (number, (rule, noise)) in (0..).zip(pairs) {
+        if is_wanted(&rule.name()) {
+            checks.push(check((runs, mix(seed, number)), noise, rule, Order::Random));
+        }
+    }
+    checks
+}
+
+/// Checks one rule with one kind of noise by simulated runs with this seed.
+fn check((runs, seed): (usize, u64), noise: Noise, rule: Rule, order: Order) -> Check {
+    let runs = rule.share(runs);
+    let rng = |run| stream(seed, run);
+    if let Rule::Best(effects) = rule {
+        return best(effects, noise, parallel(runs, |run| search(effects, noise, &mut rng(run))));
+    }
+    let wrong = count(runs, |run| rule.errs(noise, order, &mut rng(run)));
+    Check { noise, rule, order, wrong, runs, time: None }
 }
 
 fn best(effects: Effects, noise: Noise, runs: Vec<(Search, f64)>) -> Check {
@@ -498,7 +520,7 @@ mod tests {
     #[test]
     fn a_small_selftest_has_every_check_and_repeats_itself() {
         let report = selftest(5, 1);
-        assert_eq!(report.checks.len(), 139);
+        assert_eq!(report.checks.len(), 145);
         let (negative, others): (Vec<&Check>, _) =
             report.checks.iter().partition(|check| check.is_negative());
         assert!(others.iter().all(|check| check.wrong < 4), "{report:?}");

@@ -1,0 +1,180 @@
+//! The alarms of histories: which changes were found, and whether fresh rounds confirmed them. They persist in a file in the
+//! directory of runs, so that each change is alarmed once, and the k-th alarm of a history is judged at its own level.
+
+use crate::error::{Result, RunError};
+use fsarena_sys::{Error, input};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The name of the file.
+const FILE: &str = "alarms.json";
+/// The largest such file, in bytes.
+const LARGEST: u64 = 16 << 20;
+
+/// A history: what it follows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct History {
+    /// The study or plan.
+    pub study: String,
+    /// The metric.
+    pub metric: String,
+    /// The variant.
+    pub variant: String,
+    /// The variant that it is compared with; None for the variant's own values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+}
+
+/// A change that was alarmed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Alarm {
+    /// The history.
+    #[serde(flatten)]
+    pub history: History,
+    /// Its number among the alarms of the history, from 1.
+    pub number: u32,
+    /// The first run on the new level when the change was found.
+    pub run: String,
+    /// Whether the level rose.
+    pub rose: bool,
+    /// What came of it.
+    pub outcome: AlarmOutcome,
+    /// What is known about it, in a sentence.
+    pub why: String,
+    /// The run with the fresh rounds, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirmation: Option<String>,
+}
+
+/// What came of an alarm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AlarmOutcome {
+    /// Fresh rounds show more than half of the change.
+    Confirmed,
+    /// Fresh rounds show less than half of it.
+    NotConfirmed,
+    /// The fresh rounds cannot tell.
+    Inconclusive,
+    /// A side of the change cannot be made again.
+    Unconfirmed,
+}
+
+impl AlarmOutcome {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            AlarmOutcome::Confirmed => "confirmed",
+            AlarmOutcome::NotConfirmed => "not confirmed",
+            AlarmOutcome::Inconclusive => "inconclusive",
+            AlarmOutcome::Unconfirmed => "unconfirmed",
+        }
+    }
+}
+
+/// All alarms of a directory of runs.
+#[derive(Debug)]
+pub struct Alarms {
+    file: PathBuf,
+    stored: Stored,
+}
+
+/// The contents of the file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Stored {
+    /// The version of this format.
+    format: u32,
+    alarms: Vec<Alarm>,
+}
+
+impl Alarms {
+    /// Reads the alarms of a directory of runs; there are none without the file.
+    ///
+    /// # Errors
+    /// The file is damaged, or cannot be read.
+    pub fn open(runs: &Path) -> Result<Alarms> {
+        let file = runs.join(FILE);
+        let bytes = match input::read(&file, LARGEST) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Alarms { file, stored: Stored { format: 1, alarms: vec![] } });
+            }
+            Err(error) => return Err(Error::io("reading", &file)(error).into()),
+        };
+        let refused = |why: String| RunError::Plan(format!("{}: {why}", file.display()));
+        let stored: Stored = serde_json::from_slice(&bytes).map_err(|error| refused(error.to_string()))?;
+        if stored.format != 1 {
+            return Err(refused(format!("written by a newer fsarena (format {})", stored.format)));
+        }
+        Ok(Alarms { file, stored })
+    }
+
+    /// The alarms of a history, in their order.
+    pub fn of<'a>(&'a self, history: &'a History) -> impl Iterator<Item = &'a Alarm> {
+        self.stored.alarms.iter().filter(move |alarm| alarm.history == *history)
+    }
+
+    /// The number of the next alarm of a history.
+    pub fn next_number(&self, history: &History) -> u32 {
+        self.of(history).map(|alarm| alarm.number).max().unwrap_or(0) + 1
+    }
+
+    /// The runs with fresh rounds, which are part of no history.
+    pub fn confirmations(&self) -> impl Iterator<Item = &str> {
+        self.stored.alarms.iter().filter_map(|alarm| alarm.confirmation.as_deref())
+    }
+
+    /// Stores an alarm, in place of one of the same history and number.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn store(&mut self, alarm: Alarm) -> Result<()> {
+        let is_same = |other: &Alarm| other.history == alarm.history && other.number == alarm.number;
+        match self.stored.alarms.iter_mut().find(|other| is_same(other)) {
+            Some(other) => *other = alarm,
+            None => self.stored.alarms.push(alarm),
+        }
+        let text =
+            serde_json::to_vec_pretty(&self.stored).map_err(|error| RunError::Plan(error.to_string()))?;
+        // Renamed into place, so that nobody reads half of it.
+        let new = self.file.with_extension("json.new");
+        std::fs::write(&new, text).map_err(Error::io("writing", &new))?;
+        Ok(std::fs::rename(&new, &self.file).map_err(Error::io("writing", &self.file))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alarms_persist_and_are_numbered_by_history() {
+        let dir = tempfile::tempdir().unwrap();
+        let history = |metric: &str| History {
+            study: "mail".into(),
+            metric: metric.into(),
+            variant: "xfs".into(),
+            reference: Some("ext4".into()),
+        };
+        let alarm = |metric: &str, number, outcome| Alarm {
+            history: history(metric),
+            number,
+            run: format!("run-{number}"),
+            rose: true,
+            outcome,
+            why: "mkfs.xfs of run a is gone".into(),
+            confirmation: None,
+        };
+        let mut alarms = Alarms::open(dir.path()).unwrap();
+        assert_eq!(alarms.next_number(&history("elapsed")), 1);
+        alarms.store(alarm("elapsed", 1, AlarmOutcome::Unconfirmed)).unwrap();
+        alarms.store(alarm("elapsed", 2, AlarmOutcome::NotConfirmed)).unwrap();
+        alarms.store(alarm("elapsed", 1, AlarmOutcome::Confirmed)).unwrap();
+        let alarms = Alarms::open(dir.path()).unwrap();
+        let outcomes: Vec<_> = alarms.of(&history("elapsed")).map(|alarm| alarm.outcome).collect();
+        assert_eq!(outcomes, [AlarmOutcome::Confirmed, AlarmOutcome::NotConfirmed]);
+        assert_eq!((alarms.next_number(&history("elapsed")), alarms.next_number(&history("synced"))), (3, 1));
+        std::fs::write(dir.path().join(FILE), "{}").unwrap();
+        assert!(Alarms::open(dir.path()).unwrap_err().to_string().contains(FILE));
+    }
+}

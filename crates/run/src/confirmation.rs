@@ -1,0 +1,240 @@
+//! The run that confirms a change of a history: the variant as it was before the change and as it is since, in the same rounds.
+//!
+//! Every stored run has the digests of what its figures depend on ([`digests`]). Where they differ between the two sides of a
+//! change, each side must be made again from the same files; otherwise the fresh rounds would compare something else.
+
+use crate::baseline::{self, Baseline, is_packaged};
+use crate::error::{Result, RunError};
+use crate::guest::guest_modules;
+use crate::preflight::Check;
+use crate::{Keep, Request, check};
+use fsarena_core::cell::Variant;
+use fsarena_core::claim::{Claim, Quantity};
+use fsarena_core::plan::{Backing, MOST_ROUNDS, Plan, Stage, StopPlan};
+use fsarena_core::{factor, host::Host, record::RunRecord, schedule::mix};
+use fsarena_guest::cache;
+use fsarena_sys::{Error, host, kernel::SysRoot, program};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+/// The end of the name of a plan that confirms a change.
+pub const SUFFIX: &str = "-change";
+/// The names of the variants of such a run.
+pub const BEFORE: &str = "before";
+/// The other of them.
+pub const AFTER: &str = "after";
+
+/// The prefix of facts with the digest of a program or a kernel.
+const DIGEST: &str = "digest of ";
+/// The prefix of facts with the release of a guest kernel.
+const RELEASE: &str = "release of kernel ";
+
+/// The digests of the programs and kernels that a run uses, and the releases of the kernels, as facts of its machine.
+///
+/// # Errors
+/// A program or kernel that cannot be read.
+pub fn digests(check: &Check) -> Result<BTreeMap<String, String>> {
+    let mut facts = BTreeMap::new();
+    let digest = |path: &Path| -> Result<String> {
+        let file = File::open(path).map_err(Error::io("reading", path))?;
+        Ok(cache::digest(file).map_err(Error::io("reading", path))?)
+    };
+    for name in check.programs.iter().chain(&check.own_programs) {
+        let path = if name.contains('/') { Some(name.into()) } else { program::find(name) };
+        if let Some(path) = path {
+            facts.insert(format!("{DIGEST}{name}"), digest(&path)?);
+        }
+    }
+    for (level, kernel) in &check.kernels.by_level {
+        let modules = guest_modules(&kernel.modules);
+        let modules = modules.iter().flat_map(|module| [module.name.as_bytes(), &module.elf[..]]);
+        let parts = [digest(&kernel.code)?, cache::digest_parts(modules)];
+        facts.insert(format!("{DIGEST}kernel {level}"), cache::digest_parts(parts));
+        facts.insert(format!("{RELEASE}{level}"), kernel.release.clone());
+    }
+    Ok(facts)
+}
+
+/// What the figures of a variant depend on: the programs and the kernel by digest or release, and fsarena by version.
+type Parts = BTreeMap<String, String>;
+
+/// The parts in the facts of a machine that ran a variant.
+fn parts(host: &Host, version: &str, variant: &Variant, in_guest: bool) -> Parts {
+    let kernel = format!("{DIGEST}kernel {}", variant.level(factor::KERNEL));
+    let mut parts = Parts::from([("fsarena".into(), version.into())]);
+    for (fact, value) in &host.facts {
+        if let Some(name) = fact.strip_prefix(DIGEST).filter(|name| !name.starts_with("kernel ")) {
+            parts.insert(name.into(), value.clone());
+        }
+    }
+    let kernel = if in_guest { host.facts.get(&kernel) } else { Some(&host.kernel) };
+    parts.extend(kernel.map(|kernel| ("the kernel".into(), kernel.clone())));
+    parts
+}
+
+/// A side of a change: what a run measured, and how to make it again.
+#[derive(Debug, Clone)]
+struct Side {
+    /// The variant with the levels that make it again.
+    variant: Variant,
+    /// The levels of its run.
+    levels: BTreeMap<String, String>,
+    /// Its parts when it was measured.
+    stored: Parts,
+    /// Its parts as they are now.
+    now: Parts,
+}
+
+impl Side {
+    /// The side that a run measured. The plan is that of the newest run.
+    ///
+    /// # Errors
+    /// What the machine lacks to make it again.
+    fn of(record: &RunRecord, plan: &Plan, name: (&str, &str), runs: &Path) -> Result<Side> {
+        let (name, as_name) = name;
+        let measured = record.variants.iter().find(|variant| variant.name == name);
+        let measured = measured.ok_or_else(|| RunError::Plan(format!("run {} has no {name}", record.id)))?;
+        let host = record.hosts.first().cloned().unwrap_or_default();
+        let mut variant = Variant { name: as_name.into(), levels: measured.levels.clone() };
+        if let Some(kept) = recalled(record, measured, runs) {
+            variant.levels = kept.levels(runs)?;
+        } else if let Some(release) = host.facts.get(&format!("{RELEASE}{}", measured.level(factor::KERNEL)))
+            && is_packaged(measured.level(factor::KERNEL))
+        {
+            variant.levels.insert(factor::KERNEL.into(), format!("debian:{release}"));
+        }
+        let in_guest = matches!(plan.device.backing, Backing::Guest(_));
+        let plan = with_variants(plan.clone(), vec![variant.clone()]);
+        let (_, check) = check(&Request::new(plan, Keep::Nothing(runs.into())))?;
+        let mut here = host::collect(&SysRoot::host());
+        here.facts = digests(&check)?;
+        Ok(Side {
+            levels: measured.levels.clone(),
+            stored: parts(&host, &record.version, measured, in_guest),
+            now: parts(&here, env!("CARGO_PKG_VERSION"), &variant, in_guest),
+            variant,
+        })
+    }
+
+    /// The parts that differ from the other side by what was stored. Parts that only one run stored do not count as equal.
+    fn differences<'a>(&'a self, other: &'a Side) -> impl Iterator<Item = &'a String> {
+        let keys = self.now.keys().chain(other.now.keys().filter(|key| !self.now.contains_key(*key)));
+        keys.filter(|key| self.stored.get(*key) != other.stored.get(*key))
+    }
+}
+
+/// The baseline that keeps what a run measured of a variant, if there is one.
+fn recalled(record: &RunRecord, variant: &Variant, runs: &Path) -> Option<Baseline> {
+    let names = baseline::names(runs);
+    let mut all = names.iter().filter_map(|name| Baseline::open(runs, name).ok());
+    all.find(|kept| kept.run == record.id && kept.variant.name == variant.name)
+}
+
+fn with_variants(mut plan: Plan, variants: Vec<Variant>) -> Plan {
+    plan.factors.clear();
+    plan.vary.clear();
+    plan.claims.clear();
+    plan.variants = variants;
+    plan
+}
+
+/// Whether the two sides of a change can be compared in fresh rounds.
+#[derive(Debug)]
+pub enum Confirmation {
+    /// The plan of the rounds.
+    Plan(Box<Plan>),
+    /// Both sides are the same by everything that runs store.
+    SameSides,
+    /// Why a side cannot be made again.
+    Gone(String),
+}
+
+/// A change of a history to be confirmed.
+#[derive(Debug, Clone, Copy)]
+pub struct ChangeToConfirm<'a> {
+    /// The variant that the history follows.
+    pub variant: &'a str,
+    /// The metric.
+    pub metric: &'a str,
+    /// The change of the natural logarithm of the level.
+    pub ln_change: f64,
+    /// The number of equal parts of the 5% error, one of which the comparison may spend.
+    pub error_split: u32,
+    /// The longest time of the rounds, in seconds; None for the budget of the newest run, or ten minutes.
+    pub budget_s: Option<f64>,
+}
+
+/// The budget if neither the user nor the newest run has one, in seconds.
+const USUAL_BUDGET_S: f64 = 600.0;
+/// The largest margin of the claim, as a fraction.
+const MOST_MARGIN: f64 = 0.25;
+
+impl ChangeToConfirm<'_> {
+    /// Plans the comparison of a run before the change with a run after it. Its gate fails if fresh rounds show more than half
+    /// of the change.
+    pub fn plan(&self, before: &RunRecord, after: &RunRecord, runs: &Path) -> Confirmation {
+        if let Backing::Erase { path, .. } = &after.plan.device.backing {
+            let path = path.display();
+            return Confirmation::Gone(format!(
+                "its runs erased {path}, and only a command that names the device may do that: fsarena ab --erase {path} …"
+            ));
+        }
+        let side = |record: &RunRecord, name| {
+            Side::of(record, &after.plan, (self.variant, name), runs)
+                .map_err(|error| format!("{name} it (run {}): {error}", record.id))
+        };
+        let (old, new) = match (side(before, BEFORE), side(after, AFTER)) {
+            (Ok(old), Ok(new)) => (old, new),
+            (Err(why), _) | (_, Err(why)) => return Confirmation::Gone(why),
+        };
+        let differences: Vec<&String> = old.differences(&new).collect();
+        if differences.is_empty() && old.levels == new.levels {
+            return Confirmation::SameSides;
+        }
+        for (side, record) in [(&old, before), (&new, after)] {
+            let is_gone = |key: &&&String| side.stored.get(**key) != side.now.get(**key);
+            let gone: Vec<&str> = differences.iter().filter(is_gone).map(|key| key.as_str()).collect();
+            if !gone.is_empty() {
+                return Confirmation::Gone(format!("{} of run {} is gone", gone.join(", "), record.id));
+            }
+        }
+        match self.comparison(after, [old.variant, new.variant], before) {
+            Ok(plan) => Confirmation::Plan(Box::new(plan)),
+            Err(error) => Confirmation::Gone(error.to_string()),
+        }
+    }
+
+    fn comparison(&self, after: &RunRecord, sides: [Variant; 2], before: &RunRecord) -> Result<Plan> {
+        let mut plan = with_variants(after.plan.clone(), sides.into());
+        let margin = (self.ln_change.abs() / 2.0).exp_m1().min(MOST_MARGIN);
+        // A claim that the higher side is at most half as far above the other one as in the history.
+        let (low, high) = if self.ln_change > 0.0 { (BEFORE, AFTER) } else { (AFTER, BEFORE) };
+        let quantity = Quantity::of_all(self.metric);
+        let percent = (1e8 * margin).round() / 1e6;
+        let claim = format!("{quantity}: {high} <= {low} within {percent}%");
+        plan.claims = vec![claim.parse::<Claim>().map_err(|error| RunError::Plan(error.to_string()))?];
+        plan.name += SUFFIX;
+        plan.title = format!("{} of {}, before and after a change", self.metric, self.variant);
+        plan.question = format!("Do fresh rounds confirm that {} changed?", self.variant);
+        plan.baseline = None;
+        plan.omitted.clear();
+        plan.seed = mix(after.plan.seed, self.error_split.into()) & (u64::MAX >> 1);
+        let budget_s = self.budget_s.or(after.plan.stop.budget_s).unwrap_or(USUAL_BUDGET_S);
+        plan.stop = StopPlan {
+            rounds: MOST_ROUNDS,
+            budget_s: Some(budget_s),
+            default_budget: self.budget_s.is_none(),
+            when_decided: true,
+            gate: true,
+            ..StopPlan::default()
+        };
+        plan.stage = Some(Stage {
+            name: "confirmation".into(),
+            earlier: [(BEFORE.into(), before.id.clone()), (AFTER.into(), after.id.clone())].into(),
+            not_compared: vec![],
+            error_split: Some(self.error_split),
+        });
+        Ok(plan)
+    }
+}
