@@ -1,5 +1,6 @@
 //! All workloads. Each has one file with its name.
 
+mod aged_tree;
 mod amplification;
 mod command;
 mod coreutils;
@@ -28,6 +29,7 @@ use fsarena_core::sample::ReadingDef;
 
 /// All workloads.
 pub const WORKLOADS: &[&dyn Workload] = &[
+    &aged_tree::AgedTree,
     &amplification::Amplification,
     &command::Command,
     &coreutils::Coreutils,

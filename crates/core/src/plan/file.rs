@@ -152,6 +152,9 @@ pub struct ConclusionFile {
     pub set: Option<String>,
     /// The stage that it is about; by default any.
     pub stage: Option<String>,
+    /// Whether it is about a rotating disk, so that runs on other devices do not check it.
+    #[serde(default)]
+    pub rotating_disk: bool,
     /// The claims. `{a,b}` in a claim makes one claim with each word, `{*}` one claim for each task.
     pub claims: Vec<Spanned<String>>,
     /// How many of them have to hold, or which share of them: `11`, `"50%"`.
