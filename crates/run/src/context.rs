@@ -64,6 +64,7 @@ impl RunContext {
             declared: self.declared.borrow().clone(),
             staged: None,
             only_fill: false,
+            age: None,
             host_names: vec![],
             shell: None,
         }

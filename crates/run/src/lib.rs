@@ -4,11 +4,14 @@
 //! guests, and emits their events. Each cell is measured in a separate agent process ([`agent`]); see
 //! [`run_as_agent_if_requested`].
 
+mod aged;
+mod ageing;
 pub mod agent;
 pub mod axes;
 mod backing;
 pub mod baseline;
 mod bench;
+mod checkpoint;
 pub mod child;
 pub mod claim_forecast;
 pub mod config;

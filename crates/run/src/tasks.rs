@@ -6,7 +6,7 @@ use crate::executor::Log;
 use crate::pools::Pool;
 use crate::protocol::{self, Answers, COPIES, Power, PrivilegedRequest, Profiling, Request};
 use crate::target::{self, sync_all};
-use crate::{axes::load::parse_idle_time, printed, work};
+use crate::{ageing, axes::load::parse_idle_time, printed, work};
 use fsarena_core::event::{CellEvent, Note, NoteKind, SpentOn};
 use fsarena_core::metric::{Declared, reading};
 use fsarena_core::{factor, sample::TaskOutput};
@@ -37,6 +37,9 @@ pub fn run_tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -
     }
     place.server_user.clone_from(&request.server_user);
     make_root(&place)?;
+    if let Some(step) = &request.age {
+        return ageing::perform(step, &request.root, &request.other, &mut bench.log());
+    }
     if request.only_fill {
         let filled = workload.fill(&job, &place)?;
         return filled.into_iter().try_for_each(|action| Ok(action.perform(&mut bench.log()).map(drop)?));

@@ -2,7 +2,7 @@
 
 use crate::scale::Scale;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 use toml::Spanned;
 
 /// The size limit of a plan, in bytes: far above any plan that a person writes.
@@ -42,6 +42,9 @@ pub struct PlanFile {
     /// The devices of the filesystems.
     #[serde(default)]
     pub device: DeviceFile,
+    /// How filesystems are aged.
+    #[serde(default)]
+    pub age: AgeFile,
     /// When to stop.
     #[serde(default)]
     pub stop: StopFile,
@@ -79,6 +82,16 @@ pub struct DeviceFile {
     pub precondition: Option<bool>,
     /// The filesystem of the second device.
     pub other_fs: Option<Spanned<String>>,
+}
+
+/// The table `[age]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgeFile {
+    /// The number of images of each variant, each aged from another seed.
+    pub images: Option<Spanned<u32>>,
+    /// The git repository whose commits are pulled, instead of a generated history.
+    pub repository: Option<PathBuf>,
 }
 
 /// The table `[stop]`.

@@ -54,7 +54,9 @@ pub fn digest(root: &Path) -> io::Result<TreeDigest> {
             loop {
                 match file.read(&mut buffer)? {
                     0 => break,
-                    count => drop(hasher.update(&buffer[..count])),
+                    count => {
+                        hasher.update(&buffer[..count]);
+                    }
                 }
             }
         }
