@@ -89,16 +89,14 @@ fn run_cell(request: &Request, mark: fn(Mark), answers: Answers, emit: CellSink)
         ProcessRole::Supervisor(rights) => privsep::supervise_worker(request, rights, &mut bench, answers),
         _ => run_tasks(request, &mut bench, &mut |ask, bench| perform(request, ask, bench, answers)),
     };
-    let result = match &request.mount {
-        Some(mount) => {
-            result.and_then(|()| file_layout::measure_after(&request.cell, &mount.target, &mut bench))
-        }
-        None => result,
-    };
     match &request.mount {
         Some(mount) if request.age.is_some() => result.and(Ok(target::unmount(mount, &mut bench.log())?)),
         // Unmount a full or broken filesystem too. If both fail, the failure of the tasks is reported.
-        Some(mount) => result.and(unmount_task(mount, work::only_reads(&request.cell), &mut bench)),
+        Some(mount) => {
+            let measured =
+                result.and_then(|()| file_layout::measure_after(&request.cell, &mount.target, &mut bench));
+            measured.and(unmount_task(mount, work::only_reads(&request.cell), &mut bench))
+        }
         None => result,
     }
 }
