@@ -2,6 +2,7 @@
 
 mod amplification;
 mod command;
+pub use command::SETUP_ONCE;
 mod coreutils;
 mod dbench;
 mod dbench_like;
