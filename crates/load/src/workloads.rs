@@ -3,6 +3,7 @@
 mod aged_tree;
 mod amplification;
 mod command;
+pub use command::SETUP_ONCE;
 mod coreutils;
 mod dbench;
 mod dbench_like;

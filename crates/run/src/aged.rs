@@ -13,21 +13,25 @@ use crate::context::RunContext;
 use crate::error::{CellError, Result};
 use crate::executor::{RunSink, remove};
 use crate::layout::filesystem_of;
+use crate::packed::WORK;
 use crate::protocol::{MountRequest, Request};
 use bytesize::ByteSize;
-use fsarena_core::cell::{Cell, Variant};
-use fsarena_core::event::{CellEvent, Event, Note, NoteKind};
+use fsarena_core::cell::{Cell, Variant, WorkloadPlan};
+use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind};
 use fsarena_core::factor::{self, age::Age};
-use fsarena_core::matrix;
+use fsarena_core::{matrix, plan::Plan, setting::Value};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{def::FsDef, filesystems, grammar};
-use fsarena_load::ageing::ChurnPlan;
 use fsarena_load::ageing::tree_copy::TreeDigest;
+use fsarena_load::ageing::{ChurnPlan, GitPulls};
+use fsarena_load::workloads::SETUP_ONCE;
 use fsarena_sys::undo::{MadeDir, Undo};
 use fsarena_sys::{Error, cancel, mount, program};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// The version of what makes histories: it changes whenever equal seeds no longer give equal operations.
 const GENERATOR: u32 = 1;
@@ -36,10 +40,13 @@ const GENERATOR: u32 = 1;
 pub struct AgedImages {
     _checkpoints: Checkpoints,
     images: Images,
+    /// Whether a variant is aged.
+    ages: bool,
 }
 
-/// For each variant and seed, its image, or why it could not be made.
-type Images = BTreeMap<(String, u64), Result<Saved, CellError>>;
+/// For each variant, seed, and directory of a workload that has a setup which is kept, the image, or why it could not be made. The
+/// directory is empty for the image before such a setup.
+type Images = BTreeMap<(String, u64, String), Result<Rc<Saved>, CellError>>;
 
 /// Whether the filesystem of a variant can be aged. Other filesystems are made anew for each cell.
 fn is_general(variant: &Variant) -> bool {
@@ -47,63 +54,95 @@ fn is_general(variant: &Variant) -> bool {
 }
 
 impl AgedImages {
-    /// Makes the images that are missing in the cache. Returns None if no variant is aged.
+    /// Makes the images that are missing in the cache. Returns None if no variant is aged and no workload has a setup that is
+    /// kept.
     ///
     /// # Errors
     /// A signal, or a device that cannot be released. An image that cannot be made is a failure of its variant.
     pub fn make(run: &RunContext, backing: &BackingDevices, emit: RunSink) -> Result<Option<AgedImages>> {
         let variants = matrix::expand(&run.plan);
-        if variants.iter().all(|variant| age_of(variant).is_none()) {
+        let ages = variants.iter().any(|variant| age_of(variant).is_some());
+        if !ages && run.plan.workloads.iter().all(|workload| setup_of(workload).is_none()) {
             return Ok(None);
         }
         let checkpoints = Checkpoints::open()?;
-        let mut maker = Maker {
-            run,
-            backing,
-            checkpoints: &checkpoints,
-            images: Images::new(),
-            trees: BTreeMap::new(),
-            stage: None,
-        };
+        let (images, trees) = (Images::new(), BTreeMap::new());
+        let mut maker = Maker { run, backing, checkpoints: &checkpoints, images, trees, stage: None };
         let (aged, fresh): (Vec<&Variant>, Vec<&Variant>) = variants
             .iter()
             .filter(|variant| is_general(variant))
             .partition(|variant| age_of(variant).is_some());
-        let rounds = (0..run.plan.stop.all_rounds()).filter(|round| run.plan.stop.has(*round));
-        let seeds: BTreeSet<u64> = rounds.map(|round| run.plan.age.seed(round)).collect();
-        for seed in &seeds {
+        let seeds = if ages { seeds(&run.plan) } else { BTreeSet::from([ONLY_SEED]) };
+        for seed in seeds.iter().copied() {
             for variant in &aged {
-                maker.make(variant, *seed, |maker| maker.age(variant, *seed, emit))?;
+                maker.make(variant, seed, "", |maker| maker.age(variant, seed, emit))?;
             }
-            for variant in &fresh {
-                maker.make(variant, *seed, |maker| {
-                    maker.copy(variant, model_of(variant, &aged), *seed, emit)
-                })?;
+            for variant in fresh.iter().filter(|_| !aged.is_empty()) {
+                let model = model_of(variant, &aged);
+                maker.make(variant, seed, "", |maker| maker.copy(variant, model, seed, emit))?;
+            }
+            for variant in aged.iter().chain(&fresh) {
+                for planned in &run.plan.workloads {
+                    let workload = matrix::work_of(variant, planned);
+                    if setup_of(&workload).is_some() {
+                        let dir = workload.directory();
+                        maker.make(variant, seed, &dir, |maker| {
+                            maker.set_up(variant, &workload, seed, emit)
+                        })?;
+                    }
+                }
             }
             maker.clear_stage(emit)?;
         }
         let images = maker.images;
         for variant in aged.iter().chain(&fresh) {
-            let model = age_of(variant).is_none().then(|| model_of(variant, &aged));
+            let model = (age_of(variant).is_none() && ages).then(|| model_of(variant, &aged));
             if let Some(text) = describe(variant, model, &seeds, &images) {
-                emit(Event::Note(
-                    Note::new(NoteKind::Options, text).task(factor::AGE).variant(&variant.name),
-                ))?;
+                let note = Note::new(NoteKind::Options, text).task(factor::AGE);
+                emit(Event::Note(note.variant(&variant.name)))?;
             }
         }
-        Ok(Some(AgedImages { _checkpoints: checkpoints, images }))
+        Ok(Some(AgedImages { _checkpoints: checkpoints, images, ages }))
     }
 
-    /// The image of a variant for a seed; None for a variant whose filesystem is made anew for each cell.
+    /// The image that a cell begins with; None for a variant whose filesystem is made anew for each cell.
     ///
     /// # Errors
     /// Why it could not be made.
-    pub fn find(&self, variant: &str, seed: u64) -> Result<Option<&Saved>, CellError> {
-        match self.images.get(&(variant.to_string(), seed)) {
+    pub fn find(&self, plan: &Plan, cell: &Cell) -> Result<Option<&Saved>, CellError> {
+        let seed = if self.ages { plan.age.seed(cell.round) } else { ONLY_SEED };
+        let key = |dir: String| (cell.variant.name.clone(), seed, dir);
+        let of_setup = self.images.get(&key(cell.workload.directory()));
+        match of_setup.or_else(|| self.images.get(&key(String::new()))) {
             None => Ok(None),
             Some(Ok(saved)) => Ok(Some(saved)),
             Some(Err(failed)) => Err(failed.clone()),
         }
+    }
+
+    /// The seed of the aged image that a cell begins with; None if it is not aged.
+    pub fn seed(&self, plan: &Plan, cell: &Cell) -> Option<u64> {
+        let has_image = matches!(self.find(plan, cell), Ok(Some(_)));
+        (self.ages && has_image).then(|| plan.age.seed(cell.round))
+    }
+}
+
+/// The seed of the images of a run that only keeps a setup.
+const ONLY_SEED: u64 = 1;
+
+/// The seeds of the images that the rounds of a plan begin with.
+fn seeds(plan: &Plan) -> BTreeSet<u64> {
+    (0..plan.stop.all_rounds())
+        .filter(|round| plan.stop.has(*round))
+        .map(|round| plan.age.seed(round))
+        .collect()
+}
+
+/// The setup of a workload that is kept; None if it has none.
+fn setup_of(workload: &WorkloadPlan) -> Option<&str> {
+    match workload.settings.0.get(SETUP_ONCE)? {
+        Value::Text(script) if !script.is_empty() => Some(script),
+        _ => None,
     }
 }
 
@@ -127,8 +166,8 @@ fn describe(
     seeds: &BTreeSet<u64>,
     images: &Images,
 ) -> Option<String> {
-    let of_seed = |seed: &u64| images.get(&(variant.name.clone(), *seed))?.as_ref().ok();
-    let saved: Vec<&Saved> = seeds.iter().filter_map(of_seed).collect();
+    let of_seed = |seed: &u64| images.get(&(variant.name.clone(), *seed, String::new()))?.as_ref().ok();
+    let saved: Vec<&Rc<Saved>> = seeds.iter().filter_map(of_seed).collect();
     let about = &saved.first()?.about;
     let tree = about.tree.as_ref()?;
     let (size, kept) = (about.devices.iter().sum(), saved.iter().map(|saved| saved.bytes).sum());
@@ -168,10 +207,24 @@ struct History<'a> {
     user: u32,
 }
 
+/// What decides the files that a setup adds to an image.
+#[derive(Serialize)]
+struct SetupHistory<'a> {
+    /// The history before it.
+    before: String,
+    /// The settings that its commands use.
+    settings: BTreeMap<&'a str, &'a Value>,
+    /// The size and time of the input.
+    input: Option<(u64, i64)>,
+    directory: String,
+}
+
 /// The files of an image.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Work<'a> {
+    /// None.
+    Empty,
     /// What this history leaves.
     Aged(&'a AgeWork),
     /// A copy of the tree with this digest.
@@ -186,8 +239,8 @@ struct Maker<'a> {
     images: Images,
     /// The tree that each history of files has left so far.
     trees: BTreeMap<String, TreeDigest>,
-    /// The directory with the copy of a tree, and the digest of the tree.
-    stage: Option<(TreeDigest, MadeDir)>,
+    /// The directory that agents keep copies of trees and histories in, and the digest of the tree that it has.
+    stage: Option<(MadeDir, Option<TreeDigest>)>,
 }
 
 /// The filesystem of a variant, and the devices that it is made on.
@@ -204,29 +257,34 @@ impl Maker<'_> {
         &mut self,
         variant: &Variant,
         seed: u64,
+        dir: &str,
         work: impl FnOnce(&mut Self) -> Result<Saved, CellError>,
     ) -> Result<()> {
-        if self.images.iter().any(|((name, _), image)| *name == variant.name && image.is_err()) {
+        if self.images.iter().any(|((name, ..), image)| *name == variant.name && image.is_err()) {
             return Ok(());
         }
-        let made = work(self);
+        let made = work(self).map(Rc::new);
         cancel::check()?;
-        self.images.insert((variant.name.clone(), seed), made);
+        self.images.insert((variant.name.clone(), seed, dir.into()), made);
         Ok(())
+    }
+
+    /// The image of a variant before a setup that is kept.
+    fn base(&self, variant: &Variant, seed: u64) -> Option<Rc<Saved>> {
+        self.images.get(&(variant.name.clone(), seed, String::new()))?.as_ref().ok().cloned()
     }
 
     /// Makes the image of an aged variant, or continues an interrupted history.
     fn age(&mut self, variant: &Variant, seed: u64, emit: RunSink) -> Result<Saved, CellError> {
         let work = self.work(variant, seed)?;
         let saved = self.on_bed(variant, emit, |maker, bed, emit| {
-            let history = maker.history(bed, Work::Aged(&work))?;
+            let history = json(&maker.history(bed, Work::Aged(&work))?)?;
             let mut saved = maker.checkpoints.find(&history);
-            let done = saved.as_ref().map_or(0, |saved| saved.about.part);
-            if let Some(saved) = saved.as_ref().filter(|_| done < work.parts()) {
+            let (done, of) = (saved.as_ref().map_or(0, |saved| saved.about.part), work.parts());
+            if let Some(saved) = saved.as_ref().filter(|_| done < of) {
                 saved.restore(&bed.devices)?;
             }
-            for part in done..work.parts() {
-                let of = work.parts();
+            for part in done..of {
                 let text = format!("Ageing {}, image {seed}: part {} of {of}.", variant.name, part + 1);
                 emit(Event::Forecast { text })?;
                 let mut about = match &saved {
@@ -234,30 +292,26 @@ impl Maker<'_> {
                     None => bed.format(&history, emit)?,
                 };
                 about.part = part + 1;
-                let stage = maker.make_stage()?;
-                maker.perform(bed, AgeStep::Part { work: work.clone(), part }, stage.path(), emit)?;
+                let stage = maker.stage()?;
+                maker.perform(bed, AgeStep::Part { work: work.clone(), part }, None, &stage, emit)?;
                 if part + 1 == of {
-                    about.tree = Some(read_digest(stage.path())?);
+                    about.tree = Some(read_digest(&stage)?);
                 }
-                remove(stage, emit)?;
                 saved = Some(maker.checkpoints.save(about, &bed.devices)?);
             }
             saved.ok_or_else(|| CellError::internal("the history has no parts"))
         })?;
-        self.compare_tree(&work, &saved)?;
+        let tree = tree_of(&saved)?;
+        if work.is_reproducible() && self.first_tree(json(&work)?, &tree) != tree {
+            let why = format!("its history left other files than on another filesystem: {tree:?}");
+            return Err(CellError::internal(why));
+        }
         Ok(saved)
     }
 
-    /// Checks that a history has left the same tree as on other filesystems.
-    fn compare_tree(&mut self, work: &AgeWork, saved: &Saved) -> Result<(), CellError> {
-        let tree = saved.about.tree.clone().ok_or_else(|| CellError::internal("the image has no digest"))?;
-        let known = self.trees.entry(json(work)?).or_insert_with(|| tree.clone());
-        if *known == tree || !work.is_reproducible() {
-            return Ok(());
-        }
-        Err(CellError::internal(format!(
-            "the same history left other files than elsewhere: {tree:?}, {known:?}"
-        )))
+    /// The tree that a history left first in this run, which is `tree` if it is the first time.
+    fn first_tree(&mut self, history: String, tree: &TreeDigest) -> TreeDigest {
+        self.trees.entry(history).or_insert_with(|| tree.clone()).clone()
     }
 
     /// Makes the image of a variant without age: a copy of the files of its model.
@@ -268,43 +322,84 @@ impl Maker<'_> {
         seed: u64,
         emit: RunSink,
     ) -> Result<Saved, CellError> {
-        let Some(Ok(source)) = self.images.get(&(model.name.clone(), seed)) else {
-            return Err(CellError::missing(format!("the files of {} could not be made", model.name)));
-        };
-        let tree = source.about.tree.clone().ok_or_else(|| CellError::internal("the image has no digest"))?;
-        let known = self.on_bed(variant, emit, |maker, bed, _| {
-            Ok(maker.checkpoints.find(&maker.history(bed, Work::Fresh(&tree))?))
-        })?;
-        if let Some(saved) = known {
+        let missing = || CellError::missing(format!("the files of {} could not be made", model.name));
+        let source = self.base(model, seed).ok_or_else(missing)?;
+        let tree = tree_of(&source)?;
+        let history =
+            self.on_bed(variant, emit, |maker, bed, _| json(&maker.history(bed, Work::Fresh(&tree))?))?;
+        if let Some(saved) = self.checkpoints.find(&history) {
             return Ok(saved);
         }
-        if self.stage.as_ref().is_none_or(|(staged, _)| *staged != tree) {
-            self.clear_stage(emit)?;
-            let stage = self.make_stage()?;
+        let stage = self.stage()?;
+        if self.stage.as_ref().is_none_or(|(_, staged)| staged.as_ref() != Some(&tree)) {
             self.on_bed(model, emit, |maker, bed, emit| {
-                let source =
-                    maker.images.get(&(model.name.clone(), seed)).and_then(|image| image.as_ref().ok());
-                let source = source.ok_or_else(|| CellError::internal("the image of the model is gone"))?;
                 source.restore(&bed.devices)?;
-                maker.perform(bed, AgeStep::CopyOut, stage.path(), emit)
+                maker.perform(bed, AgeStep::CopyOut, None, &stage, emit)
             })?;
-            self.stage = Some((tree.clone(), stage));
+            if let Some((_, staged)) = &mut self.stage {
+                *staged = Some(tree.clone());
+            }
         }
         let text = format!("Copying the files of {}, image {seed}, to {}.", model.name, variant.name);
         emit(Event::Forecast { text })?;
         self.on_bed(variant, emit, |maker, bed, emit| {
-            let mut about = bed.format(&maker.history(bed, Work::Fresh(&tree))?, emit)?;
-            let (_, stage) = maker.stage.as_ref().ok_or_else(|| CellError::internal("no tree was copied"))?;
-            maker.perform(bed, AgeStep::CopyIn, stage.path(), emit)?;
-            let copied = read_digest(stage.path())?;
+            let mut about = bed.format(&history, emit)?;
+            maker.perform(bed, AgeStep::CopyIn, None, &stage, emit)?;
+            let copied = read_digest(&stage)?;
             if copied != tree {
-                return Err(CellError::internal(format!(
-                    "the copy differs from its original: {copied:?}, {tree:?}"
-                )));
+                let why = format!("the copy differs from its original: {copied:?}, {tree:?}");
+                return Err(CellError::internal(why));
             }
             about.tree = Some(copied);
             Ok(maker.checkpoints.save(about, &bed.devices)?)
         })
+    }
+
+    /// Makes the image with the setup of a workload that is kept, on that of the variant before.
+    fn set_up(
+        &mut self,
+        variant: &Variant,
+        workload: &WorkloadPlan,
+        seed: u64,
+        emit: RunSink,
+    ) -> Result<Saved, CellError> {
+        let settings = [SETUP_ONCE, "once", "env", "input"];
+        let settings = settings.iter().filter_map(|id| Some((*id, workload.settings.0.get(*id)?))).collect();
+        let input =
+            std::fs::metadata(workload.settings.text("input")).ok().map(|meta| (meta.len(), meta.mtime()));
+        let (base, directory) = (self.base(variant, seed), workload.directory());
+        let mut setup = SetupHistory { before: String::new(), settings, input, directory };
+        let of_setup = json(&setup)?;
+        let saved = self.on_bed(variant, emit, |maker, bed, emit| {
+            setup.before = match &base {
+                Some(base) => base.about.history.clone(),
+                None => json(&maker.history(bed, Work::Empty)?)?,
+            };
+            let history = json(&setup)?;
+            if let Some(saved) = maker.checkpoints.find(&history) {
+                return Ok(saved);
+            }
+            emit(Event::Forecast { text: format!("Setting up {} once.", variant.name) })?;
+            let mut about = match &base {
+                Some(base) => {
+                    base.restore(&bed.devices)?;
+                    Checkpoint::new(&history, 1, &base.about.mkfs, &base.about.features)
+                }
+                None => bed.format(&history, emit)?,
+            };
+            let source_disk = maker.backing.other.root();
+            maker.perform(bed, AgeStep::Setup, Some(workload), source_disk, emit)?;
+            about.part = 1;
+            about.tree = Some(read_digest(source_disk)?);
+            Ok(maker.checkpoints.save(about, &bed.devices)?)
+        })?;
+        let tree = tree_of(&saved)?;
+        if self.first_tree(of_setup, &tree) != tree {
+            let why = "setup_once left other files than before: its result differs from time to time, or from filesystem to \
+                       filesystem; use `setup`, which runs in each round";
+            return Err(CellError::new(Cause::Usage, why));
+        }
+        Ok(saved)
     }
 
     /// The history of files that the level of a variant asks for.
@@ -315,7 +410,15 @@ impl Maker<'_> {
                 let fullness = fullness(variant);
                 Ok(AgeWork::Churn(ChurnPlan { seed, capacity, fullness, percent }))
             }
-            Some(_) | None => Err(CellError::internal("not a level of age")),
+            Some(Age::Git { pulls }) => {
+                let repository = self.run.plan.age.repository.clone();
+                Ok(AgeWork::Git(GitPulls::new(seed, pulls, repository)?))
+            }
+            Some(Age::Command { runs, words }) => {
+                let program = digest_of_program(&words[0])?;
+                Ok(AgeWork::Command { seed, runs, words, program })
+            }
+            None => Err(CellError::internal("a variant that is not aged")),
         }
     }
 
@@ -343,12 +446,12 @@ impl Maker<'_> {
         done
     }
 
-    /// The history of an image as JSON: everything that decides its content.
-    fn history(&self, bed: &Bed, work: Work) -> Result<String, CellError> {
+    /// Everything that decides the content of an image.
+    fn history<'b>(&self, bed: &'b Bed, work: Work<'b>) -> Result<History<'b>, CellError> {
         let Bed { variant, def, options, devices } = bed;
         let kernel =
             ["osrelease", "version"].map(|name| self.run.kernel.fact(&format!("proc/sys/kernel/{name}")));
-        json(&History {
+        Ok(History {
             generator: GENERATOR,
             work,
             filesystem: def.id,
@@ -364,26 +467,39 @@ impl Maker<'_> {
         })
     }
 
-    /// Makes an empty directory that the workload's user may write to.
-    fn make_stage(&self) -> Result<MadeDir, CellError> {
+    /// The directory that agents keep copies of trees and histories in. The workload's user may write to it.
+    fn stage(&mut self) -> Result<PathBuf, CellError> {
+        if let Some((dir, _)) = &self.stage {
+            return Ok(dir.path().into());
+        }
         let dir = MadeDir::make_tree(&self.run.journal, &self.run.dir.join("ageing"))?;
         self.run.agents.role.give_to_workload_user(dir.path())?;
-        Ok(dir)
+        let path = dir.path().to_path_buf();
+        self.stage = Some((dir, None));
+        Ok(path)
     }
 
     fn clear_stage(&mut self, emit: RunSink) -> Result<()> {
         match self.stage.take() {
-            Some((_, dir)) => remove(dir, emit),
+            Some((dir, _)) => remove(dir, emit),
             None => Ok(()),
         }
     }
 
-    /// Has an agent mount the filesystem, perform a step, and unmount it. `stage` is the directory of the agent.
-    fn perform(&self, bed: &Bed, step: AgeStep, stage: &Path, emit: RunSink) -> Result<(), CellError> {
+    /// Has an agent mount the filesystem, perform a step, and unmount it. `other` is the directory that the agent reads from and
+    /// writes to besides; `workload` is the one whose setup the step runs.
+    fn perform(
+        &self,
+        bed: &Bed,
+        step: AgeStep,
+        workload: Option<&WorkloadPlan>,
+        other: &Path,
+        emit: RunSink,
+    ) -> Result<(), CellError> {
         let Bed { variant, def, options, devices } = bed;
         let (run, target) = (self.run, self.backing.target.path());
-        let workload =
-            run.plan.workloads.first().ok_or_else(|| CellError::internal("a plan without workload"))?;
+        let workload = workload.or(run.plan.workloads.first());
+        let workload = workload.ok_or_else(|| CellError::internal("a plan without workload"))?;
         let cell = Cell {
             round: 0,
             position: 0,
@@ -402,8 +518,8 @@ impl Maker<'_> {
             layer: None,
             packed_bytes: None,
         };
-        let request =
-            Request { mount: Some(mount), age: Some(step), ..run.request(&cell, &target.join(AGED), stage) };
+        let root = target.join(if step == AgeStep::Setup { WORK } else { AGED });
+        let request = Request { mount: Some(mount), age: Some(step), ..run.request(&cell, &root, other) };
         let mounted = run.journal.note(Undo::unmount(target))?;
         let mut events = vec![];
         let mut keep = |event: CellEvent| match event {
@@ -419,8 +535,12 @@ impl Maker<'_> {
         let outcome = outcome?;
         cancel::check()?;
         CellError::check(outcome)
-            .map_err(|failed| failed.with_part(&format!("age={}", variant.level(factor::AGE))))
     }
+}
+
+/// The tree that the history of a checkpoint has left.
+fn tree_of(saved: &Saved) -> Result<TreeDigest, CellError> {
+    saved.about.tree.clone().ok_or_else(|| CellError::internal("the checkpoint has no digest of its files"))
 }
 
 impl Bed<'_> {
@@ -449,7 +569,8 @@ fn json(value: &impl Serialize) -> Result<String, CellError> {
 
 /// The digest of a program: another version of it may do something else.
 fn digest_of_program(name: &str) -> Result<String, CellError> {
-    let path = program::find(name).ok_or_else(|| CellError::missing(format!("{name} is not installed")))?;
+    let path = if name.contains('/') { Some(PathBuf::from(name)) } else { program::find(name) };
+    let path = path.ok_or_else(|| CellError::missing(format!("{name} is not installed")))?;
     let bytes = std::fs::read(&path).map_err(Error::io("reading", &path))?;
     Ok(blake3::hash(&bytes).to_hex()[..32].into())
 }

@@ -2,10 +2,11 @@
 
 use crate::error::{CellError, CellResult};
 use crate::executor::Log;
-use fsarena_load::ageing::{ChurnPlan, tree_copy};
-use fsarena_sys::{Error, dirs};
+use fsarena_load::ageing::{ChurnPlan, GitPulls, tree_copy};
+use fsarena_load::{invocation::Invocation, payload::fresh_dir, task::TaskError};
+use fsarena_sys::Error;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 /// The directory of the files of an aged filesystem, below its root.
 pub const AGED: &str = "aged";
@@ -13,12 +14,28 @@ pub const AGED: &str = "aged";
 const TREE: &str = "tree";
 const DIGEST: &str = "digest.json";
 
+/// The longest time that one run of an ageing command may take.
+const COMMAND_LIMIT: Duration = Duration::from_secs(24 * 3600);
+
 /// What ages a filesystem.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgeWork {
     /// Files are created, deleted, overwritten and appended to.
     Churn(ChurnPlan),
+    /// Commits are pulled.
+    Git(GitPulls),
+    /// A command of the user runs again and again.
+    Command {
+        /// The seed that it finds as `$FSARENA_SEED`.
+        seed: u64,
+        /// How often it runs.
+        runs: u32,
+        /// The program and its arguments.
+        words: Vec<String>,
+        /// The digest of the program.
+        program: String,
+    },
 }
 
 /// What an agent does to age a filesystem.
@@ -36,6 +53,8 @@ pub enum AgeStep {
     CopyOut,
     /// Copy the files from the directory of the agent.
     CopyIn,
+    /// The setup of a workload that is kept, which has run already.
+    Setup,
 }
 
 impl AgeWork {
@@ -43,19 +62,30 @@ impl AgeWork {
     pub fn parts(&self) -> u32 {
         match self {
             AgeWork::Churn(plan) => plan.parts(),
+            AgeWork::Git(pulls) => pulls.parts(),
+            AgeWork::Command { runs, .. } => *runs,
         }
     }
 
     /// Whether it leaves the same files wherever it is repeated.
     pub fn is_reproducible(&self) -> bool {
-        match self {
-            AgeWork::Churn(_) => true,
-        }
+        !matches!(self, AgeWork::Command { .. })
     }
 
-    fn perform_part(&self, part: u32, dir: &Path) -> CellResult {
+    /// Performs a part in a directory. `other` keeps what later parts need.
+    fn perform_part(&self, part: u32, dir: &Path, other: &Path, log: Log) -> CellResult {
         match self {
             AgeWork::Churn(plan) => plan.perform_part(part, dir).map_err(Error::io("ageing", dir))?,
+            AgeWork::Git(pulls) => pulls.perform_part(part, dir, other, log)?,
+            AgeWork::Command { seed, words, .. } => {
+                let env =
+                    [("FSARENA_DIR", dir.as_os_str().to_owned()), ("FSARENA_SEED", seed.to_string().into())];
+                let number = [("FSARENA_AGEING_RUN", (part + 1).to_string().into())];
+                let env =
+                    env.into_iter().chain(number).map(|(name, value)| (name.to_string(), value)).collect();
+                let (words, dir) = (words.clone(), dir.into());
+                Invocation { words, dir, env, limit: COMMAND_LIMIT, rules: vec![] }.expect(log)?;
+            }
         }
         Ok(())
     }
@@ -65,18 +95,19 @@ impl AgeWork {
 ///
 /// # Errors
 /// If the filesystem refuses an operation, for example because it is full.
-pub fn perform(step: &AgeStep, root: &Path, other: &Path, _log: Log) -> CellResult {
+pub fn perform(step: &AgeStep, root: &Path, other: &Path, log: Log) -> CellResult {
     let tree = other.join(TREE);
     let digested = match step {
         AgeStep::Part { work, part } => {
-            work.perform_part(*part, root).map_err(|failed| failed.with_part("ageing"))?;
+            work.perform_part(*part, root, other, log).map_err(|failed| failed.with_part("ageing"))?;
             *part + 1 == work.parts()
         }
         AgeStep::CopyOut => {
-            dirs::make_dir(&tree).map_err(Error::io("making", &tree))?;
+            fresh_dir(&tree).map_err(TaskError::from)?;
             tree_copy::copy(root, &tree).map_err(Error::io("copying", root))?;
             true
         }
+        AgeStep::Setup => true,
         AgeStep::CopyIn => {
             tree_copy::copy(&tree, root).map_err(Error::io("copying to", root))?;
             true

@@ -19,8 +19,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// The bytes of a block.
-const BLOCK: usize = 4096;
+/// The bytes of a block: the smallest block in which a filesystem places the parts of a file.
+const BLOCK: usize = 1024;
 /// The version of the format, and the end of every checkpoint.
 const MAGIC: &[u8; 16] = b"fsarena-state-1\n";
 /// fsarena removes checkpoints that no run has used for so long.
@@ -294,13 +294,31 @@ impl Saved {
         let mut place = 0;
         for device in devices.all() {
             device_copy::write(device, &mut |chunk| {
-                for block in chunk.chunks_mut(BLOCK) {
-                    let number = self.numbers[place];
-                    self.file.read_exact_at(block, u64::from(number) * BLOCK as u64)?;
-                    place += 1;
-                }
-                Ok(())
+                let numbers = &self.numbers[place..place + chunk.len().div_ceil(BLOCK)];
+                place += numbers.len();
+                self.read_blocks(numbers, chunk)
             })?;
+        }
+        Ok(())
+    }
+}
+
+impl Saved {
+    /// Reads the blocks with these numbers. Reads blocks together that follow each other in the file, and copies a block that
+    /// is repeated, such as that of zeros.
+    fn read_blocks(&self, numbers: &[u32], to: &mut [u8]) -> io::Result<()> {
+        let mut at = 0;
+        while at < numbers.len() {
+            let follows = |index: &usize| numbers[*index] == numbers[at] + (*index - at) as u32;
+            let count = (at..numbers.len()).take_while(follows).count();
+            let end = to.len().min((at + count) * BLOCK);
+            self.file.read_exact_at(&mut to[at * BLOCK..end], u64::from(numbers[at]) * BLOCK as u64)?;
+            let last = at + count - 1;
+            at += count;
+            while at < numbers.len() && numbers[at] == numbers[last] && (at + 1) * BLOCK <= to.len() {
+                to.copy_within(last * BLOCK..(last + 1) * BLOCK, at * BLOCK);
+                at += 1;
+            }
         }
         Ok(())
     }

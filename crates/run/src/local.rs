@@ -92,9 +92,7 @@ impl Local {
         emit: CellSink,
     ) -> Result<Option<VariantFacts>, CellError> {
         let Some(aged) = &self.aged else { return Ok(None) };
-        let Some(saved) = aged.find(&cell.variant.name, self.run.plan.age.seed(cell.round))? else {
-            return Ok(None);
-        };
+        let Some(saved) = aged.find(&self.run.plan, cell)? else { return Ok(None) };
         let options = lifecycle::variant_options(def, &cell.variant)?;
         let mut bench = Bench::open(&self.run.kernel, numbers(devices), &self.run.plan.idle, |_| (), emit);
         bench.emit(CellEvent::Phase { name: "image".into() });
@@ -256,9 +254,7 @@ impl Local {
         let mounted = self.run.journal.note(Undo::unmount(target))?;
         let layered = self.run.journal.note(Undo::unmount(&root))?;
         let known = self.facts.contains_key(&cell.variant.name);
-        let seed = self.run.plan.age.seed(cell.round);
-        let is_aged = |aged: &AgedImages| matches!(aged.find(&cell.variant.name, seed), Ok(Some(_)));
-        let image_seed = self.aged.as_ref().is_some_and(is_aged).then_some(seed);
+        let image_seed = self.aged.as_ref().and_then(|aged| aged.seed(&self.run.plan, cell));
         let outcome = child::run(&self.run.journal, &request, confine, &mut |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {
                 if note.task.as_deref() == Some("mount") {

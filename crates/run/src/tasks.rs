@@ -1,12 +1,13 @@
 //! Runs the tasks of a cell: prepares, measures and checks one after another.
 
+use crate::ageing::{self, AgeStep};
 use crate::bench::Bench;
 use crate::error::{CellError, CellResult};
 use crate::executor::Log;
 use crate::pools::Pool;
 use crate::protocol::{self, Answers, COPIES, Power, PrivilegedRequest, Profiling, Request};
 use crate::target::{self, sync_all};
-use crate::{ageing, axes::load::parse_idle_time, printed, work};
+use crate::{axes::load::parse_idle_time, printed, work};
 use fsarena_core::event::{CellEvent, Note, NoteKind, SpentOn};
 use fsarena_core::metric::{Declared, reading};
 use fsarena_core::{factor, sample::TaskOutput};
@@ -38,6 +39,11 @@ pub fn run_tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -
     place.server_user.clone_from(&request.server_user);
     make_root(&place)?;
     if let Some(step) = &request.age {
+        if *step == AgeStep::Setup {
+            for action in workload.once(&job, &place).into_iter().chain(workload.setup_once(&job, &place)) {
+                action.perform(&mut bench.log())?;
+            }
+        }
         return ageing::perform(step, &request.root, &request.other, &mut bench.log());
     }
     if request.only_fill {

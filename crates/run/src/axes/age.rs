@@ -4,8 +4,12 @@ use super::axis::{Axis, LevelCheck, lacking, wrong};
 use crate::error::{Result, require};
 use fsarena_core::cell::Variant;
 use fsarena_core::factor::{self, age, age::Age};
+use fsarena_core::plan::Plan;
 use fsarena_fs::filesystems;
-use fsarena_sys::program;
+use fsarena_load::{ageing::GitPulls, workload::Room};
+use fsarena_sys::{Error, program};
+use std::{io, path::Path};
+use walkdir::WalkDir;
 
 /// How the filesystem was used before the work begins.
 pub const AXIS: Axis = Axis::new(
@@ -19,6 +23,28 @@ pub const AXIS: Axis = Axis::new(
 /// The age of a variant; None if it is not aged.
 pub fn age_of(variant: &Variant) -> Option<Age> {
     age::parse(variant.level(factor::AGE)).ok().flatten()
+}
+
+/// The space that the files of aged variants take, as far as their levels do not state it as a share.
+pub fn room(plan: &Plan, variants: &[Variant]) -> Result<Room> {
+    let mut room = Room::default();
+    for variant in variants {
+        let Some(Age::Git { pulls }) = age_of(variant) else { continue };
+        let repository = plan.age.repository.as_ref().map(|path| tree_bytes(path)).transpose()?;
+        room.bytes = room.bytes.max(GitPulls::bytes(pulls, repository));
+        room.inodes = room.inodes.max(room.bytes >> 13);
+    }
+    Ok(room)
+}
+
+/// The bytes of all files in a directory.
+fn tree_bytes(dir: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in WalkDir::new(dir) {
+        let length = entry.and_then(|entry| Ok(entry.metadata()?.len())).map_err(io::Error::from);
+        bytes += length.map_err(Error::io("reading the repository", dir))?;
+    }
+    Ok(bytes)
 }
 
 fn check(check: &LevelCheck) -> Result<()> {
