@@ -83,7 +83,9 @@ fn run_cell(request: &Request, mark: fn(Mark), answers: Answers, emit: CellSink)
         mount_task(kernel, mount, &lifecycle("mount", "Mount"), |_| Ok(()), &mut bench)
             .map_err(|failed| failed.with_options(level))?;
         fill::fill(&request.cell, &mount.target, &mut bench)?;
-        file_layout::measure_before(&request.cell, mount, &mut bench)?;
+        if request.layout {
+            file_layout::measure_before(&request.cell, mount, &mut bench)?;
+        }
     }
     let result = match &request.role {
         ProcessRole::Supervisor(rights) => privsep::supervise_worker(request, rights, &mut bench, answers),
@@ -93,8 +95,12 @@ fn run_cell(request: &Request, mark: fn(Mark), answers: Answers, emit: CellSink)
         Some(mount) if request.age.is_some() => result.and(Ok(target::unmount(mount, &mut bench.log())?)),
         // Unmount a full or broken filesystem too. If both fail, the failure of the tasks is reported.
         Some(mount) => {
-            let measured =
-                result.and_then(|()| file_layout::measure_after(&request.cell, &mount.target, &mut bench));
+            let measured = match result {
+                Ok(()) if request.layout => {
+                    file_layout::measure_after(&request.cell, &mount.target, &mut bench)
+                }
+                result => result,
+            };
             measured.and(unmount_task(mount, work::only_reads(&request.cell), &mut bench))
         }
         None => result,

@@ -50,6 +50,9 @@ pub struct Request {
     /// Whether the agent only makes the files that the tasks read, below `root`, and runs no task.
     #[serde(default)]
     pub only_fill: bool,
+    /// Whether to measure the layout of the mounted filesystem before and after the tasks.
+    #[serde(default)]
+    pub layout: bool,
     /// What the agent does to age the mounted filesystem. Such an agent runs no task, and measures nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age: Option<AgeStep>,

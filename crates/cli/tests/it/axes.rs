@@ -326,7 +326,8 @@ fn a_filesystem_is_full_to_its_level_when_the_work_begins() {
         return;
     }
     let place = Place::new();
-    let is_half_full = "test $(df --output=pcent . | tail -1 | tr -d ' %') -ge 49 && head -c 9999 /dev/zero > file";
+    let is_half_full =
+        "test $(df --output=pcent . | tail -1 | tr -d ' %') -ge 49 && head -c 9999 /dev/zero > file";
     let plan = ["run", "--on", "ram", "--fs", "ext4", "--rounds", "1", "--cmd", is_half_full];
     let (printed, _) = place.expect(0, &[&plan[..], &["--factor", "fill=50%"]].concat());
     assert!(!printed.contains("aged or full"), "{printed}");
