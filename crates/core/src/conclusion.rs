@@ -38,6 +38,8 @@ pub struct Conclusion {
     pub set: String,
     /// The stage that it is about; None for any stage.
     pub stage: Option<String>,
+    /// Whether it is about a rotating disk, so that runs on other devices do not check it.
+    pub rotating_disk: bool,
     /// The claims that express it.
     pub claims: Vec<Claim>,
     /// How many of these have to hold.
@@ -139,8 +141,8 @@ impl Reader<'_> {
             }
         }
         let set = written.set.clone().unwrap_or_else(|| self.set.clone());
-        let ConclusionFile { says, source, ours, stage, .. } = written.clone();
-        Ok(Conclusion { says, source, ours, set, stage, claims, least: self.least(written)? })
+        let ConclusionFile { says, source, ours, stage, rotating_disk, .. } = written.clone();
+        Ok(Conclusion { says, source, ours, set, stage, rotating_disk, claims, least: self.least(written)? })
     }
 
     fn least(&self, written: &ConclusionFile) -> Result<Least, PlanError> {

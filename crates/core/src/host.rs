@@ -45,6 +45,8 @@ pub struct Storage {
     pub model: Option<String>,
     /// The version of the disk's firmware.
     pub firmware: Option<String>,
+    /// Whether it is known to be a rotating disk.
+    pub rotating: bool,
 }
 
 impl Storage {
@@ -56,6 +58,7 @@ impl Storage {
             ("device", &self.device),
             ("model", &self.model),
             ("firmware", &self.firmware),
+            ("rotating", &self.rotating.then(|| "yes".to_string())),
         ];
         let known = parts.into_iter().filter_map(|(name, part)| Some((name, part.as_ref()?)));
         known.map(|(name, part)| (format!("{prefix}: {name}"), part.clone())).collect()
@@ -70,6 +73,7 @@ impl Storage {
             device: part("device"),
             model: part("model"),
             firmware: part("firmware"),
+            rotating: part("rotating").is_some(),
         };
         (storage != Storage::default()).then_some(storage)
     }
@@ -105,12 +109,15 @@ mod tests {
             device: part("nvme0n1p2"),
             model: part("Samsung SSD 980"),
             firmware: part("3B4QFXO7"),
+            rotating: false,
         };
         assert_eq!(known.to_string(), "/data on nvme0n1p2 (ext4; Samsung SSD 980, firmware 3B4QFXO7)");
         let facts = known.facts(IMAGES);
         assert_eq!(facts["images: model"], "Samsung SSD 980");
         assert_eq!(Storage::read(&facts, IMAGES), Some(known));
         assert_eq!(Storage::read(&facts, ERASED), None);
+        let disk = Storage { model: part("ST4000DM004"), rotating: true, ..Storage::default() };
+        assert_eq!(Storage::read(&disk.facts(ERASED), ERASED), Some(disk));
         let memory = Storage { directory: part("/tmp"), filesystem: part("tmpfs"), ..Storage::default() };
         assert_eq!(memory.to_string(), "/tmp (tmpfs)");
     }

@@ -15,7 +15,7 @@ mod written;
 
 pub use claims::{GEOMEAN, TOTAL, WHOLES, compared_variants};
 pub use resolved::{
-    Accelerator, Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, MOST_GATE_CLAIMS, MOST_ROUNDS,
+    Accelerator, AgePlan, Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, MOST_GATE_CLAIMS, MOST_ROUNDS,
     OtherDevice, Plan, Stage, StopPlan,
 };
 pub use written::Written;
@@ -38,6 +38,7 @@ pub(crate) mod tests {
             claims: vec![],
             stage: None,
             omitted: vec![],
+            age: Default::default(),
             baseline: None,
             vary: Default::default(),
             factors: factors.iter().map(|(id, names)| (id.to_string(), levels(names))).collect(),

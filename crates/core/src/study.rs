@@ -85,6 +85,12 @@ pub const STUDIES: &[Study] = &[
         ..NONE
     },
     Study {
+        name: "conway",
+        plan: include_str!("../../../studies/conway/plan.toml"),
+        source: "Conway et al., \"File Systems Fated for Senescence? Nonsense, Says Science!\", FAST 2017: grep after git pulls",
+        ..NONE
+    },
+    Study {
         name: "shared",
         plan: include_str!("../../../studies/shared/plan.toml"),
         source: "the phases of IOR and mdtest, which IO500 runs",

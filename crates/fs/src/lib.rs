@@ -3,6 +3,7 @@
 pub mod advice;
 pub mod available;
 pub mod def;
+pub mod device_copy;
 mod error;
 pub mod external;
 pub mod fairness;

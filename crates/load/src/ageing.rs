@@ -3,7 +3,10 @@
 //! A history depends on its seed only, not on the filesystem or the time, so equal histories leave equal trees.
 
 pub mod churn;
+mod git_history;
+pub mod git_pulls;
 mod profile;
 pub mod tree_copy;
 
 pub use churn::{Churn, ChurnPlan};
+pub use git_pulls::GitPulls;

@@ -188,6 +188,12 @@ pub trait Workload: Sync {
         vec![]
     }
 
+    /// The actions that make files which every cell begins with. Where fsarena can keep the filesystem with these files, it
+    /// performs them once for all runs; elsewhere they are part of the setup of each cell.
+    fn setup_once(&self, _job: &Job, _place: &Place) -> Vec<Action> {
+        vec![]
+    }
+
     /// Absolute paths of this machine that the user's settings name, whether they exist or not.
     fn named_paths(&self, _job: &Job) -> Vec<PathBuf> {
         vec![]

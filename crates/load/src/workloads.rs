@@ -1,7 +1,9 @@
 //! All workloads. Each has one file with its name.
 
+mod aged_tree;
 mod amplification;
 mod command;
+pub use command::SETUP_ONCE;
 mod coreutils;
 mod dbench;
 mod dbench_like;
@@ -29,6 +31,7 @@ use fsarena_core::sample::ReadingDef;
 
 /// All workloads.
 pub const WORKLOADS: &[&dyn Workload] = &[
+    &aged_tree::AgedTree,
     &amplification::Amplification,
     &command::Command,
     &coreutils::Coreutils,

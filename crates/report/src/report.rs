@@ -11,7 +11,7 @@ use fsarena_core::setting_text::setting;
 use fsarena_core::{claim::Claim, conclusion, exit::ExitCode, names::unknown, record::RunRecord, study};
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::carryover::{Carryover, carryover};
-use fsarena_stats::conclusion::{Checked, check};
+use fsarena_stats::conclusion::{Answer, Checked, check};
 use fsarena_stats::judge::{Judged, judge_all};
 use fsarena_stats::modes::{Modes, modes};
 use fsarena_stats::ranking::Ranking;
@@ -82,7 +82,21 @@ fn check_conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
         Some(among) => judge_all(claim_series_among(record, claims, among)),
         None => judge_all(claim_series(record, claims)),
     };
-    Ok(check(&conclusions, &study.published()?, &record.names(), judge))
+    let mut checked = check(&conclusions, &study.published()?, &record.names(), judge);
+    if !rotates(record) {
+        for one in checked.iter_mut().filter(|one| one.conclusion.rotating_disk) {
+            let missing =
+                Some("it is about a rotating disk, and the disk of this run is not known to be one".into());
+            one.here = Answer { missing, ..Answer::default() };
+        }
+    }
+    Ok(checked)
+}
+
+/// Whether the device under test, or the disk that held its image, is known to be a rotating disk.
+fn rotates(record: &RunRecord) -> bool {
+    let of = |prefix: &str| record.hosts.iter().find_map(|host| Storage::read(&host.facts, prefix));
+    of(host::ERASED).or_else(|| of(host::IMAGES)).is_some_and(|storage| storage.rotating)
 }
 
 /// The variant in use today.

@@ -5,7 +5,7 @@ use crate::bench::{Bench, lifecycle};
 use crate::error::CellResult;
 use crate::executor::CellSink;
 use crate::protocol::{self, Answers, Line, Power, ProcessRole, Request};
-use crate::target::{mount_task, unmount_task};
+use crate::target::{self, mount_task, unmount_task};
 use crate::tasks::{perform, run_tasks};
 use crate::{file_layout, power_cut, privsep, work};
 use fsarena_core::{event::Outcome, factor};
@@ -74,26 +74,35 @@ fn run_cell(request: &Request, mark: fn(Mark), answers: Answers, emit: CellSink)
     if request.power == Power::Restored {
         return power_cut::recover_and_check(kernel, request, &mut bench);
     }
-    if let Some(mount) = &request.mount {
+    if request.age.is_some()
+        && let Some(mount) = &request.mount
+    {
+        target::mount(mount, &mut bench.log())?;
+    } else if let Some(mount) = &request.mount {
         let level = request.cell.variant.level(factor::MOUNT);
         mount_task(kernel, mount, &lifecycle("mount", "Mount"), |_| Ok(()), &mut bench)
             .map_err(|failed| failed.with_options(level))?;
         fill::fill(&request.cell, &mount.target, &mut bench)?;
-        file_layout::measure_before(&request.cell, mount, &mut bench)?;
+        if request.layout {
+            file_layout::measure_before(&request.cell, mount, &mut bench)?;
+        }
     }
     let result = match &request.role {
         ProcessRole::Supervisor(rights) => privsep::supervise_worker(request, rights, &mut bench, answers),
         _ => run_tasks(request, &mut bench, &mut |ask, bench| perform(request, ask, bench, answers)),
     };
-    let result = match &request.mount {
-        Some(mount) => {
-            result.and_then(|()| file_layout::measure_after(&request.cell, &mount.target, &mut bench))
-        }
-        None => result,
-    };
     match &request.mount {
+        Some(mount) if request.age.is_some() => result.and(Ok(target::unmount(mount, &mut bench.log())?)),
         // Unmount a full or broken filesystem too. If both fail, the failure of the tasks is reported.
-        Some(mount) => result.and(unmount_task(mount, work::only_reads(&request.cell), &mut bench)),
+        Some(mount) => {
+            let measured = match result {
+                Ok(()) if request.layout => {
+                    file_layout::measure_after(&request.cell, &mount.target, &mut bench)
+                }
+                result => result,
+            };
+            measured.and(unmount_task(mount, work::only_reads(&request.cell), &mut bench))
+        }
         None => result,
     }
 }

@@ -5,6 +5,7 @@
 //! of its factor, checks whether this machine has them, and sets them up. It must write a change into the undo journal before
 //! it makes it.
 
+pub(crate) mod age;
 mod axis;
 mod cpu_speed;
 pub(crate) mod fill;
@@ -30,6 +31,7 @@ pub const AXES: &[Axis] = &[
     storage::STACK,
     storage::DEVICE,
     layer::AXIS,
+    age::AXIS,
     fill::AXIS,
     storage::FAULTS,
     scheduler::AXIS,

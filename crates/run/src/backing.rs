@@ -2,7 +2,7 @@
 //! from and to), and the directories of their images.
 
 use crate::context::RunContext;
-use crate::error::{Result, RunError};
+use crate::error::{CellError, Result, RunError};
 use crate::executor::{RunSink, logged, remove};
 use crate::layout::filesystem_of;
 use crate::layout::{Carrier, DeviceSpec, Layout};
@@ -14,6 +14,9 @@ use fsarena_core::plan::{Backing, DevicePlan};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{def::FsDef, safety::ScratchDevice};
+use fsarena_sys::argv::Argv;
+use fsarena_sys::device_mapper::Mapper;
+use fsarena_sys::links::{self, LinkedDevices};
 use fsarena_sys::loopdev::{self, LoopOptions};
 use fsarena_sys::mount::{self, Mounted};
 use fsarena_sys::{image, undo::MadeDir, zram};
@@ -97,6 +100,28 @@ impl BackingDevices {
         }
         directories.into_iter().try_for_each(|dir| remove(dir, emit))
     }
+}
+
+/// Makes the links of the variant's stack. Returns the device above them; None without links. An error is a failure of the
+/// variant.
+pub fn make_links(
+    run: &RunContext,
+    variant: &Variant,
+    layout: &Layout,
+    devices: &Devices,
+) -> Result<Option<ScratchDevice>, CellError> {
+    if !layout.is_stacked() {
+        return Ok(None);
+    }
+    let links = links::parse(variant.level(factor::STACK)).map_err(CellError::missing)?;
+    let prefix = format!("fsarena-{}-", std::process::id());
+    let make = || {
+        let mapper = Mapper::open(Some(&run.journal))?;
+        let bytes = run.check.size_bytes;
+        LinkedDevices::make(mapper, |name| Argv::new(name), &prefix, &links, devices.first(), bytes)
+    };
+    let linked = make().map_err(|error| CellError::missing(error.to_string()))?;
+    Ok(Some(ScratchDevice::from_links(linked)?))
 }
 
 /// The directories of the images of a run.

@@ -3,7 +3,7 @@
 use crate::privsep::Agents;
 use crate::protocol::{Power, Request};
 use crate::shell::ShellSession;
-use crate::{layout::Layout, preflight::Check, work::workload};
+use crate::{file_layout, layout::Layout, preflight::Check, work::workload};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::{event::Note, metric::Declared, plan::Plan};
 use fsarena_fs::fairness::{self, VariantFacts};
@@ -64,6 +64,8 @@ impl RunContext {
             declared: self.declared.borrow().clone(),
             staged: None,
             only_fill: false,
+            age: None,
+            layout: file_layout::is_measured(&self.plan),
             host_names: vec![],
             shell: None,
         }

@@ -11,8 +11,9 @@ use fsarena_core::event::{CellEvent, Note, NoteKind, Phase, SpentOn};
 use fsarena_core::metric::layout::{
     AFTER, BEFORE, DYNAMIC_SCORE, EXTENTS, FILES, FREE_CLASSES, FREE_EXTENTS, LARGEST_FREE, SCORE,
 };
+use fsarena_core::plan::Plan;
 use fsarena_core::sample::{Readings, Sample};
-use fsarena_core::{factor, schedule};
+use fsarena_core::{factor, matrix, schedule};
 use fsarena_sys::extents::{ENCODED, Extent, INLINE, TAIL, UNPLACED, extents_of, free_extents};
 use rustix::io::Errno;
 use std::fs::{DirEntry, File, read_dir};
@@ -27,17 +28,16 @@ const MOST_NAMES: u64 = 1_000_000;
 /// The files that fill a filesystem are no part of its layout: fsarena writes them at once before the work.
 const LEFT_OUT: [&str; 2] = ["fill", "lost+found"];
 
-/// The task whose sample has the layout before the work of a cell (`before`), or after it; None if the cell belongs to no run
-/// that varies the age or the fullness.
-pub fn task(variant: &Variant, before: bool) -> Option<TaskInfo> {
-    // The plan names the factor, whatever the level of this variant.
-    if ![factor::AGE, factor::FILL].iter().any(|factor| variant.levels.contains_key(*factor)) {
-        return None;
-    }
-    Some(match before {
-        true => lifecycle(BEFORE, "Layout before the work"),
-        false => lifecycle(AFTER, "Layout after the work"),
-    })
+/// Whether the cells of a plan have the layout: those of a plan that names the age or the fullness.
+pub fn is_measured(plan: &Plan) -> bool {
+    let names =
+        |variant: &Variant| [factor::AGE, factor::FILL].iter().any(|id| variant.levels.contains_key(*id));
+    matrix::expand(plan).iter().any(names)
+}
+
+/// The tasks whose samples have the layout before and after the work of a cell.
+pub fn tasks() -> [TaskInfo; 2] {
+    [lifecycle(BEFORE, "Layout before the work"), lifecycle(AFTER, "Layout after the work")]
 }
 
 /// Measures the layout before the tasks of a cell, and mounts the filesystem again, so that its caches are cold.
@@ -45,12 +45,10 @@ pub fn task(variant: &Variant, before: bool) -> Option<TaskInfo> {
 /// # Errors
 /// If the filesystem cannot be synced, unmounted or mounted.
 pub fn measure_before(cell: &Cell, request: &MountRequest, bench: &mut Bench) -> CellResult {
-    if let Some(info) = task(&cell.variant, true) {
-        measure(cell, &request.target, &info, bench)?;
-        if !request.is_volatile() {
-            unmount(request, &mut bench.log())?;
-            mount(request, &mut bench.log())?;
-        }
+    measure(cell, &request.target, &tasks()[0], bench)?;
+    if !request.is_volatile() {
+        unmount(request, &mut bench.log())?;
+        mount(request, &mut bench.log())?;
     }
     Ok(())
 }
@@ -60,10 +58,7 @@ pub fn measure_before(cell: &Cell, request: &MountRequest, bench: &mut Bench) ->
 /// # Errors
 /// If the filesystem cannot be synced.
 pub fn measure_after(cell: &Cell, target: &Path, bench: &mut Bench) -> CellResult {
-    match task(&cell.variant, false) {
-        Some(info) => measure(cell, target, &info, bench),
-        None => Ok(()),
-    }
+    measure(cell, target, &tasks()[1], bench)
 }
 
 fn measure(cell: &Cell, target: &Path, info: &TaskInfo, bench: &mut Bench) -> CellResult {

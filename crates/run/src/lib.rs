@@ -4,6 +4,8 @@
 //! guests, and emits their events. Each cell is measured in a separate agent process ([`agent`]); see
 //! [`run_as_agent_if_requested`].
 
+mod aged;
+mod ageing;
 pub mod agent;
 pub mod alarms;
 pub mod axes;
@@ -11,6 +13,7 @@ mod backing;
 pub mod baseline;
 mod bench;
 pub mod bisect;
+mod checkpoint;
 pub mod child;
 pub mod claim_forecast;
 pub mod config;

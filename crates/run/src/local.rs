@@ -1,24 +1,24 @@
 //! Runs cells in this kernel: makes a filesystem on an image or on an erased device, mounts it, runs the workload, and
 //! unmounts it.
 
+use crate::aged::AgedImages;
 use crate::axes::{self, Conditions, Confine};
 use crate::bench::{self, Bench};
 use crate::context::RunContext;
 use crate::error::{CellError, Result, RunError, require};
 use crate::executor::{CellSink, Executor, Log, RunSink};
-use crate::layout::Layout;
 use crate::packed::{Packed, WORK};
 use crate::protocol::{MountRequest, Request};
 use crate::work::DrawnInputs;
-use crate::{backing::BackingDevices, child, erased::Erased, layers, preflight::raw_needs_an_image};
+use crate::{
+    backing::BackingDevices, backing::make_links, child, erased::Erased, layers,
+    preflight::raw_needs_an_image,
+};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome, SpentOn};
-use fsarena_core::{factor, sample::TaskOutput};
+use fsarena_core::{factor, metric::reading, sample::TaskOutput};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
-use fsarena_fs::{def::FsDef, fairness::VariantFacts, safety::ScratchDevice};
-use fsarena_sys::argv::Argv;
-use fsarena_sys::device_mapper::Mapper;
-use fsarena_sys::links::{self, LinkedDevices};
+use fsarena_fs::{def::FsDef, fairness::VariantFacts};
 use fsarena_sys::{Error, cancel, device::is_claimed, mount, undo::Undo};
 use std::cell::RefCell;
 use std::{collections::BTreeMap, fs::File, path::Path, time::Instant};
@@ -31,6 +31,8 @@ pub struct Local {
     erased: Option<Erased>,
     /// The read-only filesystems, if the run has any.
     packed: RefCell<Option<Packed>>,
+    /// The aged filesystems, if the run has any.
+    aged: Option<AgedImages>,
     backing: BackingDevices,
     inputs: DrawnInputs,
 }
@@ -53,8 +55,9 @@ impl Local {
         let role = run.agents.role.clone();
         let packed = Packed::make(&run, role, &run.dir.join("packed"), backing.other.root(), emit)?;
         let erased = Erased::begin(&run, backing.erased(), emit)?;
+        let aged = AgedImages::make(&run, &backing, emit)?;
         let (packed, inputs) = (RefCell::new(packed), DrawnInputs::default());
-        Ok(Local { run, facts: BTreeMap::new(), erased, packed, backing, inputs })
+        Ok(Local { run, facts: BTreeMap::new(), erased, packed, aged, backing, inputs })
     }
 
     /// Makes the filesystem of a cell, however it is made. An error is a failure of the variant.
@@ -76,7 +79,36 @@ impl Local {
             let facts = facts_of(cell, def, options, size_bytes, String::new());
             return Ok(Made { facts, packed_bytes: None });
         }
+        if let Some(facts) = self.restore_aged(cell, def, devices, emit)? {
+            return Ok(Made { facts, packed_bytes: None });
+        }
         Ok(Made { facts: self.format(cell, def, devices, emit)?, packed_bytes: None })
+    }
+
+    /// Writes the image of a cell to its devices, in full. None if the run has no aged filesystems. An error is a failure of
+    /// the variant.
+    fn restore_aged(
+        &self,
+        cell: &Cell,
+        def: &'static FsDef,
+        devices: &Devices,
+        emit: CellSink,
+    ) -> Result<Option<VariantFacts>, CellError> {
+        let Some(aged) = &self.aged else { return Ok(None) };
+        let Some(saved) = aged.find(&self.run.plan, cell)? else { return Ok(None) };
+        let options = lifecycle::variant_options(def, &cell.variant)?;
+        let mut bench = Bench::open(&self.run.kernel, numbers(devices), &self.run.plan.idle, |_| (), emit);
+        bench.emit(CellEvent::Phase { name: "image".into() });
+        let begun = Instant::now();
+        self.erased.iter().try_for_each(|erased| erased.before_mkfs(devices, &mut bench.log()))?;
+        saved.restore(devices)?;
+        bench.spent(SpentOn::Lifecycle, begun.elapsed());
+        if !self.facts.contains_key(&cell.variant.name) {
+            let text = format!("{}, once for each image: {}", saved.about.mkfs, saved.about.features);
+            bench.note(Note::new(NoteKind::Options, text).task("mkfs").variant(&cell.variant.name));
+        }
+        let size_bytes = devices.members.iter().map(|device| device.size_bytes()).sum();
+        Ok(Some(facts_of(cell, def, options, size_bytes, saved.about.features.clone())))
     }
 
     /// Writes the image of a read-only filesystem to its device. In the first cell of a variant mkfs makes the image, as a
@@ -225,6 +257,7 @@ impl Local {
         let mounted = self.run.journal.note(Undo::unmount(target))?;
         let layered = self.run.journal.note(Undo::unmount(&root))?;
         let known = self.facts.contains_key(&cell.variant.name);
+        let image_seed = self.aged.as_ref().and_then(|aged| aged.seed(&self.run.plan, cell));
         let outcome = child::run(&self.run.journal, &request, confine, &mut |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {
                 if note.task.as_deref() == Some("mount") {
@@ -233,6 +266,12 @@ impl Local {
                 if !known {
                     emit(CellEvent::Note(note.variant(&cell.variant.name)));
                 }
+            }
+            CellEvent::Sample(mut sample) => {
+                if let Some(seed) = image_seed.filter(|_| sample.task.id.name == "mount") {
+                    sample.readings.set(reading::IMAGE_SEED, seed as f64);
+                }
+                emit(CellEvent::Sample(sample));
             }
             event => emit(event),
         });
@@ -245,30 +284,6 @@ impl Local {
         let outcome = outcome?;
         let facts = (outcome == Outcome::Done).then_some(facts);
         Ok((outcome, facts))
-    }
-
-    /// Makes the links of the variant's stack. Returns the device above them; None without links. An error is a failure of
-    /// the variant.
-    fn make_links(
-        &self,
-        cell: &Cell,
-        layout: &Layout,
-        devices: &Devices,
-        emit: CellSink,
-    ) -> Result<Option<ScratchDevice>, CellError> {
-        if !layout.is_stacked() {
-            return Ok(None);
-        }
-        let links = links::parse(cell.variant.level(factor::STACK)).map_err(CellError::missing)?;
-        let (journal, bytes) = (&self.run.journal, self.run.check.size_bytes);
-        let prefix = format!("fsarena-{}-", std::process::id());
-        let make = || {
-            let mapper = Mapper::open(Some(journal))?;
-            LinkedDevices::make(mapper, |name| Argv::new(name), &prefix, &links, devices.first(), bytes)
-        };
-        let linked = make().map_err(|error| CellError::missing(error.to_string()))?;
-        emit(CellEvent::Note(bench::below_the_stack().variant(&cell.variant.name)));
-        Ok(Some(ScratchDevice::from_links(linked)?))
     }
 
     /// Sets up the levels of the machine for a cell, and emits the notes on them. An error is a failure of the variant.
@@ -320,10 +335,13 @@ impl Executor for Local {
             Ok(conditions) => conditions,
             Err(failed) => return Ok(failed.into()),
         };
-        let linked = match self.make_links(cell, &layout, &devices, emit) {
+        let linked = match make_links(&self.run, &cell.variant, &layout, &devices) {
             Ok(linked) => linked,
             Err(failed) => return Ok(failed.into()),
         };
+        if linked.is_some() {
+            emit(CellEvent::Note(bench::below_the_stack().variant(&cell.variant.name)));
+        }
         let top = linked.as_ref().map_or_else(|| devices.clone(), Devices::from);
         let (outcome, facts) = match cell.variant.level(factor::FS) {
             factor::RAW => (self.run_on_bare_device(cell, &devices, &conditions.confine, emit)?, None),

@@ -138,6 +138,8 @@ pub fn check(
         program::check(name, user)
             .map_err(|error| not_executable(error, std::env::var_os("SUDO_UID").is_some()))?;
     }
+    let aged = axes::age::room(plan, variants)?;
+    (room.bytes, room.inodes) = (room.bytes + aged.bytes, room.inodes + aged.inodes);
     room.bytes = fill::bytes_with_fill(variants, room.bytes.saturating_mul(u64::from(clients)));
     let copies = room.other_bytes > 0;
     let host_programs = host_programs::check(plan, variants, &programs, &own_programs)?;

@@ -1,5 +1,6 @@
 //! The protocol between an executor and an agent: the executor sends one request as JSON, the agent sends lines of JSON.
 
+use crate::ageing::AgeStep;
 use crate::error::{CellError, CellResult, Result};
 use crate::shell::Shell;
 use fsarena_core::event::{CellEvent, Outcome};
@@ -49,6 +50,12 @@ pub struct Request {
     /// Whether the agent only makes the files that the tasks read, below `root`, and runs no task.
     #[serde(default)]
     pub only_fill: bool,
+    /// Whether to measure the layout of the mounted filesystem before and after the tasks.
+    #[serde(default)]
+    pub layout: bool,
+    /// What the agent does to age the mounted filesystem. Such an agent runs no task, and measures nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age: Option<AgeStep>,
     /// The paths of this machine to copy to the source disk, below [`COPIES`]. Such an agent makes the inputs that a guest
     /// cannot make, and runs no task.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,6 @@
 //! Runs the tasks of a cell: prepares, measures and checks one after another.
 
+use crate::ageing::{self, AgeStep};
 use crate::bench::Bench;
 use crate::error::{CellError, CellResult};
 use crate::executor::Log;
@@ -36,6 +37,14 @@ pub fn run_tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -
     }
     place.server_user.clone_from(&request.server_user);
     make_root(&place)?;
+    if let Some(step) = &request.age {
+        if *step == AgeStep::Setup {
+            for action in workload.once(&job, &place).into_iter().chain(workload.setup_once(&job, &place)) {
+                action.perform(&mut bench.log())?;
+            }
+        }
+        return ageing::perform(step, &request.root, &request.other, &mut bench.log());
+    }
     if request.only_fill {
         let filled = workload.fill(&job, &place)?;
         return filled.into_iter().try_for_each(|action| Ok(action.perform(&mut bench.log()).map(drop)?));

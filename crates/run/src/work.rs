@@ -307,8 +307,9 @@ pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
         tasks.push(lifecycle("mount", "Mount"));
     }
     let variants = matrix::expand(plan);
-    let layout = |before: bool| file_layout::task(variants.first()?, before).filter(|_| is_mounted);
-    tasks.extend(layout(true));
+    let [before, after] = file_layout::tasks();
+    let has_layout = is_mounted && file_layout::is_measured(plan);
+    tasks.extend(has_layout.then_some(before));
     for planned in &plan.workloads {
         let version = variants.first().map_or(planned.clone(), |variant| work_of(variant, planned));
         let Ok((workload, job)) = workload(plan, &version) else { continue };
@@ -318,7 +319,7 @@ pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
             tasks.push(task);
         }
     }
-    tasks.extend(layout(false));
+    tasks.extend(has_layout.then_some(after));
     if is_mounted {
         tasks.push(lifecycle("unmount", "Unmount"));
     }

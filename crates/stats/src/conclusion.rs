@@ -147,12 +147,17 @@ impl<'a> StudyRun<'a> {
     }
 
     /// The run's name of the author's variant. If the run varies a further factor, such as the CPU's speed, it is the variant
-    /// with the empty level of that factor: `jfs/bfq/plain`.
+    /// with the empty level of that factor: `jfs/bfq/plain`. A level may list those of several scales: `ext4/git:1000|git:10`.
     fn name_here<'n>(&self, name: &'n str) -> &'n str
     where
         'a: 'n,
     {
-        let is_plain = |known: &str| known.split('/').filter(|part| *part != PLAIN).eq(name.split('/'));
+        let fits = |part: &str, known: &str| part.split('|').any(|one| one == known);
+        let is_plain = |known: &str| {
+            let mut parts = known.split('/').filter(|part| *part != PLAIN);
+            name.split('/').all(|part| parts.next().is_some_and(|known| fits(part, known)))
+                && parts.next().is_none()
+        };
         if self.variants.contains(&name) {
             return name;
         }

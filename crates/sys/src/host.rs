@@ -74,10 +74,12 @@ pub fn storage_of(kernel: &SysRoot, dir: &Path) -> Storage {
     }
 }
 
-/// The storage of a device: its name, and the model and firmware of its disk. Unreadable facts are left out.
+/// The storage of a device: its name, the model and firmware of its disk, and whether it rotates. Unreadable facts are left out.
 pub fn storage_at(device: &BlockDevice) -> Storage {
     let (model, firmware) = device.identity();
-    Storage { device: Some(device.name.clone()), model, firmware, ..Storage::default() }
+    // The kernel calls every virtual disk a rotating one; those have no model.
+    let rotating = model.is_some() && device.rotational() == Some(true);
+    Storage { device: Some(device.name.clone()), model, firmware, rotating, ..Storage::default() }
 }
 
 /// The memory that is available without swapping, in bytes; None if the kernel does not report it.

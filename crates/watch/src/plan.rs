@@ -69,6 +69,7 @@ impl Watch {
             claims: vec![],
             stage: None,
             omitted: vec![],
+            age: Default::default(),
             baseline: None,
             vary: Default::default(),
             factors: Default::default(),

@@ -326,10 +326,21 @@ fn a_filesystem_is_full_to_its_level_when_the_work_begins() {
         return;
     }
     let place = Place::new();
-    let is_half_full = "test $(df --output=pcent . | tail -1 | tr -d ' %') -ge 49 && touch file";
+    let is_half_full =
+        "test $(df --output=pcent . | tail -1 | tr -d ' %') -ge 49 && head -c 9999 /dev/zero > file";
     let plan = ["run", "--on", "ram", "--fs", "ext4", "--rounds", "1", "--cmd", is_half_full];
     let (printed, _) = place.expect(0, &[&plan[..], &["--factor", "fill=50%"]].concat());
     assert!(!printed.contains("aged or full"), "{printed}");
+    let report: serde_json::Value = serde_json::from_str(&place.run_text("report.json")).unwrap();
+    let layout = |task: &str, metric: &str| {
+        let all = report["layout"].as_array().unwrap();
+        let found = all.iter().find(|one| one["task"]["name"] == task && one["metric"] == metric);
+        found.and_then(|one| one["variants"][0]["median"].as_f64())
+    };
+    // The files that fill the space have no part in it.
+    assert_eq!(layout("layout_before", "layout_score_ratio"), None);
+    assert_eq!(layout("layout_after", "layout_score_ratio"), Some(1.0));
+    assert!(layout("layout_before", "largest_free_extent_bytes") > Some(1e6), "{}", report["layout"]);
     place.expect(4, &plan);
     let (_, said) = place.expect(2, &[&plan[..], &["--factor", "fill=99%"]].concat());
     assert!(said.contains("no share of the space from 0% to 95%"), "{said}");

@@ -2,7 +2,7 @@
 
 use crate::scale::Scale;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::PathBuf};
 use toml::Spanned;
 
 /// The size limit of a plan, in bytes: far above any plan that a person writes.
@@ -45,6 +45,9 @@ pub struct PlanFile {
     /// The devices of the filesystems.
     #[serde(default)]
     pub device: DeviceFile,
+    /// How filesystems are aged.
+    #[serde(default)]
+    pub age: AgeFile,
     /// When to stop.
     #[serde(default)]
     pub stop: StopFile,
@@ -82,6 +85,16 @@ pub struct DeviceFile {
     pub precondition: Option<bool>,
     /// The filesystem of the second device.
     pub other_fs: Option<Spanned<String>>,
+}
+
+/// The table `[age]`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgeFile {
+    /// The number of images of each variant, each aged from another seed.
+    pub images: Option<Spanned<u32>>,
+    /// The git repository whose commits are pulled, instead of a generated history.
+    pub repository: Option<PathBuf>,
 }
 
 /// The table `[stop]`.
@@ -157,6 +170,9 @@ pub struct ConclusionFile {
     pub set: Option<String>,
     /// The stage that it is about; by default any.
     pub stage: Option<String>,
+    /// Whether it is about a rotating disk, so that runs on other devices do not check it.
+    #[serde(default)]
+    pub rotating_disk: bool,
     /// The claims. `{a,b}` in a claim makes one claim with each word, `{*}` one claim for each task.
     pub claims: Vec<Spanned<String>>,
     /// How many of them have to hold, or which share of them: `11`, `"50%"`.

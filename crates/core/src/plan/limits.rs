@@ -17,6 +17,8 @@ pub const LONGEST_S: f64 = 1e9;
 pub const LARGEST_ROUNDS: u32 = 100_000;
 /// The most warm-up rounds of a run, all shards together.
 pub const MOST_WARMUP: u32 = 5_000;
+/// The most aged images of a variant: each lies in the cache.
+const MOST_IMAGES: u32 = 1_000;
 /// The largest difference between two figures that a setting may have, as a fraction.
 const LARGEST_DIFFERENCE: f64 = 100.0;
 /// The most memory of a guest, in bytes: 1 PiB.
@@ -59,6 +61,14 @@ pub(super) fn warmup(rounds: u32) -> Result<u32, String> {
         return Err(format!("at most {MOST_WARMUP} warm-up rounds, counted over all shards"));
     }
     Ok(rounds)
+}
+
+/// Checks a number of aged images of each variant.
+pub(super) fn images(images: u32) -> Result<u32, String> {
+    if !(1..=MOST_IMAGES).contains(&images) {
+        return Err(format!("a variant has from 1 to {MOST_IMAGES} aged images"));
+    }
+    Ok(images)
 }
 
 /// Checks a difference, as a fraction.
@@ -127,7 +137,7 @@ macro_rules! deserialisers {
 }
 
 deserialisers! {
-    required: seconds f64, patience f64, rounds u32, warmup u32, share f64, memory ByteSize;
+    required: seconds f64, patience f64, rounds u32, warmup u32, images u32, share f64, memory ByteSize;
     optional: seconds f64, difference f64, size ByteSize, split u32;
 }
 

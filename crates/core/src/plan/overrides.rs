@@ -78,6 +78,10 @@ pub struct Overrides {
     pub size: Option<ByteSize>,
     /// `--precondition`.
     pub precondition: bool,
+    /// `--age-images`.
+    pub age_images: Option<u32>,
+    /// `--repository`.
+    pub repository: Option<PathBuf>,
     /// `--other` with a directory.
     pub other_dir: Option<PathBuf>,
     /// `--other` with a block device.

@@ -7,7 +7,7 @@ use super::error::PlanError;
 use super::file::{PlanFile, ScaleFile};
 pub use super::overrides::Overrides;
 pub use super::overrides::Vocabulary;
-use super::{Backing, DevicePlan, IdlePlan, MOST_GATE_CLAIMS, Plan, Written, claims, limits};
+use super::{AgePlan, Backing, DevicePlan, IdlePlan, MOST_GATE_CLAIMS, Plan, Written, claims, limits};
 use crate::cell::Variant;
 use crate::names::unknown;
 use crate::plan::file::Pairs;
@@ -69,6 +69,7 @@ impl Resolver<'_> {
             baseline: None,
             omitted: stored.map_or(omitted, |plan| plan.omitted.clone()),
             device: self.device()?,
+            age: self.age()?,
             stop: self.stop()?,
             idle: self.idle()?,
             variants: self.variants()?,
@@ -124,6 +125,13 @@ impl Resolver<'_> {
             other_dir: over.other_dir.clone(),
             other_device: over.other_device.clone(),
         })
+    }
+
+    fn age(&self) -> Result<AgePlan, PlanError> {
+        let (age, over, plain) = (&self.file.age, self.over, AgePlan::default());
+        let images = over.age_images.or(self.within(age.images.as_ref(), limits::images)?);
+        let repository = over.repository.clone().or_else(|| age.repository.clone());
+        Ok(AgePlan { images: images.unwrap_or(plain.images), repository })
     }
 
     fn idle(&self) -> Result<IdlePlan, PlanError> {

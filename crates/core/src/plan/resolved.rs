@@ -42,6 +42,9 @@ pub struct Plan {
     pub baseline: Option<RecalledBaseline>,
     /// The devices of the filesystems.
     pub device: DevicePlan,
+    /// How filesystems are aged.
+    #[serde(default, skip_serializing_if = "AgePlan::is_default")]
+    pub age: AgePlan,
     /// When to stop.
     pub stop: StopPlan,
     /// When the machine counts as idle.
@@ -91,6 +94,35 @@ impl Plan {
     /// Whether a workload can print its own metrics, whose definitions are only known from its output.
     pub fn prints(&self) -> bool {
         self.workloads.iter().any(|workload| workload.settings.0.contains_key("metric_regex"))
+    }
+}
+
+/// How the filesystems of a run are aged, where the factor `age` varies.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgePlan {
+    /// The number of images of each variant, each aged from another seed. Rounds take one after the other.
+    #[serde(deserialize_with = "de::images")]
+    pub images: u32,
+    /// The git repository whose commits are pulled; None for a generated history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<PathBuf>,
+}
+
+impl Default for AgePlan {
+    fn default() -> AgePlan {
+        AgePlan { images: 8, repository: None }
+    }
+}
+
+impl AgePlan {
+    /// Whether it has its default values, which stored plans leave out.
+    pub fn is_default(&self) -> bool {
+        *self == AgePlan::default()
+    }
+
+    /// The seed of the image that all variants of a round begin with, from 1.
+    pub fn seed(&self, round: u32) -> u64 {
+        u64::from(round % self.images.max(1)) + 1
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::Plan;
 use super::error::{PlanError, line_and_column, plain};
-use super::file::{DeviceFile, IdleFile, MAX_BYTES, Pairs, PlanFile, StageFile, StopFile};
+use super::file::{AgeFile, DeviceFile, IdleFile, MAX_BYTES, Pairs, PlanFile, StageFile, StopFile};
 use crate::cell::Variant;
 use crate::{matrix, safe};
 use bytesize::ByteSize;
@@ -160,6 +160,7 @@ fn as_plan_file(plan: &Plan) -> PlanFile {
             precondition: Some(device.precondition),
             other_fs: Some(at_begin(device.other_fs.clone())),
         },
+        age: AgeFile { images: Some(at_begin(plan.age.images)), repository: plan.age.repository.clone() },
         stop: StopFile {
             rounds: rounds.map(at_begin),
             warmup: Some(at_begin(stop.warmup_here())),

@@ -6,7 +6,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::Path;
+use std::{ffi::OsStr, path::Path};
 use walkdir::{DirEntry, WalkDir};
 
 /// The contents of a tree.
@@ -30,6 +30,15 @@ fn entries(root: &Path) -> impl Iterator<Item = io::Result<DirEntry>> {
     walk.into_iter().map(|entry| entry.map_err(io::Error::from))
 }
 
+/// Whether a file has what git notes of one repository: the inode numbers of its files, when they changed, and where commits
+/// came from. Its contents do not count for a digest.
+fn is_own_of_git(path: &Path) -> bool {
+    let mut parts = path.iter().skip_while(|part| *part != ".git").skip(1);
+    parts
+        .next()
+        .is_some_and(|first| ["index", "FETCH_HEAD", "ORIG_HEAD", "logs"].map(OsStr::new).contains(&first))
+}
+
 /// The digest of everything below a directory.
 ///
 /// # Errors
@@ -41,7 +50,8 @@ pub fn digest(root: &Path) -> io::Result<TreeDigest> {
         let entry = entry?;
         let (meta, path) = (entry.metadata()?, entry.path());
         let name = path.strip_prefix(root).unwrap_or(path).as_os_str().as_bytes();
-        let length = if meta.is_file() { meta.len() } else { 0 };
+        let is_counted = meta.is_file() && !is_own_of_git(path);
+        let length = if is_counted { meta.len() } else { 0 };
         for number in [name.len() as u64, u64::from(meta.mode() & COUNTED_MODE), length] {
             hasher.update(&number.to_le_bytes());
         }
@@ -51,10 +61,12 @@ pub fn digest(root: &Path) -> io::Result<TreeDigest> {
         } else if meta.is_file() {
             (files, bytes) = (files + 1, bytes + length);
             let mut file = File::open(path)?;
-            loop {
+            while is_counted {
                 match file.read(&mut buffer)? {
                     0 => break,
-                    count => drop(hasher.update(&buffer[..count])),
+                    count => {
+                        hasher.update(&buffer[..count]);
+                    }
                 }
             }
         }

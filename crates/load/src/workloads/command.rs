@@ -18,6 +18,8 @@ pub struct Command;
 const ONCE_DONE: &str = ".once";
 /// The setting of environment variables.
 const ENV: &str = "env";
+/// The setting of a setup that is kept.
+pub const SETUP_ONCE: &str = "setup_once";
 /// The directory on the source disk that commands find as `$TMPDIR`.
 const TEMPORARY: &str = "tmp";
 
@@ -51,6 +53,8 @@ const DEF: WorkloadDef = WorkloadDef {
         SettingDef::texts("needs").help("programs that the commands run"),
         SettingDef::texts(ENV).help("environment variables of the commands: `NAME=VALUE`"),
         SettingDef::text("setup").help("shell command on each fresh filesystem, not timed"),
+        SettingDef::text(SETUP_ONCE)
+            .help("the same for a command that always makes the same files: it runs once, and each round begins with them"),
         PREPARE,
         CHECK,
         CACHE,
@@ -268,10 +272,14 @@ impl Workload for Command {
         vec![work, Action::with(&done, ["touch", ONCE_DONE], note)]
     }
 
+    fn setup_once(&self, job: &Job, place: &Place) -> Vec<Action> {
+        CommandBuilder { job, place }.script(job.settings.text(SETUP_ONCE)).into_iter().collect()
+    }
+
     fn named_paths(&self, job: &Job) -> Vec<PathBuf> {
         let tasks = TimedCommand::all(job);
         let mut texts: Vec<&str> =
-            ["input", "setup", "prepare", "check"].map(|id| job.settings.text(id)).into();
+            ["input", "setup", SETUP_ONCE, "prepare", "check"].map(|id| job.settings.text(id)).into();
         for task in &tasks {
             texts.extend(["prepare", "check"].map(|id| task.settings.text(id)));
             texts.extend(task.words.iter().map(String::as_str));
@@ -286,7 +294,7 @@ impl Workload for Command {
     }
 
     fn only_reads(&self, job: &Job) -> bool {
-        !job.settings.text("setup").is_empty()
+        ["setup", SETUP_ONCE].iter().any(|id| !job.settings.text(id).is_empty())
     }
 
     fn reading_settings(&self) -> Option<&'static str> {
@@ -296,6 +304,10 @@ impl Workload for Command {
     fn fill(&self, job: &Job, place: &Place) -> Result<Vec<Action>> {
         let builder = CommandBuilder { job, place };
         let mut actions = self.once(job, place);
+        // A filesystem that was kept has the files already.
+        if !std::fs::read_dir(&place.root).is_ok_and(|mut entries| entries.next().is_some()) {
+            actions.extend(self.setup_once(job, place));
+        }
         actions.extend(builder.script(job.settings.text("setup")));
         Ok(actions)
     }

@@ -126,12 +126,20 @@ fn add_conclusions(document: &mut Document, report: &Report, _: Detail) {
     document.heading(3, "The author's conclusions that this run can check");
     document.text(conclusions_summary(&checked));
     document.list(surprises(&checked));
+    let unit = report.analyses.first().map_or("round", |analysis| analysis.grid.column_name());
     let row = |one: &Checked| {
         let then = if one.then.outcome.is_some() { answer_words(&one.then) } else { "– no figures".into() };
-        row![quoted(&one.conclusion), then, answer_here(&one.here)]
+        row![quoted(&one.conclusion), then, answer_here(&one.here, unit)]
     };
     document
         .table(Table::words(["the author's conclusion", "then", "here"]).with(checked.into_iter().map(row)));
+    let (elsewhere, others): (Vec<&Checked>, Vec<&Checked>) =
+        others.into_iter().partition(|one| one.conclusion.rotating_disk);
+    let sentences = elsewhere.iter().filter_map(|one| {
+        let (says, why) = (one.conclusion.says.trim_end_matches('.'), one.here.missing.as_ref()?);
+        Some(format!("Not checkable here: {says} ({why})."))
+    });
+    document.list(sentences.collect());
     if !others.is_empty() {
         document.text(format!(
             "{} not shown: this run lacks their filesystems, tasks or figures.",
@@ -215,16 +223,16 @@ fn surprises(checked: &[&Checked]) -> Vec<String> {
 }
 
 /// The cell with the answer of this run to a conclusion, and below it the effect.
-fn answer_here(answer: &Answer) -> Cell {
+fn answer_here(answer: &Answer, unit: &str) -> Cell {
     let rounds = answer.verdicts.iter().map(|verdict| verdict.rounds).max().unwrap_or(0);
     let effect = match answer.verdicts.as_slice() {
         [] => String::new(),
-        [one] => format!("{}, {}", effect_words(one), plural(rounds, "round")),
+        [one] => format!("{}, {}", effect_words(one), plural(rounds, unit)),
         several => {
             let (low, high) =
                 widen_range((f64::INFINITY, f64::NEG_INFINITY), several.iter().map(|one| one.effect));
             let [low, high] = [low, high].map(|effect| signed(effect, &[0.0]));
-            format!("{low} to {high} in {} comparisons, {}", several.len(), plural(rounds, "round"))
+            format!("{low} to {high} in {} comparisons, {}", several.len(), plural(rounds, unit))
         }
     };
     Cell::two_lines(answer_words(answer), effect)

@@ -119,16 +119,22 @@ impl Decision<'_> {
     /// rounds.
     fn provisional_note(&self) -> Option<String> {
         let Answer::TooFewRounds { rounds, needed } = self.answer else { return None };
+        let grid = &self.analysis.grid;
+        let unit = grid.column_name();
         let why = if rounds < FIRST_LOOK {
             "what follows has the range of the rounds so far, not a confidence interval".into()
         } else {
-            format!("to compare {} at once takes more rounds", plural(self.candidates.len(), "variant"))
+            format!("to compare {} at once takes more {unit}s", plural(self.candidates.len(), "variant"))
         };
         let missing = needed.map_or(0, |needed| needed.saturating_sub(rounds));
         if missing == 0 {
             return Some(format!("Provisional: {why}."));
         }
-        Some(format!("Provisional: {why}. {}: {}.", plural(missing, "more round"), self.time_for(missing)))
+        // More rounds on the same images would not help.
+        let fix =
+            grid.images().and(needed).map_or(String::new(), |needed| format!(" (--age-images {needed})"));
+        let more = plural(missing, &format!("more {unit}"));
+        Some(format!("Provisional: {why}. {more}{fix}: {}.", self.time_for(missing)))
     }
 
     /// The variants that are better than the choice but less safe: `ext2 is 12% faster in total, but gives up safety: no

@@ -7,7 +7,8 @@ use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{few, listed};
 use fsarena_core::event::SpentOn;
 use fsarena_core::event::{Note, NoteKind, OF_DIRECTORY};
-use fsarena_core::factor::{DIR, FILL, FS, MKFS, MOUNT, OPTIONS};
+use fsarena_core::factor::age;
+use fsarena_core::factor::{AGE, DIR, FILL, FS, MKFS, MOUNT, OPTIONS};
 use fsarena_core::host::{self, Host, Storage};
 use fsarena_core::observations::{Grid, Images};
 use fsarena_core::record::RunRecord;
@@ -328,8 +329,14 @@ fn add_untested(document: &mut Document, report: &Report, _: Detail) {
         untested.push("work that syncs often".into());
     }
     let is_filled = record.variants.iter().any(|variant| !variant.level(FILL).is_empty());
-    let fresh = if is_filled { "an aged filesystem" } else { "an aged or full filesystem" };
-    untested.push(fresh.into());
+    let is_aged = record.variants.iter().any(|variant| matches!(age::parse(variant.level(AGE)), Ok(Some(_))));
+    let states = match (is_aged, is_filled) {
+        (true, true) => None,
+        (true, false) => Some("a full filesystem"),
+        (false, true) => Some("an aged filesystem"),
+        (false, false) => Some("an aged or full filesystem"),
+    };
+    untested.extend(states.map(String::from));
     if !matches!(record.plan.device.backing, Backing::Erase { .. } | Backing::Dir) {
         untested.push(format!("another device: the filesystems were on {}", describe_storage(record)));
     }

@@ -1,5 +1,6 @@
 //! Tests of the formats that reports are written to and read from. They form one program, so that Cargo links it once.
 
+mod aged_images;
 mod clients;
 mod exports;
 mod findings;

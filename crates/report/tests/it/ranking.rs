@@ -179,6 +179,7 @@ fn the_current_variant_is_the_one_named_or_the_filesystem_below() {
             device: part("sda1"),
             model: part("Example 2000"),
             firmware: part("1.07"),
+            rotating: false,
         };
         record.hosts[0].facts.extend(below.facts(IMAGES));
         record

@@ -96,6 +96,7 @@ fn plan(work: &Work, guest: GuestPlan) -> Result<Plan, Failed> {
         claims: vec![],
         stage: None,
         omitted: vec![],
+        age: Default::default(),
         baseline: None,
         vary: Default::default(),
         factors: [(factor::FS.to_string(), vec![work.fs.to_string()]), (factor::MOUNT.to_string(), mounts)]

@@ -1,12 +1,13 @@
 //! The axis of full filesystems: fills the mounted filesystem before the work of a cell.
 
+use super::age::age_of;
 use super::axis::Axis;
 use crate::bench::Bench;
 use crate::error::{CellError, CellResult};
 use crate::target::sync_all;
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Note, NoteKind, Phase, SpentOn};
-use fsarena_core::factor;
+use fsarena_core::factor::{self, age::Age};
 use fsarena_load::payload::Noise;
 use fsarena_sys::{Error, dirs::Space};
 use std::fs::File;
@@ -40,10 +41,19 @@ pub fn parse_fill(level: &str) -> Result<f64, String> {
     }
 }
 
+/// The share of the space that files take during churn without a level.
+const CHURN_FULLNESS: f64 = 0.5;
+
+/// The share of the space that other files than those of the work take.
+pub fn fullness(variant: &Variant) -> f64 {
+    let fill = parse_fill(variant.level(factor::FILL)).unwrap_or(0.0);
+    let churns = matches!(age_of(variant), Some(Age::Churn { .. }));
+    if churns && fill == 0.0 { CHURN_FULLNESS } else { fill }
+}
+
 /// The space that these variants need for work that takes so many bytes: the fullest one has only a part of it left.
 pub fn bytes_with_fill(variants: &[Variant], bytes: u64) -> u64 {
-    let fullest = variants.iter().filter_map(|variant| parse_fill(variant.level(factor::FILL)).ok());
-    let fullest = fullest.fold(0.0, f64::max);
+    let fullest = variants.iter().map(fullness).fold(0.0, f64::max);
     (bytes as f64 / (1.0 - fullest)).ceil() as u64
 }
 

@@ -5,7 +5,7 @@ use crate::error::{Result, RunError, require};
 use crate::layout::{Layout, filesystem_of};
 use crate::{layers, power_cut, settings::setting};
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
-use fsarena_core::factor::{self, faults};
+use fsarena_core::factor::{self, age, faults};
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan, Plan};
 use fsarena_core::{cell::Variant, factor::raid::Raid};
 use fsarena_fs::def::{FsDef, KernelRange};
@@ -351,6 +351,13 @@ fn check_exact_axes(variant: &Variant) -> Result<()> {
 /// which the kernel lacks.
 fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
     let (def, options) = filesystem_of(variant)?;
+    require(["", age::NONE].contains(&variant.level(factor::AGE)), || {
+        let why = format!(
+            "fsarena ages no filesystems in guests; leave `age` out, or take {}",
+            setting("on", "loop")
+        );
+        RunError::variant(variant, why)
+    })?;
     require(def.pool.is_none() || variant.level(factor::LIMIT).is_empty(), || {
         let why = format!(
             "threads of the kernel write for {}, and no control group holds them, so `limit` would not slow it; leave it out",

@@ -27,6 +27,7 @@ fn plan() -> Plan {
         claims: vec![],
         stage: None,
         omitted: vec![],
+        age: Default::default(),
         baseline: None,
         vary: Default::default(),
         factors: [("fs".to_string(), vec!["ext4".to_string(), "xfs".into(), "btrfs".into()])].into(),

@@ -19,7 +19,7 @@ use std::{io::Write, time::Duration};
 /// Flags that define a run: `--resume` takes them from the interrupted run.
 const FIXED: &str = "plan on variant fs options mkfs mount factor vary kernel modules guest_memory guest_timeout fresh_guests \
     fixed_layout scale tree workload set grid engine modes bs threads rounds warmup shard max_rounds budget find by seed claim \
-    size erase precondition other after stage \
+    size erase precondition other age_images repository after stage \
     cmd name setup prepare check cache input env metric_regex timeout command";
 
 /// Run a study or a plan and answer its question
@@ -207,6 +207,15 @@ pub struct Args {
     /// From then on nothing discards it, mkfs included. Without this flag, fsarena discards the device before each mkfs.
     #[arg(long, requires = "erase", help_heading = "Devices")]
     pub precondition: bool,
+    /// Number of images of each variant with the factor `age`, each aged from another seed
+    ///
+    /// Rounds take one image after the other; all variants of a round start with the same seed. With fewer than 8 images an
+    /// answer holds for these images only. fsarena keeps the images in its cache. [default: 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Devices")]
+    pub age_images: Option<u32>,
+    /// Git repository whose commits `age=git:N` pulls, instead of a generated history
+    #[arg(long, value_name = "DIR", help_heading = "Devices")]
+    pub repository: Option<PathBuf>,
     /// Place of the source disk, a second disk that workloads copy from or to: a directory on another disk, or a block
     /// device to ERASE
     ///

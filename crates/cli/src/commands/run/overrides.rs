@@ -81,6 +81,8 @@ impl Args {
             images: self.images.as_deref().map(absolute).transpose()?,
             size: self.size,
             precondition: self.precondition,
+            age_images: self.age_images,
+            repository: self.repository.as_deref().map(absolute).transpose()?,
             other_dir: other.clone().filter(|_| !self.other_is_device()),
             other_device: other
                 .filter(|_| self.other_is_device())

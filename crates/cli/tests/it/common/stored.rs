@@ -149,6 +149,7 @@ pub fn planted_with(
         device: part("sda1"),
         model: part("Example 2000"),
         firmware: part("1.07"),
+        rotating: false,
     };
     let (hostname, boot_id, kernel) = ("bench".into(), "0b00".into(), "6.18.0".into());
     let host = Host { hostname, boot_id, kernel, facts: below.facts(IMAGES) };

@@ -1,0 +1,247 @@
+//! A history of commits with the statistics of git's own repository, as a stream for git-fast-import(1).
+//!
+//! Measured on the last 10,000 commits without merges of <https://github.com/git/git> up to 2026-08-20: files per commit, whether a
+//! file is changed, added or removed, and the lines added to a file and removed from it; and on the 4,847 files of its tree:
+//! their sizes and depths.
+
+use chacha20::ChaCha8Rng;
+use fsarena_core::schedule::mix;
+use rand::{RngExt, SeedableRng};
+use std::io::{self, Write};
+
+/// Quantiles of a distribution: shares of the values, each with the value that so many do not exceed.
+type Quantiles = [(f64, f64); 9];
+
+/// Files per commit; 3.2 on average.
+const FILES: Quantiles = [
+    (0.25, 1.0),
+    (0.5, 1.0),
+    (0.75, 3.0),
+    (0.9, 5.0),
+    (0.95, 8.0),
+    (0.99, 24.0),
+    (0.999, 158.0),
+    (0.9999, 500.0),
+    (1.0, 1825.0),
+];
+/// Lines added to a file by a commit; 20.5 on average.
+const ADDED: Quantiles = [
+    (0.1, 0.0),
+    (0.25, 1.0),
+    (0.5, 2.0),
+    (0.75, 9.0),
+    (0.9, 30.0),
+    (0.95, 61.0),
+    (0.99, 331.0),
+    (0.999, 1374.0),
+    (1.0, 29_758.0),
+];
+/// Lines removed from a file by a commit; 12.9 on average.
+const REMOVED: Quantiles = [
+    (0.1, 0.0),
+    (0.25, 0.0),
+    (0.5, 1.0),
+    (0.75, 4.0),
+    (0.9, 14.0),
+    (0.95, 34.0),
+    (0.99, 268.0),
+    (0.999, 1113.0),
+    (1.0, 6734.0),
+];
+/// Bytes of a file; 9,949 on average.
+const SIZES: Quantiles = [
+    (0.01, 10.0),
+    (0.1, 131.0),
+    (0.25, 452.0),
+    (0.5, 1752.0),
+    (0.75, 5989.0),
+    (0.9, 18_078.0),
+    (0.99, 86_878.0),
+    (0.999, 400_000.0),
+    (1.0, 1_088_754.0),
+];
+/// Of 32,234 files in commits, so many were added, and so many removed.
+const FILES_ADDED: f64 = 1864.0 / 32_234.0;
+const FILES_REMOVED: f64 = 1279.0 / 32_234.0;
+/// Files in the first commit, and their directories.
+const TREE_FILES: usize = 4847;
+const DIRECTORIES: usize = 225;
+/// Bytes of a line of generated text.
+const LINE: usize = 36;
+/// The words of which lines are made.
+const WORDS: usize = 4000;
+/// When the first commit was made, in seconds since 1970, and how long after each commit the next follows.
+const FIRST_COMMIT: u64 = 1_500_000_000;
+const BETWEEN_COMMITS: u64 = 3600;
+
+/// Draws a value by quantiles, evenly between two of them.
+fn draw(rng: &mut ChaCha8Rng, quantiles: &Quantiles) -> usize {
+    let share = rng.random::<f64>();
+    let (mut low, mut from) = (0.0, 0.0);
+    for (until, high) in quantiles {
+        if share < *until {
+            return (low + (high - low) * (share - from) / (until - from)).round() as usize;
+        }
+        (low, from) = (*high, *until);
+    }
+    low as usize
+}
+
+/// A file of the tree.
+struct TextFile {
+    path: String,
+    lines: Vec<u32>,
+}
+
+/// Writes a history of `commits` commits after the first one, as a stream for `git fast-import`. The commits have the marks
+/// `:1` to `:commits + 1`; equal seeds give equal bytes.
+///
+/// # Errors
+/// If the stream cannot be written.
+pub fn write_stream(seed: u64, commits: u32, to: &mut dyn Write) -> io::Result<()> {
+    let mut rng = ChaCha8Rng::seed_from_u64(mix(seed, 0x617));
+    let mut history = History { text: Text::new(&mut rng), rng, files: vec![], names: 0 };
+    let first: Vec<usize> = (0..TREE_FILES).map(|_| history.add_file()).collect();
+    history.write_commit(1, &first, &[], to)?;
+    for commit in 1..=u64::from(commits) {
+        let mut changed = vec![];
+        let mut removed = vec![];
+        for _ in 0..draw(&mut history.rng, &FILES).max(1) {
+            let kind = history.rng.random::<f64>();
+            if kind < FILES_ADDED {
+                changed.push(history.add_file());
+            } else {
+                let file = history.rng.random_range(0..history.files.len());
+                if history.files[file].lines.is_empty() || changed.contains(&file) {
+                    continue;
+                }
+                if kind < FILES_ADDED + FILES_REMOVED {
+                    history.files[file].lines.clear();
+                    removed.push(file);
+                } else {
+                    history.change(file);
+                    changed.push(file);
+                }
+            }
+        }
+        history.write_commit(commit + 1, &changed, &removed, to)?;
+    }
+    writeln!(to, "done")
+}
+
+/// The lines that files are made of.
+struct Text {
+    words: Vec<String>,
+}
+
+impl Text {
+    fn new(rng: &mut ChaCha8Rng) -> Text {
+        let mut word =
+            || (0..rng.random_range(2..=9)).map(|_| char::from(rng.random_range(b'a'..=b'z'))).collect();
+        Text { words: (0..WORDS).map(|_| word()).collect() }
+    }
+
+    /// Appends the line with a number.
+    fn push_line(&self, number: u32, to: &mut Vec<u8>) {
+        let begin = to.len();
+        let mut word = u64::from(number);
+        while to.len() - begin < LINE - 8 {
+            word = mix(word, 1);
+            // The square makes some words frequent.
+            let rank = (word % 10_000) as f64 / 10_000.0;
+            to.extend_from_slice(self.words[(rank * rank * WORDS as f64) as usize].as_bytes());
+            to.push(b' ');
+        }
+        to.push(b'\n');
+    }
+}
+
+struct History {
+    text: Text,
+    rng: ChaCha8Rng,
+    files: Vec<TextFile>,
+    names: usize,
+}
+
+impl History {
+    fn new_line(&mut self) -> u32 {
+        self.rng.random()
+    }
+
+    /// Adds a file; returns its index.
+    fn add_file(&mut self) -> usize {
+        let lines = (draw(&mut self.rng, &SIZES) / LINE).max(1);
+        let lines = (0..lines).map(|_| self.new_line()).collect();
+        // Directories lie at the top or in one of those.
+        let dir = self.rng.random_range(0..DIRECTORIES);
+        let above = if dir < 15 { String::new() } else { format!("d{}/", dir % 15) };
+        let path = format!("{above}d{dir}/file{}.c", self.names);
+        self.names += 1;
+        self.files.push(TextFile { path, lines });
+        self.files.len() - 1
+    }
+
+    /// Removes lines from a file at one place, and adds lines there.
+    fn change(&mut self, file: usize) {
+        let (added, removed) = (draw(&mut self.rng, &ADDED), draw(&mut self.rng, &REMOVED));
+        let added: Vec<u32> = (0..added.max(usize::from(removed == 0))).map(|_| self.new_line()).collect();
+        let lines = &mut self.files[file].lines;
+        let at = self.rng.random_range(0..=lines.len());
+        // One line always stays: an empty file is one that was removed.
+        let end = (at + removed).min(lines.len());
+        lines.splice(at..end, added);
+        if lines.is_empty() {
+            lines.push(0);
+        }
+    }
+
+    fn write_commit(
+        &self,
+        mark: u64,
+        changed: &[usize],
+        removed: &[usize],
+        to: &mut dyn Write,
+    ) -> io::Result<()> {
+        let at = FIRST_COMMIT + mark * BETWEEN_COMMITS;
+        writeln!(to, "commit refs/heads/main\nmark :{mark}\nauthor F <f@example.org> {at} +0000")?;
+        writeln!(to, "committer F <f@example.org> {at} +0000\ndata <<END\nCommit {mark}\nEND")?;
+        if mark > 1 {
+            writeln!(to, "from :{}", mark - 1)?;
+        }
+        let mut contents = vec![];
+        for file in changed.iter().map(|file| &self.files[*file]) {
+            contents.clear();
+            file.lines.iter().for_each(|line| self.text.push_line(*line, &mut contents));
+            writeln!(to, "M 100644 inline {}\ndata {}", file.path, contents.len())?;
+            to.write_all(&contents)?;
+            writeln!(to)?;
+        }
+        for file in removed {
+            writeln!(to, "D {}", self.files[*file].path)?;
+        }
+        writeln!(to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_seeds_give_equal_histories_with_the_statistics_of_git() {
+        let stream = |seed| {
+            let mut bytes = vec![];
+            write_stream(seed, 300, &mut bytes).unwrap();
+            bytes
+        };
+        let bytes = stream(1);
+        assert!(bytes == stream(1) && bytes != stream(2));
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let mut mean = |quantiles, of: f64| {
+            (0..200_000).map(|_| draw(&mut rng, quantiles)).sum::<usize>() as f64 / 200_000.0 / of
+        };
+        // Between the few quantiles of the tail the values are spread evenly, so the means are larger.
+        let means = [mean(&FILES, 3.22), mean(&ADDED, 20.5), mean(&REMOVED, 12.9), mean(&SIZES, 9949.0)];
+        assert!(means.iter().all(|ratio| (0.8..2.0).contains(ratio)), "{means:?}");
+    }
+}

@@ -1,0 +1,199 @@
+//! Pulls the commits of a git repository one after the other, as Conway et al. do ("File Systems Fated for Senescence? Nonsense,
+//! Says Science!", FAST 2017).
+
+use super::git_history::write_stream;
+use crate::task::{Result, TaskError, failed_to};
+use fsarena_core::event::CommandRecord;
+use fsarena_sys::argv::Argv;
+use serde::{Deserialize, Serialize};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What decides the pulls of a history.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GitPulls {
+    /// The seed of a generated history.
+    seed: u64,
+    /// The number of pulls after the first one.
+    pulls: u32,
+    /// The repository, and its commit that the last pull gets; None for a generated history.
+    repository: Option<(PathBuf, String)>,
+    /// The version of git.
+    git: String,
+}
+
+/// The pulls of a part of the history. The filesystem is mounted anew for each part.
+const PULLS_PER_PART: u32 = 100;
+/// The directory of the repository that pulls.
+const REPOSITORY: &str = "repository";
+/// Bytes that the first commit of a generated history takes, with its objects; and those of each pull.
+const FIRST_BYTES: u64 = 160 << 20;
+const PULL_BYTES: u64 = 64 << 10;
+
+/// What git may not do: pack at its own time, use several threads, refuse a repository of another user, or draw from the
+/// configuration of the user.
+const CONFIG: &str = "[gc]\n auto = 0\n[maintenance]\n auto = false\n[pack]\n threads = 1\n[index]\n threads = 1\n\
+                      [safe]\n directory = *\n[uploadpack]\n allowAnySHA1InWant = true\n[init]\n defaultBranch = main\n\
+                      [user]\n name = F\n email = f@example.org\n[core]\n autocrlf = false\n[protocol \"file\"]\n allow = always\n";
+
+impl GitPulls {
+    /// The pulls of a generated history, or of a repository up to its current commit.
+    ///
+    /// # Errors
+    /// If git is missing, or the repository has no commit.
+    pub fn new(seed: u64, pulls: u32, repository: Option<PathBuf>) -> Result<GitPulls> {
+        let git = Argv::new("git").arg("version").expect(&mut |_| ())?.stdout.trim().to_string();
+        let Some(path) = repository else { return Ok(GitPulls { seed, pulls, repository: None, git }) };
+        let command =
+            Argv::new("git").args(["-c", "safe.directory=*", "-C"]).arg(&path).args(["rev-parse", "HEAD"]);
+        let head = command.expect(&mut |_| ())?.stdout.trim().to_string();
+        // All images have the same history.
+        Ok(GitPulls { seed: 0, pulls, repository: Some((path, head)), git })
+    }
+
+    /// The bytes that the files of so many pulls take; of a repository of `repository_bytes` if it is one of the user.
+    pub fn bytes(pulls: u32, repository_bytes: Option<u64>) -> u64 {
+        // Files take about three times the space of their compressed objects.
+        repository_bytes.map_or(FIRST_BYTES, |bytes| 4 * bytes) + u64::from(pulls) * PULL_BYTES
+    }
+
+    /// The number of parts.
+    pub fn parts(&self) -> u32 {
+        self.pulls.div_ceil(PULLS_PER_PART)
+    }
+
+    /// Pulls the commits of a part in a directory. `other` keeps the generated history for the next part.
+    ///
+    /// # Errors
+    /// If git fails.
+    pub fn perform_part(
+        &self,
+        part: u32,
+        dir: &Path,
+        other: &Path,
+        log: &mut dyn FnMut(CommandRecord),
+    ) -> Result<()> {
+        let config = other.join("gitconfig");
+        std::fs::write(&config, CONFIG).map_err(failed_to("write", &config))?;
+        let git = Git { config };
+        let (source, head) = match &self.repository {
+            Some((path, head)) => (path.clone(), head.clone()),
+            None => (self.generate(other, &git)?, "main".into()),
+        };
+        let commits = self.commits(&source, &head, &git)?;
+        let repository = dir.join(REPOSITORY);
+        let (first, last) = (part * PULLS_PER_PART, ((part + 1) * PULLS_PER_PART).min(self.pulls));
+        if part == 0 {
+            git.run(dir, ["init", "-q", REPOSITORY]).expect(log)?;
+            git.pull(&repository, &source, &commits[0]).expect(log)?;
+        }
+        let pulled = &commits[first as usize + 1..=last as usize];
+        for (at, commit) in pulled.iter().enumerate() {
+            // The log keeps the last pull of a part.
+            let is_last = at + 1 == pulled.len();
+            let mut keep = |record: CommandRecord| {
+                if is_last {
+                    log(record)
+                }
+            };
+            git.pull(&repository, &source, commit).expect(&mut keep)?;
+        }
+        Ok(())
+    }
+
+    /// The commits to pull, the first one first.
+    fn commits(&self, source: &Path, head: &str, git: &Git) -> Result<Vec<String>> {
+        let count = self.pulls + 1;
+        let number = count.to_string();
+        let listed =
+            git.run(source, ["rev-list", "--first-parent", "-n", &number, head]).expect(&mut |_| ())?;
+        let mut commits: Vec<String> = listed.stdout.lines().map(String::from).collect();
+        commits.reverse();
+        if commits.len() < count as usize {
+            let (has, path) = (commits.len().saturating_sub(1), source.display());
+            let why = format!("{path} has {has} commits to pull after its first, fewer than {}", self.pulls);
+            return Err(TaskError::Plan(why));
+        }
+        Ok(commits)
+    }
+
+    /// Makes the repository of the generated history, unless it is there.
+    fn generate(&self, other: &Path, git: &Git) -> Result<PathBuf> {
+        let made = other.join(format!("history-{}-{}.git", self.seed, self.pulls));
+        if made.exists() {
+            return Ok(made);
+        }
+        let path = other.join("history.git");
+        git.run(other, ["init", "-q", "--bare", "history.git"]).expect(&mut |_| ())?;
+        let mut import = Command::new("git");
+        import.current_dir(&path).args(["fast-import", "--quiet", "--done"]).envs(git.environment());
+        let mut child = import.stdin(Stdio::piped()).spawn().map_err(failed_to("start git in", &path))?;
+        let written = match child.stdin.take() {
+            Some(stdin) => {
+                let mut to = BufWriter::with_capacity(1 << 20, stdin);
+                write_stream(self.seed, self.pulls, &mut to).and_then(|()| to.flush())
+            }
+            None => Ok(()),
+        };
+        let status = child.wait().map_err(failed_to("wait for git in", &path))?;
+        written.map_err(failed_to("write the history to", &path))?;
+        if !status.success() {
+            return Err(TaskError::Unfit(format!("git fast-import in {} ended: {status}", path.display())));
+        }
+        std::fs::rename(&path, &made).map_err(failed_to("rename", &path))?;
+        Ok(made)
+    }
+}
+
+/// git with a configuration of its own.
+struct Git {
+    config: PathBuf,
+}
+
+impl Git {
+    /// Its environment: no time, no user and no configuration of this machine gets into the files.
+    fn environment(&self) -> [(&'static str, PathBuf); 4] {
+        let date = || PathBuf::from("1500000000 +0000");
+        [
+            ("GIT_CONFIG_GLOBAL", self.config.clone()),
+            ("GIT_CONFIG_NOSYSTEM", "1".into()),
+            ("GIT_COMMITTER_DATE", date()),
+            ("GIT_AUTHOR_DATE", date()),
+        ]
+    }
+
+    fn run<const N: usize>(&self, dir: &Path, args: [&str; N]) -> Argv {
+        let argv = Argv::new("git").args(args).cwd(dir);
+        self.environment().into_iter().fold(argv, |argv, (name, value)| argv.env(name, value))
+    }
+
+    fn pull(&self, repository: &Path, source: &Path, commit: &str) -> Argv {
+        self.run(repository, ["pull", "-q", "--ff-only"]).arg(source).arg(commit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ageing::tree_copy;
+
+    #[test]
+    fn pulls_of_equal_seeds_leave_equal_trees() {
+        if !fsarena_testkit::program("git") {
+            return;
+        }
+        let digest = |seed| {
+            let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+            let (root, other) = (dir.path().join("root"), dir.path().join("other"));
+            [&root, &other].map(|dir| std::fs::create_dir(dir).unwrap());
+            let pulls = GitPulls::new(seed, 3, None).unwrap();
+            assert_eq!(pulls.parts(), 1);
+            pulls.perform_part(0, &root, &other, &mut |_| ()).unwrap();
+            tree_copy::digest(&root).unwrap()
+        };
+        let one = digest(1);
+        assert_eq!(one, digest(1));
+        assert!(one.files > 4000, "{one:?}");
+    }
+}

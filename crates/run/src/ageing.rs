@@ -1,0 +1,133 @@
+//! Ages a mounted filesystem, in the agent.
+
+use crate::error::{CellError, CellResult};
+use crate::executor::Log;
+use fsarena_load::ageing::{ChurnPlan, GitPulls, tree_copy};
+use fsarena_load::{invocation::Invocation, payload::fresh_dir, task::TaskError};
+use fsarena_sys::Error;
+use serde::{Deserialize, Serialize};
+use std::{path::Path, time::Duration};
+
+/// The directory of the files of an aged filesystem, below its root.
+pub const AGED: &str = "aged";
+/// The directory of a copy of these files, and the file with their digest, in the directory that an agent gets for them.
+const TREE: &str = "tree";
+const DIGEST: &str = "digest.json";
+
+/// The longest time that one run of an ageing command may take.
+const COMMAND_LIMIT: Duration = Duration::from_secs(24 * 3600);
+
+/// What ages a filesystem.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgeWork {
+    /// Files are created, deleted, overwritten and appended to.
+    Churn(ChurnPlan),
+    /// Commits are pulled.
+    Git(GitPulls),
+    /// A command of the user runs again and again.
+    Command {
+        /// The seed that it finds as `$FSARENA_SEED`.
+        seed: u64,
+        /// How often it runs.
+        runs: u32,
+        /// The program and its arguments.
+        words: Vec<String>,
+        /// The digest of the program.
+        program: String,
+    },
+}
+
+/// What an agent does to age a filesystem.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgeStep {
+    /// A part of a history, which follows the parts before it.
+    Part {
+        /// The history.
+        work: AgeWork,
+        /// The number of the part, from 0.
+        part: u32,
+    },
+    /// Copy the files to the directory of the agent.
+    CopyOut,
+    /// Copy the files from the directory of the agent.
+    CopyIn,
+    /// The setup of a workload that is kept, which has run already.
+    Setup,
+}
+
+impl AgeWork {
+    /// The number of parts that the history has. A checkpoint follows each of them.
+    pub fn parts(&self) -> u32 {
+        match self {
+            AgeWork::Churn(plan) => plan.parts(),
+            AgeWork::Git(pulls) => pulls.parts(),
+            AgeWork::Command { runs, .. } => *runs,
+        }
+    }
+
+    /// Whether it leaves the same files wherever it is repeated.
+    pub fn is_reproducible(&self) -> bool {
+        !matches!(self, AgeWork::Command { .. })
+    }
+
+    /// Performs a part in a directory. `other` keeps what later parts need.
+    fn perform_part(&self, part: u32, dir: &Path, other: &Path, log: Log) -> CellResult {
+        match self {
+            AgeWork::Churn(plan) => plan.perform_part(part, dir).map_err(Error::io("ageing", dir))?,
+            AgeWork::Git(pulls) => pulls.perform_part(part, dir, other, log)?,
+            AgeWork::Command { seed, words, .. } => {
+                let env =
+                    [("FSARENA_DIR", dir.as_os_str().to_owned()), ("FSARENA_SEED", seed.to_string().into())];
+                let number = [("FSARENA_AGEING_RUN", (part + 1).to_string().into())];
+                let env =
+                    env.into_iter().chain(number).map(|(name, value)| (name.to_string(), value)).collect();
+                let (words, dir) = (words.clone(), dir.into());
+                Invocation { words, dir, env, limit: COMMAND_LIMIT, rules: vec![] }.expect(log)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Performs a step on the files in `root`, and writes their digest to `other`, the directory of the agent.
+///
+/// # Errors
+/// If the filesystem refuses an operation, for example because it is full.
+pub fn perform(step: &AgeStep, root: &Path, other: &Path, log: Log) -> CellResult {
+    let tree = other.join(TREE);
+    let digested = match step {
+        AgeStep::Part { work, part } => {
+            work.perform_part(*part, root, other, log).map_err(|failed| failed.with_part("ageing"))?;
+            *part + 1 == work.parts()
+        }
+        AgeStep::CopyOut => {
+            fresh_dir(&tree).map_err(TaskError::from)?;
+            tree_copy::copy(root, &tree).map_err(Error::io("copying", root))?;
+            true
+        }
+        AgeStep::Setup => true,
+        AgeStep::CopyIn => {
+            tree_copy::copy(&tree, root).map_err(Error::io("copying to", root))?;
+            true
+        }
+    };
+    if digested {
+        let digest = tree_copy::digest(root).map_err(Error::io("reading", root))?;
+        let path = other.join(DIGEST);
+        let text = serde_json::to_vec(&digest).map_err(|error| CellError::internal(error.to_string()))?;
+        std::fs::write(&path, text).map_err(Error::io("writing", &path))?;
+    }
+    Ok(())
+}
+
+/// The digest that an agent has written to its directory.
+///
+/// # Errors
+/// If there is none.
+pub fn read_digest(other: &Path) -> Result<tree_copy::TreeDigest, CellError> {
+    let path = other.join(DIGEST);
+    let text = std::fs::read(&path).map_err(Error::io("reading", &path))?;
+    serde_json::from_slice(&text).map_err(|error| CellError::internal(format!("{}: {error}", path.display())))
+}

@@ -1,0 +1,69 @@
+//! The axis of aged filesystems. Their images are made before the first round ([`crate::aged`]).
+
+use super::axis::{Axis, LevelCheck, lacking, wrong};
+use crate::error::{Result, require};
+use fsarena_core::cell::Variant;
+use fsarena_core::factor::{self, age, age::Age};
+use fsarena_core::plan::Plan;
+use fsarena_fs::filesystems;
+use fsarena_load::{ageing::GitPulls, workload::Room};
+use fsarena_sys::{Error, program};
+use std::{io, path::Path};
+use walkdir::WalkDir;
+
+/// How the filesystem was used before the work begins.
+pub const AXIS: Axis = Axis::new(
+    factor::AGE,
+    "none, churn:3x, git:1000, command:10:'PROGRAM ARGUMENTS'",
+    "how the filesystem was used before the work: `churn:3x` creates, deletes, overwrites and appends to files until three times its size was written, `git:1000` pulls 1000 commits, `command:10:'…'` runs your own program ten times; `none` holds the same files, copied to a new filesystem",
+    |level| age::parse(level).map(drop),
+)
+.checked(check);
+
+/// The age of a variant; None if it is not aged.
+pub fn age_of(variant: &Variant) -> Option<Age> {
+    age::parse(variant.level(factor::AGE)).ok().flatten()
+}
+
+/// The space that the files of aged variants take, as far as their levels do not state it as a share.
+pub fn room(plan: &Plan, variants: &[Variant]) -> Result<Room> {
+    let mut room = Room::default();
+    for variant in variants {
+        let Some(Age::Git { pulls }) = age_of(variant) else { continue };
+        let repository = plan.age.repository.as_ref().map(|path| tree_bytes(path)).transpose()?;
+        room.bytes = room.bytes.max(GitPulls::bytes(pulls, repository));
+        room.inodes = room.inodes.max(room.bytes >> 13);
+    }
+    Ok(room)
+}
+
+/// The bytes of all files in a directory.
+fn tree_bytes(dir: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in WalkDir::new(dir) {
+        let length = entry.and_then(|entry| Ok(entry.metadata()?.len())).map_err(io::Error::from);
+        bytes += length.map_err(Error::io("reading the repository", dir))?;
+    }
+    Ok(bytes)
+}
+
+fn check(check: &LevelCheck) -> Result<()> {
+    let variant = check.variant;
+    let Some(age) = age_of(variant) else { return Ok(()) };
+    let fs = variant.level(factor::FS);
+    require(fs != factor::RAW, || wrong(check, factor::AGE, "a bare device has no files; leave it out"))?;
+    let def = filesystems::find(fs)?;
+    let general = def.is_general();
+    require(general, || {
+        wrong(check, factor::AGE, format!("{} does not keep files that are written to it", def.title))
+    })?;
+    let missing = |program: &str| lacking(check, factor::AGE, format!("program {program} is not installed"));
+    match age {
+        Age::Churn { .. } => Ok(()),
+        Age::Git { .. } => require(program::find("git").is_some(), || missing("git")),
+        Age::Command { words, .. } => {
+            let found = words[0].contains('/') || program::find(&words[0]).is_some();
+            require(found, || missing(&words[0]))
+        }
+    }
+}
