@@ -1,6 +1,7 @@
 //! Simulations of the statistical rules on random data, for which the truth is known.
 
 pub mod constants;
+pub mod growth;
 pub mod headline;
 pub mod mean_ratio;
 pub mod noise;
