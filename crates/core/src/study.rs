@@ -80,7 +80,7 @@ pub const STUDIES: &[Study] = &[
         name: "shaikh",
         plan: include_str!("../../../studies/shaikh/plan.toml"),
         figures: Some(include_str!("../../../studies/shaikh/published.csv")),
-        tasks: "write=create read=read",
+        tasks: "write=create read=read run=run",
         source: "Sohail Shaikh, \"Billion-files File Systems (BfFS): A Comparison\", arXiv 2408.01805 (2024)",
         ..NONE
     },

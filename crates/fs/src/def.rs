@@ -64,6 +64,9 @@ pub struct FsDef {
     pub min_bytes: u64,
     /// The space that it needs in addition to the data.
     pub overhead: Overhead,
+    /// Bytes of the device for each inode that mkfs makes, which limit the number of files. 0 if it makes inodes when they are
+    /// needed.
+    pub bytes_per_inode: u64,
     /// Its features that can make comparisons unfair.
     pub traits: Traits,
     /// The arguments that keep mkfs from discarding blocks, and the mount option that keeps the kernel from it; empty if it
@@ -126,6 +129,7 @@ pub const BASE: FsDef = FsDef {
     modules: &[],
     min_bytes: 0,
     overhead: Overhead { fixed_bytes: 0, percent: 0, per_file_bytes: 0 },
+    bytes_per_inode: 0,
     traits: UNIX,
     no_discard: (&[], ""),
     describe: None,
@@ -408,6 +412,9 @@ impl FsDef {
         let content = (u128::from(data_bytes) + u128::from(files) * u128::from(per_file_bytes)) * 11 / 10;
         let whole = (content + u128::from(fixed_bytes)) * 100 / u128::from(100 - percent);
         let whole = u64::try_from(whole).unwrap_or(u64::MAX).max(self.min_bytes);
+        // mke2fs makes four times as many inodes on a device below 512 MiB (mke2fs.conf).
+        let inodes = files.saturating_mul(self.bytes_per_inode);
+        let whole = if whole.max(inodes / 4) < 512 * MIB { whole.max(inodes / 4) } else { whole.max(inodes) };
         whole.checked_next_multiple_of(MIB).unwrap_or(u64::MAX)
     }
 }
@@ -424,6 +431,11 @@ mod tests {
         let usable = size * (100 - ext4.overhead.percent) / 100 - ext4.overhead.fixed_bytes;
         assert!(usable >= data + files * ext4.overhead.per_file_bytes);
         assert_eq!(size % super::MIB, 0);
+        // Small files take less space than mke2fs gives to each inode.
+        assert_eq!(
+            ext4.size_for(5500 * 1_000_000, 1_000_000),
+            (16_384 * 1_000_000u64).next_multiple_of(super::MIB)
+        );
         let btrfs = filesystems::find("btrfs").unwrap();
         assert_eq!(btrfs.size_for(0, 0), btrfs.min_bytes);
     }

@@ -2,7 +2,7 @@
 
 use crate::error::{Result, TaskError, failed_to};
 use crate::payload::Payload;
-use crate::tree::{self, Entry, TOP};
+use crate::tree::{Entry, GeneratedTree, TOP};
 use crate::workload::{Demands, Job, remark};
 use fsarena_core::{event::Note, schedule::mix, setting::SettingDef};
 use fsarena_sys::cancel;
@@ -151,10 +151,11 @@ impl Source {
         let (mut contents, mut demands) = (TreeSize::default(), Demands::default());
         match self {
             Source::Generated { seed, files, twins, .. } => {
-                for entry in generate(*seed, *files, *twins) {
+                let Ok(()) = generated(*seed, *files, *twins).for_each(|entry| {
                     let kind = entry.bytes.map_or(EntryType::Directory, |_| EntryType::Regular);
                     contents.add(kind, Path::new(&entry.path), entry.bytes.unwrap_or(0));
-                }
+                    Ok::<_, std::convert::Infallible>(())
+                });
             }
             Source::Directories(dirs) => {
                 let found = walk(dirs).collect::<Result<Vec<_>, _>>()?;
@@ -197,7 +198,7 @@ impl Source {
         match self {
             Source::Generated { seed, files, compressible, twins } => {
                 let mut payload = Payload::new(*seed, *compressible);
-                archive_generated(out, &generate(*seed, *files, *twins), &mut payload)
+                archive_generated(out, &generated(*seed, *files, *twins), &mut payload)
                     .map_err(TaskError::io("write the generated archive"))
             }
             Source::Directories(dirs) => {
@@ -212,9 +213,9 @@ impl Source {
     }
 }
 
-/// The entries of a generated tree.
-fn generate(seed: u64, files: u64, twins: u64) -> Vec<Entry> {
-    tree::with_twins(tree::generate(mix(seed, 3), files), twins)
+/// The generated tree of a source.
+fn generated(seed: u64, files: u64, twins: u64) -> GeneratedTree {
+    GeneratedTree { seed: mix(seed, 3), files, twins }
 }
 
 /// An entry of a real directory.
@@ -308,14 +309,14 @@ impl Read for ExactReader {
 pub const RECORD: usize = 10_240;
 
 /// Archives a generated tree as `tar cf` would. Files have mode 0644, directories 0755, and root owns all.
-fn archive_generated(out: impl Write, tree: &[Entry], payload: &mut Payload) -> std::io::Result<()> {
+fn archive_generated(out: impl Write, tree: &GeneratedTree, payload: &mut Payload) -> std::io::Result<()> {
     let mut builder = Builder::new(CountingWriter::new(out));
     let mut contents = Vec::new();
-    for entry in tree {
+    tree.for_each(|entry| {
         contents.resize(entry.bytes.unwrap_or(0) as usize, 0);
         payload.fill(&mut contents);
-        builder.append_data(&mut generated_header(entry)?, &entry.path, contents.as_slice())?;
-    }
+        builder.append_data(&mut generated_header(&entry)?, &entry.path, contents.as_slice())
+    })?;
     finish_archive(builder)
 }
 
@@ -391,7 +392,6 @@ impl<W: Write> Write for CountingWriter<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree;
 
     /// Archives a tree, checks the size that [`Source::measure`] predicts, and returns the entries.
     fn archive_entries(source: &Source) -> Vec<(String, EntryType, u64)> {
@@ -474,7 +474,8 @@ mod tests {
 
     fn archive(seed: u64, files: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
-        archive_generated(&mut bytes, &tree::generate(seed, files), &mut Payload::new(seed, 50)).unwrap();
+        archive_generated(&mut bytes, &GeneratedTree { seed, files, twins: 0 }, &mut Payload::new(seed, 50))
+            .unwrap();
         bytes
     }
 
@@ -488,7 +489,7 @@ mod tests {
     #[test]
     fn the_archive_size_follows_from_the_entries() {
         for files in [1, 40, 625] {
-            let tree = tree::generate(3, files);
+            let tree = crate::tree::generate(3, files);
             let entries: u64 =
                 tree.iter().map(|e| entry_bytes(Path::new(&e.path), e.bytes.unwrap_or(0))).sum();
             assert_eq!(archive(3, files).len() as u64, (entries + 1024).next_multiple_of(RECORD as u64));
@@ -511,6 +512,6 @@ mod tests {
                 mtime: entry.header().mtime().unwrap(),
             });
         }
-        assert_eq!(held, tree::generate(5, 100));
+        assert_eq!(held, crate::tree::generate(5, 100));
     }
 }

@@ -29,37 +29,56 @@ pub struct Entry {
     pub mtime: u64,
 }
 
-/// Generates a tree of `files` files. Every directory comes before its contents, depth first, as in an archive.
-///
-/// The sizes of files and directories are the same for every seed, and a small tree is a fair miniature of a large one.
-/// The seed decides which file gets which size and place, and all names.
-pub fn generate(seed: u64, files: u64) -> Vec<Entry> {
-    let mut rng = ChaCha8Rng::seed_from_u64(mix(seed, 1));
-    let mut sizes = file_bytes(files);
-    sizes.shuffle(&mut rng);
-    let directories = place_directories(directories(files), &mut rng);
-    let mut entries = Vec::with_capacity(files as usize + directories.len());
-    let mut writer = Writer { directories: &directories, sizes: sizes.into_iter(), entries: &mut entries };
-    writer.write_directory(0, TOP.to_string(), &mut rng);
-    entries
+/// A generated tree. The sizes of files and directories are the same for every seed, and a small tree is a fair miniature of a large
+/// one. The seed decides which file gets which size and place, and all names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GeneratedTree {
+    /// The seed.
+    pub seed: u64,
+    /// The number of files.
+    pub files: u64,
+    /// Of 10,000 files, the number that have a twin of the same size beside them, spread evenly: a known amount of the same work.
+    pub twins: u64,
 }
 
-/// Adds a duplicate beside `per_10000` of 10,000 files, spread evenly, and returns the larger tree. This adds a known amount
-/// of the same work.
-pub fn with_twins(entries: Vec<Entry>, per_10000: u64) -> Vec<Entry> {
-    let mut all = Vec::with_capacity(entries.len());
-    let mut files = 0;
-    for entry in entries {
-        let twin = entry.bytes.map(|_| Entry { path: format!("{}.twin", entry.path), ..entry.clone() });
-        all.push(entry);
-        if let Some(twin) = twin {
+impl GeneratedTree {
+    /// Calls `visit` with every entry, each directory before its contents, depth first, as in an archive. Names are generated one
+    /// after the other and not kept, so that a tree of a million files takes little memory.
+    ///
+    /// # Errors
+    /// The first error of `visit`.
+    pub fn for_each<E>(&self, mut visit: impl FnMut(Entry) -> Result<(), E>) -> Result<(), E> {
+        let mut rng = ChaCha8Rng::seed_from_u64(mix(self.seed, 1));
+        let mut sizes = file_bytes(self.files);
+        sizes.shuffle(&mut rng);
+        let directories = place_directories(directories(self.files), &mut rng);
+        let mut files = 0;
+        let mut with_twins = |entry: Entry| {
+            let twin = entry.bytes.map(|_| Entry { path: format!("{}.twin", entry.path), ..entry.clone() });
+            visit(entry)?;
+            let Some(twin) = twin else { return Ok(()) };
             files += 1;
-            if files * per_10000 / 10_000 > (files - 1) * per_10000 / 10_000 {
-                all.push(twin);
-            }
-        }
+            if files * self.twins / 10_000 > (files - 1) * self.twins / 10_000 { visit(twin) } else { Ok(()) }
+        };
+        let mut writer =
+            Writer { directories: &directories, sizes: sizes.into_iter(), visit: &mut with_twins };
+        writer.write_directory(0, TOP.to_string(), &mut rng)
     }
-    all
+
+    /// All entries.
+    pub fn entries(&self) -> Vec<Entry> {
+        let mut entries = vec![];
+        let Ok(()) = self.for_each(|entry| {
+            entries.push(entry);
+            Ok::<_, std::convert::Infallible>(())
+        });
+        entries
+    }
+}
+
+/// The entries of a tree of `files` files without twins.
+pub fn generate(seed: u64, files: u64) -> Vec<Entry> {
+    GeneratedTree { seed, files, twins: 0 }.entries()
 }
 
 /// A directory before it has a name.
@@ -91,28 +110,30 @@ fn place_directories(planned: Vec<Planned>, rng: &mut ChaCha8Rng) -> Vec<Directo
 }
 
 /// Assigns names and sizes, depth first.
-struct Writer<'a> {
+struct Writer<'a, E> {
     directories: &'a [Directory],
-    sizes: std::vec::IntoIter<u64>,
-    entries: &'a mut Vec<Entry>,
+    sizes: std::vec::IntoIter<u32>,
+    visit: &'a mut dyn FnMut(Entry) -> Result<(), E>,
 }
 
-impl Writer<'_> {
-    /// Adds a directory and everything below it.
-    fn write_directory(&mut self, index: usize, path: String, rng: &mut ChaCha8Rng) {
+impl<E> Writer<'_, E> {
+    /// Visits a directory and everything below it.
+    fn write_directory(&mut self, index: usize, path: String, rng: &mut ChaCha8Rng) -> Result<(), E> {
         let Directory { files, children } = &self.directories[index];
         let mtime = RELEASED - rng.random_range(0..HISTORY);
-        self.entries.push(Entry { path: path.clone(), bytes: None, mtime });
+        (self.visit)(Entry { path: path.clone(), bytes: None, mtime })?;
         let mut taken = HashSet::new();
-        for bytes in self.sizes.by_ref().take(*files as usize) {
+        for _ in 0..*files {
+            let Some(bytes) = self.sizes.next().map(u64::from) else { break };
             let name = draw_unused(&mut taken, || file_name(rng));
             let mtime = RELEASED - rng.random_range(0..HISTORY);
-            self.entries.push(Entry { path: format!("{path}/{name}"), bytes: Some(bytes), mtime });
+            (self.visit)(Entry { path: format!("{path}/{name}"), bytes: Some(bytes), mtime })?;
         }
         for &child in children {
             let name = draw_unused(&mut taken, || letters(rng, 4, 10));
-            self.write_directory(child, format!("{path}/{name}"), rng);
+            self.write_directory(child, format!("{path}/{name}"), rng)?;
         }
+        Ok(())
     }
 }
 
@@ -165,10 +186,10 @@ struct Planned {
     depth: usize,
 }
 
-/// The sizes of `count` files, smallest first.
-fn file_bytes(count: u64) -> Vec<u64> {
+/// The sizes of `count` files, smallest first; none is above [`LARGEST`].
+fn file_bytes(count: u64) -> Vec<u32> {
     let normal = Normal::standard();
-    quantiles(count).map(|u| file_quantile(&normal, u).round() as u64).collect()
+    quantiles(count).map(|u| file_quantile(&normal, u).round() as u32).collect()
 }
 
 /// The size of the file at quantile `u`: lognormal up to [`LARGE`] for 99% of the files, the rest evenly spread over ln
@@ -260,10 +281,10 @@ mod tests {
 
     #[test]
     fn twins_have_the_given_share_and_are_spread_evenly() {
-        let tree = generate(7, 2143);
-        let more = |per_10000| files(&with_twins(tree.clone(), per_10000)).count() - 2143;
+        let with_twins = |twins| GeneratedTree { seed: 7, files: 2143, twins }.entries();
+        let more = |per_10000| files(&with_twins(per_10000)).count() - 2143;
         assert_eq!([more(0), more(14), more(50), more(100), more(10_000)], [0, 3, 10, 21, 2143]);
-        let all = with_twins(tree.clone(), 14);
+        let all = with_twins(14);
         let twin = all.iter().position(|entry| entry.path.ends_with(".twin")).unwrap();
         assert_eq!(all[twin].bytes, all[twin - 1].bytes);
         let first = files(&all[..twin]).count();
@@ -319,7 +340,7 @@ mod tests {
 
     #[test]
     fn file_sizes_have_the_distribution_of_the_kernels_tree() {
-        let sizes = file_bytes(20_000);
+        let sizes: Vec<u64> = file_bytes(20_000).into_iter().map(u64::from).collect();
         let mean = sizes.iter().sum::<u64>() as f64 / 20_000.0;
         assert!((16_300.0..16_700.0).contains(&mean), "mean {mean}");
         assert!((3_600..3_950).contains(&quantile(&sizes, 0.5)), "median {}", quantile(&sizes, 0.5));
@@ -334,8 +355,8 @@ mod tests {
     #[test]
     fn no_file_dominates_a_small_tree() {
         for count in [40, 100, 200, 625] {
-            let sizes = file_bytes(count);
-            let share = *sizes.last().unwrap() as f64 / sizes.iter().sum::<u64>() as f64;
+            let sizes: Vec<f64> = file_bytes(count).into_iter().map(f64::from).collect();
+            let share = sizes.last().unwrap() / sizes.iter().sum::<f64>();
             assert!(share < 0.4, "{share} of the bytes of {count} files are in one");
         }
     }

@@ -4,6 +4,7 @@ mod device;
 mod host_files;
 mod io;
 mod iowait;
+mod kernel_memory;
 mod machine_cpu;
 mod memory;
 mod page_cache;
@@ -22,6 +23,7 @@ pub const PROBES: &[Probe] = &[
     pressure::PROBE,
     memory::PROBE,
     page_cache::PROBE,
+    kernel_memory::PROBE,
     iowait::PROBE,
     host_files::PROBE,
 ];

@@ -3,6 +3,7 @@
 
 pub mod curves;
 pub mod file;
+pub mod growth;
 
 use crate::document::{Document, Table, row};
 use crate::number::{percent, plural, three};
@@ -50,7 +51,6 @@ fn page_json(source: &str, all: &[Scaling]) -> Value {
 }
 
 fn series_json(one: &Scaling) -> Value {
-    let finite = |x: &f64| x.is_finite().then_some(*x);
     let saturation = one.saturation.as_ref().map(|saturation| {
         let doubling = |d: &Doubling| json!({ "clients": d.n, "gain_of_double": d.gain });
         let doublings: Vec<Value> = saturation.doublings.iter().map(doubling).collect();
@@ -78,12 +78,21 @@ fn series_json(one: &Scaling) -> Value {
     })
 }
 
+/// A value for JSON; None if it is not finite.
+fn finite(x: &f64) -> Option<f64> {
+    x.is_finite().then_some(*x)
+}
+
 fn fit_json(fit: &Fit) -> Value {
     let parameters = match fit.law {
         Law::Power { a, b } => json!({ "a": a, "b": b }),
         Law::Amdahl { lambda, sigma } => json!({ "lambda": lambda, "sigma": sigma }),
         Law::Usl { lambda, sigma, kappa } => json!({ "lambda": lambda, "sigma": sigma, "kappa": kappa }),
         Law::Hinge { a, b, knee } => json!({ "a": a, "b": b, "knee_clients": knee }),
+        Law::Constant { a } => json!({ "a": a }),
+        Law::Fixed { a, c } => json!({ "a": a, "c": c }),
+        Law::Logarithm { a, b, first } => json!({ "a": a, "b": b, "first": first }),
+        Law::Bend { a, b, knee, after } => json!({ "a": a, "b": b, "knee": knee, "after": after }),
     };
     json!({
         "law": fit.law.name(),
@@ -198,6 +207,8 @@ fn law_formula(law: &Law) -> String {
         Law::Hinge { a, b, knee } => {
             format!("{}·N^{} up to {} clients, level behind", three(a), three(b), three(knee))
         }
+        // The laws of growth, in the unit of the values.
+        law => growth::law_formula(&law, three),
     }
 }
 

@@ -7,6 +7,7 @@ pub mod claims;
 pub mod costs;
 pub mod decision;
 pub mod gate;
+mod growth;
 pub mod head;
 mod hosts;
 pub mod layout;
@@ -41,6 +42,7 @@ const SECTIONS: &[Section] = &[
     hosts::HOSTS,
     anomalies::ANOMALIES,
     scaling::SCALING,
+    growth::GROWTH,
     slow_rounds::MODES,
     slow_rounds::SLOW_ROUNDS,
     own_work::OWN_WORK,

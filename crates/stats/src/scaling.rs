@@ -1,7 +1,9 @@
 //! Scaling of throughput with the number of clients: the law that it follows, the saturation point, the peak, and the share of
 //! the peak that remains at the largest number of clients.
 
+pub mod growth;
 pub mod laws;
+mod least_squares;
 mod series;
 
 pub use series::{Row, Series, SeriesError};

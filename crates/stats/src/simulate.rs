@@ -2,6 +2,7 @@
 
 pub mod bisect;
 pub mod constants;
+pub mod growth;
 pub mod headline;
 mod history;
 pub mod images;

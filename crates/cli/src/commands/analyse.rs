@@ -10,9 +10,9 @@ use crate::{explicit_flags::ExplicitFlags, output, running::handle_signals};
 use fsarena_core::matrix::plan_of_cells;
 use fsarena_core::{record::RunRecord, study};
 use fsarena_report::published;
-use fsarena_report::scaling::{curves, file};
+use fsarena_report::scaling::{curves, file, growth};
 use fsarena_report::{findings, matrix};
-use fsarena_run::{Keep, Request, execute};
+use fsarena_run::{Keep, Request, execute, work};
 use fsarena_stats::matrix::analyse;
 use fsarena_stats::matrix::cells::Matrix;
 use fsarena_stats::matrix::finding::{cells_to_rerun, confirm};
@@ -49,7 +49,10 @@ pub struct Args {
     /// Analyse the run as curves over its numbers of threads instead of a matrix
     #[arg(long, conflicts_with_all = ["confirm", "explain"])]
     scaling: bool,
-    /// Metric of the curves [default: throughput, or iops without it]
+    /// Analyse the cost of one unit over the values of this setting, such as `files` [default: the setting of the run's grid]
+    #[arg(long, value_name = "SETTING", conflicts_with_all = ["scaling", "confirm", "explain", "profile"])]
+    over: Option<String>,
+    /// Metric of the curves [default: throughput, or iops without it; over a grid the main metric of the run]
     #[arg(long, value_name = "METRIC", value_parser = metric)]
     metric: Option<String>,
     /// Maximum throughput of the device, such as 650MB/s [default: of the study, or of the bare device in the run]
@@ -107,6 +110,16 @@ pub fn run(args: Args) -> Outcome {
     }
     let record = fsarena_store::read(&RunDir::find(&args.runs.runs, &args.what)?)?;
     let runs_again = args.explain.is_some() || args.profile.is_some() || args.confirm;
+    let grid = growth::grid_of(&record).filter(|_| !runs_again && !args.scaling);
+    if let Some(setting) = args.over.as_deref().or(grid) {
+        args.refuse(&["ceiling", "fresh"], "is analysed as curves")?;
+        let metric = args.metric.clone().unwrap_or_else(|| work::main_of_run(&record));
+        let curves = growth::of_run(&record, setting, &metric)?;
+        if let Some(words) = curves.left_out().filter(|_| !args.quiet) {
+            let _ = writeln!(std::io::stderr(), "{words}");
+        }
+        return output::page(&curves.page(&format!("run {}", record.id), args.tables), &args.format);
+    }
     if args.scaling || (curves::varies_clients(&record) && !runs_again) {
         args.refuse(&["ceiling", "fresh", "profile"], "is analysed as curves")?;
         let run = curves::of_run(&record, args.metric.as_deref())?;
@@ -182,8 +195,11 @@ fn analyse_published(args: &Args, name: &str) -> Outcome {
         "was measured on a machine of long ago, so no cell of it can be run again here; run the study first (`fsarena \
          list studies`), and analyse that run",
     )?;
-    args.refuse(&["metric"], "has one metric")?;
     let set = published::find_published(name)?;
+    if let Some(curves) = growth::of_published(&set, args.metric.as_deref())? {
+        return output::page(&curves.page(&args.what, args.tables), &args.format);
+    }
+    args.refuse(&["metric"], "has one metric")?;
     if !set.derived.is_empty() {
         return output::page(&published::consistency_page(&set), &args.format);
     }

@@ -32,6 +32,7 @@ mod find_best;
 mod fio_job;
 mod five;
 mod foreign_files;
+mod grid;
 mod guard;
 mod guest;
 mod guest_failures;

@@ -38,6 +38,8 @@ pub const DEVICE_WRITES: &str = "device_writes";
 pub const DEVICE_FLUSHES: &str = "device_flushes";
 /// Peak memory of the largest process.
 pub const PEAK_MEMORY: &str = "peak_memory_bytes";
+/// Growth of the kernel's slab caches during the task.
+pub const SLAB_GROWTH: &str = "slab_growth_bytes";
 /// Reads per second, counted by the load.
 pub const READ_RATE: &str = "read_iops_per_s";
 /// Writes per second, counted by the load.

@@ -54,6 +54,7 @@ const E2FS: FsDef = FsDef {
     packages: &["e2fsprogs"],
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 72 * MIB, percent: 8, per_file_bytes: 2560 },
+    bytes_per_inode: 16_384,
     no_discard: (&["-K"], ""),
     check: Some(E2FSCK),
     describe: Some(Describe {

@@ -39,6 +39,38 @@ pub enum Law {
         /// The knee Nₛ.
         knee: f64,
     },
+    /// X = a.
+    Constant {
+        /// The level.
+        a: f64,
+    },
+    /// X = a + c/N: each unit of work costs a, and all of them together c besides.
+    Fixed {
+        /// The cost of a unit.
+        a: f64,
+        /// The fixed cost.
+        c: f64,
+    },
+    /// X = a·(1 + b·ln(N/N₁)), with b ≥ 0: a search tree is deeper by a level for each factor.
+    Logarithm {
+        /// The value at the first N.
+        a: f64,
+        /// The growth for each factor of e, as a share of a.
+        b: f64,
+        /// The first N, N₁.
+        first: f64,
+    },
+    /// A power law whose exponent changes: ln X = ln a + b·min(ln N, ln Nₛ) + c·max(ln N − ln Nₛ, 0).
+    Bend {
+        /// The factor.
+        a: f64,
+        /// The exponent before the bend.
+        b: f64,
+        /// The place of the bend, Nₛ.
+        knee: f64,
+        /// The exponent after the bend, c.
+        after: f64,
+    },
 }
 
 /// A fitted law.
@@ -51,7 +83,7 @@ pub struct Fitted {
 }
 
 impl Fitted {
-    fn of(law: Law, points: &[(f64, f64)]) -> Fitted {
+    pub(super) fn of(law: Law, points: &[(f64, f64)]) -> Fitted {
         Fitted { law, rss: points.iter().map(|(n, y)| (y - law.ln_at(*n)).powi(2)).sum() }
     }
 }
@@ -64,6 +96,10 @@ impl Law {
             Law::Amdahl { .. } => "Amdahl's law",
             Law::Usl { .. } => "universal scalability law",
             Law::Hinge { .. } => "hinge",
+            Law::Constant { .. } => "constant",
+            Law::Fixed { .. } => "fixed cost",
+            Law::Logarithm { .. } => "logarithm",
+            Law::Bend { .. } => "power law that bends",
         }
     }
 
@@ -75,8 +111,10 @@ impl Law {
     /// The number of parameters of its curve.
     pub fn shape(&self) -> usize {
         match self {
-            Law::Power { .. } | Law::Amdahl { .. } => 2,
+            Law::Constant { .. } => 1,
+            Law::Power { .. } | Law::Amdahl { .. } | Law::Fixed { .. } | Law::Logarithm { .. } => 2,
             Law::Usl { .. } | Law::Hinge { .. } => 3,
+            Law::Bend { .. } => 4,
         }
     }
 
@@ -87,6 +125,25 @@ impl Law {
             Law::Amdahl { lambda, sigma } => usl_at(n, lambda.ln(), sigma, 0.0),
             Law::Usl { lambda, sigma, kappa } => usl_at(n, lambda.ln(), sigma, kappa),
             Law::Hinge { a, b, knee } => a.ln() + b * n.min(knee).ln(),
+            Law::Constant { a } => a.ln(),
+            Law::Fixed { a, c } => (a + c / n).ln(),
+            Law::Logarithm { a, b, first } => a.ln() + (1.0 + b * (n / first).ln()).ln(),
+            Law::Bend { a, b, knee, after } => {
+                a.ln() + b * n.min(knee).ln() + after * (n / knee).ln().max(0.0)
+            }
+        }
+    }
+
+    /// The derivatives of ln X at N by ln a and by the other parameter, for the laws of growth with at most two.
+    pub(super) fn gradient(&self, n: f64) -> Vec<f64> {
+        match *self {
+            Law::Fixed { a, c } => vec![1.0, 1.0 / (n * (1.0 + c / a / n))],
+            Law::Logarithm { b, first, .. } => {
+                let x = (n / first).ln();
+                vec![1.0, x / (1.0 + b * x)]
+            }
+            Law::Constant { .. } => vec![1.0],
+            _ => vec![1.0, n.ln()],
         }
     }
 
@@ -144,7 +201,7 @@ fn logs(points: &[(f64, f64)], most: f64) -> Vec<(f64, f64)> {
 }
 
 /// The power law: ordinary least squares of ln X on ln N.
-fn power(points: &[(f64, f64)]) -> Fitted {
+pub(super) fn power(points: &[(f64, f64)]) -> Fitted {
     let (intercept, b) = line(&logs(points, f64::INFINITY));
     Fitted::of(Law::Power { a: intercept.exp(), b }, points)
 }
@@ -350,8 +407,12 @@ impl Choice {
     /// Fits every law for which there are enough points. None if there are too few for any.
     pub fn of(series: &Series) -> Option<Choice> {
         let points = series.points();
-        let mut fits: Vec<Fit> =
-            fitted_laws(&points).iter().filter_map(|fit| with_aicc(fit, &points)).collect();
+        Choice::among(&fitted_laws(&points), &points)
+    }
+
+    /// Compares fitted laws. None if there are too few points for any.
+    pub(super) fn among(fitted: &[Fitted], points: &[(f64, f64)]) -> Option<Choice> {
+        let mut fits: Vec<Fit> = fitted.iter().filter_map(|fit| with_aicc(fit, points)).collect();
         fits.sort_by(|a, b| a.aicc.total_cmp(&b.aicc));
         (!fits.is_empty()).then_some(Choice { fits })
     }

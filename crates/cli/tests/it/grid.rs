@@ -1,0 +1,100 @@
+//! Scale grids through the real binary: `--grid`, plans with grids, and the study of many files.
+
+use crate::common::Place;
+
+fn json(place: &Place, args: &[&str]) -> serde_json::Value {
+    serde_json::from_str(&place.expect(0, &[args, &["--format", "json"]].concat()).0).unwrap()
+}
+
+#[test]
+fn every_value_of_a_grid_is_a_cell_with_its_own_tasks_and_the_growth_is_analysed() {
+    let place = Place::new();
+    for dir in ["a", "b"] {
+        std::fs::create_dir(place.dir.join(dir)).unwrap();
+    }
+    let work =
+        ["run", "plan.toml", "--workload", "many-files", "--on", "dir:a", "--on", "dir:b", "--scale", "tiny"];
+    let grid = ["--grid", "files=20,60,200,600", "--set", "top_directories=2"];
+    let claim = ["--claim", "create.elapsed[files=600]: {dir} > read.elapsed[files=20]"];
+    let dir = place.dir.join("a").display().to_string();
+    let claim = [claim[0].to_string(), claim[1].replace("{dir}", &format!("\"{dir}\""))];
+    let claim: Vec<&str> = claim.iter().map(String::as_str).collect();
+    place.expect(4, &[&work[..], &grid, &["--rounds", "2"], &claim].concat());
+
+    let rows = place.rows("latest");
+    let of = |task: &str| rows.iter().filter(|(_, _, name)| name == task).count();
+    assert_eq!(
+        (of("\"create[files=20]\"").max(of("create[files=20]")), rows.len()),
+        (4, 2 * 2 * 4 * 2),
+        "{rows:?}"
+    );
+
+    let page = json(&place, &["analyse", "latest"]);
+    assert_eq!((page["over"].as_str(), page["quantity"].as_str()), (Some("files"), Some("elapsed / files")));
+    let series = page["series"].as_array().unwrap();
+    assert_eq!(series.len(), 4);
+    assert!(series.iter().all(|one| one["points"].as_array().unwrap().len() == 4), "{page:#}");
+    let space = json(&place, &["analyse", "latest", "--metric", "written_bytes"]);
+    let written = space["series"][0]["points"][3]["values"][0].as_f64().unwrap();
+    assert!((4000.0..7000.0).contains(&written), "{space:#}");
+    let (report, _) = place.expect(4, &["report", "latest", "--format", "md"]);
+    assert!(report.contains("How elapsed / files grows with files"), "{report}");
+
+    // The stored plan has the workload at every value, and is read back.
+    let plan = place.run_file("plan.toml").unwrap();
+    let dry =
+        |more: &[&str]| place.expect(0, &[&["run", plan.to_str().unwrap(), "--dry-run"], more].concat()).0;
+    let again = dry(&[]);
+    assert_eq!(again.matches("grid = [\"files\"]").count(), 4, "{again}");
+    assert_eq!(dry(&["--grid", "files=7,9"]).matches("grid = [\"files\"]").count(), 2);
+}
+
+#[test]
+fn what_is_no_grid_of_the_workload_is_refused() {
+    let place = Place::new();
+    let work = ["run", "plan.toml", "--workload", "many-files", "--on", "dir:.", "--dry-run"];
+    for (more, why) in [
+        (&["--grid", "files=9..1"][..], "ascending"),
+        (&["--grid", "flies=1..9"], "Did you mean `files`"),
+        (&["--grid", "files=1e9..1e10"], "a whole number from 0 to"),
+        (&["--grid", "files"], "NAME=FROM..TO"),
+    ] {
+        let (_, said) = place.expect(2, &[&work[..], more].concat());
+        assert!(said.contains(why), "{more:?}: {said}");
+    }
+    // A setting that is a list has one task for each value already.
+    let list = [
+        "run",
+        "plan.toml",
+        "--workload",
+        "fileio",
+        "--grid",
+        "threads=1..16/3",
+        "--on",
+        "dir:.",
+        "--dry-run",
+    ];
+    let (plan, _) = place.expect(0, &list);
+    assert!(plan.contains("threads = [") && !plan.contains("grid = "), "{plan}");
+}
+
+#[test]
+fn the_study_of_many_files_has_the_published_sizes_and_figures() {
+    let place = Place::new();
+    let dry = |scale: &str| {
+        place
+            .expect(0, &["run", "shaikh", "--stage", "sizes", "--scale", scale, "--dry-run", "--on", "dir:."])
+            .0
+    };
+    assert!(dry("quick").contains("files = 200000"), "{}", dry("quick"));
+    let conclusions = json(&place, &["show", "published:shaikh-files"])["conclusions"].clone();
+    let outcome = |says: &str| {
+        let all = conclusions.as_array().unwrap();
+        let one = all.iter().find(|one| one["says"].as_str().unwrap().contains(says));
+        one.unwrap_or_else(|| panic!("{conclusions:#}"))["then"]["outcome"].clone()
+    };
+    assert_eq!(outcome("degrades"), "held");
+    assert_eq!(outcome("higher throughput than ext4"), "refuted");
+    let (text, _) = place.expect(0, &["analyse", "published:shaikh-files"]);
+    assert!(text.contains("do not exclude one"), "{text}");
+}

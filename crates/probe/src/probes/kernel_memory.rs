@@ -1,0 +1,34 @@
+//! The memory that the kernel keeps for itself: inodes, directory entries, and the filesystem's own structures.
+
+use crate::probe::{Opened, Probe, Takes};
+use crate::probe::{TextGauge, field};
+use fsarena_core::metric::reading;
+use fsarena_core::sample::{ReadingDef, Unit};
+
+/// `Slab` of `/proc/meminfo`.
+pub const PROBE: Probe = Probe {
+    id: "kernel_memory",
+    help: "growth of the kernel's own memory during the task",
+    readings: &[Takes::DeltaToReturn.of(ReadingDef::neutral(reading::SLAB_GROWTH, Unit::Bytes).machine().help(
+        "growth of the kernel's slab caches while the command ran (Slab of /proc/meminfo): inodes, directory entries and the filesystem's structures in memory; whatever else ran is in it, and it is negative where the kernel gave memory back",
+    ))],
+    open: |scene| TextGauge::open(&scene.kernel, "proc/meminfo", parse).map(Opened::new),
+};
+
+fn parse(text: &str, out: &mut [f64]) -> Option<()> {
+    out[0] = field(text, "Slab:")? * 1024.0;
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slab_is_parsed_in_bytes() {
+        let mut out = [f64::NAN];
+        parse("MemTotal: 9 kB\nSlab:  700 kB\nSReclaimable: 600 kB\n", &mut out).unwrap();
+        assert_eq!(out, [700.0 * 1024.0]);
+        assert_eq!(parse("MemTotal: 9 kB\n", &mut out), None);
+    }
+}

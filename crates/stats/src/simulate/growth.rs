@@ -1,0 +1,157 @@
+//! Simulates how often the growth of a cost is found to bend, and how often its extrapolation contains the truth, by the law that
+//! the cost follows.
+
+use super::{PromiseState, lower_limit, parallel, stream, upper_limit};
+use crate::scaling::Series;
+use crate::scaling::growth::{BendFinding, FARTHEST, grow};
+use fsarena_core::schedule::mix;
+use rand::Rng;
+use rand_distr::{Distribution, StandardNormal};
+
+/// The amounts of work: 1e4..1e6 with three a decade.
+const AMOUNTS: [f64; 7] = [1e4, 2.2e4, 4.6e4, 1e5, 2.2e5, 4.6e5, 1e6];
+/// Standard deviations: of what a round has in common, of a value, and of how an amount deviates from the law in all rounds.
+const NOISE: (f64, f64, f64) = (0.03, 0.03, 0.01);
+/// The most runs in which an interval misses, and in which a law without a bend is found to bend.
+const MOST_WRONG: f64 = 0.07;
+
+/// The law that the simulated cost follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Truth {
+    /// A constant.
+    Constant,
+    /// N^0.1.
+    Power,
+    /// 1 + 20,000/N.
+    Fixed,
+    /// 1 + 0.1·ln(N/10⁴).
+    Logarithm,
+    /// A power law whose exponent grows by 0.5 at 10⁵.
+    BendWithin,
+    /// A power law whose exponent grows by 0.5 at 3·10⁶, three times the largest amount that is measured.
+    BendBeyond,
+}
+
+impl Truth {
+    /// All laws.
+    pub const ALL: [Truth; 6] =
+        [Truth::Constant, Truth::Power, Truth::Fixed, Truth::Logarithm, Truth::BendWithin, Truth::BendBeyond];
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Truth::Constant => "constant",
+            Truth::Power => "power law",
+            Truth::Fixed => "fixed cost",
+            Truth::Logarithm => "logarithm",
+            Truth::BendWithin => "bend within the data",
+            Truth::BendBeyond => "bend beyond the data",
+        }
+    }
+
+    /// The cost of a unit at an amount of work.
+    fn cost(self, n: f64) -> f64 {
+        let bent = |at: f64| n.powf(0.05) * (n / at).max(1.0).powf(0.5);
+        match self {
+            Truth::Constant => 1.0,
+            Truth::Power => n.powf(0.1),
+            Truth::Fixed => 1.0 + 20_000.0 / n,
+            Truth::Logarithm => 1.0 + 0.1 * (n / 1e4).ln(),
+            Truth::BendWithin => bent(1e5),
+            Truth::BendBeyond => bent(3e6),
+        }
+    }
+
+    /// Whether it bends within the data.
+    fn bends(self) -> bool {
+        self == Truth::BendWithin
+    }
+}
+
+/// How often runs under one law were right.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GrowthCheck {
+    /// The law.
+    pub truth: Truth,
+    /// Runs.
+    pub runs: usize,
+    /// Runs in which a bend was found.
+    pub bends: usize,
+    /// Runs in which a bend was excluded.
+    pub straight: usize,
+    /// Runs in which the interval at ten times the largest amount missed the true cost.
+    pub missed: usize,
+}
+
+impl GrowthCheck {
+    /// Whether the rates are within their promise. None for a bend beyond the data, which no data show.
+    pub fn state(&self) -> Option<PromiseState> {
+        if self.truth == Truth::BendBeyond {
+            return None;
+        }
+        let wrong = if self.truth.bends() { self.straight } else { self.bends };
+        let most = self.missed.max(wrong);
+        Some(match (lower_limit(most, self.runs), upper_limit(most, self.runs)) {
+            (low, _) if low > MOST_WRONG => PromiseState::Broken,
+            (_, high) if high > MOST_WRONG => PromiseState::Open,
+            _ => PromiseState::Kept,
+        })
+    }
+}
+
+/// Simulates `runs` runs of this many rounds for each law.
+pub fn growth_checks(runs: usize, rounds: u32, seed: u64) -> Vec<GrowthCheck> {
+    let check = |(number, truth): (usize, Truth)| {
+        let seed = mix(seed, number as u64);
+        let found = parallel(runs, |run| {
+            let growth = grow(series(truth, rounds, &mut stream(seed, run)));
+            let truth = truth.cost(FARTHEST * AMOUNTS[AMOUNTS.len() - 1]);
+            let contains =
+                growth.beyond.is_some_and(|beyond| beyond.cost.low <= truth && truth <= beyond.cost.high);
+            (growth.bend, contains)
+        });
+        GrowthCheck {
+            truth,
+            runs,
+            bends: found.iter().filter(|(bend, _)| matches!(bend, BendFinding::Bends(_))).count(),
+            straight: found.iter().filter(|(bend, _)| *bend == BendFinding::Straight).count(),
+            missed: found.iter().filter(|(_, contains)| !contains).count(),
+        }
+    };
+    Truth::ALL.into_iter().enumerate().map(check).collect()
+}
+
+/// A series under a law.
+fn series(truth: Truth, rounds: u32, rng: &mut impl Rng) -> Series {
+    let mut normal = || -> f64 { StandardNormal.sample(rng) };
+    let (of_round, of_value, of_amount) = NOISE;
+    let deviations = AMOUNTS.map(|_| of_amount * normal());
+    let mut rows = vec![];
+    for round in 0..rounds {
+        let common = of_round * normal();
+        for (n, deviation) in AMOUNTS.into_iter().zip(deviations) {
+            rows.push((n, round, truth.cost(n) * (common + deviation + of_value * normal()).exp()));
+        }
+    }
+    Series::new("simulated", &rows).expect("costs are above 0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extrapolations_hold_unless_the_cost_bends_beyond_the_data() {
+        for check in growth_checks(200, 4, 1) {
+            eprintln!("{check:?}");
+            assert_ne!(check.state(), Some(PromiseState::Broken), "{check:?}");
+            match check.truth {
+                // What bends within the data is found.
+                Truth::BendWithin => assert!(check.bends > check.runs * 9 / 10, "{check:?}"),
+                // No data show a bend beyond them, so most intervals miss: the report says on what they depend.
+                Truth::BendBeyond => assert!(check.missed > check.runs / 2, "{check:?}"),
+                _ => {}
+            }
+        }
+    }
+}
