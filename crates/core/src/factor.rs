@@ -160,7 +160,7 @@ fn check_kernel(level: &str) -> Result<(), String> {
 }
 
 /// The order of the levels in the name of a variant. Factors that are not listed follow in alphabetical order.
-const ORDER: [&str; 21] = [
+const ORDER: [&str; 22] = [
     FS,
     OPTIONS,
     MKFS,

@@ -15,7 +15,7 @@ use crate::{
     preflight::raw_needs_an_image,
 };
 use fsarena_core::cell::{Cell, Variant};
-use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome, SpentOn};
+use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome, Phase, SpentOn};
 use fsarena_core::{factor, metric::reading, sample::TaskOutput};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts};
@@ -98,7 +98,7 @@ impl Local {
         let Some(saved) = aged.find(&self.run.plan, cell)? else { return Ok(None) };
         let options = lifecycle::variant_options(def, &cell.variant)?;
         let mut bench = Bench::open(&self.run.kernel, numbers(devices), &self.run.plan.idle, |_| (), emit);
-        bench.emit(CellEvent::Phase { name: "image".into() });
+        bench.emit(CellEvent::Phase { name: Phase::Task("image".into()) });
         let begun = Instant::now();
         self.erased.iter().try_for_each(|erased| erased.before_mkfs(devices, &mut bench.log()))?;
         saved.restore(devices)?;

@@ -186,7 +186,9 @@ mod tests {
         let digest = |seed| {
             let dir = tempfile::tempdir_in("/dev/shm").unwrap();
             let (root, other) = (dir.path().join("root"), dir.path().join("other"));
-            [&root, &other].map(|dir| std::fs::create_dir(dir).unwrap());
+            for dir in [&root, &other] {
+                std::fs::create_dir(dir).unwrap();
+            }
             let pulls = GitPulls::new(seed, 3, None).unwrap();
             assert_eq!(pulls.parts(), 1);
             pulls.perform_part(0, &root, &other, &mut |_| ()).unwrap();

@@ -8,6 +8,7 @@ use crate::baseline::keep_kernel;
 use crate::error::{Result, RunError, require};
 use crate::privsep;
 use fsarena_core::bisect::{Bisection, Candidate, History, Levels};
+use fsarena_core::event::CommandEnd;
 use fsarena_core::factor;
 use fsarena_guest::kernel::{self, Places};
 use fsarena_sys::argv::{Argv, Error as CommandError, Finished};
@@ -99,7 +100,7 @@ impl Candidates {
                 ]);
                 match argv.expect(&mut |_| {}) {
                     Ok(finished) => Ok(finished.stdout.trim().into()),
-                    Err(CommandError::Failed { output, ended, .. }) if ended != "exit 1" => {
+                    Err(CommandError::Failed { output, ended, .. }) if ended != CommandEnd::Exit(1) => {
                         Err(RunError::Plan(format!("{repo}: {output}")))
                     }
                     Err(CommandError::Failed { .. }) => Err(RunError::Plan(format!(
