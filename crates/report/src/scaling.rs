@@ -3,11 +3,13 @@
 
 pub mod curves;
 pub mod file;
+mod formulas;
 pub mod growth;
 
 use crate::document::{Document, Table, row};
 use crate::number::{percent, plural, three};
 use crate::page::Page;
+use formulas::formula_over_clients;
 use fsarena_stats::scaling::laws::{Choice, DECISIVE, Fit, Law, MISFIT};
 use fsarena_stats::scaling::{Doubling, Scaling};
 use fsarena_stats::table::FIRST_LOOK;
@@ -157,7 +159,7 @@ pub fn sentences(one: &Scaling) -> Vec<String> {
 pub fn law_words(one: &Scaling) -> String {
     let Some(choice) = &one.choice else { return "–".into() };
     match choice.winner() {
-        Some(fit) => law_formula(&fit.law),
+        Some(fit) => formula_over_clients(&fit.law),
         None => format!("inconclusive: {}", contender_names(choice)),
     }
 }
@@ -178,38 +180,19 @@ fn law_sentence(one: &Scaling) -> String {
             "It is inconclusive which law throughput follows, the {}: AICc differs by less than {DECISIVE}. The \
              best is {}, R² {:.3}.",
             contender_names(choice),
-            law_formula(&choice.fits[0].law),
+            formula_over_clients(&choice.fits[0].law),
             choice.fits[0].r_squared
         );
     };
     let next = choice.fits.get(1).map_or(String::new(), |next| {
         format!("; by AICc {} ahead of the {}", three(next.aicc - fit.aicc), next.law.name())
     });
-    let (name, law, share) = (fit.law.name(), law_formula(&fit.law), fit.r_squared);
+    let (name, law, share) = (fit.law.name(), formula_over_clients(&fit.law), fit.r_squared);
     format!("Throughput follows the {name}: {law}, R² {share:.3}{next}.")
 }
 
 fn contender_names(choice: &Choice) -> String {
     choice.contenders().iter().map(|fit| fit.law.name()).collect::<Vec<_>>().join(" and the ")
-}
-
-/// The formula of a law with its parameters. N is the number of clients.
-fn law_formula(law: &Law) -> String {
-    match *law {
-        Law::Power { a, b } => format!("{}·N^{}", three(a), three(b)),
-        Law::Amdahl { lambda, sigma } => {
-            let most = three(lambda / sigma);
-            format!("{}·N/(1 + {}·(N−1)), never above {most}", three(lambda), three(sigma))
-        }
-        Law::Usl { lambda, sigma, kappa } => {
-            format!("{}·N/(1 + {}·(N−1) + {}·N·(N−1))", three(lambda), three(sigma), three(kappa))
-        }
-        Law::Hinge { a, b, knee } => {
-            format!("{}·N^{} up to {} clients, level behind", three(a), three(b), three(knee))
-        }
-        // The laws of growth, in the unit of the values.
-        law => growth::law_formula(&law, three),
-    }
 }
 
 /// A warning that no law describes the curve; `None` if the best law fits.

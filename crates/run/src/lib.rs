@@ -41,6 +41,7 @@ pub mod preflight;
 mod printed;
 pub mod privsep;
 pub mod protocol;
+pub mod provenance;
 mod recorder;
 pub mod registry;
 mod runner;

@@ -60,14 +60,15 @@ pub fn digest(root: &Path) -> io::Result<TreeDigest> {
             hasher.update(std::fs::read_link(path)?.as_os_str().as_bytes());
         } else if meta.is_file() {
             (files, bytes) = (files + 1, bytes + length);
+        }
+        if is_counted {
             let mut file = File::open(path)?;
-            while is_counted {
-                match file.read(&mut buffer)? {
-                    0 => break,
-                    count => {
-                        hasher.update(&buffer[..count]);
-                    }
+            loop {
+                let count = file.read(&mut buffer)?;
+                if count == 0 {
+                    break;
                 }
+                hasher.update(&buffer[..count]);
             }
         }
     }
