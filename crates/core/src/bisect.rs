@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(begun(&[8; 7]).next_share(Purpose::Confirmation, 0), 8);
         // Candidates that fail take steps more: the others take less, and the confirmation keeps its part.
         let mut state = begun(&[8]);
-        for steps in [6, 6, 5, 5, 4, 3, 2, 2, 1, 1, 1] {
+        for steps in [6, 6, 5, 5, 4, 3, 2, 2, 1] {
             let share = state.next_share(Purpose::Step, steps);
             state.comparisons.push(Comparison::new(Purpose::Step, &["0", "1", "64"], share));
         }

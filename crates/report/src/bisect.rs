@@ -3,9 +3,13 @@
 use crate::document::{Cell, Document, Part, Table};
 use crate::number::{beside, plural};
 use crate::page::Page;
+use crate::safe::shortened;
 use fsarena_core::bisect::{Bisection, Comparison, ComparisonResult, Effect, Ending, History, Purpose};
 use fsarena_core::{exit::ExitCode, factor::KERNEL};
 use serde_json::Value;
+
+/// The most characters of the reason to skip a candidate that the page shows.
+const LONGEST_REASON: usize = 300;
 
 /// The exit code of a bisection: 0 if it found a candidate, 3 if nothing changed between the ends, 4 if it could not be decided or
 /// goes on.
@@ -37,8 +41,9 @@ pub fn page(state: &Bisection, commands: &[String], functions: Option<Page>) -> 
     let runs: Vec<&str> = state.comparisons.iter().flat_map(|one| &one.runs).map(String::as_str).collect();
     document.text(format!("The runs, in this order: {}.", runs.join(", ")));
     document.text(method(state));
-    let skipped =
-        state.tried.values().filter_map(|one| Some(format!("{}: {}", one.title(), one.skipped.as_ref()?)));
+    let skipped = state.tried.values().filter_map(|one| {
+        Some(format!("{}: {}", one.title(), shortened(one.skipped.as_ref()?, LONGEST_REASON)))
+    });
     document.titled_list("Skipped", skipped.collect());
     let mut json = serde_json::to_value(state).unwrap_or_default();
     if let Value::Object(fields) = &mut json {
@@ -221,6 +226,7 @@ mod tests {
         let mut out = vec![];
         page.write("term", Screen { width: Some(400), colour: false }, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let found = "3 (C) is the first bad commit: compared with 2 (B), total.elapsed changes by +2.00% [+1.99% to +2.01%].";
         assert!(text.contains(found), "{text}");
         assert!(text.contains("5 (Break it): make: exit 2") && text.contains("git show c"), "{text}");

@@ -17,7 +17,7 @@ use fsarena_core::claim::{Claim, Pair, Relation, Right};
 use fsarena_core::event::{Cause, Event, VariantExit};
 use fsarena_core::observations::{ComparedSeries, claim_series};
 use fsarena_core::plan::{Plan, StopPlan};
-use fsarena_core::{names::unknown, number::plural, schedule::mix, state::RunState};
+use fsarena_core::{names::unknown, number::plural, safe::shortened, schedule::mix, state::RunState};
 use fsarena_stats::bisect::{
     COUNTED_ROUNDS, judge_confirmation, judge_counted_step, judge_ends, judge_step, next_look,
 };
@@ -33,6 +33,9 @@ const DIR: &str = "bisects";
 const FILE_NAME: &str = "bisect.json";
 /// The largest such file, in bytes.
 const LARGEST: u64 = 64 << 20;
+
+/// The most characters of the reason to skip a candidate that a message shows.
+const LONGEST_REASON: usize = 300;
 
 /// Shows a bisection that goes on.
 pub trait BisectDisplay {
@@ -351,7 +354,7 @@ impl Bisector {
                     source: CellError::new(Cause::Work, why.clone()),
                 });
             }
-            display.show(&format!("skipped {}: {why}", made.title()));
+            display.show(&format!("skipped {}: {}", made.title(), shortened(why, LONGEST_REASON)));
         }
         self.state.tried.insert(id.into(), made);
         Ok(())
@@ -453,7 +456,7 @@ impl Bisector {
         let id = one.subject().to_string();
         if let Some(candidate) = self.state.tried.get_mut(&id) {
             candidate.skipped = Some(why.into());
-            display.show(&format!("skipped {}: {why}", candidate.title()));
+            display.show(&format!("skipped {}: {}", candidate.title(), shortened(why, LONGEST_REASON)));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::commands::ab::max_slowdown::{MaxSlowdown, gate_claims, parse_max_slowdown};
 use crate::commands::analyse::rerun;
-use crate::commands::list::known_kernels;
+use crate::commands::list::{known_kernels, newest_of_series};
 use crate::commands::run::variants::{Levels, plan_of_variants};
 use crate::commands::run::{self, FactorLevels, parse_factor};
 use crate::failure::{Failure, Outcome, usage};
@@ -263,8 +263,8 @@ fn split(text: &str) -> Result<Vec<String>, Failure> {
     }
 }
 
-/// The kernels of Debian from GOOD to BAD, which become their exact releases: those at hand and those of Debian's suites, of the
-/// flavour of GOOD.
+/// The kernels of Debian from GOOD to BAD, which become their exact releases: those at hand, and the newest of each series in
+/// Debian's suites, of the flavour of GOOD.
 fn debian_kernels(good: &mut String, bad: &mut String) -> Result<Vec<String>, Failure> {
     let prefix = format!("{DEBIAN}:");
     let versions = [&*good, &*bad].map(|end| end.strip_prefix(&prefix).map(String::from));
@@ -275,8 +275,9 @@ fn debian_kernels(good: &mut String, bad: &mut String) -> Result<Vec<String>, Fa
         );
     };
     let places = Places::usual(None);
-    let known = known_kernels(&places)?;
-    let all = in_order(places.releases().into_iter().chain(known.into_iter().map(|kernel| kernel.release)));
+    let (here, known) = (places.releases(), known_kernels(&places)?);
+    let known: Vec<&str> = known.iter().map(|kernel| kernel.release.as_str()).collect();
+    let all = in_order(here.iter().cloned().chain(known.iter().map(|release| release.to_string())));
     let newest = |version: &str| {
         let found = all.iter().rposition(|release| is_version(release, version));
         found.ok_or_else(|| {
@@ -285,10 +286,15 @@ fn debian_kernels(good: &mut String, bad: &mut String) -> Result<Vec<String>, Fa
         })
     };
     let (from, to) = (newest(&first)?, newest(&last)?);
+    // Debian removes earlier kernels of a series from its mirrors, though its lists still have some.
     let flavour = flavour_of(&all[from]);
-    let between = all.get(from..=to).unwrap_or_default().iter();
-    let is_wanted = |release: &&String| flavour_of(release) == flavour || **release == all[to];
-    let levels: Vec<String> = between.filter(is_wanted).map(|release| format!("{prefix}{release}")).collect();
+    let offered = if flavour.is_some() { known } else { newest_of_series(&known) };
+    let is_candidate = |at: usize, release: &String| {
+        let is_at_hand = here.contains(release) || offered.contains(&release.as_str());
+        at == from || at == to || at > from && at < to && is_at_hand && flavour_of(release) == flavour
+    };
+    let candidates = all.iter().enumerate().filter(|(at, release)| is_candidate(*at, release));
+    let levels: Vec<String> = candidates.map(|(_, release)| format!("{prefix}{release}")).collect();
     (*good, *bad) = (format!("{prefix}{}", all[from]), format!("{prefix}{}", all[to]));
     Ok(levels)
 }

@@ -461,7 +461,7 @@ pub fn known_kernels(places: &Places) -> Result<Vec<DebianKernel>, Failure> {
 }
 
 /// The newest release of each series. Leaves out cloud kernels, which lack most filesystems. `releases` begin with the oldest.
-fn newest_of_series<'a>(releases: &[&'a str]) -> Vec<&'a str> {
+pub fn newest_of_series<'a>(releases: &[&'a str]) -> Vec<&'a str> {
     let mut newest: BTreeMap<String, &str> = BTreeMap::new();
     for release in releases.iter().copied().filter(|release| debian::flavour_of(release).is_none()) {
         newest.insert(debian::series_of(release), release);

@@ -175,10 +175,10 @@ fn a_history_without_a_change_ends_at_its_ends() {
 
 /// Commits after GOOD in the histories that are bisected by counts.
 const COMMITS: usize = 64;
-/// The files of the tree in GOOD.
-const FILES: usize = 100;
+/// The names that the work creates, reads and removes in GOOD.
+const NAMES: usize = 100;
 
-/// A history of [`COMMITS`] in which, with `changed`, one of them changes the number of files by 1 to 4, at a random place (both
+/// A history of [`COMMITS`] in which, with `changed`, one of them changes the number of names by 1 to 4, at a random place (both
 /// ends included) and in either direction. Every commit changes a mount option that costs nothing, and some do not build.
 fn counted_history(seed: u64, changed: bool) -> (Planted, Option<usize>) {
     let draw = |what: u64, below: usize| (mix(seed, what) % below as u64) as usize;
@@ -187,9 +187,9 @@ fn counted_history(seed: u64, changed: bool) -> (Planted, Option<usize>) {
         1 => COMMITS,
         _ => 1 + draw(1, COMMITS),
     };
-    let files = if draw(2, 2) == 0 { FILES + 1 + draw(3, 4) } else { FILES - 1 - draw(3, 4) };
+    let names = if draw(2, 2) == 0 { NAMES + 1 + draw(3, 4) } else { NAMES - 1 - draw(3, 4) };
     let option = |at: usize| {
-        let now = if changed && at >= first_bad { files } else { FILES };
+        let now = if changed && at >= first_bad { names } else { NAMES };
         format!("{now} commit={}", 10 + draw(100 + at as u64, 90))
     };
     let broken = (1..COMMITS).filter(|at| draw(200 + *at as u64, 8) == 0).collect();
@@ -211,13 +211,13 @@ fn forty_histories_are_bisected_by_counts_without_an_error() {
             let begun = Instant::now();
             let (planted, first_bad) = counted_history(seed, changed);
             let place = Place::new();
-            place.edit_plan("use = \"coreutils\"\ndriver = \"native\"\ntasks = [1, 2, 3]", "use = \"tree\"");
+            place.edit_plan("use = \"coreutils\"\ndriver = \"native\"\ntasks = [1, 2, 3]", "use = \"meta\"");
             let work = [
                 "plan.toml",
                 "--on",
                 "exact",
                 "--variant",
-                "ext4,set.tree_files={file:option},mount={file:mount}",
+                "ext4,set.names={file:option},mount={file:mount}",
             ];
             let claim = ["--claim", "total.kernel_instructions: candidate == baseline within 0.3%"];
             let (code, json) = planted.bisect(&place, &[&work[..], &claim].concat());
