@@ -152,9 +152,6 @@ impl Machine<'_> {
         if exact {
             all.extend(words(EXACT_CLOCK).chain(words(EXACT_EVENTS)));
             all.extend(["-rtc".into(), format!("base={},clock=vm", self.clock).into()]);
-            if let Some(file) = self.memory {
-                all.extend(words(PAUSE_DEVICE).chain(words(PAUSE).filter(|_| file.is_written)));
-            }
         } else {
             all.extend(words(EVENTS));
         }
@@ -239,13 +236,6 @@ const EXACT_EVENTS: &str =
 /// Arguments for a deterministic clock: one instruction is one nanosecond, and waiting takes none of the host's time.
 /// Random numbers are the same each time.
 const EXACT_CLOCK: &str = "-icount shift=0,sleep=off,align=off -seed 1";
-
-/// The device with the I/O port by which a guest pauses its machine to be saved: that by which kernels report a panic.
-const PAUSE_DEVICE: &str = "-device pvpanic,ioport=0x505";
-/// Arguments for a machine that a guest pauses. The saved state does not say that the machine is paused, so it continues.
-const PAUSE: &str = "-action panic=pause -global migration.store-global-state=off";
-/// The port.
-pub const PAUSE_PORT: u16 = 0x505;
 
 /// Splits a text at its spaces.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = OsString> {

@@ -8,7 +8,6 @@ use crate::config::{
     Array, CONFIG, CONFIG_FILE, Disks, EventChannel, GOING_ON, GuestConfig, JOURNAL_DISK, NOT_READY, READY,
     SOURCE_DISK, Stack, TEST_DISK, WORKS, member_disk,
 };
-use crate::emulator::PAUSE_PORT;
 use crate::host_tree::HostTree;
 use crate::{packing::module_path, stripes::CHUNK};
 use fsarena_sys::device_mapper::{self, Mapper};
@@ -298,9 +297,6 @@ fn wait_for_config(first: &GuestConfig) -> Result<GuestConfig> {
         }
     };
     send(READY)?;
-    if first.disks == Disks::Memory {
-        pause()?;
-    }
     let mut config = read_config(&ports);
     if let Some(now) = config.now {
         set_clock(now)?;
@@ -312,25 +308,6 @@ fn wait_for_config(first: &GuestConfig) -> Result<GuestConfig> {
     send(GOING_ON)?;
     config.modules.retain(|module| !first.modules.contains(module));
     Ok(config)
-}
-
-/// Pauses the machine after this instruction, so that it is saved at the same moment in every run: how often the guest looked for
-/// its config before it was saved would else be chance.
-///
-/// # Errors
-/// Where the kernel does not give programs access to ports.
-fn pause() -> Result<()> {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a plain system call, and a port that only QEMU's device uses.
-    unsafe {
-        if libc::ioperm(PAUSE_PORT.into(), 1, 1) != 0 {
-            return Err(Error::last_os_error());
-        }
-        asm!("out dx, al", in("dx") PAUSE_PORT, in("al") 1u8, options(nomem, nostack, preserves_flags));
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = PAUSE_PORT;
-    Ok(())
 }
 
 /// Unbinds the disks from their driver. Returns the interface for the config, and the names of the disks.

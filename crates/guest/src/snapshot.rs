@@ -215,20 +215,13 @@ impl Snapshot {
     }
 }
 
-/// Saves the machine behind a monitor without the contents of the files that are its memory and its disks, when its guest has
-/// paused it.
+/// Saves the machine behind a monitor without the contents of the files that are its memory and its disks.
 ///
 /// # Errors
 /// QEMU refuses or fails, the disk is full, or a signal asks fsarena to stop.
 pub fn save_devices(monitor: UnixStream, to: &Path) -> Result<()> {
     let mut monitor = QmpMonitor::connect(monitor)?;
     monitor.ignore_shared()?;
-    let mut paused = || -> Result<Option<()>> {
-        let status = monitor.execute("query-status", json!({}))?;
-        Ok((status["running"] == false).then_some(()))
-    };
-    wait_until(Instant::now() + SAVE_TIMEOUT, Cancel::BySignal, || paused().transpose())
-        .map_err(save_error)??;
     save(&mut monitor, to)?;
     // If QEMU ignores this, the caller kills it.
     let _ = monitor.execute("quit", json!({}));
