@@ -44,22 +44,21 @@ pub fn mark(mark: Mark) {
     let _ = mark;
 }
 
-/// Tasks begin a multiple of this time apart: of the ticks of kernels with 100, 250 or 1000 in a second.
-const PERIOD: Duration = Duration::from_millis(20);
-/// How long after that a task begins: by then the kernel has done the work of the tick.
-const DELAY: Duration = Duration::from_millis(1);
+/// Tasks begin a multiple of so many seconds apart: the longest of the usual periods of a kernel's timers (a second for statistics,
+/// 5 s for journals and writeback, 10 s for huge pages), so that what they do for one task is done before the next.
+const PERIOD_S: i64 = 10;
+/// How long after that a task begins: by then the kernel has done what it does at full seconds.
+const DELAY: Duration = Duration::from_millis(50);
 
-/// Marks a moment as [`mark`] does. Ahead of the work it waits for the same moment of a clock tick, so that ticks interrupt the same
-/// work at the same places. It does not wait long: kernels draw new random numbers each second, and write what waits each five.
+/// Marks a moment as [`mark`] does. Ahead of the work it waits for the same moment of a period, so that clock ticks and timers
+/// interrupt the same work at the same places. Waiting takes a guest that counts instructions no time.
 pub fn mark_on_time(moment: Mark) {
     if moment == Mark::Ahead {
         let now = rustix::time::clock_gettime(ClockId::Monotonic);
-        let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
-        let periods = now.as_nanos() / PERIOD.as_nanos() + 1;
-        let begin = PERIOD * periods as u32 + DELAY;
-        let (tv_sec, tv_nsec) = (begin.as_secs() as i64, begin.subsec_nanos().into());
+        let tv_sec = (now.tv_sec / PERIOD_S + 1) * PERIOD_S;
+        let begin = Timespec { tv_sec, tv_nsec: DELAY.as_nanos() as i64 };
         // Only the places of interrupts depend on it.
-        let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &Timespec { tv_sec, tv_nsec });
+        let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &begin);
     }
     mark(moment);
 }
