@@ -44,8 +44,8 @@ pub fn mark(mark: Mark) {
     let _ = mark;
 }
 
-/// Tasks begin so many seconds apart, or a multiple of it: the longest of the usual periods of a kernel's timers (a second for
-/// statistics, 5 s for journals and writeback, 10 s for huge pages), so that what they do for one task is done before the next.
+/// Tasks begin a multiple of so many seconds apart: the longest of the usual periods of a kernel's timers (a second for statistics,
+/// 5 s for journals and writeback, 10 s for huge pages), so that what they do for one task is done before the next.
 const PERIOD_S: i64 = 10;
 /// How long after that a task begins: by then the kernel has done what it does at full seconds.
 const DELAY: Duration = Duration::from_millis(50);

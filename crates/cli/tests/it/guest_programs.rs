@@ -203,7 +203,7 @@ fn expect_equal_counts(filesystems: &str, rounds: &str, commands: &[(&str, &str)
     }
     let dir = dir.display().to_string();
     let mut args = vec!["run", "--on", "exact", "--kernel", "debian:6.1", "--fs", filesystems];
-    args.extend(["--rounds", rounds, "--input", &dir, "--quiet"]);
+    args.extend(["--rounds", rounds, "--input", &dir, "--fixed-layout", "--quiet"]);
     for (name, command) in commands {
         args.extend(["--name", name, "--cmd", command]);
     }

@@ -216,6 +216,7 @@ fn flags_that_do_not_apply_are_refused() {
         ("run plan.toml --on dir:home --guest-memory 1g", "--guest-memory: requires a guest"),
         ("run plan.toml --on ram --kernel debian:6.1", "--kernel: requires a guest"),
         ("run plan.toml --on ram --fresh-guests", "--fresh-guests: requires a guest"),
+        ("run plan.toml --on qemu --fixed-layout", "--fixed-layout: requires guests that count instructions"),
         ("run plan.toml --on qemu --other home", "--other: the source disk of a guest"),
         ("run plan.toml --on dir:home --other plan.toml", "--other: requires a directory"),
         ("run plan.toml --on ram --other home --other-signature ext4", "requires --other DEVICE"),

@@ -17,7 +17,7 @@ use fsarena_core::event::{Cause, Outcome};
 use fsarena_core::plan::{Emulator, GuestPlan};
 use fsarena_guest::config::{GuestConfig, NO_CONFIG, NOT_READY, READY};
 use fsarena_guest::counter::COUNTS;
-use fsarena_guest::emulator::{self, MEMORY_DISKS, Machine, MemoryFile};
+use fsarena_guest::emulator::{self, CLOCK, MEMORY_DISKS, Machine, MemoryFile};
 use fsarena_guest::host_tree::HostTree;
 use fsarena_guest::launch::Launch;
 use fsarena_guest::snapshot::{Draft, RESTORED, restore_devices, save_devices};
@@ -35,8 +35,8 @@ use std::time::{Duration, SystemTime};
 /// The saved machines of a run.
 pub struct SavedMachines {
     dir: PathBuf,
-    /// The time that their clocks begin with: later than that of every input.
-    clock: String,
+    /// The time that the clocks of machines with programs of the host begin with: later than that of every input.
+    now: String,
     /// By kernel, modules and workload.
     saved: BTreeMap<String, SavedMachine>,
 }
@@ -103,7 +103,13 @@ impl SavedMachines {
     pub fn new(dir: &Path) -> SavedMachines {
         let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         // QEMU takes no time zone: it is UTC.
-        SavedMachines { dir: dir.into(), clock: now.trim_end_matches('Z').into(), saved: BTreeMap::new() }
+        SavedMachines { dir: dir.into(), now: now.trim_end_matches('Z').into(), saved: BTreeMap::new() }
+    }
+
+    /// The time that the clock of a machine with these files of the host begins with. Without any it is the same in all runs,
+    /// because the kernel draws its random numbers from it, too.
+    fn clock(&self, tree: Option<&HostTree>) -> &str {
+        if tree.is_some() { &self.now } else { CLOCK }
     }
 }
 
@@ -136,7 +142,7 @@ impl GuestStarter<'_> {
         std::fs::write(&config, text).map_err(Error::io("writing", &config))?;
         let memory = Some(MemoryFile { path: &memory, is_written: false });
         let machine =
-            Machine { config: Some(&config), memory, clock: &machines.clock, ..cell.machine.clone() };
+            Machine { config: Some(&config), memory, clock: machines.clock(tree), ..cell.machine.clone() };
         let (monitor, theirs) = UnixStream::pair().map_err(Error::io("connecting", "QEMU"))?;
         let counting = self.counter.iter().flat_map(|counter| counter.words(&machine.dir.join(COUNTS)));
         let further = RESTORED.map(OsString::from).into_iter().chain(Draft::words()).chain(counting);
@@ -177,7 +183,7 @@ impl GuestStarter<'_> {
             test: &test,
             other: &other,
             memory: Some(MemoryFile { path: &saved.memory, is_written: true }),
-            clock: &machines.clock,
+            clock: machines.clock(tree),
             ..cell.machine.clone()
         };
         let (ours, theirs) = UnixStream::pair().map_err(Error::io("connecting", "QEMU"))?;
