@@ -5,7 +5,7 @@
 //! `docs/adr/0030-checkpoints-of-aged-images.md`.
 
 use crate::ageing::{AGED, AgeStep, AgeWork, read_digest};
-use crate::axes::{Confine, age::age_of, fill::fullness};
+use crate::axes::{Confine, age::age_of, age::keeps_images, age::setup_of, fill::fullness};
 use crate::backing::{BackingDevices, make_links};
 use crate::checkpoint::{Checkpoint, Checkpoints, Saved};
 use crate::child;
@@ -61,10 +61,10 @@ impl AgedImages {
     /// A signal, or a device that cannot be released. An image that cannot be made is a failure of its variant.
     pub fn make(run: &RunContext, backing: &BackingDevices, emit: RunSink) -> Result<Option<AgedImages>> {
         let variants = matrix::expand(&run.plan);
-        let ages = variants.iter().any(|variant| age_of(variant).is_some());
-        if !ages && run.plan.workloads.iter().all(|workload| setup_of(workload).is_none()) {
+        if !keeps_images(&run.plan, &variants) {
             return Ok(None);
         }
+        let ages = variants.iter().any(|variant| age_of(variant).is_some());
         let checkpoints = Checkpoints::open()?;
         let (images, trees) = (Images::new(), BTreeMap::new());
         let mut maker = Maker { run, backing, checkpoints: &checkpoints, images, trees, stage: None };
@@ -136,14 +136,6 @@ fn seeds(plan: &Plan) -> BTreeSet<u64> {
         .filter(|round| plan.stop.has(*round))
         .map(|round| plan.age.seed(round))
         .collect()
-}
-
-/// The setup of a workload that is kept; None if it has none.
-fn setup_of(workload: &WorkloadPlan) -> Option<&str> {
-    match workload.settings.0.get(SETUP_ONCE)? {
-        Value::Text(script) if !script.is_empty() => Some(script),
-        _ => None,
-    }
 }
 
 /// The aged variant whose files a variant without age gets: the one that has the most levels in common.

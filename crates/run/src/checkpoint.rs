@@ -19,8 +19,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// The bytes of a block: the smallest block in which a filesystem places the parts of a file.
-const BLOCK: usize = 1024;
+/// The bytes of a block: that in which filesystems place the parts of files, which is smaller on small devices.
+const BLOCK: usize = 4096;
+const SMALL_BLOCK: usize = 1024;
+/// The size of a device below which mke2fs(8) takes small blocks.
+const SMALL_DEVICE: u64 = 512 << 20;
 /// The version of the format, and the end of every checkpoint.
 const MAGIC: &[u8; 16] = b"fsarena-state-1\n";
 /// fsarena removes checkpoints that no run has used for so long.
@@ -41,6 +44,8 @@ pub struct Checkpoint {
     pub features: String,
     /// The tree that the history left, once it is complete.
     pub tree: Option<TreeDigest>,
+    /// The bytes of a block.
+    block: usize,
     /// The number of different blocks.
     blocks: u32,
     /// The digest of these blocks and of the numbers.
@@ -58,6 +63,7 @@ impl Checkpoint {
             features,
             devices: vec![],
             tree: None,
+            block: BLOCK,
             blocks: 0,
             digest: String::new(),
         }
@@ -134,14 +140,14 @@ impl Checkpoints {
         let mode = Mode::RUSR | Mode::WUSR;
         let file = rustix::fs::openat(CWD, &self.dir, flags, mode).map_err(io::Error::from);
         let file = File::from(file.map_err(Error::io("making a checkpoint in", &self.dir))?);
-        let (part, mut writer) = (about.part, BlockWriter::new(&file));
-        let mut sizes = vec![];
+        about.devices = devices.all().map(|device| device.size_bytes()).collect();
+        let is_small = about.devices.iter().any(|bytes| *bytes < SMALL_DEVICE);
+        about.block = if is_small { SMALL_BLOCK } else { BLOCK };
+        let (part, mut writer) = (about.part, BlockWriter::new(&file, about.block));
         for device in devices.all() {
-            sizes.push(device.size_bytes());
             device_copy::read(device, &mut |chunk| writer.add(chunk))?;
         }
         let path = self.dir.join(format!("{key}.{part:05}"));
-        about.devices = sizes;
         let finished = writer.finish(about);
         finished.map_err(Error::io("writing the checkpoint", &path))?;
         let _ = std::fs::remove_file(&path);
@@ -166,6 +172,7 @@ fn entries(dir: &Path, key: &str) -> Vec<PathBuf> {
 /// Writes the blocks of a checkpoint, each different one once.
 struct BlockWriter<'a> {
     to: BufWriter<&'a File>,
+    block: usize,
     numbers: Vec<u32>,
     known: HashMap<[u8; 16], u32>,
     hasher: blake3::Hasher,
@@ -174,8 +181,9 @@ struct BlockWriter<'a> {
 }
 
 impl BlockWriter<'_> {
-    fn new(file: &File) -> BlockWriter<'_> {
+    fn new(file: &File, block: usize) -> BlockWriter<'_> {
         BlockWriter {
+            block,
             to: BufWriter::with_capacity(1 << 20, file),
             numbers: vec![],
             known: HashMap::new(),
@@ -185,7 +193,7 @@ impl BlockWriter<'_> {
     }
 
     fn add(&mut self, chunk: &[u8]) -> io::Result<()> {
-        for block in chunk.chunks(BLOCK) {
+        for block in chunk.chunks(self.block) {
             if let Some((last, number)) = &self.last
                 && last == block
             {
@@ -197,8 +205,8 @@ impl BlockWriter<'_> {
             let next = self.known.len() as u32;
             let number = *self.known.entry(key).or_insert(next);
             if number == next {
-                let mut whole = [0; BLOCK];
-                whole[..block.len()].copy_from_slice(block);
+                let mut whole = block.to_vec();
+                whole.resize(self.block, 0);
                 self.hasher.update(&whole);
                 self.to.write_all(&whole)?;
             }
@@ -249,8 +257,9 @@ impl Saved {
         let mut about = vec![0; length as usize];
         file.read_exact_at(&mut about, begin)?;
         let about: Checkpoint = serde_json::from_slice(&about)?;
-        let places: u64 = about.devices.iter().map(|bytes| bytes.div_ceil(BLOCK as u64)).sum();
-        let blocks_bytes = u64::from(about.blocks) * BLOCK as u64;
+        let block = (about.block as u64).max(1);
+        let places: u64 = about.devices.iter().map(|bytes| bytes.div_ceil(block)).sum();
+        let blocks_bytes = u64::from(about.blocks) * block;
         if blocks_bytes + 4 * places != begin {
             return Err(damaged());
         }
@@ -294,7 +303,7 @@ impl Saved {
         let mut place = 0;
         for device in devices.all() {
             device_copy::write(device, &mut |chunk| {
-                let numbers = &self.numbers[place..place + chunk.len().div_ceil(BLOCK)];
+                let numbers = &self.numbers[place..place + chunk.len().div_ceil(self.about.block)];
                 place += numbers.len();
                 self.read_blocks(numbers, chunk)
             })?;
@@ -307,16 +316,16 @@ impl Saved {
     /// Reads the blocks with these numbers. Reads blocks together that follow each other in the file, and copies a block that
     /// is repeated, such as that of zeros.
     fn read_blocks(&self, numbers: &[u32], to: &mut [u8]) -> io::Result<()> {
-        let mut at = 0;
+        let (mut at, block) = (0, self.about.block);
         while at < numbers.len() {
             let follows = |index: &usize| numbers[*index] == numbers[at] + (*index - at) as u32;
             let count = (at..numbers.len()).take_while(follows).count();
-            let end = to.len().min((at + count) * BLOCK);
-            self.file.read_exact_at(&mut to[at * BLOCK..end], u64::from(numbers[at]) * BLOCK as u64)?;
+            let end = to.len().min((at + count) * block);
+            self.file.read_exact_at(&mut to[at * block..end], u64::from(numbers[at]) * block as u64)?;
             let last = at + count - 1;
             at += count;
-            while at < numbers.len() && numbers[at] == numbers[last] && (at + 1) * BLOCK <= to.len() {
-                to.copy_within(last * BLOCK..(last + 1) * BLOCK, at * BLOCK);
+            while at < numbers.len() && numbers[at] == numbers[last] && (at + 1) * block <= to.len() {
+                to.copy_within(last * block..(last + 1) * block, at * block);
                 at += 1;
             }
         }

@@ -219,6 +219,9 @@ fn check_devices(
     };
     check.devices = layout::all_devices(plan, variants, check.size_bytes)?;
     if !guest {
+        axes::age::check_one_device(plan, variants, &check.devices)?;
+    }
+    if !guest {
         check_other_device(kernel, plan, check.other_bytes)?;
     }
     check.kernels.mounted = defs;

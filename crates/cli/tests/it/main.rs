@@ -4,6 +4,7 @@ use std::path::Path;
 
 mod ab;
 mod advise;
+mod aged;
 mod analyse;
 mod apps;
 mod axes;

@@ -36,8 +36,6 @@ const APPENDS: u32 = 15;
 const LARGEST_PART: u64 = 64;
 /// The data is synced whenever this part of the capacity was written.
 const SYNC_PART: u64 = 64;
-/// The parts of the history for each time that the capacity is written.
-const PARTS_PER_CAPACITY: u64 = 2;
 /// The number of blocks that all contents are made of: enough that no filesystem compresses 128 KiB of them.
 const POOL_BLOCKS: usize = 4096;
 
@@ -47,9 +45,10 @@ impl ChurnPlan {
         (u128::from(self.capacity) * u128::from(self.percent) / 100) as u64
     }
 
-    /// The number of parts that the history has. The filesystem is mounted anew for each part.
+    /// The number of parts that the history has: one for each time that the capacity is written. The filesystem is mounted
+    /// anew for each part.
     pub fn parts(&self) -> u32 {
-        (u64::from(self.percent) * PARTS_PER_CAPACITY).div_ceil(100) as u32
+        self.percent.div_ceil(100)
     }
 
     /// The bytes that files may take.
@@ -187,7 +186,7 @@ impl Churn {
     }
 
     fn part(&self) -> u32 {
-        let part = self.churned.unwrap_or(0) / (self.plan.capacity / PARTS_PER_CAPACITY).max(1);
+        let part = self.churned.unwrap_or(0) / self.plan.capacity.max(1);
         (part as u32).min(self.plan.parts() - 1)
     }
 
@@ -447,7 +446,7 @@ mod tests {
             (0..plan.parts()).for_each(|part| plan.perform_part(part, dir.path()).unwrap());
             tree_copy::digest(dir.path()).unwrap()
         };
-        assert_eq!(plan.parts(), 3);
+        assert_eq!(plan.parts(), 2);
         assert_eq!(digest_of(plan), digest_of(plan));
         assert_ne!(digest_of(plan), digest_of(ChurnPlan { seed: 4, ..plan }));
     }

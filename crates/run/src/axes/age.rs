@@ -1,14 +1,15 @@
 //! The axis of aged filesystems. Their images are made before the first round ([`crate::aged`]).
 
 use super::axis::{Axis, LevelCheck, lacking, wrong};
-use crate::error::{Result, require};
-use fsarena_core::cell::Variant;
+use crate::error::{Result, RunError, require};
+use crate::layout::{DeviceRole, DeviceSpec};
+use fsarena_core::cell::{Variant, WorkloadPlan};
 use fsarena_core::factor::{self, age, age::Age};
-use fsarena_core::plan::Plan;
+use fsarena_core::{plan::Plan, setting::Value};
 use fsarena_fs::filesystems;
-use fsarena_load::{ageing::GitPulls, workload::Room};
+use fsarena_load::{ageing::GitPulls, workload::Room, workloads::SETUP_ONCE};
 use fsarena_sys::{Error, program};
-use std::{io, path::Path};
+use std::{collections::BTreeSet, io, path::Path};
 use walkdir::WalkDir;
 
 /// How the filesystem was used before the work begins.
@@ -23,6 +24,37 @@ pub const AXIS: Axis = Axis::new(
 /// The age of a variant; None if it is not aged.
 pub fn age_of(variant: &Variant) -> Option<Age> {
     age::parse(variant.level(factor::AGE)).ok().flatten()
+}
+
+/// The setup of a workload that is kept; None if it has none.
+pub fn setup_of(workload: &WorkloadPlan) -> Option<&str> {
+    match workload.settings.0.get(SETUP_ONCE)? {
+        Value::Text(script) if !script.is_empty() => Some(script),
+        _ => None,
+    }
+}
+
+/// Whether a run keeps images of filesystems: of aged ones, or after a setup.
+pub fn keeps_images(plan: &Plan, variants: &[Variant]) -> bool {
+    let ages = variants.iter().any(|variant| age_of(variant).is_some());
+    ages || plan.workloads.iter().any(|workload| setup_of(workload).is_some())
+}
+
+/// Refuses aged variants on several devices: copies of an image have the same UUID, so only one may be attached.
+///
+/// # Errors
+/// The devices.
+pub fn check_one_device(plan: &Plan, variants: &[Variant], devices: &BTreeSet<DeviceSpec>) -> Result<()> {
+    let holds_copy =
+        |device: &&DeviceSpec| !matches!(device.role, DeviceRole::Journal | DeviceRole::Member(2..));
+    let images: Vec<String> = devices.iter().filter(holds_copy).map(DeviceSpec::image).collect();
+    require(images.len() < 2 || !keeps_images(plan, variants), || {
+        let images = images.join(", ");
+        RunError::Plan(format!(
+            "the variants lie on several devices ({images}), and copies of an aged image have the same UUID; give all \
+             variants the same `device`, `raid` and `stack`"
+        ))
+    })
 }
 
 /// The space that the files of aged variants take, as far as their levels do not state it as a share.
