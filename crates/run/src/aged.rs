@@ -2,7 +2,7 @@
 //!
 //! An image is aged on the devices of the run, and saved after each part of its history. Each cell gets its image by a write
 //! of its whole devices, also a cell without age, so that the state of the devices is the same; see
-//! `docs/adr/0030-checkpoints-of-aged-images.md`.
+//! `docs/adr/0031-checkpoints-of-aged-images.md`.
 
 use crate::ageing::{AGED, AgeStep, AgeWork, read_digest};
 use crate::axes::{Confine, age::age_of, age::keeps_images, age::setup_of, fill::fullness};

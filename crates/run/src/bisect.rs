@@ -88,6 +88,9 @@ pub fn bisected_pair(claim: &Claim) -> Result<&Pair> {
     if sides && plain { Ok(pair) } else { Err(wrong()) }
 }
 
+/// The first candidate of a comparison that left a run, by its place, with the reason; None if none did.
+type Departure = Option<(usize, VariantExit)>;
+
 impl Bisector {
     /// Begins a bisection: gives it an id and a directory, and resolves its ends.
     ///
@@ -552,7 +555,7 @@ impl Bisector {
 
     /// The logarithms of the figures of all candidates of a comparison in each round that has all, and the first candidate that
     /// left a run, with the reason.
-    fn rounds(&self, at: usize) -> Result<(Vec<Vec<f64>>, Option<(usize, VariantExit)>)> {
+    fn rounds(&self, at: usize) -> Result<(Vec<Vec<f64>>, Departure)> {
         let one = &self.state.comparisons[at];
         let names: Vec<String> = one.candidates.iter().map(|id| self.variant(id).name).collect();
         let subject = &self.state.claim.subject;
