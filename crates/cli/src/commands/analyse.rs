@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["confirm", "explain"])]
     scaling: bool,
     /// Analyse the cost of one unit over the values of this setting, such as `files` [default: the setting of the run's grid]
-    #[arg(long, value_name = "SETTING", conflicts_with_all = ["scaling", "confirm", "explain", "profile"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["scaling", "confirm", "explain", "profile"])]
     over: Option<String>,
     /// Metric of the curves [default: throughput, or iops without it; over a grid the main metric of the run]
     #[arg(long, value_name = "METRIC", value_parser = metric)]

@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 /// Find the commit, kernel or other candidate at which a cost changed
 ///
 /// GOOD meets the claim and BAD does not. Candidates are the commits of --repo after GOOD up to BAD, each built by --build; or
-/// the levels of --over from GOOD to BAD; or, if both ends are Debian kernels such as debian:6.1, the kernels of Debian's suites
+/// the levels of --levels from GOOD to BAD; or, if both ends are Debian kernels such as debian:6.1, the kernels of Debian's suites
 /// between them. Each step measures GOOD, the candidate and BAD in the same rounds, and decides which end the candidate is nearer
 /// to: by counts (--on exact), or by time, with at most 5% error for the whole bisection. Candidates that do not build, boot or
 /// do the work are skipped.
@@ -45,14 +45,14 @@ use std::path::{Path, PathBuf};
 #[group(id = "bisection")]
 #[command(mut_args(hide_refused))]
 pub struct Args {
-    /// Candidate that meets the claim: a commit, a level of --over, or a kernel of Debian
+    /// Candidate that meets the claim: a commit, a level of --levels, or a kernel of Debian
     #[arg(value_name = "GOOD", required_unless_present = "resume")]
     good: Option<String>,
     /// Candidate that does not, after GOOD
     #[arg(value_name = "BAD", required_unless_present = "resume")]
     bad: Option<String>,
     /// Git repository whose commits are bisected; fsarena builds in a clone and changes nothing in it
-    #[arg(long, value_name = "DIR", conflicts_with = "over", help_heading = "Candidates")]
+    #[arg(long, value_name = "DIR", conflicts_with = "levels", help_heading = "Candidates")]
     repo: Option<PathBuf>,
     /// Command that builds a commit in its tree, split into words as a shell does, without a shell; repeatable, in order
     #[arg(long, value_name = "COMMAND", requires = "repo", help_heading = "Candidates")]
@@ -65,7 +65,7 @@ pub struct Args {
     path: Vec<String>,
     /// Factor whose levels are bisected, in order: `kernel=debian:6.1,debian:6.12,debian:7.3`
     #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = parse_factor, help_heading = "Candidates")]
-    over: Option<FactorLevels>,
+    levels: Option<FactorLevels>,
     /// Largest accepted slowdown, such as `0.5%` or `commit.latency_p99=5%`, instead of --claim
     #[arg(long, value_name = "[TASK.METRIC=]PERCENT", value_parser = parse_max_slowdown, conflicts_with = "claim", help_heading = "Claims")]
     max_slowdown: Option<MaxSlowdown>,
@@ -119,7 +119,7 @@ pub fn run(args: Args) -> Outcome {
 /// Opens a bisection to continue it.
 fn resume(args: &Args, id: &str) -> Result<Bisector, Failure> {
     let own =
-        args.good.is_some() || args.repo.is_some() || args.over.is_some() || args.max_slowdown.is_some();
+        args.good.is_some() || args.repo.is_some() || args.levels.is_some() || args.max_slowdown.is_some();
     if own {
         return usage(
             "--resume: the bisection keeps its candidates, its claim and its work; leave out the rest",
@@ -130,14 +130,14 @@ fn resume(args: &Args, id: &str) -> Result<Bisector, Failure> {
 
 /// Begins a bisection of these arguments.
 fn begin(args: Args) -> Result<Bisector, Failure> {
-    let Args { good, bad, repo, build, first_parent, path, over, max_slowdown, mut run } = args;
+    let Args { good, bad, repo, build, first_parent, path, levels, max_slowdown, mut run } = args;
     let (Some(mut good), Some(mut bad)) = (good, bad) else { return usage("name GOOD and BAD") };
     let mut template = match &run.variant[..] {
         [] => Levels::new(),
         [one] => one.clone(),
         _ => return usage("--variant: one says how every candidate becomes a variant"),
     };
-    let history = match (repo, over) {
+    let history = match (repo, levels) {
         (Some(repo), _) => {
             if run.variant.is_empty() {
                 template.insert(factor::KERNEL.into(), TREE.into());
@@ -270,7 +270,7 @@ fn debian_kernels(good: &mut String, bad: &mut String) -> Result<Vec<String>, Fa
     let versions = [&*good, &*bad].map(|end| end.strip_prefix(&prefix).map(String::from));
     let [Some(first), Some(last)] = versions else {
         return usage(
-            "name what is bisected: --repo DIR --build COMMAND for commits, --over FACTOR=LEVEL,… for a list, or two kernels of \
+            "name what is bisected: --repo DIR --build COMMAND for commits, --levels FACTOR=LEVEL,… for a list, or two kernels of \
              Debian, such as debian:6.1 debian:7.3",
         );
     };

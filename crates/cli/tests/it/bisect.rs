@@ -167,7 +167,7 @@ fn a_history_without_a_change_ends_at_its_ends() {
     let turned = ["bisect", "main", "main~1", "--repo", "repo"];
     let (_, said) = place.expect(2, &[&turned[..], &PRINTED].concat());
     assert!(said.contains("is not an ancestor of BAD"), "{said}");
-    let over = ["bisect", "a", "c", "--over", "mount=a,b", "--fs", "ext4", "plan.toml"];
+    let over = ["bisect", "a", "c", "--levels", "mount=a,b", "--fs", "ext4", "plan.toml"];
     let (_, said) = place.expect(2, &over);
     assert!(said.contains("`c` is not in the list; it has a, b"), "{said}");
     place.assert_clean();
