@@ -1,6 +1,6 @@
 //! Aged filesystems: images that are made once, shared by rounds, and continued after a kill.
 
-use super::common::{Place, Running, root, text};
+use super::common::{Place, gate::Running, root, text};
 use rustix::process::Signal;
 use std::path::PathBuf;
 use std::process::Command;
