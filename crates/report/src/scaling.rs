@@ -208,8 +208,42 @@ fn law_formula(law: &Law) -> String {
             format!("{}·N^{} up to {} clients, level behind", three(a), three(b), three(knee))
         }
         // The laws of growth, in the unit of the values.
-        law => growth::law_formula(&law, three),
+        law => growth_formula(&law, three),
     }
+}
+
+/// The formula of a law of growth with its parameters; `value` formats a cost. N is the amount of work.
+fn growth_formula(law: &Law, value: impl Fn(f64) -> String) -> String {
+    match *law {
+        Law::Power { a, b } => format!("{}·N^{}", value(a), exponent(b)),
+        Law::Constant { a } => value(a),
+        Law::Fixed { a, c } => format!("{} + {}/N", value(a), value(c)),
+        Law::Logarithm { a, b, first } => {
+            format!("{}·(1 + {}·ln(N/{}))", value(a), three(b), count(first))
+        }
+        Law::Bend { a, b, knee, after } => {
+            format!("{}·N^{} up to {}, then N^{}", value(a), exponent(b), count(knee), exponent(after))
+        }
+        law => law.name().into(),
+    }
+}
+
+fn exponent(value: f64) -> String {
+    format!("{value:.2}").replace('-', "−")
+}
+
+/// An amount, rounded to three digits, with commas: `98,400`.
+fn count(value: f64) -> String {
+    let unit = 10f64.powf((value.abs().max(1.0).log10().floor() - 2.0).max(0.0));
+    let digits = ((value / unit).round() * unit).to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) && !digits.contains('.') {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// A warning that no law describes the curve; `None` if the best law fits.
@@ -295,6 +329,11 @@ mod tests {
     fn sentences_about(points: &[(f64, f64)]) -> Vec<String> {
         let rows: Vec<(f64, u32, f64)> = points.iter().map(|(n, x)| (*n, 0, *x)).collect();
         sentences(&analyse(Series::new("s", &rows).unwrap(), 1))
+    }
+
+    #[test]
+    fn amounts_have_three_digits_and_commas() {
+        assert_eq!([98_437.0, 1e6, 999.0, 22.4].map(count), ["98,400", "1,000,000", "999", "22"]);
     }
 
     #[test]

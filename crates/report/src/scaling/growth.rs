@@ -1,10 +1,10 @@
 //! How the cost of one unit of work grows over the values of a setting, from the samples of a run and from published figures: the
 //! law, the bend and the cost beyond the data, as sentences, as a table and as JSON.
 
-use super::{contender_names, finite, fit_json};
+use super::{contender_names, count, exponent, finite, fit_json, growth_formula};
 use crate::document::{Document, Table, row};
 use crate::error::Error;
-use crate::number::{ends, plural, three, with_unit};
+use crate::number::{ends, plural, with_unit};
 use crate::page::Page;
 use fsarena_core::cell::TaskId;
 use fsarena_core::factor::SETTING;
@@ -13,7 +13,6 @@ use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::{Fold, Unit};
 use fsarena_core::{factor, published::Published};
 use fsarena_stats::scaling::growth::{BendFinding, FARTHEST, Growth, SLIGHT, grow};
-use fsarena_stats::scaling::laws::Law;
 use fsarena_stats::scaling::{Row, Series, SeriesError};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -203,7 +202,7 @@ impl GrowthCurves {
     fn law_words(&self, growth: &Growth) -> String {
         let Some(choice) = &growth.choice else { return "–".into() };
         match choice.winner() {
-            Some(fit) => law_formula(&fit.law, |value| self.value(value)),
+            Some(fit) => growth_formula(&fit.law, |value| self.value(value)),
             None => format!("inconclusive: {}", contender_names(choice)),
         }
     }
@@ -234,13 +233,13 @@ impl GrowthCurves {
                 Some(fit) => format!(
                     "It follows the law `{}`: {}, R² {:.3}.",
                     fit.law.name(),
-                    law_formula(&fit.law, |value| self.value(value)),
+                    growth_formula(&fit.law, |value| self.value(value)),
                     fit.r_squared
                 ),
                 None => format!(
                     "It is inconclusive which law it follows, the {}; the best is {}.",
                     contender_names(choice),
-                    law_formula(&choice.fits[0].law, |value| self.value(value))
+                    growth_formula(&choice.fits[0].law, |value| self.value(value))
                 ),
             },
         });
@@ -348,48 +347,9 @@ fn bend_words(bend: &BendFinding) -> String {
     }
 }
 
-/// The formula of a law of growth with its parameters; `value` formats a cost. N is the amount of work.
-pub(super) fn law_formula(law: &Law, value: impl Fn(f64) -> String) -> String {
-    match *law {
-        Law::Power { a, b } => format!("{}·N^{}", value(a), exponent(b)),
-        Law::Constant { a } => value(a),
-        Law::Fixed { a, c } => format!("{} + {}/N", value(a), value(c)),
-        Law::Logarithm { a, b, first } => {
-            format!("{}·(1 + {}·ln(N/{}))", value(a), three(b), count(first))
-        }
-        Law::Bend { a, b, knee, after } => {
-            format!("{}·N^{} up to {}, then N^{}", value(a), exponent(b), count(knee), exponent(after))
-        }
-        law => law.name().into(),
-    }
-}
-
-fn exponent(value: f64) -> String {
-    format!("{value:.2}").replace('-', "−")
-}
-
-/// An amount, rounded to three digits, with commas: `98,400`.
-fn count(value: f64) -> String {
-    let unit = 10f64.powf((value.abs().max(1.0).log10().floor() - 2.0).max(0.0));
-    let digits = ((value / unit).round() * unit).to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) && !digits.contains('.') {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn amounts_have_three_digits_and_commas() {
-        assert_eq!([98_437.0, 1e6, 999.0, 22.4].map(count), ["98,400", "1,000,000", "999", "22"]);
-    }
 
     #[test]
     fn the_figures_of_shaikh_do_not_exclude_a_bend() {
