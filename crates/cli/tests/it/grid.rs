@@ -19,13 +19,13 @@ fn every_value_of_a_grid_is_a_cell_with_its_own_tasks_and_the_growth_is_analysed
     let dir = place.dir.join("a").display().to_string();
     let claim = [claim[0].to_string(), claim[1].replace("{dir}", &format!("\"{dir}\""))];
     let claim: Vec<&str> = claim.iter().map(String::as_str).collect();
-    place.expect(4, &[&work[..], &grid, &["--rounds", "2"], &claim].concat());
+    place.expect(4, &[&work[..], &grid, &["--rounds", "1"], &claim].concat());
 
     let rows = place.rows("latest");
     let of = |task: &str| rows.iter().filter(|(_, _, name)| name == task).count();
     assert_eq!(
         (of("\"create[files=20]\"").max(of("create[files=20]")), rows.len()),
-        (4, 2 * 2 * 4 * 2),
+        (2, 2 * 4 * 2),
         "{rows:?}"
     );
 
@@ -37,7 +37,7 @@ fn every_value_of_a_grid_is_a_cell_with_its_own_tasks_and_the_growth_is_analysed
     let space = json(&place, &["analyse", "latest", "--metric", "written_bytes"]);
     let written = space["series"][0]["points"][3]["values"][0].as_f64().unwrap();
     assert!((4000.0..7000.0).contains(&written), "{space:#}");
-    let (report, _) = place.expect(4, &["report", "latest", "--format", "md"]);
+    let (report, _) = place.expect(0, &["report", "latest", "--format", "md"]);
     assert!(report.contains("How elapsed / files grows with files"), "{report}");
 
     // The stored plan has the workload at every value, and is read back.

@@ -70,7 +70,7 @@ fn each_bad_command_fails_its_cell_and_says_why() {
         ("setsid sleep 61 > /dev/null 2>&1 &", "(sleep)"),
         ("read line", "exit 1"),
         ("rm -rf \"$PWD\"", "removed its working directory"),
-        ("cat /dev/zero > big", "allow more room with --size"),
+        ("cat /dev/zero > big", "allow more room (--size)"),
         ("umount \"$(df --output=target . | tail -1)\"", "failed"),
         ("kill -9 $PPID; sleep 1", "signal: 9"),
         ("cd / && : > /var/fsarena-outside", "can write only to $FSARENA_DIR"),
@@ -240,7 +240,7 @@ fn metrics_that_commands_print_are_judged_like_any_other() {
 fn one_variant_fails_and_the_others_go_on() {
     // The first two leave nothing to do for a task; the third works for one variant only.
     for (work, words) in [
-        ("setup = 'cat /dev/zero > big'\n".to_string() + &task("true"), "allow more room with --size"),
+        ("setup = 'cat /dev/zero > big'\n".to_string() + &task("true"), "allow more room (--size)"),
         ("prepare = 'no-such-program'\n".to_string() + &task("true"), "not found"),
         (
             task("test $FSARENA_VARIANT = ext2 || { cd /; setsid sleep 61 >/dev/null 2>&1 & }"),

@@ -12,8 +12,9 @@ fn few_runs_break_nothing_and_prove_nothing() {
     let checks = report["checks"].as_array().unwrap();
     assert_eq!(
         checks.len(),
-        20 * 6,
-        "four rules, six regrets, three searches for the best, advice, four gates and two bisections under six noises"
+        24 * 6 + 1,
+        "four rules, six regrets, three searches for the best, advice, four gates, a history, three numbers of aged images and two \
+         bisections under six noises; and rounds on one aged image as if they were independent"
     );
     let shares: Vec<f64> = checks.iter().filter_map(|check| check["time_share"].as_f64()).collect();
     assert!(

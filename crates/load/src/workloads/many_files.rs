@@ -17,6 +17,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 /// The workload.
 pub struct ManyFiles;
@@ -99,16 +100,16 @@ impl Files {
     }
 
     /// Makes the directories, then the files, and returns how many files there are.
-    fn create(&self, root: &Path) -> Result<Readings> {
+    fn create(&self, root: &Path, contents: &Contents) -> Result<Readings> {
         for directory in 0..self.directories() {
             let dir = self.directory(root, directory);
             std::fs::create_dir_all(&dir).map_err(failed_to("make", &dir))?;
         }
-        let mut contents = Contents::new(self.seed);
+        let mut bytes = vec![];
         self.for_each(root, |path, number| {
-            let bytes = contents.of_file(number);
+            contents.write_file(number, &mut bytes);
             let mut file = File::create_new(path).map_err(failed_to("create", path))?;
-            file.write_all(bytes).map_err(failed_to("write", path))
+            file.write_all(&bytes).map_err(failed_to("write", path))
         })?;
         Ok(self.readings())
     }
@@ -143,22 +144,20 @@ struct Contents {
     noise: Noise,
     sizes: Vec<usize>,
     seed: u64,
-    buffer: Vec<u8>,
 }
 
 impl Contents {
     fn new(seed: u64) -> Contents {
-        Contents { noise: Noise::new(seed, LIMITS.1 as usize), sizes: sizes(), seed, buffer: vec![] }
+        Contents { noise: Noise::new(seed, LIMITS.1 as usize), sizes: sizes(), seed }
     }
 
-    /// The bytes of a file: noise, and its CRC-32.
-    fn of_file(&mut self, number: u64) -> &[u8] {
+    /// Replaces `bytes` by those of a file: noise, and its CRC-32.
+    fn write_file(&self, number: u64, bytes: &mut Vec<u8>) {
         let size = self.sizes[mix(self.seed, number) as usize % SIZES];
         let data = self.noise.contents(number, size - CHECKSUM);
-        self.buffer.clear();
-        self.buffer.extend_from_slice(data);
-        self.buffer.extend_from_slice(&crc32fast::hash(data).to_le_bytes());
-        &self.buffer
+        bytes.clear();
+        bytes.extend_from_slice(data);
+        bytes.extend_from_slice(&crc32fast::hash(data).to_le_bytes());
     }
 }
 
@@ -201,18 +200,25 @@ impl Workload for ManyFiles {
 
     fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (root, files) = (place.root.join("many-files"), Files::of_job(job));
-        let cold = job.settings.text("read") == "cold";
-        let work = |read: bool| {
-            let files = files.clone();
-            Action::on(if read { "read" } else { "create" }, &root, move |root| {
-                if read { files.read(root) } else { files.create(root) }
-            })
-        };
+        let (cold, seed) = (job.settings.text("read") == "cold", job.seed);
+        // Made before the timed work, and shared with it.
+        let contents: Arc<OnceLock<Contents>> = Arc::default();
+        let prepare = Action::with(&contents, ["prepare", "contents"], move |contents| {
+            contents.get_or_init(|| Contents::new(seed));
+            Ok(())
+        });
+        let (creating, reading) = (files.clone(), files);
+        let create = Action::with(&contents, ["create", &root.display().to_string()], {
+            let root = root.clone();
+            move |contents| creating.create(&root, contents.get_or_init(|| Contents::new(seed)))
+        });
+        let read = Action::on("read", &root, move |root| reading.read(root));
         let mut tasks: Vec<Task> = vec![];
-        for (info, read) in self.outline(job).into_iter().zip([false, true]) {
-            let before = if read && cold { Before::Remount } else { Before::Warm };
-            tasks.push(Task { before, ..Task::new(info, work(read)) });
+        for (info, work) in self.outline(job).into_iter().zip([create, read]) {
+            let before = if cold && !tasks.is_empty() { Before::Remount } else { Before::Warm };
+            tasks.push(Task { before, ..Task::new(info, work) });
         }
+        tasks[0].prepare = vec![prepare];
         Ok(tasks)
     }
 }

@@ -22,7 +22,8 @@ pub struct Growth {
     pub choice: Option<Choice>,
     /// Whether the growth changes within the data.
     pub bend: BendFinding,
-    /// The cost beyond the data. None if no law was fitted, or the laws have as many parameters as there are amounts.
+    /// The cost beyond the data. None if no law was fitted, or the amounts are fewer than the parameters of the laws that may be right
+    /// and two more, or fewer than four.
     pub beyond: Option<Extrapolation>,
 }
 
@@ -243,40 +244,43 @@ impl Levels {
 
     /// The cost at [`FARTHEST`] times the largest amount. Its interval has those of all laws that may be right.
     fn extrapolate(&self, choice: &Choice) -> Option<Extrapolation> {
+        if self.n.len() < 4 {
+            return None;
+        }
         let amount = FARTHEST * self.n.last()?;
         let value = choice.fits.first()?.law.ln_at(amount);
         let (mut low, mut high) = (value, value);
-        let mut known = false;
         for fit in choice.contenders() {
-            for (from, to) in self.predictions(&fit.law, amount) {
-                (low, high, known) = (low.min(from), high.max(to), true);
+            for (from, to) in self.predictions(&fit.law, amount)? {
+                (low, high) = (low.min(from), high.max(to));
             }
         }
         let cost = Estimate { value: value.exp(), low: low.exp(), high: high.exp() };
-        known.then_some(Extrapolation { amount, cost })
+        Some(Extrapolation { amount, cost })
     }
 
     /// The 95% prediction intervals of ln Y at an amount by one law; by a law that bends, for each place of the bend that the data
-    /// allow.
-    fn predictions(&self, law: &Law, amount: f64) -> Vec<(f64, f64)> {
-        let parameters = law.shape();
-        let Some(freedom) = self.freedom(parameters) else { return vec![] };
+    /// allow. None if the amounts are too few for an interval of use.
+    fn predictions(&self, law: &Law, amount: f64) -> Option<Vec<(f64, f64)>> {
+        let freedom = self.freedom(law.shape()).filter(|freedom| *freedom >= 2.0)?;
         if let Law::Bend { .. } = law {
-            let Some((fits, most)) = self.bends() else { return vec![] };
+            let (fits, most) = self.bends()?;
             let possible = fits.iter().filter(|(_, fit)| fit.rss <= most);
-            return possible
+            let intervals = possible
                 .map(|(knee, fit)| {
                     let row = bent_row(amount.ln(), *knee);
                     let centre = super::least_squares::product(&row, &fit.beta);
                     self.around(centre, fit.rss / freedom, fit.leverage(&row), freedom)
                 })
                 .collect();
+            return Some(intervals);
         }
         let rows: Vec<Vec<f64>> = self.n.iter().map(|n| law.gradient(*n)).collect();
         let residuals: Vec<f64> = self.n.iter().zip(&self.y).map(|(n, y)| y - law.ln_at(*n)).collect();
-        let Some(fit) = LinearFit::of(&rows, &residuals) else { return vec![] };
+        let fit = LinearFit::of(&rows, &residuals)?;
         let rss = residuals.iter().map(|residual| residual * residual).sum::<f64>();
-        vec![self.around(law.ln_at(amount), rss / freedom, fit.leverage(&law.gradient(amount)), freedom)]
+        let leverage = fit.leverage(&law.gradient(amount));
+        Some(vec![self.around(law.ln_at(amount), rss / freedom, leverage, freedom)])
     }
 
     /// A 95% prediction interval around a value, from the variance of a residual with its degrees of freedom, and the leverage; the
