@@ -29,7 +29,11 @@ fn command(line: &str) -> Option<Vec<String>> {
 fn every_command_line_in_the_book_parses() {
     let (mut seen, mut wrong) = (0, vec![]);
     for block in blocks() {
-        for words in block.text.replace("\\\n", "").lines().filter_map(command) {
+        // Where commands have a prompt, the other lines are what they print.
+        let has_prompts = block.text.lines().any(|line| line.starts_with("$ "));
+        let text = block.text.replace("\\\n", "");
+        let commands = text.lines().filter(|line| !has_prompts || line.starts_with("$ "));
+        for words in commands.filter_map(command) {
             seen += 1;
             let (page, line) = (block.page.display(), words.join(" "));
             // clap returns help as an error too, but does not print it to standard error.
