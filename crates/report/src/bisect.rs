@@ -109,7 +109,8 @@ fn answer(state: &Bisection) -> Vec<String> {
             ]
         }
         Some(Ending::Inconclusive { why, .. }) => {
-            let more = "More rounds (--max-rounds), a larger --budget, a quieter machine or --on exact can decide it.";
+            let more =
+                "More rounds, a larger budget, a quieter machine or counts of instructions can decide it.";
             vec![format!("Inconclusive: {why}. {more}"), of_ends]
         }
     }

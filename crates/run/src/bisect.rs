@@ -10,6 +10,7 @@ pub use candidates::{Candidates, FILE, LEVEL, TREE};
 use crate::error::{CellError, Result, RunError, require};
 use crate::execute::{Keep, Request, check, execute};
 use crate::recorder::{Beginning, Consumer};
+use crate::settings::setting;
 use crate::work;
 use fsarena_core::bisect::{Bisection, Comparison, ComparisonResult, Effect, Ending, FORMAT, Purpose, steps};
 use fsarena_core::cell::Variant;
@@ -88,9 +89,6 @@ pub fn bisected_pair(claim: &Claim) -> Result<&Pair> {
     if sides && plain { Ok(pair) } else { Err(wrong()) }
 }
 
-/// The first candidate of a comparison that left a run, by its place, with the reason; None if none did.
-type Departure = Option<(usize, VariantExit)>;
-
 impl Bisector {
     /// Begins a bisection: gives it an id and a directory, and resolves its ends.
     ///
@@ -135,11 +133,9 @@ impl Bisector {
         let share = state.next_share(Purpose::Ends, steps(state.candidates));
         let first = next_look(0, share as usize).unwrap_or(usize::MAX);
         require(first <= state.max_rounds, || {
-            let most = state.max_rounds;
-            RunError::Plan(format!(
-                "--max-rounds {most}: the ends of {} require at least {first} rounds",
-                plural(state.candidates, "candidate")
-            ))
+            let most = setting("max_rounds", &state.max_rounds.to_string());
+            let candidates = plural(state.candidates, "candidate");
+            RunError::Plan(format!("{most}: the ends of {candidates} require at least {first} rounds"))
         })?;
         Ok(Bisector { state, dir: dir.into(), runs: runs.into(), candidates, since: Instant::now() })
     }
@@ -505,7 +501,7 @@ impl Bisector {
 
     /// Judges a comparison by the rounds of all its runs.
     fn judge(&mut self, at: usize, display: &mut dyn BisectDisplay) -> Result<()> {
-        let (rounds, left) = self.rounds(at)?;
+        let PooledRounds { rounds, left } = self.rounds(at)?;
         let comparison = &self.state.comparisons[at];
         let (purpose, share) = (comparison.purpose, comparison.share as usize);
         if let Some((candidate, exit)) = left {
@@ -553,9 +549,8 @@ impl Bisector {
         Ok(())
     }
 
-    /// The logarithms of the figures of all candidates of a comparison in each round that has all, and the first candidate that
-    /// left a run, with the reason.
-    fn rounds(&self, at: usize) -> Result<(Vec<Vec<f64>>, Departure)> {
+    /// The rounds of a comparison so far.
+    fn rounds(&self, at: usize) -> Result<PooledRounds> {
         let one = &self.state.comparisons[at];
         let names: Vec<String> = one.candidates.iter().map(|id| self.variant(id).name).collect();
         let subject = &self.state.claim.subject;
@@ -569,7 +564,7 @@ impl Bisector {
             let left =
                 names.iter().enumerate().find_map(|(at, name)| Some((at, departures.get(name)?.clone())));
             if left.is_some() {
-                return Ok((rounds, left));
+                return Ok(PooledRounds { rounds, left });
             }
             let mut columns: Vec<Vec<f64>> = vec![];
             for series in claim_series(&state.record, &claims) {
@@ -587,7 +582,7 @@ impl Bisector {
                 }
             }
         }
-        Ok((rounds, None))
+        Ok(PooledRounds { rounds, left: None })
     }
 
     /// A line about a comparison that was judged.
@@ -608,6 +603,14 @@ impl Bisector {
         let against = if one.purpose == Purpose::Step { " against GOOD" } else { "" };
         format!("{what}{effect}{against}")
     }
+}
+
+/// The rounds of all runs of a comparison.
+struct PooledRounds {
+    /// The logarithms of the figures of all candidates in each round that has all.
+    rounds: Vec<Vec<f64>>,
+    /// The first candidate that left a run, with the reason.
+    left: Option<(usize, VariantExit)>,
 }
 
 /// The seconds that a comparison will have taken after that number of rounds, if they take as long as those so far.
