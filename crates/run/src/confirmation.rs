@@ -1,22 +1,18 @@
 //! The run that confirms a change of a history: the variant as it was before the change and as it is since, in the same rounds.
 //!
-//! Every stored run has the digests of what its figures depend on ([`digests`]). Where they differ between the two sides of a
+//! Every stored run has the digests of what its figures depend on ([`crate::digests`]). Where they differ between the two sides of a
 //! change, each side must be made again from the same files; otherwise the fresh rounds would compare something else.
 
 use crate::baseline::{self, Baseline, is_packaged};
+use crate::digests::{DIGEST, RELEASE, digests};
 use crate::error::{Result, RunError};
-use crate::guest::guest_modules;
-use crate::preflight::Check;
-use crate::{Keep, Request, check};
+use crate::execute::{Keep, Request, check};
 use fsarena_core::cell::Variant;
 use fsarena_core::claim::{Claim, Quantity};
 use fsarena_core::plan::{Backing, MOST_ROUNDS, Plan, Stage, StopPlan};
 use fsarena_core::{factor, host::Host, record::RunRecord, schedule::mix};
-use fsarena_guest::cache;
-use fsarena_sys::{Error, host, kernel::SysRoot, program};
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::path::Path;
+use fsarena_sys::{host, kernel::SysRoot};
+use std::{collections::BTreeMap, path::Path};
 
 /// The end of the name of a plan that confirms a change.
 pub const SUFFIX: &str = "-change";
@@ -24,37 +20,6 @@ pub const SUFFIX: &str = "-change";
 pub const BEFORE: &str = "before";
 /// The other of them.
 pub const AFTER: &str = "after";
-
-/// The prefix of facts with the digest of a program or a kernel.
-const DIGEST: &str = "digest of ";
-/// The prefix of facts with the release of a guest kernel.
-const RELEASE: &str = "release of kernel ";
-
-/// The digests of the programs and kernels that a run uses, and the releases of the kernels, as facts of its machine.
-///
-/// # Errors
-/// A program or kernel that cannot be read.
-pub fn digests(check: &Check) -> Result<BTreeMap<String, String>> {
-    let mut facts = BTreeMap::new();
-    let digest = |path: &Path| -> Result<String> {
-        let file = File::open(path).map_err(Error::io("reading", path))?;
-        Ok(cache::digest(file).map_err(Error::io("reading", path))?)
-    };
-    for name in check.programs.iter().chain(&check.own_programs) {
-        let path = if name.contains('/') { Some(name.into()) } else { program::find(name) };
-        if let Some(path) = path {
-            facts.insert(format!("{DIGEST}{name}"), digest(&path)?);
-        }
-    }
-    for (level, kernel) in &check.kernels.by_level {
-        let modules = guest_modules(&kernel.modules);
-        let modules = modules.iter().flat_map(|module| [module.name.as_bytes(), &module.elf[..]]);
-        let parts = [digest(&kernel.code)?, cache::digest_parts(modules)];
-        facts.insert(format!("{DIGEST}kernel {level}"), cache::digest_parts(parts));
-        facts.insert(format!("{RELEASE}{level}"), kernel.release.clone());
-    }
-    Ok(facts)
-}
 
 /// What the figures of a variant depend on: the programs and the kernel by digest or release, and fsarena by version.
 type Parts = BTreeMap<String, String>;

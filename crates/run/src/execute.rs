@@ -2,8 +2,8 @@
 //! stores the events.
 
 use crate::bench::readings;
-use crate::confirmation;
 use crate::context::RunContext;
+use crate::digests::digests;
 use crate::dir::{Clients, Directories, SingleClient};
 use crate::error::{Result, RunError, require};
 use crate::executor::{Executor, RunSink};
@@ -434,7 +434,7 @@ impl Session {
         host.facts.extend(clients.facts());
         host.facts.extend(self.check.storage.iter().flat_map(|(of, storage)| storage.facts(of)));
         if stored {
-            host.facts.extend(confirmation::digests(&self.check)?);
+            host.facts.extend(digests(&self.check)?);
         }
         if self.plan.stop.shard.is_some() {
             // Reading a debug build takes a tenth of a second, so only a shard, which is merged later, has this fact.

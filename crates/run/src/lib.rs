@@ -15,6 +15,7 @@ pub mod claim_forecast;
 pub mod config;
 pub mod confirmation;
 pub mod context;
+mod digests;
 pub mod dir;
 mod elimination;
 mod erased;

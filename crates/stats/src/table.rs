@@ -5,7 +5,6 @@
 //! The values were simulated under the null hypothesis with 2·10⁶ paths. `cargo run --release -p fsarena-stats
 //! --example constants` does it again ([`crate::simulate::constants`]) and prints new beside stored.
 
-use crate::simulate::constants::{signed_rank, spent};
 use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 
 /// One look: at `n` rounds, the critical values for 95% and 90% intervals.
@@ -94,6 +93,30 @@ pub fn bound(n: usize, rivals: usize) -> Option<usize> {
         2 => Some(LOOKS[look].c05),
         _ => usize::try_from(BOUNDS[look][RIVALS.iter().position(|column| *column >= rivals)?]).ok(),
     }
+}
+
+/// The share of the error α that may be spent by the look at `n` rounds.
+pub fn spent(alpha: f64, n: usize) -> f64 {
+    alpha * (n as f64 / 3.8).ln() / (LOOKS[LOOKS.len() - 1].n as f64 / 3.8).ln()
+}
+
+/// P(V ≤ c) for c = 0, 1, … of the signed-rank statistic of n values: the sum over ranks of independent
+/// coins, built rank by rank.
+pub fn signed_rank(n: usize) -> Vec<f64> {
+    let mut p = vec![1.0];
+    for rank in 1..=n {
+        let mut next = vec![0.0; p.len() + rank];
+        for (sum, p) in p.iter().enumerate() {
+            next[sum] += p / 2.0;
+            next[sum + rank] += p / 2.0;
+        }
+        p = next;
+    }
+    let sum = |total: &mut f64, p| {
+        *total += p;
+        Some(*total)
+    };
+    p.into_iter().scan(0.0, sum).collect()
 }
 
 /// The critical value of [`bound`] for any number of bounds. Beyond the columns of the table each look gets what it may spend at
