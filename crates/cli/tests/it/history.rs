@@ -12,7 +12,8 @@ fn run(place: &Place, count: usize, mkfs: &str, command: &str) {
          io_pressure_percent = 100.0\n[stop]\nrounds = 1\n\
          [[variant]]\nname = 'candidate'\nfs = 'ext4'\nmkfs = '{mkfs}'\n[[variant]]\nname = 'reference'\nfs = 'ext4'\n\
          [[workload]]\nuse = 'command'\nmetric_regex = ['work count lower: work = ([0-9.]+)']\n\
-         [[workload.task]]\nname = 'work'\ncmd = '{command}'\n"
+         needs = ['{}']\n[[workload.task]]\nname = 'work'\ncmd = '{command}'\n",
+        command.split_whitespace().find(|word| word.starts_with('/')).unwrap_or("sh")
     );
     std::fs::write(place.dir.join("plan.toml"), plan).unwrap();
     for _ in 0..count {
@@ -47,8 +48,8 @@ fn a_change_that_fresh_rounds_confirm_is_alarmed_once() {
     // The fresh rounds are a run of their own, of both sides in each round, and no part of the history.
     let (json, _) = place.expect(3, &["report", confirmation, "--format", "json"]);
     let report: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(report["run"]["study"], "work-change");
-    assert_eq!(report["gate"]["claims"][0]["claim"], "geomean.work_count: after <= before within 25%");
+    assert!(confirmation.contains("-work-change-"), "{confirmation}");
+    assert_eq!(report["claims"][0]["claim"], "geomean.work_count: after <= before within 25%");
     let history = follow(&place, 0);
     assert_eq!((&history["alarms"][0]["outcome"], &history["study"]), (&"confirmed".into(), &"work".into()));
     assert_eq!(history["runs"].as_array().unwrap().len(), 8);
