@@ -1,19 +1,18 @@
 //! The run that confirms a change of a history: the variant as it was before the change and as it is since, in the same rounds.
 //!
-//! Every stored run has the digests of what its figures depend on ([`digests`](crate::provenance::digests)). Where they differ between the two sides of a
+//! Every stored run has the digests of what its figures depend on ([`crate::digests`]). Where they differ between the two sides of a
 //! change, each side must be made again from the same files; otherwise the fresh rounds would compare something else.
 
 use crate::baseline::{self, Baseline, is_packaged};
+use crate::digests::{DIGEST, RELEASE, digests};
 use crate::error::{Result, RunError};
-use crate::provenance::{Parts, RELEASE, digests, parts};
-use crate::{Keep, Request, check};
+use crate::execute::{Keep, Request, check};
 use fsarena_core::cell::Variant;
 use fsarena_core::claim::{Claim, Quantity};
 use fsarena_core::plan::{Backing, MOST_ROUNDS, Plan, Stage, StopPlan};
-use fsarena_core::{factor, record::RunRecord, schedule::mix};
+use fsarena_core::{factor, host::Host, record::RunRecord, schedule::mix};
 use fsarena_sys::{host, kernel::SysRoot};
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 /// The end of the name of a plan that confirms a change.
 pub const SUFFIX: &str = "-change";
@@ -21,6 +20,23 @@ pub const SUFFIX: &str = "-change";
 pub const BEFORE: &str = "before";
 /// The other of them.
 pub const AFTER: &str = "after";
+
+/// What the figures of a variant depend on: the programs and the kernel by digest or release, and fsarena by version.
+type Parts = BTreeMap<String, String>;
+
+/// The parts in the facts of a machine that ran a variant.
+fn parts(host: &Host, version: &str, variant: &Variant, in_guest: bool) -> Parts {
+    let kernel = format!("{DIGEST}kernel {}", variant.level(factor::KERNEL));
+    let mut parts = Parts::from([("fsarena".into(), version.into())]);
+    for (fact, value) in &host.facts {
+        if let Some(name) = fact.strip_prefix(DIGEST).filter(|name| !name.starts_with("kernel ")) {
+            parts.insert(name.into(), value.clone());
+        }
+    }
+    let kernel = if in_guest { host.facts.get(&kernel) } else { Some(&host.kernel) };
+    parts.extend(kernel.map(|kernel| ("the kernel".into(), kernel.clone())));
+    parts
+}
 
 /// A side of a change: what a run measured, and how to make it again.
 #[derive(Debug, Clone)]

@@ -3,13 +3,13 @@
 
 use crate::bench::readings;
 use crate::context::RunContext;
+use crate::digests::digests;
 use crate::dir::{Clients, Directories, SingleClient};
 use crate::error::{Result, RunError, require};
 use crate::executor::{Executor, RunSink};
 use crate::preflight::{self, Check, trial::Trying};
 use crate::privsep::{self, Agents};
 use crate::protocol::Profiling;
-use crate::provenance;
 use crate::recorder::{Beginning, Consumer, Recorder};
 use crate::runner::{self, RunEnd};
 use crate::settings::setting;
@@ -434,7 +434,7 @@ impl Session {
         host.facts.extend(clients.facts());
         host.facts.extend(self.check.storage.iter().flat_map(|(of, storage)| storage.facts(of)));
         if stored {
-            host.facts.extend(provenance::digests(&self.check)?);
+            host.facts.extend(digests(&self.check)?);
         }
         if self.plan.stop.shard.is_some() {
             // Reading a debug build takes a tenth of a second, so only a shard, which is merged later, has this fact.

@@ -5,8 +5,7 @@
 //! "spent" by no more than one step of c is worth, and above it by no more than the noise of the simulation.
 
 use fsarena_stats::simulate::constants::{critical, crossed, paths};
-use fsarena_stats::table::LOOKS;
-use fsarena_stats::table::{signed_rank, spent};
+use fsarena_stats::table::{LOOKS, signed_rank, spent};
 use std::time::Instant;
 
 fn main() {

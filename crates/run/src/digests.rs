@@ -1,18 +1,16 @@
-//! What the figures of a run depend on besides its plan: programs and kernels, by digest.
+//! The digests of the programs and kernels that a run uses. A run stores them as facts of its machine, so that a later command can
+//! tell whether the same files are still there.
 
 use crate::error::Result;
 use crate::guest::guest_modules;
 use crate::preflight::Check;
-use fsarena_core::cell::Variant;
-use fsarena_core::{factor, host::Host};
 use fsarena_guest::cache;
 use fsarena_sys::{Error, program};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::path::Path;
+use std::{fs::File, path::Path};
 
 /// The prefix of facts with the digest of a program or a kernel.
-const DIGEST: &str = "digest of ";
+pub const DIGEST: &str = "digest of ";
 /// The prefix of facts with the release of a guest kernel.
 pub const RELEASE: &str = "release of kernel ";
 
@@ -40,21 +38,4 @@ pub fn digests(check: &Check) -> Result<BTreeMap<String, String>> {
         facts.insert(format!("{RELEASE}{level}"), kernel.release.clone());
     }
     Ok(facts)
-}
-
-/// What the figures of a variant depend on: the programs and the kernel by digest or release, and fsarena by version.
-pub type Parts = BTreeMap<String, String>;
-
-/// The parts in the facts of a machine that ran a variant.
-pub fn parts(host: &Host, version: &str, variant: &Variant, in_guest: bool) -> Parts {
-    let kernel = format!("{DIGEST}kernel {}", variant.level(factor::KERNEL));
-    let mut parts = Parts::from([("fsarena".into(), version.into())]);
-    for (fact, value) in &host.facts {
-        if let Some(name) = fact.strip_prefix(DIGEST).filter(|name| !name.starts_with("kernel ")) {
-            parts.insert(name.into(), value.clone());
-        }
-    }
-    let kernel = if in_guest { host.facts.get(&kernel) } else { Some(&host.kernel) };
-    parts.extend(kernel.map(|kernel| ("the kernel".into(), kernel.clone())));
-    parts
 }
