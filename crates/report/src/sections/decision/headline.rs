@@ -10,6 +10,7 @@ use fsarena_stats::decision::Answer;
 use fsarena_stats::mean_ratio::MeanRatio;
 use fsarena_stats::regret::{Cost, Regrets};
 use fsarena_stats::slow_rounds::slow_rounds;
+use fsarena_stats::table::FIRST_LOOK;
 use serde_json::{Value, json};
 
 /// The largest number of variants that the headline describes.
@@ -40,7 +41,8 @@ impl Decision<'_> {
         match &self.answer {
             Answer::TooFewRounds { rounds, needed: Some(needed) } => {
                 let grid = &self.analysis.grid;
-                let only = grid.images().map_or("", |_| "; what follows is about these images only");
+                let only = grid.images().filter(|_| *rounds < FIRST_LOOK);
+                let only = only.map_or("", |_| "; what follows is about these images only");
                 format!("No answer yet: {rounds} of at least {}{only}", plural(*needed, grid.column_name()))
             }
             Answer::TooFewRounds { needed: None, .. } => {
