@@ -160,30 +160,6 @@ pub fn rounds_for_an_answer(rivals: usize) -> Option<usize> {
     LOOKS.iter().map(|look| look.n).find(|n| bound(*n, rivals).is_some())
 }
 
-/// The share of the error α that may be spent by the look at `n` rounds.
-pub fn spent(alpha: f64, n: usize) -> f64 {
-    alpha * (n as f64 / 3.8).ln() / (LOOKS[LOOKS.len() - 1].n as f64 / 3.8).ln()
-}
-
-/// P(V ≤ c) for c = 0, 1, … of the signed-rank statistic of n values: the sum over ranks of independent
-/// coins, built rank by rank.
-pub fn signed_rank(n: usize) -> Vec<f64> {
-    let mut p = vec![1.0];
-    for rank in 1..=n {
-        let mut next = vec![0.0; p.len() + rank];
-        for (sum, p) in p.iter().enumerate() {
-            next[sum] += p / 2.0;
-            next[sum + rank] += p / 2.0;
-        }
-        p = next;
-    }
-    let sum = |total: &mut f64, p| {
-        *total += p;
-        Some(*total)
-    };
-    p.into_iter().scan(0.0, sum).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
