@@ -60,8 +60,9 @@ pub fn digest(root: &Path) -> io::Result<TreeDigest> {
             hasher.update(std::fs::read_link(path)?.as_os_str().as_bytes());
         } else if meta.is_file() {
             (files, bytes) = (files + 1, bytes + length);
-            let mut file = File::open(path)?;
-            while is_counted {
+            // The length of a file that does not count is 0 here.
+            let mut file = File::open(path)?.take(length);
+            loop {
                 match file.read(&mut buffer)? {
                     0 => break,
                     count => {
