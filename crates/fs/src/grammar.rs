@@ -200,6 +200,17 @@ pub fn pin_random_values(def: &FsDef, words: &mut Vec<String>) {
     }
 }
 
+/// Replaces the UUID that [`pin_random_values`] has set. Other pinned values stay, such as the seed of directory hashes.
+pub fn replace_pinned_uuid(words: &mut [String], uuid: &str) {
+    for word in words {
+        if word == PINNED_ID {
+            *word = uuid.into();
+        } else {
+            *word = word.replace(&format!("uuid={PINNED_ID}"), &format!("uuid={uuid}"));
+        }
+    }
+}
+
 /// Adds a value to the list of a flag, or the flag itself if it is missing. A list that contains the key stays as it is.
 pub(crate) fn set_flag_value(words: &mut Vec<String>, flag: &str, key: &str, value: &str) {
     let given = words.iter().rposition(|word| word == flag).and_then(|at| words.get_mut(at + 1));

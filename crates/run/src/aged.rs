@@ -541,9 +541,14 @@ impl Bed<'_> {
         let mut commands = vec![];
         let mut log = |record| commands.push(record);
         let level = self.variant.level(factor::MKFS);
-        let made = lifecycle::format(self.devices.clone(), self.def, &self.options, &mut log);
+        // Each image has its own UUID: another run with another cache may have attached one at the same time.
+        let mut options = self.options.clone();
+        let key = Checkpoints::key(history);
+        let uuid = [&key[..8], &key[8..12], &key[12..16], &key[16..20], &key[20..]].join("-");
+        grammar::replace_pinned_uuid(&mut options.mkfs, &uuid);
+        let made = lifecycle::format(self.devices.clone(), self.def, &options, &mut log);
         let made = made.map_err(|error| CellError::from(error).with_options(level))?;
-        lifecycle::complete(&self.devices, self.def, &self.options, &mut log)?;
+        lifecycle::complete(&self.devices, self.def, &options, &mut log)?;
         self.devices
             .members
             .iter()
