@@ -259,7 +259,7 @@ impl Levels {
     /// The 95% prediction intervals of ln Y at an amount by one law; by a law that bends, for each place of the bend that the data
     /// allow.
     fn predictions(&self, law: &Law, amount: f64) -> Vec<(f64, f64)> {
-        let parameters = law.shape();
+        let parameters = law.curve_parameters();
         let Some(freedom) = self.freedom(parameters) else { return vec![] };
         if let Law::Bend { .. } = law {
             let Some((fits, most)) = self.bends() else { return vec![] };
