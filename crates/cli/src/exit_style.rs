@@ -17,11 +17,11 @@ pub enum ExitStyle {
 
 impl ExitStyle {
     /// The style that the arguments choose. They are read before clap parses them, because a wrong command line must not end in
-    /// the code of a bad commit.
+    /// the code of a bad commit. So a misspelled style counts as [`ExitStyle::Bisect`]: clap then refuses it with 128.
     pub fn of_args(args: impl Iterator<Item = OsString>) -> ExitStyle {
         let args = args.skip(1).map(|arg| arg.to_string_lossy().into_owned());
-        let value = flag_value("--exit-style", args).unwrap_or_default();
-        ExitStyle::from_str(&value, false).unwrap_or_default()
+        let Some(value) = flag_value("--exit-style", args) else { return ExitStyle::default() };
+        ExitStyle::from_str(&value, false).unwrap_or(ExitStyle::Bisect)
     }
 
     /// The code for the operating system.
@@ -47,7 +47,8 @@ mod tests {
         assert_eq!(style("fsarena ab --exit-style bisect --a x"), ExitStyle::Bisect);
         assert_eq!(style("fsarena ab --exit-style=bisect --nonsense"), ExitStyle::Bisect);
         assert_eq!(style("fsarena ab -- x --exit-style bisect"), ExitStyle::Fsarena);
-        assert_eq!(style("fsarena ab --exit-style no"), ExitStyle::Fsarena);
+        assert_eq!(style("fsarena ab --exit-style fsarena"), ExitStyle::Fsarena);
+        assert_eq!(style("fsarena ab --exit-style bisct"), ExitStyle::Bisect);
     }
 
     #[test]

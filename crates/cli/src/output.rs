@@ -18,11 +18,11 @@ use std::io::{self, Write};
 pub fn rows<R: Row>(rows: &[R], format: ListFormat) -> Outcome {
     match format {
         ListFormat::Json => json(rows),
-        ListFormat::Term => text(table(rows, width()).map_err(not_json)?),
+        ListFormat::Term => text(table(rows, width()).map_err(serialization_failure)?),
     }
 }
 
-/// Prints a result that is not the report of one run.
+/// Prints a page, such as a comparison or a history, in a format.
 pub fn page(page: &Page, format: &str) -> Outcome {
     let mut out = Vec::new();
     page.write(format, screen(), &mut out)?;
@@ -31,7 +31,7 @@ pub fn page(page: &Page, format: &str) -> Outcome {
 
 /// Prints JSON for programs.
 pub fn json(value: &(impl Serialize + ?Sized)) -> Outcome {
-    text(serde_json::to_string_pretty(value).map_err(not_json)? + "\n")
+    text(serde_json::to_string_pretty(value).map_err(serialization_failure)? + "\n")
 }
 
 /// Prints text as it is.
@@ -40,8 +40,8 @@ pub fn text(text: impl AsRef<[u8]>) -> Outcome {
     Ok(ExitCode::Done)
 }
 
-/// The failure of a value that cannot be serialized to JSON.
-pub fn not_json(error: serde_json::Error) -> Failure {
+/// The failure to serialize a value for output.
+pub fn serialization_failure(error: serde_json::Error) -> Failure {
     printing(io::Error::other(error))
 }
 
@@ -52,27 +52,34 @@ pub fn screen() -> Screen {
 
 /// Returns the width of the output in columns: the value of `COLUMNS`, else the width of the terminal; None without either.
 pub fn width() -> Option<u16> {
-    let variable = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    let terminal = || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| size.ws_col);
-    variable.or_else(terminal).filter(|columns| *columns > 0)
+    let terminal = rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| size.ws_col);
+    choose_width(std::env::var("COLUMNS").ok(), terminal)
 }
 
-/// Whether standard output gets colors, by `--color`, `NO_COLOR`, `CLICOLOR_FORCE` and `TERM`; by default on a terminal.
+/// The width by these values of `COLUMNS` and of the terminal. A width of 0 counts as unknown.
+fn choose_width(variable: Option<String>, terminal: Option<u16>) -> Option<u16> {
+    let variable = variable.and_then(|text| text.parse().ok());
+    [variable, terminal].into_iter().flatten().find(|columns| *columns > 0)
+}
+
+/// Whether standard output gets colors, by `--color`, `NO_COLOR`, `CLICOLOR_FORCE` and `CLICOLOR`. By
+/// default a terminal shows colors, unless `TERM` is `dumb`.
 fn has_color() -> bool {
     AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never
 }
 
-/// The environment variables that choose colors. They override the config file.
+/// The environment variables that choose colors, with a value that is not empty. They override the config file. `TERM` is not
+/// among them, because it only describes the terminal.
 pub const COLOR_VARIABLES: [&str; 3] = ["NO_COLOR", "CLICOLOR_FORCE", "CLICOLOR"];
 
-/// Applies `--color`, or the setting of the config file `file`. This happens before clap parses the command line, so that it
-/// holds for help and usage errors too.
-pub fn choose_color(args: impl Iterator<Item = OsString>, file: Option<Setting>) {
+/// Applies `--color`, or else the setting `configured` from the config file. This happens before clap parses the command line,
+/// so that it holds for help and usage errors too.
+pub fn choose_color(args: impl Iterator<Item = OsString>, configured: Option<Setting>) {
     let args = args.skip(1).map(|arg| arg.to_string_lossy().into_owned());
     let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let variables_choose = COLOR_VARIABLES.iter().any(is_set);
-    let file = file.filter(|_| !variables_choose).map(|setting| setting.value.to_string());
-    let Some(value) = flag_value("--color", args).or(file) else { return };
+    let configured = configured.filter(|_| !variables_choose).map(|setting| setting.value.to_string());
+    let Some(value) = flag_value("--color", args).or(configured) else { return };
     let choice = match ColorChoice::from_str(&value, false) {
         Ok(ColorChoice::Auto) => anstream::ColorChoice::Auto,
         Ok(ColorChoice::Always) => anstream::ColorChoice::Always,
@@ -94,4 +101,18 @@ pub fn flag_value(name: &str, args: impl Iterator<Item = String>) -> Option<Stri
         }
     }
     last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_terminal_determines_the_width_if_the_variable_is_zero_or_not_a_number() {
+        for variable in [None, Some("0"), Some("wide")] {
+            assert_eq!(choose_width(variable.map(String::from), Some(80)), Some(80), "{variable:?}");
+        }
+        assert_eq!(choose_width(Some("40".into()), Some(80)), Some(40));
+        assert_eq!(choose_width(Some("0".into()), Some(0)), None);
+    }
 }

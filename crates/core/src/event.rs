@@ -112,8 +112,12 @@ pub enum NoteKind {
 /// moved 35.0 MiB, cc1 (12) used 90% of a CPU`.
 pub const MEANWHILE: &str = "; meanwhile ";
 
-/// The values of [`Note::task`] in notes on a directory under test: on its mount, and on how full its filesystem is.
-pub const OF_DIRECTORY: [&str; 2] = ["mount", "fullness"];
+/// [`Note::task`] of the note on the mount of a directory under test.
+pub const OF_MOUNT: &str = "mount";
+/// [`Note::task`] of the note on how full the filesystem of a directory under test is.
+pub const OF_FULLNESS: &str = "fullness";
+/// The values of [`Note::task`] in notes on a directory under test.
+pub const OF_DIRECTORY: [&str; 2] = [OF_MOUNT, OF_FULLNESS];
 
 /// A remark for the reader of the results.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

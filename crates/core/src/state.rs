@@ -7,8 +7,9 @@ use crate::record::{CellRecord, MOST_READINGS, MetricSpec, RunRecord, RunStatus}
 use crate::sample::{Direction, Sample, Unit};
 use std::{collections::BTreeMap, time::Duration};
 
-/// The exclusive upper bound of round numbers. Events with a later round come from a damaged log and are ignored.
-const ROUND_LIMIT: u32 = 10_000;
+/// The exclusive upper bound of round numbers, as in the store. Beginnings and ends of later rounds come from a damaged log and
+/// are ignored. The windows of a watch are rounds, and a watch may run for years.
+const ROUND_LIMIT: u32 = 1 << 30;
 
 /// The state of a run after its events so far. Times are in seconds since 1970, UTC.
 #[derive(Debug, Clone, Default)]
@@ -32,10 +33,10 @@ pub struct RunState {
     /// The number of tasks measured in that round.
     pub tasks: u32,
     /// The number of finished rounds, earlier sessions included.
-    pub done: u32,
+    pub rounds_done: u32,
     /// The number of rounds finished since [`RunState::begun_at`].
     pub rounds_this_session: u32,
-    /// When the last of these rounds ended.
+    /// When the last round that finished in this session ended.
     pub last_round_end: f64,
     /// The cell in progress, or the last one.
     pub cell: Option<CellState>,
@@ -68,7 +69,7 @@ pub struct CellState {
 #[derive(Debug, Clone)]
 pub struct ClaimState {
     /// The status after the last round.
-    pub standing: ClaimStatus,
+    pub status: ClaimStatus,
     /// The width of its confidence interval after each round, as ln(high/low).
     pub widths: Vec<f64>,
 }
@@ -79,7 +80,7 @@ impl RunState {
         let (stop, budget_s) = (&record.plan.stop, record.plan.stop.budget_s);
         let rounds = stop.warmup_here() + stop.rounds_here();
         let mut state = RunState { rounds, budget_s, record, ..RunState::default() };
-        state.done = state.last_round();
+        state.rounds_done = state.last_round().saturating_add(u32::from(state.has_finished_last_round()));
         state
     }
 
@@ -116,7 +117,7 @@ impl RunState {
             }
             Event::CellFinished { cell, outcome } => self.cell_finished(at, cell, outcome),
             Event::RoundFinished { round } if *round < ROUND_LIMIT => {
-                self.done = self.done.max(round + 1);
+                self.rounds_done = self.rounds_done.max(round + 1);
                 self.rounds_this_session += 1;
                 self.last_round_end = at;
             }
@@ -142,18 +143,18 @@ impl RunState {
 
     /// The estimated time left: the remaining rounds at the mean pace of this session's rounds, but at most the rest of the
     /// budget. None if there is neither a finished round nor a budget, or if no time is left.
-    pub fn left(&self) -> Option<Duration> {
+    pub fn time_left(&self) -> Option<Duration> {
         let begun_at = self.begun_at.filter(|_| self.ended.is_none())?;
         let budget = self.budget_s.and_then(|budget| Duration::try_from_secs_f64(budget).ok());
         let budget = budget.map(|budget| budget.saturating_sub(self.elapsed()));
         if self.rounds_this_session == 0 {
-            return budget.filter(|left| !left.is_zero());
+            return budget.filter(|rest| !rest.is_zero());
         }
         let pace = between(begun_at, self.last_round_end) / self.rounds_this_session;
-        let to_come = pace.saturating_mul(self.rounds.saturating_sub(self.done));
-        let left = to_come.saturating_sub(between(self.last_round_end, self.last_event_at));
-        let left = budget.map_or(left, |budget| left.min(budget));
-        Some(left).filter(|left| !left.is_zero())
+        let to_come = pace.saturating_mul(self.rounds.saturating_sub(self.rounds_done));
+        let rest = to_come.saturating_sub(between(self.last_round_end, self.last_event_at));
+        let rest = budget.map_or(rest, |budget| rest.min(budget));
+        Some(rest).filter(|rest| !rest.is_zero())
     }
 
     /// Every note so far, including notes of the cell in progress.
@@ -174,20 +175,31 @@ impl RunState {
 
     /// The variants that left the run: those with a failed cell or a note of kind [`NoteKind::VariantFailed`].
     pub fn departures(&self) -> BTreeMap<String, VariantExit> {
-        let mut left = BTreeMap::new();
+        let mut departures = BTreeMap::new();
         for cell in &self.record.cells {
             if let Outcome::Failed { why, cause } = &cell.outcome {
                 let departure = VariantExit { round: cell.round, why: why.clone(), cause: *cause };
-                left.insert(self.record.name(cell.variant).to_string(), departure);
+                departures.insert(self.record.name(cell.variant).to_string(), departure);
             }
         }
         for (round, note) in &self.record.notes {
             if let (NoteKind::VariantFailed, Some(variant)) = (note.kind, &note.variant) {
                 let (round, why, cause) = (round.unwrap_or(0), note.text.clone(), Cause::default());
-                left.entry(variant.clone()).or_insert(VariantExit { round, why, cause });
+                departures.entry(variant.clone()).or_insert(VariantExit { round, why, cause });
             }
         }
-        left
+        departures
+    }
+
+    /// Whether no cell of the last round with a finished cell remains to be run. False if that round skipped variants on purpose.
+    fn has_finished_last_round(&self) -> bool {
+        let (record, departures) = (&self.record, self.departures());
+        if record.cells.is_empty() {
+            return false;
+        }
+        let all: Vec<usize> = (0..record.variants.len()).collect();
+        let cells = crate::matrix::cells(&record.plan, &record.variants, &all, self.last_round());
+        cells.iter().all(|cell| self.has_measured(&cell.id()) || departures.contains_key(&cell.variant.name))
     }
 
     /// Moves a finished cell to the record, unless it was interrupted.
@@ -214,13 +226,13 @@ impl RunState {
     }
 
     /// Replaces the status of all claims, and appends the widths of their intervals.
-    fn update_claims(&mut self, standing: &[ClaimStatus]) {
+    fn update_claims(&mut self, statuses: &[ClaimStatus]) {
         let mut known = std::mem::take(&mut self.claims);
-        for standing in standing {
-            let before = known.iter_mut().find(|claim| claim.standing.claim == standing.claim);
+        for status in statuses {
+            let before = known.iter_mut().find(|claim| claim.status.claim == status.claim);
             let mut widths = before.map_or(vec![], |claim| std::mem::take(&mut claim.widths));
-            widths.extend(standing.effect.map(|(_, low, high)| ((1.0 + high) / (1.0 + low)).ln()));
-            self.claims.push(ClaimState { standing: standing.clone(), widths });
+            widths.extend(status.effect.map(|(_, low, high)| ((1.0 + high) / (1.0 + low)).ln()));
+            self.claims.push(ClaimState { status: status.clone(), widths });
         }
     }
 }
@@ -275,7 +287,8 @@ impl RunRecord {
         self.samples.started_at.push(sample.started_at);
         self.samples.values.iter_mut().for_each(|column| column.push(f64::NAN));
         for (id, value) in &sample.readings.0 {
-            // Only readings that a command prints are defined by an event. Define any other as a plain count.
+            // The built-in readings are defined before the run begins, and an event defines each reading that a command prints.
+            // Any other reading becomes a plain count.
             let definition = MetricSpec::new(id.clone(), Unit::Count, Direction::Neutral, String::new());
             let column = self.define(definition);
             if let Some(last) = column.and_then(|column| self.samples.values[column].last_mut()) {

@@ -1,6 +1,6 @@
 //! The target for bundles that come from elsewhere.
 
-use crate::room::{self, sensible};
+use crate::support::{self, assert_sensible};
 use fsarena_store::Error;
 use fsarena_store::archive::{Limits, extract, files_below};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
@@ -17,7 +17,7 @@ pub fn bundle(bytes: &[u8]) {
         b'z' => rest.to_vec(),
         _ => compress_to_vec(rest, CompressionLevel::Fastest),
     };
-    let dir = room::path("bundle");
+    let dir = support::path("bundle");
     let (file, into) = (dir.join("a.tar.zst"), dir.join("into"));
     fs::create_dir_all(&into).and_then(|()| fs::write(&file, &archive)).expect("a place");
     let extracted = extract(&file, &into, LIMITS);
@@ -32,7 +32,7 @@ pub fn bundle(bytes: &[u8]) {
         }
         Err(error) => {
             assert!(!matches!(error, Error::Unfit(..)), "{error}");
-            sensible(&error, bytes);
+            assert_sensible(&error, bytes);
         }
     }
     fs::remove_dir_all(&dir).expect("a directory");

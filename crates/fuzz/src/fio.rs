@@ -1,6 +1,6 @@
 //! Target for fio's job files.
 
-use crate::room::sensible;
+use crate::support::assert_sensible;
 use fsarena_load::fio::job_file::{JobFile, Surroundings, looks_like_job_file};
 use std::{io, path::Path};
 
@@ -23,7 +23,7 @@ pub fn job_file(bytes: &[u8]) {
     let around = Surroundings { read: &read, variable: &variable };
     let file = match JobFile::read(Path::new("a.fio"), text, &around) {
         Ok(file) => file,
-        Err(error) => return sensible(&error, bytes),
+        Err(error) => return assert_sensible(&error, bytes),
     };
     let plain = file.text();
     assert_eq!(JobFile::parse("a.fio", &plain).expect("what is accepted is accepted again").text(), plain);
@@ -43,6 +43,7 @@ pub fn job_file(bytes: &[u8]) {
         assert!(name != "ioengine" || !value.contains([':', '/']), "{line:?}");
     }
     for job in file.jobs() {
-        let _ = (job.files().map_err(|error| sensible(&error, bytes)), job.durability(), job.summary());
+        let _ =
+            (job.files().map_err(|error| assert_sensible(&error, bytes)), job.durability(), job.summary());
     }
 }

@@ -1,6 +1,6 @@
 //! Targets for guests: kernel images, modules, names of kernel releases, recordings of writes, and the last lines of a console.
 
-use crate::room::{self, sensible};
+use crate::support::{self, assert_sensible};
 use fsarena_guest::debian::{by_version, flavour_of, is_version};
 use fsarena_guest::writes::{Later, replay};
 use fsarena_guest::{launch::LastWords, modules::Modules, vmlinux};
@@ -8,22 +8,22 @@ use std::path::Path;
 
 /// Reads the last lines of a console, and checks that they are few and have no control characters.
 pub fn console(bytes: &[u8]) {
-    let words = LastWords::read(&room::file("console.log", bytes));
+    let words = LastWords::read(&support::file("console.log", bytes));
     assert!(words.lines.chars().all(|letter| letter == '\n' || !letter.is_control()), "{:?}", words.lines);
     assert!(words.lines.lines().count() <= 13 && words.lines.len() <= 3 * (16 << 10));
 }
 
 /// Inspects and unpacks a kernel image, and checks that its release can be a part of a file name.
 pub fn kernel(bytes: &[u8]) {
-    let (path, cache) = (Path::new("bzImage"), room::path("cache"));
+    let (path, cache) = (Path::new("bzImage"), support::path("cache"));
     let _ = vmlinux::is_compressed(bytes);
     match vmlinux::inspect(path, bytes) {
-        Err(error) => sensible(&error, bytes),
+        Err(error) => assert_sensible(&error, bytes),
         Ok(kernel_info) => {
             let name = &kernel_info.release;
             assert!(!name.contains(['/', '\0']), "{name:?} becomes a part of a file's name");
             let unpacked = vmlinux::unpacked(path, bytes, &kernel_info, &[&cache]);
-            let _ = unpacked.map_err(|error| sensible(&error, bytes));
+            let _ = unpacked.map_err(|error| assert_sensible(&error, bytes));
             let _ = std::fs::remove_dir_all(&cache);
         }
     }
@@ -34,19 +34,19 @@ pub fn kernel(bytes: &[u8]) {
 pub fn modules(bytes: &[u8]) {
     let Some((first, bytes)) = bytes.split_first() else { return };
     let names = ["m.ko", "m.ko.gz", "m.ko.xz", "m.ko.zst"];
-    let dir = room::path("modules");
+    let dir = support::path("modules");
     let path = dir.join(names[usize::from(*first) % names.len()]);
     std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(&path, bytes)).expect("a file");
     let modules = Modules::open(&dir).expect("a directory of modules");
-    let _ = modules.closure(&["m"], "crc32c_generic").map_err(|error| sensible(&error, bytes));
+    let _ = modules.closure(&["m"], "crc32c_generic").map_err(|error| assert_sensible(&error, bytes));
     std::fs::remove_file(path).expect("a file");
 }
 
 /// Replays a recording of writes to a disk of 64 KiB, and checks that the disk keeps its size.
 pub fn writes(bytes: &[u8]) {
-    let (log, image) = (room::file("writes", bytes), room::file("disk.img", &[b'.'; 64 << 10]));
+    let (log, image) = (support::file("writes", bytes), support::file("disk.img", &[b'.'; 64 << 10]));
     for later in [Later::Lost, Later::Chosen(1)] {
-        let _ = replay(&log, &image, later).map_err(|error| sensible(&error, bytes));
+        let _ = replay(&log, &image, later).map_err(|error| assert_sensible(&error, bytes));
         assert_eq!(image.metadata().expect("an image").len(), 64 << 10);
     }
 }

@@ -11,9 +11,9 @@ mod formats;
 mod guest;
 mod import;
 mod plan;
-mod room;
 mod store;
 mod stored;
+mod support;
 mod web;
 pub mod words;
 

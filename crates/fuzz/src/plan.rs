@@ -1,6 +1,6 @@
 //! Targets for plans, claims, arguments of mkfs, and mount options.
 
-use crate::room::sensible;
+use crate::support::assert_sensible;
 use fsarena_core::claim::{Claim, parse_all};
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::{Overrides, Vocabulary, resolve};
@@ -16,7 +16,7 @@ const STAGES: usize = 3;
 /// Parses a plan, and checks it and its first stages.
 pub fn plan(bytes: &[u8]) {
     match PlanFile::parse("plan.toml", bytes) {
-        Err(error) => sensible(&error, bytes),
+        Err(error) => assert_sensible(&error, bytes),
         Ok(written) => {
             check_resolved(&written, bytes);
             let stages = written.file.stages.iter().take(STAGES);
@@ -30,7 +30,7 @@ fn check_resolved(written: &Written, bytes: &[u8]) {
     let mut over = Overrides { fresh_seed: 1, ..Overrides::default() };
     let _ = over.where_it_ran(written);
     match resolve(written, &over, vocabulary()) {
-        Err(error) => sensible(&error, bytes),
+        Err(error) => assert_sensible(&error, bytes),
         Ok(plan) => {
             let text = toml::to_string(&plan).expect("a plan is TOML");
             assert_eq!(toml::from_str::<Plan>(&text).expect("a stored plan"), plan);
@@ -57,11 +57,11 @@ fn vocabulary() -> &'static Vocabulary {
 /// Parses a claim, and checks that its text form parses to the same claim.
 pub fn claim(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let _ = parse_all(text).map_err(|error| sensible(&error, bytes));
+    let _ = parse_all(text).map_err(|error| assert_sensible(&error, bytes));
     match text.parse::<Claim>() {
         Err(error) => {
             assert!((1..=text.chars().count() + 1).contains(&error.column), "column {}", error.column);
-            sensible(&error, bytes);
+            assert_sensible(&error, bytes);
         }
         Ok(claim) => {
             let again: Claim = claim.to_string().parse().expect("a claim as it is displayed");
@@ -80,7 +80,7 @@ pub fn options(bytes: &[u8]) {
     let words: Vec<String> = mkfs.split(' ').map(String::from).collect();
     for def in FILESYSTEMS {
         let Ok(accepted) =
-            grammar::check_mkfs_arguments(def, &words).map_err(|error| sensible(&error, bytes))
+            grammar::check_mkfs_arguments(def, &words).map_err(|error| assert_sensible(&error, bytes))
         else {
             continue;
         };
@@ -98,7 +98,9 @@ pub fn options(bytes: &[u8]) {
         }
     }
     let options: Vec<&str> = mount.split(',').collect();
-    if grammar::check_mount_options(options.iter().copied()).map_err(|error| sensible(&error, bytes)).is_ok()
+    if grammar::check_mount_options(options.iter().copied())
+        .map_err(|error| assert_sensible(&error, bytes))
+        .is_ok()
     {
         check_harmless(&options);
         let names_a_file = |option: &&str| {

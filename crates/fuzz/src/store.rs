@@ -1,6 +1,6 @@
 //! Targets for stored runs: the database and the log of events.
 
-use crate::room::{self, sensible};
+use crate::support::{self, assert_sensible};
 use fsarena_core::{plan::Plan, record::RunRecord, state::RunState};
 use fsarena_report::live::{Intervals, RunView};
 use fsarena_report::report::{self, ReportOptions};
@@ -18,7 +18,7 @@ const MAX_SAMPLES: usize = 200;
 fn run() -> &'static RunDir {
     static RUN: OnceLock<RunDir> = OnceLock::new();
     RUN.get_or_init(|| {
-        let dir = room::path("20260101-000000-tasks-2222");
+        let dir = support::path("20260101-000000-tasks-2222");
         std::fs::create_dir(&dir).expect("a directory");
         for (file, text) in [("plan.toml", PLAN), ("run.db", "")] {
             std::fs::write(dir.join(file), text).expect("a file");
@@ -52,12 +52,12 @@ pub fn events(bytes: &[u8]) {
 /// Reads a damaged database, and makes a report of what could be read.
 pub fn database(bytes: &[u8]) {
     std::fs::write(run().database(), bytes).expect("a file");
-    let _ = fsarena_store::summary(run()).map_err(|error| sensible(&error, bytes));
+    let _ = fsarena_store::summary(run()).map_err(|error| assert_sensible(&error, bytes));
     match fsarena_store::read(run()) {
-        Err(error) => sensible(&error, bytes),
+        Err(error) => assert_sensible(&error, bytes),
         Ok(record) if record.samples.len() <= MAX_SAMPLES => {
             let _ = report::analyse_run(record, ReportOptions::default())
-                .map_err(|error| sensible(&error, bytes));
+                .map_err(|error| assert_sensible(&error, bytes));
         }
         Ok(_) => {}
     }

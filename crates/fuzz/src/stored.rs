@@ -1,6 +1,6 @@
 //! Targets for runs whose files were changed after they were written: the plan as text, and single values of the database.
 
-use crate::room::{self, sensible};
+use crate::support::{self, assert_sensible};
 use fsarena_core::cell::{Cell, TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome, SpentOn};
 use fsarena_core::latency::Latencies;
@@ -33,7 +33,7 @@ struct Base {
 /// Makes the run of a target at the first call. Each target has a separate run, because tests run targets at the same time.
 fn base(of: &'static OnceLock<Base>, name: &str) -> &'static Base {
     of.get_or_init(|| {
-        let root = room::path(name);
+        let root = support::path(name);
         std::fs::create_dir(&root).expect("a directory");
         let mut plan = Plan::of_stored(PLAN).expect("a plan");
         plan.factors.insert("fs".into(), vec!["ext2".into(), "ext4".into()]);
@@ -74,13 +74,13 @@ fn events(cell: &Cell) -> Vec<Event> {
 
 /// Reads, analyses and exports a run, as the commands of fsarena do.
 fn check_commands(run: &RunDir, bytes: &[u8]) {
-    let _ = fsarena_store::summary(run).map_err(|error| sensible(&error, bytes));
+    let _ = fsarena_store::summary(run).map_err(|error| assert_sensible(&error, bytes));
     let record = match fsarena_store::read(run) {
         Ok(record) => record,
-        Err(error) => return sensible(&error, bytes),
+        Err(error) => return assert_sensible(&error, bytes),
     };
     let state = RunState::new(record.clone());
-    let _ = (state.left(), state.departures());
+    let _ = (state.time_left(), state.departures());
     if let Ok(report) = report::analyse_run(record, report::ReportOptions::default()) {
         for format in FORMATS {
             let exporter = exporters::find(format).expect("a format");
@@ -95,7 +95,7 @@ pub fn plan(bytes: &[u8]) {
     let Base { run, .. } = base(&BASE, "stored-plan");
     std::fs::write(run.plan_file(), bytes).expect("a file");
     match run.plan() {
-        Err(error) => sensible(&error, bytes),
+        Err(error) => assert_sensible(&error, bytes),
         Ok(plan) => {
             let (stop, idle) = (&plan.stop, &plan.idle);
             for seconds in stop.budget_s.into_iter().chain([idle.timeout_s]) {
@@ -107,7 +107,7 @@ pub fn plan(bytes: &[u8]) {
             assert!(stop.rounds_here() <= stop.all_rounds());
             match work::check(&plan) {
                 Ok(()) => drop(work::outline(&plan)),
-                Err(fault) => sensible(&fault, bytes),
+                Err(fault) => assert_sensible(&fault, bytes),
             }
         }
     }

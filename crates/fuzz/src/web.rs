@@ -1,7 +1,7 @@
 //! Targets for HTTP: requests to the local page, responses of services whose counters `watch` reads, and heads of messages
 //! between squid and its origin.
 
-use crate::room;
+use crate::support;
 use fsarena_load::web::wire;
 use fsarena_serve::{AnalysisFunctions, Options, Server};
 use fsarena_sys::kernel::SysRoot;
@@ -43,7 +43,7 @@ pub fn serve(bytes: &[u8]) {
 
 /// Starts a server and returns its address.
 fn start() -> SocketAddr {
-    let runs = room::path("runs");
+    let runs = support::path("runs");
     std::fs::create_dir(&runs).expect("a directory");
     let options = Options {
         runs,

@@ -1,5 +1,5 @@
-//! Kernel modules that no kernel of Debian has, compiled for a guest kernel by an ordinary user: from the source in a DKMS
-//! package and the kernel's headers, which apt fetches and nothing installs.
+//! Compiles kernel modules that Debian's kernels do not include (such as ZFS) for a guest kernel. This does not need root: apt
+//! only downloads the DKMS package with the source and the kernel's headers, and fsarena unpacks them in the cache.
 //!
 //! An interrupted build continues at its last step, and within the compilation at the last file. The cache keeps the modules
 //! of each kernel with their digests.
@@ -30,8 +30,8 @@ pub enum BuildStep {
     Compiling(usize, usize),
 }
 
-/// A function that receives the steps.
-pub type Show<'a> = &'a mut dyn FnMut(BuildStep);
+/// A function that is called with each step.
+pub type OnStep<'a> = &'a mut dyn FnMut(BuildStep);
 
 /// The directory of the compiled modules of a package for a kernel, in a cache.
 fn place(cache: &Path, package: &str, release: &str) -> PathBuf {
@@ -52,7 +52,10 @@ pub(crate) fn find(caches: [&Path; 2], release: &str) -> Vec<PathBuf> {
             if cache::is_package_whole(&entry.path()) {
                 found.push(entry.path());
             } else {
-                cache::was_damaged(&entry.path(), "does without these modules: compile them again");
+                cache::was_damaged(
+                    &entry.path(),
+                    "runs guests without these modules; to have them, compile them again",
+                );
                 cache::remove(&entry.path());
             }
         }
@@ -68,24 +71,24 @@ pub fn build(
     package: &str,
     release: &str,
     (cache, suites): (&Path, &Suites),
-    show: Show,
+    on_step: OnStep,
     log: Log,
 ) -> Result<PathBuf> {
     let place = place(cache, package, release);
     check_program("make", "make")?;
     check_program("objcopy", "binutils")?;
-    let room = cache.join(format!("building-{package}-{release}"));
-    std::fs::create_dir_all(&room).map_err(Error::io("making", &room))?;
-    let _lock = lock(&room, show)?;
+    let build_dir = cache.join(format!("building-{package}-{release}"));
+    std::fs::create_dir_all(&build_dir).map_err(Error::io("making", &build_dir))?;
+    let _lock = lock(&build_dir, on_step)?;
     if place.is_dir() {
-        crate::cache::remove(&room);
+        crate::cache::remove(&build_dir);
         return Ok(place);
     }
-    let source = room.join("source");
+    let source = build_dir.join("source");
     if source.is_dir() {
-        show(BuildStep::Continuing);
+        on_step(BuildStep::Continuing);
     } else {
-        show(BuildStep::Fetching);
+        on_step(BuildStep::Fetching);
         suites.refresh(log)?;
         let names = sources(package, release, suites, log)?;
         suites.unpack(&names, &source, log)?;
@@ -93,28 +96,28 @@ pub fn build(
     let tree = Tree::open(&source.join("usr/src"), release)?;
     tree.prepare_headers()?;
     if !tree.modules.join("config.status").is_file() {
-        show(BuildStep::Configuring);
+        on_step(BuildStep::Configuring);
         tree.configure(log)?;
     }
-    tree.compile(show, log)?;
-    tree.install(release, &room.join("done"), log)?;
-    std::fs::rename(room.join("done"), &place).map_err(Error::io("moving modules to", &place))?;
-    crate::cache::remove(&room);
+    tree.compile(on_step, log)?;
+    tree.install(release, &build_dir.join("done"), log)?;
+    std::fs::rename(build_dir.join("done"), &place).map_err(Error::io("moving modules to", &place))?;
+    crate::cache::remove(&build_dir);
     Ok(place)
 }
 
 /// Locks the directory of a build until the file is dropped.
-fn lock(room: &Path, show: Show) -> Result<File> {
-    let path = room.join("lock");
+fn lock(build_dir: &Path, on_step: OnStep) -> Result<File> {
+    let path = build_dir.join("lock");
     let file = File::create(&path).map_err(Error::io("opening", &path))?;
     match file.try_lock() {
         Ok(()) => return Ok(file),
-        Err(TryLockError::WouldBlock) => show(BuildStep::Waiting),
+        Err(TryLockError::WouldBlock) => on_step(BuildStep::Waiting),
         Err(TryLockError::Error(error)) => return Err(Error::io("locking", &path)(error)),
     }
     file.lock().map_err(Error::io("locking", &path))?;
     // The other process has removed the directory with its lock at the end of its build.
-    std::fs::create_dir_all(room).map_err(Error::io("making", room))?;
+    std::fs::create_dir_all(build_dir).map_err(Error::io("making", build_dir))?;
     Ok(file)
 }
 
@@ -175,7 +178,7 @@ impl Tree {
         if text != moved {
             std::fs::write(&file, moved).map_err(Error::io("writing", &file))?;
         }
-        // With the kernel's BTF here the build would ask for pahole, which types of modules need.
+        // If `vmlinux` were here, the build would make BTF type information for the modules, and that requires pahole.
         let _ = std::fs::remove_file(self.flavour.join("vmlinux"));
         let variables = self.flavour.join(".kernelvariables");
         let text = std::fs::read_to_string(&variables).map_err(Error::io("reading", &variables))?;
@@ -197,7 +200,7 @@ impl Tree {
     }
 
     /// Compiles on all CPUs with low priority, and passes on the number of compiled files.
-    fn compile(&self, show: Show, log: Log) -> Result<()> {
+    fn compile(&self, on_step: OnStep, log: Log) -> Result<()> {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
         // Without debug information the build takes less time and disk, and the code is the same.
         let argv = low_priority(Path::new("make")).arg(format!("-j{jobs}")).arg("KCFLAGS=-g0");
@@ -206,7 +209,8 @@ impl Tree {
         let finished = std::thread::scope(|scope| {
             let make = scope.spawn(|| argv.run());
             while !make.is_finished() {
-                show(BuildStep::Compiling(all.iter().filter(|path| path.is_file()).count(), all.len()));
+                on_step(BuildStep::Compiling(all.iter().filter(|path| path.is_file()).count(), all.len()));
+                // The end of a scoped thread unparks this one, so the last pause is cut short.
                 std::thread::park_timeout(POLL_INTERVAL);
             }
             make.join().expect("it does not panic")
@@ -254,8 +258,7 @@ fn explain(error: argv::Error) -> Error {
     }
 }
 
-/// The name of the compiler in the variables of a kernel: `x86_64-linux-gnu-gcc-12` ends the line of `CC` as
-/// `$(CROSS_COMPILE)gcc-12`.
+/// The name of the compiler in the text of a kernel's `.kernelvariables`: `gcc-12` from `CC = … $(CROSS_COMPILE)gcc-12`.
 fn compiler(variables: &str) -> Option<String> {
     let line = variables.lines().find(|line| line.starts_with("CC ="))?;
     let (_, name) = line.rsplit_once("$(CROSS_COMPILE)")?;

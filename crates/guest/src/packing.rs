@@ -22,7 +22,7 @@ pub struct Initramfs {
     pub path: PathBuf,
     file: File,
     /// The offset of the config.
-    end: u64,
+    config_at: u64,
 }
 
 impl Initramfs {
@@ -33,18 +33,18 @@ impl Initramfs {
     pub fn pack(path: &Path, modules: &[Module]) -> Result<Initramfs> {
         let file = File::create(path).map_err(Error::io("writing", path))?;
         let written = write(&file, modules).map_err(Error::io("packing the initramfs", path))?;
-        Ok(Initramfs { path: path.into(), file, end: written })
+        Ok(Initramfs { path: path.into(), file, config_at: written })
     }
 
     /// Replaces the config at its end.
     ///
     /// # Errors
     /// Where the file cannot be written.
-    pub fn hand_over(&mut self, config: &GuestConfig) -> Result<()> {
+    pub fn set_config(&mut self, config: &GuestConfig) -> Result<()> {
         let text = serde_json::to_vec(config).map_err(|error| Error::unfit(&self.path, error.to_string()))?;
         let mut append = || -> std::io::Result<()> {
-            self.file.set_len(self.end)?;
-            self.file.seek(SeekFrom::Start(self.end))?;
+            self.file.set_len(self.config_at)?;
+            self.file.seek(SeekFrom::Start(self.config_at))?;
             let mut archive = Archive::new(Vec::new());
             archive.file(CONFIG, &text)?;
             self.file.write_all(&archive.finish()?)
@@ -197,7 +197,7 @@ impl<W: Write> Archive<W> {
         self.pad(bytes.len(), 0)
     }
 
-    /// Writes `least` zero bytes, and more if the length so far is not aligned.
+    /// Writes `least` zero bytes, and then as many as align `length`, which includes the `least` bytes.
     fn pad(&mut self, length: usize, least: usize) -> io::Result<()> {
         let zeros = least + length.next_multiple_of(ALIGN) - length;
         self.out.write_all(&[0; 2 * ALIGN][..zeros])
@@ -228,12 +228,12 @@ mod tests {
         let module = Module { name: "ext4".into(), elf: b"elf".to_vec() };
         let mut packed = Initramfs::pack(&path, &[module]).unwrap();
         let config = |words: &str| GuestConfig { request: words.into(), ..GuestConfig::default() };
-        packed.hand_over(&config(&"long ".repeat(100))).unwrap();
-        packed.hand_over(&config("short")).unwrap();
+        packed.set_config(&config(&"long ".repeat(100))).unwrap();
+        packed.set_config(&config("short")).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         let has = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
         assert!(has("modules/ext4.ko") && has("\"short\"") && has("init"));
-        assert!(!bytes[packed.end as usize..].windows(4).any(|window| window == b"long"));
+        assert!(!bytes[packed.config_at as usize..].windows(4).any(|window| window == b"long"));
     }
 
     #[test]

@@ -93,7 +93,7 @@ fn boot(kernel: &GuestKernel, dir: &Path) -> Result<Option<String>> {
     std::fs::create_dir_all(dir).map_err(Error::io("making", dir))?;
     let room = tempfile::tempdir_in(dir).map_err(Error::io("making a directory in", dir))?;
     let mut initramfs = Initramfs::pack(&room.path().join("initramfs"), &[])?;
-    initramfs.hand_over(&GuestConfig { trial: true, ..GuestConfig::default() })?;
+    initramfs.set_config(&GuestConfig { trial: true, ..GuestConfig::default() })?;
     let console = room.path().join("console.log");
     let launch =
         Launch { argv: argv(kernel, &initramfs.path), console: console.clone(), stdin: Stdio::null() };

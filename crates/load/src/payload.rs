@@ -125,15 +125,15 @@ pub fn fault(path: &Path, expected: &[u8]) -> Option<String> {
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn note(path: &Path, number: u64) -> Result<()> {
+pub fn save_number(path: &Path, number: u64) -> Result<()> {
     std::fs::write(path, number.to_string()).map_err(failed_to("write", path))
 }
 
-/// Reads the number that [`note`] wrote.
+/// Reads the number that [`save_number`] wrote.
 ///
 /// # Errors
 /// If the file cannot be read or does not hold a number.
-pub fn noted(path: &Path) -> Result<u64> {
+pub fn load_number(path: &Path) -> Result<u64> {
     let text = std::fs::read_to_string(path).map_err(failed_to("read", path))?;
     text.parse().map_err(|_| TaskError::Unfit(format!("{} holds no number", path.display())))
 }

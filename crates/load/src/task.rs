@@ -101,7 +101,7 @@ impl Action {
 
     /// Makes an action that runs one command and parses its output to readings. `tool` is its name and the versions whose
     /// output fsarena reads, for errors.
-    pub fn read(
+    pub fn parsed(
         argv: Argv,
         tool: [&'static str; 2],
         parse: impl FnOnce(&str) -> Option<Readings> + Send + 'static,

@@ -37,7 +37,8 @@ pub struct GeneratedTree {
     pub seed: u64,
     /// The number of files.
     pub files: u64,
-    /// Of 10,000 files, the number that have a twin of the same size beside them, spread evenly: a known amount of the same work.
+    /// The number of twins for every 10,000 files, evenly spread. A twin follows its original and has the same size, so twins add
+    /// a known amount of the same work.
     pub twins: u64,
 }
 
@@ -60,9 +61,8 @@ impl GeneratedTree {
             files += 1;
             if files * self.twins / 10_000 > (files - 1) * self.twins / 10_000 { visit(twin) } else { Ok(()) }
         };
-        let mut writer =
-            Writer { directories: &directories, sizes: sizes.into_iter(), visit: &mut with_twins };
-        writer.write_directory(0, TOP.to_string(), &mut rng)
+        let mut namer = Namer { directories: &directories, sizes: sizes.into_iter(), visit: &mut with_twins };
+        namer.visit_directory(0, TOP.to_string(), &mut rng)
     }
 
     /// All entries.
@@ -110,15 +110,15 @@ fn place_directories(planned: Vec<Planned>, rng: &mut ChaCha8Rng) -> Vec<Directo
 }
 
 /// Assigns names and sizes, depth first.
-struct Writer<'a, E> {
+struct Namer<'a, E> {
     directories: &'a [Directory],
     sizes: std::vec::IntoIter<u32>,
     visit: &'a mut dyn FnMut(Entry) -> Result<(), E>,
 }
 
-impl<E> Writer<'_, E> {
+impl<E> Namer<'_, E> {
     /// Visits a directory and everything below it.
-    fn write_directory(&mut self, index: usize, path: String, rng: &mut ChaCha8Rng) -> Result<(), E> {
+    fn visit_directory(&mut self, index: usize, path: String, rng: &mut ChaCha8Rng) -> Result<(), E> {
         let Directory { files, children } = &self.directories[index];
         let mtime = RELEASED - rng.random_range(0..HISTORY);
         (self.visit)(Entry { path: path.clone(), bytes: None, mtime })?;
@@ -131,7 +131,7 @@ impl<E> Writer<'_, E> {
         }
         for &child in children {
             let name = draw_unused(&mut taken, || letters(rng, 4, 10));
-            self.write_directory(child, format!("{path}/{name}"), rng)?;
+            self.visit_directory(child, format!("{path}/{name}"), rng)?;
         }
         Ok(())
     }
@@ -171,10 +171,10 @@ const SMALL_SHARE: f64 = 0.99;
 const LARGEST: f64 = 1_950_000.0;
 
 /// Files per directory at the standard normal quantiles of 50%, 90% and 99%.
-const FULLNESS: [(f64, f64); 3] = [(0.0, 7.0), (1.281_55, 34.0), (2.326_35, 160.0)];
+const FILES_PER_DIRECTORY: [(f64, f64); 3] = [(0.0, 7.0), (1.281_55, 34.0), (2.326_35, 160.0)];
 
-/// Share of all files in directories at depth 2, 3, … 9. The depths of files run to 10 with the mode at 4; the top is at
-/// depth 1.
+/// Share of all files in directories at depth 2, 3, … 9; the top is at depth 1. A file is one level deeper than its directory, so
+/// the depths of files run from 2 to 10 with the mode at 4.
 const DEPTHS: [f64; 8] = [0.07, 0.42, 0.29, 0.13, 0.055, 0.02, 0.01, 0.005];
 
 /// A directory before it has a place in the tree.
@@ -210,13 +210,13 @@ fn file_quantile(normal: &Normal, u: f64) -> f64 {
 
 /// The directories of a tree of `files` files: the top first, then by depth.
 fn directories(files: u64) -> Vec<Planned> {
-    let mut fullness = fullness(files);
-    let top = fullness.remove(fullness.len() / 2);
+    let mut counts = files_per_directory(files);
+    let top = counts.remove(counts.len() / 2);
     let mut planned = vec![Planned { files: top, depth: 1 }];
     // Largest first, each to the depth that is furthest behind its share.
     let mut placed = [0.0; DEPTHS.len()];
     let mut total = 0.0;
-    for files in fullness.into_iter().rev() {
+    for files in counts.into_iter().rev() {
         total += files as f64;
         let behind = |depth: usize| DEPTHS[depth] * total - placed[depth];
         let depth = (0..DEPTHS.len()).max_by(|&a, &b| behind(a).total_cmp(&behind(b))).unwrap_or(0);
@@ -228,33 +228,37 @@ fn directories(files: u64) -> Vec<Planned> {
 }
 
 /// The number of files in each directory, smallest first, `files` in all.
-fn fullness(files: u64) -> Vec<u64> {
+fn files_per_directory(files: u64) -> Vec<u64> {
+    if files == 0 {
+        return vec![0];
+    }
     let normal = Normal::standard();
-    let draw = |count: u64| -> Vec<u64> {
-        quantiles(count).map(|u| (fullness_quantile(normal.inverse_cdf(u)).round() as u64).max(1)).collect()
+    let quantile_counts = |directories: u64| -> Vec<u64> {
+        let count = |u| (directory_quantile(normal.inverse_cdf(u)).round() as u64).max(1);
+        quantiles(directories).map(count).collect()
     };
     // Directories hold 17 files on average, fewer where there are only few directories.
-    let mut count = (files / 20).max(1);
-    while draw(count).iter().sum::<u64>() < files {
-        count += 1;
+    let mut directories = (files / 20).max(1);
+    while quantile_counts(directories).iter().sum::<u64>() < files {
+        directories += 1;
     }
-    let mut fullness = draw(count);
+    let mut counts = quantile_counts(directories);
     // Remove the files in excess of `files`, one from each directory in turn, the fullest first.
-    let mut excess = fullness.iter().sum::<u64>() - files;
+    let mut excess = counts.iter().sum::<u64>() - files;
     while excess > 0 {
-        for directory in fullness.iter_mut().rev().filter(|files| **files > 1) {
+        for directory in counts.iter_mut().rev().filter(|files| **files > 1) {
             *directory -= u64::from(excess > 0);
             excess = excess.saturating_sub(1);
         }
     }
-    fullness.sort_unstable();
-    fullness
+    counts.sort_unstable();
+    counts
 }
 
 /// Files in a directory as a function of the standard normal quantile `z`. The logarithm of the number follows straight
-/// lines through the three points of [`FULLNESS`], extended at both ends.
-fn fullness_quantile(z: f64) -> f64 {
-    let [low, middle, high] = FULLNESS.map(|(z, files)| (z, files.ln()));
+/// lines through the three points of [`FILES_PER_DIRECTORY`], extended at both ends.
+fn directory_quantile(z: f64) -> f64 {
+    let [low, middle, high] = FILES_PER_DIRECTORY.map(|(z, files)| (z, files.ln()));
     let ((z0, y0), (z1, y1)) = if z < middle.0 { (low, middle) } else { (middle, high) };
     (y0 + (z - z0) * (y1 - y0) / (z1 - z0)).exp()
 }
@@ -317,7 +321,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn paths_are_unique_and_follow_their_directory(seed: u64, count in 1u64..400) {
+        fn paths_are_unique_and_follow_their_directory(seed: u64, count in 0u64..400) {
             let entries = generate(seed, count);
             let mut directories = HashSet::new();
             let mut paths = HashSet::new();
@@ -363,11 +367,11 @@ mod tests {
 
     #[test]
     fn files_per_directory_have_the_distribution_of_the_kernels_tree() {
-        let fullness = fullness(20_000);
-        assert_eq!(fullness.iter().sum::<u64>(), 20_000);
-        assert_eq!(quantile(&fullness, 0.5), 7);
+        let counts = files_per_directory(20_000);
+        assert_eq!(counts.iter().sum::<u64>(), 20_000);
+        assert_eq!(quantile(&counts, 0.5), 7);
         let share = |holds: &dyn Fn(u64) -> bool| {
-            fullness.iter().filter(|files| holds(**files)).count() as f64 / fullness.len() as f64
+            counts.iter().filter(|files| holds(**files)).count() as f64 / counts.len() as f64
         };
         let (small, large) = (share(&|files| files <= 34), share(&|files| files >= 160));
         assert!((0.895..0.91).contains(&small), "{small} hold 34 or fewer");
@@ -376,7 +380,7 @@ mod tests {
 
     #[test]
     fn directories_hold_all_files_of_a_tree_of_any_size() {
-        for files in (1..60).chain([625, 20_000]) {
+        for files in (0..60).chain([625, 20_000]) {
             assert_eq!(directories(files).iter().map(|directory| directory.files).sum::<u64>(), files);
         }
     }

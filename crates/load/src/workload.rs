@@ -60,15 +60,15 @@ pub struct Client {
     /// Its number, from 0.
     pub index: u32,
     /// Number of clients.
-    pub of: u32,
+    pub clients: u32,
     /// The number of the client whose files it reads. If there are several machines, that client is on another one, so that
     /// the files are not in the reader's page cache.
-    pub reads: u32,
+    pub reads_from: u32,
 }
 
 impl Client {
     /// The only client.
-    pub const ALONE: Client = Client { index: 0, of: 1, reads: 0 };
+    pub const ALONE: Client = Client { index: 0, clients: 1, reads_from: 0 };
 }
 
 /// The directories of a workload, and the user of its server.

@@ -1,5 +1,5 @@
-//! Measures the cost of messages, clocks, barriers and merging on these machines. From these constants, the guide estimates
-//! the cost of a job of 10,000 ranks.
+//! Measures the cost of messages, clocks, barriers and merging on these machines. The user guide estimates the cost of a job
+//! of 10,000 ranks from these measured costs.
 
 use crate::agent;
 use crate::merge::{ClientSample, merge, specs};
@@ -9,6 +9,7 @@ use fsarena_core::sample::{Readings, Sample};
 use fsarena_core::{latency::Latencies, series::Point};
 use fsarena_run::registry;
 use fsarena_sys::{cpu::Cpu, kernel::SysRoot};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// The numbers of readings, points and different latencies in a typical sample of the load engine.
@@ -20,7 +21,7 @@ const BARRIER_WAIT: Duration = Duration::from_secs(3);
 /// Time limit for the answers of all ranks.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
 /// The number of samples that [`merge_costs`] merges, as rank 0 does in a job of this many ranks.
-const MANY: usize = 10_000;
+const CLIENTS: usize = 10_000;
 
 /// Waits in the barrier, asleep or polling, and returns the CPU time of the wait and the memory of this process.
 pub fn barrier(wire: &dyn Wire, asleep: bool) -> FromRank {
@@ -33,22 +34,31 @@ pub fn barrier(wire: &dyn Wire, asleep: bool) -> FromRank {
     FromRank::Barrier(cpu_s() - before, memory())
 }
 
-/// Measures everything on rank 0 and returns a line of text for each constant.
+/// Measures everything on rank 0 and returns a line of text for each cost. If a rank does not answer, a line names the failure
+/// instead of the costs of messages and barriers.
 pub fn report(wire: &dyn Wire) -> Vec<String> {
-    let ranks = wire.size();
-    let mut lines = vec![format!("ranks: {ranks}")];
-    // The first message of each rank shows that it is ready.
-    receive_answers(wire, |_| ());
-    if ranks > 1 {
-        lines.push(clock_offsets(wire));
-        lines.push(round_trips(wire));
-        lines.extend([true, false].map(|asleep| barrier_costs(wire, asleep)));
+    let mut lines = vec![format!("ranks: {}", wire.size())];
+    if let Err(failure) = communication(wire, &mut lines) {
+        lines.push(failure);
     }
     let sample = typical_sample();
     let bytes = serde_json::to_vec(&FromRank::Sample(Box::new(sample.clone()))).map_or(0, |text| text.len());
     lines.push(format!("sample of one client: {bytes} bytes"));
     lines.push(merge_costs(&sample, bytes));
     lines
+}
+
+/// Measures clocks, messages and barriers, and adds a line for each.
+fn communication(wire: &dyn Wire, lines: &mut Vec<String>) -> Result<(), String> {
+    // The first message of each rank shows that it is ready.
+    receive_answers(wire, WAIT_TIMEOUT, |_| ())?;
+    if wire.size() > 1 {
+        lines.push(clock_offsets(wire));
+        lines.push(round_trips(wire)?);
+        lines.push(barrier_costs(wire, true)?);
+        lines.push(barrier_costs(wire, false)?);
+    }
+    Ok(())
 }
 
 /// Measures the time to find the clock offset of a rank, and the largest offset.
@@ -66,65 +76,79 @@ fn clock_offsets(wire: &dyn Wire) -> String {
 }
 
 /// Measures the time to send a message to all ranks and to receive all answers.
-fn round_trips(wire: &dyn Wire) -> String {
+fn round_trips(wire: &dyn Wire) -> Result<String, String> {
     const TIMES: u32 = 20;
     let begun = Instant::now();
     for _ in 0..TIMES {
         for rank in 1..wire.size() {
             wire::send_to_worker(wire, rank, &ToRank::Echo(vec![]));
         }
-        receive_answers(wire, |_| ());
+        receive_answers(wire, WAIT_TIMEOUT, |_| ())?;
     }
     let ms = begun.elapsed().as_secs_f64() * 1e3 / f64::from(TIMES);
-    format!("ask and answer of all ranks: {ms:.2} ms, {:.1} us a rank", 1e3 * ms / f64::from(wire.size() - 1))
+    let each_us = 1e3 * ms / f64::from(wire.size() - 1);
+    Ok(format!("request and answer of all ranks: {ms:.2} ms, {each_us:.1} us a rank"))
 }
 
-/// Receives one answer of every other rank and passes it to `take`.
-fn receive_answers(wire: &dyn Wire, mut take: impl FnMut(FromRank)) {
-    let mut missing = wire.size() - 1;
-    wire::poll_until(WAIT_TIMEOUT, || {
-        while let Some((_, message)) = wire::receive_from_worker(wire) {
-            take(message);
-            missing -= 1;
+/// Receives one answer of every other rank and passes it to `take`. Ignores further messages of a rank.
+///
+/// # Errors
+/// If a rank does not answer in time.
+fn receive_answers(wire: &dyn Wire, timeout: Duration, mut take: impl FnMut(FromRank)) -> Result<(), String> {
+    let mut missing: BTreeSet<u32> = (1..wire.size()).collect();
+    wire::poll_until(timeout, || {
+        while let Some((rank, message)) = wire::receive_from_worker(wire) {
+            if missing.remove(&rank) {
+                take(message);
+            }
         }
-        (missing == 0).then_some(())
+        missing.is_empty().then_some(())
     });
+    match missing.first() {
+        None => Ok(()),
+        Some(first) => {
+            let (count, others) = (missing.len(), wire.size() - 1);
+            Err(format!("{count} of {others} ranks sent no answer within {timeout:?}, such as rank {first}"))
+        }
+    }
 }
 
 /// Measures the CPU time and memory of a rank that waits in the barrier for rank 0.
-fn barrier_costs(wire: &dyn Wire, asleep: bool) -> String {
+fn barrier_costs(wire: &dyn Wire, asleep: bool) -> Result<String, String> {
     for rank in 1..wire.size() {
         wire::send_to_worker(wire, rank, &ToRank::Barrier(asleep));
     }
     std::thread::sleep(BARRIER_WAIT);
     let _ = barrier(wire, asleep);
     let (mut cpu, mut memory) = (0.0, 0);
-    receive_answers(wire, |message| {
+    receive_answers(wire, WAIT_TIMEOUT, |message| {
         if let FromRank::Barrier(s, bytes) = message {
             cpu += s;
             memory += bytes;
         }
-    });
+    })?;
     let others = f64::from(wire.size() - 1);
     let how = if asleep { "asleep" } else { "awake" };
     let (cpu, memory) = (cpu / others, memory as f64 / others / f64::from(1 << 20));
-    format!("barrier, {how}: {cpu:.3} s of CPU a rank in {BARRIER_WAIT:?}; memory of a rank {memory:.1} MiB")
+    Ok(format!(
+        "barrier, {how}: {cpu:.3} s of CPU a rank in {BARRIER_WAIT:?}; memory of a rank {memory:.1} MiB"
+    ))
 }
 
-/// Measures the time and memory to parse and merge the samples of [`MANY`] clients.
+/// Measures the time and memory to parse and merge the samples of [`CLIENTS`] clients.
 fn merge_costs(sample: &Sample, bytes: usize) -> String {
     let (machine, specs) = (Machine::here(), specs());
     let text = serde_json::to_vec(sample).unwrap_or_default();
     let begun = Instant::now();
-    let samples: Vec<Sample> = (0..MANY).filter_map(|_| serde_json::from_slice(&text).ok()).collect();
+    let samples: Vec<Sample> = (0..CLIENTS).filter_map(|_| serde_json::from_slice(&text).ok()).collect();
     let read = begun.elapsed();
     let clock = ClockOffset::default();
     let parts: Vec<ClientSample> =
         samples.iter().map(|sample| ClientSample { machine: &machine, clock, sample }).collect();
     let merged = merge(&parts, &specs);
     format!(
-        "samples of {MANY} clients: {:.1} MB, read in {:.2} s, merged in {:.2} s to {} readings; memory {:.0} MiB",
-        (bytes * MANY) as f64 / 1e6,
+        "samples of {CLIENTS} clients: {:.1} MB, read in {:.2} s, merged in {:.2} s to {} readings; memory {:.0} MiB",
+        (bytes * CLIENTS) as f64 / 1e6,
         read.as_secs_f64(),
         (begun.elapsed() - read).as_secs_f64(),
         merged.readings.0.len(),
@@ -166,4 +190,52 @@ fn cpu_s() -> f64 {
 /// Memory of this process in bytes, with its share of shared pages (PSS).
 fn memory() -> u64 {
     SysRoot::host().bytes("proc/self/smaps_rollup", "Pss:").unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    /// A job of three ranks with these messages in the queue of rank 0.
+    struct Queue(RefCell<Vec<(u32, FromRank)>>);
+
+    impl Wire for Queue {
+        fn rank(&self) -> u32 {
+            0
+        }
+        fn size(&self) -> u32 {
+            3
+        }
+        fn send(&self, _: u32, _: &[u8]) {}
+        fn receive(&self) -> Option<(u32, Vec<u8>)> {
+            let (rank, message) = self.0.borrow_mut().pop()?;
+            Some((rank, serde_json::to_vec(&message).unwrap()))
+        }
+        fn barrier(&self, _: Duration) -> bool {
+            true
+        }
+        fn barrier_awake(&self) {}
+        fn send_time(&self, _: u32, _: f64) {}
+        fn receive_time(&self, _: u32) -> f64 {
+            0.0
+        }
+    }
+
+    fn received(ranks: &[u32]) -> (usize, Result<(), String>) {
+        let answer = |rank: &u32| (*rank, FromRank::Barrier(0.0, 0));
+        let wire = Queue(RefCell::new(ranks.iter().map(answer).collect()));
+        let mut taken = 0;
+        let result = receive_answers(&wire, Duration::ZERO, |_| taken += 1);
+        (taken, result)
+    }
+
+    #[test]
+    fn a_rank_that_sends_no_answer_is_an_error_and_further_messages_are_ignored() {
+        assert_eq!(received(&[1, 2]), (2, Ok(())));
+        assert_eq!(received(&[1, 1, 2, 2]), (2, Ok(())));
+        let (taken, result) = received(&[1, 1]);
+        assert_eq!(taken, 1);
+        assert!(result.unwrap_err().contains("1 of 2 ranks sent no answer within 0ns, such as rank 2"));
+    }
 }

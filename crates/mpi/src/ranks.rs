@@ -172,8 +172,8 @@ fn map_clients<M: Ord>(machines: &[M]) -> Vec<Client> {
     let shift = if largest == machines.len() { 1 } else { largest };
     let mut clients = vec![Client::ALONE; machines.len()];
     for (at, rank) in sorted.iter().enumerate() {
-        let reads = sorted[(at + shift) % sorted.len()] as u32;
-        clients[*rank] = Client { index: *rank as u32, of: machines.len() as u32, reads };
+        let reads_from = sorted[(at + shift) % sorted.len()] as u32;
+        clients[*rank] = Client { index: *rank as u32, clients: machines.len() as u32, reads_from };
     }
     clients
 }
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     fn reads(machines: &[&str]) -> Vec<u32> {
-        map_clients(machines).iter().map(|client| client.reads).collect()
+        map_clients(machines).iter().map(|client| client.reads_from).collect()
     }
 
     #[test]

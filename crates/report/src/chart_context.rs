@@ -91,7 +91,7 @@ impl<'a> ChartContext<'a> {
             marks.push(Mark::Box { x: (0.0, *value), y: (y - 0.38, y + 0.38), colour, opacity: 1.0 });
             let (whisker, end) = clipped_whisker(limit, *whisker, y, |high| with_unit(high, unit));
             marks.extend(whisker);
-            marks.push(Mark::figure(y, format!("{}{end}", with_unit(*value, unit))));
+            marks.push(Mark::value_text(y, format!("{}{end}", with_unit(*value, unit))));
         }
         let names = rows.iter().map(|(variant, ..)| self.name(*variant));
         Panel::rows(title, Axis::from_zero(label, limit * 1.3, unit), names, height, marks)

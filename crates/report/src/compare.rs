@@ -1,13 +1,13 @@
-//! Comparisons: of runs with each other or with published figures, of published figures, of samples of other tools, and of
-//! the cost of a request on several services.
+//! Compares runs with each other and with published figures; published figures with each other; samples of other tools; and
+//! services by the cost of a request.
 
 mod answer;
 mod comparison_report;
 mod cost;
 mod order;
-mod picture;
-mod proxies;
 mod published;
+mod published_samples;
+mod ratio_chart;
 mod run_pair;
 mod runs;
 mod samples;
@@ -16,12 +16,12 @@ use crate::error::Error;
 use fsarena_core::record::RunRecord;
 
 pub use comparison_report::ComparisonReport;
-pub use proxies::compare_published_samples;
 pub use published::{compare_published, compare_sets};
+pub use published_samples::compare_published_samples;
 pub use samples::compare_samples;
 
-/// Compares each run with the first by a metric; watches it compares by the cost of a request, every two of them. The report
-/// on a single run that is not a watch is empty.
+/// Compares each run with the first by a metric. If the runs are watches, compares every two of them by the cost of a request.
+/// The report on a single run that is not a watch is empty.
 ///
 /// # Errors
 /// If the first run lacks the metric, or no other run can be compared with it; if the first run is a watch and another is

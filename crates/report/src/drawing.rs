@@ -1,7 +1,7 @@
 //! Charts: panels of marks between two axes, as plain data, drawn as SVG.
 //!
-//! A [`Chart`] describes the picture, and [`svg`] draws it. Nothing here depends on runs or reports: the code that has the
-//! data builds a new kind of chart from panels and marks.
+//! A [`Chart`] describes the picture, and [`svg`] draws it. Nothing here depends on runs or reports, except
+//! [`Look::of_variants`], which colours variants. A new kind of chart needs no code here: its author combines panels and marks.
 
 pub mod axis;
 pub mod colour;
@@ -21,8 +21,8 @@ pub struct Chart {
     pub title: String,
     /// The caption, which also describes the chart to readers who cannot see it.
     pub about: String,
-    /// Whether another chart shows the same values in another form.
-    pub form: Form,
+    /// Whether another chart shows the same values on another scale.
+    pub value_scale: ValueScale,
     /// The panels, row by row.
     pub panels: Vec<Panel>,
     /// Number of panels in a row.
@@ -40,7 +40,7 @@ pub const NARROW: u32 = 350;
 
 /// Whether a chart has a twin that shows the same values on another scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum ValueScale {
     /// No other chart shows the same values.
     Only,
     /// Values in per cent of the best.
@@ -123,11 +123,12 @@ pub enum Mark {
         /// The upper end as text if it lies beyond the plot: the interval then ends in an arrow at the edge.
         beyond: Option<String>,
     },
-    /// The figure of a horizontal bar. Figures stand in a column right of the plot, where they overlap no bar or interval.
-    Figure {
+    /// The value of a horizontal bar as text. These texts stand in a column right of the plot, where they overlap no bar or
+    /// interval.
+    ValueText {
         /// The vertical coordinate of the middle of the bar.
         y: f64,
-        /// The figure.
+        /// The value with its unit.
         text: String,
         /// The colour of the text.
         colour: Colour,
@@ -317,9 +318,9 @@ impl Mark {
         Mark::Words { at, shift, text: text.into(), colour, anchor, strong: false }
     }
 
-    /// The figure of a bar, not highlighted.
-    pub fn figure(y: f64, text: String) -> Mark {
-        Mark::Figure { y, text, colour: colour::theme::SOFT, strong: false }
+    /// The value of a bar as text, not highlighted.
+    pub fn value_text(y: f64, text: String) -> Mark {
+        Mark::ValueText { y, text, colour: colour::theme::SOFT, strong: false }
     }
 
     /// A rectangle with an edge, which is visible even if the rectangle has the colour of the page.
@@ -356,7 +357,7 @@ impl Chart {
             id: file_name(&id.into()),
             title: title.into(),
             about: about.into(),
-            form: Form::Only,
+            value_scale: ValueScale::Only,
             panels: vec![],
             columns: 1,
             legend: vec![],

@@ -7,7 +7,7 @@
 pub mod report;
 
 use crate::document::{Chapter, Document, Part, Table};
-use crate::drawing::{Chart, Form, NARROW, svg};
+use crate::drawing::{Chart, NARROW, ValueScale, svg};
 use crate::{document::join_figures, error::Error, safe};
 use askama::Template;
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -163,7 +163,7 @@ fn split_into_sections(document: &Document) -> (String, Section<'_>, Vec<Section
             _ => {}
         }
         let section = sections.last_mut().expect("the list starts with one section");
-        section.both |= matches!(part, Part::Chart(chart) if chart.form == Form::Raw);
+        section.both |= matches!(part, Part::Chart(chart) if chart.value_scale == ValueScale::Raw);
         section.parts.push(NamedPart { part, name });
     }
     sections.push(last);
@@ -191,7 +191,7 @@ trait TemplateFunctions {
 
     /// A second version of the chart for narrow pages; `None` except for bars in per cent of the best.
     fn narrow(&self, chart: &Chart) -> Option<String> {
-        if chart.form != Form::Normalised {
+        if chart.value_scale != ValueScale::Normalised {
             return None;
         }
         let id = format!("{}-narrow", chart.id);
@@ -199,11 +199,11 @@ trait TemplateFunctions {
     }
 
     /// The attribute by which the script shows the charts of one scale and hides those of the other.
-    fn form(&self, form: &Form) -> &'static str {
-        match form {
-            Form::Only => "only",
-            Form::Normalised => "normalised",
-            Form::Raw => "raw",
+    fn value_scale(&self, scale: &ValueScale) -> &'static str {
+        match scale {
+            ValueScale::Only => "only",
+            ValueScale::Normalised => "normalised",
+            ValueScale::Raw => "raw",
         }
     }
 

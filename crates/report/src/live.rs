@@ -61,7 +61,7 @@ impl<'a> RunView<'a> {
         RunView {
             planned: (state.rounds > 0 && !state.open_ended()).then_some(state.rounds),
             warmup: state.record.plan.stop.warmup,
-            done: state.done,
+            done: state.rounds_done,
             round: state.round,
             order: &state.order,
             tasks: state.tasks,
@@ -70,9 +70,9 @@ impl<'a> RunView<'a> {
             phase: cell.map_or("", |cell| &cell.phase),
             begun_at_s: state.begun_at,
             told_at_s: state.last_event_at,
-            left_s: state.left().map(|left| left.as_secs_f64()),
+            left_s: state.time_left().map(|left| left.as_secs_f64()),
             // Before the first round is done, `left` is the whole budget.
-            at_most: state.open_ended() || state.done == 0,
+            at_most: state.open_ended() || state.rounds_done == 0,
             variants: intervals.rows(),
             claims: state.claims.iter().map(ClaimView::of).collect(),
             timeouts: words.timeouts,
@@ -97,14 +97,14 @@ pub struct ClaimView<'a> {
 impl ClaimView<'_> {
     /// The view of a claim, from its state.
     pub fn of(claim: &ClaimState) -> ClaimView<'_> {
-        let known = match claim.standing.effect {
+        let known = match claim.status.effect {
             None => "nothing known yet".to_string(),
             Some((effect, low, high)) => {
-                let few = if claim.standing.provisional { " so far" } else { "" };
+                let few = if claim.status.provisional { " so far" } else { "" };
                 format!("{} [{}, {}]{few}", change(effect), change(low), change(high))
             }
         };
-        ClaimView { standing: &claim.standing, known, narrowing: sparkline(&claim.widths) }
+        ClaimView { standing: &claim.status, known, narrowing: sparkline(&claim.widths) }
     }
 }
 

@@ -20,10 +20,12 @@ use serde_json::{Value, json};
 pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
     let mut document = Document::default();
     document.heading(1, format!("Scaling in {source}"));
-    document.text(grounds(all.iter()));
+    document.text(method_paragraph(all.iter()));
     let too_few_rounds = |one: &Scaling| one.series.rounds() > 1 && one.series.fewest() < FIRST_LOOK;
     if all.iter().any(too_few_rounds) {
-        document.warning("PROVISIONAL: fewer than 8 rounds, or values per point, give no exact interval.");
+        document.warning(format!(
+            "PROVISIONAL: fewer than {FIRST_LOOK} rounds, or values per point, give no exact interval."
+        ));
     }
     if all.len() > 1 {
         document.table(overview(all.iter()));
@@ -106,7 +108,7 @@ fn fit_json(fit: &Fit) -> Value {
 }
 
 /// A paragraph for people that explains how the intervals were computed, and from how many rounds.
-pub fn grounds<'s>(all: impl Iterator<Item = &'s Scaling>) -> String {
+pub fn method_paragraph<'s>(all: impl Iterator<Item = &'s Scaling>) -> String {
     // The largest number of rounds of a paired curve, and of values of an unpaired one.
     let (mut rounds, mut values) = (0, 0);
     for one in all {
@@ -116,19 +118,24 @@ pub fn grounds<'s>(all: impl Iterator<Item = &'s Scaling>) -> String {
     if rounds.max(values) < 2 {
         return "There is only one value per point, so intervals are unknown.".into();
     }
-    let laws = "Laws are fitted to ln X of every replicate and chosen by AICc; saturation and what is left at the end are";
-    match values {
-        0 | 1 => format!(
-            "Up to {}. {laws} within-round ratios with 95% intervals, the peak has that of round bootstrap.",
+    let mut paragraph = "Laws are fitted to ln X of every replicate and chosen by AICc.".to_string();
+    if rounds > 1 {
+        paragraph += &format!(
+            " There are up to {}. Saturation and the share left at the end are ratios within rounds, with 95% intervals. \
+             The interval of the peak is from a bootstrap of the rounds.",
             plural(rounds, "round")
-        ),
-        values => format!(
-            "UNPAIRED: without a `round` for every value, the values of each number of clients are an independent \
-             sample, up to {}. {laws} ratios of two such samples with 95% intervals, the peak has that of a bootstrap of each. \
-             Whatever changed on the machine from one number of clients to the next is in them.",
-            plural(values, "value")
-        ),
+        );
     }
+    if values > 1 {
+        paragraph += &format!(
+            " UNPAIRED: without a `round` for every value, the values of each number of clients are an independent \
+             sample of at most {}. Saturation and the share left at the end are ratios of two such samples, with 95% \
+             intervals. The interval of the peak is from a bootstrap of each sample. Whatever changed on the machine from \
+             one number of clients to the next is in these intervals.",
+            plural(values, "value")
+        );
+    }
+    paragraph
 }
 
 /// A table with a row for each curve: its law, its saturation, its peak, and the share of the peak left at the last number of
@@ -177,7 +184,7 @@ fn law_sentence(one: &Scaling) -> String {
     };
     let Some(fit) = choice.winner() else {
         return format!(
-            "It is inconclusive which law throughput follows, the {}: AICc differs by less than {DECISIVE}. The \
+            "Throughput may follow {}: their AICc differs by less than {DECISIVE}, so the choice is inconclusive. The \
              best is {}, R² {:.3}.",
             contender_names(choice),
             formula_over_clients(&choice.fits[0].law),
@@ -185,14 +192,21 @@ fn law_sentence(one: &Scaling) -> String {
         );
     };
     let next = choice.fits.get(1).map_or(String::new(), |next| {
-        format!("; by AICc {} ahead of the {}", three(next.aicc - fit.aicc), next.law.name())
+        format!("; by AICc {} ahead of {}", three(next.aicc - fit.aicc), name_with_article(&next.law))
     });
-    let (name, law, share) = (fit.law.name(), formula_over_clients(&fit.law), fit.r_squared);
-    format!("Throughput follows the {name}: {law}, R² {share:.3}{next}.")
+    let (name, law) = (name_with_article(&fit.law), formula_over_clients(&fit.law));
+    format!("Throughput follows {name}: {law}, R² {:.3}{next}.", fit.r_squared)
 }
 
+/// The laws that may be right, in words: `the power law or Amdahl's law`.
 fn contender_names(choice: &Choice) -> String {
-    choice.contenders().iter().map(|fit| fit.law.name()).collect::<Vec<_>>().join(" and the ")
+    choice.contenders().iter().map(|fit| name_with_article(&fit.law)).collect::<Vec<_>>().join(" or ")
+}
+
+/// The name of a law in a sentence: `the power law`, `Amdahl's law`.
+fn name_with_article(law: &Law) -> String {
+    let article = if matches!(law, Law::Amdahl { .. }) { "" } else { "the " };
+    format!("{article}{}", law.name())
 }
 
 /// A warning that no law describes the curve; `None` if the best law fits.
@@ -201,8 +215,8 @@ pub fn misfit_sentence(one: &Scaling) -> Option<String> {
     let lack = best.lack.filter(|lack| lack.p < MISFIT)?;
     let p = if lack.p < 1e-3 { "under 0.001".into() } else { format!("= {}", three(lack.p)) };
     Some(format!(
-        "Yet no law describes the curve: even this one leaves more than replicates differ among themselves (lack \
-         of fit F = {}, p {p}).",
+        "Yet no law describes the curve: the residuals of even the best law are larger than the differences between \
+         replicates (lack of fit F = {}, p {p}).",
         three(lack.f)
     ))
 }
@@ -304,5 +318,26 @@ mod tests {
         );
         assert_eq!(sentences[1], "It is not saturated up to 20 clients: twice as many bring over 5%.");
         assert!(sentences[2].ends_with("that is the most that was measured."), "{sentences:?}");
+    }
+
+    #[test]
+    fn laws_have_an_article_where_english_has_one() {
+        let amdahl: Vec<(f64, f64)> =
+            [1.0, 2.0, 3.0, 5.0, 8.0, 16.0].map(|n: f64| (n, n / (1.0 + 0.2 * (n - 1.0)))).into();
+        let sentences = sentences_about(&amdahl);
+        assert!(sentences[0].starts_with("Throughput follows Amdahl's law: "), "{sentences:?}");
+        assert!(sentences[0].contains(" ahead of the "), "{sentences:?}");
+    }
+
+    #[test]
+    fn the_method_is_explained_for_paired_and_for_unpaired_curves() {
+        let curve = |paired| {
+            let rows = [(1.0, 0, 1.0), (1.0, 1, 1.1), (2.0, 0, 1.9), (2.0, 1, 2.0)];
+            let mut series = Series::new("s", &rows).unwrap();
+            series.paired = paired;
+            analyse(series, 1)
+        };
+        let text = method_paragraph([curve(true), curve(false)].iter());
+        assert!(text.contains("up to 2 rounds") && text.contains("sample of at most 2 values"), "{text}");
     }
 }

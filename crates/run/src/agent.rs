@@ -1,4 +1,7 @@
 //! The agent: runs one cell in a separate process, here or in a guest, and reports what happened.
+//!
+//! If the workload runs without root's rights, two processes share the work: the supervisor mounts and unmounts the filesystem and
+//! does what only root may do, and the worker that it starts runs the tasks. Else one process does everything.
 
 use crate::axes::fill;
 use crate::bench::{Bench, lifecycle};
@@ -22,21 +25,21 @@ pub fn run() -> ! {
     std::process::exit(i32::from(served.is_err()))
 }
 
-/// Reads a request, runs its cell, and writes what happens as JSON lines. `mark` is called at the moments of each
-/// timed task.
+/// Reads a request, runs its cell, and writes what happens as JSON lines. `mark` is called at each moment of [`Mark`] of each
+/// timed task: before its readings, when its work begins and returns, and when its data is synced.
 ///
 /// # Errors
 /// If the request cannot be read, or the parent closed the pipe.
 pub fn serve(input: impl BufRead, mut output: impl Write, mark: fn(Mark)) -> Result<()> {
-    let outcome = work(input, &mut output, mark)?;
+    let outcome = run_request(input, &mut output, mark)?;
     protocol::write(&mut output, &Line::End(outcome))
 }
 
-/// Does the same without the last line, and returns the outcome that it would have.
+/// Like [`serve`], but returns the outcome instead of writing it as the last line.
 ///
 /// # Errors
 /// Those of [`serve`].
-pub fn work(mut input: impl BufRead, output: &mut impl Write, mark: fn(Mark)) -> Result<Outcome> {
+pub fn run_request(mut input: impl BufRead, output: &mut impl Write, mark: fn(Mark)) -> Result<Outcome> {
     die_with_parent()?;
     let mut text = String::new();
     input.read_line(&mut text)?;
@@ -55,12 +58,13 @@ pub fn work(mut input: impl BufRead, output: &mut impl Write, mark: fn(Mark)) ->
     }
 }
 
-/// Has the kernel kill this process when its parent ends: then no process would read its events or end it.
+/// Asks the kernel to kill this process when its parent ends, because after that no process reads its events or stops it.
 fn die_with_parent() -> Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?)
 }
 
-/// Runs a cell in the role of this process: mounts the filesystem, runs every task, and unmounts it.
+/// Runs a cell in the role of this process: mounts the filesystem, runs every task, and unmounts it. If it fails before the tasks,
+/// the filesystem stays mounted, and the parent process unmounts it; a guest ends with it.
 fn run_cell(request: &Request, mark: fn(Mark), answers: Answers, emit: CellSink) -> CellResult {
     let kernel = &SysRoot::host();
     // Open the probes first: one of them writes to a file in /proc, which becomes read-only.

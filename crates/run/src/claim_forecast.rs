@@ -22,7 +22,7 @@ pub struct RoundForecast {
     /// Why no further round helps; None if one does.
     pub answered: Option<String>,
     /// A clause for the reason to stop that counts the open claims: `; one claim is left open`.
-    pub open: String,
+    pub still_open: String,
     /// The variants that the next round runs.
     pub variants: Names,
     /// Seconds that the next round will probably take.
@@ -77,7 +77,7 @@ pub fn forecast_claims(record: &RunRecord, live: &Names, rounds: u32, left_s: Op
             (0, stuck) => Some(format!("every claim is decided but {stuck}, which no round can decide")),
             _ => None,
         }),
-        open: match open.len() + stuck {
+        still_open: match open.len() + stuck {
             1 => "; one claim is left open".into(),
             open => format!("; {open} claims are left open"),
         },
@@ -197,7 +197,7 @@ mod tests {
         let (record, live) = record(&THREE, &["touch.elapsed: ext2 < xfs"], 7);
         let forecast = forecast_claims(&record, &live, 7, None);
         assert_eq!(names(&forecast.variants), ["ext2", "ext4", "xfs"]);
-        assert_eq!((forecast.answered, forecast.open.as_str()), (None, "; one claim is left open"));
+        assert_eq!((forecast.answered, forecast.still_open.as_str()), (None, "; one claim is left open"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::settings::setting;
 use crate::work::{DrawnInputs, make_inputs};
 use crate::{axes, axes::Confine, bench::numbers, child, protocol::Request};
 use fsarena_core::cell::{Cell, Variant};
-use fsarena_core::event::{CellEvent, Event, Note, NoteKind, OF_DIRECTORY, Outcome};
+use fsarena_core::event::{CellEvent, Event, Note, NoteKind, OF_FULLNESS, OF_MOUNT, Outcome};
 use fsarena_core::{factor, matrix, plan::Plan};
 use fsarena_sys::undo::{Journal, MadeDir};
 use fsarena_sys::{device, dirs::Space, kernel::SysRoot};
@@ -18,7 +18,8 @@ use std::{collections::BTreeMap, os::unix::fs::MetadataExt};
 /// The executor of existing directories.
 pub struct Directories {
     run: RunContext,
-    other: MadeDir,
+    /// The directory that stands for the source disk.
+    source_dir: MadeDir,
     inputs: DrawnInputs,
     clients: Box<dyn Clients>,
     /// The directory of this run in each directory under test, by its path. Each cell works below it.
@@ -31,28 +32,28 @@ impl Directories {
     /// # Errors
     /// If a directory cannot be written.
     pub fn start(run: RunContext, mut clients: Box<dyn Clients>, emit: RunSink) -> Result<Directories> {
-        let other = run.plan.device.other_dir.as_ref().unwrap_or(&run.dir);
-        let other = other.join(format!("fsarena-{}-other", run.id()));
-        check_missing(&other)?;
-        let other = MadeDir::make_tree(&run.journal, &other)?;
-        make_inputs(&run.plan, other.path())?;
-        run.agents.role.give_to_workload_user(other.path())?;
+        let parent = run.plan.device.other_dir.as_ref().unwrap_or(&run.dir);
+        let source_dir = parent.join(format!("fsarena-{}-other", run.id()));
+        check_missing(&source_dir)?;
+        let source_dir = MadeDir::make_tree(&run.journal, &source_dir)?;
+        make_inputs(&run.plan, source_dir.path())?;
+        run.agents.role.give_to_workload_user(source_dir.path())?;
         let variants = matrix::expand(&run.plan);
         for variant in &variants {
             let dir = Path::new(variant.level(factor::DIR));
-            for note in directory_notes(&run.kernel, dir, other.path()) {
+            for note in directory_notes(&run.kernel, dir, source_dir.path()) {
                 emit(Event::Note(note.variant(&variant.name)))?;
             }
         }
         clients.begin(&run.plan, &variants, emit)?;
-        Ok(Directories { run, other, inputs: DrawnInputs::default(), clients, made: BTreeMap::new() })
+        Ok(Directories { run, source_dir, inputs: DrawnInputs::default(), clients, made: BTreeMap::new() })
     }
 }
 
 impl Executor for Directories {
     fn run(&mut self, cell: &Cell, emit: CellSink) -> Result<Outcome> {
-        if self.inputs.draw(&self.run.plan, cell, self.other.path())? {
-            self.run.agents.role.give_to_workload_user(self.other.path())?;
+        if self.inputs.draw(&self.run.plan, cell, self.source_dir.path())? {
+            self.run.agents.role.give_to_workload_user(self.source_dir.path())?;
         }
         let RunContext { kernel, journal, .. } = &self.run;
         let dir = Path::new(cell.variant.level(factor::DIR));
@@ -63,7 +64,7 @@ impl Executor for Directories {
         }
         let root = MadeDir::make_tree(journal, &within.join("work"))?;
         let device = device::device_of_path(kernel, dir)?.as_ref().map(numbers);
-        let request = Request { device, ..self.run.request(cell, root.path(), self.other.path()) };
+        let request = Request { device, ..self.run.request(cell, root.path(), self.source_dir.path()) };
         let conditions = axes::set_up(kernel, journal, &cell.variant, &[])?;
         for note in &conditions.notes {
             emit(CellEvent::Note(note.clone().variant(&cell.variant.name)));
@@ -76,7 +77,7 @@ impl Executor for Directories {
 
     fn remarks(&self) -> Vec<Note> {
         let text = "nothing was formatted: these directories differ in age, fullness and fragmentation as well as \
-                    in their filesystems, and rounds share one filesystem";
+                    in their filesystems, and all rounds use the same filesystem";
         let note = Note::new(NoteKind::Fairness, text);
         let note =
             note.fix(format!("as root, without {}, every round starts on a fresh mkfs", setting("on", "")));
@@ -84,7 +85,7 @@ impl Executor for Directories {
     }
 
     fn finish(self: Box<Self>, emit: RunSink) -> Result<()> {
-        self.made.into_values().chain([self.other]).try_for_each(|dir| remove(dir, emit))
+        self.made.into_values().chain([self.source_dir]).try_for_each(|dir| remove(dir, emit))
     }
 }
 
@@ -95,19 +96,19 @@ fn check_missing(dir: &Path) -> Result<()> {
 }
 
 /// Notes on a directory under test: its filesystem and mount options, how full it is, and whether it shares its filesystem
-/// with `other`, the directory that stands for the source disk.
-fn directory_notes(kernel: &SysRoot, dir: &Path, other: &Path) -> Vec<Note> {
+/// with `source_dir`, the directory that stands for the source disk.
+fn directory_notes(kernel: &SysRoot, dir: &Path, source_dir: &Path) -> Vec<Note> {
     let mut notes = vec![];
     if let Some(mount) = kernel.mount_of(dir) {
         let text =
             format!("{} on {}: {},{}", mount.fs_type, mount.source, mount.mount_options, mount.super_options);
-        notes.push(Note::new(NoteKind::Options, text).task(OF_DIRECTORY[0]));
+        notes.push(Note::new(NoteKind::Options, text).task(OF_MOUNT));
     }
     if let Some(percent) = Space::at_path(dir).ok().and_then(|space| space.used_percent()) {
-        notes.push(Note::new(NoteKind::Options, format!("{percent}% full")).task(OF_DIRECTORY[1]));
+        notes.push(Note::new(NoteKind::Options, format!("{percent}% full")).task(OF_FULLNESS));
     }
     let device_of = |path: &Path| std::fs::metadata(path).map(|meta| meta.dev()).ok();
-    if device_of(dir).is_some() && device_of(dir) == device_of(other) {
+    if device_of(dir).is_some() && device_of(dir) == device_of(source_dir) {
         let text =
             "the source disk is a directory of the same filesystem: copies to and from it stay on one device";
         let fix = format!("{} with a directory on another device", setting("other", "DIR"));

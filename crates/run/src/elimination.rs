@@ -23,11 +23,11 @@ pub fn check_search(plan: &Plan, variants: &[Variant]) -> Option<&'static str> {
 /// Decides before a round which variants stay in the run, and whether the choice among them is good enough to end it.
 ///
 /// `live` are the variants that have not failed. `max_regret` is the fraction that the choice may cost more than the best.
-/// If a budget is set, `left_s` is the rest of it in seconds. If it is too short for a first answer about all variants,
-/// variants leave after the first rounds, from the end of [`by_priority`], whatever their figures are.
+/// If a budget is set, `left_s` is the rest of it in seconds. If that time is too short for a first answer about all variants,
+/// the last variants in the order of [`by_priority`] leave in the first rounds, whatever was measured.
 ///
 /// The confidence bounds are valid at the looks of the sequential test, so variants leave and the run ends at looks only.
-/// Only the rounds up to the last look count. A resumed run has them too, so it continues with the same variants.
+/// Only the rounds up to the last look count. A resumed run has these rounds too, so it continues with the same variants.
 pub fn eliminate(
     record: &RunRecord,
     live: &Names,
@@ -48,8 +48,8 @@ pub fn eliminate(
         && !record.cells.is_empty()
     {
         let fitting = search.fit_into_budget(&remaining, round, left_s);
-        let left_out = remaining.iter().filter(|at| !fitting.contains(at));
-        dropped_for_time.extend(left_out.map(|at| record.name(*at).to_string()));
+        let dropped = remaining.iter().filter(|at| !fitting.contains(at));
+        dropped_for_time.extend(dropped.map(|at| record.name(*at).to_string()));
         remaining = fitting;
     }
     let mut variants = Names::new();
@@ -65,7 +65,7 @@ pub fn eliminate(
     }
     RoundForecast {
         answered,
-        open: format!("; {} variants can still be the best", remaining.len()),
+        still_open: format!("; {} variants can still be the best", remaining.len()),
         seconds: round_seconds(record, &variants),
         needed: search.rounds_needed(&remaining),
         dropped_for_time,
@@ -88,11 +88,13 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn at_last_look(record: &'a RunRecord, round: u32) -> Search<'a> {
+        // Before the first sample the run has no main metric: without costs, every variant can still be the best.
         let grid = Grid::find(record, &work::main_of_run(record)).ok();
         let grid = grid.map(|grid| grid.of_average(record.plan.stop.best_by));
         let direction = grid.as_ref().map_or(Direction::Neutral, |grid| grid.metric.direction);
         let mut costs = grid.as_ref().map_or(vec![], Grid::combined);
-        // Before the columns are cut off: a variant whose figures are all later counts as measured too.
+        // This comes before the columns are cut off, so that a variant counts as measured even if all its figures are from
+        // rounds after the last look.
         let has_figures = |at: &usize| costs[*at].iter().any(|cost| *cost > 0.0);
         let measured = (0..costs.len()).filter(has_figures).collect();
         let look = table::at(round as usize).map_or(0, |look| look.n as u32);
@@ -112,7 +114,7 @@ impl<'a> Search<'a> {
         Search { record, regrets, safe, among_safe, measured }
     }
 
-    /// Whether no other variant is shown to be better. A variant that gives up safety removes no safe one.
+    /// Whether the variant can still be the best: no other is shown to be better. Only safe variants can rule out a safe one.
     fn can_be_best(&self, variant: usize) -> bool {
         let regrets = if self.safe.contains(&variant) { &self.among_safe } else { &self.regrets };
         self.regrets.provisional || !regrets.is_dominated(variant)
@@ -121,9 +123,15 @@ impl<'a> Search<'a> {
     /// Describes the choice among these variants, if it costs at most the fraction `max_regret` more than the best; else
     /// None. Chooses a variant that gives up safety only if no safe one is left.
     fn good_choice(&self, remaining: &[usize], max_regret: f64) -> Option<String> {
-        let eligible: Vec<usize> = remaining.iter().copied().filter(|at| self.safe.contains(at)).collect();
-        let choice = self.among_safe.choose(&eligible)?;
-        let regret = self.among_safe.of(choice)?.exp_m1();
+        let mut eligible: Vec<usize> =
+            remaining.iter().copied().filter(|at| self.safe.contains(at)).collect();
+        let mut regrets = self.among_safe.clone();
+        if eligible.is_empty() {
+            eligible = remaining.to_vec();
+            regrets = self.regrets.among(remaining);
+        }
+        let choice = regrets.choose(&eligible)?;
+        let regret = regrets.of(choice)?.exp_m1();
         if self.regrets.provisional || regret > max_regret {
             return None;
         }
@@ -132,16 +140,16 @@ impl<'a> Search<'a> {
         Some(format!("{name} costs at most {percent:.2}% more than the best{average}"))
     }
 
-    /// The rounds that a first answer about these variants requires. All variants with figures count as rivals, even if
-    /// they have left the run.
+    /// The rounds that a first answer about these variants requires. All variants with figures are contestants, even if they
+    /// have left the run.
     fn rounds_needed(&self, remaining: &[usize]) -> u32 {
-        let mut rivals = 0;
+        let mut contestants = 0;
         for (at, variant) in self.record.variants.iter().enumerate() {
             if !variant.is_bare_device() && (remaining.contains(&at) || self.measured.contains(&at)) {
-                rivals += 1;
+                contestants += 1;
             }
         }
-        rounds_among(rivals, self.record.plan.error_split())
+        rounds_among(contestants, self.record.plan.error_split())
     }
 
     /// The variants, at least two, whose remaining rounds to a first answer fit into `left_s` seconds.
@@ -184,7 +192,7 @@ pub fn by_priority(plan: &Plan, variants: &[Variant]) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::testing::record;
-    use fsarena_core::event::SpentOn;
+    use fsarena_core::event::{Note, NoteKind, SpentOn};
 
     fn left(seconds: &[(&str, f64)], rounds: u32, round: u32, within: f64) -> (Vec<String>, Option<String>) {
         let (record, live) = record(seconds, &[], rounds);
@@ -203,6 +211,17 @@ mod tests {
                 (["ext2", "ext4"].map(String::from).to_vec(), None)
             );
         }
+    }
+
+    #[test]
+    fn without_a_live_safe_variant_the_choice_is_among_the_others() {
+        let (mut record, mut live) = record(&[("ext2", 1.0), ("ext4", 1.0), ("xfs", 1.0)], &[], 8);
+        for name in ["ext4", "xfs"] {
+            record.notes.push((None, Note::new(NoteKind::Weaker, "no barriers").variant(name)));
+        }
+        live.remove("ext2");
+        let answer = eliminate(&record, &live, 8, 0.05, None).answered.unwrap();
+        assert!(answer.contains(" costs at most ") && !answer.starts_with("ext2"), "{answer}");
     }
 
     #[test]
@@ -248,8 +267,8 @@ mod tests {
         };
         let ext4 = record.cells.iter_mut().find(|cell| record.variants[cell.variant].name == "ext4").unwrap();
         ext4.spent = vec![(SpentOn::Total, 19_000_000_000)];
-        // Six variants are 5 rivals, so the answer needs 10 rounds, of which 9 are left. In a round, five cells take 2 s each,
-        // and that of ext4 counts as at most three times the median, 6 s: 9 · 16 s = 144 s.
+        // The best of six variants is compared with 5 others, so the answer needs 10 rounds, of which 9 are left. In a round,
+        // five cells take 2 s each, and that of ext4 counts as at most three times the median, 6 s: 9 · 16 s = 144 s.
         assert_eq!(kept(&record, 150.0), (names.map(String::from).to_vec(), 0, 10));
         let three = ["btrfs", "ext4", "xfs"].map(String::from).to_vec();
         assert_eq!(kept(&record, 95.0), (three, 3, 10));

@@ -72,7 +72,7 @@ fn run_programs(
     let terminal = request.shell.as_mut().map(|shell| connect(shell, &request.role)).transpose()?;
     let recorder = programs.rehearsal.then(Recorder::start).transpose()?;
     let attempts = host_root::network_attempts();
-    let outcome = agent::work(serde_json::to_vec(request)?.as_slice(), events, mark)?;
+    let outcome = agent::run_request(serde_json::to_vec(request)?.as_slice(), events, mark)?;
     let exited = request.shell.as_ref().and_then(|shell| std::fs::read_to_string(&shell.status).ok());
     if let (Some(terminal), Some(code)) = (terminal, exited.and_then(|code| code.parse().ok())) {
         terminal.finish();

@@ -1,5 +1,5 @@
 //! Runs cells whose power is cut, in three steps. A guest runs the workload while QEMU records each write to its disk, until
-//! fsarena kills the guest. fsarena replays the writes that the disk would have kept on a fresh image. A second guest mounts
+//! fsarena kills the guest. On a fresh image, fsarena replays the writes that the disk would have kept. A second guest mounts
 //! that filesystem, verifies its files, and checks it.
 //!
 //! The programs that check filesystems lie on the source disk: [`packed_programs`].
@@ -47,7 +47,7 @@ pub fn check_plan(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>>
     require(qemu, || {
         RunError::Missing(format!(
             "{name} cuts the power, for which each write to the disk is recorded. QEMU does that for a guest: {}. \
-             In this kernel dm-log-writes would have to, and fsarena cannot use that yet",
+             Without a guest, dm-log-writes would have to record them, which fsarena does not support yet",
             setting("on", "qemu")
         ))
     })?;
@@ -134,7 +134,7 @@ impl Checker<'_> {
     }
 }
 
-/// The power supply of one guest.
+/// The power supply of one guest, and the disk image on which its writes are recorded.
 pub struct PowerSupply {
     /// Whether it is on, will be cut, or was restored.
     pub power: Power,
@@ -146,12 +146,12 @@ pub struct PowerSupply {
 }
 
 impl PowerSupply {
-    /// A power supply that was never cut.
+    /// A power supply without any cut.
     pub fn on() -> PowerSupply {
         PowerSupply::steady(Power::On)
     }
 
-    /// A power supply that is not cut while the guest runs.
+    /// A power supply without a cut while this guest runs: always on, or restored after the cut of an earlier guest.
     fn steady(power: Power) -> PowerSupply {
         PowerSupply { power, cut: None, recorded: None }
     }
@@ -172,7 +172,8 @@ pub fn cuts(cell: &Cell) -> bool {
 type Boot<'a> = &'a mut dyn FnMut(&PowerSupply, CellSink) -> Result<Outcome>;
 
 /// Runs a cell in one guest, or in two if its workload cuts the power. `image` has the new filesystem; `dir` is for
-/// temporary files.
+/// temporary files. If the first guest or the replay fails, they stay there until the next cell with a power cut or the end of
+/// the run.
 ///
 /// # Errors
 /// Those of `boot`, or a file that cannot be copied or removed.
@@ -187,6 +188,7 @@ pub fn run_cell(cell: &Cell, image: &Path, dir: &Path, boot: Boot, emit: CellSin
         return Ok(outcome);
     }
     emit(CellEvent::Phase { name: Phase::PowerCut });
+    // Writes before the last flush are on the disk. Of the later ones, all are lost or the seed `chosen` selects some.
     let replayed = match writes::replay(&log, image, chosen.map_or(Later::Lost, Later::Chosen)) {
         Ok(replayed) => replayed,
         Err(error) => return Ok(CellError::from(error).with_part("power cut").into()),
@@ -221,6 +223,6 @@ pub fn run_cell(cell: &Cell, image: &Path, dir: &Path, boot: Boot, emit: CellSin
 fn copy_image(from: &Path, to: &Path) -> Result<()> {
     let size = from.metadata().map_or(0, |meta| meta.len());
     File::create(to).and_then(|file| file.set_len(size)).map_err(Error::io("making", to))?;
-    // Spreading over a mirror with one member copies the image without its holes.
+    // Spreading over a mirror with one member copies the image but skips its holes, so that the copy has them too.
     Ok(stripes::spread(from, &[to], Array::Raid1)?)
 }

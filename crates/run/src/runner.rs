@@ -13,7 +13,7 @@ use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome, Vari
 use fsarena_core::{matrix, plan::Plan, state::RunState};
 use fsarena_sys::cancel;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Rounds after which the runner forecasts the smallest detectable difference.
 const PILOT: u32 = 3;
@@ -23,7 +23,7 @@ const USUAL_BUDGET_S: f64 = 600.0;
 /// Number of variants that the pilot of a search always tries, however long they take.
 const ALWAYS_TRIED: usize = 3;
 
-/// How many rounds, this one included, an executor learns the cells of.
+/// An executor gets the cells of this many rounds in advance, the current one included.
 const ROUNDS_AHEAD: usize = 8;
 
 /// How a run ended.
@@ -53,8 +53,7 @@ pub fn run(
         return Err(RunError::Plan(fault.into()));
     }
     let already_done = recorder.state.record.cells.len() as u32;
-    let mut runner =
-        Runner { plan, variants, resumed: already_done > 0, begun: Instant::now(), executor, recorder };
+    let mut runner = Runner { plan, variants, begun: Instant::now(), executor, recorder };
     runner.recorder.record(Event::RunStarted {
         rounds: plan.stop.warmup_here() + plan.stop.rounds_here(),
         variants: variants.iter().map(|variant| variant.name.clone()).collect(),
@@ -78,8 +77,6 @@ fn larger_budget() -> String {
 struct Runner<'a, 'b, 'c> {
     plan: &'a Plan,
     variants: &'a [Variant],
-    /// Whether an earlier part of the run has measured cells.
-    resumed: bool,
     begun: Instant,
     executor: &'a mut dyn Executor,
     recorder: &'a mut Recorder<'b, 'c>,
@@ -98,9 +95,9 @@ impl Runner<'_, '_, '_> {
         let mut announced = BudgetFit::Holds;
         for round in self.first_round().. {
             // Check this first: if every variant failed in the last round, the run has no answer.
-            let left = self.state().departures();
-            if self.variants.iter().all(|variant| left.contains_key(&variant.name)) {
-                return Ok((RunEnd::NothingLeft(left), "every variant has failed".into()));
+            let departed = self.state().departures();
+            if self.variants.iter().all(|variant| departed.contains_key(&variant.name)) {
+                return Ok((RunEnd::NothingLeft(departed), "every variant has failed".into()));
             }
             let forecast = self.forecast(round);
             let fit = self.budget_fit(&stopping, round, forecast.as_ref());
@@ -127,11 +124,21 @@ impl Runner<'_, '_, '_> {
                 announced = fit;
             }
             let started = Instant::now();
-            if !self.run_round(round, &self.variants_of_round(round, forecast))? {
+            let variants = self.variants_of_round(round, forecast);
+            let cells = matrix::cells(self.plan, self.variants, &variants, round);
+            if cells.iter().all(|cell| self.is_over(cell)) {
+                // An earlier part of the run has done this round.
+                continue;
+            }
+            let is_whole = !cells.iter().any(|cell| self.state().has_measured(&cell.id()));
+            if !self.run_round(round, &variants, cells)? {
                 return Ok((RunEnd::Interrupted, "a signal ended it".into()));
             }
-            stopping.round_took(started.elapsed());
-            self.record_status(round, self.begun.elapsed())?;
+            // The rest of a round takes less time than a round.
+            if is_whole {
+                stopping.round_took(started.elapsed());
+            }
+            self.record_status(round, stopping.mean_round_s())?;
         }
         unreachable!("the stopping rule ends every run")
     }
@@ -142,8 +149,8 @@ impl Runner<'_, '_, '_> {
         (0..self.variants.len()).filter(|at| names.contains(&self.variants[*at].name)).collect()
     }
 
-    /// Notes at the end of a run that its budget was too short for a first answer, if it was. `announced` is what the run
-    /// has reported of that so far.
+    /// If the budget was too short for a first answer, records a note about it at the end of the run. `announced` is the fit
+    /// that the run has reported so far.
     fn note_shortfall(&mut self, announced: &BudgetFit, fit: &BudgetFit) -> Result<()> {
         let BudgetFit::Short(short) = fit else { return Ok(()) };
         // A run that ends after its first round has not reported it yet.
@@ -152,8 +159,8 @@ impl Runner<'_, '_, '_> {
         self.recorder.record(Event::Note(note))
     }
 
-    /// The variants that left the run neither before this round nor because they are not compared. A variant that failed
-    /// in this round keeps its place in the order of the round, also when a resumed run continues it.
+    /// The variants that are still in the run: they neither failed before this round nor were excluded from the comparison.
+    /// A variant that failed in this round keeps its place in the order of the round, also when a resumed run continues it.
     fn live(&self, round: u32) -> Names {
         let departures = self.state().departures();
         let not_compared = self.state().record.not_compared();
@@ -173,8 +180,8 @@ impl Runner<'_, '_, '_> {
         let budget = format_duration(self.plan.stop.budget_s.unwrap_or_default());
         for name in dropped_for_time {
             let text = format!(
-                "tried once and not compared: the budget of {budget} does not hold the {needed} rounds of more than {} \
-                 variants",
+                "tried once and not compared: within the budget of {budget} only {} variants can have the {needed} rounds \
+                 that a first answer requires",
                 variants.len()
             );
             let note = Note::new(NoteKind::NotCompared, text).variant(name).fix(larger_budget());
@@ -203,15 +210,16 @@ impl Runner<'_, '_, '_> {
             (BudgetFit::Holds, BudgetFit::Short(short)) => short.expectation(),
             (BudgetFit::Holds | BudgetFit::Short(_), BudgetFit::Exceeds(text)) => text.clone(),
             (BudgetFit::Short(_), BudgetFit::Holds) => {
-                "Rounds take less than the first one: the budget holds those of a first answer.".into()
+                "Rounds are shorter than the first one was: the budget is now long enough for a first answer."
+                    .into()
             }
             _ => return Ok(()),
         };
         self.recorder.record(Event::Forecast { text })
     }
 
-    /// The first round to look at. An adaptive round skips variants that are no longer needed; a resumed run must not
-    /// complete such rounds, so it begins with its last one.
+    /// The first round to look at. In an adaptive run, earlier rounds skipped variants on purpose. A resumed run must not run
+    /// them now, so it begins with the last recorded round.
     fn first_round(&self) -> u32 {
         if self.plan.stop.adapts() { self.state().last_round() } else { 0 }
     }
@@ -219,14 +227,14 @@ impl Runner<'_, '_, '_> {
     /// The forecast of a round in a run that adapts to its samples. None in other runs, and for warm-up rounds, which run
     /// every variant.
     fn forecast(&self, round: u32) -> Option<RoundForecast> {
-        let number = round.checked_sub(self.plan.stop.warmup)?;
+        let counted_index = round.checked_sub(self.plan.stop.warmup)?;
         let elapsed = self.begun.elapsed().as_secs_f64();
         if let Some(within) = self.plan.stop.best_within {
             let left_s = self.plan.stop.extended_s().map(|budget| budget - elapsed);
             return Some(elimination::eliminate(
                 &self.state().record,
                 &self.live(round),
-                number,
+                counted_index,
                 within,
                 left_s,
             ));
@@ -235,13 +243,13 @@ impl Runner<'_, '_, '_> {
             return None;
         }
         let left_s = self.plan.stop.budget_s.map(|budget| budget - elapsed);
-        Some(claim_forecast::forecast_claims(&self.state().record, &self.live(round), number, left_s))
+        Some(claim_forecast::forecast_claims(&self.state().record, &self.live(round), counted_index, left_s))
     }
 
     /// Records the status of the claims after a round, and after the pilot rounds the smallest difference that the budget
-    /// can detect.
-    fn record_status(&mut self, round: u32, elapsed: Duration) -> Result<()> {
-        let Some(number) = round.checked_sub(self.plan.stop.warmup) else { return Ok(()) };
+    /// can detect. `round_s` is the mean time of the rounds of this process; None if it has run no whole round.
+    fn record_status(&mut self, round: u32, round_s: Option<f64>) -> Result<()> {
+        let Some(counted_index) = round.checked_sub(self.plan.stop.warmup) else { return Ok(()) };
         // A run with neither claims nor a budget needs no status. A shard has none: only all shards together do.
         let needs_status = !self.plan.claims.is_empty() || self.plan.stop.budget_s.is_some();
         if !needs_status || self.plan.stop.shard.is_some() {
@@ -251,12 +259,8 @@ impl Runner<'_, '_, '_> {
             let standing = claim_forecast::claim_statuses(&self.state().record);
             self.recorder.record(Event::Claims { standing })?;
         }
-        // A resumed run has no times of the rounds in its first part, which has recorded this already.
-        if number + 1 != PILOT || self.resumed {
-            return Ok(());
-        }
+        let Some(round_s) = round_s.filter(|_| counted_index + 1 == PILOT) else { return Ok(()) };
         let budget_s = self.plan.stop.budget_s.unwrap_or(USUAL_BUDGET_S);
-        let round_s = elapsed.as_secs_f64() / f64::from(round + 1);
         if let Some(text) = forecast_difference(&self.state().record, round_s, budget_s) {
             let note = format!("from a pilot of {PILOT} rounds: {text}");
             self.recorder.record(Event::Forecast { text })?;
@@ -265,14 +269,10 @@ impl Runner<'_, '_, '_> {
         Ok(())
     }
 
-    /// Runs the remaining cells of a round for these variants. Returns false if a signal ended it.
-    fn run_round(&mut self, round: u32, variants: &[usize]) -> Result<bool> {
-        let mut cells = matrix::cells(self.plan, self.variants, variants, round);
+    /// Runs those cells of a round of these variants that are not over. Returns false if a signal ended it.
+    fn run_round(&mut self, round: u32, variants: &[usize], mut cells: Vec<Cell>) -> Result<bool> {
         if self.is_pilot(round) {
             self.sort_by_priority(&mut cells);
-        }
-        if cells.iter().all(|cell| self.is_over(cell)) {
-            return Ok(true);
         }
         let mut order: Vec<String> = cells.iter().map(|cell| cell.variant.name.clone()).collect();
         order.dedup();
@@ -322,8 +322,9 @@ impl Runner<'_, '_, '_> {
         }
     }
 
-    /// Whether the budget is too short to pilot another variant: it could not be compared with a second one afterwards,
-    /// even if both took as little time as the fastest variant so far. The first [`ALWAYS_TRIED`] variants always run.
+    /// Whether the budget is too short to try the variant of this cell: after its pilot there would be no time for the rounds
+    /// that compare two variants, even if both were as fast as the fastest variant so far. The first [`ALWAYS_TRIED`] variants
+    /// always run.
     fn has_no_room(&self, cell: &Cell) -> bool {
         let record = &self.state().record;
         let tried: Names = record.cells.iter().map(|cell| record.name(cell.variant).to_string()).collect();
@@ -405,6 +406,7 @@ impl Runner<'_, '_, '_> {
         if let Some(broken) = broken {
             return Err(broken);
         }
+        // A clash of two metrics is known only after the cell has ended. The cell then fails, so that the user renames one.
         Ok(match (&outcome, printed::clash(&self.recorder.state)) {
             (Outcome::Done, Some(clash)) => clash.into(),
             _ => outcome,

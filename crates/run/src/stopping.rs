@@ -11,8 +11,8 @@ use fsarena_stats::judge::{Judged, judge_all};
 use fsarena_stats::{power, table};
 use std::time::Duration;
 
-/// The rounds that a first answer about these variants requires, if `split` runs share the error probability. With more
-/// variants than the table of the sequential test has, it is the round of the first look.
+/// The rounds that a first answer about these variants requires, if `split` runs share the error probability. If the table
+/// of the sequential test does not go up to this many variants, the number is that of the first look.
 pub fn rounds_for_an_answer(variants: &[Variant], split: usize) -> u32 {
     let candidates = variants.iter().filter(|variant| !variant.is_bare_device()).count();
     rounds_among(candidates, split)
@@ -48,7 +48,7 @@ impl Stopping {
         }
     }
 
-    /// Records the duration of a whole round.
+    /// Records the duration of a round that this process ran from its first cell on.
     pub fn round_took(&mut self, took: Duration) {
         self.longest_round = self.longest_round.max(took);
         if self.rounds_done == 0 {
@@ -63,8 +63,8 @@ impl Stopping {
     ///
     /// The first round after the warm-up always runs, because a run without it has no result. Without a forecast only the
     /// rounds and the time decide, so the measured values cannot bias the number of samples. With a forecast the samples
-    /// decide too, and the confidence intervals allow for it: see `docs/adr/0007`. A run may exceed a default budget if it
-    /// then reaches its first answer.
+    /// decide too, and the confidence intervals allow for it: see `docs/adr/0007`. A run may exceed a default budget by
+    /// up to a quarter ([`StopPlan::extended_s`]) if it then reaches its first answer.
     pub fn stop_reason(
         &self,
         number: u32,
@@ -74,11 +74,11 @@ impl Stopping {
         if let Some(why) = forecast.and_then(|forecast| forecast.answered.clone()) {
             return Some(why);
         }
-        let open = forecast.map_or("", |forecast| &forecast.open);
+        let still_open = forecast.map_or("", |forecast| &forecast.still_open);
         if number >= self.plan.all_rounds() {
             return Some(match self.plan.rounds {
-                1 => format!("its one round is done{open}"),
-                rounds => format!("all {rounds} rounds are done{open}"),
+                1 => format!("its one round is done{still_open}"),
+                rounds => format!("all {rounds} rounds are done{still_open}"),
             });
         }
         let budget = self.plan.budget_s.filter(|_| number > self.plan.warmup)?;
@@ -93,7 +93,9 @@ impl Stopping {
         let answer_at = elapsed.as_secs_f64() + f64::from(missing) * next_round;
         let extended = self.plan.extended_s().filter(|extended| missing > 0 && answer_at <= *extended);
         let late = elapsed.as_secs_f64() + next_round > extended.unwrap_or(budget);
-        late.then(|| format!("a further round would not have ended within the budget of {budget:.0} s{open}"))
+        late.then(|| {
+            format!("a further round would not have ended within the budget of {budget:.0} s{still_open}")
+        })
     }
 
     /// The rounds that the first answer still requires before round `number`.
@@ -145,7 +147,12 @@ impl Stopping {
         }))
     }
 
-    /// The mean seconds of a round. The first round runs with cold caches, so it counts only while it is the only one.
+    /// The mean seconds of the rounds so far; None before the first one has ended.
+    pub fn mean_round_s(&self) -> Option<f64> {
+        (self.rounds_done > 0).then(|| self.all_rounds.as_secs_f64() / f64::from(self.rounds_done))
+    }
+
+    /// The usual seconds of a round. The first round runs with cold caches, so it counts only while it is the only one.
     fn usual_round_s(&self) -> f64 {
         match self.rounds_done {
             0 | 1 => self.all_rounds.as_secs_f64(),
@@ -154,7 +161,8 @@ impl Stopping {
     }
 }
 
-/// Whether a budget is long enough for the rounds of a first answer.
+/// Whether a budget is long enough for the rounds of a first answer: up to the first look at which the sequential test can
+/// decide.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BudgetFit {
     /// It is long enough.
@@ -215,6 +223,7 @@ pub struct RunSize {
 impl RunSize {
     /// The size of a plan that compares this many variants.
     pub fn of_plan(plan: &Plan, candidates: usize) -> RunSize {
+        // Commands of the user have no scale. Larger values of `Scale` are smaller scales.
         let scaled = plan.workloads.iter().any(|workload| workload.name != "command");
         let smaller = Scale::ALL.into_iter().find(|scale| scaled && *scale > plan.scale);
         RunSize { smaller, candidates, split: plan.error_split() }
@@ -248,7 +257,7 @@ fn join_alternatives(ways: &[String]) -> String {
     }
 }
 
-/// Formats seconds, below two with a tenth: `0.4 s`, `4 s`, `2 min 30 s`.
+/// Formats seconds; a time below 2 s gets one decimal: `0.4 s`, `4 s`, `2 min 30 s`.
 fn format_short_duration(seconds: f64) -> String {
     if seconds < 2.0 { format!("{seconds:.1} s") } else { format_duration(seconds) }
 }
@@ -303,10 +312,11 @@ fn claimed_difference(judged: &Judged, record: &RunRecord) -> f64 {
     }
 }
 
-/// A claim for each pair of variants: that both have the same main metric.
+/// A claim for each pair of filesystems: that the main metric has the same value for both. Bare devices are not compared.
 fn claims_of_all_pairs(record: &RunRecord) -> Vec<Claim> {
     let subject = Quantity::of_all(&work::main_of_run(record));
-    let names: Vec<&str> = record.variants.iter().map(|variant| variant.name.as_str()).collect();
+    let candidates = record.variants.iter().filter(|variant| !variant.is_bare_device());
+    let names: Vec<&str> = candidates.map(|variant| variant.name.as_str()).collect();
     let mut claims = vec![];
     for (at, first) in names.iter().enumerate() {
         for second in &names[at + 1..] {
@@ -419,7 +429,7 @@ mod tests {
     }
 
     fn open_forecast(open: &str, seconds: f64) -> RoundForecast {
-        RoundForecast { open: open.into(), seconds, needed: 8, ..RoundForecast::default() }
+        RoundForecast { still_open: open.into(), seconds, needed: 8, ..RoundForecast::default() }
     }
 
     #[test]
@@ -471,6 +481,15 @@ mod tests {
         let text = forecast_difference(&record(&THREE, &[], 3).0, 10.0, 600.0).unwrap();
         assert!(text.contains("(elapsed of all tasks, "), "{text}");
         assert!(text.contains(" against ") && text.contains("detectable difference"), "{text}");
+    }
+
+    #[test]
+    fn the_forecast_compares_no_bare_device() {
+        let seconds = [("ext2", 1.0), ("ext4", 1.0), (fsarena_core::factor::RAW, 0.5)];
+        let text = forecast_difference(&record(&seconds, &[], 3).0, 10.0, 600.0).unwrap();
+        assert!(text.contains("ext2 against ext4"), "{text}");
+        let text = forecast_difference(&record(&seconds[1..], &[], 3).0, 10.0, 600.0);
+        assert_eq!(text, None, "one filesystem has no other to compare with");
     }
 
     #[test]

@@ -166,7 +166,7 @@ impl Feed {
         if state.run.ended.is_none() {
             let status = match summary {
                 Some(summary) => {
-                    state.run.done = state.run.done.max(summary.rounds);
+                    state.run.rounds_done = state.run.rounds_done.max(summary.rounds);
                     summary.status
                 }
                 None => RunStatus { complete: false, why: "its files cannot be read any more".into() },

@@ -2,7 +2,7 @@
 //! files have changed.
 
 use crate::folder::{Folder, FoundRun, in_parallel};
-use crate::renderer::LARGEST_LISTED;
+use crate::renderer::MAX_LISTED_DATABASE;
 use fsarena_core::plan::Plan;
 use fsarena_store::{Error, RunSummary, summary};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -150,7 +150,7 @@ impl Overview {
         self.verdict.get().is_none()
             && self.problem.is_none()
             && self.status_text() != "running"
-            && self.run_files.stamp.bytes() <= LARGEST_LISTED
+            && self.run_files.stamp.bytes() <= MAX_LISTED_DATABASE
             && self.summary.rounds > 0
     }
 

@@ -1,21 +1,25 @@
 //! Renders expensive pages on separate threads, a few at a time, and caches them.
 //!
-//! A page is rendered once for each state of its runs, however many clients request it. The pages that are rendered at the same
-//! time read at most [`BUDGET`] of databases.
+//! A page is rendered once for each state of its runs, however many clients request it at the same time. If the client whose
+//! request renders the page leaves, the next request renders it again. Pages that cannot be rendered are not cached.
+//!
+//! The pages that are rendered at the same time read at most [`BUDGET`] of databases; a page with larger databases is rendered
+//! alone.
 
 use axum::body::Bytes;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{collections::HashMap, fmt::Debug};
 use tokio::sync::{OnceCell, Semaphore};
 
-/// The databases that may be read at the same time, in MiB. In memory a run takes about three times its database.
+/// The total size of the databases that several pages may read at the same time, in MiB. In memory a run takes about three times
+/// its database.
 const BUDGET: u32 = 256;
 /// The share of the budget that the smallest page takes, in MiB, so that at most four pages are rendered at the same time.
 const MIN_SHARE: u32 = BUDGET / 4;
-/// The largest size of the databases of a page, in bytes.
-pub const LARGEST: u64 = 1 << 30;
-/// The largest size of a database whose one-line answer the list has, in bytes.
-pub const LARGEST_LISTED: u64 = 64 << 20;
+/// The largest total size of the databases of a page, in bytes.
+pub const MAX_PAGE_DATABASES: u64 = 1 << 30;
+/// The list of runs shows a one-line verdict only for runs whose database is at most this large, in bytes.
+pub const MAX_LISTED_DATABASE: u64 = 64 << 20;
 /// The largest total size of cached pages, in bytes.
 const CACHE_BYTES: usize = 64 << 20;
 
@@ -31,7 +35,7 @@ pub struct Renderer {
 /// The cached pages.
 struct Pages {
     /// The pages by the hash of their key, each with the number of the last request for it.
-    kept: HashMap<blake3::Hash, (u64, Arc<OnceCell<RenderResult>>)>,
+    kept: HashMap<blake3::Hash, (u64, Arc<OnceCell<Bytes>>)>,
     /// The number of requests so far.
     requests: u64,
 }
@@ -47,22 +51,24 @@ impl Renderer {
     /// `bytes` is the size of its databases. Requests that arrive while the page is being rendered wait for the same page.
     ///
     /// # Errors
-    /// The databases are larger than [`LARGEST`], or the page cannot be rendered.
+    /// The databases are larger than [`MAX_PAGE_DATABASES`], or the page cannot be rendered.
     pub async fn page(
         &self,
         key: &impl Debug,
         bytes: u64,
         render: impl FnOnce() -> RenderResult + Send + 'static,
     ) -> RenderResult {
-        if bytes > LARGEST {
+        if bytes > MAX_PAGE_DATABASES {
             return Err(format!(
-                "Its database has {} MiB, which is more than this page reads; `fsarena report` can.",
-                bytes >> 20
+                "The databases of this page have {} MiB, and the server reads at most {} MiB. Use `fsarena report` \
+                 instead.",
+                bytes >> 20,
+                MAX_PAGE_DATABASES >> 20
             ));
         }
         // Hash the key, because it may be as long as a request.
         let cell = self.cell(hash_key(key));
-        let page = cell.get_or_init(|| self.render(bytes, render)).await.clone();
+        let page = cell.get_or_try_init(|| self.render(bytes, render)).await.cloned();
         self.shrink_cache();
         page
     }
@@ -91,7 +97,7 @@ impl Renderer {
     }
 
     /// The cache entry of a key; adds an empty one if it is missing.
-    fn cell(&self, key: blake3::Hash) -> Arc<OnceCell<RenderResult>> {
+    fn cell(&self, key: blake3::Hash) -> Arc<OnceCell<Bytes>> {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         pages.requests += 1;
         let request = pages.requests;
@@ -100,19 +106,15 @@ impl Renderer {
         cell.clone()
     }
 
-    /// Removes the least recently requested pages while the cache is over its limit.
+    /// Removes the least recently requested pages while the cache is over its limit. Keeps those that a request waits for.
     fn shrink_cache(&self) {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
-        let size = |cell: &OnceCell<RenderResult>| match cell.get() {
-            Some(Ok(page)) => page.len(),
-            Some(Err(why)) => why.len(),
-            None => 0,
-        };
+        let size = |cell: &OnceCell<Bytes>| cell.get().map_or(0, Bytes::len);
         // Each entry also takes some memory besides its page.
         let mut total: usize = pages.kept.values().map(|(_, cell)| size(cell) + 1024).sum();
         while total > CACHE_BYTES {
-            let rendered = pages.kept.iter().filter(|(_, (_, cell))| cell.initialized());
-            let Some((key, (_, cell))) = rendered.min_by_key(|(_, (last_request, _))| *last_request) else {
+            let unused = pages.kept.iter().filter(|(_, (_, cell))| Arc::strong_count(cell) == 1);
+            let Some((key, (_, cell))) = unused.min_by_key(|(_, (last_request, _))| *last_request) else {
                 return;
             };
             let (key, freed) = (*key, size(cell) + 1024);
@@ -181,7 +183,16 @@ mod tests {
             }
             assert_eq!(faults, 1);
             assert!(most.load(Ordering::SeqCst) <= 4);
-            assert!(renderer.page(&100, LARGEST + 1, || Ok("".into())).await.is_err());
+            assert!(renderer.page(&100, MAX_PAGE_DATABASES + 1, || Ok("".into())).await.is_err());
+        });
+    }
+
+    #[test]
+    fn a_page_that_could_not_be_rendered_is_rendered_at_the_next_request() {
+        block_on(async {
+            let renderer = Renderer::new();
+            assert!(renderer.page(&"a", 1, || Err("a failed read".into())).await.is_err());
+            assert_eq!(renderer.page(&"a", 1, || Ok("page".into())).await, Ok("page".into()));
         });
     }
 

@@ -1,9 +1,9 @@
 //! Tests whether the result depends on the host, by a permutation test of the hosts of rounds.
 //!
 //! Comparisons are within rounds, and a round is of one host. If the host of a round means nothing for its log ratios, the
-//! hosts of all rounds can be shuffled (Pitman 1937). The statistic of a host is that of Wilcoxon's rank sum, standardised;
-//! the largest over hosts and pairs of variants, held against its own shuffles, keeps 5% for all together (Westfall and
-//! Young 1993).
+//! hosts of all rounds can be shuffled (Pitman 1937). The statistic of a host is that of Wilcoxon's rank sum, standardised.
+//! The largest statistic over all hosts and pairs of variants is compared with the largest of each shuffle, so the probability of
+//! any false alarm is at most 5% (Westfall and Young 1993).
 
 use chacha20::ChaCha12Rng;
 use rand::{SeedableRng, seq::SliceRandom};
@@ -15,7 +15,7 @@ const LEVEL: f64 = 0.05;
 
 /// The result of the test.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Hosts {
+pub enum HostEffect {
     /// Too few rounds on each host: no shuffle could be unusual.
     TooFew,
     /// No significant difference between hosts.
@@ -24,15 +24,16 @@ pub enum Hosts {
     Differ(Vec<usize>),
 }
 
-/// Compares hosts. `d[pair][round]` are log ratios, NaN where a round lacks one; `host[round]` is below `hosts`.
-pub fn compare(d: &[Vec<f64>], host: &[usize], hosts: usize, seed: u64) -> Hosts {
-    let sizes: Vec<usize> = (0..hosts).map(|one| host.iter().filter(|of| **of == one).count()).collect();
+/// Compares hosts. `d[pair][round]` are log ratios, NaN where a round lacks one; `host_of[round]` is below `hosts`.
+pub fn compare(d: &[Vec<f64>], host_of: &[usize], hosts: usize, seed: u64) -> HostEffect {
+    let rounds_of = |host: usize| host_of.iter().filter(|other| **other == host).count();
+    let sizes: Vec<usize> = (0..hosts).map(rounds_of).collect();
     if smallest_chance(&sizes) > LEVEL {
-        return Hosts::TooFew;
+        return HostEffect::TooFew;
     }
     let ranks: Vec<Vec<f64>> = d.iter().map(|d| centred_ranks(d)).collect();
-    let seen = statistics(&ranks, host, &sizes);
-    let mut shuffled = host.to_vec();
+    let seen = statistics(&ranks, host_of, &sizes);
+    let mut shuffled = host_of.to_vec();
     let mut random = ChaCha12Rng::seed_from_u64(seed);
     let mut as_large = vec![1_u64; hosts];
     for _ in 0..SHUFFLES {
@@ -41,22 +42,30 @@ pub fn compare(d: &[Vec<f64>], host: &[usize], hosts: usize, seed: u64) -> Hosts
         // Sums in another order differ in their last digits.
         as_large.iter_mut().zip(&seen).for_each(|(count, own)| *count += u64::from(largest >= own - 1e-9));
     }
-    let odd = |one: &usize| as_large[*one] as f64 / (SHUFFLES + 1) as f64 <= LEVEL;
-    let differ: Vec<usize> = (0..hosts).filter(odd).collect();
-    if differ.is_empty() { Hosts::Alike } else { Hosts::Differ(differ) }
+    let differs = |host: &usize| as_large[*host] as f64 / (SHUFFLES + 1) as f64 <= LEVEL;
+    let differ: Vec<usize> = (0..hosts).filter(differs).collect();
+    if differ.is_empty() { HostEffect::Alike } else { HostEffect::Differ(differ) }
 }
 
-/// A lower bound of the probability that the rounds of one host are by chance all at one end of the ranks.
+/// The probability that by chance all rounds of one host are at one end of the ranks, for the number of rounds of a host that
+/// makes it smallest.
 fn smallest_chance(sizes: &[usize]) -> f64 {
     let all: usize = sizes.iter().sum();
-    // n choose k
-    let ways = |of: usize| (0..of).map(|at| ((all - at) as f64 / (at + 1) as f64).ln()).sum::<f64>().exp();
     let chance = |size: &usize| {
-        // Of two hosts, one is at one end where the other is at the other.
-        let alike = if sizes.len() == 2 { 1 } else { sizes.iter().filter(|other| *other == size).count() };
-        2.0 * alike as f64 / ways(*size)
+        let alike = sizes.iter().filter(|other| *other == size).count() as f64;
+        let one_end = 2.0 * alike / choose(all, *size);
+        if alike < 2.0 {
+            return one_end;
+        }
+        // Subtract the orders with one such host at each end, which were counted twice.
+        one_end - alike * (alike - 1.0) / choose(all, *size) / choose(all - size, *size)
     };
     sizes.iter().filter(|size| **size > 0 && **size < all).map(chance).fold(f64::INFINITY, f64::min)
+}
+
+/// The number of ways to choose k of n.
+fn choose(n: usize, k: usize) -> f64 {
+    (0..k).map(|at| ((n - at) as f64 / (at + 1) as f64).ln()).sum::<f64>().exp()
 }
 
 /// Ranks centred around 0; ties share their mean rank, and a missing value has rank 0.
@@ -75,13 +84,13 @@ fn centred_ranks(d: &[f64]) -> Vec<f64> {
 }
 
 /// For each host the largest standardised rank sum over the pairs.
-fn statistics(ranks: &[Vec<f64>], host: &[usize], sizes: &[usize]) -> Vec<f64> {
-    let all = host.len() as f64;
+fn statistics(ranks: &[Vec<f64>], host_of: &[usize], sizes: &[usize]) -> Vec<f64> {
+    let all = host_of.len() as f64;
     let mut largest = vec![0.0_f64; sizes.len()];
     for ranks in ranks {
         let variance = ranks.iter().map(|rank| rank * rank).sum::<f64>() / (all - 1.0);
         let mut sums = vec![0.0; sizes.len()];
-        ranks.iter().zip(host).for_each(|(rank, host)| sums[*host] += rank);
+        ranks.iter().zip(host_of).for_each(|(rank, host)| sums[*host] += rank);
         for (largest, (sum, size)) in largest.iter_mut().zip(sums.iter().zip(sizes)) {
             let spread = (variance * *size as f64 * (all - *size as f64) / all).sqrt();
             if spread > 0.0 {
@@ -97,7 +106,7 @@ mod tests {
     use super::*;
     use fsarena_core::schedule::mix;
 
-    /// Log ratios of `rounds` rounds, which hosts measured in turn; the last host's are `more`.
+    /// Log ratios of `rounds` rounds, which hosts measured in turn. Those of the last host are larger by `more`.
     fn of(rounds: usize, hosts: usize, more: f64, seed: u64) -> (Vec<Vec<f64>>, Vec<usize>) {
         let host: Vec<usize> = (0..rounds).map(|round| round % hosts).collect();
         let noise = |round: usize| (mix(seed, round as u64) % 1000) as f64 / 1e5;
@@ -108,9 +117,9 @@ mod tests {
     #[test]
     fn the_host_that_differs_is_named() {
         let (d, host) = of(40, 4, 0.1, 1);
-        assert_eq!(compare(&d, &host, 4, 7), Hosts::Differ(vec![3]));
+        assert_eq!(compare(&d, &host, 4, 7), HostEffect::Differ(vec![3]));
         let (d, host) = of(40, 4, 0.0, 1);
-        assert_eq!(compare(&d, &host, 4, 7), Hosts::Alike);
+        assert_eq!(compare(&d, &host, 4, 7), HostEffect::Alike);
     }
 
     #[test]
@@ -119,13 +128,13 @@ mod tests {
         assert!((smallest_chance(&[3, 3]) - 0.1).abs() < 1e-9);
         // Of four rounds: 2 of 70.
         assert!((smallest_chance(&[4, 4]) - 2.0 / 70.0).abs() < 1e-9);
-        // One of three hosts of two rounds: 3 · 2 of 15.
-        assert!((smallest_chance(&[2, 2, 2]) - 0.4).abs() < 1e-9);
+        // Three hosts of two rounds: in 6 of 15 · 6 orders two given hosts are at the two ends, and in 30 of 90 any host is at one.
+        assert!((smallest_chance(&[2, 2, 2]) - 30.0 / 90.0).abs() < 1e-9);
         let (d, host) = of(6, 2, 0.1, 1);
-        assert_eq!(compare(&d, &host, 2, 7), Hosts::TooFew);
+        assert_eq!(compare(&d, &host, 2, 7), HostEffect::TooFew);
         let (d, host) = of(8, 2, 0.1, 1);
-        assert_eq!(compare(&d, &host, 2, 7), Hosts::Differ(vec![0, 1]));
-        assert_eq!(compare(&[vec![0.1; 9]], &[0; 9], 1, 7), Hosts::TooFew);
+        assert_eq!(compare(&d, &host, 2, 7), HostEffect::Differ(vec![0, 1]));
+        assert_eq!(compare(&[vec![0.1; 9]], &[0; 9], 1, 7), HostEffect::TooFew);
     }
 
     #[test]
@@ -137,7 +146,7 @@ mod tests {
     fn hosts_that_are_alike_rarely_differ() {
         let wrong = (0..200).filter(|seed| {
             let (d, host) = of(24, 3, 0.0, 1000 + seed);
-            matches!(compare(&d, &host, 3, *seed), Hosts::Differ(_))
+            matches!(compare(&d, &host, 3, *seed), HostEffect::Differ(_))
         });
         // 10 expected, standard deviation 3.
         assert!(wrong.count() <= 22);

@@ -42,11 +42,11 @@ pub fn analyse(matrix: &Matrix, device: Option<f64>) -> Analysis {
     screen.drop_isolated_flags();
     rules::between(&mut screen);
     screen.drop_isolated_flags();
-    let Screen { flags, e, breaks, .. } = screen;
-    let chosen = e_bh(&e, ALPHA);
+    let Screen { flags, e_values, breaks, .. } = screen;
+    let chosen = e_bh(&e_values, ALPHA);
     Analysis {
         findings: finding::findings(flags, &breaks, &chosen),
-        trials: e.len(),
+        trials: e_values.len(),
         selected: chosen.len(),
         rounds: matrix.rounds(),
     }

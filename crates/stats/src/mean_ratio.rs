@@ -13,7 +13,7 @@
 //!
 //! In simulations with [`FIRST_ROUND`] rounds or more, the interval missed the true ratio at some look up to 400 rounds in
 //! under 7% of runs, for normal, exponential and log-normal (σ = 0.5) noise ([`crate::simulate::mean_ratio`]). No method can
-//! bound a cost that occurs in no round: stalls in fewer than about 3/n of the rounds are not excluded ([`MeanRatio::unseen`]).
+//! bound a cost that occurs in no round: stalls in fewer than about 3/m of the rounds are not excluded ([`MeanRatio::unseen`]).
 
 use crate::table;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -26,7 +26,7 @@ const LARGEST_SHARE: f64 = 0.75;
 const UNSEEN_SKEWNESS: f64 = 1.5;
 /// The number of bisections for an end of the interval: 22 find it to a millionth of the bracket.
 const BISECTIONS: usize = 22;
-/// The logarithm of the factor beyond which an end of the interval is infinite.
+/// The largest |ln| of an end of the interval divided by the ratio. Beyond a factor of e⁷ = 1097 the interval is unbounded.
 const FURTHEST: f64 = 7.0;
 
 /// The reason why there is no interval.
@@ -81,7 +81,7 @@ impl MeanRatio {
         self.interval.is_ok_and(|(low, high)| low > 1.0 || high < 1.0)
     }
 
-    /// The largest share of rounds with a stall that is still possible if none of the n rounds has one: 3/n, the upper 95%
+    /// The largest share of rounds with a stall that is still possible if none of the m rounds has one: 3/m, the upper 95%
     /// limit (the rule of three, Hanley and Lippman-Hand 1983).
     pub fn unseen(&self) -> f64 {
         (3.0 / self.rounds as f64).min(1.0)
@@ -123,13 +123,13 @@ impl SharedCosts {
         ratios.fold((f64::INFINITY, 0.0), |(low, high), ratio| (low.min(ratio), high.max(ratio)))
     }
 
-    /// The ends of the interval, each at level 0.05/`rivals`: 1 for a 90% interval, 2 for 95%, K − 1 for the regret of K
-    /// variants. Both ends equal the ratio if all rounds have the same ratio.
+    /// The ends of the interval. Each end is at level 0.05/`parts`: 1 makes a 90% interval, 2 a 95% interval, and K − 1 makes
+    /// K − 1 one-sided bounds that hold together. Both ends equal the ratio if all rounds have the same ratio.
     ///
     /// # Errors
     /// The interval is withheld; the error is the reason.
-    pub fn bounds(&self, rivals: usize) -> Result<(f64, f64), Withheld> {
-        let (critical, ratio) = (self.critical(rivals)?, self.ratio());
+    pub fn bounds(&self, parts: usize) -> Result<(f64, f64), Withheld> {
+        let (critical, ratio) = (self.critical(parts)?, self.ratio());
         let step = critical * Statistics::of(self, ratio).standard_error / self.means.1;
         if step < f64::EPSILON {
             return Ok((ratio, ratio));
@@ -140,12 +140,13 @@ impl SharedCosts {
         Ok((low, high))
     }
 
-    /// Whether [`SharedCosts::bounds`] exclude a ratio. This is faster than computing both ends.
+    /// Whether the interval of [`SharedCosts::bounds`] excludes a ratio. This is faster than computing both ends.
     ///
     /// # Errors
-    /// The interval is withheld; the error is the reason.
-    pub fn exclude(&self, ratio: f64, rivals: usize) -> Result<bool, Withheld> {
-        let critical = self.critical(rivals)?;
+    /// The interval is withheld; the error is the reason. It is never [`Withheld::Unbounded`], because a single ratio can be
+    /// tested without the ends.
+    pub fn exclude(&self, ratio: f64, parts: usize) -> Result<bool, Withheld> {
+        let critical = self.critical(parts)?;
         self.check_shares()?;
         let statistics = Statistics::of(self, ratio);
         Ok(statistics.below(critical) || statistics.above(critical))
@@ -161,9 +162,9 @@ impl SharedCosts {
     }
 
     /// The quantile of Student's t for this number of rounds.
-    fn critical(&self, rivals: usize) -> Result<f64, Withheld> {
+    fn critical(&self, parts: usize) -> Result<f64, Withheld> {
         let rounds = self.rounds();
-        let level = table::level(rounds, rivals).filter(|_| rounds >= FIRST_ROUND);
+        let level = table::level(rounds, parts).filter(|_| rounds >= FIRST_ROUND);
         let level = level.ok_or(Withheld::FewRounds)?;
         let student =
             StudentsT::new(0.0, 1.0, (rounds - 1) as f64).expect("20 rounds have degrees of freedom");
@@ -174,12 +175,12 @@ impl SharedCosts {
     /// then bisection. None if no ratio within a factor of e^[`FURTHEST`] is rejected.
     fn end(&self, step: f64, rejected: impl Fn(&Statistics) -> bool) -> Option<f64> {
         let is_rejected = |log: f64| rejected(&Statistics::of(self, self.ratio() * log.exp()));
-        let (mut within, mut beyond) = (0.0, step);
+        let (mut within, mut beyond) = (0.0, step.clamp(-FURTHEST, FURTHEST));
         while !is_rejected(beyond) {
-            if beyond.abs() > FURTHEST {
+            if beyond.abs() >= FURTHEST {
                 return None;
             }
-            (within, beyond) = (beyond, 2.0 * beyond);
+            (within, beyond) = (beyond, (2.0 * beyond).clamp(-FURTHEST, FURTHEST));
         }
         for _ in 0..BISECTIONS {
             let middle = (within + beyond) / 2.0;
@@ -216,8 +217,8 @@ impl Statistics {
         }
         let skewness = cubes / rounds / (squares / rounds).powf(1.5);
         let t = mean / standard_error;
-        let g = UNSEEN_SKEWNESS * skewness / rounds.sqrt();
-        let h = t + g * (2.0 * t * t + 1.0) / 6.0 + g * g * t.powi(3) / 27.0;
+        let g = UNSEEN_SKEWNESS * skewness;
+        let h = t + g * (2.0 * t * t + 1.0) / (6.0 * rounds.sqrt()) + g * g * t.powi(3) / (27.0 * rounds);
         Statistics { t, h, standard_error }
     }
 
@@ -253,16 +254,19 @@ mod tests {
         let critical = SharedCosts::of(&a, &b).unwrap().critical(2).unwrap();
         // The lower end is that of t alone. At the upper one h is −critical.
         assert!((low - (1.075 - critical * s / 24f64.sqrt())).abs() < 1e-6, "{low}");
-        let (t, g) = ((1.075 - high) * 24f64.sqrt() / s, 1.5 * skewness / 24f64.sqrt());
-        let h = t + g * (2.0 * t * t + 1.0) / 6.0 + g * g * t.powi(3) / 27.0;
+        let (t, g) = ((1.075 - high) * 24f64.sqrt() / s, 1.5 * skewness);
+        let h = t + g * (2.0 * t * t + 1.0) / (6.0 * 24f64.sqrt()) + g * g * t.powi(3) / (27.0 * 24.0);
         assert!((h + critical).abs() < 1e-4, "{h} {critical}");
         assert!(!ratio.separated() && ratio.inverse().interval.unwrap().0 == 1.0 / high);
     }
 
     #[test]
     fn the_critical_value_is_that_of_the_look() {
-        // At 24 rounds the signed-rank test cuts off c = 55: z = −(150 − 55.5)/35 = −2.7, the kurtosis −2·1763020/4900², and
-        // so p = 0.003467 − 0.010421·0.14686/24·11.583 = 0.002728. With 23 degrees of freedom that is t = 3.066.
+        // The level is that of the signed-rank test, which at 24 rounds rejects rank sums up to c = 55. The rank sum has mean 150
+        // and deviation 35, so z = (55.5 − 150)/35 = −2.7, and its excess kurtosis is −2·Σi⁴/(Σi²)² = −2·1763020/4900² =
+        // −0.14686. The Edgeworth expansion adds a term of the kurtosis κ to the normal distribution:
+        // p = Φ(z) − φ(z)·κ/24·(z³ − 3z), with Φ(z) = 0.003467, φ(z) = 0.010421 and z³ − 3z = −11.583.
+        // So p = 0.003467 − 0.010421·0.14686/24·11.583 = 0.002728. With 23 degrees of freedom that is t = 3.066.
         let costs = |rounds| SharedCosts::of(&vec![1.0; rounds], &vec![1.0; rounds]).unwrap();
         assert!((costs(24).critical(2).unwrap() - 3.066).abs() < 0.002, "{:?}", costs(24).critical(2));
         assert!(costs(24).critical(1).unwrap() < costs(24).critical(2).unwrap());
@@ -275,10 +279,10 @@ mod tests {
         let a: Vec<f64> = (0..30).map(|i| 1.0 + f64::from(i * i % 31) / 100.0).collect();
         let b: Vec<f64> = (0..30).map(|i| 1.1 + f64::from(i * i * i % 29) / 50.0).collect();
         let costs = SharedCosts::of(&a, &b).unwrap();
-        for rivals in [1, 2, 5] {
-            let (low, high) = costs.bounds(rivals).unwrap();
+        for parts in [1, 2, 5] {
+            let (low, high) = costs.bounds(parts).unwrap();
             assert!(low < costs.ratio() && costs.ratio() < high);
-            let excluded = |ratio| costs.exclude(ratio, rivals).unwrap();
+            let excluded = |ratio| costs.exclude(ratio, parts).unwrap();
             assert!(!excluded(low * 1.0001) && excluded(low * 0.9999), "{low}");
             assert!(!excluded(high * 0.9999) && excluded(high * 1.0001), "{high}");
         }
@@ -306,6 +310,7 @@ mod tests {
         let interval = |a: &[f64], b: &[f64]| MeanRatio::of(a, b).unwrap().interval;
         assert_eq!(interval(&other, &one), Err(Withheld::OneRound));
         assert_eq!(interval(&other[..19], &one[..19]), Err(Withheld::FewRounds));
+        assert_eq!(Withheld::FewRounds.words(), format!("fewer than {FIRST_ROUND} rounds"));
         let spread: Vec<f64> = (0..22).map(|i| if i % 11 == 0 { 30.0 } else { 0.001 }).collect();
         assert_eq!(interval(&spread, &other), Err(Withheld::Unbounded));
     }

@@ -3,7 +3,7 @@
 use crate::analyse::{Analysis, weighted_means};
 use crate::comparison::{Comparison, compare_with};
 use crate::ranks::{rank_sets, simultaneous};
-use crate::simulate::{MANY, stream};
+use crate::simulate::{MANY_ROUNDS, stream};
 use crate::{hodges_lehmann::Walsh, table::FIRST_LOOK};
 use fsarena_core::{cell::TaskInfo, observations::VariantValues, sample::Direction};
 use rand::RngExt;
@@ -30,8 +30,8 @@ pub struct Ranking {
 pub struct Ranked {
     /// Index into the variants of the run.
     pub variant: usize,
-    /// The first and last rank that it may have; the ranks of all variants hold together with 95%. None for fewer than 8
-    /// complete rounds. Variants with exactly the same values have the same ranks.
+    /// The first and last rank that it may have. With 95% confidence the ranges of all variants are right at once. None for
+    /// fewer than 8 complete rounds. Variants with exactly the same values have the same ranks.
     pub ranks: Option<(usize, usize)>,
     /// The smallest and largest ratio to the best if any one task is left out. None for the best itself, and if there is only
     /// one task.
@@ -56,25 +56,25 @@ impl Ranking {
         let means: VariantValues =
             (0..variants).map(|variant| weighted_mean(&values, variant, &weights)).collect();
         let comparison = compare_with(&means, &grid.references, direction);
-        let live = live(&comparison);
-        if live.len() < 2 {
+        let included = with_enough_rounds(&comparison);
+        if included.len() < 2 {
             return None;
         }
-        let of_live: VariantValues = live.iter().map(|variant| means[*variant].clone()).collect();
-        let whole = |round: usize| of_live.iter().all(|variant| variant[round].is_finite());
-        let rounds = (0..of_live[0].len()).filter(|round| whole(*round)).count();
-        let ranks = simultaneous(&of_live, seed)
+        let of_included: VariantValues = included.iter().map(|variant| means[*variant].clone()).collect();
+        let whole = |round: usize| of_included.iter().all(|variant| variant[round].is_finite());
+        let rounds = (0..of_included[0].len()).filter(|round| whole(*round)).count();
+        let ranks = simultaneous(&of_included, seed)
             .filter(|_| rounds >= FIRST_LOOK)
             .and_then(|all| rank_sets(&all.intervals, direction));
         let of_tasks: Vec<Vec<&[f64]>> = values
             .iter()
-            .map(|task| live.iter().map(|variant| task[*variant].as_slice()).collect())
+            .map(|task| included.iter().map(|variant| task[*variant].as_slice()).collect())
             .collect();
         let probability = probability_best(&of_tasks, &weights, direction, seed);
-        let variants = live.iter().enumerate().map(|(at, variant)| Ranked {
+        let variants = included.iter().enumerate().map(|(at, variant)| Ranked {
             variant: *variant,
             ranks: ranks.as_ref().map(|ranks| ranks[at]),
-            without_one: (at > 0).then(|| without_one(&values, live[0], *variant, &weights)).flatten(),
+            without_one: (at > 0).then(|| without_one(&values, included[0], *variant, &weights)).flatten(),
             probability_best: probability.as_ref().map(|all| all[at]),
         });
         Some(Ranking {
@@ -113,7 +113,7 @@ fn weighted_mean(values: &[&VariantValues], variant: usize, weights: &[f64]) -> 
 }
 
 /// The variants with enough rounds, best first.
-fn live(comparison: &Comparison) -> Vec<usize> {
+fn with_enough_rounds(comparison: &Comparison) -> Vec<usize> {
     let most = comparison.variants.iter().map(|variant| variant.rounds).max().unwrap_or(0);
     let enough = |variant: &&usize| comparison.variants[**variant].rounds >= FIRST_LOOK.min(most);
     comparison.order.iter().filter(enough).copied().collect()
@@ -164,8 +164,9 @@ pub fn leave_one_out(d: &[Vec<f64>], weights: &[f64]) -> Option<(f64, f64)> {
 }
 
 /// The probability that each variant is the best under these weights: the share of bootstrap resamples of rounds in which its
-/// weighted mean log value is the best. Of `values[task][variant][round]`, only rounds that have every variant in every task with
-/// weight count. Variants that tie share a resample. The probability does not depend on how large the difference is.
+/// weighted mean log value is the best. Of `values[task][variant][round]`, only those rounds count that have a value of every
+/// variant in every task whose weight is not 0. Variants that tie share a resample. The probability shows how sure the win is,
+/// not how large.
 ///
 /// None if no round is complete or neither direction is better.
 pub fn probability_best(
@@ -198,9 +199,9 @@ pub fn probability_best(
         complete.iter().flat_map(|round| scores.iter().map(move |variant| variant[*round])).collect();
     let mut rng = stream(seed, 0);
     let mut wins = vec![0.0; variants];
-    // The error of a share is at most 0.016 with 4,000 resamples, and 0.031 with 1,000. Above MANY rounds each resample takes
+    // The error of a share is at most 0.016 with 4,000 resamples, and 0.031 with 1,000. Above MANY_ROUNDS each resample takes
     // long, and nearly every share is 0 or 1.
-    let resamples = if complete.len() <= MANY { 4_000 } else { 1_000 };
+    let resamples = if complete.len() <= MANY_ROUNDS { 4_000 } else { 1_000 };
     for _ in 0..resamples {
         let mut sums = vec![0.0; variants];
         for _ in 0..complete.len() {

@@ -1,7 +1,7 @@
 //! Ranks: simultaneous intervals of all pairs of variants, the possible ranks of each variant, and the agreement of two orders.
 
 use crate::average::{mean, sorted, squares};
-use crate::simulate::{MANY, stream};
+use crate::simulate::{MANY_ROUNDS, stream};
 use fsarena_core::sample::Direction;
 use rand::seq::SliceRandom;
 
@@ -35,9 +35,9 @@ pub fn simultaneous(values: &[Vec<f64>], seed: u64) -> Option<Simultaneous> {
     let mut residuals: Vec<f64> =
         logs.iter().flat_map(|round| round.iter().zip(&means).map(|(log, mean)| log - mean)).collect();
     let mut rng = stream(seed, 0);
-    // The number of permutations. 100 of them lie beyond the 95% quantile; only 50 above [`MANY`] rounds, where each takes
+    // The number of permutations. 100 of them lie beyond the 95% quantile; only 50 above [`MANY_ROUNDS`], where each takes
     // long. The test is exact with either number.
-    let permutations = if rounds <= MANY { 1_999 } else { 999 };
+    let permutations = if rounds <= MANY_ROUNDS { 1_999 } else { 999 };
     let permuted = |_| {
         residuals.chunks_exact_mut(variants).for_each(|round| round.shuffle(&mut rng));
         largest_t(&residuals, variants)

@@ -40,7 +40,7 @@ impl PromiseState {
 
 /// The number of rounds above which fewer samples are drawn, because each takes long. Runs that stop once their claims
 /// are decided need far fewer rounds.
-pub(crate) const MANY: usize = 2_000;
+pub(crate) const MANY_ROUNDS: usize = 2_000;
 
 /// The random numbers of one simulated run. They depend on the seed and the run's number only, so that a
 /// simulation gives the same figures on any number of CPUs.

@@ -35,7 +35,7 @@ pub struct SlowRound {
     /// The value of the round.
     pub value: f64,
     /// Its cost relative to the median: the value divided by the median, or the inverse if higher values are better.
-    pub times: f64,
+    pub factor: f64,
 }
 
 impl SlowRounds {
@@ -50,10 +50,10 @@ impl SlowRounds {
 pub fn slow_rounds(values: &[f64], direction: Direction) -> Option<SlowRounds> {
     let median = median(values).filter(|median| *median > 0.0 && direction != Direction::Neutral)?;
     let known = values.iter().enumerate().filter(|(_, value)| !value.is_nan());
-    let times = |value: f64| if direction == Direction::Higher { median / value } else { value / median };
-    let cost = |(column, value): (usize, &f64)| SlowRound { column, value: *value, times: times(*value) };
-    let mut slow: Vec<SlowRound> = known.clone().map(cost).filter(|round| round.times > SLOW).collect();
-    slow.sort_by(|a, b| b.times.total_cmp(&a.times));
+    let factor = |value: f64| if direction == Direction::Higher { median / value } else { value / median };
+    let cost = |(column, value): (usize, &f64)| SlowRound { column, value: *value, factor: factor(*value) };
+    let mut slow: Vec<SlowRound> = known.clone().map(cost).filter(|round| round.factor > SLOW).collect();
+    slow.sort_by(|a, b| b.factor.total_cmp(&a.factor));
     let rounds = known.count();
     (rounds >= FEWEST).then_some(SlowRounds { rounds, median, slow })
 }
@@ -88,7 +88,7 @@ struct Round {
     slow: Vec<bool>,
 }
 
-/// The rounds in which some variant was slow, of the variants whose rounds can be slow.
+/// The rounds in which some variant was slow. Variants without enough rounds or a median above 0 are left out.
 fn rounds_with_stalls(values: &[Vec<f64>], direction: Direction) -> Vec<Round> {
     let columns = values.iter().map(Vec::len).max().unwrap_or(0);
     let mut rounds: Vec<Round> = (0..columns).map(|_| Round { variants: vec![], slow: vec![] }).collect();
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!((found.rounds, found.median, found.slow.len()), (21, 0.7, 1));
         let slow = found.slow[0];
         assert_eq!((slow.column, slow.value), (9, 20.97));
-        assert!((slow.times - 29.957).abs() < 0.001 && (found.excess() - 20.27).abs() < 1e-9);
+        assert!((slow.factor - 29.957).abs() < 0.001 && (found.excess() - 20.27).abs() < 1e-9);
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl CommandLog {
         self.append_lines(&json_line(&line))
     }
 
-    /// Appends complete lines in one write, so that a crash leaves whole lines.
+    /// Appends complete lines in one write, so that a crash seldom tears a line.
     pub fn append_lines(&mut self, lines: &str) -> Result<()> {
         self.file.write_all(lines.as_bytes()).map_err(Error::io("writing", &self.path))
     }

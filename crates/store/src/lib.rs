@@ -10,6 +10,9 @@
 //!
 //! [`Writer`] consumes events; [`read()`] returns the whole run for analysis. A cell (one variant in one round) is written in
 //! one transaction when it ends, so a crash loses at most the cell that was running.
+//!
+//! [`archive`] writes and reads `.tar.zst` files, and [`bundle`] collects runs with everything that their reports need.
+//! [`merge()`] joins the shards of a run. [`views_sql`] defines SQL views for programs that read `run.db` directly.
 
 pub mod archive;
 pub mod bundle;

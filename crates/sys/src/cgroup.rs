@@ -234,7 +234,7 @@ pub fn end_processes(kernel: &SysRoot, group: &Path) -> Result<(), Error> {
     for below in groups_below(group)? {
         end_processes(kernel, &below)?;
     }
-    process::kill_and_wait(kernel, &|| process::members(kernel, group))
+    process::kill_and_wait(kernel, &|| process::in_cgroup(kernel, group))
 }
 
 /// Kills the processes of a group that fsarena made, and removes the group and its descendants. Succeeds if the group is

@@ -1,6 +1,9 @@
-//! Directories: making them so that other users can pass through, walking them by file descriptors, and their free space.
+//! Directories: making them so that other users can pass through, opening and listing them by file descriptors, and the space
+//! that they use or have free.
 //!
-//! A walk by paths is unsafe: a user who may write to a directory can replace a directory in it by a link at any moment.
+//! A walk that changes or removes files must not go by paths: a user who may write to a directory can replace a directory in it
+//! by a link at any moment. Such walks use [`open_dir`] and [`names_in`]. [`tree_bytes`] walks by paths, because a link can only
+//! make its sum wrong.
 
 use crate::Error;
 use rustix::fs::{CWD, Dir, DirEntry, Mode, OFlags, StatVfs, fchmod, fstat, openat};
@@ -12,11 +15,11 @@ use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt};
 /// The permission of every user to pass through a directory, which does not include listing it.
 const PASS: Mode = Mode::XUSR.union(Mode::XGRP).union(Mode::XOTH);
 
-/// Makes a directory that every user can pass through, whatever the umask is, because the users of workloads and servers have
-/// files below it. The umask decides who can list it.
+/// Makes a directory that every user can pass through, even if the umask forbids that, because the users of workloads and
+/// servers have files below it. The umask decides who can list it.
 ///
 /// # Errors
-/// The directory cannot be made.
+/// The directory cannot be made; or the umask forbids its owner to read it, and then the new directory stays.
 pub fn make_dir(path: &Path) -> io::Result<()> {
     std::fs::create_dir(path)?;
     allow_passing_through(path)
@@ -71,23 +74,30 @@ pub fn names_in(dir: &OwnedFd) -> rustix::io::Result<Vec<PathBuf>> {
     Ok(names)
 }
 
-/// A directory in which fsarena keeps files for the user who runs it: the value of the environment variable `own`, else
-/// `of_root` for root, else `fsarena` in the value of the variable `xdg`, else `of_user`.
-pub fn user_dir(own: &str, of_root: &str, xdg: &str, of_user: impl FnOnce() -> PathBuf) -> PathBuf {
-    if let Some(dir) = variable(own) {
+/// A directory in which fsarena keeps files for the user who runs it. The first that applies: the directory that the environment
+/// variable `own_variable` names; for root, `of_root`; the subdirectory `fsarena` of the directory that the environment variable
+/// `xdg_variable` names; `of_user`.
+pub fn user_dir(
+    own_variable: &str,
+    of_root: &str,
+    xdg_variable: &str,
+    of_user: impl FnOnce() -> PathBuf,
+) -> PathBuf {
+    if let Some(dir) = variable(own_variable) {
         return dir;
     }
     if rustix::process::geteuid().is_root() {
         return of_root.into();
     }
-    variable(xdg).map_or_else(of_user, |dir| dir.join("fsarena"))
+    variable(xdg_variable).map_or_else(of_user, |dir| dir.join("fsarena"))
 }
 
 /// Root's directory for what fsarena fetches, which every user may read.
 pub const SHARED_CACHE: &str = "/var/cache/fsarena";
 
 /// The directory for what fsarena fetches: `$FSARENA_CACHE_DIR`, else `/var/cache/fsarena` for root, else
-/// `$XDG_CACHE_HOME/fsarena`, else `~/.cache/fsarena`, else (without `$HOME`) the directory for temporary files.
+/// `$XDG_CACHE_HOME/fsarena`, else `~/.cache/fsarena`. If `$HOME` is not a directory, it is `fsarena-cache-UID` in the directory
+/// for temporary files.
 pub fn cache_dir() -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
     user_dir("FSARENA_CACHE_DIR", SHARED_CACHE, "XDG_CACHE_HOME", || match home() {
@@ -163,10 +173,11 @@ pub fn free_bytes(dir: &Path) -> Result<u64, Error> {
     Ok(Space::at_path(dir)?.free_bytes().unwrap_or(u64::MAX))
 }
 
-/// The size of a file, or of all files below a directory, where each file takes at least `least` bytes. Follows no link.
+/// The size of a file, or the total size of a directory and everything below it, directories included. Each file and directory
+/// counts as at least `least` bytes. Follows no link.
 ///
 /// # Errors
-/// Where something cannot be read.
+/// A file or directory cannot be read.
 pub fn tree_bytes(path: &Path, least: u64) -> Result<u64, Error> {
     let meta = path.symlink_metadata().map_err(Error::io("reading", path))?;
     let mut bytes = meta.len().max(least);

@@ -19,9 +19,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The exit code of getent for a key that the database lacks.
 const KEY_NOT_FOUND: i32 = 2;
 
-/// A query that failed: getent crashed, hung, is missing, or does not support the database.
+/// A query that failed: getent crashed, hung, was interrupted, is missing, does not support the database, or found no host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{command}: {why}; try it: {command}")]
+#[error("{command}: {why}")]
 pub struct GetentError {
     /// The command, quoted for a shell.
     pub command: String,
@@ -43,13 +43,13 @@ pub struct Getent {
 }
 
 impl Getent {
-    /// The getent of this machine; None where it is not installed.
+    /// The getent of this machine; None if it is not installed.
     pub fn find() -> Option<Getent> {
         let program = PROGRAMS.iter().map(Path::new).find(|program| program.exists())?;
         Some(Getent { program: program.into(), timeout: TIMEOUT })
     }
 
-    /// The lines that getent prints for a key of a database; None where the database lacks the key.
+    /// The lines that getent prints for a key of a database; None if the database lacks the key.
     ///
     /// # Errors
     /// If getent cannot be started, fails, or takes too long.
@@ -104,7 +104,7 @@ pub fn host_addresses(host: &str) -> Result<Vec<IpAddr>, GetentError> {
     resolve_addresses(Getent::find().as_ref(), host)
 }
 
-/// Does the work of [`host_addresses`] with this getent; None if it is not installed.
+/// Like [`host_addresses`], with this getent, which is None if it is not installed.
 fn resolve_addresses(getent: Option<&Getent>, host: &str) -> Result<Vec<IpAddr>, GetentError> {
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     if let Ok(address) = bare.parse() {
@@ -199,7 +199,8 @@ pub(crate) mod tests {
         assert_eq!(resolve_addresses(None, "localhost"), Ok(local));
         assert_eq!(resolve_addresses(None, "10.0.0.1"), Ok(vec![IpAddr::from([10, 0, 0, 1])]));
         assert_eq!(resolve_addresses(None, "[fe80::1]"), Ok(vec!["fe80::1".parse().unwrap()]));
-        assert!(resolve_addresses(None, "db").unwrap_err().why.contains("not installed"));
+        let missing = "getent ahosts db: getent is not installed, and host names need it; write an address";
+        assert_eq!(resolve_addresses(None, "db").unwrap_err().to_string(), missing);
         let dir = tempfile::tempdir().unwrap();
         let answer = "[ \"$1 $2\" = 'ahosts db' ] || exit 2\nprintf '%s\\n' '10.0.0.7 STREAM db' '10.0.0.7 DGRAM' \
                       'fe80::1%eth0 STREAM' 'fd00::7 STREAM'";

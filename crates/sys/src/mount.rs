@@ -53,8 +53,8 @@ pub fn mount_command(source: &Path, target: &Path, fs_type: &str, options: &str)
     argv.arg("--source").arg(source).arg("--target").arg(target)
 }
 
-/// Mounts with mount(2), for guests without mount(8). Options that are flags of the system call become flags; the other
-/// options go to the filesystem unchanged.
+/// Mounts with mount(2), for guests without mount(8). Options that are flags of the system call, and their opposites (`rw`),
+/// become flags; `defaults` is dropped; the other options go to the filesystem unchanged.
 ///
 /// # Errors
 /// The error of the system call.
@@ -96,7 +96,7 @@ pub fn reason_for_refused_option(source: &Path, fs_type: &str, option: &str) -> 
     use rustix::mount::{FsOpenFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsopen};
     let context = fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
     let set = |option: &str| match option.split_once('=') {
-        _ if option.is_empty() || FLAGS.iter().any(|(name, _)| *name == option) => Ok(()),
+        _ if option.is_empty() || FLAGS.iter().chain(OPPOSITES).any(|(name, _)| *name == option) => Ok(()),
         Some((key, value)) => fsconfig_set_string(context.as_fd(), key, value),
         None => fsconfig_set_flag(context.as_fd(), option),
     };
@@ -119,14 +119,20 @@ pub fn reason_for_refused_option(source: &Path, fs_type: &str, option: &str) -> 
     Some(reason)
 }
 
-/// Splits mount options into flags and the remaining options.
+/// Splits mount options into flags and the remaining options. Of an option and its opposite the last counts, as in mount(8).
 fn split_flags(options: &str) -> (MountFlags, String) {
     let mut flags = MountFlags::empty();
     let mut rest = vec![];
-    for word in options.split(',').filter(|word| !matches!(*word, "" | "defaults" | "rw")) {
-        match FLAGS.iter().find(|(name, _)| *name == word) {
-            Some((_, flag)) => flags |= *flag,
-            None => rest.push(word),
+    for word in options.split(',').filter(|word| !matches!(*word, "" | "defaults")) {
+        let flag_in = |table: &[(&str, MountFlags)]| {
+            table.iter().find(|(name, _)| *name == word).map(|(_, flag)| *flag)
+        };
+        if let Some(flag) = flag_in(FLAGS) {
+            flags |= flag;
+        } else if let Some(flag) = flag_in(OPPOSITES) {
+            flags -= flag;
+        } else {
+            rest.push(word);
         }
     }
     (flags, rest.join(","))
@@ -145,6 +151,17 @@ const FLAGS: &[(&str, MountFlags)] = &[
     ("relatime", MountFlags::RELATIME),
     ("strictatime", MountFlags::STRICTATIME),
     ("lazytime", MountFlags::LAZYTIME),
+];
+
+/// The options of mount(8) that clear a flag of mount(2).
+const OPPOSITES: &[(&str, MountFlags)] = &[
+    ("rw", MountFlags::RDONLY),
+    ("suid", MountFlags::NOSUID),
+    ("dev", MountFlags::NODEV),
+    ("exec", MountFlags::NOEXEC),
+    ("async", MountFlags::SYNCHRONOUS),
+    ("atime", MountFlags::NOATIME),
+    ("diratime", MountFlags::NODIRATIME),
 ];
 
 impl Mounted {
@@ -195,8 +212,8 @@ pub(crate) fn unmount_in(
     })
 }
 
-/// The mount point with symbolic links followed: those above it alone where it cannot be looked at, as that of a FUSE filesystem
-/// whose program has ended.
+/// The mount point with all symbolic links resolved. If the mount point itself cannot be read (a FUSE filesystem whose program has
+/// ended), only the links in the path of its parent are resolved.
 fn canonical(target: &Path) -> PathBuf {
     let above = || Some(target.parent()?.canonicalize().ok()?.join(target.file_name()?));
     target.canonicalize().ok().or_else(above).unwrap_or_else(|| target.to_path_buf())
@@ -210,8 +227,8 @@ pub fn is_mounted(kernel: &SysRoot, target: &Path) -> Result<bool, Error> {
     Ok(kernel.mounts()?.iter().any(|mount| mount.target == target))
 }
 
-/// Whether a mount at a path may be on this directory. False if the mount hides another directory: then another run made
-/// that directory and mounted on it. True if either identity is unknown.
+/// Whether a mount at a path may be on this directory. False if the directory under the mount is not `dir`: then another run
+/// created it and mounted on it. True if either identity is unknown.
 pub(crate) fn may_be_on(target: &Path, dir: Option<Identity>) -> bool {
     dir.zip(directory_below(target)).is_none_or(|(dir, below)| dir.is_same(&below))
 }
@@ -229,8 +246,8 @@ fn directory_below(target: &Path) -> Option<Identity> {
     Some(Identity::from_metadata(&File::from(dir).metadata().ok()?))
 }
 
-/// The options of the mount on a directory as the kernel reports them, comma-separated. For ext2, ext3
-/// and ext4 these include the defaults, which the mount list leaves out.
+/// The options of the mount on a directory as the kernel reports them, comma-separated. For ext4, and for ext2 and ext3 by the
+/// driver of ext4, these include the defaults, which the mount list leaves out.
 ///
 /// # Errors
 /// Nothing is mounted on the target.
@@ -240,8 +257,11 @@ pub fn effective_options(kernel: &SysRoot, target: &Path) -> Result<String, Erro
     let Some(mount) = mounts.iter().rev().find(|mount| mount.target == target) else {
         return Err(Error::Unfit { what: target, why: "nothing is mounted there".into() });
     };
-    let device = Path::new(&mount.source).file_name().unwrap_or_default().to_string_lossy();
-    let defaults = kernel.read(&format!("proc/fs/{}/{device}/options", mount.fs_type)).unwrap_or_default();
+    // The kernel's name of the device: `dm-3` for `/dev/mapper/name`.
+    let link = kernel.path(&format!("sys/dev/block/{}", mount.major_minor)).read_link();
+    let device = link.unwrap_or_else(|_| mount.source.clone().into());
+    let device = device.file_name().unwrap_or_default().to_string_lossy();
+    let defaults = kernel.read(&format!("proc/fs/ext4/{device}/options")).unwrap_or_default();
     let shown = mount.mount_options.split(',').chain(mount.super_options.split(',')).chain(defaults.lines());
     Ok(distinct(shown.filter(|word| !word.is_empty())).join(","))
 }
@@ -264,11 +284,27 @@ mod tests {
     }
 
     #[test]
+    fn effective_options_include_those_of_the_ext4_driver_for_ext3_on_a_mapped_device() {
+        let line = "36 35 253:3 / /mnt rw,relatime - ext3 /dev/mapper/name rw\n";
+        let root = fsarena_testkit::FakeRoot::with(&[
+            ("proc/self/mountinfo", line),
+            ("proc/fs/ext4/dm-3/options", "rw\ndata=ordered\n"),
+            ("sys/dev/block/none", ""),
+        ]);
+        let link = root.path().join("sys/dev/block/253:3");
+        std::os::unix::fs::symlink("../../devices/virtual/block/dm-3", link).unwrap();
+        let options = effective_options(&SysRoot::at(root.path()), Path::new("/mnt")).unwrap();
+        assert_eq!(options, "rw,relatime,data=ordered");
+    }
+
+    #[test]
     fn mount_options_are_split_into_flags_and_filesystem_options() {
         let (flags, data) = split_flags("rw,noatime,data=writeback,,nodev,commit=5");
         assert_eq!(flags, MountFlags::NOATIME | MountFlags::NODEV);
         assert_eq!(data, "data=writeback,commit=5");
         assert_eq!(split_flags(""), (MountFlags::empty(), String::new()));
+        assert_eq!(split_flags("ro,nodev,dev,rw,suid"), (MountFlags::empty(), String::new()));
+        assert_eq!(split_flags("rw,ro"), (MountFlags::RDONLY, String::new()));
     }
 
     #[test]

@@ -34,6 +34,19 @@ pub fn stat(kernel: &SysRoot, pid: i32) -> Result<Option<Stat>, Error> {
     stat.map(Some).map_err(|error| Error::Unreadable { path, why: error.to_string() })
 }
 
+/// The contents of `/proc/PID/stat`; None if the process ended, or if this user may not inspect it: with the mount option
+/// `hidepid=1` of `/proc`, reading fails with EPERM for the processes of other users.
+fn visible_stat(kernel: &SysRoot, pid: i32) -> Result<Option<Stat>, Error> {
+    unless_forbidden(stat(kernel, pid))
+}
+
+fn unless_forbidden<T>(read: Result<Option<T>, Error>) -> Result<Option<T>, Error> {
+    match read {
+        Err(Error::Hidden { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+        read => read,
+    }
+}
+
 /// The result of reading a file of a process; None if the process ended.
 fn unless_ended<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     match read {
@@ -129,8 +142,9 @@ pub struct FoundProcess {
     pub start_time: u64,
 }
 
-/// The processes of `pids` for which `belongs` returns true. The start time is read first: if a pid is reused while
-/// `belongs` runs, the result has the start time of the earlier process, and the new process is not killed.
+/// The processes of `pids` for which `belongs` returns true, without those that this user may not inspect. The start time is
+/// read first: if a pid is reused while `belongs` runs, the result has the start time of the earlier process, and the new
+/// process is not killed.
 fn find(
     kernel: &SysRoot,
     pids: Vec<i32>,
@@ -138,7 +152,7 @@ fn find(
 ) -> Result<Vec<FoundProcess>, Error> {
     let mut found = vec![];
     for pid in pids {
-        let Some(stat) = stat(kernel, pid)? else { continue };
+        let Some(stat) = visible_stat(kernel, pid)? else { continue };
         if belongs(pid)? {
             found.push(FoundProcess { pid, start_time: stat.starttime });
         }
@@ -146,8 +160,8 @@ fn find(
     Ok(found)
 }
 
-/// The processes that have [`MARK`] with this journal in their environment: the commands of its owner and their
-/// descendants. Processes that this user may not inspect belong to other users and are left out.
+/// The processes that have [`MARK`] with this journal in their environment: the commands that the owner of the journal started,
+/// and their descendants. Processes that this user may not inspect belong to other users and are left out.
 ///
 /// # Errors
 /// Where `/proc`, or the environment of a process that this user may inspect, cannot be read.
@@ -170,13 +184,13 @@ fn group(kernel: &SysRoot, pgid: i32, started: u64) -> Result<Vec<FoundProcess>,
     if stat(kernel, pgid)?.is_some_and(|stat| stat.starttime != started) {
         return Ok(vec![]);
     }
-    find(kernel, all(kernel)?, |pid| Ok(stat(kernel, pid)?.is_some_and(|stat| stat.pgrp == pgid)))
+    find(kernel, all(kernel)?, |pid| Ok(visible_stat(kernel, pid)?.is_some_and(|stat| stat.pgrp == pgid)))
 }
 
 /// The processes of a control group.
-pub(crate) fn members(kernel: &SysRoot, group: &Path) -> Result<Vec<FoundProcess>, Error> {
+pub(crate) fn in_cgroup(kernel: &SysRoot, cgroup: &Path) -> Result<Vec<FoundProcess>, Error> {
     let list = || -> Result<Vec<i32>, Error> {
-        let path = group.join("cgroup.procs");
+        let path = cgroup.join("cgroup.procs");
         let text = none_if_missing(std::fs::read_to_string(&path))
             .map_err(Error::hidden(&path))?
             .unwrap_or_default();
@@ -205,7 +219,7 @@ pub(crate) fn living(kernel: &SysRoot, pgid: i32, started: u64) -> Result<Vec<i3
 /// Where `/proc` cannot be read.
 pub fn stopped(kernel: &SysRoot, pgid: i32) -> Result<Option<i32>, Error> {
     for pid in all(kernel)? {
-        if stat(kernel, pid)?.is_some_and(|stat| stat.pgrp == pgid && stat.state == 'T') {
+        if visible_stat(kernel, pid)?.is_some_and(|stat| stat.pgrp == pgid && stat.state == 'T') {
             return Ok(Some(pid));
         }
     }
@@ -287,7 +301,8 @@ impl FoundProcess {
         }
         let killed = match pidfd {
             Ok(pidfd) => pidfd_send_signal(pidfd, Signal::KILL),
-            // Linux before 5.3 has no pidfd. The kernel could have reused the pid only since the comparison above.
+            // Linux before 5.3 has no pidfd, and the seccomp filter of some containers forbids it with EPERM. The kernel could
+            // have reused the pid only since the comparison above.
             Err(Errno::NOSYS | Errno::PERM) => kill_process(pid, Signal::KILL),
             Err(error) => Err(error),
         };
@@ -388,6 +403,13 @@ mod tests {
         let hidden = SysRoot::at(dir.path().join("hidden"));
         assert!(matches!(all(&hidden), Err(Error::Hidden { .. })));
         assert!(matches!(boot_id(&hidden), Err(Error::Hidden { .. })));
+    }
+
+    #[test]
+    fn a_process_that_the_user_may_not_inspect_is_left_out() {
+        let fails_with = |errno: Errno| Err(Error::hidden("/proc/7/stat")(errno.into()));
+        assert_eq!(unless_forbidden::<i32>(fails_with(Errno::PERM)).unwrap(), None);
+        assert!(unless_forbidden::<i32>(fails_with(Errno::IO)).is_err());
     }
 
     #[test]

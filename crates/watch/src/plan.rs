@@ -53,13 +53,14 @@ impl Watch {
     /// The plan that the store keeps for this watch.
     ///
     /// # Errors
-    /// A path is not valid UTF-8, because a plan is text.
+    /// A path is not valid UTF-8. A plan is text and cannot keep such a path.
     pub fn plan(&self) -> Result<Plan, Error> {
         let settings: serde_json::Result<Settings> =
             serde_json::to_value(self).and_then(serde_json::from_value);
         let settings = settings.map_err(|error| Error::Usage(format!("cannot keep this watch: {error}")))?;
         let dir = self.at.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         let variant = Variant { name: self.name.clone(), levels: [(factor::DIR.to_string(), dir)].into() };
+        // A watch makes no filesystem and waits for nothing, so the scale, the device and the wait until idle are placeholders.
         Ok(Plan {
             name: format!("watch-{}", self.name),
             title: format!("Watching {}", self.name),
@@ -94,22 +95,20 @@ impl Watch {
     /// The watch of a plan that the store kept.
     ///
     /// # Errors
-    /// The plan is not that of a watch.
+    /// The plan is not that of a watch, or another version of fsarena wrote settings that this one cannot read.
     pub fn from_plan(plan: &Plan) -> Result<Watch, Error> {
+        let refuse = |why: &str| Error::Usage(format!("cannot resume {}: {why}", plan.name));
         let workload = plan.workloads.first().filter(|workload| workload.name == WORKLOAD);
-        let watch = workload.and_then(|workload| {
-            let watch =
-                serde_json::to_value(&workload.settings).and_then(serde_json::from_value::<Watch>).ok()?;
-            // If the counter cannot be parsed, serde leaves it out. Do not resume such a watch.
-            let counter_lost = watch.counter.is_none() && workload.settings.0.contains_key("counter");
-            if counter_lost { None } else { Some(watch) }
-        });
-        let (Some(watch), Some(variant)) = (watch, plan.variants.first()) else {
-            return Err(Error::Usage(format!(
-                "cannot resume {}: it was not made by `fsarena watch`",
-                plan.name
-            )));
+        let (Some(workload), Some(variant)) = (workload, plan.variants.first()) else {
+            return Err(refuse("it was not made by `fsarena watch`"));
         };
+        let watch = serde_json::to_value(&workload.settings).and_then(serde_json::from_value::<Watch>);
+        let watch =
+            watch.map_err(|error| refuse(&format!("this fsarena cannot read its settings: {error}")))?;
+        // If the counter cannot be parsed, serde leaves it out. Do not resume such a watch.
+        if watch.counter.is_none() && workload.settings.0.contains_key("counter") {
+            return Err(refuse("this fsarena cannot read its counter of requests"));
+        }
         Watch { name: variant.name.clone(), ..watch }.checked()
     }
 
@@ -181,8 +180,17 @@ mod tests {
         };
         assert!(make("", second).is_err() && make("a\n", second).is_err());
         assert!(make("a", Duration::ZERO).is_err());
-        let mut plan = make("a", second).unwrap().plan().unwrap();
-        plan.workloads[0].name = "tree".into();
-        assert!(Watch::from_plan(&plan).unwrap_err().to_string().contains("not made by `fsarena watch`"));
+        let plan = make("a", second).unwrap().plan().unwrap();
+        let error = |change: &dyn Fn(&mut WorkloadPlan)| {
+            let mut plan = plan.clone();
+            change(&mut plan.workloads[0]);
+            Watch::from_plan(&plan).unwrap_err().to_string()
+        };
+        assert!(error(&|workload| workload.name = "tree".into()).contains("not made by `fsarena watch`"));
+        let abacus = fsarena_core::setting::Value::Text("abacus".into());
+        let counter = error(&|workload| drop(workload.settings.0.insert("counter".into(), abacus.clone())));
+        assert!(counter.contains("cannot read its counter"), "{counter}");
+        let settings = error(&|workload| drop(workload.settings.0.remove("window_s")));
+        assert!(settings.contains("cannot read its settings"), "{settings}");
     }
 }

@@ -50,7 +50,7 @@ pub fn run(args: Args) -> Outcome {
             Ok(json!({ "application": name, "plan": plan_table(&name, plan)? }))
         })
     } else if let Some(filesystem) = list::filesystem(&args.what)? {
-        let sets = table(filesystem.option_sets(), output::width()).map_err(output::not_json)?;
+        let sets = table(filesystem.option_sets(), output::width()).map_err(output::serialization_failure)?;
         print(&args.format, "a filesystem", format!("{}\n{sets}", filesystem.head()), || {
             Ok(json!(filesystem))
         })

@@ -21,7 +21,7 @@ fn a_variant_that_slows_down_the_next_is_named() {
     place.shim("cp", CP);
     let (printed, _) = place.expect(0, &["run", "plan.toml", "-q"]);
     let flowed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(flowed.contains("The variant before matters (95% confidence)"), "{printed}");
+    assert!(flowed.contains("Order effect (95% confidence)"), "{printed}");
     assert!(flowed.contains("right after ext4, elapsed of the other variants is"), "{printed}");
     place.assert_clean();
 }

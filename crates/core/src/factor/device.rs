@@ -24,7 +24,7 @@ impl BackingDevice {
     }
 }
 
-/// Parses a level. None for an empty level, which means the backing device of the run.
+/// Parses a level. Returns `None` for an empty level: the filesystem then uses the device that the plan sets for the whole run.
 ///
 /// # Errors
 /// No device has this name.

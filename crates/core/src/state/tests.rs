@@ -118,14 +118,14 @@ fn notes_keep_their_round() {
 fn the_time_left_is_the_remaining_rounds_at_the_mean_pace() {
     let mut state = run(&["ext4", "xfs"]);
     state.apply(100.0, &started(4, None));
-    assert_eq!(state.left(), None);
+    assert_eq!(state.time_left(), None);
     round(&mut state, 0, 100.0);
     // One round took four seconds, and three rounds remain.
-    assert_eq!((state.done, state.tasks, state.left()), (1, 2, Some(Duration::from_secs(12))));
+    assert_eq!((state.rounds_done, state.tasks, state.time_left()), (1, 2, Some(Duration::from_secs(12))));
     state.apply(105.0, &Event::RoundStarted { round: 1, order: vec![] });
-    assert_eq!(state.left(), Some(Duration::from_secs(11)));
+    assert_eq!(state.time_left(), Some(Duration::from_secs(11)));
     state.apply(110.0, &Event::RunFinished { why: "done".into(), complete: true });
-    assert_eq!(state.left(), None);
+    assert_eq!(state.time_left(), None);
 }
 
 #[test]
@@ -135,15 +135,27 @@ fn a_resumed_run_keeps_its_rounds_and_counts_its_own_pace() {
     round(&mut state, 0, 100.0);
     state.apply(104.0, &Event::RunFinished { why: "a signal ended it".into(), complete: false });
     state.apply(200.0, &started(5, None));
-    assert_eq!((state.done, state.left()), (1, None));
+    assert_eq!((state.rounds_done, state.time_left()), (1, None));
     assert!(state.ended.is_none());
     round(&mut state, 1, 204.0);
-    assert_eq!((state.done, state.left()), (2, Some(Duration::from_secs(24))));
+    assert_eq!((state.rounds_done, state.time_left()), (2, Some(Duration::from_secs(24))));
     // A state made from the stored record behaves the same.
     let mut again = RunState::new(state.record);
     again.apply(300.0, &started(5, None));
     round(&mut again, 2, 306.0);
-    assert_eq!((again.done, again.left()), (3, Some(Duration::from_secs(20))));
+    assert_eq!((again.rounds_done, again.time_left()), (3, Some(Duration::from_secs(20))));
+}
+
+#[test]
+fn a_resumed_run_counts_its_last_round_only_if_all_its_cells_are_done() {
+    let mut state = run(&["ext4", "xfs"]);
+    let cells = crate::matrix::cells(&state.record.plan, &state.record.variants, &[0, 1], 0);
+    assert_eq!(cells.len(), 2);
+    for (cell, rounds_done) in cells.into_iter().zip([0, 1]) {
+        let finished = Event::CellFinished { cell: cell.id(), outcome: Outcome::Done };
+        apply(&mut state, 1.0, &[Event::CellStarted { cell }, finished]);
+        assert_eq!(RunState::new(state.record.clone()).rounds_done, rounds_done);
+    }
 }
 
 #[test]
@@ -168,7 +180,7 @@ fn the_time_left_is_at_most_the_rest_of_the_budget() {
         state.apply(0.0, &started(rounds, budget_s));
         round(&mut state, 0, 1.0);
         round(&mut state, 1, 6.0);
-        state.left().map(|left| left.as_secs())
+        state.time_left().map(|left| left.as_secs())
     };
     assert_eq!(left(6, None), Some(20));
     assert_eq!(left(6, Some(12.0)), Some(2));
@@ -176,18 +188,21 @@ fn the_time_left_is_at_most_the_rest_of_the_budget() {
     assert_eq!(left(u32::MAX, Some(0.0)), None);
     let mut state = run(&["ext4", "xfs"]);
     state.apply(1.0, &started(15, Some(150.0)));
-    assert_eq!(state.left(), Some(Duration::from_secs(150)), "before any round is done");
+    assert_eq!(state.time_left(), Some(Duration::from_secs(150)), "before any round is done");
 }
 
 #[test]
 fn invalid_events_of_a_damaged_log_are_ignored() {
+    let mut state = run(&["ext4", "xfs"]);
+    round(&mut state, 20_000, 1.0);
+    assert_eq!(state.rounds_done, 20_001, "a window of a watch");
     let mut state = run(&["ext4", "xfs"]);
     state.apply(f64::NAN, &started(u32::MAX, Some(f64::NAN)));
     state.apply(-1e300, &Event::RoundFinished { round: u32::MAX });
     state.apply(1.0, &Event::RoundStarted { round: u32::MAX, order: vec![] });
     state.apply(1.0, &Event::CellFinished { cell: CellId("none".into()), outcome: Outcome::Done });
     round(&mut state, 1, 2.0);
-    assert_eq!((state.done, state.record.cells.len()), (2, 2));
+    assert_eq!((state.rounds_done, state.record.cells.len()), (2, 2));
 }
 
 #[test]

@@ -47,10 +47,10 @@ pub enum DbenchError {
     Limit(String),
     /// The load requires more clients.
     #[error(
-        "the load waits for client {client} (from 0), and there are {clients}; take more: {}",
+        "the load requires client number {client} (counted from 0), and there are only {clients} clients; take more: {}",
         setting("set", &format!("clients={}", .client + 1))
     )]
-    TooFew {
+    TooFewClients {
         /// The client that another one waits for, from 0.
         client: u32,
         /// Number of clients.
@@ -90,6 +90,8 @@ pub enum DbenchError {
 }
 
 impl Exits for DbenchError {
+    /// A full filesystem counts as missing space, and a low limit as a missing resource: the user can provide both. An interrupted
+    /// fsarena ends by the signal and not with a code, so only a fault of fsarena shows the code of [`DbenchError::Cancelled`].
     fn exit_code(&self) -> ExitCode {
         match self {
             DbenchError::NoLoadfile { .. } | DbenchError::Limit(_) | DbenchError::Resource { .. } => {
@@ -102,7 +104,7 @@ impl Exits for DbenchError {
             DbenchError::Read { .. }
             | DbenchError::Unfit { .. }
             | DbenchError::Line { .. }
-            | DbenchError::TooFew { .. } => ExitCode::Usage,
+            | DbenchError::TooFewClients { .. } => ExitCode::Usage,
             DbenchError::Client { .. } | DbenchError::Cancelled | DbenchError::Lost { .. } => {
                 ExitCode::Internal
             }

@@ -56,11 +56,20 @@ pub struct KindDef {
     pub reading: &'static str,
     /// The number of file names in its arguments.
     pub name_count: usize,
-    /// The number of numbers that must follow the file names. A loadfile may have more.
+    /// The number of numbers that must follow the file names, in this order; the other operations need none. A loadfile may
+    /// have more.
+    ///
+    /// | operation | numbers |
+    /// |---|---|
+    /// | `NTCreateX` | options, disposition, handle |
+    /// | `FIND_FIRST` | level of information (ignored), largest number of entries |
+    /// | `WriteX`, `ReadX` | handle, offset, size, result |
+    /// | `LockX`, `UnlockX` | handle, offset, size |
+    /// | `Close`, `Flush`, `QUERY_FILE_INFORMATION`, `SET_FILE_INFORMATION` | handle |
     pub number_count: usize,
 }
 
-/// The largest number of meaningful numbers in the arguments of an operation: handle, offset, size, result.
+/// The largest number of meaningful numbers in the arguments of an operation; see [`KindDef::number_count`].
 pub const NUMBERS: usize = 4;
 /// The numbers in the arguments of one operation.
 pub type Numbers = [i64; NUMBERS];

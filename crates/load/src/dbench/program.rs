@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// The largest number of bytes that one operation can read or write. The real dbench 5.0 has a buffer of this size.
-pub const LARGEST: i64 = 16 << 20;
+pub const MAX_IO_BYTES: i64 = 16 << 20;
 
 /// The expected result of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,10 +95,10 @@ impl Program {
     /// Checks that a run of `clients` clients has every client that the program waits for.
     ///
     /// # Errors
-    /// [`DbenchError::TooFew`] if a client would wait for another one that does not exist.
+    /// [`DbenchError::TooFewClients`] if a client would wait for another one that does not exist.
     pub fn check_clients(&self, clients: u32) -> Result<(), DbenchError> {
         match self.waits_for {
-            Some(client) if client >= clients => Err(DbenchError::TooFew { client, clients }),
+            Some(client) if client >= clients => Err(DbenchError::TooFewClients { client, clients }),
             _ => Ok(()),
         }
     }
@@ -113,7 +113,7 @@ impl Program {
         self.instructions.iter().filter(|one| one.is_operation()).count()
     }
 
-    /// Bytes that the program takes in memory.
+    /// Bytes that the program takes in memory, without its patterns and random strings, which are few.
     pub fn bytes(&self) -> usize {
         size_of_val(self.instructions.as_slice()) + size_of_val(self.table.as_slice()) + self.names.bytes()
     }
@@ -125,24 +125,31 @@ impl Program {
     pub fn number(&self, instruction: &Instruction, which: usize) -> Result<i64, &Number> {
         match instruction.numbers[which].0 {
             small if small < IN_TABLE => Ok(i64::from(small)),
-            place => match &self.table[(place - IN_TABLE) as usize] {
+            at => match &self.table[(at - IN_TABLE) as usize] {
                 Number::Literal(value) => Ok(*value),
                 other => Err(other),
             },
         }
     }
 
-    /// Encodes the program, in fewer bytes than it takes in memory.
+    /// Encodes the program compactly, with a checksum at the end.
     pub fn pack(&self) -> Vec<u8> {
-        postcard::to_stdvec(self).expect("plain data can be encoded")
+        let mut bytes = postcard::to_stdvec(self).expect("plain data can be encoded");
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        bytes
     }
 
     /// Decodes a program that [`Program::pack`] encoded.
     ///
     /// # Errors
-    /// If the bytes are not a program; the text is for the user.
+    /// If the bytes are not a program, or damaged: an index in them could be out of range. The text is for the user.
     pub fn unpack(bytes: &[u8]) -> Result<Program, String> {
-        postcard::from_bytes(bytes).map_err(|error| format!("cannot decode this stored load: {error}"))
+        let failed = |why: &str| format!("cannot decode this stored load: {why}");
+        let (encoded, checksum) = bytes.split_last_chunk().ok_or_else(|| failed("too short"))?;
+        if crc32fast::hash(encoded) != u32::from_le_bytes(*checksum) {
+            return Err(failed("wrong checksum"));
+        }
+        postcard::from_bytes(encoded).map_err(|error| failed(&error.to_string()))
     }
 
     /// Writes the encoded program to a file, which the cells of a run read. Reading it takes milliseconds, while parsing
@@ -181,8 +188,8 @@ impl Builder {
     /// Adds an operation. Its names have `/` between their parts.
     ///
     /// # Errors
-    /// If the operation takes another number of names, has too few numbers, a size that is out of range, or a name that
-    /// leads out of the directory of the run.
+    /// If the count of names is not that of the operation, there are too few numbers, a size is out of range, or a name leads
+    /// out of the directory of the run.
     pub fn operation(
         &mut self,
         line: u32,
@@ -218,14 +225,15 @@ impl Builder {
     /// Adds a line that controls playback, such as a loop.
     ///
     /// # Errors
-    /// If loops nest, or the program has too many lines.
+    /// If loops nest, a loop has no operations, or the program has more than 2³¹ numbers that are not small literals.
     pub fn control(&mut self, line: u32, action: Action, numbers: &[i64]) -> Result<(), String> {
         match (action, self.open_loop) {
             (Action::Loop, Some((outer, _))) => return Err(format!("a LOOP within that of line {outer}")),
             (Action::Loop, None) => self.open_loop = Some((line, self.program.instructions.len())),
             (Action::EndLoop, None) => return Err("ENDLOOP without LOOP".into()),
             (Action::EndLoop, Some((outer, from))) => {
-                // Clients check the time only at operations, so such a loop would never end.
+                // A client checks only at operations whether the run is over, so nothing could stop a loop of many repetitions
+                // without one.
                 if !self.program.instructions[from..].iter().any(Instruction::is_operation) {
                     return Err(format!("the LOOP of line {outer} has no operations"));
                 }
@@ -245,18 +253,18 @@ impl Builder {
     /// Adds a pattern for all later writes.
     ///
     /// # Errors
-    /// If the program is too large.
+    /// As for [`Builder::control`].
     pub fn pattern(&mut self, line: u32, pattern: &[u8]) -> Result<(), String> {
         self.program.patterns.push(pattern.to_vec());
         self.control(line, Action::Pattern, &[self.program.patterns.len() as i64 - 1])
     }
 
-    /// Adds a line that draws a random string.
+    /// Adds a line that draws a random string. Names refer to the string by `number`.
     ///
     /// # Errors
-    /// If the program is too large.
-    pub fn draw(&mut self, line: u32, place: u8, string: RandomString) -> Result<(), String> {
-        self.program.strings.push((place, string));
+    /// As for [`Builder::control`].
+    pub fn draw(&mut self, line: u32, number: u8, string: RandomString) -> Result<(), String> {
+        self.program.strings.push((number, string));
         self.control(line, Action::Draw, &[self.program.strings.len() as i64 - 1])
     }
 
@@ -268,7 +276,7 @@ impl Builder {
     /// Returns the finished program.
     ///
     /// # Errors
-    /// If a LOOP has no end or the program no operations, with the number of the line.
+    /// The line and the reason, if a LOOP has no end or the program has no operation.
     pub fn finish(self) -> Result<Program, (u32, String)> {
         let last = self.program.instructions.last().map_or(0, |last| last.line);
         if let Some((line, _)) = self.open_loop {
@@ -301,24 +309,28 @@ impl Builder {
         if let Number::Literal(value @ 0..0x8000_0000) = number {
             return Ok(Packed(*value as u32));
         }
-        let place = u32::try_from(self.program.table.len()).ok().filter(|place| *place < IN_TABLE);
-        let place = place.ok_or("there are too many large numbers in it")?;
+        let index = u32::try_from(self.program.table.len()).ok().filter(|index| *index < IN_TABLE);
+        let index = index.ok_or("there are too many large numbers in it")?;
         self.program.table.push(number.clone());
-        Ok(Packed(IN_TABLE + place))
+        Ok(Packed(IN_TABLE + index))
     }
 
-    /// Updates the largest size of a read or write. Returns an error if the size is out of range.
+    /// Updates the largest size of a read or write. Returns an error if the size is out of range. If a random size is out of
+    /// range during the run, the client fails.
     fn update_largest(&mut self, kind: OperationKind, number: &Number) -> Result<(), String> {
         let size = match number {
             Number::Literal(value) => *value,
             Number::Random(qualifiers) => match qualifiers.as_slice() {
                 [.., Qualifier::Modulo(by)] => by - 1,
-                _ => LARGEST,
+                _ => MAX_IO_BYTES,
             },
-            _ => LARGEST,
+            _ => MAX_IO_BYTES,
         };
-        if !(0..=LARGEST).contains(&size) {
-            return Err(format!("{} of {size} bytes; it goes from 0 to {LARGEST}", kind.def().name));
+        if !(0..=MAX_IO_BYTES).contains(&size) {
+            return Err(format!(
+                "{} of {size} bytes: a size must be from 0 to {MAX_IO_BYTES}",
+                kind.def().name
+            ));
         }
         self.program.largest = self.program.largest.max(size as usize);
         Ok(())
@@ -364,7 +376,7 @@ mod tests {
     fn invalid_operations_and_loops_are_refused() {
         let mut builder = Builder::default();
         let literal = |value| Number::Literal(value);
-        let write = [literal(1), literal(0), literal(LARGEST + 1), literal(0)];
+        let write = [literal(1), literal(0), literal(MAX_IO_BYTES + 1), literal(0)];
         assert!(builder.operation(1, OperationKind::WriteX, &[], &write, Expected::Success).is_err());
         let few = builder.operation(1, OperationKind::WriteX, &[], &write[..3], Expected::Success);
         assert_eq!(few.unwrap_err(), "WriteX needs 4 numbers, and has 3");
@@ -394,6 +406,17 @@ mod tests {
             assert_eq!(format!("{:?}", Program::read_from(&path).unwrap()), format!("{program:?}"));
             assert!(program.pack().len() < program.bytes() + 200);
         }
+    }
+
+    #[test]
+    fn damaged_bytes_are_refused() {
+        let bytes = synthetic::program(1).pack();
+        for at in [0, bytes.len() / 2, bytes.len() - 1] {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x40;
+            assert!(Program::unpack(&damaged).unwrap_err().contains("checksum"));
+        }
+        assert!(Program::unpack(&[1, 2, 3]).unwrap_err().contains("too short"));
     }
 
     #[test]

@@ -42,11 +42,11 @@ pub struct KindCounters {
 /// Largest size of a message in bytes.
 const MESSAGE_BYTES: usize = 1024;
 
-/// The first message of a kind from a client, and the number of further ones.
+/// The first message of a kind from a client, and the number of all messages of this kind.
 #[derive(Debug)]
 #[repr(C)]
 pub struct FirstMessage {
-    /// Number of messages of this kind, including those that were not kept.
+    /// Number of messages of this kind, including the first.
     pub count: AtomicU64,
     line: AtomicU32,
     errno: AtomicI32,
@@ -89,8 +89,8 @@ pub struct SharedCounters {
     clients: u32,
 }
 
-/// Offset of the clients' counters in the memory. The phase has a page for itself, because all clients read it all the
-/// time, while other counters next to it would change.
+/// Offset of the clients' counters in the memory. The head has a page of its own: all clients read the phase all the time, and
+/// counters that change in the same cache line would slow that down.
 const CLIENTS_AT: usize = 4096;
 
 impl SharedCounters {
@@ -133,7 +133,8 @@ impl SharedCounters {
         unsafe { &*self.memory.as_ptr().cast() }
     }
 
-    /// The current phase.
+    /// The current phase. Relaxed accesses suffice, because clients read no other data that the watching thread writes before it
+    /// starts a phase.
     #[inline]
     pub fn phase(&self) -> Phase {
         match self.head().phase.load(Relaxed) {
@@ -146,7 +147,7 @@ impl SharedCounters {
 
     /// Starts a phase and wakes all threads that wait for one.
     pub fn enter(&self, phase: Phase) {
-        self.head().phase.store(phase as u32, Release);
+        self.head().phase.store(phase as u32, Relaxed);
         // It fails only for an invalid address.
         let _ = futex::wake(&self.head().phase, futex::Flags::empty(), i32::MAX as u32);
     }
@@ -204,7 +205,7 @@ pub struct Message {
 }
 
 impl FirstMessage {
-    /// Records a message. Only the first one is kept.
+    /// Records a message, whose text is not empty. Only the first one is kept.
     pub fn record(&self, line: u32, error: Option<std::io::Error>, parts: &[&[u8]]) {
         add(&self.count, 1);
         if self.count.load(Relaxed) > 1 {
@@ -245,10 +246,12 @@ const BUCKETS: usize = (DOUBLINGS + 1) << BUCKET_BITS;
 #[repr(transparent)]
 pub struct Buckets([AtomicU32; BUCKETS]);
 
+/// The index of the bucket of a latency in nanoseconds. Buckets 0 to 63 are of one nanosecond each. After them, each doubling of
+/// the latency has 64 buckets: 64 to 127 ns has buckets of 1 ns, 128 to 255 ns has buckets of 2 ns, and so on.
 fn bucket_index(ns: u64) -> usize {
     let doubling = (u64::BITS - BUCKET_BITS - 1).saturating_sub(ns.leading_zeros());
     let fine = (ns >> doubling) as usize;
-    // Above 64 ns, bit 6 of `fine` is set, which adds the 64 buckets of one more doubling.
+    // From 64 ns on `fine` is 64 to 127, so the sum lands in the 64 buckets after those of the doubling below.
     (((doubling as usize) << BUCKET_BITS) + fine).min(BUCKETS - 1)
 }
 

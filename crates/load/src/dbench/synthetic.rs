@@ -1,9 +1,10 @@
 //! A generator of a load with the statistics of dbench's standard loadfile, for the workload `dbench-like`.
 //!
 //! The load consists of the lives of files, not of independent draws. A client looks up a missing name, creates the file,
-//! sets its end, writes, closes, renames, reopens, reads and removes it. Meanwhile, it looks up, holds open, reads and
-//! updates the lasting files, which the load creates at its start. The number of lives and visits of each kind in a cycle
-//! is fixed, and so are the shares of all operations. The seed decides their order, places and sizes.
+//! writes one byte at the end of its first piece, writes all pieces, closes, renames, reopens, reads and removes the file.
+//! Meanwhile, it looks up, holds open, reads and updates the lasting files, which the load creates at its start. A cycle has a
+//! fixed number of files of each kind, and of opens of the lasting files, so the shares of all operations are fixed too. The
+//! seed decides their order, places and sizes.
 //!
 //! A cycle has about 3,550 operations. Each operation has a time between 0 and 1, and the cycle is sorted by these times.
 //! Small variations, such as the size of a read, are drawn from decks: a fixed count of each value, shuffled by the seed.
@@ -32,12 +33,12 @@ pub fn program(seed: u64) -> Program {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(seed, SEED_MIX));
     let mut builder = Builder::default();
     let lasting = lasting_files();
-    let mut script = Script::default();
-    set_up(&lasting, &mut script);
-    add_operations(&mut builder, &script.lines);
+    let mut list = OperationList::default();
+    set_up(&lasting, &mut list);
+    add_operations(&mut builder, &list.operations);
     add_control(&mut builder, Action::Loop, &[ROUNDS]);
     for number in 0..CYCLES {
-        add_operations(&mut builder, &cycle_lines(&lasting, number, &mut rng));
+        add_operations(&mut builder, &cycle_operations(&lasting, number, &mut rng));
     }
     add_control(&mut builder, Action::EndLoop, &[]);
     builder.finish().expect("a loop of operations that ends is a program")
@@ -52,32 +53,32 @@ fn lasting_files() -> Vec<LastingFile> {
 }
 
 /// Removes the files of an earlier pass, and creates the directories and the lasting files.
-fn set_up(lasting: &[LastingFile], script: &mut Script) {
-    script.push_success(OperationKind::Deltree, &["/clients/client1"], &[]);
-    script.push_success(OperationKind::Mkdir, &["/clients"], &[]);
+fn set_up(lasting: &[LastingFile], list: &mut OperationList) {
+    list.push_success(OperationKind::Deltree, &["/clients/client1"], &[]);
+    list.push_success(OperationKind::Mkdir, &["/clients"], &[]);
     for directory in
         std::iter::once("/clients/client1".to_string()).chain((0..DIRECTORIES.len()).map(client_directory))
     {
-        let handle = script.new_handle();
-        script.push_success(OperationKind::NtCreateX, &[&directory], &[0x1, 0x2, handle]);
-        script.push_success(OperationKind::Close, &[], &[handle]);
+        let handle = list.new_handle();
+        list.push_success(OperationKind::NtCreateX, &[&directory], &[0x1, 0x2, handle]);
+        list.push_success(OperationKind::Close, &[], &[handle]);
     }
     for file in lasting {
-        let handle = script.create(&file.name);
-        script.push_success(OperationKind::QueryFs, &[], &[1]);
+        let handle = list.create(&file.name);
+        list.push_success(OperationKind::QueryFs, &[], &[1]);
         let chunks = (0..file.bytes).step_by(WRITE as usize).map(|at| (file.bytes - at).min(WRITE));
-        script.write_chunks(handle, &chunks.collect::<Vec<_>>());
-        script.push_success(OperationKind::Close, &[], &[handle]);
+        list.write_chunks(handle, &chunks.collect::<Vec<_>>());
+        list.push_success(OperationKind::Close, &[], &[handle]);
     }
 }
 
-fn add_operations(builder: &mut Builder, lines: &[Line]) {
-    for line in lines {
+fn add_operations(builder: &mut Builder, operations: &[Operation]) {
+    for operation in operations {
         let number = builder.len() as u32 + 1;
-        let names: Vec<&[u8]> = line.names.iter().map(String::as_bytes).collect();
+        let names: Vec<&[u8]> = operation.names.iter().map(String::as_bytes).collect();
         builder
-            .operation(number, line.kind, &names, &line.numbers, line.expected)
-            .expect("scripts make operations that are complete");
+            .operation(number, operation.kind, &names, &operation.numbers, operation.expected)
+            .expect("operation lists have complete operations");
     }
 }
 
@@ -86,7 +87,7 @@ fn add_control(builder: &mut Builder, action: Action, numbers: &[i64]) {
     builder.control(number, action, numbers).expect("there is one loop");
 }
 
-// Lives and visits of a cycle. The shares of all operations follow from these.
+// The files of a cycle, and its opens of the lasting files. The shares of all operations follow from these.
 /// Files without data that are removed right after their creation.
 const EMPTY_FILES: usize = 67;
 /// Files with data as (number of files, size), from large to small.
@@ -115,15 +116,17 @@ const EMPTY_SEARCHES: usize = 54;
 const LISTINGS: usize = 104;
 /// Lookups of existing names, in addition to those before an open.
 const LOOKUPS: usize = 40;
-/// Queries of file attributes by handle, in addition to those before the first write to a file.
+/// Queries of file attributes by handle, in addition to the one after the first byte of each new file.
 const HANDLE_QUERIES: usize = 41;
 /// Queries of free space, in addition to those in the lives of files.
 const SPACE_QUERIES: usize = 45;
 /// Ranges that are locked and unlocked.
 const LOCKED: usize = 2;
-/// Mean life of a file with data, as a share of the cycle: of the 57 files of a cycle, 13 exist at any time.
+/// Mean of the exponential distribution of the lives of files with data, as a share of the cycle. Lives are limited to 0.01 to
+/// 0.5 of a cycle, and so their mean is 0.204: of the 57 files of a cycle, 12 exist at any time.
 const LIFE: f64 = 0.23;
-/// Mean time that a file is held open, as a share of the cycle: of the 103 opens of a cycle, 4 are open at any time.
+/// Mean time that a file is held open, as a share of the cycle: of the 103 idle opens of a cycle ([`IDLE_OPENS`]), 4 are open at
+/// any time.
 const HOLD: f64 = 0.04;
 
 /// The size of a file with data; see [`Cycle::draw_chunks`].
@@ -185,18 +188,18 @@ struct Cycle<'a> {
     number: u32,
     rng: &'a mut Xoshiro256PlusPlus,
     decks: Decks,
-    script: Script,
-    /// Lines with the time at which they run, from 0 to 1.
-    events: Vec<(f64, Vec<Line>)>,
+    list: OperationList,
+    /// Operations with the time at which they run, from 0 to 1.
+    events: Vec<(f64, Vec<Operation>)>,
     /// Number of new names so far.
     names: u32,
 }
 
-/// Generates the lines of a cycle. At its end the same files exist as at its start.
-fn cycle_lines(lasting: &[LastingFile], number: u32, rng: &mut Xoshiro256PlusPlus) -> Vec<Line> {
+/// Generates the operations of a cycle. At its end the same files exist as at its start.
+fn cycle_operations(lasting: &[LastingFile], number: u32, rng: &mut Xoshiro256PlusPlus) -> Vec<Operation> {
     let decks = Decks::new(rng);
     let mut cycle =
-        Cycle { lasting, number, rng, decks, script: Script::default(), events: vec![], names: 0 };
+        Cycle { lasting, number, rng, decks, list: OperationList::default(), events: vec![], names: 0 };
     cycle.add_file_lives();
     for _ in 0..EMPTY_FILES {
         cycle.add_empty_file();
@@ -209,14 +212,14 @@ fn cycle_lines(lasting: &[LastingFile], number: u32, rng: &mut Xoshiro256PlusPlu
     cycle.add_other_operations();
     debug_assert!(cycle.decks.reads.is_empty() && cycle.decks.updates.is_empty());
     cycle.events.sort_by(|a, b| a.0.total_cmp(&b.0));
-    cycle.events.into_iter().flat_map(|(_, lines)| lines).collect()
+    cycle.events.into_iter().flat_map(|(_, operations)| operations).collect()
 }
 
 impl Cycle<'_> {
-    /// Schedules the lines that were added to the script since the last call, at a time from 0 to 1.
+    /// Schedules the operations that were added to the list since the last call, at a time from 0 to 1.
     fn schedule(&mut self, time: f64) {
-        let lines = self.script.take();
-        self.events.push((time, lines));
+        let operations = self.list.take();
+        self.events.push((time, operations));
     }
 
     fn random_time(&mut self) -> f64 {
@@ -251,34 +254,34 @@ impl Cycle<'_> {
     fn add_file_life(&mut self, size: Size, begin: f64, length: f64) {
         let mut name = self.new_name("tmp");
         let chunks = self.draw_chunks(size);
-        self.script.push_failure(OperationKind::Find, &format!("{name}*"), &[260, 1366, 0]);
-        self.script.push_success(OperationKind::QueryFs, &[], &[1]);
-        self.script.look_up_missing(&name);
-        let handle = self.script.create(&name);
-        self.script.write_chunks(handle, &chunks);
+        self.list.push_failure(OperationKind::Find, &format!("{name}*"), &[260, 1366, 0]);
+        self.list.push_success(OperationKind::QueryFs, &[], &[1]);
+        self.list.look_up_missing(&name);
+        let handle = self.list.create(&name);
+        self.list.write_chunks(handle, &chunks);
         if self.decks.synced.draw() {
-            self.script.push_success(OperationKind::Flush, &[], &[handle]);
+            self.list.push_success(OperationKind::Flush, &[], &[handle]);
         }
         if self.decks.timed.draw() {
-            self.script.push_success(OperationKind::SetFile, &[], &[handle, 1004]);
+            self.list.push_success(OperationKind::SetFile, &[], &[handle, 1004]);
         }
-        self.script.close(handle);
+        self.list.close(handle);
         self.schedule(begin);
         if self.decks.renamed.draw() {
             let renamed = self.new_name("doc");
-            self.script.push_failure(OperationKind::QueryPath, &renamed, &[1004]);
-            self.script.push_success(OperationKind::Rename, &[&name, &renamed], &[]);
+            self.list.push_failure(OperationKind::QueryPath, &renamed, &[1004]);
+            self.list.push_success(OperationKind::Rename, &[&name, &renamed], &[]);
             name = renamed;
             self.schedule(begin + 0.2 * length);
         }
         if self.decks.reread.draw() {
-            let handle = self.script.open(&name);
+            let handle = self.list.open(&name);
             let read_bytes = chunks.iter().sum::<i64>().min(4096);
-            self.script.push_success(OperationKind::ReadX, &[], &[handle, 0, 4096, read_bytes]);
-            self.script.close(handle);
+            self.list.push_success(OperationKind::ReadX, &[], &[handle, 0, 4096, read_bytes]);
+            self.list.close(handle);
             self.schedule(begin + 0.6 * length);
         }
-        self.script.push_success(OperationKind::Unlink, &[&name], &[0x6]);
+        self.list.push_success(OperationKind::Unlink, &[&name], &[0x6]);
         self.schedule(begin + length);
     }
 
@@ -302,10 +305,10 @@ impl Cycle<'_> {
     /// Adds a file without data: looked up, created and removed at once.
     fn add_empty_file(&mut self) {
         let (name, time) = (self.new_name("lck"), self.random_time());
-        self.script.look_up_missing(&name);
-        let handle = self.script.create(&name);
-        self.script.close(handle);
-        self.script.push_success(OperationKind::Unlink, &[&name], &[0x6]);
+        self.list.look_up_missing(&name);
+        let handle = self.list.create(&name);
+        self.list.close(handle);
+        self.list.push_success(OperationKind::Unlink, &[&name], &[0x6]);
         self.schedule(time);
     }
 
@@ -314,9 +317,9 @@ impl Cycle<'_> {
         let file = self.pick_lasting_file();
         let length = HOLD * (0.25 + 1.5 * self.random_time());
         let begin = self.random_time() * (0.999 - length);
-        let handle = self.script.open(&file.name);
+        let handle = self.list.open(&file.name);
         self.schedule(begin);
-        self.script.close(handle);
+        self.list.close(handle);
         self.schedule(begin + length);
     }
 
@@ -325,21 +328,21 @@ impl Cycle<'_> {
         let mut reads = Deck::new(&READS, self.rng);
         while !reads.is_empty() {
             let (file, time) = (self.pick_lasting_file(), self.random_time());
-            let handle = self.script.open(&file.name);
+            let handle = self.list.open(&file.name);
             if self.decks.queried.draw() {
-                self.script.push_success(OperationKind::QueryFile, &[], &[handle, 258]);
+                self.list.push_success(OperationKind::QueryFile, &[], &[handle, 258]);
             }
             let mut next = None;
             for _ in 0..reads.draw() {
                 next = Some(self.add_read(&file, handle, next));
             }
-            self.script.close(handle);
+            self.list.close(handle);
             self.schedule(time);
         }
     }
 
-    /// Adds one read and returns the offset of its end. `next` is the end of the previous read, where three quarters of all
-    /// reads continue.
+    /// Adds one read and returns the offset of its end. `next` is the end of the previous read of this open. The read begins
+    /// there with a probability of ¾ if it fits, else at a random place.
     fn add_read(&mut self, file: &LastingFile, handle: i64, next: Option<i64>) -> i64 {
         let size = match self.decks.reads.draw() {
             0 => log_uniform(20.0, 16_000.0, self.rng),
@@ -347,7 +350,7 @@ impl Cycle<'_> {
         };
         let next = next.filter(|next| next + size <= file.bytes && self.rng.random_bool(0.75));
         let at = next.unwrap_or_else(|| self.rng.random_range(0..=(file.bytes - size) / 512) * 512);
-        self.script.push_success(OperationKind::ReadX, &[], &[handle, at, size, size]);
+        self.list.push_success(OperationKind::ReadX, &[], &[handle, at, size, size]);
         at + size
     }
 
@@ -356,25 +359,25 @@ impl Cycle<'_> {
         let mut writes: Deck<usize> = Deck::new(&[(UPDATES - 2, 2), (2, 1)], self.rng);
         while !writes.is_empty() {
             let (file, time) = (self.pick_lasting_file(), self.random_time());
-            let handle = self.script.open(&file.name);
+            let handle = self.list.open(&file.name);
             self.add_read(&file, handle, None);
             let locked = self.decks.locked.draw();
             let range = [handle, 2_147_483_000, 1];
             if locked {
-                self.script.push_success(OperationKind::LockX, &[], &range);
+                self.list.push_success(OperationKind::LockX, &[], &range);
             }
             for _ in 0..writes.draw() {
                 let size = self.decks.updates.draw();
                 let at = self.rng.random_range(0..=(file.bytes - size) / 512) * 512;
-                self.script.push_success(OperationKind::WriteX, &[], &[handle, at, size, size]);
+                self.list.push_success(OperationKind::WriteX, &[], &[handle, at, size, size]);
             }
             for _ in 0..self.decks.syncs.draw() {
-                self.script.push_success(OperationKind::Flush, &[], &[handle]);
+                self.list.push_success(OperationKind::Flush, &[], &[handle]);
             }
             if locked {
-                self.script.push_success(OperationKind::UnlockX, &[], &range);
+                self.list.push_success(OperationKind::UnlockX, &[], &range);
             }
-            self.script.close(handle);
+            self.list.close(handle);
             self.schedule(time);
         }
     }
@@ -383,28 +386,28 @@ impl Cycle<'_> {
     fn add_other_operations(&mut self) {
         for _ in 0..MISSING_LOOKUPS {
             let (name, time) = (self.new_name("ini"), self.random_time());
-            self.script.look_up_missing(&name);
+            self.list.look_up_missing(&name);
             self.schedule(time);
         }
         for _ in 0..EMPTY_SEARCHES {
             let (name, time) = (self.new_name("*"), self.random_time());
-            self.script.push_failure(OperationKind::Find, &name, &[260, 1366, 0]);
+            self.list.push_failure(OperationKind::Find, &name, &[260, 1366, 0]);
             self.schedule(time);
         }
         for _ in 0..LISTINGS {
             let (directory, time) = (self.rng.random_range(0..DIRECTORIES.len()), self.random_time());
             let pattern = format!("{}/*", client_directory(directory));
-            self.script.push_success(OperationKind::Find, &[&pattern], &[260, 1366, 5]);
+            self.list.push_success(OperationKind::Find, &[&pattern], &[260, 1366, 5]);
             self.schedule(time);
         }
         for _ in 0..LOOKUPS {
             let (file, time) = (self.pick_lasting_file(), self.random_time());
-            self.script.push_success(OperationKind::QueryPath, &[&file.name], &[1004]);
+            self.list.push_success(OperationKind::QueryPath, &[&file.name], &[1004]);
             self.schedule(time);
         }
         for _ in 0..SPACE_QUERIES {
             let time = self.random_time();
-            self.script.push_success(OperationKind::QueryFs, &[], &[1]);
+            self.list.push_success(OperationKind::QueryFs, &[], &[1]);
             self.schedule(time);
         }
     }
@@ -430,7 +433,7 @@ fn client_directory(index: usize) -> String {
 
 /// One operation of the load.
 #[derive(Debug, Clone)]
-struct Line {
+struct Operation {
     kind: OperationKind,
     names: Vec<String>,
     numbers: Vec<Number>,
@@ -438,13 +441,18 @@ struct Line {
 }
 
 /// Collects operations in the order in which they are added. Each handle is new.
+///
+/// The numbers after the names are those of SMB requests, as a loadfile has them: of a creation the options (0x1 a directory, 0x40
+/// a file), what to do (0x1 open, 0x2 create) and the handle; of a query the information level (1004 basic, 258 standard); of a
+/// search the level (260), the largest number of names in an answer (1366) and the number of names found; of a removal the
+/// attributes 0x6, which match hidden and system files too.
 #[derive(Debug, Default)]
-struct Script {
-    lines: Vec<Line>,
+struct OperationList {
+    operations: Vec<Operation>,
     handles: i64,
 }
 
-impl Script {
+impl OperationList {
     /// Adds an operation that succeeds.
     fn push_success(&mut self, kind: OperationKind, names: &[&str], numbers: &[i64]) {
         self.push(kind, names, numbers, Expected::Success);
@@ -458,12 +466,12 @@ impl Script {
     fn push(&mut self, kind: OperationKind, names: &[&str], numbers: &[i64], expected: Expected) {
         let names = names.iter().map(|name| name.to_string()).collect();
         let numbers = numbers.iter().copied().map(Number::Literal).collect();
-        self.lines.push(Line { kind, names, numbers, expected });
+        self.operations.push(Operation { kind, names, numbers, expected });
     }
 
-    /// Takes all lines since the last call.
-    fn take(&mut self) -> Vec<Line> {
-        std::mem::take(&mut self.lines)
+    /// Takes all operations since the last call.
+    fn take(&mut self) -> Vec<Operation> {
+        std::mem::take(&mut self.operations)
     }
 
     /// Returns a new handle.

@@ -153,7 +153,7 @@ fn clients_wait_until_another_client_sets_its_point() {
     }
     let error =
         play(&program("WAITSP 3 1\nFlush 1 *\n"), &options(ClientMode::Threads, 3), dir.path()).unwrap_err();
-    assert!(error.to_string().contains("waits for client 3"), "{error}");
+    assert!(error.to_string().contains("requires client number 3"), "{error}");
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub fn is_version_5() -> Result<bool> {
 pub fn action(settings: &DbenchSettings, clients: u32, loadfile: &Path, is_5: bool, root: &Path) -> Action {
     let argv = argv(settings, clients, loadfile, is_5, root);
     let seconds = whole_seconds(settings);
-    Action::read(argv, ["dbench", " (4.0 and 5.0)"], move |printed| readings(printed, seconds))
+    Action::parsed(argv, ["dbench", " (4.0 and 5.0)"], move |printed| readings(printed, seconds))
 }
 
 fn argv(settings: &DbenchSettings, clients: u32, loadfile: &Path, is_5: bool, root: &Path) -> Argv {

@@ -117,7 +117,7 @@ impl Workload for Meta {
 
     fn steps_of(&self, job: &Job, place: &Place, of: Client) -> Result<Vec<Task>> {
         let client = |number| meta::Client::new(client_job(job), &place.root, number).map(Arc::new);
-        let (own, other) = (client(of.index)?, client(of.reads)?);
+        let (own, other) = (client(of.index)?, client(of.reads_from)?);
         let mut make = Some(Action::with(&own, ["make", "directories"], |own| Ok(own.create_directories()?)));
         let task = |(name, title, operation): (&str, &str, Option<Operation>)| {
             let work = match operation {
@@ -154,7 +154,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let place = place(dir.path());
             let job = job(&DEF, 1, &[("dirs", dirs), ("depth", "1"), ("bytes", "10")]);
-            let of = |index: u32| Client { index, of: 2, reads: 1 - index };
+            let of = |index: u32| Client { index, clients: 2, reads_from: 1 - index };
             let mut clients: Vec<_> =
                 [0, 1].map(|index| Meta.steps_of(&job, &place, of(index)).unwrap().into_iter()).into();
             for _ in TASKS {

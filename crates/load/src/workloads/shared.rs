@@ -5,6 +5,7 @@
 
 use crate::task::{self, Action, Result, Task, failed_to};
 use crate::workload::{Client, Demands, Job, Place, Room, Survey, Workload, remark};
+use bytesize::ByteSize;
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_engine::strides;
@@ -21,7 +22,7 @@ const DEF: WorkloadDef = WorkloadDef {
         SettingDef::size("bytes", 0..=1 << 44, 0)
             .help("bytes that each client writes and reads; 0 for 1 GiB at scale paper, 32 MiB at quick, 2 MiB at tiny"),
         SettingDef::size("bs", 512..=1 << 30, 256 << 10)
-            .help("bytes of a block, and of a stride of the shared file for each client"),
+            .help("bytes of a block; in the shared file the blocks of the clients alternate"),
         SettingDef::flag("direct", false).help("use O_DIRECT"),
         SettingDef::flag("fsync", true)
             .help("each client syncs its file after its last write, and that is timed"),
@@ -45,23 +46,23 @@ fn task_info((name, title, ..): TaskRow) -> TaskInfo {
     task::info(name, title, [])
 }
 
-/// Bytes that each client writes and reads.
-fn bytes(job: &Job) -> u64 {
-    job.number("bytes", [1 << 30, 32 << 20, 2 << 20])
+/// The number of blocks that each client writes and reads.
+fn block_count(job: &Job) -> u64 {
+    job.number("bytes", [1 << 30, 32 << 20, 2 << 20]).div_ceil(job.settings.int("bs") as u64)
 }
 
 /// The blocks that a client writes, or the blocks of another client that it reads.
 fn blocks(job: &Job, root: &Path, client: Client, (_, _, write, strided): TaskRow) -> strides::StridesJob {
     let block_bytes = job.settings.int("bs") as u32;
-    let writer = if write { client.index } else { client.reads };
+    let writer = if write { client.index } else { client.reads_from };
     let name = if strided { "strided".into() } else { format!("own-{writer}") };
     strides::StridesJob {
         path: root.join(name),
         write,
         writer,
         first: if strided { u64::from(writer) } else { 0 },
-        stride: if strided { u64::from(client.of) } else { 1 },
-        blocks: bytes(job).div_ceil(u64::from(block_bytes)),
+        stride: if strided { u64::from(client.clients) } else { 1 },
+        blocks: block_count(job),
         block_bytes,
         direct: job.settings.flag("direct"),
         sync: job.settings.flag("fsync"),
@@ -87,9 +88,14 @@ impl Workload for Shared {
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let room = Room { bytes: 2 * bytes(job), inodes: 2, other_bytes: 0 };
-        let sync = if job.settings.flag("fsync") { "synced within the time" } else { "not synced" };
-        let text = format!("each client moves {} MiB in each task; writes are {sync}", bytes(job) >> 20);
+        let bytes = block_count(job) * job.settings.int("bs") as u64;
+        let room = Room { bytes: 2 * bytes, inodes: 2, other_bytes: 0 };
+        let sync = if job.settings.flag("fsync") {
+            "the measured time of writes includes the sync"
+        } else {
+            "writes are not synced"
+        };
+        let text = format!("each client moves {} in each task; {sync}", ByteSize(bytes));
         let demands = Demands { direct_io: job.settings.flag("direct"), ..Demands::default() };
         Ok(Survey { room, demands, remarks: vec![remark(text)], ..Survey::default() })
     }
@@ -120,7 +126,7 @@ mod tests {
     fn clients_write_the_shared_file_together_and_read_the_blocks_of_each_other() {
         let dir = tempfile::tempdir().unwrap();
         let (place, job) = (place(dir.path()), job(&DEF, 3, &[("bytes", "1048576")]));
-        let of = |index: u32| Client { index, of: 2, reads: 1 - index };
+        let of = |index: u32| Client { index, clients: 2, reads_from: 1 - index };
         let mut steps: Vec<_> =
             [0, 1].map(|client| Shared.steps_of(&job, &place, of(client)).unwrap().into_iter()).into();
         // All clients finish a task before any client starts the next.
@@ -133,5 +139,15 @@ mod tests {
         }
         assert_eq!(dir.path().join("strided").metadata().unwrap().len(), 2 << 20);
         assert_eq!(dir.path().join("own-1").metadata().unwrap().len(), 1 << 20);
+    }
+
+    #[test]
+    fn the_survey_counts_whole_blocks() {
+        let survey =
+            |bs: &str, bytes: &str| Shared.survey(&job(&DEF, 3, &[("bs", bs), ("bytes", bytes)])).unwrap();
+        let survey_of_large_blocks = survey("1073741824", "2097152");
+        assert_eq!(survey_of_large_blocks.room.bytes, 2 << 30);
+        assert!(survey_of_large_blocks.remarks[0].text.contains("moves 1.0 GiB"));
+        assert!(survey("512", "1024").remarks[0].text.contains("moves 1.0 KiB"));
     }
 }

@@ -4,7 +4,7 @@
 mod database;
 
 use crate::pace::{self, PacedLoad};
-use crate::payload::{note, noted};
+use crate::payload::{load_number, save_number};
 use crate::task::{self, Action, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, fairness, remark};
 use database::{Database, INSERT, Operation, READ, TableShape, UPDATE};
@@ -20,7 +20,7 @@ pub struct Sqlite;
 
 /// Seconds of a task by scale.
 const SECONDS: [f64; 3] = [10.0, 0.5, 0.05];
-/// Rows at scale paper, and the fewest.
+/// The number of rows at scale paper, and the least number at any scale.
 const ROWS: (u64, u64) = (1_000_000, 1000);
 
 const DEF: WorkloadDef = WorkloadDef {
@@ -29,7 +29,7 @@ const DEF: WorkloadDef = WorkloadDef {
     metrics: &["commits_per_s", "latency_p50", "latency_p95", "latency_p99", "iops", "elapsed"],
     settings: &[
         SettingDef::modes("journal", &["wal", "delete", "truncate", "persist"], &["wal", "delete"])
-            .help("journal modes, each a set of tasks: a write-ahead log, or a rollback journal and what becomes of it at a commit"),
+            .help("journal modes, each adds a set of tasks: `wal` is a write-ahead log; `delete`, `truncate` and `persist` are what a commit does to the rollback journal"),
         SettingDef::modes("synchronous", &["full", "normal"], &["full"])
             .help("PRAGMA synchronous, each a set of tasks; normal with journal wal syncs at checkpoints only"),
         SettingDef::int("rows", 0..=1 << 40, 0)
@@ -88,7 +88,7 @@ impl DatabaseTask {
     }
 
     fn create(&self, job: &Job, place: &Place) -> Result<TaskOutput> {
-        note(&committed(place), 0)?;
+        save_number(&committed(place), 0)?;
         self.database(job, place).create().map(TaskOutput::from)
     }
 
@@ -101,7 +101,7 @@ impl DatabaseTask {
         let outcome = custom_load::run(&config, &database)?;
         if operation == INSERT {
             let committed = committed(place);
-            note(&committed, noted(&committed)? + outcome.operations() * shape(job).batch)?;
+            save_number(&committed, load_number(&committed)? + outcome.operations() * shape(job).batch)?;
         }
         Ok(outcome.task_output())
     }
@@ -144,6 +144,7 @@ impl Workload for Sqlite {
         let all = DatabaseTask::all(job);
         let task = |(at, task): (usize, &DatabaseTask)| {
             let needed = (task.clone(), job.clone(), place.clone());
+            // The words describe a call in the log of commands. SQLite is a library, so no program of that name runs.
             let call = |what: &str, run: fn(&DatabaseTask, &Job, &Place) -> Result<TaskOutput>| {
                 let words = ["sqlite3".to_string(), dir(place).display().to_string(), what.into()];
                 Action::with(&needed, words, move |(task, job, place)| run(task, job, place))
@@ -173,7 +174,7 @@ impl Workload for Sqlite {
         let words =
             ["sqlite3".to_string(), dir(place).display().to_string(), "PRAGMA integrity_check".into()];
         vec![Action::with(place, words, move |place| {
-            database::verify(&dir(place), &shape, noted(&committed(place))?)
+            database::verify(&dir(place), &shape, load_number(&committed(place))?)
         })]
     }
 }
@@ -260,10 +261,10 @@ mod tests {
 
     #[test]
     fn a_mode_that_can_lose_commits_in_a_power_cut_gets_a_fairness_note() {
-        let fix = |synchronous: &str| {
+        let has_fairness_note = |synchronous: &str| {
             let job = job(&[("synchronous", synchronous)]);
             remarks(&job).iter().any(|note| note.kind == NoteKind::Fairness)
         };
-        assert!(fix("normal") && !fix("full"));
+        assert!(has_fairness_note("normal") && !has_fairness_note("full"));
     }
 }

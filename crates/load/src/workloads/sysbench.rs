@@ -24,12 +24,13 @@ pub fn whole_seconds(settings: &FileIoSettings) -> u64 {
 /// Makes the action that runs one task in a directory with prepared files.
 pub fn action(settings: &FileIoSettings, task: FileIoTask, dir: &Path) -> Action {
     let block = task.block;
-    let read = move |printed: &str| Some(parse(printed)?.readings(block));
-    Action::read(argv(settings, task).cwd(dir), ["sysbench", " (1.0 and 1.1)"], read)
+    let parse_output = move |printed: &str| parse(printed)?.readings(block);
+    Action::parsed(argv(settings, task).cwd(dir), ["sysbench", " (1.0 and 1.1)"], parse_output)
 }
 
 fn argv(settings: &FileIoSettings, task: FileIoTask) -> Argv {
     let on = |yes| if yes { "on" } else { "off" };
+    // `--time=0` means no time limit: a run with a number of events ends at the last of them.
     let time = if settings.events == 0 { whole_seconds(settings) } else { 0 };
     Argv::new("sysbench")
         .arg("fileio")
@@ -58,10 +59,11 @@ pub struct SysbenchFigures {
     latency_p95: Option<f64>,
     latency_max: Option<f64>,
     /// Mean and standard deviation of the events of the threads.
-    fairness: Option<(f64, f64)>,
+    events_per_thread: Option<(f64, f64)>,
 }
 
-/// Parses the output of sysbench 1.0 and 1.1. Returns `None` if figures are missing or not numeric.
+/// Parses the output of sysbench 1.0 and 1.1. Returns `None` if the reads, the events or the total time are missing, or if a
+/// figure is not a number. All other figures may be missing.
 pub fn parse(text: &str) -> Option<SysbenchFigures> {
     let mut found = SysbenchFigures::default();
     let (mut reads, mut events, mut total_time) = (None, None, None);
@@ -86,7 +88,7 @@ pub fn parse(text: &str) -> Option<SysbenchFigures> {
             "95th percentile" => found.latency_p95 = Some(first()? / 1e3),
             "events (avg/stddev)" => {
                 let (mean, deviation) = value.trim().split_once('/')?;
-                found.fairness = Some((parse_figure(mean)?, parse_figure(deviation)?));
+                found.events_per_thread = Some((parse_figure(mean)?, parse_figure(deviation)?));
             }
             _ => {}
         }
@@ -100,8 +102,8 @@ fn iops(value: &str) -> Option<f64> {
 
 impl SysbenchFigures {
     /// Converts the figures to readings with the names of the load engine. Figures that sysbench does not print are left
-    /// out.
-    fn readings(&self, block: u32) -> Readings {
+    /// out. Returns `None` if a reading is too large for a floating-point number.
+    fn readings(&self, block: u32) -> Option<Readings> {
         let mut readings = Readings::default();
         let bytes = f64::from(block);
         for (rate, id, bandwidth) in [
@@ -128,11 +130,11 @@ impl SysbenchFigures {
                 readings.set(id, seconds * 1e9);
             }
         }
-        if let Some((mean, deviation)) = self.fairness.filter(|(mean, _)| *mean > 0.0) {
+        if let Some((mean, deviation)) = self.events_per_thread.filter(|(mean, _)| *mean > 0.0) {
             // Jain's index (Σx)² / (n·Σx²) from mean and standard deviation.
             readings.set("fairness_ratio", mean.powi(2) / (mean.powi(2) + deviation.powi(2)));
         }
-        readings
+        readings.0.values().all(|value| value.is_finite()).then_some(readings)
     }
 }
 
@@ -175,7 +177,7 @@ Throughput:
             latency_mean: Some(0.00025),
             latency_p95: Some(0.00007),
             latency_max: Some(0.03502),
-            fairness: Some((500.0, 111.0)),
+            events_per_thread: Some((500.0, 111.0)),
         };
         let of_1_0 = parse(OF_1_0).unwrap();
         assert!((of_1_0.latency_p95.unwrap() - 0.00007).abs() < 1e-12);
@@ -183,13 +185,13 @@ Throughput:
         let of_1_1 = parse(OF_1_1).unwrap();
         assert_eq!(
             SysbenchFigures { latency_p95: expected.latency_p95, ..of_1_1 },
-            SysbenchFigures { fairness: None, ..expected }
+            SysbenchFigures { events_per_thread: None, ..expected }
         );
     }
 
     #[test]
     fn readings_have_the_names_of_the_engine() {
-        let readings = parse(OF_1_0).unwrap().readings(4096);
+        let readings = parse(OF_1_0).unwrap().readings(4096).unwrap();
         assert_eq!(readings.get("write_iops_per_s"), Some(6411.57));
         assert_eq!(readings.get("write_bandwidth_bytes_per_s"), Some(6411.57 * 4096.0));
         assert_eq!(readings.get("read_iops_per_s"), None);
@@ -206,6 +208,8 @@ Throughput:
         assert_eq!(parse(&OF_1_0.replace("0.1488s", "soon")), None);
         assert_eq!(parse(&OF_1_0.replace("6411.57", "nan")), None);
         assert_eq!(parse(&OF_1_1.replace("IOPS=6411.57", "IOPS=")), None);
+        let huge = parse(&OF_1_0.replace("6411.57", "1e308")).unwrap();
+        assert_eq!(huge.readings(4096), None, "the bandwidth would be infinite");
     }
 
     #[test]
@@ -231,8 +235,8 @@ Throughput:
             let at = (at..).find(|at| OF_1_0.is_char_boundary(*at)).unwrap_or(0).min(OF_1_0.len());
             let mut text = OF_1_0.to_string();
             text.insert_str(at, &with);
-            if let Some(found) = parse(&text) {
-                prop_assert!(found.readings(512).0.values().all(|value| value.is_finite()));
+            if let Some(readings) = parse(&text).and_then(|found| found.readings(512)) {
+                prop_assert!(readings.0.values().all(|value| value.is_finite()));
             }
         }
     }

@@ -4,7 +4,7 @@
 mod log;
 
 use crate::pace::{self, PacedLoad};
-use crate::payload::{note, noted};
+use crate::payload::{load_number, save_number};
 use crate::task::{Action, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::cell::{TaskId, TaskInfo};
@@ -96,7 +96,7 @@ impl Workload for Wal {
     fn checks(&self, job: &Job, place: &Place, _: &TaskId) -> Vec<Action> {
         let (committed, shape) = (place.other.join(COMMITTED), shape(job));
         vec![Action::on("replay", &place.root.join("wal"), move |dir| {
-            log::verify(dir, &shape, noted(&committed)?)
+            log::verify(dir, &shape, load_number(&committed)?)
         })]
     }
 }
@@ -107,7 +107,7 @@ fn commit(job: &Job, load: PacedLoad, shape: &LogShape, dir: &Path, committed: &
     let (records, syncs) = log.counts();
     let mut found = outcome.task_output();
     found.readings.set("sync_operations_count", syncs as f64);
-    note(committed, records)?;
+    save_number(committed, records)?;
     Ok(found)
 }
 

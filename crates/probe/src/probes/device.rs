@@ -7,12 +7,13 @@ use fsarena_core::sample::{Fold, ReadingDef, Unit};
 
 /// The unit of the kernel's counters in bytes, whatever the sector size of the device is.
 const SECTOR: f64 = 512.0;
+/// The unit of the kernel's times, in nanoseconds.
 const MILLISECOND: f64 = 1e6;
 
 /// A field of the file: its index (from 0), the factor that converts it to the unit of the reading, and the reading.
 struct Field {
-    place: usize,
-    worth: f64,
+    index: usize,
+    factor: f64,
     reading: ProbeReading,
 }
 
@@ -28,14 +29,14 @@ const FIELDS: &[Field] = &[
         MILLISECOND,
         "device_busy_ns",
         Unit::Nanoseconds,
-        "time with at least one request in flight (io_ticks, in milliseconds)",
+        "time with at least one request in flight (io_ticks, which the kernel counts in milliseconds)",
     ),
     until_synced(
         10,
         MILLISECOND,
         "device_queue_ns",
         Unit::Nanoseconds,
-        "time of all requests in the queue and in flight, added up (time_in_queue, in milliseconds)",
+        "time of all requests in the queue and in flight, added up (time_in_queue, which the kernel counts in milliseconds)",
     ),
     until_synced(11, 1.0, "device_discards", Unit::Count, "discard requests that the device completed"),
     until_synced(13, SECTOR, "device_discard_bytes", Unit::Bytes, "bytes discarded"),
@@ -49,13 +50,13 @@ const fn amount(id: &'static str, unit: Unit) -> ReadingDef {
     ReadingDef::lower(id, unit).tasks(Fold::Sum).machine()
 }
 
-const fn until_synced(place: usize, worth: f64, id: &'static str, unit: Unit, help: &'static str) -> Field {
-    Field { place, worth, reading: Takes::DeltaToSynced.of(amount(id, unit).help(help)) }
+const fn until_synced(index: usize, factor: f64, id: &'static str, unit: Unit, help: &'static str) -> Field {
+    Field { index, factor, reading: Takes::DeltaToSynced.of(amount(id, unit).help(help)) }
 }
 
-const fn at_return(place: usize, id: &'static str, help: &'static str) -> Field {
+const fn at_return(index: usize, id: &'static str, help: &'static str) -> Field {
     let reading = Takes::DeltaToReturn.of(amount(id, Unit::Bytes).help(help));
-    Field { place, worth: SECTOR, reading }
+    Field { index, factor: SECTOR, reading }
 }
 
 const READINGS: [ProbeReading; FIELDS.len()] = {
@@ -100,7 +101,7 @@ fn parse(text: &str, out: &mut [f64]) -> Option<()> {
         known += 1;
     }
     for (out, field) in out.iter_mut().zip(FIELDS) {
-        *out = fields[field.place] * field.worth;
+        *out = fields[field.index] * field.factor;
     }
     (known >= 11).then_some(())
 }

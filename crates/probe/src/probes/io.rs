@@ -6,7 +6,7 @@ use fsarena_core::metric::reading;
 use fsarena_core::sample::{ReadingDef, Unit};
 
 /// The reading of a count, from before the task until its work had returned.
-const fn count_to_return(id: &'static str, unit: Unit, help: &'static str) -> ProbeReading {
+const fn until_return(id: &'static str, unit: Unit, help: &'static str) -> ProbeReading {
     Takes::DeltaToReturn.of(ReadingDef::neutral(id, unit).help(help))
 }
 
@@ -15,26 +15,22 @@ pub const PROBE: Probe = Probe {
     id: "io",
     help: "bytes that the process tree requested to read and write, and its calls",
     readings: &[
-        count_to_return(
+        until_return(
             reading::READ,
             Unit::Bytes,
             "bytes that the process tree read with read(2) and its kin, from files and pipes, cached or not (rchar of /proc/self/io); mapped files and io_uring are not counted",
         ),
-        count_to_return(
+        until_return(
             reading::WRITTEN,
             Unit::Bytes,
             "bytes that the process tree wrote with write(2) and its kin, to files and pipes (wchar of /proc/self/io); mapped files and io_uring are not counted",
         ),
-        count_to_return("read_calls", Unit::Count, "read calls of the process tree (syscr of /proc/self/io)"),
-        count_to_return(
-            "write_calls",
-            Unit::Count,
-            "write calls of the process tree (syscw of /proc/self/io)",
-        ),
-        count_to_return(
+        until_return("read_calls", Unit::Count, "read calls of the process tree (syscr of /proc/self/io)"),
+        until_return("write_calls", Unit::Count, "write calls of the process tree (syscw of /proc/self/io)"),
+        until_return(
             reading::FETCHED,
             Unit::Bytes,
-            "bytes that the process tree itself had fetched from the device or the server, and no cache had (read_bytes of /proc/self/io)",
+            "bytes that were fetched from the device or the server for the process tree itself, because no cache had them (read_bytes of /proc/self/io)",
         ),
     ],
     open,

@@ -1,21 +1,26 @@
 //! Bar charts of the variants for each task: in per cent of the best variant, and in the unit of the metric.
 
 use crate::chart_context::{ChartContext, MAX_REACH, MAX_TASKS, clipped_whisker, too_many_tasks_note};
-use crate::drawing::{Axis, Chart, Colour, Form, Mark, Panel, theme};
+use crate::drawing::{Axis, Chart, Colour, Mark, Panel, ValueScale, theme};
 use crate::words::{label, listed, not_drawn};
 use crate::{matrix, number::with_unit};
-use fsarena_core::cell::TaskInfo;
 use fsarena_core::sample::{Direction, Unit};
+use fsarena_core::{cell::TaskInfo, observations::VariantValues};
 use fsarena_stats::comparison::{Comparison, median};
 use fsarena_stats::{analyse::Analysis, ratio::Ratio, simulate::parallel, table::FIRST_LOOK};
 
-/// Explains a bar that is better than 100%. The best variant is the one that beats the most others, so another variant can
-/// beat it.
-const CIRCLE_NOTE: &str = " A bar can be better than 100% if A beats B, B beats C and C beats A; such a bar is not significantly \
-                      better than the best.";
+/// Explains a bar that is better than 100%. The best variant is better than the most others, but one of these others can be
+/// better than it.
+const CIRCLE_NOTE: &str = " A bar can be better than 100% if A has a better typical ratio than B, B than C, and C than A; its \
+                      difference from the best is then not significant.";
 /// Explains a whisker that the chart cuts off.
 pub const CUT_OFF_NOTE: &str =
     "a whisker that is cut off has an arrow, and after it the number at which it ends";
+
+/// Heights of a chart of ratios in CSS pixels: of a bar, of the gap between two groups, and of the title with the axis.
+const BAR_HEIGHT: usize = 13;
+const GROUP_GAP: usize = 10;
+const TITLE_AND_AXIS: u32 = 60;
 
 /// A chart for each metric: every task, the total and the geometric mean in per cent of the best variant.
 pub fn ratio_charts(context: &ChartContext) -> Vec<Chart> {
@@ -37,8 +42,8 @@ fn ratio_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
         marks.extend(bar_group(context, &variants, group, comparison, limit));
     }
     let x = Axis::from_zero(axis_label(analysis), limit * 1.1, Unit::Percent);
-    let each = (variants.len() * 13 + 10) as u32;
-    let panel = Panel::rows("", x, groups.iter().map(|(name, _)| name), (60, each), marks);
+    let row_height = (variants.len() * BAR_HEIGHT + GROUP_GAP) as u32;
+    let panel = Panel::rows("", x, groups.iter().map(|(name, _)| name), (TITLE_AND_AXIS, row_height), marks);
     let metric = &analysis.metric;
     let about = format!(
         "Bars of {} for each task, in per cent of the best variant of that task, which is 100% and has no interval because \
@@ -50,7 +55,7 @@ fn ratio_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
     );
     let chart = Chart::new(format!("ratios-{}", metric.id), format!("{}, best = 100%", metric.id), about);
     let legend = context.legend(&variants, false);
-    Some(Chart { form: Form::Normalised, panels: vec![panel], legend, ..chart })
+    Some(Chart { value_scale: ValueScale::Normalised, panels: vec![panel], legend, ..chart })
 }
 
 /// The groups of bars with their names: the comparisons over all tasks, and of each task unless there are too many.
@@ -124,7 +129,7 @@ pub fn bar(comparison: &Comparison, variant: usize, colour: Colour, y: (f64, f64
     marks.extend(whisker);
     let few = !is_best && result.ratio.is_some_and(|ratio| ratio.provisional);
     let letters = if few || comparison.provisional() { "?" } else { &result.letters };
-    marks.push(Mark::Figure {
+    marks.push(Mark::ValueText {
         y: middle,
         text: format!("{} {letters}{end}", with_unit(value, Unit::Percent)),
         colour: if is_best { theme::INK } else { theme::SOFT },
@@ -142,14 +147,14 @@ fn whiskers_note(comparisons: &[&Comparison], rounds: usize) -> String {
         return "There are no whiskers, because each bar rests on one round.".into();
     }
     let meaning = if provisional == 0 {
-        "95% intervals of the ratios within rounds"
+        "95% intervals of the ratio to the best in the same round"
     } else if rounds < FIRST_LOOK {
         "the smallest and the largest value, because fewer than 8 rounds give no 95% interval"
     } else if provisional == ratios.len() {
         "the smallest and the largest value, because fewer than 8 rounds have a ratio"
     } else {
-        "95% intervals of the ratios within rounds; at figures with a ?, the smallest and the largest value, because \
-         fewer than 8 rounds have a ratio"
+        "95% intervals of the ratio to the best in the same round; at figures with a ?, the smallest and the largest \
+         value, because fewer than 8 rounds have a ratio"
     };
     format!("Whiskers are {meaning}; {CUT_OFF_NOTE}.")
 }
@@ -169,8 +174,8 @@ fn missing_reason(comparison: &Comparison, variant: usize) -> Option<&'static st
     if result.rounds == 0 {
         return Some(REASON_NO_VALUE);
     }
-    // Of the rounds that it shares with the best variant, `excluded` counts those without a ratio because of a zero. It has no
-    // ratio, so these are all shared rounds.
+    // `excluded` counts the rounds shared with the best variant that have no ratio because of a zero. This variant has no ratio
+    // at all, so `excluded` is the number of shared rounds.
     Some(if result.excluded == 0 { REASON_NO_COMMON_ROUND } else { REASON_ZERO })
 }
 
@@ -191,7 +196,7 @@ fn left_out_note(
             if tasks.is_empty() {
                 continue;
             }
-            // The tasks are named only if the variant has a bar in others.
+            // The tasks are named unless the reason holds for all of them.
             let within =
                 if tasks.len() == groups.len() { String::new() } else { format!(" in {}", listed(&tasks)) };
             words.push_str(&format!(" {name} is not drawn{within}: {why}."));
@@ -201,7 +206,8 @@ fn left_out_note(
     words
 }
 
-/// Sentences about the groups in which a variant has no interval, or one of fewer rounds because of zeros.
+/// Sentences about the groups in which a variant has no interval, or an interval from fewer rounds because some values are
+/// zero.
 fn few_rounds_note(variant: usize, name: &str, groups: &[(String, &Comparison)]) -> String {
     let mut words = String::new();
     for (task, comparison) in groups {
@@ -224,7 +230,12 @@ fn few_rounds_note(variant: usize, name: &str, groups: &[(String, &Comparison)])
     words
 }
 
-/// A chart for each metric: the medians in the unit of the metric, a panel for each task.
+/// Heights of a panel of medians in CSS pixels: of the title with the axis, and of a row.
+const RAW_TITLE_AND_AXIS: u32 = 54;
+const RAW_ROW: u32 = 17;
+
+/// A chart for each metric: the medians in the unit of the metric, a panel for each task. A metric without a total has no such
+/// chart if it has more than [`MAX_TASKS`] tasks.
 pub fn raw_charts(context: &ChartContext) -> Vec<Chart> {
     let analyses = context.report.analyses.iter().filter(|analysis| !matrix::is_matrix(analysis));
     analyses.filter_map(|analysis| raw_chart(context, analysis)).collect()
@@ -239,48 +250,64 @@ fn raw_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
     if tasks.is_empty() || variants.len() < 2 {
         return None;
     }
-    let rest = raw_left_out_note(context, &variants, &tasks);
     let panel = |title: &str, values: &[Vec<f64>]| {
         let row = |variant: &usize| {
             let whisker = Ratio::typical(&values[*variant]).map(|typical| (typical.low, typical.high));
             (*variant, median(&values[*variant]), whisker)
         };
         let rows: Vec<_> = variants.iter().map(row).collect();
-        context.bars((title, ""), info.unit, &rows, (54, 17))
+        // The axis has no label: the title of the chart has the metric.
+        context.bars((title, ""), info.unit, &rows, (RAW_TITLE_AND_AXIS, RAW_ROW))
     };
-    let mut panels = vec![];
+    // The values of each panel, with its title and its name in notes.
+    let mut drawn: Vec<(String, String, &VariantValues)> = vec![];
     if tasks.len() > 1
         && let Some(overall) = &analysis.overall
         && let Some(total) = &overall.total
     {
-        let title = format!("{} of {}", overall.name.to_uppercase(), overall.scope());
-        panels.push(panel(&title, &total.values));
+        let name = overall.name.to_uppercase();
+        drawn.push((format!("{name} of {}", overall.scope()), name, &total.values));
     }
     if tasks.len() <= MAX_TASKS {
-        panels.extend(parallel(tasks.len(), |at| {
-            let (task, values) = tasks[at as usize];
-            panel(&label(task), values)
-        }));
+        drawn.extend(tasks.iter().map(|(task, values)| (label(task), label(task), *values)));
     }
+    if drawn.is_empty() {
+        return None;
+    }
+    let panels = parallel(drawn.len(), |at| {
+        let (title, _, values) = &drawn[at as usize];
+        panel(title, values)
+    });
+    let left_out = raw_left_out_note(context, &variants, &drawn, tasks.len());
     let about = format!(
         "Bars from zero of {}, one panel for each task, each with its own scale. A bar is the median over rounds. The \
          whisker is the 95% interval of the median (with fewer than 8 rounds, the smallest and the largest value). It \
-         includes the drift of the machine; the comparisons within rounds do not. A whisker that is cut off has an arrow, and after it the number at which it ends.{rest}",
+         includes the drift of the machine; the comparisons within rounds do not. A whisker that is cut off has an arrow, and after it the number at which it ends.{left_out}",
         info.help
     );
     let chart = Chart::new(format!("raw-{}", info.id), format!("{}, medians", info.id), about);
-    Some(Chart { form: Form::Raw, legend: context.legend(&variants, false), ..chart.in_pairs(panels) })
+    Some(Chart {
+        value_scale: ValueScale::Raw,
+        legend: context.legend(&variants, false),
+        ..chart.in_pairs(panels)
+    })
 }
 
 /// A task and its values by variant and round.
-type TaskValues<'a> = (&'a TaskInfo, &'a Vec<Vec<f64>>);
+type TaskValues<'a> = (&'a TaskInfo, &'a VariantValues);
 
-/// Sentences that name each missing bar and whisker with the reason.
-fn raw_left_out_note(context: &ChartContext, variants: &[usize], tasks: &[TaskValues]) -> String {
+/// Sentences that name each bar and whisker that is missing in the panels `drawn`, with the reason. `tasks` is the number of
+/// tasks of the metric.
+fn raw_left_out_note(
+    context: &ChartContext,
+    variants: &[usize],
+    drawn: &[(String, String, &VariantValues)],
+    tasks: usize,
+) -> String {
     let (mut without_bar, mut without_interval) = (vec![], vec![]);
-    for (task, values) in tasks {
+    for (_, group, values) in drawn {
         for variant in variants {
-            let name = || format!("{} in {}", context.name(*variant), label(task));
+            let name = || format!("{} in {group}", context.name(*variant));
             match values[*variant].iter().filter(|value| !value.is_nan()).count() {
                 0 => without_bar.push(name()),
                 1 => without_interval.push(name()),
@@ -289,7 +316,7 @@ fn raw_left_out_note(context: &ChartContext, variants: &[usize], tasks: &[TaskVa
         }
     }
     let mut words = context.not_drawn(variants, "no value");
-    words.push_str(&too_many_tasks_note(tasks.len()));
+    words.push_str(&too_many_tasks_note(tasks));
     words.push_str(&not_drawn(&without_bar, "no value"));
     if !without_interval.is_empty() {
         let names = listed(&without_interval);

@@ -10,14 +10,14 @@ use fsarena_stats::{ratio::Ratio, scaling::Scaling};
 /// Opacity of the band of saturation.
 const BAND_OPACITY: f64 = 0.35;
 
-/// Two charts of throughput over the number of clients: all curves in one panel (of several), and each curve with the law
-/// that fits it best.
+/// One or two charts of throughput over the number of clients: all curves in one panel, if there are several; and a panel for
+/// each curve with the law that fits it best.
 pub fn charts(context: &ChartContext) -> Vec<Chart> {
     let Some(run) = Curves::of_report(context.record()) else { return vec![] };
     let (metric, mut analysed) = (&run.metric, run.analyse(context.record().plan.seed));
     // All charts have the order of the run's variants.
     analysed.sort_by_key(|(variant, _)| *variant);
-    let rest = run.left_out().map_or(String::new(), |words| format!(" {words}"));
+    let left_out = run.left_out().map_or(String::new(), |words| format!(" {words}"));
     let mut curves = vec![];
     for (at, (variant, scaling)) in analysed.iter().enumerate() {
         // A variant has a curve for each workload, each in another shade.
@@ -26,9 +26,9 @@ pub fn charts(context: &ChartContext) -> Vec<Chart> {
     }
     let mut charts = vec![];
     if curves.len() > 1 {
-        charts.push(all_curves_chart(metric, &curves, &rest));
+        charts.push(all_curves_chart(metric, &curves, &left_out));
     }
-    charts.push(fit_chart(metric, &curves, &rest));
+    charts.push(fit_chart(metric, &curves, &left_out));
     charts
 }
 
@@ -57,13 +57,15 @@ impl Curve<'_> {
 
     fn max_throughput(&self) -> f64 {
         let highs = self.intervals().into_iter().map(|(_, typical)| typical.high);
-        let modelled = self.law().into_iter().map(|(_, x)| x);
-        self.points().into_iter().map(|(_, x)| x).chain(highs).chain(modelled).fold(0.0, f64::max)
+        let modelled = self.law().into_iter().map(|(_, throughput)| throughput);
+        let means = self.points().into_iter().map(|(_, throughput)| throughput);
+        means.chain(highs).chain(modelled).fold(0.0, f64::max)
     }
 
     /// The measured points with their intervals.
     fn measured_marks(&self) -> Vec<Mark> {
-        let interval = |(x, typical): (f64, Ratio)| self.look.interval(x, (typical.low, typical.high));
+        let interval =
+            |(clients, typical): (f64, Ratio)| self.look.interval(clients, (typical.low, typical.high));
         self.intervals().into_iter().map(interval).chain(self.look.dots(self.points())).collect()
     }
 
@@ -76,8 +78,8 @@ impl Curve<'_> {
         (0..=STEPS).map(at).map(|n| (n, fit.law.ln_at(n).exp())).collect()
     }
 
-    /// The band of saturation, up to the height `top`: from the number of clients at which doubling may bring nothing to the
-    /// one at which it certainly brings nothing.
+    /// The band of saturation, up to the height `top`: from the first number of clients where doubling perhaps gains under 5%
+    /// to the first where doubling certainly gains under 5%.
     fn saturation_marks(&self, top: f64) -> Vec<Mark> {
         let Some(saturation) = &self.scaling.saturation else { return vec![] };
         let Some(from) = saturation.from else { return vec![] };
@@ -112,7 +114,7 @@ fn axes(metric: &MetricSpec, last: f64, most: f64) -> (Axis, Axis) {
 }
 
 /// The chart of all curves in one panel.
-fn all_curves_chart(metric: &MetricSpec, curves: &[Curve], rest: &str) -> Chart {
+fn all_curves_chart(metric: &MetricSpec, curves: &[Curve], left_out: &str) -> Chart {
     let last = curves.iter().map(Curve::max_clients).fold(1.0, f64::max);
     let (x, y) = axes(metric, last, curves.iter().map(Curve::max_throughput).fold(0.0, f64::max));
     let line = |curve: &Curve| curve.look.line(&curve.points(), 1.5);
@@ -120,7 +122,7 @@ fn all_curves_chart(metric: &MetricSpec, curves: &[Curve], rest: &str) -> Chart 
     let panel = Panel::new("", x, y, 340, marks.collect());
     let about = format!(
         "{}, over the number of clients. Points are geometric means over rounds, bars 95% intervals of the typical \
-         value (with fewer than 8 rounds, the smallest and the largest value; with one round, none).{rest}",
+         value (with fewer than 8 rounds, the smallest and the largest value; with one round, none).{left_out}",
         metric.help
     );
     let legend = curves.iter().map(|curve| curve.look.key(&curve.scaling.series.name)).collect();
@@ -132,19 +134,20 @@ fn all_curves_chart(metric: &MetricSpec, curves: &[Curve], rest: &str) -> Chart 
 }
 
 /// The chart with a panel for each curve: its law, saturation and peak.
-fn fit_chart(metric: &MetricSpec, curves: &[Curve], rest: &str) -> Chart {
+fn fit_chart(metric: &MetricSpec, curves: &[Curve], left_out: &str) -> Chart {
     let legend = vec![
         Key::new("measured", theme::SOFT, Sign::Point(Shape::Disc)),
         Key::new("saturation, from where it may be to where it is", theme::SHADE, Sign::Area(BAND_OPACITY)),
         Key::new("peak, with its interval", theme::INK, Sign::Point(Shape::Diamond)),
     ];
     let about = "Each curve with the law that fits best by AICc, as a line. The band begins at the first number of clients \
-                 whose double may bring under 5%, and ends with an upright line at the first whose double certainly \
-                 does; without that line it is open. The diamond is the peak, its whisker where the peak is in 95% of \
-                 resamples of rounds. Each panel has a scale of its own, from zero.";
+                 where doubling perhaps gains under 5%. It ends, with a vertical line, at the first where doubling \
+                 certainly gains under 5%. If no number is certain, the band has no line and goes on to the right edge. \
+                 The diamond is the peak; its whisker covers the peaks of 95% of the resamples of rounds. Each panel has \
+                 a scale of its own, from zero.";
     let panels = curves.iter().map(|curve| panel(metric, curve)).collect();
     let title = "What fits, where it saturates, where it peaks";
-    Chart { legend, ..Chart::new("clients-fit", title, format!("{about}{rest}")).in_pairs(panels) }
+    Chart { legend, ..Chart::new("clients-fit", title, format!("{about}{left_out}")).in_pairs(panels) }
 }
 
 fn panel(metric: &MetricSpec, curve: &Curve) -> Panel {

@@ -30,10 +30,10 @@ pub fn charts(context: &ChartContext) -> Vec<Chart> {
             let of = side.groups.iter().map(|variants| compare_variants(values, variants, metric.direction));
             let (panels, rest) = panels_of_side(context, &grid, side, &of.collect::<Vec<_>>());
             let about = format!(
-                "Bars of {} in per cent of the best variant of their panel. Whiskers are 95% intervals of the ratios within \
-                 rounds (with fewer than 8 rounds, the smallest and the largest value, marked ?); the best variant has none, \
-                 because the others are measured by it; {CUT_OFF_NOTE}. Variants of a panel that share a letter are not \
-                 significantly different.{rest}",
+                "Bars of {} in per cent of the best variant of their panel. Whiskers are 95% intervals of the ratio to \
+                 the best in the same round (with fewer than 8 rounds, the smallest and the largest value, marked ?); the \
+                 best variant has none, because the others are measured by it; {CUT_OFF_NOTE}. Variants of a panel that share \
+                 a letter are not significantly different.{rest}",
                 metric.id
             );
             let title = format!("{}: {} = 100%", label(&task.task), side.best);

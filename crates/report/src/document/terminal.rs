@@ -10,8 +10,9 @@ use textwrap::core::display_width;
 /// The width in characters of a terminal of unknown size, and of the longest line of a paragraph.
 pub const WIDTH: u16 = 100;
 /// The smallest width in characters: for a narrower terminal, the text is this wide nevertheless.
-const MIN_WIDTH: u16 = 39;
-/// The largest width in characters of the labels of a table, if its figures need the room.
+/// It has room for the labels of a table of words and one column beside them.
+const MIN_WIDTH: u16 = (MAX_LABEL + MIN_WORD_COLUMN) as u16;
+/// A label of at most this width in characters is not broken, even if the figures of its table need the room. Longer labels may be.
 const MAX_LABEL: usize = 26;
 /// The smallest width in characters of a column of words, with its margins.
 const MIN_WORD_COLUMN: usize = 13;
@@ -76,8 +77,8 @@ fn split_to_fit(table: &Table, width: usize) -> Vec<Table> {
     let columns = table.header.len().saturating_sub(1).max(1);
     let fits =
         |table: &Table| min_widths(table).iter().sum::<usize>() + total_margins(table.header.len()) <= width;
-    let most = (1..=columns).rev().find(|most| table.split(*most).iter().all(fits));
-    table.split(most.unwrap_or(1))
+    let figure_columns = (1..=columns).rev().find(|columns| table.split(*columns).iter().all(fits));
+    table.split(figure_columns.unwrap_or(1))
 }
 
 /// The width of all margins of a table and of the gaps between its columns.
@@ -88,26 +89,27 @@ fn total_margins(columns: usize) -> usize {
 /// The smallest width of each column in which no word and no figure breaks. In a table of figures, labels up to
 /// [`MAX_LABEL`] do not break either.
 fn min_widths(table: &Table) -> Vec<usize> {
-    let word = |text: &str| join_figures(&safe::line(text)).split(' ').map(display_width).max().unwrap_or(0);
-    let line = |text: &str| display_width(&safe::line(text));
+    let longest_word =
+        |text: &str| join_figures(&safe::line(text)).split(' ').map(display_width).max().unwrap_or(0);
+    let line_width = |text: &str| display_width(&safe::line(text));
     let column = |at: usize| {
         let lines = || table.rows.iter().flat_map(|row| &row[at].lines);
         let cells = match at {
-            _ if table.words => lines().map(|text| word(text)).max(),
-            0 => lines().map(|text| word(text).max(line(text).min(MAX_LABEL))).max(),
-            _ => lines().map(|text| line(text)).max(),
+            _ if table.words => lines().map(|text| longest_word(text)).max(),
+            0 => lines().map(|text| longest_word(text).max(line_width(text).min(MAX_LABEL))).max(),
+            _ => lines().map(|text| line_width(text)).max(),
         };
-        cells.unwrap_or(0).max(word(&table.header[at]))
+        cells.unwrap_or(0).max(longest_word(&table.header[at]))
     };
     (0..table.header.len()).map(column).collect()
 }
 
 /// The width of each column in which no line breaks.
 fn natural_widths(table: &Table) -> Vec<usize> {
-    let line = |text: &String| display_width(&safe::line(text));
+    let line_width = |text: &String| display_width(&safe::line(text));
     let column = |at: usize| {
         let lines = table.rows.iter().flat_map(|row| &row[at].lines);
-        lines.chain([&table.header[at]]).map(line).max().unwrap_or(0)
+        lines.chain([&table.header[at]]).map(line_width).max().unwrap_or(0)
     };
     (0..table.header.len()).map(column).collect()
 }
@@ -157,7 +159,7 @@ impl Terminal<'_> {
         let mut shown = self.new_table(self.width);
         let mut style = presets::UTF8_HORIZONTAL_ONLY;
         if !table.words {
-            // Rows of figures need no rules between them: most have a second line, the interval.
+            // No rules between rows of figures: the row labels in the first column already show where a row begins.
             style.row_separator = presets::NOTHING.row_separator;
         }
         shown.load_style(style);
@@ -167,8 +169,8 @@ impl Terminal<'_> {
             shown.add_row(row.iter().map(|cell| {
                 let lines: Vec<String> =
                     cell.lines.iter().map(|line| join_figures(&safe::line(line))).collect();
-                let shown = comfy_table::Cell::new(lines.join("\n"));
-                if cell.strong { shown.fg(Color::Green).add_attribute(Attribute::Bold) } else { shown }
+                let rendered = comfy_table::Cell::new(lines.join("\n"));
+                if cell.strong { rendered.fg(Color::Green).add_attribute(Attribute::Bold) } else { rendered }
             }));
         }
         let columns = table.header.len();

@@ -158,7 +158,7 @@ fn label_room(axis: &Axis) -> f64 {
 fn right_room(panel: &Panel) -> f64 {
     let width_right_of_plot = |mark: &Mark| match mark {
         Mark::HorizontalInterval { beyond: Some(end), .. } => SMALL.width(end) + 8.0,
-        Mark::Figure { text, strong, .. } => Font { bold: *strong, ..SMALL }.width(text) + 10.0,
+        Mark::ValueText { text, strong, .. } => Font { bold: *strong, ..SMALL }.width(text) + 10.0,
         _ => 0.0,
     };
     let label = panel.x.ticks.last().map_or(0.0, |(_, label)| LABEL.width(label) / 2.0);
@@ -336,7 +336,7 @@ fn draw_mark(pen: &mut Pen, plot: &Plot, mark: &Mark) {
             let point = (x + f64::from(shift.0), y + f64::from(shift.1));
             pen.text(point, text, (font(*strong), *colour), *anchor);
         }
-        Mark::Figure { y, text, colour, strong } => {
+        Mark::ValueText { y, text, colour, strong } => {
             let (right, y) = plot.at((plot.panel.x.range.1, *y));
             pen.text((right + 6.0, y), text, (font(*strong), *colour), Anchor::Start);
         }

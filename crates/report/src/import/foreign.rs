@@ -3,7 +3,7 @@
 /// A format that fsarena recognises but does not read.
 struct ForeignFormat {
     /// The name of the format, and what to do instead.
-    name: &'static str,
+    name_and_remedy: &'static str,
     /// Whether a text is in this format.
     matches: fn(&str) -> bool,
 }
@@ -11,29 +11,29 @@ struct ForeignFormat {
 /// The error for a text in one of these formats; `None` for any other text.
 pub fn refusal(text: &str) -> Option<String> {
     let found = FORMATS.iter().find(|format| (format.matches)(text))?;
-    Some(format!("fsarena does not read {}", found.name))
+    Some(format!("fsarena does not read {}", found.name_and_remedy))
 }
 
 const FORMATS: [ForeignFormat; 16] = [
     ForeignFormat {
-        name: "the CSV summary of IOR before 4.0, which has no results: use its text or `-O summaryFormat=JSON`",
+        name_and_remedy: "the CSV summary of IOR before 4.0, which has no results: use its text or `-O summaryFormat=JSON`",
         matches: |text| text.contains("summaryFormat=CSV"),
     },
     ForeignFormat {
-        name: "fio's terse output: run fio with --output-format=json",
+        name_and_remedy: "fio's terse output: run fio with --output-format=json",
         matches: |text| {
             first_lines(text).any(|line| line.split(';').nth(1).is_some_and(|word| word.starts_with("fio-")))
         },
     },
     ForeignFormat {
-        name: "fio's normal output: run fio with --output-format=json",
+        name_and_remedy: "fio's normal output: run fio with --output-format=json",
         matches: |text| {
             any_line(text, |line| line.contains(": (g=") && line.contains("rw="))
                 || any_line(text, |line| line.starts_with("Run status group"))
         },
     },
     ForeignFormat {
-        name: "pgbench: write its figures into a CSV file, or use `fsarena run postgres`",
+        name_and_remedy: "pgbench: write its figures into a CSV file, or use `fsarena run postgres`",
         matches: |text| {
             any_line(text, |line| {
                 line.starts_with("pgbench (")
@@ -43,7 +43,7 @@ const FORMATS: [ForeignFormat; 16] = [
         },
     },
     ForeignFormat {
-        name: "bonnie++: write its figures into a CSV file with a head",
+        name_and_remedy: "bonnie++: write its figures into a CSV file with a head",
         matches: |text| {
             any_line(text, |line| {
                 line.contains("------Sequential Output------") || line.starts_with("name,file_size,putc,")
@@ -51,7 +51,7 @@ const FORMATS: [ForeignFormat; 16] = [
         },
     },
     ForeignFormat {
-        name: "iozone: write its figures into a CSV file",
+        name_and_remedy: "iozone: write its figures into a CSV file",
         matches: |text| {
             any_line(text, |line| {
                 line.contains("Iozone: Performance Test of File I/O")
@@ -60,14 +60,14 @@ const FORMATS: [ForeignFormat; 16] = [
         },
     },
     ForeignFormat {
-        name: "elbencho: write its figures into a CSV file with columns that fsarena can pair, such as `round,name,mib_per_s`",
+        name_and_remedy: "elbencho: write its figures into a CSV file with columns that fsarena can pair, such as `round,name,mib_per_s`",
         matches: |text| {
             any_line(text, |line| line.starts_with("OPERATION") && line.contains("RESULT TYPE"))
                 || first_lines(text).any(|line| line.starts_with("ISO DATE,LABEL,"))
         },
     },
     ForeignFormat {
-        name: "Rust's libtest benchmarks: write their figures into a CSV file, or use Go benchmark text",
+        name_and_remedy: "Rust's libtest benchmarks: write their figures into a CSV file, or in the text format of Go benchmarks",
         matches: |text| {
             any_line(text, |line| {
                 (line.starts_with("test ") && line.contains(" bench: ") && line.contains("ns/iter"))
@@ -77,7 +77,7 @@ const FORMATS: [ForeignFormat; 16] = [
         },
     },
     ForeignFormat {
-        name: "`go test -json`: run `go test -bench` without -json",
+        name_and_remedy: "`go test -json`: run `go test -bench` without -json",
         matches: |text| {
             first_lines(text).any(|line| {
                 line.starts_with('{') && line.contains("\"Action\":\"") && line.contains("\"Package\":")
@@ -85,7 +85,7 @@ const FORMATS: [ForeignFormat; 16] = [
         },
     },
     ForeignFormat {
-        name: "Google Benchmark's JSON: write its figures into a CSV file",
+        name_and_remedy: "Google Benchmark's JSON: write its figures into a CSV file",
         matches: |text| {
             text.trim_start().starts_with('{')
                 && text.contains("\"benchmarks\"")
@@ -93,19 +93,19 @@ const FORMATS: [ForeignFormat; 16] = [
         },
     },
     ForeignFormat {
-        name: "filebench: write its figures into a CSV file",
+        name_and_remedy: "filebench: write its figures into a CSV file",
         matches: |text| any_line(text, |line| line.contains("IO Summary:") && line.contains("ops/s")),
     },
     ForeignFormat {
-        name: "vdbench: write its figures into a CSV file",
+        name_and_remedy: "vdbench: write its figures into a CSV file",
         matches: |text| any_line(text, |line| line.contains("Vdbench distribution:")),
     },
     ForeignFormat {
-        name: "md-workbench: write its figures into a CSV file",
+        name_and_remedy: "md-workbench: write its figures into a CSV file",
         matches: |text| any_line(text, |line| line.starts_with("MD-Workbench total objects:")),
     },
     ForeignFormat {
-        name: "JSON reports of fsarena, which have no samples: export the run with `fsarena report RUN --export csv=FILE`",
+        name_and_remedy: "JSON reports of fsarena, which have no samples: export the run with `fsarena report RUN --export csv=FILE`",
         matches: |text| {
             text.trim_start().starts_with('{')
                 && text.contains("\"fsarena\"")
@@ -113,11 +113,11 @@ const FORMATS: [ForeignFormat; 16] = [
         },
     },
     ForeignFormat {
-        name: "XML, such as JUnit reports, which has no samples: of a run of fsarena, export `--export csv=FILE`",
+        name_and_remedy: "XML, such as JUnit reports, which has no samples; for a run of fsarena use `fsarena report RUN --export csv=FILE`",
         matches: |text| starts_with(text, "<?xml") || starts_with(text, "<svg"),
     },
     ForeignFormat {
-        name: "HTML pages, which have no samples: of a run of fsarena, export `--export csv=FILE`",
+        name_and_remedy: "HTML pages, which have no samples; for a run of fsarena use `fsarena report RUN --export csv=FILE`",
         matches: |text| starts_with(text, "<!doctype html") || starts_with(text, "<html"),
     },
 ];

@@ -60,7 +60,7 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
         } else if let Some((key, value)) = parse_configuration(line) {
             match key {
                 ROUND => round = Some(value.to_string()).filter(|number| !number.is_empty()),
-                // The package before has no last line.
+                // If the package before had no last line (`ok`, `FAIL`), it ends here and counts as passed.
                 "pkg" => {
                     package.finish(true, into);
                     config.set(key, value);
@@ -70,8 +70,8 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
         } else if let Some(rest) = line.strip_prefix("Unit ") {
             directions.extend(parse_unit_line(rest));
         } else if let Some((name, pairs)) = parse_result(line) {
-            let mut reading = ToolRun::new(name, &config);
-            reading.round.clone_from(&round);
+            let mut result = ToolRun::new(name, &config);
+            result.round.clone_from(&round);
             for pair in pairs.chunks(2) {
                 let [value, unit] = pair else {
                     return Err(Fault::at(at + 1, "a value without its unit"));
@@ -80,9 +80,9 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
                 let direction = directions.get(*unit).copied().or_else(|| direction_of_unit(unit));
                 // Like benchstat, lower is better unless the unit or a `Unit` line says otherwise.
                 let direction = direction.unwrap_or(Direction::Lower);
-                reading.add_directed_figure(unit, unit, direction, Some(value));
+                result.add_directed_figure(unit, unit, direction, Some(value));
             }
-            package.results.push(reading);
+            package.results.push(result);
         }
     }
     // A package without a last line counts as passed.

@@ -15,7 +15,7 @@ pub(super) fn formula_over_clients(law: &Law) -> String {
             format!("{}·N/(1 + {}·(N−1) + {}·N·(N−1))", three(lambda), three(sigma), three(kappa))
         }
         Law::Hinge { a, b, knee } => {
-            format!("{}·N^{} up to {} clients, level behind", three(a), three(b), three(knee))
+            format!("{}·N^{} up to {} clients, constant beyond", three(a), three(b), three(knee))
         }
         // The laws of growth, in the unit of the values.
         law => formula_of_growth(&law, three),

@@ -238,7 +238,7 @@ impl GrowthCurves {
                     fit.r_squared
                 ),
                 None => format!(
-                    "It is inconclusive which law it follows, the {}; the best is {}.",
+                    "It may follow {}, so the choice is inconclusive; the best is {}.",
                     contender_names(choice),
                     formula_of_growth(&choice.fits[0].law, |value| self.value(value))
                 ),

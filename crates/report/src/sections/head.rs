@@ -6,7 +6,7 @@ use crate::report::images;
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::words::{few, listed};
 use fsarena_core::event::SpentOn;
-use fsarena_core::event::{Note, NoteKind, OF_DIRECTORY};
+use fsarena_core::event::{Note, NoteKind, OF_DIRECTORY, OF_MOUNT};
 use fsarena_core::factor::age;
 use fsarena_core::factor::{AGE, DIR, FILL, FS, MKFS, MOUNT, OPTIONS};
 use fsarena_core::host::{self, Host, Storage};
@@ -98,7 +98,7 @@ fn confounding_warning(record: &RunRecord) -> Option<String> {
     }
     let names: Vec<&str> = record.names().into_iter().take(MAX_MACHINES).collect();
     let described: Vec<String> = names.iter().map(|name| describe_directory(record, name)).collect();
-    let mount = |name: &&str| directory_note(record, name, OF_DIRECTORY[0]);
+    let mount = |name: &&str| directory_note(record, name, OF_MOUNT);
     let first = names.first().and_then(mount);
     Some(if first.is_some() && names.iter().all(|name| mount(name) == first) {
         format!(

@@ -5,7 +5,7 @@ use crate::number::{beside, plural, ratio};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 use fsarena_core::event::{NoteKind, Outcome};
 use fsarena_core::record::RunRecord;
-use fsarena_stats::hosts::{Hosts, compare};
+use fsarena_stats::hosts::{HostEffect, compare};
 use fsarena_stats::ratio::{Ratio, log_ratios};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ fn add_hosts(document: &mut Document, report: &Report, _: Detail) {
     let hosts = compare(&d, &rounds.host, rounds.names.len(), report.record.plan.seed);
     document.heading(3, "Does the answer differ by host?");
     document.text(hosts_verdict(&rounds, &hosts));
-    let odd: &[usize] = if let Hosts::Differ(odd) = &hosts { odd } else { &[] };
+    let odd: &[usize] = if let HostEffect::Differ(odd) = &hosts { odd } else { &[] };
     document.list(odd.iter().take(MAX_HOSTS).flat_map(|host| ratios_without(&rounds, *host)).collect());
     document.table(host_table(&report.record, &rounds, odd));
     if rounds.names.len() > MAX_HOSTS {
@@ -80,12 +80,12 @@ fn hosts_by_round(record: &RunRecord) -> BTreeMap<u32, &str> {
 }
 
 /// The answer to the question, in a sentence.
-fn hosts_verdict(rounds: &HostRounds, hosts: &Hosts) -> String {
+fn hosts_verdict(rounds: &HostRounds, hosts: &HostEffect) -> String {
     let count = plural(rounds.names.len(), "host");
     match hosts {
-        Hosts::TooFew => format!("Inconclusive: {count} have too few rounds each to compare them."),
-        Hosts::Alike => format!("No significant difference between {count}."),
-        Hosts::Differ(odd) => {
+        HostEffect::TooFew => format!("Inconclusive: {count} have too few rounds each to compare them."),
+        HostEffect::Alike => format!("No significant difference between {count}."),
+        HostEffect::Differ(odd) => {
             let names: Vec<&str> = odd.iter().take(MAX_HOSTS).map(|host| rounds.names[*host]).collect();
             let more = if odd.len() > MAX_HOSTS { ", …" } else { "" };
             format!(

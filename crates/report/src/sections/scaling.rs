@@ -3,7 +3,7 @@
 
 use crate::document::{Source, row_with_source};
 use crate::scaling::curves::Curves;
-use crate::scaling::{grounds, misfit_sentence, overview};
+use crate::scaling::{method_paragraph, misfit_sentence, overview};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 
 /// The section about how throughput scales with clients.
@@ -31,5 +31,5 @@ fn add_scaling(document: &mut Document, report: &Report, detail: Detail) {
         |(_, one): &(usize, _)| misfit_sentence(one).map(|words| format!("{}: {words}", one.series.name));
     document.list(curves.iter().filter_map(misfit).collect());
     let rest = run.left_out().map_or(String::new(), |words| format!(" {words}"));
-    document.text(format!("{}{rest}", grounds(curves.iter().map(|(_, one)| one))));
+    document.text(format!("{}{rest}", method_paragraph(curves.iter().map(|(_, one)| one))));
 }

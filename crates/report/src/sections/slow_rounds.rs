@@ -144,8 +144,11 @@ fn slow_sentence(report: &Report, analysis: &Analysis, place: &SlowPlace) -> Opt
 fn slow_count(found: &SlowRounds, unit: Unit) -> String {
     let worst = found.slow[0];
     let most = if found.slow.len() == 1 { "" } else { "at most " };
-    let times =
-        if worst.times.is_finite() { format!("{} times: ", two_digits(worst.times)) } else { String::new() };
+    let times = if worst.factor.is_finite() {
+        format!("{} times: ", two_digits(worst.factor))
+    } else {
+        String::new()
+    };
     format!(
         "{} of {} ({most}{times}{} instead of {})",
         found.slow.len(),
@@ -188,7 +191,7 @@ pub fn slow_rounds_json(report: &Report) -> Value {
                     json!({
                         "round": analysis.grid.by_round().rounds[slow.column],
                         "value": slow.value,
-                        "times_median": slow.times,
+                        "times_median": slow.factor,
                     })
                 };
                 all.push(json!({

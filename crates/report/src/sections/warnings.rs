@@ -1,4 +1,4 @@
-//! The sections with warnings, which cast doubt on the figures (failures, unequal conditions, disturbances), and with remarks.
+//! Two sections: warnings, which cast doubt on the figures (failures, unequal conditions, disturbances), and remarks.
 
 use crate::number::{percent, plural};
 use crate::section::{Chapter, Detail, Document, Report, Section};
@@ -32,6 +32,7 @@ fn add_warnings(document: &mut Document, report: &Report, detail: Detail) {
         return;
     }
     let mut items: Vec<Vec<String>> = groups.into_iter().map(|(_, items)| items).collect();
+    // These are remarks, so they are in no group above. The full report has them in its section with remarks.
     items.push(notes_where(record, Note::asks_the_user));
     document.titled_list("Warnings", first_of_each(items));
 }
@@ -63,7 +64,10 @@ fn failures(record: &RunRecord) -> Vec<String> {
         if let Outcome::Failed { why, .. } = &cell.outcome {
             let name = record.name(cell.variant);
             // The note on a variant that left the run contains the reason of its last failed cell.
-            if !items.iter().any(|item| item.contains(why.as_str())) {
+            let is_noted = record
+                .notes_of(NoteKind::VariantFailed)
+                .any(|(_, note)| note.variant.as_deref() == Some(name) && note.text.contains(why.as_str()));
+            if !is_noted {
                 items.push(format!("{name}, round {}: {why}", cell.round + 1));
             }
         }
@@ -115,8 +119,8 @@ fn carry_over_sentence(report: &Report) -> Option<String> {
     let size = percent(carry.change.abs());
     let direction = if carry.change > 0.0 { "higher" } else { "lower" };
     Some(format!(
-        "The variant before matters (95% confidence): right after {}, {} of the other variants is {size} {direction} than \
-         else. Random order keeps the comparison fair.",
+        "Order effect (95% confidence): in cells right after {}, {} of the other variants is {size} {direction} than \
+         elsewhere. Random order keeps the comparison fair.",
         report.record.name(carry.after),
         metric.id
     ))
@@ -196,6 +200,7 @@ fn note_sentence(note: &Note, variants: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_core::{cell::Variant, event::Cause, record::CellRecord};
 
     #[test]
     fn the_first_notes_of_each_group_are_shown_and_the_others_counted() {
@@ -207,6 +212,30 @@ mod tests {
         assert!(shown[..7].iter().all(|item| item.ends_with(&long)), "{shown:#?}");
         assert_eq!(shown[7..], ["and 3 lesser notes in the whole report"]);
         assert_eq!(first_of_each(vec![vec!["one".into()]]), ["one"]);
+    }
+
+    #[test]
+    fn cells_of_two_variants_that_failed_for_one_reason_are_both_listed() {
+        let mut record = RunRecord::default();
+        let variant = |name: &str| Variant { name: name.into(), levels: BTreeMap::new() };
+        record.variants = ["ext4", "xfs"].map(variant).into();
+        let failed = |variant, round| CellRecord {
+            id: String::new(),
+            round,
+            position: 0,
+            variant,
+            workload: String::new(),
+            outcome: Outcome::Failed { why: "no space".into(), cause: Cause::Work },
+            host: 0,
+            started_at: 0.0,
+            spent: vec![],
+        };
+        record.cells = vec![failed(0, 0), failed(1, 1)];
+        assert_eq!(failures(&record), ["ext4, round 1: no space", "xfs, round 2: no space"]);
+        let left = Note::new(NoteKind::VariantFailed, "failed in round 1 and left the run: no space");
+        record.notes = vec![(None, left.variant("ext4"))];
+        let noted = "ext4: failed in round 1 and left the run: no space";
+        assert_eq!(failures(&record), [noted, "xfs, round 2: no space"]);
     }
 
     #[test]

@@ -30,6 +30,7 @@ fn check(check: &LevelCheck) -> Result<()> {
     if check.variant.level(factor::LIMIT).is_empty() {
         return Ok(());
     }
+    // In version 2 the root group has no `io.max` to look for. A kernel without it fails when the limit is set.
     let can_throttle = |found: Controller| found.unified || found.root.join(WRITE_BYTES).exists();
     let why = "this kernel throttles no I/O (cgroup io.max or blkio.throttle)";
     require(io_controller(check.kernel).is_some_and(can_throttle), || lacking(check, factor::LIMIT, why))
@@ -38,51 +39,53 @@ fn check(check: &LevelCheck) -> Result<()> {
 /// The file of version 1 that limits the bytes written per second.
 const WRITE_BYTES: &str = "blkio.throttle.write_bps_device";
 
-fn set_up(stage: &mut CellSetup) -> Result<(), Error> {
-    let level = stage.variant.level(factor::LIMIT);
+fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
+    let level = setup.variant.level(factor::LIMIT);
     let Some(limit) = parse(level).map_err(unfit(factor::LIMIT))? else { return Ok(()) };
-    let controller = io_controller(stage.kernel)
+    let controller = io_controller(setup.kernel)
         .ok_or_else(|| unfit("cgroup")("the controller of I/O is gone since the run was checked".into()))?;
     if controller.unified {
-        throttle_unified(stage, &controller, &limit)?;
+        throttle_unified(setup, &controller, &limit)?;
     } else {
         let mut groups = vec![controller.root.clone(), controller.own.clone()];
         groups.dedup();
-        let devices = stage.devices;
+        let devices = setup.devices;
         for (group, device) in groups.iter().flat_map(|group| devices.iter().map(move |d| (group, *d))) {
-            for (file, _, most) in limit.each() {
-                throttle(stage, &group.join(file), device, most)?;
+            for (file, _, maximum) in limit.each() {
+                throttle(setup, &group.join(file), device, maximum)?;
             }
         }
     }
     let how = if controller.unified { "io.max" } else { "blkio.throttle" };
+    // A latency is rounded to whole requests per second, so the note has the rate.
+    let rate = limit.requests_per_s.map_or(String::new(), |rate| format!(" ({rate} requests a second)"));
     let text = format!(
-        "the device is held to {level} each way by {how}: a limit of the queue, so that requests wait in the kernel; \
+        "reads and writes are each held to {level}{rate} by {how}: a limit of the queue, so that requests wait in the kernel; \
          a slow device would also merge and reorder them"
     );
-    stage.done.notes.push(Note::new(NoteKind::Remark, text).task("device"));
+    setup.done.notes.push(Note::new(NoteKind::Remark, text).task("device"));
     Ok(())
 }
 
 /// Sets one limit in version 1 of control groups: writes a line `major:minor value`, where the value 0 means no limit.
-fn throttle(stage: &mut CellSetup, path: &Path, device: &BlockDevice, most: u64) -> Result<(), Error> {
+fn throttle(setup: &mut CellSetup, path: &Path, device: &BlockDevice, maximum: u64) -> Result<(), Error> {
     let numbers = device.numbers();
     let text = std::fs::read_to_string(path).map_err(Error::io("reading", path))?;
     let mut lines = text.lines().map(|line| line.split_whitespace());
     let former = lines.find_map(|mut words| (words.next() == Some(&numbers)).then(|| words.next())).flatten();
     let former = format!("{numbers} {}", former.unwrap_or("0"));
-    stage.done.keep(attribute::set(stage.journal, path, &format!("{numbers} {most}"), &former)?);
+    setup.done.keep(attribute::set(setup.journal, path, &format!("{numbers} {maximum}"), &former)?);
     Ok(())
 }
 
 /// Sets all limits in version 2 of control groups, in a new group for the measuring process.
-fn throttle_unified(stage: &mut CellSetup, controller: &Controller, limit: &Limit) -> Result<(), Error> {
-    let group = controller.make_group(stage.journal)?;
-    for device in stage.devices {
-        let keys: String = limit.each().map(|(_, key, most)| format!(" {key}={most}")).collect();
+fn throttle_unified(setup: &mut CellSetup, controller: &Controller, limit: &Limit) -> Result<(), Error> {
+    let group = controller.make_group(setup.journal)?;
+    for device in setup.devices {
+        let keys: String = limit.each().map(|(_, key, maximum)| format!(" {key}={maximum}")).collect();
         group.set("io.max", &(device.numbers() + &keys))?;
     }
-    stage.done.join(group);
+    setup.done.join(group);
     Ok(())
 }
 
@@ -104,7 +107,7 @@ impl Limit {
             ("blkio.throttle.write_iops_device", "wiops", self.requests_per_s),
             ("blkio.throttle.read_iops_device", "riops", self.requests_per_s),
         ];
-        all.into_iter().filter_map(|(file, key, most)| Some((file, key, most?)))
+        all.into_iter().filter_map(|(file, key, maximum)| Some((file, key, maximum?)))
     }
 }
 
@@ -136,7 +139,8 @@ fn parse(level: &str) -> Result<Option<Limit>, String> {
 }
 
 /// The requests per second that emulate a latency. The kernel cannot delay requests, but with such a limit each request waits
-/// that long after the one before.
+/// that long after the one before. The kernel accepts whole requests per second only, so long latencies are rounded: 700 ms
+/// becomes one request per second.
 fn requests_per_s(latency: &str) -> Option<u64> {
     let time = humantime::parse_duration(latency).ok()?;
     let rate = (1.0 / time.as_secs_f64()).round();

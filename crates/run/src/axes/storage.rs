@@ -1,5 +1,5 @@
 //! The axes of the devices below a filesystem: the place of its journal, the number of devices, their storage, and injected
-//! faults.
+//! faults. The checks are for this machine; the preflight of guests checks the levels of variants that run in guests.
 
 use super::axis::{Axis, LevelCheck, lacking, wrong};
 use crate::error::{Result, require};
@@ -42,30 +42,28 @@ fn check_raid(check: &LevelCheck) -> Result<()> {
     if check.plan.device.backing == Backing::Dir || fs == factor::RAW {
         return Ok(());
     }
-    // The options include an array from the option set of the variant, not only from this level.
+    // A variant can also request RAID by the options of its filesystem, so check these and not only this level.
     let (def, options) = filesystem_of(check.variant)?;
     if options.raid.is_none() {
         return Ok(());
     }
     if def.raid.is_none() {
-        let guest = setting("on", "qemu");
-        let why = if check.kernel.path("proc/mdstat").exists() {
-            format!("fsarena assembles md arrays in guests only; take btrfs, or {guest}")
-        } else {
-            format!("this kernel has no md (CONFIG_MD); take btrfs, or a guest: {guest}")
-        };
-        return Err(lacking(check, factor::RAID, format!("{fs} stripes nothing by itself, and {why}")));
+        let why = format!(
+            "{fs} stripes nothing by itself, and fsarena assembles md arrays in guests only; take btrfs, or a guest: {}",
+            setting("on", "qemu")
+        );
+        return Err(lacking(check, factor::RAID, why));
     }
-    let one = matches!(check.plan.device.backing, Backing::Erase { .. });
+    let erases = matches!(check.plan.device.backing, Backing::Erase { .. });
     let why = || format!("{} names one device; say device=loop, ram or zram", setting("erase", ""));
-    require(!one || !check.variant.level(factor::DEVICE).is_empty(), || wrong(check, factor::RAID, why()))
+    require(!erases || !check.variant.level(factor::DEVICE).is_empty(), || wrong(check, factor::RAID, why()))
 }
 
 /// Devices between the disk and the filesystem, made for each cell.
 pub const STACK: Axis = Axis::new(
     factor::STACK,
     "crypt, luks, integrity, thin, thin-snapshot, snapshot, thin+crypt",
-    "devices between the disk and the filesystem (device mapper): `crypt` encrypts, `luks` does so as cryptsetup, `integrity` keeps checksums, `thin` allocates on the first write, `thin-snapshot` and `snapshot` copy what is first written after the filesystem was made; `thin+crypt` is a chain from the disk up; empty for none",
+    "devices between the disk and the filesystem (device mapper): `crypt` encrypts, `luks` encrypts with a LUKS header like cryptsetup, `integrity` keeps checksums, `thin` allocates on the first write, `snapshot` and `thin-snapshot` put the filesystem under a snapshot, so that the first write to each block copies it; `thin+crypt` is a chain from the disk up; empty for none",
     links::check_level,
 )
 .checked(check_stack);
@@ -89,10 +87,10 @@ fn check_stack(check: &LevelCheck) -> Result<()> {
         );
         wrong(check, factor::STACK, why)
     })?;
-    let Ok(mapper) = Mapper::open(None) else {
-        let why = format!("this kernel has no device mapper (CONFIG_BLK_DEV_DM); take a guest: {guest}");
-        return Err(lacking(check, factor::STACK, why));
-    };
+    // A missing control device, missing rights, or a kernel without the device mapper (CONFIG_BLK_DEV_DM).
+    let mapper = Mapper::open(None).map_err(|error| {
+        lacking(check, factor::STACK, format!("no device mapper: {error}; take a guest: {guest}"))
+    })?;
     let missing = links::check_programs(check.variant.level(factor::STACK));
     missing.map_err(|why| lacking(check, factor::STACK, why))?;
     let mut targets = links.iter().flat_map(|link| link.targets);
@@ -129,6 +127,10 @@ pub const FAULTS: Axis = Axis::new(
 
 fn check_faults(check: &LevelCheck) -> Result<()> {
     let guest = setting("on", "qemu");
-    let why = || format!("fsarena has no devices of this machine misbehave; take a guest: {guest}");
+    let why = || {
+        format!(
+            "fsarena injects faults only in guests, never into devices of this machine; take a guest: {guest}"
+        )
+    };
     require(check.variant.level(factor::FAULTS).is_empty(), || lacking(check, factor::FAULTS, why()))
 }

@@ -54,7 +54,7 @@ impl GuestStarter<'_> {
             );
             return Ok(GuestExit::not_started(CellError::missing(why).into()));
         }
-        initramfs.hand_over(cell.config)?;
+        initramfs.set_config(cell.config)?;
         let path = initramfs.path.clone();
         let machine = Machine { initramfs: Some(&path), ..cell.machine.clone() };
         let counting = self.counter.iter().flat_map(|counter| counter.words(&machine.dir.join(COUNTS)));

@@ -174,7 +174,7 @@ impl GuestStarter<'_> {
             request: serde_json::Value::Null,
             ..cell.config.clone()
         };
-        initramfs.hand_over(&first)?;
+        initramfs.set_config(&first)?;
         let test = [blank(&file("test"), &cell.machine.test[0])?];
         let other = blank(&file("other"), cell.machine.other)?;
         let machine = Machine {

@@ -86,7 +86,7 @@ impl SnapshotPool {
             return Ok(None);
         }
         let first = GuestConfig { later: true, modules, request: serde_json::Value::Null, ..config.clone() };
-        initramfs.hand_over(&first)?;
+        initramfs.set_config(&first)?;
         let machine = Machine { initramfs: Some(&initramfs.path), ..machine.clone() };
         let made = self.make(&machine, &place, owner);
         // Free the space now. If this fails, the file is removed with its directory at the end of the run.

@@ -229,7 +229,7 @@ fn fetch_program(name: &str, package: &str, missing: String, log: kernel::Log) -
 ///
 /// # Errors
 /// QEMU is not installed, something cannot be fetched or compiled, or no kernel has all of them.
-pub fn fetch_for(defs: &[&FsDef], level: &str, show: built::Show) -> Result<String> {
+pub fn fetch_for(defs: &[&FsDef], level: &str, show: built::OnStep) -> Result<String> {
     let plan = GuestPlan::of(Emulator::Qemu);
     let find = || find_kernels(&plan, [level].into_iter(), defs);
     let mut kernels = find()?;

@@ -1,7 +1,7 @@
 //! The page with the history of a metric over the runs of a study.
 
 use super::answer::{PageResult, blocking, query_values, unprocessable_page, unreadable};
-use crate::renderer::{LARGEST_LISTED, RenderResult};
+use crate::renderer::{MAX_LISTED_DATABASE, RenderResult};
 use crate::state::{Shared, State};
 use crate::templates::{self, Message};
 use crate::{list_query::in_query, overview::Overview};
@@ -45,7 +45,7 @@ pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> P
 
 /// Whether a run belongs to the study, can be read, and is small enough for a history.
 fn fits_history(run: &Overview, study: &str) -> bool {
-    run.summary.study == study && run.problem.is_none() && run.run_files.stamp.bytes() <= LARGEST_LISTED
+    run.summary.study == study && run.problem.is_none() && run.run_files.stamp.bytes() <= MAX_LISTED_DATABASE
 }
 
 /// The study with the most runs; `None` if no run can be read.

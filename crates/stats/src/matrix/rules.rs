@@ -1,4 +1,4 @@
-//! The rules that a matrix of sound storage keeps: rules for a single variant, and rules that compare variants.
+//! The rules that measurements of healthy storage obey: rules for a single variant, and rules that compare variants.
 
 use super::cells::{At, Contrast, Order, Side};
 use super::finding::Rule;
@@ -34,14 +34,14 @@ fn roofline(screen: &mut Screen) {
                 (Rule::AboveDevice, Side::Above, ABOVE_DEVICE),
                 (Rule::BelowDevice, Side::Below, BELOW_DEVICE),
             ] {
-                screen.attempt(rule, at, Some(raw), vec![Contrast::ratio(at, raw, side, limit)]);
+                screen.flag_cell(rule, at, Some(raw), vec![Contrast::ratio(at, raw, side, limit)]);
             }
         } else if let Some(most) = screen.device {
             // A stated bandwidth is the best case of the device, so a cell below it breaks no rule.
             let offset = (screen.matrix.sizes[at.size] as f64 / most).ln();
             let limit = ABOVE_DEVICE.ln();
             let test = Contrast { terms: vec![(at, 1.0)], offset, limit, side: Side::Above };
-            screen.attempt(Rule::AboveDevice, at, None, vec![test]);
+            screen.flag_cell(Rule::AboveDevice, at, None, vec![test]);
         }
     }
 }
@@ -64,7 +64,7 @@ fn sequential(screen: &mut Screen) {
                 continue;
             }
             let tests = screen.beside_device(Contrast::ratio(at, random, Side::Below, SEQUENTIAL));
-            screen.attempt(Rule::SequentialBelowRandom, at, Some(random), tests);
+            screen.flag_cell(Rule::SequentialBelowRandom, at, Some(random), tests);
         }
     }
 }
@@ -74,10 +74,10 @@ fn sequential(screen: &mut Screen) {
 fn scaling(screen: &mut Screen) {
     for cells in screen.rows() {
         for i in 1..cells.len() {
-            let peak = cells[i - 1];
+            let previous = cells[i - 1];
             if !screen.at_ceiling(cells[i]) {
-                screen.run(Rule::ScalingCollapse, &cells[i..], peak, |screen, at| {
-                    screen.beside_device(Contrast::ratio(at, peak, Side::Below, SCALING))
+                screen.flag_series(Rule::ScalingCollapse, &cells[i..], previous, |screen, at| {
+                    screen.beside_device(Contrast::ratio(at, previous, Side::Below, SCALING))
                 });
             }
         }
@@ -99,17 +99,21 @@ fn apply_monotone(screen: &mut Screen) {
 /// blocks as long as they are lower too.
 fn iops_rise(screen: &mut Screen, column: &[At]) {
     for i in 1..column.len() {
-        let above = column[i];
-        // Always the smaller block's share of the larger one's, so that the ratios of flags are comparable.
-        screen.run(Rule::IopsRise, column[..i].iter().rev(), above, |screen, at| {
-            screen.beside_device(Contrast::ratio(at, above, Side::Below, MONOTONE))
+        let larger = column[i];
+        // Divide the value of the smaller block by that of the larger, never the reverse, so that the ratios of all flags can be
+        // compared.
+        screen.flag_series(Rule::IopsRise, column[..i].iter().rev(), larger, |screen, at| {
+            screen.beside_device(Contrast::ratio(at, larger, Side::Below, MONOTONE))
         });
     }
 }
 
-/// Flags cells where bandwidth falls from one block size to the next. Either side may be the anomaly: the later cells are too
-/// low, or the earlier ones are too high (served by a cache). Flags the side that is further from the bare device or the other
-/// variants; without these, the low side.
+/// Flags cells where bandwidth falls from one block size to the next larger one. Either the cells with larger blocks are too low,
+/// or those with smaller blocks are too high (served by a cache).
+///
+/// One decision is made for each block size, over all thread counts where bandwidth falls to it: the side is flagged whose cells
+/// are further, in total, from the bare device, or without it from the nearest other variant. Without both, the low side is
+/// flagged.
 fn bandwidth_falls(screen: &mut Screen, columns: &[Vec<At>]) {
     for size in 0..screen.matrix.sizes.len() {
         let found: Vec<(&[At], usize)> = columns
@@ -119,23 +123,26 @@ fn bandwidth_falls(screen: &mut Screen, columns: &[Vec<At>]) {
                 (!screen.at_ceiling(column[i])).then_some((column.as_slice(), i))
             })
             .collect();
-        let odd = |offset: usize| {
-            let breaks =
-                |contrast: Contrast| contrast.outcome(screen.matrix).is_some_and(|outcome| outcome.beyond);
-            let falls = found.iter().filter(|(column, i)| breaks(falls(screen, column[*i], column[*i - 1])));
-            falls.filter_map(|(column, i)| distance(screen, column[*i - offset])).sum::<f64>()
+        let is_fall = |(column, i): &&(&[At], usize)| {
+            let outcome = bandwidth_below(screen, column[*i], column[*i - 1]).outcome(screen.matrix);
+            outcome.is_some_and(|outcome| outcome.beyond)
         };
-        let high = odd(1) > odd(0);
+        // The summed distance of the cells with this block size (steps_back 0) or with the next smaller one (1).
+        let total_distance = |steps_back: usize| -> f64 {
+            let falls = found.iter().filter(is_fall);
+            falls.filter_map(|(column, i)| distance(screen, column[*i - steps_back])).sum()
+        };
+        let high = total_distance(1) > total_distance(0);
         for (column, i) in found {
             let (before, after) = (column[i - 1], column[i]);
             if high {
-                screen.run(Rule::BandwidthFalls, column[..i].iter().rev(), after, |screen, at| {
+                screen.flag_series(Rule::BandwidthFalls, column[..i].iter().rev(), after, |screen, at| {
                     let test = Contrast::bandwidth(screen.matrix, at, after, Side::Above, 1.0 / MONOTONE);
                     screen.beside_device(test)
                 });
             } else {
-                screen.run(Rule::BandwidthFalls, &column[i..], before, |screen, at| {
-                    screen.beside_device(falls(screen, at, before))
+                screen.flag_series(Rule::BandwidthFalls, &column[i..], before, |screen, at| {
+                    screen.beside_device(bandwidth_below(screen, at, before))
                 });
             }
         }
@@ -143,7 +150,7 @@ fn bandwidth_falls(screen: &mut Screen, columns: &[Vec<At>]) {
 }
 
 /// The contrast that a cell's bandwidth is below that of the cell before it.
-fn falls(screen: &Screen, at: At, before: At) -> Contrast {
+fn bandwidth_below(screen: &Screen, at: At, before: At) -> Contrast {
     Contrast::bandwidth(screen.matrix, at, before, Side::Below, MONOTONE)
 }
 
@@ -176,14 +183,14 @@ fn serialised_row(screen: &mut Screen, cells: &[At], too_high: &BTreeSet<At>) {
     let (Some(best), Some(witness)) = (best(screen, later), witness(screen, *first, too_high)) else {
         return;
     };
-    // No larger thread count may gain, and the witness must exceed even the best of them.
+    // The row is serialised if no larger thread count gains throughput and the witness exceeds even the best of them.
     let mut common = vec![Contrast::ratio(witness, best, Side::Above, HEADROOM)];
     common.extend(later.iter().map(|at| Contrast::ratio(*at, *first, Side::Below, GAIN)));
     for &at in later {
         // The first test determines the size of the flag: the distance from the witness.
         let mut tests = vec![Contrast::ratio(at, witness, Side::Below, 1.0 / HEADROOM)];
         tests.extend(common.iter().cloned());
-        screen.attempt(Rule::Serialised, at, Some(witness), tests);
+        screen.flag_cell(Rule::Serialised, at, Some(witness), tests);
     }
 }
 
@@ -192,10 +199,10 @@ fn best(screen: &Screen, cells: &[At]) -> Option<At> {
     known.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
 }
 
-/// The cell that proves that the device can do more with this block size: the best cell of a row in the same direction that
-/// gains from threads or reaches the device's ceiling. Candidates are first the bare device, then the variant itself in
-/// another mode, then the other variants. Random requests prove what sequential ones could reach, but not the reverse,
-/// because a disk with one head is faster at sequential requests.
+/// The cell that proves that the device can do more with this block size: the best cell of a row of the same kind of request
+/// (read or write) whose throughput grows with threads or reaches the device's ceiling. Candidates are first the bare device,
+/// then the variant itself in another mode, then the other variants. Random requests prove what sequential ones could reach, but
+/// not the reverse, because a disk with one head is faster at sequential requests.
 fn witness(screen: &Screen, subject: At, too_high: &BTreeSet<At>) -> Option<At> {
     let kind = screen.matrix.modes[subject.mode].kind;
     let usable = |mode: usize| {
@@ -268,17 +275,18 @@ fn behind(screen: &mut Screen, at: At, suspects: &BTreeSet<At>) {
     let test = |variant: &usize| Contrast::ratio(at, At { variant: *variant, ..at }, Side::Below, BEHIND);
     if let Some(nearest) = peers.first() {
         let tests = peers.iter().map(test).collect();
-        screen.attempt(Rule::FarBehind, at, Some(At { variant: *nearest, ..at }), tests);
+        screen.flag_cell(Rule::FarBehind, at, Some(At { variant: *nearest, ..at }), tests);
     }
 }
 
-/// Flags a cliff: from column[i] to the next smaller block size, the variant's throughput relative to every peer drops more
-/// than the smaller blocks explain. Also flags still smaller block sizes as long as they stay below the limit.
+/// Flags a cliff: from column[i] to the next smaller block size, the variant's throughput relative to every peer drops to less
+/// than [`CLIFF`] times the ratio of the block sizes, which a limit on operations per second alone would cause. Also flags still
+/// smaller block sizes as long as they stay below the same limit. A cell without peers is not flagged.
 fn cliff(screen: &mut Screen, column: &[At], i: usize, suspects: &BTreeSet<At>) {
     let edge = column[i];
     let size = |at: At| screen.matrix.sizes[at.size] as f64;
     let limit = (CLIFF * size(column[i - 1]) / size(edge)).ln();
-    screen.run(Rule::Cliff, column[..i].iter().rev(), edge, |screen, at| {
+    screen.flag_series(Rule::Cliff, column[..i].iter().rev(), edge, |screen, at| {
         let share = |variant: usize| {
             let (theirs, theirs_at_edge) = (At { variant, ..at }, At { variant, ..edge });
             let terms = vec![(at, 1.0), (edge, -1.0), (theirs, -1.0), (theirs_at_edge, 1.0)];
@@ -296,7 +304,7 @@ const SWEEPS: usize = 20;
 const MAD_TO_SD: f64 = 1.4826;
 
 /// A block size and a thread count, by index.
-type Place = (usize, usize);
+type SizeAndThreads = (usize, usize);
 
 /// Flags cells that are far below the level that their row and column explain (Tukey's median polish).
 fn apply_polish(screen: &mut Screen) {
@@ -307,15 +315,16 @@ fn apply_polish(screen: &mut Screen) {
         };
         let log = |at: At| Some(((at.size, at.threads), screen.matrix.iops(at)?.ln()));
         let residuals = polish(&screen.matrix.places().filter(own).filter_map(log).collect());
-        let sizes: Vec<f64> = residuals.values().map(|r| r.abs()).collect();
-        let Some(mad) = median(&sizes).filter(|_| residuals.len() >= LEAST_CELLS) else { continue };
+        let absolute: Vec<f64> = residuals.values().map(|r| r.abs()).collect();
+        let Some(mad) = median(&absolute).filter(|_| residuals.len() >= LEAST_CELLS) else { continue };
         for ((size, threads), residual) in &residuals {
             let at = At { variant, mode, size: *size, threads: *threads };
             let Some(tests) = pit(screen, at) else { continue };
             if *residual < -RESIDUAL * MAD_TO_SD * mad {
-                screen.attempt(Rule::Interaction, at, None, tests);
+                screen.flag_cell(Rule::Interaction, at, None, tests);
             } else {
-                screen.e.push(0.0); // a comparison that was made and kept the rule
+                // A comparison without evidence against the rule: the number of comparisons counts in the selection of findings.
+                screen.e_values.push(0.0);
             }
         }
     }
@@ -342,7 +351,7 @@ fn contrast_with_line(at: At, line: &[At], axis: impl Fn(At) -> f64) -> Option<C
 }
 
 /// Median polish: subtracts the medians of rows and of columns in turn until they no longer change; returns the residuals.
-fn polish(values: &BTreeMap<Place, f64>) -> BTreeMap<Place, f64> {
+fn polish(values: &BTreeMap<SizeAndThreads, f64>) -> BTreeMap<SizeAndThreads, f64> {
     let mut residuals = values.clone();
     for _ in 0..SWEEPS {
         let moved = sweep(&mut residuals, |place| place.0) + sweep(&mut residuals, |place| place.1);
@@ -354,7 +363,7 @@ fn polish(values: &BTreeMap<Place, f64>) -> BTreeMap<Place, f64> {
 }
 
 /// Subtracts from every value the median of its line; returns the sum of the absolute medians.
-fn sweep(residuals: &mut BTreeMap<Place, f64>, line: impl Fn(&Place) -> usize) -> f64 {
+fn sweep(residuals: &mut BTreeMap<SizeAndThreads, f64>, line: impl Fn(&SizeAndThreads) -> usize) -> f64 {
     let mut lines: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for (place, value) in residuals.iter() {
         lines.entry(line(place)).or_default().push(*value);
@@ -373,7 +382,7 @@ mod tests {
 
     #[test]
     fn median_polish_leaves_only_the_residual_of_an_odd_cell() {
-        let mut table: BTreeMap<Place, f64> =
+        let mut table: BTreeMap<SizeAndThreads, f64> =
             (0..4).flat_map(|i| (0..5).map(move |j| ((i, j), i as f64 + 10.0 * j as f64))).collect();
         assert!(polish(&table).values().all(|r| r.abs() < 1e-9));
         *table.get_mut(&(1, 3)).unwrap() -= 2.0;

@@ -17,7 +17,7 @@ pub struct Screen<'a> {
     /// The cells that break a rule; one for each rule and cell.
     pub flags: Vec<Flag>,
     /// The e-values of all comparisons.
-    pub e: Vec<f64>,
+    pub e_values: Vec<f64>,
     /// Borders along the block-size axis: between the cell and the next larger block size.
     pub breaks: BTreeSet<At>,
 }
@@ -26,7 +26,7 @@ impl<'a> Screen<'a> {
     /// A search without comparisons yet.
     pub fn new(matrix: &'a Matrix, device: Option<f64>) -> Screen<'a> {
         let measured = matrix.modes.iter().map(|mode| measured(matrix, mode)).collect();
-        Screen { matrix, device, measured, flags: Vec::new(), e: Vec::new(), breaks: BTreeSet::new() }
+        Screen { matrix, device, measured, flags: Vec::new(), e_values: Vec::new(), breaks: BTreeSet::new() }
     }
 
     /// The indices of the variants that rules apply to: all but the bare device.
@@ -76,13 +76,12 @@ impl<'a> Screen<'a> {
     }
 
     /// Makes one comparison: flags the cell if every test is beyond its limit.
-    pub fn attempt(&mut self, rule: Rule, at: At, against: Option<At>, tests: Vec<Contrast>) {
+    pub fn flag_cell(&mut self, rule: Rule, at: At, against: Option<At>, tests: Vec<Contrast>) {
         self.note(rule, at, against, tests, true);
     }
 
-    /// Makes a comparison for the first of some cells, and flags the following cells too as long as they break the rule. Stops
-    /// at the first cell that keeps it or has no tests.
-    pub fn run<'c>(
+    /// Flags a series of cells up to the first that obeys the rule or has no tests. Only the first cell counts as a comparison.
+    pub fn flag_series<'c>(
         &mut self,
         rule: Rule,
         cells: impl IntoIterator<Item = &'c At>,
@@ -104,12 +103,13 @@ impl<'a> Screen<'a> {
         let outcomes = tests.iter().map(|test| test.outcome(self.matrix)).collect::<Option<Vec<_>>>();
         let Some(outcomes) = outcomes else { return false };
         if counts {
-            self.e.push(outcomes.iter().map(|outcome| outcome.e).fold(f64::INFINITY, f64::min));
+            self.e_values.push(outcomes.iter().map(|outcome| outcome.e).fold(f64::INFINITY, f64::min));
         }
         if !outcomes.iter().all(|outcome| outcome.beyond) {
             return false;
         }
-        let flag = Flag { rule, at, against, ratio: outcomes[0].ratio, tests, trial: self.e.len() - 1 };
+        let flag =
+            Flag { rule, at, against, ratio: outcomes[0].ratio, tests, trial: self.e_values.len() - 1 };
         match self.flags.iter_mut().find(|other| other.rule == rule && other.at == at) {
             Some(other) if other.size() < flag.size() => *other = flag,
             Some(_) => {}

@@ -262,7 +262,7 @@ impl Levels {
     /// The 95% prediction intervals of ln Y at an amount by one law; by a law that bends, for each place of the bend that the data
     /// allow. None if the amounts are too few for an interval of use.
     fn predictions(&self, law: &Law, amount: f64) -> Option<Vec<(f64, f64)>> {
-        let freedom = self.freedom(law.shape()).filter(|freedom| *freedom >= 2.0)?;
+        let freedom = self.freedom(law.curve_parameters()).filter(|freedom| *freedom >= 2.0)?;
         if let Law::Bend { .. } = law {
             let (fits, most) = self.bends()?;
             let possible = fits.iter().filter(|(_, fit)| fit.rss <= most);

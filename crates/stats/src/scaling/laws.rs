@@ -104,12 +104,12 @@ impl Law {
     }
 
     /// The number of parameters for AICc, which includes the variance of the residuals (Burnham and Anderson 2002).
-    pub fn parameters(&self) -> usize {
-        self.shape() + 1
+    pub fn aicc_parameters(&self) -> usize {
+        self.curve_parameters() + 1
     }
 
     /// The number of parameters of its curve.
-    pub fn shape(&self) -> usize {
+    pub fn curve_parameters(&self) -> usize {
         match self {
             Law::Constant { .. } => 1,
             Law::Power { .. } | Law::Amdahl { .. } | Law::Fixed { .. } | Law::Logarithm { .. } => 2,
@@ -168,7 +168,7 @@ fn cost(n: f64, sigma: f64, kappa: f64) -> f64 {
     1.0 + sigma * (n - 1.0) + kappa * n * (n - 1.0)
 }
 
-/// Fits every law for which there are enough points. Leaves out a law that equals a simpler one: a USL without coherency is
+/// Fits every law for which there are enough points (N, ln X). Leaves out a law that equals a simpler one: a USL without coherency is
 /// Amdahl's law, and a hinge beyond the last number of clients is a power law.
 pub fn fitted_laws(points: &[(f64, f64)]) -> Vec<Fitted> {
     let distinct = distinct(points);
@@ -195,7 +195,7 @@ pub fn distinct(points: &[(f64, f64)]) -> usize {
     numbers(points).len()
 }
 
-/// The points (ln N, ln X), with N limited to `most`.
+/// Converts points (N, ln X) to (ln N, ln X), with N limited to `most`.
 fn logs(points: &[(f64, f64)], most: f64) -> Vec<(f64, f64)> {
     points.iter().map(|(n, y)| (n.min(most).ln(), *y)).collect()
 }
@@ -211,7 +211,7 @@ pub(super) fn power(points: &[(f64, f64)]) -> Fitted {
 /// If the knee is between two numbers of clients, the curve is a fitted line before the knee and a mean after it, and the knee
 /// is their intersection. If the intersection is not between the two numbers, the best knee is at one of the measured numbers.
 /// So the least-squares hinge is the best over all intervals and numbers. The constant part has at least two numbers of
-/// clients, because a power law fits a single one just as well.
+/// clients, because a single one would be no evidence that the curve is level there.
 fn hinge(points: &[(f64, f64)]) -> Option<Fitted> {
     let numbers = numbers(points);
     let between = (2..numbers.len() - 1).filter_map(|at| meeting(points, numbers[at - 1], numbers[at]));
@@ -250,6 +250,8 @@ const STARTS: [(f64, f64); 4] = [(0.01, 1e-4), (0.1, 1e-3), (0.5, 0.01), (0.9, 0
 const NOTHING: f64 = 1e-9;
 /// The most steps of a search.
 const MOST_STEPS: usize = 400;
+/// The smallest damping. With less, rounding can make the equations of a step singular, and that would end the search.
+const LEAST_DAMPING: f64 = 1e-12;
 /// The damping at which a step is too short to change anything.
 const MOST_DAMPING: f64 = 1e16;
 
@@ -282,7 +284,7 @@ fn search_usl(points: &[(f64, f64)], start: [f64; 2], coherent: bool) -> Fitted 
 struct Candidate {
     /// √σ and √κ, so that σ and κ cannot become negative. A root that starts at 0 stays at 0.
     roots: [f64; 2],
-    /// The best ln λ for these, which is the mean of the remaining part of ln X.
+    /// The best ln λ for these σ and κ: the mean of ln X minus the rest of the law.
     ln_lambda: f64,
     /// The sum of the squared residuals of ln X.
     rss: f64,
@@ -352,7 +354,7 @@ fn minimise(points: &[(f64, f64)], start: Candidate) -> Candidate {
         let next = Candidate::of(points, [best.roots[0] + step[0], best.roots[1] + step[1]]);
         if next.rss < best.rss {
             best = next;
-            damping /= 10.0;
+            damping = f64::max(damping / 10.0, LEAST_DAMPING);
         } else {
             damping *= 10.0;
             if damping > MOST_DAMPING {
@@ -432,7 +434,7 @@ impl Choice {
 
 /// Computes the goodness of fit. None if there are too few points for AICc.
 fn with_aicc(fit: &Fitted, points: &[(f64, f64)]) -> Option<Fit> {
-    let (n, k) = (points.len() as f64, fit.law.parameters() as f64);
+    let (n, k) = (points.len() as f64, fit.law.aicc_parameters() as f64);
     if n - k - 1.0 <= 0.0 {
         return None;
     }
@@ -449,7 +451,7 @@ fn with_aicc(fit: &Fitted, points: &[(f64, f64)]) -> Option<Fit> {
 
 /// Tests the lack of fit. None without several values at a number of clients.
 fn lack(fit: &Fitted, points: &[(f64, f64)]) -> Option<Lack> {
-    let (n, d, p) = (points.len(), distinct(points), fit.law.shape());
+    let (n, d, p) = (points.len(), distinct(points), fit.law.curve_parameters());
     // Pure error: the sum of squared differences of values from the mean at their number of clients.
     let pure: f64 = points.chunk_by(|a, b| a.0 == b.0).map(|group| squares(group.iter().map(|p| p.1))).sum();
     if n <= d || d <= p || pure <= 0.0 {

@@ -40,8 +40,8 @@ pub fn has_emulator() -> bool {
 fn kernels(places: &Places) -> Finding {
     let releases = places.releases();
     if releases.is_empty() {
-        let fix = "nothing to do where apt is: the first run in a guest fetches one; or --kernel PATH";
-        return limited("guest kernels", "none in /boot or the cache that may be read", fix);
+        let fix = "with apt, nothing to do: the first run in a guest fetches a kernel; without apt, give one with --kernel PATH";
+        return limited("guest kernels", "no readable kernel in /boot or the cache", fix);
     }
     ok("guest kernels", releases.join(" "))
 }
@@ -51,9 +51,9 @@ fn kvm(places: &Places) -> Finding {
     let what = "KVM";
     if let Err(error) = trial::check_device() {
         let fix = if std::path::Path::new(trial::DEVICE).exists() {
-            "guests are translated without it; to use it, become a member of its group: adduser USER kvm"
+            "without it QEMU emulates the processor, which is slower; to use it, become a member of its group: adduser USER kvm"
         } else {
-            "nothing to do: guests are translated where a machine offers no KVM"
+            "nothing to do: on a machine without KVM, QEMU emulates the processor, which is slower"
         };
         return limited(what, error, fix);
     }
@@ -61,28 +61,29 @@ fn kvm(places: &Places) -> Finding {
     let caches = [&places.cache, &places.shared];
     let trials: Vec<Option<String>> =
         caches.into_iter().flat_map(|cache| trial::cached_trials(cache)).collect();
+    // One failure is enough: guests of that kernel run without KVM until its cached result expires, after an hour.
     if let Some(why) = trials.iter().flatten().next() {
-        return limited(what, why.as_str(), "nothing to do: guests are translated");
+        return limited(what, why.as_str(), "nothing to do: QEMU emulates the processor, which is slower");
     }
     if trials.is_empty() {
-        return ok(what, "may be opened; the first run in a guest tries whether it works");
+        return ok(what, "this user may open it; the first run in a guest tries whether it works");
     }
     ok(what, "a trial boot has succeeded")
 }
 
-/// Checks how exactly this QEMU and this kernel count instructions.
+/// Checks how precisely this QEMU and this kernel count instructions.
 fn counts(modules: &Modules) -> Finding {
     let what = "counting instructions";
     let version = Argv::new(QEMU).arg("--version").run().map(|finished| finished.stdout).unwrap_or_default();
-    let qemu = version.lines().next().unwrap_or("a QEMU of no known version");
+    let qemu = version.lines().next().unwrap_or("a QEMU of unknown version");
     if !Counter::fits(&version) {
         let found =
-            format!("separates the instructions of programs and the kernel at clock ticks only: {qemu}");
+            format!("tells instructions of programs from those of the kernel only at clock ticks: {qemu}");
         return limited(what, found, "QEMU 6 to 8, whose plugins can count; sums are exact anyway");
     }
     if !has_memory_disks(modules) {
-        let found = "the usual kernel has no disks that are memory, so interrupts of disks are counted too";
-        return limited(what, found, "a kernel with the modules nfit and nd_pmem, as Debian's");
+        let found = "the usual kernel has no driver for memory disks (pmem), so the instructions of disk interrupts are counted too";
+        return limited(what, found, "a kernel with the modules nfit and nd_pmem, such as Debian's");
     }
     ok(what, format!("by a plugin of {qemu}"))
 }

@@ -1,22 +1,23 @@
-//! Prints the results of simulating the headline of a report, which recommends a variant: how often it recommends a wrong
-//! variant, and how soon it recommends the best.
+//! Prints how good the recommendation in the headline of a report is in simulated runs: how often it is a wrong variant, and
+//! how soon it is the best one.
 
 use crate::failure::Failure;
 use crate::{flags::ListFormat, output};
 use fsarena_core::{number::percent, row::Row};
 use fsarena_stats::simulate::PromiseState;
 use fsarena_stats::simulate::headline::{Answered, Wrong};
-use fsarena_stats::simulate::selftest::Report;
+use fsarena_stats::{simulate::selftest::Report, table::LOOKS};
 use serde_json::{Value, json};
 
 /// Prints the tables of wrong recommendations and of recommendations in time.
-pub fn print(report: &Report) -> Result<(), Failure> {
-    output::text(
-        "\nHow often a report recommends a variant more than 5% worse than the best, at any of 18 looks during the run:\n\n",
-    )?;
-    output::rows(&report.wrong.iter().map(WrongRow::from).collect::<Vec<_>>(), ListFormat::Term)?;
+pub fn print(selftest: &Report) -> Result<(), Failure> {
+    output::text(format!(
+        "\nHow often a report recommends a variant more than 5% worse than the best, at any of {} looks during the run:\n\n",
+        LOOKS.len()
+    ))?;
+    output::rows(&selftest.wrong.iter().map(WrongRow::from).collect::<Vec<_>>(), ListFormat::Term)?;
     output::text("\nHow often a report recommends the best variant by the given round:\n\n")?;
-    output::rows(&report.answered.iter().map(AnsweredRow::from).collect::<Vec<_>>(), ListFormat::Term)?;
+    output::rows(&selftest.answered.iter().map(AnsweredRow::from).collect::<Vec<_>>(), ListFormat::Term)?;
     Ok(())
 }
 
@@ -25,18 +26,18 @@ fn state_name(state: Option<PromiseState>) -> &'static str {
     state.map_or("no promise", PromiseState::name)
 }
 
-/// The kind of run with the most wrong recommendations, for one noise and spread.
+/// A row: for one noise and spread, the simulated setting with the most wrong recommendations.
 #[derive(serde::Serialize)]
 struct WrongRow {
     noise: &'static str,
     /// The spread of a measurement.
     spread: String,
     /// The share of runs with a wrong recommendation.
-    wrong: String,
+    wrong_share: String,
     /// The upper 95% confidence limit of that share.
     upper: String,
     /// The variants that have the noise; the others have normal noise.
-    noise_place: &'static str,
+    noisy_variants: &'static str,
     variants: usize,
     /// By how much the other variants are worse than the best.
     gap: String,
@@ -50,9 +51,9 @@ impl From<&Wrong> for WrongRow {
         WrongRow {
             noise: one.noise.name(),
             spread: percent(one.spread),
-            wrong: format!("{:.2}%", 100.0 * one.rate()),
+            wrong_share: format!("{:.2}%", 100.0 * one.rate()),
             upper: format!("{:.2}%", 100.0 * one.upper()),
-            noise_place: one.shapes.name(),
+            noisy_variants: one.shapes.name(),
             variants: one.variants,
             gap: percent(one.gap),
             current: match one.current {
@@ -70,9 +71,9 @@ impl Row for WrongRow {
     const COLUMNS: &'static [&'static str] = &[
         "noise",
         "spread: SPREAD",
-        "wrong: WRONG",
+        "wrong_share: WRONG",
         "upper: 95% UPPER LIMIT",
-        "noise_place: WORST NOISE PLACE",
+        "noisy_variants: NOISY VARIANTS",
         "variants",
         "gap: GAP",
         "current: CURRENT",
@@ -88,7 +89,8 @@ struct AnsweredRow {
     spread: String,
     by: usize,
     variants: usize,
-    answered: String,
+    /// The share of runs that recommend the best variant in time.
+    answered_share: String,
     state: &'static str,
 }
 
@@ -100,24 +102,31 @@ impl From<&Answered> for AnsweredRow {
             spread: percent(one.spread),
             by: one.by,
             variants: one.variants,
-            answered: format!("{:.1}%", 100.0 * one.rate()),
+            answered_share: format!("{:.1}%", 100.0 * one.rate()),
             state: state_name(one.state()),
         }
     }
 }
 
 impl Row for AnsweredRow {
-    const COLUMNS: &'static [&'static str] =
-        &["noise", "gap: GAP", "spread: SPREAD", "by: BY ROUND", "variants", "answered: ANSWERED", "state"];
+    const COLUMNS: &'static [&'static str] = &[
+        "noise",
+        "gap: GAP",
+        "spread: SPREAD",
+        "by: BY ROUND",
+        "variants",
+        "answered_share: ANSWERED",
+        "state",
+    ];
 }
 
-/// As JSON: the kind of run with the most wrong recommendations, for each noise and spread.
-pub fn wrong_json(report: &Report) -> Vec<Value> {
+/// As JSON: for each noise and spread, the simulated setting with the most wrong recommendations.
+pub fn wrong_json(selftest: &Report) -> Vec<Value> {
     let wrong = |one: &Wrong| {
         json!({
             "noise": one.noise.name(),
             "spread": one.spread,
-            "worst_shapes": one.shapes.name(),
+            "noisy_variants": one.shapes.name(),
             "variants": one.variants,
             "gap": one.gap,
             "current": one.current,
@@ -128,11 +137,11 @@ pub fn wrong_json(report: &Report) -> Vec<Value> {
             "state": state_name(one.state()),
         })
     };
-    report.wrong.iter().map(wrong).collect()
+    selftest.wrong.iter().map(wrong).collect()
 }
 
 /// As JSON: how often the best variant is recommended by the given round.
-pub fn answered_json(report: &Report) -> Vec<Value> {
+pub fn answered_json(selftest: &Report) -> Vec<Value> {
     let answered = |one: &Answered| {
         json!({
             "noise": one.noise.name(),
@@ -146,5 +155,5 @@ pub fn answered_json(report: &Report) -> Vec<Value> {
             "state": state_name(one.state()),
         })
     };
-    report.answered.iter().map(answered).collect()
+    selftest.answered.iter().map(answered).collect()
 }

@@ -109,6 +109,16 @@ fn few_points_allow_only_laws_with_two_parameters() {
     let doubled = [(1.0, 100.0), (2.0, 180.0), (4.0, 300.0), (8.0, 420.0), (16.0, 500.0)];
     let choice = Choice::of(&plain(&doubled)).unwrap();
     // Five points carry two parameters and the variance, not three.
-    assert!(choice.fits.iter().all(|fit| fit.law.shape() == 2 && fit.lack.is_none()), "{choice:?}");
+    assert!(
+        choice.fits.iter().all(|fit| fit.law.curve_parameters() == 2 && fit.lack.is_none()),
+        "{choice:?}"
+    );
     assert!(Choice::of(&plain(&doubled[..2])).is_none());
+}
+
+#[test]
+fn a_step_of_parameters_with_the_same_effect_exists() {
+    // With two numbers of clients, σ and κ have the same effect on the curve: the equations are singular without damping.
+    let candidate = Candidate::of(&[(1.0, 0.0), (3.0, 0.5)], [0.3, 0.7]);
+    assert!(candidate.step(&[(1.0, 0.0), (3.0, 0.5)], LEAST_DAMPING).is_some());
 }

@@ -1,4 +1,4 @@
-//! Helpers of the targets: files in a temporary directory, and a check of error messages.
+//! Support for the targets: files in a temporary directory, and a check of error messages.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -19,8 +19,9 @@ pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// Checks that an error message is not empty, and not much longer than the input.
-pub fn sensible(message: &impl std::fmt::Display, bytes: &[u8]) {
+/// Asserts that an error message is not empty, and not much longer than the input: at most 8 bytes for each byte of input, which a
+/// message may quote with escapes like `\u{fffd}`, and 8,000 bytes for the rest of the message.
+pub fn assert_sensible(message: &impl std::fmt::Display, bytes: &[u8]) {
     let text = message.to_string();
     assert!(!text.trim().is_empty() && text.len() <= 8 * bytes.len() + 8_000, "{} bytes: {text}", text.len());
 }
