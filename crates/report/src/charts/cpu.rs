@@ -61,7 +61,7 @@ fn cpu_bar(totals: &[ReadingTotal], variant: usize, row: usize) -> (Vec<Mark>, f
         marks.push(Mark::HorizontalInterval { x: (typical.low, typical.high), y, beyond: None });
         end = end.max(typical.high);
     }
-    marks.push(Mark::figure(y, with_unit(used, Unit::Seconds)));
+    marks.push(Mark::value_text(y, with_unit(used, Unit::Seconds)));
     (marks, end)
 }
 

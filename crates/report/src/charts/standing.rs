@@ -72,6 +72,6 @@ fn row(context: &ChartContext, comparison: &Comparison, at: usize, variant: usiz
         text.push_str(&format!(" [{}, {}]", three(100.0 * ratio.low), three(100.0 * ratio.high)));
     }
     marks.push(Mark::Dot { at: (100.0 * value, y), colour, shape: Shape::Disc });
-    marks.push(Mark::Figure { y, text, colour: theme::SOFT, strong: is_best });
+    marks.push(Mark::ValueText { y, text, colour: theme::SOFT, strong: is_best });
     marks
 }

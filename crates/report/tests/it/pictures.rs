@@ -86,7 +86,7 @@ fn an_interval_beyond_the_picture_says_its_end() {
     let ends = |id: &str| -> Vec<String> {
         let marks = named(&charts, id).panels.iter().flat_map(|panel| &panel.marks);
         let end = |mark: &Mark| match mark {
-            Mark::Figure { text, .. } => text.split_once('→').map(|(_, end)| end.to_string()),
+            Mark::ValueText { text, .. } => text.split_once('→').map(|(_, end)| end.to_string()),
             _ => None,
         };
         marks.filter_map(end).collect()

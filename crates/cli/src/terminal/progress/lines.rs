@@ -195,8 +195,8 @@ mod tests {
     fn line(claim: &str, outcome: &str, effect: Option<(f64, f64, f64)>, widths: &[f64]) -> String {
         let outcome = ClaimOutcome::ALL.into_iter().find(|known| known.name() == outcome).unwrap();
         let (claim, open) = (claim.into(), outcome == ClaimOutcome::Inconclusive);
-        let standing = ClaimStatus { claim, outcome, open, rounds: 12, provisional: false, effect };
-        claim_line(&ClaimView::of(&ClaimState { standing, widths: widths.to_vec() }))
+        let status = ClaimStatus { claim, outcome, open, rounds: 12, provisional: false, effect };
+        claim_line(&ClaimView::of(&ClaimState { status, widths: widths.to_vec() }))
     }
 
     #[test]
