@@ -239,10 +239,17 @@ fn files_per_directory(files: u64) -> Vec<u64> {
     };
     // Directories hold 17 files on average, fewer where there are only few directories.
     let mut directories = (files / 20).max(1);
-    while quantile_counts(directories).iter().sum::<u64>() < files {
-        directories += 1;
-    }
     let mut counts = quantile_counts(directories);
+    loop {
+        let sum = counts.iter().sum::<u64>();
+        if sum >= files {
+            break;
+        }
+        // A quarter of the directories that still lack, so that a step never passes the first number that suffices.
+        let mean = sum.div_ceil(directories);
+        directories += ((files - sum) / (4 * mean)).max(1);
+        counts = quantile_counts(directories);
+    }
     // Remove the files in excess of `files`, one from each directory in turn, the fullest first.
     let mut excess = counts.iter().sum::<u64>() - files;
     while excess > 0 {
