@@ -164,7 +164,12 @@ mod tests {
             ),
             ("proc/self/status", format!("VmHWM:\t{counter} kB\n")),
             ("proc/self/clear_refs", String::new()),
-            ("proc/meminfo", format!("Cached: {counter} kB\nDirty: {counter} kB\nWriteback: {counter} kB\n")),
+            (
+                "proc/meminfo",
+                ["Cached", "Dirty", "Writeback", "Slab"]
+                    .map(|name| format!("{name}: {counter} kB\n"))
+                    .concat(),
+            ),
             ("proc/pressure/io", pressure.clone()),
             ("proc/pressure/cpu", pressure.clone()),
             ("proc/pressure/memory", pressure),
