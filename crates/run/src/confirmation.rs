@@ -1,6 +1,6 @@
 //! The run that confirms a change of a history: the variant as it was before the change and as it is since, in the same rounds.
 //!
-//! Every stored run has the digests of what its figures depend on ([`crate::digests`]). Where they differ between the two sides of a
+//! Every stored run has the digests of what its figures depend on (`digests.rs`). Where they differ between the two sides of a
 //! change, each side must be made again from the same files; otherwise the fresh rounds would compare something else.
 
 use crate::baseline::{self, Baseline, is_packaged};
