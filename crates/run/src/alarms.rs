@@ -37,9 +37,9 @@ pub struct Alarm {
     pub run: String,
     /// Whether the level rose.
     pub rose: bool,
-    /// What came of it.
+    /// Whether fresh rounds confirmed it.
     pub outcome: AlarmOutcome,
-    /// What is known about it, in a sentence.
+    /// The reason for the outcome, in a sentence.
     pub why: String,
     /// The run with the fresh rounds, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,7 +124,7 @@ impl Alarms {
         self.stored.alarms.iter().filter_map(|alarm| alarm.confirmation.as_deref())
     }
 
-    /// Stores an alarm, in place of one of the same history and number.
+    /// Stores an alarm. It replaces an alarm of the same history and number.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -136,7 +136,7 @@ impl Alarms {
         }
         let text =
             serde_json::to_vec_pretty(&self.stored).map_err(|error| RunError::Plan(error.to_string()))?;
-        // Renamed into place, so that nobody reads half of it.
+        // A rename replaces the file at once, so another process never reads half of it.
         let new = self.file.with_extension("json.new");
         std::fs::write(&new, text).map_err(Error::io("writing", &new))?;
         Ok(std::fs::rename(&new, &self.file).map_err(Error::io("writing", &self.file))?)

@@ -18,10 +18,10 @@ mod storage;
 pub use axis::{Axis, CellSetup, Conditions, Confine, LevelCheck, lacking};
 
 use crate::error::{Result, RunError, require};
-use crate::settings::setting;
 use fsarena_core::cell::Variant;
 use fsarena_core::factor::{self, BUILT_IN, FactorDef};
 use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::setting_text::setting;
 use fsarena_sys::{device::BlockDevice, kernel::SysRoot, undo};
 
 /// Every axis, in the order in which they are set up.

@@ -14,6 +14,7 @@ use fsarena_core::observations::MetricSeries;
 use fsarena_core::plan::baseline::{RecalledBaseline, StoredFigures};
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::{Backing, Plan, Written};
+use fsarena_core::setting_text::setting;
 use fsarena_core::{factor, record::RunRecord};
 use fsarena_fs::filesystems;
 use fsarena_guest::kernel::{DEBIAN, GuestKernel};
@@ -175,7 +176,10 @@ impl Baseline {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let known = names(runs);
                 let unknown = unknown("baseline", name, known.iter().map(String::as_str));
-                return Err(RunError::Plan(format!("{unknown}. Save one: --save-baseline {name}")));
+                return Err(RunError::Plan(format!(
+                    "{unknown}. Save one: {}",
+                    setting("save_baseline", name)
+                )));
             }
             Err(error) => return Err(Error::io("reading", &file)(error).into()),
         };

@@ -10,7 +10,6 @@ pub use candidates::{Candidates, FILE, LEVEL, TREE};
 use crate::error::{CellError, Result, RunError, require};
 use crate::execute::{Keep, Request, check, execute};
 use crate::recorder::{Beginning, Consumer};
-use crate::settings::setting;
 use crate::work;
 use fsarena_core::bisect::{Bisection, Comparison, ComparisonResult, Effect, Ending, FORMAT, Purpose, steps};
 use fsarena_core::cell::Variant;
@@ -18,6 +17,7 @@ use fsarena_core::claim::{Claim, Pair, Relation, Right};
 use fsarena_core::event::{Cause, Event, VariantExit};
 use fsarena_core::observations::{ComparedSeries, claim_series};
 use fsarena_core::plan::{Plan, StopPlan};
+use fsarena_core::setting_text::setting;
 use fsarena_core::{names::unknown, number::plural, safe::shortened, schedule::mix, state::RunState};
 use fsarena_stats::bisect::{
     COUNTED_ROUNDS, judge_confirmation, judge_counted_step, judge_ends, judge_step, next_look,
@@ -210,7 +210,7 @@ impl Bisector {
             None => return Ok(Action::Measure(0)),
             Some(ComparisonResult::NoChange) => return Ok(Action::End(Ending::NoChange)),
             Some(ComparisonResult::Inconclusive) => {
-                let why = "it is not decided whether BAD differs from GOOD".into();
+                let why = "it is inconclusive whether BAD differs from GOOD".into();
                 return Ok(Action::End(Ending::Inconclusive { why, possible: vec![] }));
             }
             Some(_) => {}
@@ -330,7 +330,7 @@ impl Bisector {
                 )
             }
             Some(ComparisonResult::Inconclusive) => {
-                format!("it is not decided whether {} differs from {}", title(&child), title(&parent))
+                format!("it is inconclusive whether {} differs from {}", title(&child), title(&parent))
             }
             Some(_) => return Action::End(Ending::Found { parent, child, possible }),
         };

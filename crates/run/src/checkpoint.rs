@@ -53,7 +53,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// The description of devices after so many parts of a history.
+    /// The description of devices after `part` parts of a history.
     pub fn new(history: &str, part: u32, mkfs: &str, features: &str) -> Checkpoint {
         let (history, mkfs, features) = (history.into(), mkfs.into(), features.into());
         Checkpoint {

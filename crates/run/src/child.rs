@@ -6,8 +6,9 @@
 use crate::axes::Confine;
 use crate::error::{CellError, Result, RunError};
 use crate::protocol::{Line, PrivilegedRequest, Request, write};
-use crate::{settings::setting, work};
+use crate::work;
 use fsarena_core::event::{Cause, CellEvent, Outcome};
+use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::Variant, factor};
 use fsarena_sys::cgroup::{self, Group};
 use fsarena_sys::process_output::{lines, or_printed_nothing, tail};

@@ -4,11 +4,11 @@
 use crate::context::RunContext;
 use crate::error::{Result, RunError, require};
 use crate::executor::{CellSink, Executor, RunSink, remove};
-use crate::settings::setting;
 use crate::work::{DrawnInputs, make_inputs};
 use crate::{axes, axes::Confine, bench::numbers, child, protocol::Request};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, OF_FULLNESS, OF_MOUNT, Outcome};
+use fsarena_core::setting_text::setting;
 use fsarena_core::{factor, matrix, plan::Plan};
 use fsarena_sys::undo::{Journal, MadeDir};
 use fsarena_sys::{device, dirs::Space, kernel::SysRoot};

@@ -3,9 +3,9 @@
 use crate::context::RunContext;
 use crate::error::{CellResult, Result};
 use crate::executor::{Log, RunSink, logged};
-use crate::settings::setting;
 use bytesize::ByteSize;
 use fsarena_core::event::{Event, Note, NoteKind};
+use fsarena_core::setting_text::setting;
 use fsarena_engine::{Bound, Files, LoadJob, LoadOutcome, Open, Pattern, Warmup, steady::pts_steady};
 use fsarena_fs::{lifecycle::Devices, safety::ScratchDevice};
 use fsarena_sys::{argv::Argv, device::BlockDevice};

@@ -57,7 +57,6 @@ pub mod work;
 
 pub use error::{CellError, RunError};
 pub use execute::{Keep, Request, RunOutcome, check, execute, execute_by, program_build, try_options};
-pub(crate) use fsarena_core::setting_text as settings;
 pub use fsarena_core::setting_text::{SettingFormat, format_settings_by};
 pub use recorder::{Beginning, Consumer};
 pub use scratch::ScratchDir;

@@ -7,9 +7,10 @@ use crate::executor::Executor;
 use crate::stopping::{
     BudgetFit, RunSize, Stopping, forecast_difference, format_duration, rounds_among, rounds_for_an_answer,
 };
-use crate::{elimination, printed, recorder::Recorder, settings::setting};
+use crate::{elimination, printed, recorder::Recorder};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome, VariantExit};
+use fsarena_core::setting_text::setting;
 use fsarena_core::{matrix, plan::Plan, state::RunState};
 use fsarena_sys::cancel;
 use std::collections::BTreeMap;

@@ -2,11 +2,12 @@
 
 use crate::error::{Result, RunError, require};
 use crate::execute::{Keep, Request, check, try_options};
-use crate::{preflight::trial::Trying, registry, settings::setting};
+use crate::{preflight::trial::Trying, registry};
 use fsarena_core::observations::MetricSeries;
 use fsarena_core::plan::file::{PlanFile, StageFile};
 use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Plan, Stage, Written};
+use fsarena_core::setting_text::setting;
 use fsarena_core::{names::unknown, scale::Scale, study};
 use fsarena_stats::analyse::{BestLevel, analyse, best_levels};
 use fsarena_store::RunDir;

@@ -1,11 +1,12 @@
 //! Decides when a run stops: at its last round, at the end of its budget, or, in an adaptive run, when the samples answer
 //! its question. Also forecasts from a few pilot rounds the smallest difference that the run can detect.
 
-use crate::{claim_forecast::RoundForecast, settings::setting, work};
+use crate::{claim_forecast::RoundForecast, work};
 use fsarena_core::cell::Variant;
 use fsarena_core::claim::{Claim, Quantity, Relation};
 use fsarena_core::observations::claim_series;
 use fsarena_core::plan::{Plan, StopPlan};
+use fsarena_core::setting_text::setting;
 use fsarena_core::{record::RunRecord, scale::Scale};
 use fsarena_stats::judge::{Judged, judge_all};
 use fsarena_stats::{power, table};

@@ -5,10 +5,11 @@
 use crate::bench::{Bench, lifecycle};
 use crate::error::{CellError, CellResult};
 use crate::executor::Log;
-use crate::{layers, pools::Pool, protocol::MountRequest, settings::setting};
+use crate::{layers, pools::Pool, protocol::MountRequest};
 use bytesize::ByteSize;
 use fsarena_core::event::{Cause, Note, NoteKind, SpentOn};
 use fsarena_core::sample::{Readings, TaskOutput};
+use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::TaskInfo, metric::reading};
 use fsarena_sys::device::{self, BlockDevice};
 use fsarena_sys::{Error, dirs::Space, kernel::SysRoot, mount};

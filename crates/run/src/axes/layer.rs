@@ -2,8 +2,9 @@
 
 use super::axis::{Axis, LevelCheck, lacking};
 use crate::error::{Result, require};
-use crate::{layers, settings::setting};
+use crate::layers;
 use fsarena_core::factor;
+use fsarena_core::setting_text::setting;
 
 /// The layer that the load works through, mounted for each cell.
 pub const AXIS: Axis = Axis::new(

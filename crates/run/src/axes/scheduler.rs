@@ -1,8 +1,9 @@
 //! The axis of the I/O scheduler: sets the scheduler of every device of the variant.
 
 use super::axis::{Axis, CellSetup, LevelCheck, lacking, wrong};
-use crate::{error::Result, settings::setting};
+use crate::error::Result;
 use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::setting_text::setting;
 use fsarena_core::{factor, factor::device::BackingDevice, names::unknown, plan::Backing};
 use fsarena_sys::{Error, attribute, device::BlockDevice, kernel::SysRoot};
 use std::collections::BTreeSet;

@@ -3,10 +3,11 @@
 
 use super::axis::{Axis, LevelCheck, lacking, wrong};
 use crate::error::{Result, require};
-use crate::{layout::filesystem_of, settings::setting};
+use crate::layout::filesystem_of;
 use fsarena_core::factor::device::{self, BackingDevice};
 use fsarena_core::factor::{self, faults, journal, raid};
 use fsarena_core::plan::Backing;
+use fsarena_core::setting_text::setting;
 use fsarena_sys::device_mapper::Mapper;
 use fsarena_sys::{links, zram};
 

@@ -213,8 +213,8 @@ impl HostPrograms {
                 let fix = format!(
                     "name the data that it reads, so that it lies on the source disk ({}), or give the guest more memory for \
                      copies of programs ({})",
-                    crate::settings::setting("set", "input=PATH"),
-                    crate::settings::setting("guest_memory", "")
+                    fsarena_core::setting_text::setting("set", "input=PATH"),
+                    fsarena_core::setting_text::setting("guest_memory", "")
                 );
                 notes.push(Note::new(NoteKind::Fairness, text).task(task.as_str()).fix(fix));
             }

@@ -2,9 +2,10 @@
 
 use crate::child::{POLL_INTERVAL, UNEXPECTED_REQUEST, kill_group_step};
 use crate::error::{CellError, Result};
-use crate::{executor::CellSink, protocol::Line, settings::setting};
+use crate::{executor::CellSink, protocol::Line};
 use fsarena_core::event::{Cause, CellEvent, Outcome, Phase, SpentOn};
 use fsarena_core::plan::GuestPlan;
+use fsarena_core::setting_text::setting;
 use fsarena_guest::launch::{Guest, GuestMessage, Launch};
 use fsarena_guest::opened::Opened;
 use fsarena_guest::{config::GOING_ON, launch::LastWords};

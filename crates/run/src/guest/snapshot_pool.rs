@@ -3,9 +3,9 @@
 use super::initramfs::{KernelDemands, Packer};
 use super::session::{CONSOLE, GuestOwner, SessionEnd, run_until};
 use crate::error::{CellError, Result, RunError};
-use crate::settings::setting;
 use fsarena_core::event::{Cause, Note, NoteKind};
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
+use fsarena_core::setting_text::setting;
 use fsarena_guest::config::{GuestConfig, NO_CONFIG, NOT_READY, READY};
 use fsarena_guest::snapshot::{self, Draft, Snapshot};
 use fsarena_guest::{cache, emulator::Machine, launch::Launch};

@@ -1,7 +1,7 @@
 //! Checks whether the filesystems support the files that the work creates.
 
 use crate::error::{Result, RunError};
-use crate::settings::setting;
+use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::{available::to_install, def::FsDef, filesystems};
 use fsarena_load::workload::{Demands, name_bytes};

@@ -2,10 +2,10 @@
 
 use super::guests::Kernels;
 use crate::error::{Result, RunError, require};
-use crate::settings::setting;
 use crate::work::{versions, workload};
 use fsarena_core::cell::Variant;
 use fsarena_core::plan::{Backing, Emulator, Plan};
+use fsarena_core::setting_text::setting;
 use fsarena_guest::emulator::{HOST_FILES_DEVICE, MEMORY_DISKS, QEMU};
 use fsarena_guest::host_root::{MODULES, is_own};
 use fsarena_sys::{Error, argv::Argv, dirs, program};

@@ -3,11 +3,11 @@
 use super::room::{available_memory_or_missing, check_free_space, images_dir, nearest_existing};
 use crate::axes::load::parse_memory;
 use crate::error::{Result, RunError, require};
-use crate::settings::setting;
 use crate::work::workload;
 use bytesize::ByteSize;
 use fsarena_core::cell::{Variant, WorkloadPlan};
 use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::setting_text::setting;
 use fsarena_core::{factor, matrix};
 use fsarena_fs::{def::FsDef, filesystems};
 use fsarena_load::workload::{Room, Workload};
