@@ -1,14 +1,12 @@
 //! Simulations of the statistical rules on random data, for which the truth is known.
 
 pub mod bisect;
-pub mod constants;
 pub mod growth;
 pub mod headline;
 mod history;
 pub mod images;
 pub mod mean_ratio;
 pub mod noise;
-pub mod other_tools;
 pub mod selftest;
 
 use chacha20::ChaCha8Rng;
