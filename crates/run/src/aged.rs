@@ -83,7 +83,7 @@ impl AgedImages {
             }
             for variant in aged.iter().chain(&fresh) {
                 for planned in &run.plan.workloads {
-                    let workload = matrix::work_of(variant, planned);
+                    let workload = matrix::workload_of(variant, planned);
                     if setup_of(&workload).is_some() {
                         let dir = workload.directory();
                         maker.make(variant, seed, &dir, |maker| {
@@ -496,7 +496,7 @@ impl Maker<'_> {
             round: 0,
             position: 0,
             variant: (*variant).clone(),
-            workload: matrix::work_of(variant, workload),
+            workload: matrix::workload_of(variant, workload),
             scale: run.plan.scale,
             seed: run.plan.seed,
         };

@@ -6,7 +6,7 @@ use crate::section::{Chapter, Detail, Document, Report, Section};
 use crate::sections::pair::difference_lines;
 use crate::words::few;
 use crate::{difference::RatioVerdict, number::percent};
-use fsarena_core::one_at_a_time::plain_variants;
+use fsarena_core::matrix::plain_variants;
 use fsarena_core::sample::Direction;
 use fsarena_stats::mean_ratio::FIRST_ROUND;
 use serde_json::{Value, json};
