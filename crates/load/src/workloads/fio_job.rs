@@ -4,7 +4,7 @@
 //! with its own figures. Before the first task, fio makes the files of all jobs untimed, as it does at the start of a run.
 
 use crate::fio::job::{FioJob, JobFileError};
-use crate::fio::{job_file::JobFile, output};
+use crate::fio::{JobFile, output};
 use crate::task::{self, Action, Result, Task, TaskError, failed_to};
 use crate::workload::{Demands, Job, Place, Room, Survey, Workload, fairness, remark};
 use fsarena_core::event::Note;
