@@ -99,7 +99,7 @@ impl Workload for Amplification {
         Ok(Survey { room, remarks: vec![remark(text)], ..Survey::default() })
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (root, each) = (place.root.join("amplification"), job.settings.text("sync") == "each");
         let calls = Calls { root, count: count(job), each, seed: job.seed };
         let task = |(call, info): (Call, TaskInfo)| {
@@ -230,7 +230,7 @@ mod tests {
                 std::fs::read_dir(dir.path().join("amplification").join(name)).map_or(0, Iterator::count)
             };
             let mut after = vec![];
-            for task in Amplification.steps(&job, &place).unwrap() {
+            for task in Amplification.tasks(&job, &place).unwrap() {
                 perform(task.prepare);
                 assert_eq!(perform(task.work).readings.get(reading::CALLS), Some(20.0));
                 after.push((entries("dirs"), entries("files")));

@@ -312,7 +312,7 @@ impl Workload for Command {
         Ok(actions)
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let builder = CommandBuilder { job, place };
         let mut first = if place.is_read_only() { vec![] } else { self.fill(job, place)? };
         let tasks = TimedCommand::all(job).into_iter().map(|task| {
@@ -324,7 +324,7 @@ impl Workload for Command {
         tasks.collect()
     }
 
-    fn nothing(&self, job: &Job, place: &Place) -> Option<Action> {
+    fn empty_action(&self, job: &Job, place: &Place) -> Option<Action> {
         Some(CommandBuilder { job, place }.action(&place.root, vec!["true".into()], vec![]))
     }
 

@@ -69,7 +69,7 @@ impl Workload for Coreutils {
         Source::from_job(job).is_generated()
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let settings = CoreutilsSettings::resolve(job);
         let builder = TaskBuilder { at: place, sizes: Sizes::from_job(job), settings: &settings, job };
         let (input, all) = (place.other.join(TARBALL), with_suppliers(&settings.tasks));

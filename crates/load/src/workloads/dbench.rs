@@ -95,7 +95,7 @@ impl Workload for Dbench {
         Ok(())
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (settings, root) = (&DbenchSettings::resolve(job), &place.root.join("dbench"));
         let play: Box<dyn Fn(u32) -> Action> = if settings.real {
             let (loadfile, is_5) = (self.loadfile(job)?, dbench_tool::is_version_5()?);

@@ -81,7 +81,7 @@ impl Workload for Maildir {
         Ok(Survey { room, demands, remarks: remarks(&shape), ..Survey::default() })
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (root, shape) = (place.root.join("maildir"), shape(job));
         let task = |(load, stage): (PacedLoad, MailStage)| {
             let (job, kind) = (job.clone(), stage.kind_name_title()[0]);
@@ -307,7 +307,7 @@ mod tests {
             let job = job(&DEF, 3, &[("method", method), ("messages", "20")]);
             let dir = tempfile::tempdir().unwrap();
             let place = place(dir.path());
-            for task in Maildir.steps(&job, &place).unwrap() {
+            for task in Maildir.tasks(&job, &place).unwrap() {
                 let id = task.info.id;
                 let found = perform(task.prepare.into_iter().chain(task.work));
                 assert_eq!(found.readings.get("all_operations_count"), Some(20.0), "{id:?}");

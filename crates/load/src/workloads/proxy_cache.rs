@@ -67,7 +67,7 @@ impl Workload for ProxyCache {
         Ok(Survey { room: shape.room(4, 0), remarks: remarks(&shape), ..Survey::default() })
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let shared: SharedCache = Arc::default();
         let mut tasks = vec![Task::new(fill_task_info(), fill(job, &place.root, shared.clone()))];
         tasks.extend(loads(job).into_iter().map(|load| {
@@ -436,7 +436,7 @@ mod tests {
         let measured = |seconds| {
             let dir = tempfile::tempdir().unwrap();
             let mut all = vec![];
-            for task in ProxyCache.steps(&job(seconds), &place(dir.path())).unwrap() {
+            for task in ProxyCache.tasks(&job(seconds), &place(dir.path())).unwrap() {
                 for action in task.work {
                     all.push((task.info.id.clone(), perform([action])));
                 }

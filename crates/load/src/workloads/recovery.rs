@@ -75,7 +75,7 @@ impl Workload for Recovery {
         std::fs::write(&path, 0u64.to_le_bytes()).map_err(failed_to("write", &path))
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let seed = job.seed;
         let limit = Duration::from_secs_f64(job.settings.float("seconds")) + OVERDUE;
         let paths = (place.root.clone(), place.other.join(PROGRESS));

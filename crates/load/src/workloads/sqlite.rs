@@ -141,7 +141,7 @@ impl Workload for Sqlite {
         Ok(Survey { room, remarks: remarks(job), ..Survey::default() })
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let all = DatabaseTask::all(job);
         let task = |(at, task): (usize, &DatabaseTask)| {
             let needed = (task.clone(), job.clone(), place.clone());
@@ -509,7 +509,7 @@ mod tests {
         assert_eq!(outline[0], "update[journal=wal,rate=max,synchronous=full]");
         assert_eq!(outline[3], "checkpoint[journal=wal,synchronous=full]");
         let mut done = vec![];
-        for task in Sqlite.steps(&job, &place).unwrap() {
+        for task in Sqlite.tasks(&job, &place).unwrap() {
             let id = task.info.id;
             let log = || dir.path().join("sqlite/data.db-wal").metadata().map_or(0, |meta| meta.len());
             perform(task.prepare);

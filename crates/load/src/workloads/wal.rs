@@ -83,7 +83,7 @@ impl Workload for Wal {
         Ok(Survey { room, remarks: remarks(job, &shape), ..Survey::default() })
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (dir, shape) = (place.root.join("wal"), shape(job));
         let task = |load: PacedLoad| {
             let (job, committed) = (job.clone(), place.other.join(COMMITTED));
@@ -459,7 +459,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let place = Place { root: dir.path().join("root"), other: dir.path().into(), server_user: None };
         std::fs::create_dir(&place.root).unwrap();
-        let task = Wal.steps(job, &place).unwrap().remove(0);
+        let task = Wal.tasks(job, &place).unwrap().remove(0);
         let found = perform(task.prepare.into_iter().chain(task.work));
         (dir, place, found)
     }
