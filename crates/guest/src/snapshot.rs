@@ -351,6 +351,7 @@ mod tests {
                 host_files: false,
                 terminal: false,
                 memory: None,
+                keeps_disks: false,
                 clock: "",
                 memory_mib,
                 dir: Path::new("/run"),

@@ -43,7 +43,9 @@ pub fn run_tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -
                 action.perform(&mut bench.log())?;
             }
         }
-        return ageing::perform(step, &request.root, &request.other, &mut bench.log());
+        let left = ageing::perform(step, &request.root, &request.other, &mut bench.log())?;
+        left.into_iter().for_each(|left| bench.emit(CellEvent::Tree(left)));
+        return Ok(());
     }
     if request.only_fill {
         let filled = workload.fill(&job, &place)?;
