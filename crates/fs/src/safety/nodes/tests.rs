@@ -1,7 +1,7 @@
 //! Tests of `nodes.rs` with a fake `/sys`. Tests with real devices are in `tests/it/guard.rs`.
 
 use super::*;
-use fsarena_testkit::FakeRoot;
+use fsarena_sys::testkit::FakeRoot;
 
 /// A fake machine, which has no devices at first.
 struct Machine {
