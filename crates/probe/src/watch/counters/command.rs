@@ -1,7 +1,6 @@
 //! A counter that runs a command for each reading, and reads the number that it prints.
 
-use crate::counters::counter::{Counter, Trouble};
-use crate::error::Error;
+use crate::watch::counter::{Counter, CounterError, WatchError};
 use fsarena_sys::{argv, limits, process, program, user::User};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags};
@@ -23,16 +22,18 @@ impl Command {
     ///
     /// # Errors
     /// `argv` has no program.
-    pub fn new(argv: &[String], timeout: Duration) -> Result<Command, Error> {
+    pub fn new(argv: &[String], timeout: Duration) -> Result<Command, WatchError> {
         if argv.first().is_none_or(String::is_empty) {
-            return Err(Error::Usage("a command counter needs a command: `-- PROGRAM ARGUMENT …`".into()));
+            return Err(WatchError::Usage(
+                "a command counter needs a command: `-- PROGRAM ARGUMENT …`".into(),
+            ));
         }
         Ok(Command { argv: argv.to_vec(), timeout })
     }
 
     /// An error with the command before it.
-    fn trouble(&self, what: impl std::fmt::Display) -> Trouble {
-        Trouble::new(format!("{}: {what}", self.argv.join(" ")))
+    fn trouble(&self, what: impl std::fmt::Display) -> CounterError {
+        CounterError::new(format!("{}: {what}", self.argv.join(" ")))
     }
 
     /// Runs the command. Returns whether it succeeded, and its output; `None` if it exceeded the timeout.
@@ -94,14 +95,14 @@ fn wait_readable(file: &impl std::os::fd::AsFd, until: Instant) -> std::io::Resu
 }
 
 impl Counter for Command {
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<(), WatchError> {
         program::check(&self.argv[0], &User::of_process()).map_err(|error| match error {
-            argv::Error::NotFound { .. } => Error::Unavailable(error.to_string()),
-            error => Error::Usage(error.to_string()),
+            argv::Error::NotFound { .. } => WatchError::Unavailable(error.to_string()),
+            error => WatchError::Usage(error.to_string()),
         })
     }
 
-    fn read(&mut self) -> Result<f64, Trouble> {
+    fn read(&mut self) -> Result<f64, CounterError> {
         let timed_out = || self.trouble(format!("no end within {} ms", self.timeout.as_millis()));
         let (success, text) = self.run().map_err(|error| self.trouble(error))?.ok_or_else(timed_out)?;
         if !success {
@@ -119,7 +120,7 @@ impl Counter for Command {
 mod tests {
     use super::*;
 
-    fn read(argv: &[&str]) -> Result<f64, Trouble> {
+    fn read(argv: &[&str]) -> Result<f64, CounterError> {
         let argv: Vec<String> = argv.iter().map(|word| word.to_string()).collect();
         Command::new(&argv, Duration::from_millis(500)).unwrap().read()
     }

@@ -1,13 +1,13 @@
 //! The watcher: reads all counters during a window, closes it, and begins the next.
 
-use crate::counters::counter::{Counter, Trouble};
-use crate::gauges::{Gauges, OWN_CPU};
-use crate::window::{Mark, Window};
-use crate::window::{Moment, Tally};
-use crate::{error::Error, plan::Watch, service::Service, target::Target};
+use crate::ProbeTarget;
+use crate::watch::counter::{Counter, CounterError, WatchError};
+use crate::watch::gauges::{Gauges, OWN_CPU};
+use crate::watch::window::{Mark, Window};
+use crate::watch::window::{Moment, RequestTally};
+use crate::watch::{plan::Watch, service::Service, target::WatchTarget};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{event::Note, metric::reading, sample::Readings};
-use fsarena_probe::Scene;
 use fsarena_sys::cpu::{self, CpuTimes};
 use fsarena_sys::{cancel, kernel::SysRoot};
 use rustix::thread::{NanosleepRelativeResult, Timespec};
@@ -27,10 +27,10 @@ pub struct Watcher {
     clock: Clock,
     watch: Watch,
     counter: Option<Box<dyn Counter>>,
-    tally: Tally,
+    tally: RequestTally,
     gauges: Gauges,
     service: Service,
-    target: Target,
+    target: WatchTarget,
     /// The CPU times of the kernel threads at the beginning of the window.
     threads: CpuTimes,
     /// The CPU time of this process at the beginning of the window, in nanoseconds.
@@ -48,24 +48,29 @@ impl Watcher {
     ///
     /// # Errors
     /// The path or the device does not exist, or the counter is invalid.
-    pub fn begin(kernel: &SysRoot, watch: &Watch, first: u32) -> Result<Watcher, Error> {
+    pub fn begin(kernel: &SysRoot, watch: &Watch, first: u32) -> Result<Watcher, WatchError> {
         Watcher::begin_with_clock(Box::new(Moment::now), kernel, watch, first)
     }
 
     /// Like [`Watcher::begin`], with another clock than that of the machine.
-    fn begin_with_clock(clock: Clock, kernel: &SysRoot, watch: &Watch, first: u32) -> Result<Watcher, Error> {
-        let target = Target::find(kernel, &watch.at)?;
+    fn begin_with_clock(
+        clock: Clock,
+        kernel: &SysRoot,
+        watch: &Watch,
+        first: u32,
+    ) -> Result<Watcher, WatchError> {
+        let target = WatchTarget::find(kernel, &watch.at)?;
         let device = target.numbers();
         let timeout = WAIT_TIMEOUT.min(watch.every.max(Duration::from_millis(100)));
         let mut counter =
             watch.counter.as_ref().map(|spec| spec.open(kernel, device, timeout)).transpose()?;
-        let (mut gauges, mut notes) = Gauges::open(Scene { kernel: kernel.clone(), device });
+        let (mut gauges, mut notes) = Gauges::open(ProbeTarget { kernel: kernel.clone(), device });
         notes.extend(target.notes());
-        let mut tally = Tally::default();
+        let mut tally = RequestTally::default();
         let mut missing = vec![];
         if let Some(counter) = &mut counter {
             let reading = counter.read();
-            if let Err(Trouble(why)) = &reading {
+            if let Err(CounterError(why)) = &reading {
                 missing.push(format!("the counter does not answer yet: {why}"));
             }
             tally.begin(&reading);
@@ -110,7 +115,7 @@ impl Watcher {
     ///
     /// # Errors
     /// The service or this machine lacks the name of the counter.
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), WatchError> {
         match &self.counter {
             Some(counter) => counter.check(),
             None => Ok(()),
@@ -230,7 +235,9 @@ fn sleep(seconds: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{counters::CounterSpec, recorder::Recorder, service::ServiceSpec, target::WatchedPlace};
+    use crate::watch::{
+        counters::CounterSpec, recorder::Recorder, service::ServiceSpec, target::WatchedPlace,
+    };
     use fsarena_core::{event::NoteKind, host::Host};
     use std::sync::atomic::{AtomicI64, Ordering};
     use std::{io::Write, sync::Arc};
@@ -294,7 +301,7 @@ mod tests {
         });
         let mut watcher = Watcher::begin_with_clock(clock, &SysRoot::host(), &watch, 0).unwrap();
         let mut recorder = Recorder::create(root.path(), &watch, &Host::default(), "0").unwrap();
-        let result: Result<(), Error> = watcher.run(Some(4), |window| {
+        let result: Result<(), WatchError> = watcher.run(Some(4), |window| {
             // Step the clock back by an hour while the third window is open: the second has just closed.
             if window.number == 1 {
                 stepped_s.store(-3600, Ordering::Relaxed);

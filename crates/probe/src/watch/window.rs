@@ -1,9 +1,9 @@
 //! A window of a watch, and the marks of events that disturbed it.
 //!
-//! [`Moment`] compares three clocks to detect that the machine slept or that somebody set its time. [`Tally`] computes the
+//! [`Moment`] compares three clocks to detect that the machine slept or that somebody set its time. [`RequestTally`] computes the
 //! requests of a window from the readings of a counter.
 
-use crate::counters::counter::Trouble;
+use crate::watch::counter::CounterError;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Readings;
 use rustix::time::{ClockId, clock_gettime};
@@ -161,7 +161,7 @@ impl Moment {
 
 /// Counts the requests of the open window.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct RequestTally {
     /// The last value of the counter that was read.
     last: Option<f64>,
     /// Whether the counter answered at the beginning of the window.
@@ -174,12 +174,12 @@ pub struct Tally {
     decreases: Vec<Mark>,
 }
 
-impl Tally {
+impl RequestTally {
     /// Adds a reading.
-    pub fn add(&mut self, reading: &Result<f64, Trouble>) {
+    pub fn add(&mut self, reading: &Result<f64, CounterError>) {
         let now = match reading {
             Ok(now) => *now,
-            Err(Trouble(why)) => {
+            Err(CounterError(why)) => {
                 let (times, _) = self.failures.get_or_insert((0, why.clone()));
                 *times += 1;
                 return;
@@ -200,7 +200,7 @@ impl Tally {
 
     /// Closes the window with a reading, and begins the next one with the same reading. Returns the requests of the window and
     /// its marks. The requests are `None` if the counter did not answer at the beginning or at the end.
-    pub fn close(&mut self, reading: &Result<f64, Trouble>) -> (Option<f64>, Vec<Mark>) {
+    pub fn close(&mut self, reading: &Result<f64, CounterError>) -> (Option<f64>, Vec<Mark>) {
         self.add(reading);
         let answered = reading.is_ok();
         let requests = (self.answered_at_begin && answered).then_some(self.grown);
@@ -217,7 +217,7 @@ impl Tally {
     }
 
     /// Begins the first window with a reading.
-    pub fn begin(&mut self, reading: &Result<f64, Trouble>) {
+    pub fn begin(&mut self, reading: &Result<f64, CounterError>) {
         self.add(reading);
         self.answered_at_begin = reading.is_ok();
         self.grown = 0.0;
@@ -248,8 +248,8 @@ mod tests {
         assert_eq!(later(&start, 1.0, 1.0, 3.0), [Mark::ClockStep(2.0)]);
     }
 
-    fn down() -> Result<f64, Trouble> {
-        Err(Trouble::new("refused"))
+    fn down() -> Result<f64, CounterError> {
+        Err(CounterError::new("refused"))
     }
 
     fn silent(times: u32) -> Mark {
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn the_requests_are_the_growth_of_the_counter() {
-        let mut tally = Tally::default();
+        let mut tally = RequestTally::default();
         tally.begin(&Ok(100.0));
         tally.add(&Ok(130.0));
         assert_eq!(tally.close(&Ok(150.0)), (Some(50.0), vec![]));
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_restarted_counter_continues_with_a_mark() {
-        let mut tally = Tally::default();
+        let mut tally = RequestTally::default();
         tally.begin(&Ok(1000.0));
         tally.add(&Ok(1010.0));
         tally.add(&Ok(4.0));
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn failed_readings_within_a_window_lose_no_requests() {
-        let mut tally = Tally::default();
+        let mut tally = RequestTally::default();
         tally.begin(&Ok(10.0));
         tally.add(&down());
         tally.add(&down());
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_failed_reading_between_windows_leaves_both_without_requests() {
-        let mut tally = Tally::default();
+        let mut tally = RequestTally::default();
         tally.begin(&Ok(10.0));
         assert_eq!(tally.close(&down()), (None, vec![silent(1), Mark::RequestsUnknown]));
         assert_eq!(tally.close(&Ok(50.0)), (None, vec![Mark::RequestsUnknown]));
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn requests_are_counted_once_the_counter_answers() {
-        let mut tally = Tally::default();
+        let mut tally = RequestTally::default();
         tally.begin(&down());
         assert_eq!(tally.close(&down()).0, None);
         assert_eq!(tally.close(&Ok(5.0)).0, None);

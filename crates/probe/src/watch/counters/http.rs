@@ -1,7 +1,6 @@
 //! Reads pages over HTTP in limited time and size, and the counter of squid's requests.
 
-use crate::counters::counter::{Counter, Trouble};
-use crate::error::Error;
+use crate::watch::counter::{Counter, CounterError, WatchError};
 use fsarena_sys::getent;
 use std::net::{IpAddr, SocketAddr};
 use std::{io::ErrorKind, time::Duration};
@@ -25,20 +24,24 @@ impl Page {
     ///
     /// # Errors
     /// The address is malformed or has the scheme https, or its host is unknown.
-    pub fn new(url: &str, timeout: Duration) -> Result<Page, Error> {
+    pub fn new(url: &str, timeout: Duration) -> Result<Page, WatchError> {
         let uri = url.parse::<Uri>().ok().filter(|uri| uri.host().is_some_and(|host| !host.is_empty()));
         match uri.as_ref().and_then(Uri::scheme_str) {
             Some("http") => {}
             Some("https") => return Err(http_only(url)),
-            _ => return Err(Error::Usage(format!("Malformed address {url:?}: write http://HOST:PORT/PATH"))),
+            _ => {
+                return Err(WatchError::Usage(format!(
+                    "Malformed address {url:?}: write http://HOST:PORT/PATH"
+                )));
+            }
         }
         // Do not follow redirects: `get` reports their status. Connect anew for each reading, so that a restarted server answers.
         let mut config = Config::builder().timeout_global(Some(timeout)).http_status_as_error(false);
         config = config.max_redirects(0).max_idle_connections(0).proxy(None);
         config = config.user_agent("fsarena").accept("text/plain");
         let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
-        let addresses =
-            getent::host_addresses(host).map_err(|error| Error::Unavailable(format!("{url}: {error}")))?;
+        let addresses = getent::host_addresses(host)
+            .map_err(|error| WatchError::Unavailable(format!("{url}: {error}")))?;
         let agent = Agent::with_parts(config.build(), DefaultConnector::default(), Addresses(addresses));
         Ok(Page { url: url.into(), timeout, agent })
     }
@@ -52,7 +55,7 @@ impl Page {
     ///
     /// # Errors
     /// No server answers in time, or the response is too long, is not HTTP, or has a status other than 200.
-    pub fn get(&self) -> Result<String, Trouble> {
+    pub fn get(&self) -> Result<String, CounterError> {
         let mut answer = self.agent.get(&self.url).call().map_err(|error| self.request_error(error))?;
         if answer.status() != 200 {
             return Err(self.trouble(&format!("the answer has status {}", answer.status().as_u16())));
@@ -62,7 +65,7 @@ impl Page {
     }
 
     /// The error of a request, in words.
-    fn request_error(&self, error: ureq::Error) -> Trouble {
+    fn request_error(&self, error: ureq::Error) -> CounterError {
         let timed_out = || format!("no whole answer within {} ms", self.timeout.as_millis());
         self.trouble(&match error {
             ureq::Error::Timeout(_) => timed_out(),
@@ -77,20 +80,20 @@ impl Page {
     }
 
     /// An error with the address of the page before it.
-    fn trouble(&self, what: &str) -> Trouble {
-        Trouble::new(format!("{}: {what}", self.url))
+    fn trouble(&self, what: &str) -> CounterError {
+        CounterError::new(format!("{}: {what}", self.url))
     }
 
     /// The error for a page without a counter; it shows the beginning of the page.
-    pub fn missing_counter(&self, name: &str, body: &str) -> Trouble {
+    pub fn missing_counter(&self, name: &str, body: &str) -> CounterError {
         let start: String = body.trim_start().chars().take(40).collect();
         self.trouble(&format!("there is no {name} in the answer, which begins {start:?}"))
     }
 }
 
 /// The error for an address with the scheme https.
-pub fn http_only(address: &str) -> Error {
-    Error::Usage(format!(
+pub fn http_only(address: &str) -> WatchError {
+    WatchError::Usage(format!(
         "{address:?}: fsarena reads exporters over http only. Name an http address of this machine, such as \
          http://localhost:9100/metrics; if the service has only https, let a command print the number: fsarena watch -- \
          COMMAND"
@@ -121,13 +124,13 @@ impl Squid {
     ///
     /// # Errors
     /// The address has another form, or its host is unknown.
-    pub fn new(at: &str, timeout: Duration) -> Result<Squid, Error> {
+    pub fn new(at: &str, timeout: Duration) -> Result<Squid, WatchError> {
         if at.starts_with("https://") {
             return Err(http_only(at));
         }
         let at = at.strip_prefix("http://").unwrap_or(at).trim_end_matches('/');
         if at.contains('/') {
-            return Err(Error::Usage(format!(
+            return Err(WatchError::Usage(format!(
                 "cannot read the address {at:?} of a squid; write HOST:PORT, for plain http"
             )));
         }
@@ -137,7 +140,7 @@ impl Squid {
 }
 
 impl Counter for Squid {
-    fn read(&mut self) -> Result<f64, Trouble> {
+    fn read(&mut self) -> Result<f64, CounterError> {
         let body = self.0.get()?;
         parse_counter(&body, "client_http.requests")
             .ok_or_else(|| self.0.missing_counter("client_http.requests", &body))
@@ -176,7 +179,7 @@ pub(crate) mod tests {
         format!("http://{at}")
     }
 
-    fn get(url: &str) -> Result<String, Trouble> {
+    fn get(url: &str) -> Result<String, CounterError> {
         Page::new(url, Duration::from_millis(300)).unwrap().get()
     }
 
@@ -218,7 +221,7 @@ pub(crate) mod tests {
     fn malformed_addresses_and_other_schemes_are_refused() {
         let page = |url: &str| Page::new(url, Duration::ZERO);
         assert!(page("http://127.0.0.1").is_ok() && page("http://[::1]:3128/x?y").is_ok());
-        assert!(matches!(page("http://no-such-host.invalid/"), Err(Error::Unavailable(_))));
+        assert!(matches!(page("http://no-such-host.invalid/"), Err(WatchError::Unavailable(_))));
         for url in
             ["https://a/metrics", "ftp://a/", "a:3128", "http://", "http:///x", "http://a/x y", "http://a/\n"]
         {

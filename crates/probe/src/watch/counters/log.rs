@@ -1,6 +1,6 @@
 //! A counter of the lines of a log file, which follows rotation and truncation of the file.
 
-use crate::counters::counter::{Counter, Trouble};
+use crate::watch::counter::{Counter, CounterError};
 use fsarena_sys::input;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -48,12 +48,12 @@ impl Log {
         }
     }
 
-    fn trouble(&self, error: &std::io::Error) -> Trouble {
-        Trouble::new(format!("{}: {error}", self.path.display()))
+    fn trouble(&self, error: &std::io::Error) -> CounterError {
+        CounterError::new(format!("{}: {error}", self.path.display()))
     }
 
     /// Opens the file at the path if it is another one than the open file.
-    fn reopen_if_rotated(&mut self) -> Result<(), Trouble> {
+    fn reopen_if_rotated(&mut self) -> Result<(), CounterError> {
         let found = match std::fs::metadata(&self.path) {
             // During a rotation the path may have no file for a moment. Keep the old one.
             Err(error) if error.kind() == ErrorKind::NotFound && self.open.is_some() => return Ok(()),
@@ -72,7 +72,7 @@ impl Log {
     }
 
     /// Counts the lines up to the end of the open file.
-    fn count(&mut self) -> Result<(), Trouble> {
+    fn count(&mut self) -> Result<(), CounterError> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
         let counted = self.count_in(&mut open);
         self.open = Some(open);
@@ -123,7 +123,7 @@ fn count_lines_with(partial_line: &mut Vec<u8>, data: &[u8], word: &[u8]) -> f64
 }
 
 impl Counter for Log {
-    fn read(&mut self) -> Result<f64, Trouble> {
+    fn read(&mut self) -> Result<f64, CounterError> {
         // First count the last lines of the old file, then those of the new one.
         self.count()?;
         self.reopen_if_rotated()?;

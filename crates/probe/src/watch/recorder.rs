@@ -1,6 +1,6 @@
 //! Stores the windows of a watch as a run: each window is a round with one cell and one sample.
 
-use crate::{error::Error, plan::Watch, window::Window};
+use crate::watch::{counter::WatchError, plan::Watch, window::Window};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, Event, Note, Outcome};
 use fsarena_core::{host::Host, plan::Plan, sample::Sample};
@@ -22,7 +22,7 @@ impl Recorder {
     ///
     /// # Errors
     /// The run cannot be written.
-    pub fn create(runs: &Path, watch: &Watch, host: &Host, version: &str) -> Result<Recorder, Error> {
+    pub fn create(runs: &Path, watch: &Watch, host: &Host, version: &str) -> Result<Recorder, WatchError> {
         let run = RunDir::create(runs, &watch.plan()?, version)?;
         Recorder::open(run, host)
     }
@@ -31,10 +31,10 @@ impl Recorder {
     ///
     /// # Errors
     /// The run is not one of a watch, or another process writes it.
-    pub fn open(run: RunDir, host: &Host) -> Result<Recorder, Error> {
+    pub fn open(run: RunDir, host: &Host) -> Result<Recorder, WatchError> {
         let plan = run.plan()?;
         let watch = Watch::from_plan(&plan)?;
-        let writer = Writer::open(&run, host, &crate::gauges::readings())?;
+        let writer = Writer::open(&run, host, &crate::watch::gauges::readings())?;
         let mut recorder = Recorder { run, writer, plan, watch, pending_notes: vec![] };
         recorder.apply(&Event::RunStarted {
             rounds: u32::MAX,
@@ -60,7 +60,7 @@ impl Recorder {
     ///
     /// # Errors
     /// The run cannot be read.
-    pub fn next_window(&self) -> Result<u32, Error> {
+    pub fn next_window(&self) -> Result<u32, WatchError> {
         let record = fsarena_store::read(&self.run)?;
         Ok(record.cells.iter().map(|cell| cell.round + 1).max().unwrap_or(0))
     }
@@ -69,7 +69,7 @@ impl Recorder {
     ///
     /// # Errors
     /// The run cannot be written.
-    pub fn add_note(&mut self, note: &Note) -> Result<(), Error> {
+    pub fn add_note(&mut self, note: &Note) -> Result<(), WatchError> {
         self.apply(&Event::Note(note.clone()))
     }
 
@@ -77,7 +77,7 @@ impl Recorder {
     ///
     /// # Errors
     /// The run cannot be written, for example because the disk is full.
-    pub fn record_window(&mut self, window: &Window) -> Result<(), Error> {
+    pub fn record_window(&mut self, window: &Window) -> Result<(), WatchError> {
         let cell = self.watch.cell(&self.plan, window.number);
         let id = cell.id();
         let task =
@@ -105,7 +105,7 @@ impl Recorder {
     }
 
     /// Writes an event. If the event log fails, adds a note to the run, and the watch continues without the log.
-    fn apply(&mut self, event: &Event) -> Result<(), Error> {
+    fn apply(&mut self, event: &Event) -> Result<(), WatchError> {
         self.writer.apply(event)?;
         if let Some(note) = self.writer.take_failure_of_log() {
             self.writer.apply(&Event::Note(note.clone()))?;
@@ -114,7 +114,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Takes the notes on the recording itself since the last call, to show them to the user. The run already has them.
+    /// Sampling the notes on the recording itself since the last call, to show them to the user. The run already has them.
     pub fn take_notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.pending_notes)
     }
@@ -123,7 +123,7 @@ impl Recorder {
     ///
     /// # Errors
     /// The run cannot be written.
-    pub fn finish(&mut self, why: &str, complete: bool) -> Result<(), Error> {
+    pub fn finish(&mut self, why: &str, complete: bool) -> Result<(), WatchError> {
         self.apply(&Event::RunFinished { why: why.into(), complete })
     }
 }
@@ -131,7 +131,7 @@ impl Recorder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::window::Mark;
+    use crate::watch::window::Mark;
     use fsarena_core::{event::NoteKind, sample::Readings};
     use std::time::Duration;
 

@@ -1,13 +1,11 @@
 //! The counters of requests, one file each, and the specification by which the plan of a watch names one of them.
 
 mod command;
-pub mod counter;
 mod http;
 mod log;
 mod prometheus;
 
-use crate::error::Error;
-use counter::{Counter, Trouble};
+use crate::watch::counter::{Counter, CounterError, WatchError};
 use fsarena_core::setting_text::setting;
 use fsarena_sys::kernel::SysRoot;
 use serde::{Deserialize, Serialize};
@@ -56,7 +54,7 @@ impl CounterSpec {
         kernel: &SysRoot,
         device: Option<(u32, u32)>,
         timeout: Duration,
-    ) -> Result<Box<dyn Counter>, Error> {
+    ) -> Result<Box<dyn Counter>, WatchError> {
         Ok(match self {
             CounterSpec::Squid { address } => Box::new(http::Squid::new(address, timeout)?),
             CounterSpec::Prometheus { address, metric } => {
@@ -94,9 +92,9 @@ impl DeviceOperations {
     ///
     /// # Errors
     /// The watch has no device.
-    fn new(kernel: &SysRoot, device: Option<(u32, u32)>) -> Result<DeviceOperations, Error> {
+    fn new(kernel: &SysRoot, device: Option<(u32, u32)>) -> Result<DeviceOperations, WatchError> {
         let (major, minor) = device.ok_or_else(|| {
-            Error::Usage(format!(
+            WatchError::Usage(format!(
                 "to count the device's operations, say which: {} or {}",
                 setting("path", "DIR"),
                 setting("device", "DEVICE")
@@ -110,13 +108,13 @@ impl DeviceOperations {
 }
 
 impl Counter for DeviceOperations {
-    fn read(&mut self) -> Result<f64, Trouble> {
-        let trouble = |what: String| Trouble::new(format!("/{}: {what}", self.stat_path));
+    fn read(&mut self) -> Result<f64, CounterError> {
+        let trouble = |what: String| CounterError::new(format!("/{}: {what}", self.stat_path));
         let text = self.kernel.read(&self.stat_path).map_err(|error| trouble(error.to_string()))?;
         let fields: Vec<f64> = text.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
         match (fields.first(), fields.get(4)) {
             (Some(reads), Some(writes)) => Ok(reads + writes),
-            _ => Err(trouble("has a form that is not known".into())),
+            _ => Err(trouble("has a format that fsarena does not understand".into())),
         }
     }
 }
@@ -127,7 +125,7 @@ mod tests {
 
     #[test]
     fn reads_and_writes_are_added() {
-        let root = fsarena_testkit::FakeRoot::with(&[]);
+        let root = fsarena_sys::testkit::FakeRoot::with(&[]);
         let kernel = SysRoot::at(root.path());
         let mut counter = DeviceOperations::new(&kernel, Some((7, 1))).unwrap();
         assert!(counter.read().unwrap_err().0.contains("7:1/stat"));

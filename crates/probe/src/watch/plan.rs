@@ -1,6 +1,6 @@
 //! The plan of a watch, which the store keeps so that the watch can resume after a restart.
 
-use crate::{counters::CounterSpec, error::Error, service::ServiceSpec, target::WatchedPlace};
+use crate::watch::{counter::WatchError, counters::CounterSpec, service::ServiceSpec, target::WatchedPlace};
 use bytesize::ByteSize;
 use fsarena_core::cell::{Cell, Variant, WorkloadPlan};
 use fsarena_core::plan::{Backing, DevicePlan, IdlePlan, Plan, StopPlan, limits};
@@ -38,12 +38,12 @@ impl Watch {
     ///
     /// # Errors
     /// The windows or the time between readings are too short, or the name cannot be printed.
-    pub fn checked(self) -> Result<Watch, Error> {
+    pub fn checked(self) -> Result<Watch, WatchError> {
         if self.name.trim().is_empty() || self.name.contains(char::is_control) {
-            return Err(Error::Usage("a watch needs a name that can be printed".into()));
+            return Err(WatchError::Usage("a watch needs a name that can be printed".into()));
         }
         if self.window < Duration::from_millis(10) || self.every < Duration::from_millis(1) {
-            return Err(Error::Usage(
+            return Err(WatchError::Usage(
                 "a window has at least 10 ms, and readings at least 1 ms between them".into(),
             ));
         }
@@ -54,10 +54,11 @@ impl Watch {
     ///
     /// # Errors
     /// A path is not valid UTF-8. A plan is text and cannot keep such a path.
-    pub fn plan(&self) -> Result<Plan, Error> {
+    pub fn plan(&self) -> Result<Plan, WatchError> {
         let settings: serde_json::Result<Settings> =
             serde_json::to_value(self).and_then(serde_json::from_value);
-        let settings = settings.map_err(|error| Error::Usage(format!("cannot keep this watch: {error}")))?;
+        let settings =
+            settings.map_err(|error| WatchError::Usage(format!("cannot keep this watch: {error}")))?;
         let dir = self.at.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         let variant = Variant { name: self.name.clone(), levels: [(factor::DIR.to_string(), dir)].into() };
         // A watch makes no filesystem and waits for nothing, so the scale, the device and the wait until idle are placeholders.
@@ -96,8 +97,8 @@ impl Watch {
     ///
     /// # Errors
     /// The plan is not that of a watch, or another version of fsarena wrote settings that this one cannot read.
-    pub fn from_plan(plan: &Plan) -> Result<Watch, Error> {
-        let refuse = |why: &str| Error::Usage(format!("cannot resume {}: {why}", plan.name));
+    pub fn from_plan(plan: &Plan) -> Result<Watch, WatchError> {
+        let refuse = |why: &str| WatchError::Usage(format!("cannot resume {}: {why}", plan.name));
         let workload = plan.workloads.first().filter(|workload| workload.name == WORKLOAD);
         let (Some(workload), Some(variant)) = (workload, plan.variants.first()) else {
             return Err(refuse("it was not made by `fsarena watch`"));

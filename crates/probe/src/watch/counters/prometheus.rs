@@ -1,8 +1,7 @@
 //! A counter that reads a metric of a Prometheus endpoint, in the text exposition format.
 
 use super::http::Page;
-use crate::counters::counter::{Counter, Trouble};
-use crate::error::Error;
+use crate::watch::counter::{Counter, CounterError, WatchError};
 use fsarena_core::names::unknown;
 use std::time::Duration;
 
@@ -20,9 +19,9 @@ impl Prometheus {
     ///
     /// # Errors
     /// The metric or the address cannot be parsed, or the host is unknown.
-    pub fn new(url: &str, metric: &str, timeout: Duration) -> Result<Prometheus, Error> {
+    pub fn new(url: &str, metric: &str, timeout: Duration) -> Result<Prometheus, WatchError> {
         let bad = || {
-            Error::Usage(format!(
+            WatchError::Usage(format!(
                 "cannot read the metric {metric:?}; write one as `requests_total` or `requests_total{{code=\"200\"}}`"
             ))
         };
@@ -66,19 +65,19 @@ fn metric_names(body: &str) -> impl Iterator<Item = &str> {
 impl Counter for Prometheus {
     /// Refuses a metric if the page has metrics, but none of this name. Accepts missing labels, because a series can appear later,
     /// with the first request that it counts.
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<(), WatchError> {
         let Ok(body) = self.page.get() else { return Ok(()) };
         if metric_names(&body).next().is_none() || metric_names(&body).any(|name| name == self.name) {
             return Ok(());
         }
-        Err(Error::Usage(format!(
+        Err(WatchError::Usage(format!(
             "{}: {}",
             self.page.url(),
             unknown("series", &self.name, metric_names(&body))
         )))
     }
 
-    fn read(&mut self) -> Result<f64, Trouble> {
+    fn read(&mut self) -> Result<f64, CounterError> {
         let body = self.page.get()?;
         self.sum(&body).ok_or_else(|| self.page.missing_counter(&format!("metric {}", self.written), &body))
     }

@@ -6,13 +6,13 @@
 //! with a mark, and comparisons leave out windows whose marks make them invalid. The next window begins where the last ended.
 //!
 //! ```text
-//! Counter → Tally ┐
-//! Gauges ─────────┼→ Window → Recorder (store) and the printer
-//! Service ────────┘
+//! Counter → RequestTally ┐
+//! Gauges ────────────────┼→ Window → Recorder (store) and the printer
+//! Service ───────────────┘
 //! ```
 
+mod counter;
 mod counters;
-mod error;
 mod gauges;
 mod plan;
 mod recorder;
@@ -21,9 +21,8 @@ mod target;
 mod watcher;
 mod window;
 
+pub use counter::{Counter, CounterError, WatchError};
 pub use counters::CounterSpec;
-pub use counters::counter::{Counter, Trouble};
-pub use error::Error;
 pub use gauges::readings;
 pub use plan::Watch;
 pub use recorder::Recorder;

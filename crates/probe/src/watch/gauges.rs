@@ -1,13 +1,13 @@
 //! Reads the kernel's counters at the end of each window. [`readings`] defines every reading of a window.
 
+use crate::{Gauge, Probe, ProbeTarget, Sampling, probes::PROBES};
 use fsarena_core::event::Note;
 use fsarena_core::metric::{SERVICE, TIMER, reading};
 use fsarena_core::sample::{Fold, ReadingDef, Readings, Unit};
-use fsarena_probe::{Gauge, Probe, Scene, Takes, probes::PROBES};
 
 /// The gauges of a watch.
 pub struct Gauges {
-    scene: Scene,
+    target: ProbeTarget,
     open: Vec<OpenGauge>,
 }
 
@@ -22,12 +22,12 @@ struct OpenGauge {
 
 impl Gauges {
     /// Opens the gauges of all probes of a watch. The notes name the gauges that cannot be opened, and the sources of the others.
-    pub fn open(scene: Scene) -> (Gauges, Vec<Note>) {
+    pub fn open(target: ProbeTarget) -> (Gauges, Vec<Note>) {
         let mut notes = vec![];
         let used = PROBES.iter().filter(|probe| PROBES_USED.contains(&probe.id));
         let open = used.map(|probe| {
             let begin = vec![f64::NAN; probe.readings.len()];
-            match (probe.open)(&scene) {
+            match (probe.open)(&target) {
                 Ok(opened) => {
                     notes.extend(opened.notes);
                     OpenGauge { probe, gauge: Some(opened.gauge), begin }
@@ -39,12 +39,12 @@ impl Gauges {
             }
         });
         let open = open.collect();
-        (Gauges { scene, open }, notes)
+        (Gauges { target, open }, notes)
     }
 
     /// Sets the device whose counters are read from now on.
     pub fn set_device(&mut self, device: Option<(u32, u32)>) {
-        self.scene.device = device;
+        self.target.device = device;
         for open in self.open.iter_mut().filter(|open| open.probe.id == "device") {
             open.gauge = None;
             open.begin.fill(f64::NAN);
@@ -57,7 +57,7 @@ impl Gauges {
         let mut troubles = vec![];
         for open in &mut self.open {
             let was_open = open.gauge.is_some();
-            if let Err(why) = open.close_window(&self.scene, readings)
+            if let Err(why) = open.close_window(&self.target, readings)
                 && was_open
             {
                 troubles.push(format!("no readings of probe {}: {why}", open.probe.id));
@@ -72,15 +72,15 @@ impl OpenGauge {
     ///
     /// # Errors
     /// The gauge cannot be opened or read, in words.
-    fn close_window(&mut self, scene: &Scene, readings: &mut Readings) -> Result<(), String> {
+    fn close_window(&mut self, target: &ProbeTarget, readings: &mut Readings) -> Result<(), String> {
         let mut now = vec![f64::NAN; self.begin.len()];
-        let read = self.read(scene, &mut now);
+        let read = self.read(target, &mut now);
         if read.is_err() {
             self.gauge = None;
             now.fill(f64::NAN);
         }
         for ((reading, began), now) in self.probe.readings.iter().zip(&self.begin).zip(&now) {
-            let value = if reading.takes == Takes::AtReturn { *now } else { now - began };
+            let value = if reading.sampling == Sampling::AtReturn { *now } else { now - began };
             if is_window_reading(reading.def.id) && value.is_finite() && value >= 0.0 {
                 readings.set(reading.def.id, value);
             }
@@ -90,9 +90,9 @@ impl OpenGauge {
     }
 
     /// Reads the current values into `now`; opens the gauge first if it is not open.
-    fn read(&mut self, scene: &Scene, now: &mut [f64]) -> Result<(), String> {
+    fn read(&mut self, target: &ProbeTarget, now: &mut [f64]) -> Result<(), String> {
         if self.gauge.is_none() {
-            self.gauge = Some((self.probe.open)(scene).map_err(|unavailable| unavailable.why)?.gauge);
+            self.gauge = Some((self.probe.open)(target).map_err(|unavailable| unavailable.why)?.gauge);
         }
         match &mut self.gauge {
             Some(gauge) => gauge.read(now).map_err(|error| error.to_string()),
@@ -175,8 +175,8 @@ mod tests {
     fn readings_are_growth_and_a_lost_device_is_reported_once() {
         let dir = tempfile::tempdir().unwrap();
         machine(dir.path(), 1000, 5);
-        let scene = Scene { kernel: SysRoot::at(dir.path()), device: Some((7, 0)) };
-        let (mut gauges, notes) = Gauges::open(scene);
+        let target = ProbeTarget { kernel: SysRoot::at(dir.path()), device: Some((7, 0)) };
+        let (mut gauges, notes) = Gauges::open(target);
         assert!(notes.iter().any(|note| note.text.contains("probe pressure")), "{notes:?}");
         let close_window = |gauges: &mut Gauges| {
             let mut readings = Readings::default();

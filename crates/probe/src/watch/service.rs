@@ -1,6 +1,6 @@
 //! Finds the processes of the watched service, and adds up the CPU time that they use in a window.
 
-use crate::gauges::{SERVICE_CPU, SERVICE_MEMORY, SERVICE_PROCESSES};
+use crate::watch::gauges::{SERVICE_CPU, SERVICE_MEMORY, SERVICE_PROCESSES};
 use fsarena_core::{metric::reading, sample::Readings};
 use fsarena_sys::{cpu, kernel::SysRoot, process};
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! The filesystem and the device of a watch, and their changes.
 
-use crate::gauges::{USED, USED_INODES};
-use crate::{error::Error, window::Mark};
+use crate::watch::gauges::{USED, USED_INODES};
+use crate::watch::{counter::WatchError, window::Mark};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Readings;
 use fsarena_sys::device::{self, BlockDevice};
@@ -21,7 +21,7 @@ pub struct WatchedPlace {
 }
 
 /// The watched filesystem and its device.
-pub struct Target {
+pub struct WatchTarget {
     kernel: SysRoot,
     at: WatchedPlace,
     /// The device at the last check; `None` if the target had none.
@@ -40,19 +40,20 @@ struct WatchedDevice {
     empty: bool,
 }
 
-impl Target {
+impl WatchTarget {
     /// Finds the device of a watch.
     ///
     /// # Errors
     /// The path or the device does not exist.
-    pub fn find(kernel: &SysRoot, at: &WatchedPlace) -> Result<Target, Error> {
+    pub fn find(kernel: &SysRoot, at: &WatchedPlace) -> Result<WatchTarget, WatchError> {
         if let Some(path) = &at.path {
-            path.metadata().map_err(|error| Error::Unavailable(format!("{}: {error}", path.display())))?;
+            path.metadata()
+                .map_err(|error| WatchError::Unavailable(format!("{}: {error}", path.display())))?;
         }
         if let Some(device) = &at.device {
-            BlockDevice::open(kernel, device).map_err(|error| Error::Unavailable(error.to_string()))?;
+            BlockDevice::open(kernel, device).map_err(|error| WatchError::Unavailable(error.to_string()))?;
         }
-        let mut target = Target { kernel: kernel.clone(), at: at.clone(), device: None };
+        let mut target = WatchTarget { kernel: kernel.clone(), at: at.clone(), device: None };
         target.device = target.find_device();
         Ok(target)
     }
@@ -140,7 +141,7 @@ mod tests {
     #[test]
     fn the_filesystem_of_a_path_is_described_and_its_space_read() {
         let at = WatchedPlace { path: Some("/proc/self".into()), device: None };
-        let mut target = Target::find(&SysRoot::host(), &at).unwrap();
+        let mut target = WatchTarget::find(&SysRoot::host(), &at).unwrap();
         assert_eq!(target.numbers(), None);
         assert!(target.notes()[0].text.starts_with("proc at /proc"), "{:?}", target.notes());
         let mut readings = Readings::default();
@@ -150,7 +151,7 @@ mod tests {
 
     #[test]
     fn missing_paths_and_devices_are_errors() {
-        let find = |at: WatchedPlace| Target::find(&SysRoot::host(), &at).err().unwrap().to_string();
+        let find = |at: WatchedPlace| WatchTarget::find(&SysRoot::host(), &at).err().unwrap().to_string();
         assert!(find(WatchedPlace { path: Some("/nowhere".into()), device: None }).contains("/nowhere"));
         assert!(find(WatchedPlace { path: None, device: Some("/dev/null".into()) }).contains("/dev/null"));
     }

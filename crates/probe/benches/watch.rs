@@ -1,8 +1,8 @@
 //! Measures the cost of a watch: the CPU time of one reading and of the end of a window, and the share of a CPU at one reading
 //! per second with windows of five minutes. The CPU time of a counter's command is printed separately.
 
+use fsarena_probe::watch::{CounterSpec, ServiceSpec, Watch, WatchedPlace, Watcher};
 use fsarena_sys::{cpu, kernel::SysRoot};
-use fsarena_watch::{CounterSpec, ServiceSpec, Watch, WatchedPlace, Watcher};
 use std::io::{Read, Write};
 use std::{net::TcpListener, time::Duration};
 
