@@ -6,9 +6,7 @@ use crate::pair::{PairRow, rows_of_metric};
 use crate::report::Report;
 use crate::sections::pair::difference_lines;
 use crate::words::few;
-use crate::number::percent;
 use fsarena_core::matrix::plain_variants;
-use fsarena_core::sample::Direction;
 use fsarena_stats::mean_ratio::FIRST_ROUND;
 use serde_json::{Value, json};
 

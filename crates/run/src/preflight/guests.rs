@@ -6,7 +6,7 @@ use crate::error::{Result, RunError, require};
 use crate::layout::{Layout, filesystem_of};
 use crate::{layers, power_cut};
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
-use fsarena_core::factor::{self, device, faults};
+use fsarena_core::factor::{self, device};
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan, Plan};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::Variant, factor::device::Raid};
