@@ -3,8 +3,13 @@
 use super::cells::Contrast;
 use super::cells::{At, Matrix, Mode};
 use super::finding::{Flag, Rule, regions};
-use super::{ALONE, CEILING};
 use std::collections::BTreeSet;
+
+/// From this share of the device's bandwidth on, the device limits a cell, and rules do not apply to it.
+const CEILING: f64 = 0.9;
+/// With few rounds, a flagged cell without flagged neighbours may be a single bad measurement. The flag is kept only if the
+/// ratio of the cell to the value that the rule compares it with is below this or above 1/[`ALONE`].
+const ALONE: f64 = 0.8;
 
 /// The search of one matrix: its comparisons and flags so far.
 pub struct Screen<'a> {
