@@ -44,15 +44,17 @@ impl VariantOptions {
     pub fn without_discard(&mut self, def: &FsDef) {
         let (mkfs, mount) = def.no_discard;
         self.mkfs.splice(0..0, mkfs.iter().map(|word| word.to_string()));
-        let words = [mount, &self.mount].into_iter().filter(|word| !word.is_empty());
-        self.mount = words.collect::<Vec<_>>().join(",");
+        self.prepend_mount_options(mount);
     }
 
     /// Adds the mount options that limit the size of a filesystem in memory, before the options of the user, which win. Does
     /// nothing for a filesystem on a device.
     pub fn limit_size(&mut self, def: &FsDef, bytes: u64) {
-        let limit = def.sized_by.replace("{}", &bytes.to_string());
-        let words = [limit.as_str(), &self.mount].into_iter().filter(|word| !word.is_empty());
+        self.prepend_mount_options(&def.sized_by.replace("{}", &bytes.to_string()));
+    }
+
+    fn prepend_mount_options(&mut self, options: &str) {
+        let words = [options, &self.mount].into_iter().filter(|word| !word.is_empty());
         self.mount = words.collect::<Vec<_>>().join(",");
     }
 }

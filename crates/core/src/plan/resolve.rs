@@ -348,12 +348,17 @@ impl Resolver<'_> {
             return Ok(vec![]);
         }
         let variants = self.file.variants.iter().filter_map(|pairs| self.variant(pairs).transpose());
-        let variants = self.select_by_fs(variants.collect::<Result<_, _>>()?)?;
+        let mut variants = variants.collect::<Result<Vec<_>, _>>()?;
+        // Variants that differ in something else, such as the kernel, take the filesystem of the flag.
+        let name_fs = variants.iter().any(|variant| variant.levels.contains_key(factor::FS));
+        if name_fs {
+            variants = self.select_by_fs(variants)?;
+        }
         let mut varied = BTreeMap::new();
         for (key, value) in &self.at_scale.factors {
             varied.insert(key.get_ref().clone(), self.level_list(value)?);
         }
-        varied.extend(self.overrides.factors.iter().filter(|(id, _)| id != factor::FS).cloned());
+        varied.extend(self.overrides.factors.iter().filter(|(id, _)| id != factor::FS || !name_fs).cloned());
         let varied = factor::in_order(varied.into_iter().collect(), |(id, _)| id);
         let variants =
             varied.into_iter().fold(variants, |variants, (id, levels)| matrix::vary(variants, &id, &levels));

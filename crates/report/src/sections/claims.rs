@@ -1,9 +1,9 @@
 //! The sections with the claims of a run and their verdicts, and with the conclusions of the study's author, checked on the
 //! published figures and on this run.
 
-use crate::document::{Cell, Table, row};
+use crate::document::{Cell, Detail, Document, Table, row};
 use crate::number::{effect_lines, percent, plural, signed, three};
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::report::Report;
 use crate::sections::gate::bound_words;
 use crate::{chart_context::widen_range, charts::differences::claim_source, figures::unseen_stalls};
 use fsarena_core::{claim::Relation, conclusion::Conclusion};
@@ -13,11 +13,8 @@ use fsarena_stats::table::FIRST_LOOK;
 use fsarena_stats::verdict::{Outcome, Verdict};
 use serde_json::{Value, json};
 
-/// The section of claims.
-pub const CLAIMS: Section = Section::new(Chapter::Claims, add_claims);
-
 /// Adds a table of claims and verdicts, the verdict on all claims together, and why the run stopped.
-fn add_claims(document: &mut Document, report: &Report, _: Detail) {
+pub fn add_claims(document: &mut Document, report: &Report, _: Detail) {
     if report.claims.is_empty() {
         return;
     }
@@ -113,11 +110,8 @@ fn family_sentence(claims: &[Judged]) -> Option<String> {
     ))
 }
 
-/// The section with the conclusions of the study's author.
-pub const CONCLUSIONS: Section = Section::full(Chapter::Conclusions, add_conclusions);
-
 /// Adds a summary and a table of the author's conclusions that this run can check.
-fn add_conclusions(document: &mut Document, report: &Report, _: Detail) {
+pub fn add_conclusions(document: &mut Document, report: &Report, _: Detail) {
     let (checked, others): (Vec<&Checked>, Vec<&Checked>) =
         report.conclusions.iter().partition(|one| one.here.outcome.is_some());
     if checked.is_empty() {

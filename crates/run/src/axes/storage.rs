@@ -1,9 +1,9 @@
-//! The axes of the devices below a filesystem: the place of its journal, the number of devices, their storage, and injected
-//! faults. The checks are for this machine; the preflight of guests checks the levels of variants that run in guests.
+//! The axes of what lies below and above a filesystem: the place of its journal, its devices, injected faults, and layers. The
+//! checks are for this machine; the preflight of guests checks the levels of variants that run in guests.
 
 use super::axis::{Axis, LevelCheck, lacking, wrong};
 use crate::error::{Result, require};
-use crate::layout::filesystem_of;
+use crate::{layers, layout::filesystem_of};
 use fsarena_core::factor;
 use fsarena_core::factor::device::{self, BackingDevice};
 use fsarena_core::plan::Backing;
@@ -134,4 +134,26 @@ fn check_faults(check: &LevelCheck) -> Result<()> {
         )
     };
     require(check.variant.level(factor::FAULTS).is_empty(), || lacking(check, factor::FAULTS, why()))
+}
+
+/// The layer over the mounted filesystem that the load works through, mounted for each cell.
+pub const LAYER: Axis = Axis::new(
+    factor::LAYER,
+    "overlay, overlay:3, overlay-upper, fuse, bindfs",
+    "what the load works through, over the mounted filesystem: `overlay` (overlayfs with the prepared files in one lower directory, `overlay:3` with two more), `overlay-upper` (with all files in the upper directory), `fuse` (fuse2fs, an ext4 image in user space), `bindfs` (a FUSE program that passes every request on); `none` or empty for nothing",
+    layers::check_level,
+)
+.checked(check_layer);
+
+fn check_layer(check: &LevelCheck) -> Result<()> {
+    let level = check.variant.level(factor::LAYER);
+    let Some(module) = layers::module(level) else { return Ok(()) };
+    layers::check_filesystem(check.variant)?;
+    let types = check.kernel.filesystems()?;
+    let guest = setting("on", "qemu");
+    let why = || {
+        format!("this kernel has no {module} filesystem; try `modprobe {module}`, or take a guest: {guest}")
+    };
+    require(types.contains(module), || lacking(check, factor::LAYER, why()))?;
+    layers::check_programs(level).map_err(|why| lacking(check, factor::LAYER, why))
 }

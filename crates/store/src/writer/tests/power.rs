@@ -27,7 +27,7 @@ fn power_loss_at_any_point_keeps_every_finished_cell() {
     if let Some(dir) = std::env::var_os(CHILD) {
         return write_a_run(Path::new(&dir));
     }
-    if !fsarena_testkit::program("strace") {
+    if !fsarena_sys::testkit::program("strace") {
         return;
     }
     // In memory if possible, because the test opens and syncs a run for each cut.
