@@ -101,9 +101,9 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// Evaluates the tests, and flags the cell if all are beyond their limits; returns whether they are. If `counts`, records
-    /// an e-value for the comparison: the smallest e-value of the tests, which is one against "not all are beyond". If a cell
-    /// has two flags of one rule, the larger stays.
+    /// Evaluates the tests, and flags the cell if all are beyond their limits; returns whether they are. If `counts`, records an
+    /// e-value for the comparison: the smallest e-value of the tests, which is an e-value against "some test is within its
+    /// limit". If a cell has two flags of one rule, only the larger is kept.
     fn note(&mut self, rule: Rule, at: At, against: Option<At>, tests: Vec<Contrast>, counts: bool) -> bool {
         let outcomes = tests.iter().map(|test| test.outcome(self.matrix)).collect::<Option<Vec<_>>>();
         let Some(outcomes) = outcomes else { return false };
