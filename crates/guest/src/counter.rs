@@ -165,7 +165,7 @@ mod tests {
     fn marks_have_no_effect_on_the_program() {
         [Mark::Begin, Mark::Return, Mark::Synced, Mark::Hold].into_iter().for_each(mark);
         if cfg!(not(target_arch = "x86_64")) {
-            return fsarena_testkit::skipped("marks are instructions of x86-64");
+            return fsarena_sys::testkit::skipped("marks are instructions of x86-64");
         }
         let own = std::fs::read("/proc/self/exe").unwrap();
         for number in 1..=4 {

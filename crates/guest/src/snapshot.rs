@@ -374,6 +374,7 @@ mod tests {
                 host_files: false,
                 terminal: false,
                 memory: None,
+                keeps_disks: false,
                 clock: "",
                 memory_mib,
                 dir: Path::new("/run"),
@@ -381,7 +382,7 @@ mod tests {
             place(dir.path(), &machine, &["ext4".into()])
         };
         if at(&["/a"], "", 512).is_none() {
-            fsarena_testkit::skipped("program qemu-system-x86_64");
+            fsarena_sys::testkit::skipped("program qemu-system-x86_64");
             return;
         }
         let one = at(&["/a"], "/config", 512);
