@@ -1,9 +1,10 @@
-//! What a bundle of runs says about itself: `bundle.json` for programs and `README.md` for people.
+//! The description of a bundle of runs: `bundle.json` for programs and `README.md` for people.
 
-use crate::document::{Document, Part, Table, row, write_markdown};
+use crate::document::{Document, Part, Table, markdown, row};
 use crate::{advice, error::Error, report::Report, sections::decision::Decision};
 use fsarena_core::plan::Backing;
 use fsarena_core::record::RunRecord;
+use fsarena_core::setting_text::setting;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -104,7 +105,7 @@ pub fn readme(manifest: &Manifest, reports: &[Report]) -> Result<Vec<u8>, Error>
          under Versions. A plan names no device to erase: add {} with yours.",
         seeds.join(", "),
         manifest.fsarena,
-        advice::ERASE
+        setting("erase", "")
     ));
     document.heading(2, "Check it");
     document.parts.push(Part::Code("", advice::VERIFY_BUNDLE.into()));
@@ -126,7 +127,7 @@ pub fn readme(manifest: &Manifest, reports: &[Report]) -> Result<Vec<u8>, Error>
     document
         .text(format!("fsarena {} (build {}) made this bundle.", manifest.fsarena, manifest.fsarena_build));
     let mut text = vec![];
-    write_markdown(&document, None, &mut text)?;
+    markdown::write(&document, None, &mut text)?;
     Ok(text)
 }
 

@@ -5,6 +5,7 @@
 
 pub mod axis;
 pub mod colour;
+mod pen;
 pub mod svg;
 
 pub use axis::Axis;

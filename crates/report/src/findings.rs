@@ -1,17 +1,14 @@
 //! The report on anomalies of a matrix of block sizes and threads, as text and as JSON: the searched cells, the findings,
 //! their evidence, and the figures.
 
-mod words;
-
 use crate::document::{Cell, Document, Table, labelled_row};
-use crate::findings::words::MatrixWriter;
+use crate::finding_sentences::MatrixWriter;
 use crate::matrix::{bandwidth_words, iops_words, size_words, thread_words};
 use crate::number::{percent, plural};
 use crate::page::Page;
 use fsarena_stats::matrix::Analysis;
 use fsarena_stats::matrix::cells::{At, Matrix};
-use fsarena_stats::matrix::finding::Flag;
-use fsarena_stats::matrix::finding::{Finding, Part, Standing};
+use fsarena_stats::matrix::finding::{Finding, Flag, Part, Standing};
 use fsarena_stats::matrix::limits::ALPHA;
 use fsarena_stats::table::FIRST_LOOK;
 use serde_json::{Value, json};
@@ -162,15 +159,17 @@ pub fn summary(matrix: &Matrix, analysis: &Analysis) -> String {
 /// Explains the evidence for the findings, which depends on the number of rounds.
 pub fn grounds(analysis: &Analysis) -> String {
     match analysis.rounds {
-        0 | 1 => "There is one value a cell, so nothing is known of chance: values are held against fixed \
-                  tolerances, and a break that no neighbouring cell shares is left out unless it is over 20%."
-            .into(),
+        0 | 1 => {
+            "Each cell has one value, so chance is unknown: values are compared with fixed tolerances, and a \
+                  deviation that no neighbouring cell shares is left out unless it is over 20%."
+                .into()
+        }
         rounds if rounds < FIRST_LOOK => format!(
-            "Up to {rounds} rounds a cell. Every flag is a range of the rounds' extremes that lies beyond its tolerance: \
-             under {FIRST_LOOK} rounds none is an interval, and nothing is decided."
+            "Up to {rounds} rounds a cell. A cell is flagged if the range of its rounds lies beyond the tolerance: with \
+             fewer than {FIRST_LOOK} rounds this range is no confidence interval, and nothing is decided."
         ),
         rounds => format!(
-            "Up to {rounds} rounds a cell. Every flag is a 95% interval within rounds that lies beyond its \
+            "Up to {rounds} rounds a cell. A cell is flagged if its 95% interval within rounds lies beyond the \
              tolerance, not corrected for the {} comparisons made; e-BH at {} selects {} of them. A finding \
              is unconfirmed until fresh rounds show it again.",
             analysis.trials,

@@ -93,7 +93,7 @@ fn figure_cell(figures: &[&MatrixFigure], at: (u64, u32), variant: usize, (unit,
         Unit::PerSecond => iops_words(own.value),
         unit => with_unit(own.value, unit),
     };
-    let source = own.task.and_then(|task| Source::of(Some(task), [variant]));
+    let source = own.task.and_then(|task| Source::new(Some(task), [variant]));
     let cell = Cell { source, ..Cell::from(shown).mark(&own.mark) };
     let rivals = || here().filter(|other| other.variant != variant && !other.bare);
     let best = rivals().next().is_some() && !rivals().any(|other| is_better(other.value, own.value));
@@ -107,7 +107,7 @@ pub fn is_matrix(analysis: &Analysis) -> bool {
 
 /// Adds the tables of an analysis with the median of each task, and explains the marks after the figures.
 pub fn add_medians(document: &mut Document, record: &RunRecord, analysis: &Analysis) {
-    let medians = SignMedians::of(record);
+    let medians = SignMedians::new(record);
     let mut figures = vec![];
     for task in analysis.tasks() {
         let Some(at) = matrix_place(&task.task.id) else { continue };
@@ -179,7 +179,7 @@ struct SignMedians {
 }
 
 impl SignMedians {
-    fn of(record: &RunRecord) -> SignMedians {
+    fn new(record: &RunRecord) -> SignMedians {
         let medians_of = |metric| Grid::of(record, metric).map_or(vec![], |grid| medians(&grid));
         SignMedians {
             device_share: medians_of("device_share"),
@@ -296,7 +296,7 @@ pub fn published_rows(published: &Published) -> Result<Vec<Row>, Error> {
 /// The error for a run or published figures without block sizes and threads.
 fn no_matrix(source: String) -> Error {
     Error::Usage(format!(
-        "{source} holds no matrix of block sizes and threads; a run of study engel does, or of any plan with the \
+        "{source} has no matrix of block sizes and threads; runs of the study engel have one, and runs of plans with the \
          workload fileio, sysbench or fio"
     ))
 }

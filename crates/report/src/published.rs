@@ -9,8 +9,7 @@ use fsarena_core::conclusion::{self, Conclusion, Conclusions, Machine};
 use fsarena_core::published::{Figure, Kind, Published};
 use fsarena_core::study::{self, Study};
 use fsarena_core::{factor, names, sample::Unit};
-use fsarena_stats::conclusion::{Answer, check_published};
-use fsarena_stats::conclusion::{Misfit, Recomputed, recompute};
+use fsarena_stats::conclusion::{Answer, Misfit, Recomputed, check_published, recompute};
 use serde_json::{Map, Value, json};
 
 /// Finds a set of published figures by its name, such as `piszcz-I`.
@@ -259,16 +258,13 @@ pub fn add_consistency(document: &mut Document, recomputed: &Recomputed) {
     if recomputed.figures == 0 {
         return;
     }
-    document.heading(2, "Does it follow from its own columns?");
+    document.heading(2, "Do the computed figures follow from their columns?");
     let figures = plural(recomputed.figures, "figure");
-    let rounding = "whatever was rounded off before printing";
-    document.text(match recomputed.misfits.len() {
-        0 => format!("{figures} were worked out from other columns, and all of them follow, {rounding}."),
-        misfits => format!(
-            "{figures} were worked out from other columns. {} of them do not follow, {rounding}:",
-            if misfits == 1 { "One".to_string() } else { misfits.to_string() }
-        ),
-    });
+    let follow = match recomputed.misfits.len() {
+        0 => "all of them follow from these columns, within the rounding of the columns.".to_string(),
+        misfits => format!("{misfits} of them cannot follow from these columns, even with their rounding:"),
+    };
+    document.text(format!("The author computed {figures} from other columns; {follow}"));
     document.list(recomputed.misfits.iter().map(misfit_sentence).collect());
 }
 

@@ -5,8 +5,7 @@ use crate::advice::MEASURE_RESOLUTION;
 use fsarena_core::observations::Grid;
 use fsarena_core::setting_text::setting;
 use fsarena_core::{exit::ExitCode, number, plan::Backing, record::RunRecord, row::Row};
-use fsarena_stats::power::{chance_of_false_verdicts, identical_verdicts};
-use fsarena_stats::power::{resolvable, rounds_for, spread};
+use fsarena_stats::power::{chance_of_false_verdicts, identical_verdicts, resolvable, rounds_for, spread};
 use fsarena_stats::ratio::log_ratios;
 use fsarena_stats::sequential::{Centre, found_at};
 use fsarena_stats::table::FIRST_LOOK;
@@ -178,14 +177,14 @@ impl Resolution {
             );
         }
         let judged = if self.chance < SUSPICIOUS_CHANCE {
-            "MORE than chance explains: something tells the two apart, so do not trust verdicts here"
+            "MORE than chance explains: this machine treats them differently, so do not trust its verdicts"
         } else {
             "no more than chance explains"
         };
         format!(
-            "{} verdicts on identical variants, in {batches} batches of 8 rounds: {} said \"different\", {judged} (as \
-             many or more in {:.0}% of all ways to swap the two in the same rounds). σ is the spread of the log \
-             ratio of identical variants within rounds. Stored, and quoted by reports of this machine.",
+            "{} verdicts on identical variants, in {batches} batches of 8 rounds: {} said \"different\", {judged} ({:.0}% \
+             of all ways to swap the two within rounds give as many or more). σ is the spread of the log ratio of \
+             identical variants within rounds. fsarena stores this result, and the reports of this machine quote it.",
             self.verdicts,
             self.false_verdicts,
             100.0 * self.chance

@@ -2,7 +2,7 @@
 
 use crate::chart_context::{ChartContext, MAX_REACH, MAX_TASKS, clipped_whisker, too_many_tasks_note};
 use crate::drawing::{Axis, Chart, Colour, Mark, Panel, ValueScale, theme};
-use crate::words::{label, listed, not_drawn};
+use crate::words::{listed, not_drawn, task_label};
 use crate::{matrix, number::with_unit};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::{cell::TaskInfo, observations::VariantValues};
@@ -71,7 +71,7 @@ fn groups(analysis: &Analysis) -> Vec<(String, &Comparison)> {
         groups.push(("GEOMETRIC MEAN".into(), &overall.geometric.comparison));
     }
     if tasks <= MAX_TASKS {
-        groups.extend(analysis.tasks().map(|task| (label(&task.task), &task.comparison)));
+        groups.extend(analysis.tasks().map(|task| (task_label(&task.task), &task.comparison)));
     }
     groups
 }
@@ -269,7 +269,7 @@ fn raw_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
         drawn.push((format!("{name} of {}", overall.scope()), name, &total.values));
     }
     if tasks.len() <= MAX_TASKS {
-        drawn.extend(tasks.iter().map(|(task, values)| (label(task), label(task), *values)));
+        drawn.extend(tasks.iter().map(|(task, values)| (task_label(task), task_label(task), *values)));
     }
     if drawn.is_empty() {
         return None;

@@ -3,7 +3,7 @@
 
 use crate::chart_context::{ChartContext, widen_range};
 use crate::drawing::{Axis, Chart, Mark, Panel};
-use crate::{matrix, words::label};
+use crate::{matrix, words::task_label};
 use fsarena_core::observations::Grid;
 use fsarena_core::{latency::Latencies, sample::Unit};
 use fsarena_stats::comparison::median;
@@ -118,7 +118,7 @@ fn latency_panel(
     let (low, high) = widen_range((f64::INFINITY, 0.0), latencies);
     let x = Axis { label: "percentile".into(), range: (0.0, last), log: false, ticks, grid: true };
     let y = Axis::log_in("latency", low / 1.2, high * 1.2, Unit::Nanoseconds);
-    Panel::new(label(&context.record().tasks[task]), x, y, 230, marks)
+    Panel::new(task_label(&context.record().tasks[task]), x, y, 230, marks)
 }
 
 /// Number of intervals between the points of a curve.
@@ -130,7 +130,7 @@ pub fn pooled_charts(context: &ChartContext) -> Vec<Chart> {
     let mut tasks: Vec<usize> = latencies.keys().map(|(task, _)| *task).collect();
     tasks.dedup();
     let shown = representative_tasks(context, &tasks);
-    let variants = context.variants(|at| latencies.keys().any(|(_, of)| *of == at));
+    let variants = context.variants(|variant| latencies.keys().any(|(_, other)| *other == variant));
     let panels = shown.into_iter().map(|task| pooled_panel(context, task)).collect();
     let about = format!(
         "Latency of all requests of all rounds by percentile; every nine is as wide as the one before. A line ends where \
@@ -143,8 +143,9 @@ pub fn pooled_charts(context: &ChartContext) -> Vec<Chart> {
 
 fn pooled_panel(context: &ChartContext, task: usize) -> Panel {
     let (mut marks, mut all) = (vec![], vec![]);
-    for ((_, variant), of) in context.record().latencies.iter().filter(|((at, _), _)| *at == task) {
-        let points = quantile_curve(of);
+    let of_task = context.record().latencies.iter().filter(|((other, _), _)| *other == task);
+    for ((_, variant), latencies) in of_task {
+        let points = quantile_curve(latencies);
         marks.push(context.looks[*variant].line(&points, 1.75));
         all.extend(points);
     }

@@ -1,7 +1,7 @@
 //! The comparison of two runs: their ratios and the orders of their variants, task by task.
 
 use super::order::{OrderPair, VariantOrder};
-use crate::{error::Error, number::plural, words::label};
+use crate::{error::Error, number::plural, words::task_label};
 use fsarena_core::observations::{MetricSeries, has_data};
 use fsarena_core::{metric::Declared, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, analyse};
@@ -17,7 +17,7 @@ pub struct TaskRatios<'a> {
     /// The orders of the variants in both runs; `None` if fewer than two variants are in both.
     pub orders: Option<OrderPair<'a>>,
     /// Whether this is the total over several tasks.
-    pub over_all: bool,
+    pub is_total: bool,
 }
 
 /// One run with its analysis.
@@ -45,7 +45,7 @@ impl<'a> ComparedRun<'a> {
     ///
     /// # Errors
     /// If the run lacks the metric.
-    pub fn of(record: &'a RunRecord, metric: &str) -> Result<ComparedRun<'a>, Error> {
+    pub fn analyse(record: &'a RunRecord, metric: &str) -> Result<ComparedRun<'a>, Error> {
         Ok(ComparedRun { record, analysis: analyse(MetricSeries::of(record, metric)?) })
     }
 
@@ -75,7 +75,7 @@ impl<'a> RunPair<'a> {
     ///
     /// # Errors
     /// If the runs have no variant or task in common, or define the metric differently.
-    pub fn of(a: &'a ComparedRun, b: &'a ComparedRun) -> Result<RunPair<'a>, Error> {
+    pub fn compare(a: &'a ComparedRun, b: &'a ComparedRun) -> Result<RunPair<'a>, Error> {
         let mut declared = Declared::default();
         for side in [a, b] {
             declared
@@ -107,7 +107,7 @@ impl<'a> RunPair<'a> {
         if ratios.iter().all(Option::is_none) {
             return None;
         }
-        Some(TaskRatios { title: label(info), ratios, orders, over_all: false })
+        Some(TaskRatios { title: task_label(info), ratios, orders, is_total: false })
     }
 
     /// The ratios of the total over the tasks with data in both runs that count in totals. `tasks` are the common tasks.
@@ -128,7 +128,7 @@ impl<'a> RunPair<'a> {
             title: format!("{} of {}", overall_a.name.to_uppercase(), plural(first.len(), "task")),
             ratios: self.ratios(&totals(a, &first)?, &totals(b, &second)?),
             orders: orders.filter(|_| same_tasks),
-            over_all: true,
+            is_total: true,
         })
     }
 
