@@ -179,7 +179,7 @@ pub fn answer_json(answer: &Answer) -> Value {
         "without": answer.without,
         "held": answer.comparisons.held,
         "checked": answer.comparisons.checked,
-        "of": answer.comparisons.of,
+        "of": answer.comparisons.all,
     })
 }
 
@@ -235,10 +235,10 @@ fn answer_here(answer: &Answer, unit: &str) -> Cell {
 /// An answer in words: `refuted (2 of 21)`, `inconclusive (as far as checkable, 3 of 9 comparisons hold), without jfs`.
 fn answer_words(answer: &Answer) -> String {
     let Some(outcome) = answer.outcome else { return "–".into() };
-    let Comparisons { held, checked, of } = answer.comparisons;
+    let Comparisons { held, checked, all } = answer.comparisons;
     let counted = match answer.counted {
-        _ if outcome == Outcome::Inconclusive && checked < of => {
-            format!(" (as far as checkable, {held} of {} hold)", plural(of, "comparison"))
+        _ if outcome == Outcome::Inconclusive && checked < all => {
+            format!(" (as far as checkable, {held} of {} hold)", plural(all, "comparison"))
         }
         Some((held, of)) => format!(" ({held} of {of})"),
         None => String::new(),

@@ -6,7 +6,7 @@ use crate::ratio_verdict::RatioVerdict;
 use crate::report::Report;
 use crate::sections::pair::difference_lines;
 use crate::words::shorten_list;
-use fsarena_core::one_at_a_time::plain_variants;
+use fsarena_core::matrix::plain_variants;
 use fsarena_stats::mean_ratio::FIRST_ROUND;
 use serde_json::{Value, json};
 
