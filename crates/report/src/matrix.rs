@@ -5,6 +5,7 @@
 use crate::document::{Cell, Document, Source, Table, labelled_row};
 use crate::error::Error;
 use crate::number::{percent, plural, signed, three, with_unit};
+use crate::words::grouped_digits;
 use fsarena_core::metric::{CLIENT_BOUND, DataPath, reading};
 use fsarena_core::observations::{self, Grid};
 use fsarena_core::published::{Figure, Published};
@@ -320,14 +321,7 @@ pub fn iops_words(value: f64) -> String {
     if value < 100.0 {
         return three(value);
     }
-    let digits = format!("{value:.0}");
-    let first = (digits.len() + 2) % 3 + 1;
-    let mut grouped = digits[..first].to_string();
-    for at in (first..digits.len()).step_by(3) {
-        grouped.push(',');
-        grouped.push_str(&digits[at..at + 3]);
-    }
-    grouped
+    grouped_digits(&format!("{value:.0}"))
 }
 
 /// A bandwidth in bytes per second as MB/s: `118 MB/s`.

@@ -32,6 +32,18 @@ pub fn either(names: &[String]) -> String {
     }
 }
 
+/// A whole number with commas between groups of three digits: `98,400`.
+pub fn grouped_digits(digits: &str) -> String {
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// The start of a run to the minute, `2026-11-22 10:00`, from a time in RFC 3339.
 pub fn format_start(started: &str) -> String {
     started.chars().take(16).collect::<String>().replace('T', " ")

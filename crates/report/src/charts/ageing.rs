@@ -1,7 +1,7 @@
 //! Charts of runs on aged filesystems: what a task costs over the age, and over the layout of the files.
 
-use crate::chart_context::ChartContext;
-use crate::drawing::{Axis, Chart, Mark, Panel, axis::trimmed};
+use crate::chart_context::{ChartContext, ratio_point};
+use crate::drawing::{Axis, Chart, Panel, SeriesPoint, axis::trimmed};
 use crate::words::task_label;
 use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::factor::{AGE, age};
@@ -100,27 +100,23 @@ fn age_panel(
     title: String,
     values: &[Vec<f64>],
 ) -> Option<Panel> {
-    let (mut marks, mut range, mut oldest): (Vec<Mark>, _, _) = (vec![], (1.0f64, 1.0f64), 0.0f64);
+    let (mut marks, mut all) = (vec![], vec![]);
     for one in series {
-        let look = context.looks[one.fresh];
-        let mut points = vec![(0.0, 1.0)];
+        let mut points = vec![SeriesPoint { x: 0.0, y: 1.0, interval: None }];
         for (amount, variant) in one.aged.get(kind).into_iter().flatten() {
-            let Some(ratio) = Ratio::of(log_ratios(&values[one.fresh], &values[*variant]).d) else {
-                continue;
-            };
-            marks.push(look.interval(*amount, (ratio.low, ratio.high)));
-            points.push((*amount, ratio.value));
-            range = (range.0.min(ratio.low), range.1.max(ratio.high));
-            oldest = oldest.max(*amount);
+            let ratio = Ratio::of(log_ratios(&values[one.fresh], &values[*variant]).d);
+            points.extend(ratio.map(|ratio| ratio_point(*amount, ratio.value, Some(ratio))));
         }
         if points.len() > 1 {
-            marks.push(look.line(&points, 1.5));
-            marks.extend(look.dots(points));
+            marks.extend(context.looks[one.fresh].series(&points, 1.5));
+            all.extend(points);
         }
     }
+    let oldest = all.iter().map(|point| point.x).fold(0.0, f64::max);
+    let (low, high) = SeriesPoint::vertical_range(&all, (1.0, 1.0));
     (oldest > 0.0).then(|| {
         let x = Axis::linear(kind, 0.0, 1.04 * oldest, trimmed);
-        let y = Axis::log("aged / fresh", 0.97 * range.0, 1.03 * range.1, |at| format!("{}×", trimmed(at)));
+        let y = Axis::log("aged / fresh", 0.97 * low, 1.03 * high, |at| format!("{}×", trimmed(at)));
         Panel::new(title, x, y, 260, marks)
     })
 }
@@ -138,17 +134,14 @@ pub fn layout_charts(context: &ChartContext) -> Vec<Chart> {
     }
     let unit = analysis.metric.unit;
     let panel = |(title, values): (String, &[Vec<f64>])| {
-        let (mut marks, mut most) = (vec![], 0.0f64);
+        let (mut marks, mut all) = (vec![], vec![]);
         for variant in &drawn {
             let (Some(x), Some(y)) = (scores[*variant], median(&values[*variant])) else { continue };
-            let look = context.looks[*variant];
-            if let Some(typical) = Ratio::typical(&values[*variant]) {
-                marks.push(look.interval(x, (typical.low, typical.high)));
-                most = most.max(typical.high);
-            }
-            marks.extend(look.dots([(x, y)]));
-            most = most.max(y);
+            let point = ratio_point(x, y, Ratio::typical(&values[*variant]));
+            marks.extend(context.looks[*variant].points(&[point]));
+            all.push(point);
         }
+        let (_, most) = SeriesPoint::vertical_range(&all, (0.0, 0.0));
         let x = Axis::linear("dynamic layout score before the work", 0.0, 1.02, trimmed);
         let y = Axis::from_zero(analysis.metric.id.clone(), most, unit);
         Panel::new(title, x, y, 260, marks)

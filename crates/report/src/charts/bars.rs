@@ -282,7 +282,7 @@ fn raw_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
     let about = format!(
         "Bars from zero of {}, one panel for each task, each with its own scale. A bar is the median over rounds. The \
          whisker is the 95% interval of the median (with fewer than 8 rounds, the smallest and the largest value). It \
-         includes the drift of the machine; the comparisons within rounds do not. A whisker that is cut off has an arrow, and after it the number at which it ends.{left_out}",
+         includes the drift of the machine; the comparisons within rounds do not; {CUT_OFF_NOTE}.{left_out}",
         info.help
     );
     let chart = Chart::new(format!("raw-{}", info.id), format!("{}, medians", info.id), about);

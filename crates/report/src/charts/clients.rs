@@ -1,8 +1,9 @@
 //! Charts of client curves: throughput over the number of clients, the scalability law that fits best, the saturation and
 //! the peak.
 
-use crate::chart_context::ChartContext;
-use crate::drawing::{Anchor, Axis, Chart, Key, Look, Mark, Panel, Shape, Sign, axis::trimmed, theme};
+use crate::chart_context::{ChartContext, ratio_point};
+use crate::drawing::{Anchor, Axis, Chart, Key, Look, Mark, Panel, SeriesPoint, Shape, Sign};
+use crate::drawing::{axis::trimmed, theme};
 use crate::{number::Scale, scaling, scaling::curves::Curves};
 use fsarena_core::record::MetricSpec;
 use fsarena_stats::{ratio::Ratio, scaling::Scaling};
@@ -39,16 +40,12 @@ struct DrawnCurve<'a> {
 }
 
 impl DrawnCurve<'_> {
-    /// The points of the curve: the number of clients, and the geometric mean of the throughput over rounds.
-    fn points(&self) -> Vec<(f64, f64)> {
-        let means = self.scaling.series.means();
-        self.scaling.series.n.iter().copied().zip(means.into_iter().map(f64::exp)).collect()
-    }
-
-    /// The intervals of the typical value at each number of clients.
-    fn intervals(&self) -> Vec<(f64, Ratio)> {
-        let interval = |(n, values): (&f64, &Vec<f64>)| Some((*n, Ratio::typical(values)?));
-        self.scaling.series.n.iter().zip(&self.scaling.series.x).filter_map(interval).collect()
+    /// The points of the curve: the geometric mean of the throughput over rounds for each number of clients, with the interval
+    /// of the typical value.
+    fn points(&self) -> Vec<SeriesPoint> {
+        let series = &self.scaling.series;
+        let measured = series.n.iter().zip(series.means()).zip(&series.x);
+        measured.map(|((n, mean), values)| ratio_point(*n, mean.exp(), Ratio::typical(values))).collect()
     }
 
     fn max_clients(&self) -> f64 {
@@ -56,17 +53,8 @@ impl DrawnCurve<'_> {
     }
 
     fn max_throughput(&self) -> f64 {
-        let highs = self.intervals().into_iter().map(|(_, typical)| typical.high);
         let modelled = self.law_points().into_iter().map(|(_, throughput)| throughput);
-        let means = self.points().into_iter().map(|(_, throughput)| throughput);
-        means.chain(highs).chain(modelled).fold(0.0, f64::max)
-    }
-
-    /// The measured points with their intervals.
-    fn measured_marks(&self) -> Vec<Mark> {
-        let interval =
-            |(clients, typical): (f64, Ratio)| self.look.interval(clients, (typical.low, typical.high));
-        self.intervals().into_iter().map(interval).chain(self.look.dots(self.points())).collect()
+        modelled.fold(SeriesPoint::vertical_range(&self.points(), (0.0, 0.0)).1, f64::max)
     }
 
     /// The points of the law that fits best; empty if there are too few numbers of clients to fit a law.
@@ -117,8 +105,7 @@ fn axes(metric: &MetricSpec, last: f64, most: f64) -> (Axis, Axis) {
 fn all_curves_chart(metric: &MetricSpec, curves: &[DrawnCurve], left_out: &str) -> Chart {
     let last = curves.iter().map(DrawnCurve::max_clients).fold(1.0, f64::max);
     let (x, y) = axes(metric, last, curves.iter().map(DrawnCurve::max_throughput).fold(0.0, f64::max));
-    let line = |curve: &DrawnCurve| curve.look.line(&curve.points(), 1.5);
-    let marks = curves.iter().flat_map(|curve| std::iter::once(line(curve)).chain(curve.measured_marks()));
+    let marks = curves.iter().flat_map(|curve| curve.look.series(&curve.points(), 1.5));
     let panel = Panel::new("", x, y, 340, marks.collect());
     let about = format!(
         "{}, over the number of clients. Points are geometric means over rounds, bars 95% intervals of the typical \
@@ -155,7 +142,7 @@ fn panel(metric: &MetricSpec, curve: &DrawnCurve) -> Panel {
     let (x, y) = axes(metric, curve.max_clients(), curve.max_throughput());
     let mut marks = curve.saturation_marks(y.range.1);
     marks.push(Mark::line(curve.law_points(), curve.look.colour, 2.0));
-    marks.extend(curve.measured_marks());
+    marks.extend(curve.look.points(&curve.points()));
     marks.extend(curve.peak_marks());
     marks.push(Mark::words((x.range.1, 0.0), (-4, -10), scaling::law_name(one), theme::INK, Anchor::End));
     let (saturation, peak) = (scaling::saturation_range(one), scaling::peak_range(one));

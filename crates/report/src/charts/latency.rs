@@ -1,8 +1,8 @@
 //! Charts of latency by percentile, on the axis of HdrHistogram's plots: medians of the rounds' percentiles, and percentiles
 //! of all rounds together.
 
-use crate::chart_context::{ChartContext, widen_range};
-use crate::drawing::{Axis, Chart, Mark, Panel};
+use crate::chart_context::{ChartContext, ratio_point, widen_range};
+use crate::drawing::{Axis, Chart, Mark, Panel, SeriesPoint};
 use crate::{matrix, words::task_label};
 use fsarena_core::observations::Grid;
 use fsarena_core::{latency::Latencies, sample::Unit};
@@ -88,34 +88,29 @@ fn percentile_panel(context: &ChartContext, quantiles: &[(&str, f64, Grid)], tas
     let (mut marks, mut all) = (vec![], vec![]);
     for (variant, look) in context.looks.iter().enumerate() {
         let mut points = vec![];
-        for (_, at, grid) in quantiles {
+        for (_, x, grid) in quantiles {
             let mut values = grid.values[task][variant].clone();
             values.retain(|value| *value > 0.0);
-            let Some(middle) = median(&values) else { continue };
-            points.push((*at, middle));
-            all.push(middle);
-            if let Some(Ratio { low, high, .. }) = Ratio::typical(&values) {
-                all.extend([low, high]);
-                marks.push(look.interval(*at, (low, high)));
-            }
+            let middle = median(&values);
+            points.extend(middle.map(|middle| ratio_point(*x, middle, Ratio::typical(&values))));
         }
-        marks.push(look.line(&points, 1.75));
-        marks.extend(look.dots(points));
+        marks.extend(look.series(&points, 1.75));
+        all.extend(points);
     }
-    let ticks = quantiles.iter().map(|(name, at, _)| (*at, name.to_string())).collect();
-    latency_panel(context, task, (ticks, 4.0), all, marks)
+    let ticks = quantiles.iter().map(|(name, x, _)| (*x, name.to_string())).collect();
+    let range = SeriesPoint::vertical_range(&all, (f64::INFINITY, 0.0));
+    latency_panel(context, task, (ticks, 4.0), range, marks)
 }
 
-/// A panel of one task. Its horizontal axis has these ticks and ends at `last`; its vertical axis fits these latencies, in
+/// A panel of one task. Its horizontal axis has these ticks and ends at `last`; its vertical axis has this range, in
 /// nanoseconds.
 fn latency_panel(
     context: &ChartContext,
     task: usize,
     (ticks, last): (Vec<(f64, String)>, f64),
-    latencies: impl IntoIterator<Item = f64>,
+    (low, high): (f64, f64),
     marks: Vec<Mark>,
 ) -> Panel {
-    let (low, high) = widen_range((f64::INFINITY, 0.0), latencies);
     let x = Axis { label: "percentile".into(), range: (0.0, last), log: false, ticks, grid: true };
     let y = Axis::log_in("latency", low / 1.2, high * 1.2, Unit::Nanoseconds);
     Panel::new(task_label(&context.record().tasks[task]), x, y, 230, marks)
@@ -157,7 +152,8 @@ fn pooled_panel(context: &ChartContext, task: usize) -> Panel {
     };
     let last = (all.iter().map(|(x, _)| *x).fold(0.0, f64::max).ceil() as u32).max(1);
     let ticks = (0..=last).map(|at| (f64::from(at), nines(at))).collect();
-    latency_panel(context, task, (ticks, f64::from(last)), all.into_iter().map(|(_, y)| y), marks)
+    let range = widen_range((f64::INFINITY, 0.0), all.into_iter().map(|(_, y)| y));
+    latency_panel(context, task, (ticks, f64::from(last)), range, marks)
 }
 
 /// The points of a curve: x is −lg(1 − q) of a quantile q, y is its latency in nanoseconds. The x are evenly spaced up to the
