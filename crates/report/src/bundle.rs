@@ -56,7 +56,7 @@ pub fn directory(id: &str) -> String {
 
 impl Manifest {
     /// The manifest of a bundle that a program of this version and build makes of these reports.
-    pub fn of(reports: &[Report], version: &str, build: &str) -> Manifest {
+    pub fn new(reports: &[Report], version: &str, build: &str) -> Manifest {
         let runs: Vec<BundledRun> = reports.iter().map(|report| bundled_run(&report.record)).collect();
         let directories: Vec<&str> = runs.iter().map(|run| run.directory.as_str()).collect();
         let repeat = advice::repeat_runs(&directories);
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn the_readme_names_the_command_the_seed_and_the_versions() {
         let reports = [report("20260101-000000-mail-2222", 7)];
-        let manifest = Manifest::of(&reports, "0.2.0", "0123456789abcdef");
+        let manifest = Manifest::new(&reports, "0.2.0", "0123456789abcdef");
         let text = String::from_utf8(readme(&manifest, &reports).unwrap()).unwrap();
         for words in [
             "# mail: \\<b\\>Mail",
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn one_command_repeats_several_runs() {
         let reports = [report("a", 1), report("b", 2)];
-        let manifest = Manifest::of(&reports, "0.2.0", "0");
+        let manifest = Manifest::new(&reports, "0.2.0", "0");
         assert!(manifest.repeat.starts_with("for plan in runs/*/plan.toml"));
         let text = String::from_utf8(readme(&manifest, &reports).unwrap()).unwrap();
         assert!(text.starts_with("# 2 runs of fsarena\n") && text.contains("same seed (1, 2)"), "{text}");

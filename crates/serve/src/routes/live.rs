@@ -59,7 +59,7 @@ fn beginning(shared: &Arc<Shared>, found: &FoundRun) -> fsarena_store::Result<(R
     let variants = matrix::expand(&plan);
     let mut record = RunRecord::new(plan, variants);
     fsarena_store::reading(&found.run, &metric)?.map(|info| record.define(info));
-    Ok((record, Intervals::of(&metric)))
+    Ok((record, Intervals::new(&metric)))
 }
 
 /// A client that receives the events of a run.
