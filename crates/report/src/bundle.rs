@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub const MANIFEST: &str = "bundle.json";
 /// The name of the file for people.
 pub const README: &str = "README.md";
-/// The version of the layout of a bundle. A change that an earlier program cannot read takes a new one.
+/// The version of the layout of a bundle. A change that earlier programs cannot read requires a new version.
 pub const FORMAT: u32 = 1;
 
 /// The contents of a bundle, and the program that made it.

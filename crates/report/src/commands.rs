@@ -1,4 +1,4 @@
-//! The commands of a run for the pages of a report: by cell, with each text stored once, and up to a limit of bytes.
+//! Collects the logged commands of a run for the page of its report: by cell, each text stored once, up to a limit of bytes.
 
 use fsarena_core::record::{LogLine, RunRecord};
 use fsarena_core::{event::CommandRecord, metric::reading, safe};

@@ -44,7 +44,7 @@ fn page_json(source: &str, matrix: &Matrix, analysis: &Analysis) -> Value {
         "rounds": analysis.rounds,
         "comparisons": analysis.trials,
         "selected_by_e_bh": analysis.selected,
-        "findings": analysis.findings.iter().map(|f| finding_json(&writer, f)).collect::<Vec<_>>(),
+        "findings": analysis.findings.iter().map(|finding| finding_json(&writer, finding)).collect::<Vec<_>>(),
         "client_bound": matrix.all_client_bound().iter().map(|at| cell_json(matrix, *at)).collect::<Vec<_>>(),
         "block_size_bytes": matrix.sizes,
         "threads": matrix.threads,
@@ -63,7 +63,7 @@ fn finding_json(writer: &MatrixWriter, finding: &Finding) -> Value {
         "selected_by_e_bh": finding.selected,
         "weight": finding.weight(),
         "cells": finding.cells().len(),
-        "parts": finding.parts.iter().map(|p| part_json(matrix, p)).collect::<Vec<_>>(),
+        "parts": finding.parts.iter().map(|part| part_json(matrix, part)).collect::<Vec<_>>(),
     })
 }
 
@@ -71,7 +71,7 @@ fn part_json(matrix: &Matrix, part: &Part) -> Value {
     json!({
         "rule": part.rule,
         "worst": flag_json(matrix, part.worst()),
-        "cells": part.flags.iter().map(|f| flag_json(matrix, f)).collect::<Vec<_>>(),
+        "cells": part.flags.iter().map(|flag| flag_json(matrix, flag)).collect::<Vec<_>>(),
     })
 }
 

@@ -57,7 +57,7 @@ fn page_json(source: &str, all: &[Scaling]) -> Value {
 
 fn series_json(scaling: &Scaling) -> Value {
     let saturation = scaling.saturation.as_ref().map(|saturation| {
-        let doubling = |d: &Doubling| json!({ "clients": d.n, "gain_of_double": d.gain });
+        let doubling = |one: &Doubling| json!({ "clients": one.n, "gain_of_double": one.gain });
         let doublings: Vec<Value> = saturation.doublings.iter().map(doubling).collect();
         json!({ "clients": saturation.at, "from_clients": saturation.from, "doublings": doublings })
     });
@@ -66,11 +66,11 @@ fn series_json(scaling: &Scaling) -> Value {
         "interval": scaling.peak.interval.map(|(low, high)| [low, high]),
         "throughput": scaling.peak.throughput,
         "share_at_end": scaling.peak.at_end,
-        "modelled": scaling.modelled_peak.map(|p| json!({
-            "clients": p.value, "low": finite(&p.low), "high": finite(&p.high),
+        "modelled": scaling.modelled_peak.map(|peak| json!({
+            "clients": peak.value, "low": finite(&peak.low), "high": finite(&peak.high),
         })),
     });
-    let point = |(n, x): (&f64, &Vec<f64>)| json!({ "clients": n, "throughput": x.iter().map(finite).collect::<Vec<_>>() });
+    let point = |(clients, values): (&f64, &Vec<f64>)| json!({ "clients": clients, "throughput": values.iter().map(finite).collect::<Vec<_>>() });
     json!({
         "name": scaling.series.name,
         "paired": scaling.series.paired,
@@ -84,8 +84,8 @@ fn series_json(scaling: &Scaling) -> Value {
 }
 
 /// A value for JSON; None if it is not finite.
-fn finite(x: &f64) -> Option<f64> {
-    x.is_finite().then_some(*x)
+fn finite(value: &f64) -> Option<f64> {
+    value.is_finite().then_some(*value)
 }
 
 fn fit_json(fit: &Fit) -> Value {

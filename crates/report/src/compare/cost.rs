@@ -378,7 +378,7 @@ fn circumstance_table(records: &[RunRecord], services: &[Service]) -> Table {
 /// The resource of a reading, in the unit that the runs have for it.
 fn watched_resource((id, title, tick_sampled): (&str, &str, bool), records: &[RunRecord]) -> Resource {
     let unit = records.iter().find_map(|record| reading_unit(record, id));
-    let (id, shown): (String, fn(f64) -> String) = match unit {
+    let (id, format): (String, fn(f64) -> String) = match unit {
         // The consumption in nanoseconds becomes a cost in seconds, with the id that fits.
         Some(Unit::Nanoseconds) => {
             let id = Unit::Seconds.named(Unit::Nanoseconds.bare(id));
@@ -387,7 +387,7 @@ fn watched_resource((id, title, tick_sampled): (&str, &str, bool), records: &[Ru
         Some(Unit::Bytes) => (id.into(), |value| with_unit(value, Unit::Bytes)),
         _ => (id.into(), crate::number::three),
     };
-    Resource { id, title: title.into(), shown, tick_sampled }
+    Resource { id, title: title.into(), format, tick_sampled }
 }
 
 /// The service of a watch with its rates in order of time, without windows that were dropped. `number` is the index of the
@@ -407,7 +407,7 @@ fn watched_service(record: &RunRecord, number: usize, all: &[RunRecord]) -> Resu
             "has fewer than two windows whose requests are known; watch with a counter, for longer",
         ));
     }
-    let spent = READINGS.iter().map(|(id, ..)| rates_per_second(record, id, &rows)).collect();
+    let consumption = READINGS.iter().map(|(id, ..)| rates_per_second(record, id, &rows)).collect();
     Ok(Service { name: service_name(record, number, all), load, consumption })
 }
 

@@ -217,7 +217,7 @@ fn point_marks(
         }
     }
     if let Some(published) = figure.published.filter(|then| *then > 0.0) {
-        marks.push(Mark::Dot { at: (then.ln(), y), colour: theme::INK, shape: Shape::Ring });
+        marks.push(Mark::Dot { at: (published.ln(), y), colour: theme::INK, shape: Shape::Ring });
     }
     marks.push(Mark::Dot { at: (ratio.value.ln(), y), colour, shape });
     marks

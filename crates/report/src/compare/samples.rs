@@ -79,11 +79,16 @@ fn has_metric_name(series: &Series, metric: &str) -> bool {
 /// Pairs the series of both files that have the same subject, metric, unit and conditions; of the conditions, only those that
 /// vary within a file must agree. The subject of a series is what was measured, without the conditions. If no subject is in both and each file has only one, the two are paired by metric and unit alone:
 /// `cp on ext4` with `cp on xfs`.
-fn matching_series<'a>(a: &'a Samples, b: &'a Samples, by: &Distinctions) -> Vec<(&'a Series, &'a Series)> {
+fn matching_series<'a>(
+    a: &'a Samples,
+    b: &'a Samples,
+    distinctions: &Distinctions,
+) -> Vec<(&'a Series, &'a Series)> {
     let same_subject = pair_by(a, b, |series| {
-        (series.subject.as_str(), by.values(series), series.metric.as_str(), series.unit.as_str())
+        (series.subject.as_str(), distinctions.values(series), series.metric.as_str(), series.unit.as_str())
     });
-    let one_name = |samples: &Samples| samples.series.iter().all(|s| s.name == samples.series[0].name);
+    let one_name =
+        |samples: &Samples| samples.series.iter().all(|series| series.name == samples.series[0].name);
     if same_subject.is_empty() && one_name(a) && one_name(b) {
         return pair_by(a, b, |series| (series.metric.as_str(), series.unit.as_str()));
     }

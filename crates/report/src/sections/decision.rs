@@ -139,7 +139,9 @@ impl Decision<'_> {
         let (metric, main) = (&self.analysis.metric, self.overall.main());
         let mut sentences = vec![];
         for (variant, weakened) in self.cheaper_variants() {
-            let Some(cost) = cost(metric, &main.values[variant], &main.values[self.lead]) else { continue };
+            let Some(cost) = cost_ratio(metric, &main.values[variant], &main.values[self.lead]) else {
+                continue;
+            };
             let sure = if main.comparison.separated[self.lead][variant] { "" } else { " (inconclusive)" };
             let (by, is) = (percent(gain(metric, cost.value.ln())), better(metric));
             let (name, over, weakened) = (self.name(variant), self.measure(), weakened.join("; "));
@@ -160,7 +162,7 @@ impl Decision<'_> {
             return Some(format!("{name} is the current variant: stay on it."));
         }
         let values = &self.overall.main().values;
-        let cost = cost(&self.analysis.metric, &values[self.lead], &values[current])?;
+        let cost = cost_ratio(&self.analysis.metric, &values[self.lead], &values[current])?;
         let [value, low, high] =
             [cost.value, cost.low, cost.high].map(|ratio| beside(100.0 * (ratio - 1.0), &[0.0]));
         Some(format!("Staying on {name} costs {value}% [{low}, {high}]."))
@@ -387,7 +389,7 @@ fn only_safe_variant(choice: usize, regrets: &Regrets) -> Answer {
 }
 
 /// The cost of `b` divided by the cost of `a`, within rounds. For a metric where higher is better, the cost is its inverse.
-fn cost(metric: &MetricSpec, a: &[f64], b: &[f64]) -> Option<Ratio> {
+fn cost_ratio(metric: &MetricSpec, a: &[f64], b: &[f64]) -> Option<Ratio> {
     let (a, b) = if metric.direction == Direction::Higher { (b, a) } else { (a, b) };
     Ratio::of(log_ratios(a, b).d)
 }

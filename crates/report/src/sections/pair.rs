@@ -91,8 +91,9 @@ fn least_noisy(rows: &[PairRow]) -> Option<usize> {
     if rows.len() < 2 {
         return None;
     }
-    let spreads = rows.iter().enumerate().filter_map(|(at, row)| Some((row.sigma.filter(|s| *s > 0.0)?, at)));
-    spreads.min_by(|x, y| x.0.total_cmp(&y.0)).map(|(_, at)| at)
+    let spread = |(at, row): (usize, &PairRow)| Some((row.sigma.filter(|sigma| *sigma > 0.0)?, at));
+    let spreads = rows.iter().enumerate().filter_map(spread);
+    spreads.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, at)| at)
 }
 
 /// The cells of a row of the table; `cheapest` highlights its spread.

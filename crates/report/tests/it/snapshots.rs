@@ -9,7 +9,8 @@ use fsarena_report::compare::{compare_all, compare_published, compare_samples};
 use fsarena_report::error::Error;
 use fsarena_report::report::Report;
 use fsarena_report::{
-    document::terminal::Screen, exporters, import::parse as parse_samples, page::Page, published,
+    document::terminal::Screen, exporters, import::parse as parse_samples, page::ComparisonReport,
+    page::Page, published,
 };
 
 const FIVE: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];

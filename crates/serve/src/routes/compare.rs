@@ -80,7 +80,7 @@ fn render_comparison(
     let read = |found: &FoundRun| fsarena_store::read(&found.run).map_err(|error| error.to_string());
     let records: Vec<RunRecord> = runs.iter().map(read).collect::<Result<_, _>>()?;
     let metric = metric.unwrap_or_else(|| (shared.analysis.metric)(&records[0].plan));
-    let compared: ComparisonReport = match published {
+    let compared = match published {
         Some(published) => compare_published(&records[0], published, &metric),
         None => compare_all(&records, &metric),
     }

@@ -2,7 +2,7 @@
 //! favours another variant.
 
 use crate::number::{percent, plural};
-use crate::sections::decision::{Decision, comparative, cost, gain, of_what};
+use crate::sections::decision::{Decision, comparative, cost_ratio, gain, of_what};
 use crate::words::{either, is_time, listed, listed_up_to, shorten_list_to};
 use fsarena_core::observations::{combine_tasks, references};
 use fsarena_core::{record::MetricSpec, sample::Direction};
@@ -152,7 +152,7 @@ impl Decision<'_> {
     fn lead_over(&self, variant: usize, behind: usize) -> Option<String> {
         let values = &self.overall.main().values;
         let metric = &self.analysis.metric;
-        let typical = cost(metric, &values[variant], &values[behind])?.value.ln();
+        let typical = cost_ratio(metric, &values[variant], &values[behind])?.value.ln();
         let interval = self.regrets.cost(behind, variant);
         interval.low.is_finite().then(|| lead(metric, typical, &interval))
     }
@@ -348,7 +348,7 @@ impl Decision<'_> {
             if !others.all(|other| regrets.cost(variant, other).high < 0.0) {
                 return None;
             }
-            let typical = cost(&metric, &values[variant], &values[ahead_of])?.value.ln();
+            let typical = cost_ratio(&metric, &values[variant], &values[ahead_of])?.value.ln();
             let behind = regrets.cost(ahead_of, variant);
             Some(FavouredVariant { metric: metric.clone(), variant, ahead_of, typical, behind })
         };
