@@ -164,7 +164,7 @@ pub const FAILED: &str = "failed_count";
 pub const READINGS: &[ReadingDef] = &[
     ReadingDef::higher(HIT_RATIO, Unit::Ratio).help("requests that the cache answered / all requests"),
     ReadingDef::higher(SERVED, Unit::Bytes).help("bytes of objects that clients got"),
-    ReadingDef::neutral(REPLACED, Unit::Count).help("objects thrown out of the cache to make room"),
+    ReadingDef::neutral(REPLACED, Unit::Count).help("objects that the cache evicted to make room"),
     ReadingDef::neutral(MEAN_FILE, Unit::Bytes)
         .tasks(Fold::None)
         .clients(Fold::Mean)
@@ -287,10 +287,11 @@ impl CacheShape {
         count_to_fill(self.seed, popular_objects(self.bytes), self.bytes)
     }
 
-    /// The space that the cache requires if its files have a mean size of `MEAN_BYTES` divided by `small`. It includes
-    /// the rounding to blocks, the log, and the old blocks that a copy-on-write filesystem keeps until it commits.
-    pub fn room(&self, small: u64, other_bytes: u64) -> Room {
-        let inodes = small * self.bytes / MEAN_BYTES + u64::from(self.levels.0 * (self.levels.1 + 1));
+    /// The space that the cache requires if it holds up to `file_factor` times the files of a cache whose objects have the mean
+    /// size. It includes the rounding to blocks, the log, and the old blocks that a copy-on-write filesystem keeps until it
+    /// commits.
+    pub fn room(&self, file_factor: u64, other_bytes: u64) -> Room {
+        let inodes = file_factor * self.bytes / MEAN_BYTES + u64::from(self.levels.0 * (self.levels.1 + 1));
         Room { bytes: 2 * self.bytes + 4096 * inodes, inodes, other_bytes }
     }
 }

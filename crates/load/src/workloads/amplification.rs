@@ -24,7 +24,7 @@ const BLOCK: usize = 4096;
 
 const DEF: WorkloadDef = WorkloadDef {
     id: "amplification",
-    help: "what one call costs the device: bytes, requests and flushes for each mkdir, create, rename, unlink, append with fsync and 4 KiB overwrite",
+    help: "bytes, requests and flushes of the device for each mkdir, create, rename, unlink, append with fsync and 4 KiB overwrite",
     metrics: &["device_bytes_per_call", "device_writes_per_call", "device_flushes_per_call", "elapsed"],
     settings: &[
         SettingDef::int("calls", 0..=10_000_000, 0)

@@ -106,11 +106,9 @@ fn task_name(name: &str) -> String {
 
 /// The first unused name of `name`, `name-2`, …; adds it to the used ones.
 fn unused(taken: &mut Vec<String>, name: &str) -> String {
-    let is_free = |name: &String| {
-        !taken.contains(name) && !LIFECYCLE.contains(&name.as_str()) && !WHOLES.contains(&name.as_str())
-    };
-    let numbered = (2..).map(|n| format!("{name}-{n}"));
-    let free = std::iter::once(name.to_string()).chain(numbered).find(is_free).unwrap_or_default();
+    let free = task::free_name(name, |name| {
+        taken.iter().all(|used| used != name) && !LIFECYCLE.contains(&name) && !WHOLES.contains(&name)
+    });
     taken.push(free.clone());
     free
 }

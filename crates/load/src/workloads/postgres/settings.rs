@@ -15,7 +15,7 @@ pub const SETTINGS: &[SettingDef] = &[
     SettingDef::int("jobs", 0..=1024, 0)
         .help("threads of pgbench (-j); 0 for one a CPU, and at most one a client"),
     SettingDef::choice("protocol", &["prepared", "simple", "extended"], "prepared")
-        .help("how queries are sent (pgbench -M)"),
+        .help("query protocol (pgbench -M)"),
     SettingDef::int("seconds", 0..=604_800, 0)
         .help("length of a task (pgbench -T); 0 for 60 s at scale paper, 5 s at quick, 1 s at tiny"),
     SettingDef::int("update_seconds", 0..=604_800, 0)
