@@ -211,7 +211,7 @@ mod tests {
     fn the_chosen_clock_agrees_with_the_kernel() {
         let chosen = best_clock();
         let Some(tsc) = chosen.tsc else {
-            return fsarena_testkit::skipped("no counter of the processor that the kernel trusts");
+            return fsarena_sys::testkit::skipped("no counter of the processor that the kernel trusts");
         };
         // If a hypervisor preempts the processor during a reading, one ratio is wrong, but not all.
         let ratio = |_| {

@@ -203,12 +203,14 @@ mod tests {
         let files = Files::planned(dir.path(), 1, 1 << 20);
         let file = File::create(&files.paths[0]).unwrap();
         match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 1 << 20) {
-            Err(Errno::OPNOTSUPP) => return fsarena_testkit::skipped("no fallocate for temporary files"),
+            Err(Errno::OPNOTSUPP) => {
+                return fsarena_sys::testkit::skipped("no fallocate for temporary files");
+            }
             done => done.unwrap(),
         }
         // tmpfs allocates written pages and has no FIEMAP.
         if extents_of(&file).is_err() {
-            return fsarena_testkit::skipped("no FIEMAP for temporary files");
+            return fsarena_sys::testkit::skipped("no FIEMAP for temporary files");
         }
         let error = check_extents(&files, Allow::default()).unwrap_err().to_string();
         assert!(error.contains("unwritten"), "{error}");

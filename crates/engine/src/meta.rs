@@ -606,7 +606,7 @@ mod tests {
                 let outcomes = match run(&job, dir.path(), &mut |_, _| {}) {
                     // tmpfs of old kernels does not support user xattrs.
                     Err(error) if error.to_string().contains("xattr") => {
-                        return fsarena_testkit::skipped("no user xattrs for temporary files");
+                        return fsarena_sys::testkit::skipped("no user xattrs for temporary files");
                     }
                     outcomes => outcomes.unwrap(),
                 };

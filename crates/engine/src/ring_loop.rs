@@ -386,7 +386,7 @@ mod tests {
         match Ring::new(&job, &files, &mut worker.slots) {
             Ok(ring) => worker.ring = Some(Ring { answers: answers.iter().copied().collect(), ..ring }),
             Err(error) => {
-                fsarena_testkit::skipped(&error.to_string());
+                fsarena_sys::testkit::skipped(&error.to_string());
                 return None;
             }
         }

@@ -38,7 +38,7 @@ fn outcome(job: &LoadJob, files: &Files) -> LoadOutcome {
 fn has_uring() -> bool {
     let forbidden = io_uring::IoUring::new(2).err();
     if let Some(error) = &forbidden {
-        fsarena_testkit::skipped(&format!("no io_uring: {error}"));
+        fsarena_sys::testkit::skipped(&format!("no io_uring: {error}"));
     }
     forbidden.is_none()
 }

@@ -3,9 +3,9 @@
 
 use crate::support;
 use fsarena_load::web::read_head;
+use fsarena_probe::watch::CounterSpec;
 use fsarena_serve::{AnalysisFunctions, Options, Server};
 use fsarena_sys::kernel::SysRoot;
-use fsarena_watch::CounterSpec;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Mutex, OnceLock, PoisonError};

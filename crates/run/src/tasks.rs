@@ -13,7 +13,7 @@ use fsarena_core::{factor, sample::TaskOutput};
 use fsarena_guest::host_root;
 use fsarena_load::task::{Action, Before, Task, TaskError};
 use fsarena_load::workload::{Client, Place};
-use fsarena_probe::trace::{Options, Target, Tracer, Unavailable};
+use fsarena_probe::trace::{TraceError, TraceOptions, TracedTasks, Tracer};
 use fsarena_sys::argv::Argv;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -43,7 +43,9 @@ pub fn run_tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -
                 action.perform(&mut bench.log())?;
             }
         }
-        return ageing::perform(step, &request.root, &request.other, &mut bench.log());
+        let left = ageing::perform(step, &request.root, &request.other, &mut bench.log())?;
+        left.into_iter().for_each(|left| bench.emit(CellEvent::Tree(left)));
+        return Ok(());
     }
     if request.only_fill {
         let filled = workload.fill(&job, &place)?;
@@ -189,10 +191,10 @@ fn sync_prepared(request: &Request) -> Result<(), fsarena_sys::Error> {
 }
 
 /// Starts the tracer: of this process with its threads and children for locks, of the whole machine for stacks.
-fn start_tracer(profiling: Profiling) -> Result<Tracer, Unavailable> {
+fn start_tracer(profiling: Profiling) -> Result<Tracer, TraceError> {
     Tracer::start(&match profiling {
-        Profiling::Locks => Options::locks(Target::Pids(vec![std::process::id()]), CPU_SAMPLES_HZ),
-        Profiling::Stacks { hz } => Options::stacks(Target::WholeMachine, hz),
+        Profiling::Locks => TraceOptions::locks(TracedTasks::Pids(vec![std::process::id()]), CPU_SAMPLES_HZ),
+        Profiling::Stacks { hz } => TraceOptions::stacks(TracedTasks::WholeMachine, hz),
     })
 }
 

@@ -227,7 +227,7 @@ fn storage_parts(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_testkit::FakeRoot;
+    use fsarena_sys::testkit::FakeRoot;
 
     /// A fake machine, which has no devices at first.
     struct Machine {

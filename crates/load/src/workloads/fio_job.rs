@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn the_real_fio_runs_every_group_and_its_jobs_have_figures() {
-        if !fsarena_testkit::program("fio") {
+        if !fsarena_sys::testkit::program("fio") {
             return;
         }
         let dir = tempfile::tempdir().unwrap();

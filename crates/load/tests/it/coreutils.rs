@@ -322,7 +322,7 @@ impl Drop for SmallDisk {
 #[test]
 fn the_error_of_a_full_disk_has_the_file() {
     if !rustix::process::geteuid().is_root() {
-        fsarena_testkit::skipped("root");
+        fsarena_sys::testkit::skipped("root");
         return;
     }
     for driver in ["commands", "native"] {

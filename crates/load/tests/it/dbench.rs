@@ -92,7 +92,7 @@ fn count_calls(command: &mut Command, table: &Path) -> BTreeMap<String, f64> {
 
 #[test]
 fn system_calls_of_a_pass_are_those_of_the_real_dbench() {
-    if !fsarena_testkit::program("strace") || !fsarena_testkit::program("dbench") {
+    if !fsarena_sys::testkit::program("strace") || !fsarena_sys::testkit::program("dbench") {
         return;
     }
     // In memory, so that a slow disk does not reduce the number of passes.

@@ -74,7 +74,7 @@ fn strace(table: &Path) -> Command {
 
 #[test]
 fn system_calls_are_those_of_the_real_sysbench_in_kind_and_number() {
-    if !fsarena_testkit::program("strace") || !fsarena_testkit::program("sysbench") {
+    if !fsarena_sys::testkit::program("strace") || !fsarena_sys::testkit::program("sysbench") {
         return;
     }
     let within = tempfile::tempdir().unwrap();
@@ -122,7 +122,7 @@ fn check_same_calls(what: &str, native: &BTreeMap<String, u64>, real: &BTreeMap<
 #[test]
 fn the_real_tools_perform_all_operations_with_several_threads() {
     for tool in ["sysbench", "fio"] {
-        if !fsarena_testkit::program(tool) {
+        if !fsarena_sys::testkit::program(tool) {
             continue;
         }
         for mode in ["seqrd", "rndrd", "seqwr", "rndwr"] {
