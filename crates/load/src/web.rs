@@ -216,19 +216,19 @@ fn iowait_ns(kernel: &SysRoot) -> Option<f64> {
     Some(ticks * 1e9 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// The output of a service that runs as threads of this process. Each operation counts as `each` requests.
+/// The output of a service that runs as threads of this process. Each operation counts as `requests_each` requests.
 ///
 /// # Errors
 /// If the filesystem of the service cannot be synced.
 pub fn serving_output(
     outcome: &LoadOutcome,
-    each: u64,
+    requests_each: u64,
     account: CostAccount,
     root: &Path,
 ) -> Result<TaskOutput> {
     let mut found = outcome.task_output();
     let readings = &mut found.readings;
-    readings.set(reading::REQUESTS, (outcome.operations() * each) as f64);
+    readings.set(reading::REQUESTS, (outcome.operations() * requests_each) as f64);
     readings.set(reading::SERVICE_USER, outcome.cpu.user_ns as f64);
     readings.set(reading::SERVICE_SYSTEM, outcome.cpu.system_ns as f64);
     account.end(root, readings)?;

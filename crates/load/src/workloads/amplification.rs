@@ -103,12 +103,11 @@ impl Workload for Amplification {
         let (root, each) = (place.root.join("amplification"), job.settings.text("sync") == "each");
         let calls = Calls { root, count: count(job), each, seed: job.seed };
         let task = |(call, info): (Call, TaskInfo)| {
-            let of = calls.clone();
-            let prepare = Action::on("prepare", &calls.root, move |_| of.prepare(call));
-            let of = calls.clone();
+            let (before, during) = (calls.clone(), calls.clone());
+            let prepare = Action::on("prepare", &calls.root, move |_| before.prepare(call));
             let work = Action::on(call.name_and_title()[0], &calls.root, move |_| {
-                of.perform(call)?;
-                Ok(Readings([(reading::CALLS.to_string(), of.count as f64)].into()))
+                during.perform(call)?;
+                Ok(Readings([(reading::CALLS.to_string(), during.count as f64)].into()))
             });
             Task::new(info, work).after([prepare])
         };

@@ -219,10 +219,10 @@ fn tasks(job: &Job) -> Vec<FileIoTask> {
     let mut tasks = vec![];
     for mode in modes {
         for block in &blocks {
-            tasks.extend(threads.iter().map(|n| FileIoTask {
+            tasks.extend(threads.iter().map(|threads| FileIoTask {
                 mode,
                 block: *block as u32,
-                threads: *n as u32,
+                threads: *threads as u32,
             }));
         }
     }

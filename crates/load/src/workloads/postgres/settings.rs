@@ -99,8 +99,9 @@ impl PostgresSettings {
 /// The tasks: every mode for every scale factor.
 pub fn pgbench_tasks(job: &Job) -> Vec<PgbenchTask> {
     let modes = job.settings.words("modes");
-    let of = |scale| modes.iter().map(move |mode| PgbenchTask { scale, updates: *mode == "simple-update" });
-    distinct(job.settings.ints("scale_factors").into_iter().flat_map(of))
+    let with_modes =
+        |scale| modes.iter().map(move |mode| PgbenchTask { scale, updates: *mode == "simple-update" });
+    distinct(job.settings.ints("scale_factors").into_iter().flat_map(with_modes))
 }
 
 impl PgbenchTask {
