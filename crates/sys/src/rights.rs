@@ -164,7 +164,7 @@ pub fn restrict_writes_to(
 /// Gives this process mounts of its own, with a /proc that shows its PID namespace.
 ///
 /// # Errors
-/// Where the kernel refuses.
+/// The kernel refuses.
 pub fn own_proc() -> io::Result<()> {
     unshare_mount_namespace(Propagation::DOWNSTREAM)?;
     mount_proc()

@@ -12,7 +12,7 @@ use fsarena_sys::{Error, program};
 use std::{collections::BTreeSet, io, path::Path};
 use walkdir::WalkDir;
 
-/// How the filesystem was used before the work begins.
+/// The axis: how the filesystem was used before the work begins.
 pub const AXIS: Axis = Axis::new(
     factor::AGE,
     "none, churn:3x, git:1000, command:10:'PROGRAM ARGUMENTS'",
@@ -26,7 +26,7 @@ pub fn age_of(variant: &Variant) -> Option<Age> {
     age::parse(variant.level(factor::AGE)).ok().flatten()
 }
 
-/// The setup of a workload that is kept; None if it has none.
+/// The setup script of a workload whose result is kept in an image; None if the workload has none.
 pub fn setup_of(workload: &WorkloadPlan) -> Option<&str> {
     match workload.settings.0.get(SETUP_ONCE)? {
         Value::Text(script) if !script.is_empty() => Some(script),
@@ -57,7 +57,7 @@ pub fn check_one_device(plan: &Plan, variants: &[Variant], devices: &BTreeSet<De
     })
 }
 
-/// The space that the files of aged variants take, as far as their levels do not state it as a share.
+/// The space that the files of aged variants take, for ages whose level does not state it as a share.
 pub fn room(plan: &Plan, variants: &[Variant]) -> Result<Room> {
     let mut room = Room::default();
     for variant in variants {

@@ -95,7 +95,7 @@ impl Confine {
     /// Confines a process, which must not have started other processes yet.
     ///
     /// # Errors
-    /// If the kernel refuses.
+    /// The kernel refuses.
     pub fn enter(&self, pid: i32) -> Result<(), fsarena_sys::Error> {
         self.groups.iter().try_for_each(|group| cgroup::add_process(group, pid))?;
         let Some(cpus) = &self.cpus else { return Ok(()) };
@@ -115,7 +115,7 @@ impl Confine {
     /// Kills every process in its control groups.
     ///
     /// # Errors
-    /// If one has not ended after 30 s.
+    /// A process has not ended after 30 s.
     pub fn end_processes(&self) -> Result<(), fsarena_sys::Error> {
         self.groups.iter().try_for_each(|group| cgroup::end_processes(&SysRoot::host(), group))
     }
@@ -130,7 +130,7 @@ impl Conditions {
     /// Undoes all conditions, the last first.
     ///
     /// # Errors
-    /// If a change cannot be undone; it stays in the undo journal.
+    /// A change cannot be undone; it stays in the undo journal.
     pub fn undo(mut self) -> Result<(), fsarena_sys::Error> {
         while let Some(guard) = self.guards.pop() {
             guard.undo()?;
@@ -157,7 +157,7 @@ impl Drop for Conditions {
     }
 }
 
-/// The error of a level that the plan or its workload cannot have.
+/// The error of a level that does not fit the plan or its workload.
 pub fn wrong(check: &LevelCheck, factor: &str, why: impl std::fmt::Display) -> RunError {
     RunError::Plan(format!("variant {}: {factor}={}: {why}", check.variant.name, check.variant.level(factor)))
 }
@@ -171,8 +171,8 @@ pub fn lacking(check: &LevelCheck, factor: &str, why: impl std::fmt::Display) ->
     ))
 }
 
-/// Makes the error of an invalid level of the axis `what` from its message. Levels are checked before a run begins, so this
-/// happens only if somebody changed the stored plan.
+/// Returns a function that turns the message about an invalid level of the axis `what` into an error, for `map_err`. Levels are
+/// checked before a run begins, so only a changed plan of a stored run has an invalid one.
 pub fn unfit(what: &str) -> impl FnOnce(String) -> fsarena_sys::Error {
     move |why| fsarena_sys::Error::Unfit { what: what.into(), why }
 }

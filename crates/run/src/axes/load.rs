@@ -106,8 +106,9 @@ fn memory_controller(kernel: &SysRoot) -> Option<Controller> {
 
 fn check_memory(check: &LevelCheck) -> Result<()> {
     let why = "this kernel offers no memory controller (cgroup)";
-    let able = check.variant.level(factor::MEMORY).is_empty() || memory_controller(check.kernel).is_some();
-    require(able, || lacking(check, factor::MEMORY, why))
+    let is_possible =
+        check.variant.level(factor::MEMORY).is_empty() || memory_controller(check.kernel).is_some();
+    require(is_possible, || lacking(check, factor::MEMORY, why))
 }
 
 fn set_up_memory(stage: &mut CellSetup) -> Result<(), Error> {

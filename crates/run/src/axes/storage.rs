@@ -104,7 +104,7 @@ fn check_stack(check: &LevelCheck) -> Result<()> {
 pub const DEVICE: Axis = Axis::new(
     factor::DEVICE,
     "loop, ram, zram",
-    "what carries the filesystem: `loop` (image on disk), `ram` (image in memory), `zram` (compressed memory, no loop device between); empty for what --on or --erase says",
+    "what carries the filesystem: `loop` (image on disk), `ram` (image in memory), `zram` (compressed memory, no loop device between); empty for the device of the plan",
     |level| device::parse(level).map(drop),
 )
 .checked(check_device);
