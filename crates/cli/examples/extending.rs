@@ -76,7 +76,7 @@ mod append {
             Ok(())
         }
 
-        fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, TaskError> {
+        fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>, TaskError> {
             let (path, lines) = (place.root.join("log"), job.settings.int("lines"));
             let work = Call::new(["append"], move || {
                 let failed = || TaskError::io(format!("append to {}", path.display()));

@@ -54,7 +54,7 @@ pub fn check_extents(files: &Files, allow: Allow) -> Result<ExtentCheck> {
                 all.source = ExtentSource::SeekHole;
                 seek_holes(path, &file, files.bytes, allow)?
             }
-            Err(error) => return Err(EngineError::io("asking for the extents of", path)(error)),
+            Err(error) => return Err(EngineError::io("reading the extents of", path)(error)),
         };
         all.extents += found;
         all.bytes += files.bytes;
@@ -67,7 +67,7 @@ fn check_kinds(path: &Path, extents: &[Extent], size: u64, allow: Allow) -> Resu
     let rules = [
         (UNWRITTEN, allow.unwritten, "unwritten", "reads of it would give zeros without the device"),
         (SHARED, allow.shared, "shared", "a write to it would first copy it"),
-        (INLINE | TAIL, allow.inline, "inline", "its data lies among the metadata, not in data blocks"),
+        (INLINE | TAIL, allow.inline, "inline", "its data is stored with the metadata, not in data blocks"),
         (ENCODED | ENCRYPTED, allow.encoded, "encoded", "the device holds it compressed or encrypted"),
     ];
     let mut end = 0;

@@ -3,7 +3,7 @@
 
 use crate::undo::{Journal, Undo, UndoGuard};
 use crate::wait::retry;
-use fsarena_core::factor::faults::Faults;
+use fsarena_core::factor::device::Faults;
 use std::io::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;

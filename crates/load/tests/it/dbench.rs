@@ -62,7 +62,7 @@ fn child() {
     let job = Job { settings, scale: Scale::Tiny, seed: 5 };
     let place = Place { root: dir.clone().into(), other: dir.into(), server_user: None };
     dbench.inputs(&job, &place).unwrap();
-    for task in dbench.steps(&job, &place).unwrap() {
+    for task in dbench.tasks(&job, &place).unwrap() {
         for action in task.prepare.into_iter().chain(task.work) {
             action.perform(&mut |_| {}).unwrap();
         }

@@ -28,7 +28,7 @@ fn job(words: &str) -> Job {
 /// The only task of a job in a directory.
 fn task(words: &str, dir: &Path) -> Task {
     let place = Place { root: dir.into(), other: dir.into(), server_user: None };
-    let mut tasks = fileio().steps(&job(words), &place).unwrap();
+    let mut tasks = fileio().tasks(&job(words), &place).unwrap();
     assert_eq!(tasks.len(), 1);
     tasks.remove(0)
 }

@@ -4,7 +4,7 @@ use crate::failure::{Failure, usage};
 use crate::running::run_unstored;
 use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::event::{CellEvent, Event};
-use fsarena_core::matrix::of_mode;
+use fsarena_core::matrix::with_mode;
 use fsarena_core::plan::{Backing, Emulator, Plan, StopPlan};
 use fsarena_core::{names::unknown, record::RunRecord};
 use fsarena_probe::trace::{Profile, TraceOptions, TracedTasks, Tracer};
@@ -72,7 +72,7 @@ impl TracedTask {
         let mut alone = one_round(plan, title, vec![self.variant.clone()]);
         let number = |name: &str| self.task.params.get(name)?.parse::<u64>().ok();
         if let (Some(size), Some(threads)) = (number("bs"), number("threads")) {
-            let only = |workload| of_mode(workload, &self.task.name, size, &[threads as u32].into());
+            let only = |workload| with_mode(workload, &self.task.name, size, &[threads as u32].into());
             alone.workloads = plan.workloads.iter().map(only).collect();
         }
         let mut profiles = run_profiled(alone, below, Profiling::Locks, &self.task, progress)?;

@@ -1,19 +1,17 @@
-//! Computes the constants of [`crate::table`] and of [`crate::power`] by simulation.
+//! Simulates the critical values of [`fsarena_stats::table`].
 //!
-//! Under the null hypothesis the signs of d are fair coins, independent of the sizes. The signed-rank
-//! statistic V of every look is simulated on common paths; at each look the critical value is the largest c
-//! with which the share of paths that have crossed by then, V ≤ c or M − V ≤ c, stays within the error
-//! spent so far, α(n) = α·ln(n/3.8)/ln(400/3.8) (Lan and DeMets 1983).
+//! d is the log ratio of two variants in a round. Under the null hypothesis the signs of the d are fair coins, independent of
+//! their sizes. A path is one simulated run: it has the signed-rank statistic V of every look, of which M = n(n + 1)/2 is the
+//! largest value at n rounds. At each look the critical value is the largest c with which the share of paths that have crossed by
+//! then, V ≤ c or M − V ≤ c, stays within the error spent so far, α(n) = α·ln(n/3.8)/ln(400/3.8) (Lan and DeMets 1983).
 
-use super::{parallel, stream};
-use crate::hodges_lehmann::Walsh;
-use crate::table::{LOOKS, Look, signed_rank, spent};
+use fsarena_stats::simulate::{parallel, stream};
+use fsarena_stats::table::{LOOKS, signed_rank, spent};
 use rand::{Rng, RngExt};
-use rand_distr::{Distribution, StandardNormal};
 
 /// The number of rounds of a path: the rounds of the last look.
 const ROUNDS: usize = LOOKS[LOOKS.len() - 1].n;
-/// Words of 64 bits that hold a bit for every rank.
+/// The number of 64-bit words that hold one bit for every rank.
 const WORDS: usize = ROUNDS.div_ceil(64);
 
 /// min(V, M − V) of one path at every look.
@@ -31,8 +29,8 @@ pub fn paths(count: usize, seed: u64) -> Vec<Path> {
     parallel(count.div_ceil(CHUNK), chunk).into_iter().flatten().collect()
 }
 
-/// V is the number of pairs i ≤ j with d_i + d_j > 0 (Tukey 1949), so that each round adds the pairs that
-/// it makes with those before. Only the order of the sizes matters: `ranks` is put into a random one.
+/// Simulates one path. V is the number of pairs i ≤ j with d_i + d_j > 0 (Tukey 1949), so each round adds the pairs that it forms
+/// with the rounds before it. Only the order of the sizes matters, so the function shuffles `ranks`.
 fn path(ranks: &mut [u16], rng: &mut impl Rng) -> Path {
     let (mut above, mut below) = ([0u64; WORDS], [0u64; WORDS]);
     let (mut v, mut positive, mut look) = (0u32, 0u32, 0);
@@ -59,13 +57,14 @@ fn path(ranks: &mut [u16], rng: &mut impl Rng) -> Path {
     out
 }
 
+/// The number of set bits below bit `rank`.
 fn count_below(bits: &[u64; WORDS], rank: usize) -> u32 {
     let full: u32 = bits[..rank / 64].iter().map(|word| word.count_ones()).sum();
     full + (bits[rank / 64] & ((1 << (rank % 64)) - 1)).count_ones()
 }
 
-/// The critical value of every look: exact at the first, from simulated paths at the others. None at a
-/// look where no value keeps the error.
+/// The critical value of every look for the error `alpha`: exact at the first look, from simulated paths at the others. None at a
+/// look at which every value would exceed the error.
 pub fn critical(paths: &[Path], alpha: f64) -> Vec<Option<usize>> {
     let mut alive: Vec<&Path> = paths.iter().collect();
     let mut value = |at: usize| {
@@ -84,8 +83,8 @@ fn exact(alpha: f64) -> Option<usize> {
     signed_rank(n).iter().take_while(|p| 2.0 * **p <= spent(alpha, n)).count().checked_sub(1)
 }
 
-/// The largest c with which no more of `all` paths have crossed than the look may spend, `alive` being those that had not
-/// before.
+/// The largest c with which no more of `all` paths have crossed by look `at` than may have crossed by then. `alive` are the paths
+/// that have not crossed at an earlier look.
 fn simulated(alive: &[&Path], at: usize, alpha: f64, all: usize) -> Option<usize> {
     let may_cross = (spent(alpha, LOOKS[at].n) * all as f64) as usize;
     let left = may_cross.saturating_sub(all - alive.len());
@@ -97,7 +96,7 @@ fn simulated(alive: &[&Path], at: usize, alpha: f64, all: usize) -> Option<usize
     here.select_nth_unstable(left).1.checked_sub(1).map(|c| c as usize)
 }
 
-/// The share of paths that have crossed by each look with these critical values.
+/// The share of paths that have crossed by each look, with these critical values.
 pub fn crossed(paths: &[Path], critical: &[usize]) -> Vec<f64> {
     let mut alive: Vec<&Path> = paths.iter().collect();
     let share = |(at, c): (usize, &usize)| {
@@ -105,45 +104,6 @@ pub fn crossed(paths: &[Path], critical: &[usize]) -> Vec<f64> {
         (paths.len() - alive.len()) as f64 / paths.len() as f64
     };
     critical.iter().enumerate().map(share).collect()
-}
-
-/// The probability of finding an effect that defines the smallest detectable one.
-const POWER: f64 = 0.8;
-
-/// The critical value of a look.
-type CriticalValue = fn(&Look) -> usize;
-
-/// The stored constants of [`ratios`], each with the critical values that it is for.
-pub const CONSTANTS: [(&[f64], CriticalValue); 2] =
-    [(&crate::power::RATIOS, |look| look.c05), (&crate::power::GATE_RATIOS, |look| look.c10)];
-
-/// For each look the effect, in standard deviations of normal d, that the sequential test with these critical values has found by
-/// then in four of five runs.
-///
-/// Adding a constant to d moves every interval by just that. So a run finds all effects above the smallest
-/// −(lower end) over its looks so far, and the 80% quantile of that over runs is the answer.
-pub fn ratios(runs: usize, seed: u64, critical: fn(&Look) -> usize) -> Vec<f64> {
-    let found: Vec<[f64; LOOKS.len()]> = parallel(runs, |run| {
-        let mut rng = stream(seed, run);
-        let d: Vec<f64> = StandardNormal.sample_iter(&mut rng).take(LOOKS[LOOKS.len() - 1].n).collect();
-        smallest_found(&d, critical)
-    });
-    let effect = |at: usize| {
-        let mut found: Vec<f64> = found.iter().map(|run| run[at]).collect();
-        let quantile = ((POWER * runs as f64).ceil() as usize).clamp(1, runs) - 1;
-        *found.select_nth_unstable_by(quantile, f64::total_cmp).1
-    };
-    (0..LOOKS.len()).map(effect).collect()
-}
-
-/// By each look, the smallest effect that puts the interval of some look so far above 0.
-fn smallest_found(d: &[f64], critical: fn(&Look) -> usize) -> [f64; LOOKS.len()] {
-    let mut smallest = f64::INFINITY;
-    LOOKS.map(|look| {
-        let walsh = Walsh::new(d[..look.n].to_vec()).expect("normal numbers are finite");
-        smallest = smallest.min(-walsh.interval(critical(&look)).0);
-        smallest
-    })
 }
 
 #[cfg(test)]
@@ -185,25 +145,5 @@ mod tests {
     #[test]
     fn the_first_look_is_exact() {
         assert_eq!((exact(0.05), exact(0.10), exact(0.04)), (Some(0), Some(1), None));
-    }
-
-    #[test]
-    fn an_effect_is_found_once_an_interval_is_above_nothing() {
-        // n = 8, c = 0: the lower end is the smallest value, −0.3; at n = 10, c = 1, the second smallest
-        // average, (−0.3 − 0.2)/2.
-        let mut d = vec![-0.3, -0.2];
-        d.extend((0..398).map(|i| f64::from(i) / 10.0));
-        let found = smallest_found(&d, |look| look.c05);
-        assert!((found[0] - 0.3).abs() < 1e-12 && (found[1] - 0.25).abs() < 1e-12, "{found:?}");
-        assert!(found.windows(2).all(|pair| pair[1] <= pair[0]));
-    }
-
-    #[test]
-    fn the_stored_constants_come_out_again() {
-        for (stored, critical) in CONSTANTS {
-            for (stored, again) in stored.iter().zip(ratios(400, 1, critical)) {
-                assert!((again / stored - 1.0).abs() < 0.12, "{again} for {stored}");
-            }
-        }
     }
 }

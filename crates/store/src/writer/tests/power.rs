@@ -40,7 +40,11 @@ fn power_loss_at_any_point_keeps_every_finished_cell() {
         .args(["--follow-forks", "-xx", "--string-limit=10000000", "--decode-fds=path", "-e", CALLS, "-o"])
         .arg(&trace)
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "writer::power::power_loss_at_any_point_keeps_every_finished_cell", "--nocapture"])
+        .args([
+            "--exact",
+            "writer::tests::power::power_loss_at_any_point_keeps_every_finished_cell",
+            "--nocapture",
+        ])
         .env(CHILD, &runs)
         .output()
         .unwrap();

@@ -1,7 +1,9 @@
-//! Tables of what other tools' rules are worth:
+//! Prints how often the rules of other tools err, and how many rounds they need:
 //! `cargo run --release -p fsarena-stats --example rules -- [RUNS]`.
 
-use fsarena_stats::simulate::other_tools::{RoundsNeeded, error_rates, rounds_needed};
+mod other_tools;
+
+use other_tools::{RoundsNeeded, error_rates, rounds_needed};
 
 fn main() {
     let runs = std::env::args().nth(1).map_or(4_000, |runs| runs.parse().expect("a number of runs"));
@@ -15,7 +17,7 @@ fn main() {
     let all = rounds_needed(&effects, runs, 2);
     for drifts in [false, true] {
         let noise = if drifts { "1% noise and drift" } else { "1% noise" };
-        println!("\nRounds needed to see an effect in four of five runs, all rules at 5% error, {noise}\n");
+        println!("\nRounds needed to find an effect in four of five runs, all rules at 5% error, {noise}\n");
         println!("| rule | 1% | 2% | 5% |\n|---|---:|---:|---:|");
         let here: Vec<&RoundsNeeded> = all.iter().filter(|row| row.drifts == drifts).collect();
         for rows in here.chunks(effects.len()) {

@@ -1,10 +1,12 @@
 //! Computes the constants of the sequential test again and prints them beside the stored ones:
 //! `cargo run --release -p fsarena-stats --example constants -- [--paths N] [--seed S]`.
 //!
-//! "error" is the probability to have rejected by that look with the stored constant. It should be below
-//! "spent" by no more than one step of c is worth, and above it by no more than the noise of the simulation.
+//! "error" is the simulated probability that a run with the stored constants has rejected by that look. It may be below "spent" by
+//! what one step of c adds, and above it by the noise of the simulation.
 
-use fsarena_stats::simulate::constants::{critical, crossed, paths};
+mod critical_values;
+
+use critical_values::{critical, crossed, paths};
 use fsarena_stats::table::{LOOKS, signed_rank, spent};
 use std::time::Instant;
 

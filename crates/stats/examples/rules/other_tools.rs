@@ -1,14 +1,13 @@
-//! Compares with the rules of other tools: false verdicts, and rounds needed at equal error.
+//! Simulates the rules of other tools: how often they give a false verdict, and how many rounds they need at equal error.
 //!
-//! Other tools measure all of A and then all of B. A round here is one measurement of each.
+//! The other tools measure all of A and then all of B. A round here is one measurement of each.
 
-use super::noise::series;
-use super::{count, parallel, stream};
-use crate::average::{mean, sorted, variance};
-use crate::cost;
-use crate::sequential::found_at;
-use crate::table::LOOKS;
 use fsarena_core::schedule::mix;
+use fsarena_stats::average::{mean, variance};
+use fsarena_stats::cost::welch_degrees_of_freedom;
+use fsarena_stats::sequential::found_at;
+use fsarena_stats::simulate::{noise::series, parallel, stream};
+use fsarena_stats::table::LOOKS;
 use rand::{Rng, RngExt};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
@@ -28,12 +27,12 @@ pub struct ErrorRate {
 /// How often each tool's own rule finds a difference between identical variants.
 pub fn error_rates(runs: usize, seed: u64) -> Vec<ErrorRate> {
     let rate = |tool: Tool, rounds: usize, drifts: bool| {
-        let wrong = count(runs, |run| {
+        let wrong = parallel(runs, |run| {
             let mut rng = stream(mix(seed, (rounds * 2 + usize::from(drifts)) as u64), run);
             let x = series(drifts, 2 * rounds, &mut rng);
             tool.tells_apart(&x[..rounds], &x[rounds..], &mut rng)
         });
-        wrong as f64 / runs as f64
+        wrong.into_iter().filter(|is_wrong| *is_wrong).count() as f64 / runs as f64
     };
     let cases = Tool::ALL.into_iter().map(|tool| (tool, 10)).chain([(Tool::Hyperfine, 100)]);
     let of = |(tool, rounds)| {
@@ -43,7 +42,8 @@ pub fn error_rates(runs: usize, seed: u64) -> Vec<ErrorRate> {
     cases.map(of).collect()
 }
 
-/// Rounds that a rule needs to see an effect in four of five runs, its threshold moved so that it errs in 5%.
+/// The number of rounds that a rule needs to find an effect in four of five runs, with its threshold set so that it errs in 5% of
+/// runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RoundsNeeded {
     /// The tool; None for fsarena's rule.
@@ -52,19 +52,19 @@ pub struct RoundsNeeded {
     pub drifts: bool,
     /// The true effect, as a fraction.
     pub effect: f64,
-    /// Rounds; None where 400 are not enough.
+    /// The number of rounds; None if 400 are not enough.
     pub rounds: Option<usize>,
 }
 
-/// The probability with which an effect is to be seen.
+/// The share of runs in which a rule must find the effect.
 const POWER: f64 = 0.8;
-/// The error that each rule is allowed.
+/// The error rate of each rule.
 const ALPHA: f64 = 0.05;
 
 /// How many rounds each rule needs at equal error.
 ///
-/// The threshold of the other tools is the 95% quantile of their statistic on simulated identical variants, so
-/// that none gains by erring more often. fsarena's rule needs no such help.
+/// The threshold of the other tools is the 95% quantile of their statistic on simulated identical variants, so that no tool needs
+/// fewer rounds because it errs more often. fsarena's rule keeps its own threshold.
 pub fn rounds_needed(effects: &[f64], runs: usize, seed: u64) -> Vec<RoundsNeeded> {
     let mut all = Vec::new();
     for drifts in [false, true] {
@@ -91,7 +91,7 @@ fn sequential(drifts: bool, effect: f64, runs: usize, seed: u64) -> Option<usize
     Some(stopped[(POWER * runs as f64).ceil() as usize - 1]).filter(|n| *n != usize::MAX)
 }
 
-/// d of as many rounds as there may be: two neighbouring measurements, in random order.
+/// The log ratios of the largest number of rounds, each of two successive measurements in random order. `theta` is ln(1 + effect).
 fn randomised(drifts: bool, theta: f64, rng: &mut impl Rng) -> Vec<f64> {
     let x = series(drifts, 2 * LOOKS[LOOKS.len() - 1].n, rng);
     x.chunks_exact(2)
@@ -99,7 +99,7 @@ fn randomised(drifts: bool, theta: f64, rng: &mut impl Rng) -> Vec<f64> {
         .collect()
 }
 
-/// For each effect the smallest number of rounds with which the tool sees it in four of five runs.
+/// For each effect, the smallest number of rounds with which the tool finds it in four of five runs.
 fn tool_needs(tool: Tool, drifts: bool, effects: &[f64], runs: usize, seed: u64) -> Vec<Option<usize>> {
     let mut needed = vec![None; effects.len()];
     for look in LOOKS {
@@ -110,7 +110,8 @@ fn tool_needs(tool: Tool, drifts: bool, effects: &[f64], runs: usize, seed: u64)
                 tool.statistic(&x[..look.n], &x[look.n..])
             })
         };
-        let null = sorted(statistics(0.0));
+        let mut null = statistics(0.0);
+        null.sort_unstable_by(f64::total_cmp);
         let threshold = null[((1.0 - ALPHA) * runs as f64) as usize];
         for (effect, needed) in effects.iter().zip(&mut needed).filter(|(_, needed)| needed.is_none()) {
             let seen = statistics(effect.ln_1p()).into_iter().filter(|s| *s > threshold).count();
@@ -120,7 +121,7 @@ fn tool_needs(tool: Tool, drifts: bool, effects: &[f64], runs: usize, seed: u64)
     needed
 }
 
-/// Resamples of the bootstrap. criterion takes 100,000; 1,000 give its 5% to within 0.7%.
+/// The number of resamples of the bootstrap. criterion uses 100,000; 1,000 give its 5% within 0.7%.
 const RESAMPLES: usize = 1_000;
 
 /// A tool that compares two lists of measurements.
@@ -164,8 +165,8 @@ impl Tool {
         }
     }
 
-    /// What the tool's rule compares with a threshold: larger is more different. For criterion it is the same
-    /// t as for hyperfine; they differ in the threshold alone.
+    /// The statistic that the tool compares with its threshold; a larger value means a larger difference. hyperfine and criterion
+    /// both use Welch's t, with different thresholds.
     pub fn statistic(self, a: &[f64], b: &[f64]) -> f64 {
         match self {
             Tool::Hyperfine | Tool::Criterion => welch(a, b).0.abs(),
@@ -178,10 +179,11 @@ impl Tool {
 /// Welch's t and its degrees of freedom (Welch 1947).
 fn welch(a: &[f64], b: &[f64]) -> (f64, f64) {
     let [(va, fa), (vb, fb)] = [a, b].map(|x| (variance(x) / x.len() as f64, (x.len() - 1) as f64));
-    ((mean(b) - mean(a)) / (va + vb).sqrt(), cost::welch((va, fa), (vb, fb)))
+    ((mean(b) - mean(a)) / (va + vb).sqrt(), welch_degrees_of_freedom((va, fa), (vb, fb)))
 }
 
-/// |U − mn/2| less ½ for continuity, in standard deviations. For values without ties.
+/// The normal approximation of the Mann–Whitney U test for m values of a and n of b without ties, with the correction for
+/// continuity: (|U − mn/2| − ½) / √(mn(m + n + 1)/12) (Mann and Whitney 1947).
 fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     let mut all: Vec<(f64, bool)> =
         a.iter().map(|x| (*x, false)).chain(b.iter().map(|x| (*x, true))).collect();
@@ -192,7 +194,7 @@ fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     ((u - m * n / 2.0).abs() - 0.5).max(0.0) / (m * n * (m + n + 1.0) / 12.0).sqrt()
 }
 
-/// The two-sided p of Welch's t in the distribution of t over resamples of both lists thrown together.
+/// The two-sided p value of Welch's t, whose distribution is estimated from resamples of both lists together (Efron 1979).
 fn bootstrap_p(a: &[f64], b: &[f64], rng: &mut impl Rng) -> f64 {
     let pool: Vec<f64> = a.iter().chain(b).copied().collect();
     let t = welch(a, b).0;
@@ -208,7 +210,6 @@ fn bootstrap_p(a: &[f64], b: &[f64], rng: &mut impl Rng) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::stream;
 
     #[test]
     fn drift_ruins_what_measures_one_variant_after_the_other() {

@@ -25,15 +25,15 @@ pub struct Misfit {
     /// The name of the variant.
     pub variant: String,
     /// The metric and its formula.
-    pub made: Derived,
+    pub derived: Derived,
     /// The printed figure.
     pub printed: f64,
     /// The printed numerator.
     pub above: f64,
     /// The printed denominator.
     pub below: f64,
-    /// The smallest and largest possible quotient, because both sources were rounded before printing.
-    pub follows: (f64, f64),
+    /// The smallest and the largest quotient that the sources allow, because both were rounded before printing.
+    pub possible: (f64, f64),
 }
 
 /// Recomputes every derived figure. A figure is consistent if its rounding range overlaps the possible quotients of its two
@@ -41,13 +41,15 @@ pub struct Misfit {
 /// `48.2` was `48.0`.
 pub fn recompute(published: &Published) -> Recomputed {
     let mut all = Recomputed::default();
-    for made in &published.derived {
+    for derived in &published.derived {
         let half = |metric: &str| half_step(published, metric);
         let (printed_half, above_half, below_half) =
-            (half(&made.metric), half(&made.above), half(&made.below));
-        for figure in published.rows.iter().filter(|row| row.metric == made.metric) {
+            (half(&derived.metric), half(&derived.above), half(&derived.below));
+        for figure in published.rows.iter().filter(|row| row.metric == derived.metric) {
             let source = |metric: &str| published.sampled(&figure.sample, &figure.variant, metric);
-            let (Some(above), Some(below)) = (source(&made.above), source(&made.below)) else { continue };
+            let (Some(above), Some(below)) = (source(&derived.above), source(&derived.below)) else {
+                continue;
+            };
             all.figures += 1;
             let low = (above.value - above_half).max(0.0) / (below.value + below_half);
             let high = (above.value + above_half) / (below.value - below_half).max(0.0);
@@ -55,11 +57,11 @@ pub fn recompute(published: &Published) -> Recomputed {
                 all.misfits.push(Misfit {
                     sample: figure.sample.clone(),
                     variant: figure.variant.clone(),
-                    made: made.clone(),
+                    derived: derived.clone(),
                     printed: figure.value,
                     above: above.value,
                     below: below.value,
-                    follows: (low, high),
+                    possible: (low, high),
                 });
             }
         }
@@ -74,7 +76,7 @@ pub fn evidence(published: &Published) -> Published {
     let is_misfit = |row: &Figure| {
         misfits.iter().any(|misfit| {
             (&misfit.sample, &misfit.variant) == (&row.sample, &row.variant)
-                && [&misfit.made.metric, &misfit.made.above].contains(&&row.metric)
+                && [&misfit.derived.metric, &misfit.derived.above].contains(&&row.metric)
         })
     };
     let mut kept = published.clone();
@@ -90,18 +92,18 @@ fn half_step(published: &Published, metric: &str) -> f64 {
 }
 
 /// The outcome of one claim of a conclusion.
-pub(super) struct Part {
+pub(crate) struct Part {
     /// None if the claim cannot be checked.
-    pub(super) outcome: Option<Outcome>,
+    pub(crate) outcome: Option<Outcome>,
     /// The number of comparisons that could be checked.
-    pub(super) checked: usize,
+    pub(crate) checked: usize,
     /// The number of comparisons of the claim: the rivals of a claim about the best or the worst, else 1.
-    pub(super) of: usize,
+    pub(crate) comparisons: usize,
 }
 
 impl Part {
-    pub(super) fn of_pair(outcome: Option<Outcome>) -> Part {
-        Part { outcome, checked: usize::from(outcome.is_some()), of: 1 }
+    pub(crate) fn of_pair(outcome: Option<Outcome>) -> Part {
+        Part { outcome, checked: usize::from(outcome.is_some()), comparisons: 1 }
     }
 }
 
@@ -110,7 +112,7 @@ impl Part {
 ///
 /// If the author took samples of all variants at the same times, each sample counts as a round, and the claim is judged as on a
 /// run. Otherwise each quantity has a single figure, and the claim is judged with the precision in `trust`.
-pub(super) fn judge(claim: &Claim, set: &str, sets: &[Published], trust: &Trust, rivals: &[&str]) -> Part {
+pub(crate) fn judge(claim: &Claim, set: &str, sets: &[Published], trust: &Trust, rivals: &[&str]) -> Part {
     let Some(own) = sets.iter().find(|known| known.set == set) else { return Part::of_pair(None) };
     let figures = Figures { set, sets, trust };
     let (subject, has_samples) = (&claim.subject, !own.samples().is_empty());
@@ -130,7 +132,7 @@ pub(super) fn judge(claim: &Claim, set: &str, sets: &[Published], trust: &Trust,
         }
     };
     let checked = if outcome.is_some() { rivals.iter().filter(is_known).count() } else { 0 };
-    Part { outcome: outcome.filter(|_| checked > 0), checked, of: rivals.len() }
+    Part { outcome: outcome.filter(|_| checked > 0), checked, comparisons: rivals.len() }
 }
 
 /// Judges a claim on samples. Samples have a single task without a name, so a claim must name no task or all tasks, and the
@@ -226,9 +228,9 @@ impl Figures<'_> {
             return Some(mean(values.iter().map(|value| value.ln())).exp());
         }
         let mut tasks = set.tasks().into_iter().map(|task| task.task_id()).filter(|task| quantity.fits(task));
-        let has = |task: TaskId| set.figure(&task, variant, &quantity.metric).map(|figure| figure.value);
-        let value = tasks.by_ref().find_map(has)?;
-        tasks.find_map(has).is_none().then_some(value)
+        let figure = |task: TaskId| set.figure(&task, variant, &quantity.metric).map(|figure| figure.value);
+        let value = tasks.by_ref().find_map(figure)?;
+        tasks.find_map(figure).is_none().then_some(value)
     }
 }
 
@@ -302,7 +304,7 @@ mod tests {
         let sets = parse("old", csv, &[("run".to_string(), "run".to_string())].into()).unwrap();
         let part = |rivals: &[&str]| {
             let part = judge(&"elapsed: best is a".parse().unwrap(), "", &sets, &Trust::default(), rivals);
-            (part.outcome, part.checked, part.of)
+            (part.outcome, part.checked, part.comparisons)
         };
         assert_eq!(part(&["a", "b"]), (Some(Outcome::Held), 1, 1));
         assert_eq!(part(&["a", "b", "c", "d"]), (Some(Outcome::Held), 1, 3));
@@ -364,12 +366,12 @@ mod tests {
 
     #[test]
     fn the_figures_of_wilton_have_two_known_misfits() {
-        let csv = include_str!("../../../../studies/wilton/published.csv");
+        let csv = include_str!("../../../studies/wilton/published.csv");
         let all = recompute(&parse("wilton", csv, &Default::default()).unwrap()[0]);
         assert_eq!((all.figures, all.misfits.len()), (132, 2));
         // By hand: 8.4/28 = 0.300, printed as 0.17; 10.4/28.2 = 0.369, printed as 0.15.
         let cells: Vec<_> =
-            all.misfits.iter().map(|m| (m.variant.as_str(), m.made.metric.as_str(), m.printed)).collect();
+            all.misfits.iter().map(|m| (m.variant.as_str(), m.derived.metric.as_str(), m.printed)).collect();
         assert_eq!(cells, [("reiserfs", "system_per_request", 0.17), ("ext3", "iowait_per_request", 0.15)]);
         assert!(all.misfits.iter().all(|misfit| misfit.sample == "daily-average"));
     }
