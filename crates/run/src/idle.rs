@@ -21,7 +21,7 @@ const BACKGROUND_FACTOR: f64 = 4.0;
 const USUAL_WAIT: Duration = Duration::from_millis(25);
 /// After this many consecutive timeouts fsarena expects that the machine will not become idle, and shortens the timeout.
 const MAX_FULL_TIMEOUTS: u32 = 2;
-/// The shortened timeout as a share of the full one. After the background work of a filesystem has ended, the wait may go on
+/// The shortened timeout as a share of the full one. After the background work of a filesystem has ended, the wait may continue
 /// for at least this share of its timeout.
 const SHORT_SHARE: f64 = 0.1;
 /// The kernel's file with the amounts of dirty and writeback memory.

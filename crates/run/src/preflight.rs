@@ -365,9 +365,9 @@ fn check_bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
     let bare = optional.iter().all(|id| variant.level(id).is_empty());
     let why = "the bare device takes no options of mkfs or mount, no journal, raid, layer, stack or fill";
     require(bare && variant.level(factor::OPTIONS) == "default", || RunError::variant(variant, why))?;
-    plan.workloads.iter().try_for_each(|asked| {
-        let why = || format!("workload {} needs a filesystem; leave out fs=raw", asked.name);
-        require(workload(plan, asked)?.0.supports_raw(), || RunError::variant(variant, why()))
+    plan.workloads.iter().try_for_each(|planned| {
+        let why = || format!("workload {} needs a filesystem; leave out fs=raw", planned.name);
+        require(workload(plan, planned)?.0.supports_raw(), || RunError::variant(variant, why()))
     })
 }
 
@@ -388,7 +388,7 @@ fn mountable(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<Vec<
             format!("fsarena makes {id} in guests only, where it has the whole kernel: {guest}")
         };
         require(available.def.pool.is_none(), || RunError::Missing(in_guests()))?;
-        let why = || format!("this kernel cannot mount {id}; `fsarena list filesystems` says which it can");
+        let why = || format!("this kernel cannot mount {id}; `fsarena list filesystems` shows which it can");
         require(available.kernel, || RunError::Missing(why()))?;
         require(available.can_make(), || fs_capabilities::no_mkfs(available.def))?;
         defs.push(available.def);

@@ -152,7 +152,7 @@ pub fn confine(kernel: &SysRoot, request: &Request) -> CellResult {
             if *namespace {
                 restrict_writes(request, *pid_namespace).map_err(refused)?;
             } else if *pid_namespace {
-                rights::own_proc().map_err(refused)?;
+                rights::enter_mount_namespace_with_proc().map_err(refused)?;
             }
             user.drop_privileges().map_err(refused)?;
             check_access(request, &user.name)

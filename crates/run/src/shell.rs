@@ -27,7 +27,7 @@ const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 /// The exit code of a shell that a signal ended is this number plus the number of the signal, as in shells.
 const SIGNAL_EXIT_BASE: i32 = 128;
 
-/// A shell, or another program that somebody uses in a guest instead of tasks.
+/// A shell, or another program that the user runs in a guest instead of tasks.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Shell {
     /// Program and arguments.

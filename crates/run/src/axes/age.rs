@@ -1,6 +1,6 @@
 //! The axis of aged filesystems. Their images are made before the first round ([`crate::aged`]).
 
-use super::axis::{Axis, LevelCheck, lacking, wrong};
+use super::axis::{Axis, LevelCheck};
 use crate::error::{Result, RunError, require};
 use crate::layout::{DeviceRole, DeviceSpec};
 use fsarena_core::cell::{Variant, WorkloadPlan};
@@ -88,13 +88,11 @@ fn check(check: &LevelCheck) -> Result<()> {
     let variant = check.variant;
     let Some(age) = age_of(variant) else { return Ok(()) };
     let fs = variant.level(factor::FS);
-    require(fs != factor::RAW, || wrong(check, factor::AGE, "a bare device has no files; leave it out"))?;
+    require(fs != factor::RAW, || check.wrong("a bare device has no files; leave it out"))?;
     let def = filesystems::find(fs)?;
     let general = def.is_general();
-    require(general, || {
-        wrong(check, factor::AGE, format!("{} does not keep files that are written to it", def.title))
-    })?;
-    let missing = |program: &str| lacking(check, factor::AGE, format!("program {program} is not installed"));
+    require(general, || check.wrong(format!("{} does not keep files that are written to it", def.title)))?;
+    let missing = |program: &str| check.lacking(format!("program {program} is not installed"));
     match age {
         Age::Churn { .. } => Ok(()),
         Age::Git { .. } => require(program::find("git").is_some(), || missing("git")),
