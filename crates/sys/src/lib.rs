@@ -14,6 +14,7 @@ pub mod dirs;
 mod error;
 pub mod extents;
 pub mod fetched_program;
+pub mod free_space;
 pub mod getent;
 pub mod host;
 pub mod image;
