@@ -79,7 +79,7 @@ impl AgedImages {
             }
             for variant in aged.iter().chain(&fresh) {
                 for planned in run.plan.workloads.iter().filter(|_| ager.keeps_setups()) {
-                    let workload = matrix::work_of(variant, planned);
+                    let workload = matrix::workload_of(variant, planned);
                     if setup_of(&workload).is_some() {
                         let dir = workload.directory();
                         maker.make(variant, seed, &dir, |maker| {
@@ -498,7 +498,7 @@ fn inputs_of(
     variant: &Variant,
     planned: &WorkloadPlan,
 ) -> Result<BTreeMap<PathBuf, String>, CellError> {
-    let (workload, job) = work::workload(&run.plan, &matrix::work_of(variant, planned))?;
+    let (workload, job) = work::workload(&run.plan, &matrix::workload_of(variant, planned))?;
     let mut inputs = BTreeMap::new();
     for path in workload.named_paths(&job) {
         // Directories directly below the root hold the system.

@@ -98,7 +98,7 @@ pub fn ageing_cell(
         round: 0,
         position: 0,
         variant: variant.clone(),
-        workload: matrix::work_of(variant, workload),
+        workload: matrix::workload_of(variant, workload),
         scale: run.plan.scale,
         seed: 1,
     })

@@ -178,7 +178,7 @@ impl Guests {
             facts: BTreeMap::new(),
             boot_times: vec![],
             counter,
-            machines: SavedMachines::new(images.guests.path()),
+            machines: SavedMachines::new(images.guests.path(), run.machines.clone()),
             why_booted: saved_machines::why_not(&guest, &check.kernels),
             early: EarlyGuests::new(&SysRoot::host(), guest.memory.as_u64()),
             images,
@@ -623,7 +623,7 @@ impl Guests {
         let counts = self.guest.emulator == Emulator::Exact;
         let layout = (counts && ageing.is_none()).then(|| match self.guest.fixed_layout {
             true => MemoryLayout::FIXED,
-            false => MemoryLayout::draw(&cell.id().0),
+            false => MemoryLayout::draw(&format!("{} {:?}", cell.seed, cell.workload)),
         });
         let cell = if counts { &without_names(cell) } else { cell };
         let whole = self.run.request(cell, &root, Path::new(OTHER));
@@ -813,8 +813,8 @@ fn layout_note(is_fixed: bool) -> Note {
     let text = if is_fixed {
         format!("all cells have one memory layout, as {} says", setting("fixed_layout", ""))
     } else {
-        "each cell draws its memory layout: before its work its guest takes 100 to 999 pages and makes as many files in memory, \
-         so differences include what a layout changes"
+        "each round draws its memory layout: before its work each guest takes 100 to 999 pages and makes as many files in memory, \
+         so intervals include what a layout changes"
             .into()
     };
     Note::new(NoteKind::Remark, text)

@@ -6,10 +6,10 @@ use crate::error::{Result, RunError, require};
 use crate::layout::{Layout, filesystem_of};
 use crate::{layers, power_cut};
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
-use fsarena_core::factor::{self, faults};
+use fsarena_core::factor::{self, device};
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan, Plan};
 use fsarena_core::setting_text::setting;
-use fsarena_core::{cell::Variant, factor::raid::Raid};
+use fsarena_core::{cell::Variant, factor::device::Raid};
 use fsarena_fs::def::{FsDef, KernelRange};
 use fsarena_fs::{available, filesystems::FILESYSTEMS};
 use fsarena_guest::config::{Array, Stack};
@@ -404,7 +404,7 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
     require(["", "0"].contains(&variant.level(factor::CPUS)), || {
         RunError::Missing(format!("variant {}: a guest has one CPU, number 0", variant.name))
     })?;
-    let faults = faults::parse(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
+    let faults = device::parse_faults(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
     let links = link_names(variant)?;
     require(links.is_empty() || options.journal.is_none(), || {
         let why =
@@ -430,7 +430,7 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
 /// # Errors
 /// An invalid level of the factor `faults`.
 pub fn stack(variant: &Variant, layout: &Layout, raid: Option<Raid>) -> Result<Stack> {
-    let faults = faults::parse(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
+    let faults = device::parse_faults(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
     let (more, journal) = (layout.members.len().saturating_sub(1), layout.journal.is_some());
     let array = raid.map(Array::from_raid);
     Ok(Stack { more, journal, array, faults, links: link_names(variant)?, ..Stack::default() })
