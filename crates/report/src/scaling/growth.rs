@@ -30,10 +30,23 @@ pub struct GrowthCurves {
     pub metric: MetricSpec,
     /// Whether the curves are of the metric divided by the setting: the cost of one unit.
     pub per_unit: bool,
-    /// A curve for each variant and task, with the index of the first variant.
-    pub curves: Vec<(usize, Growth)>,
+    /// A curve for each variant and task, in the order of the tasks.
+    pub curves: Vec<GrowthCurve>,
     /// The number of values that are not above zero, which have no logarithm and are left out.
     pub without_logarithm: usize,
+}
+
+/// The curve of one variant and task. If the setting is a factor, it has several variants of the run.
+#[derive(Debug, Clone)]
+pub struct GrowthCurve {
+    /// The first of its variants.
+    pub variant: usize,
+    /// The name of the variant without the setting.
+    pub variant_name: String,
+    /// The task without the setting.
+    pub task: TaskId,
+    /// The analysis.
+    pub growth: Growth,
 }
 
 /// The setting of the grid of a run. None if the run has no grid.
@@ -48,6 +61,11 @@ fn values_of(record: &RunRecord, setting: &str) -> BTreeSet<u64> {
     let factor = format!("{SETTING}{setting}");
     let of_variants = record.variants.iter().filter_map(|variant| variant.levels.get(&factor));
     of_tasks.chain(of_variants).filter_map(|value| Some(number(value)?.to_bits())).collect()
+}
+
+/// An amount of work for people, rounded to three digits: `98,400`.
+pub fn amount(value: f64) -> String {
+    count(value)
 }
 
 fn number(text: &str) -> Option<f64> {
@@ -156,14 +174,18 @@ impl Points {
                 (true, name) => format!("{name} {task}"),
             };
             match Series::new(&name, rows) {
-                Ok(series) => curves.push((*first, task.clone(), grow(series))),
+                Ok(series) => curves.push(GrowthCurve {
+                    variant: *first,
+                    variant_name: variant.clone(),
+                    task: task.clone(),
+                    growth: grow(series),
+                }),
                 // A variant that failed early, or a metric that only some values have.
                 Err(SeriesError::OneNumber { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        curves.sort_by(|a, b| (&a.1, a.0).cmp(&(&b.1, b.0)));
-        let curves = curves.into_iter().map(|(variant, _, growth)| (variant, growth)).collect();
+        curves.sort_by(|a, b| (&a.task, a.variant).cmp(&(&b.task, b.variant)));
         let setting = setting.to_string();
         Ok(GrowthCurves { setting, metric, per_unit, curves, without_logarithm: self.without_logarithm })
     }
@@ -184,7 +206,7 @@ impl GrowthCurves {
     pub fn table(&self) -> Table {
         let farthest = format!("at {FARTHEST}× the last");
         let mut table = Table::words(["series", "at the first", "at the last", "law", "bend", &farthest]);
-        for (_, growth) in &self.curves {
+        for GrowthCurve { growth, .. } in &self.curves {
             let means = growth.series.means();
             let at = |mean: Option<&f64>| mean.map_or("–".into(), |mean| self.value(mean.exp()));
             let beyond = self.beyond_words(growth).unwrap_or_else(|| "–".into());
@@ -282,13 +304,13 @@ impl GrowthCurves {
         document.heading(1, format!("{} over {} in {source}", self.quantity(), self.setting));
         document.text(GROUNDS);
         document.table(self.table());
-        for (_, growth) in &self.curves {
+        for GrowthCurve { growth, .. } in &self.curves {
             document.heading(2, growth.series.name.clone());
             document.list(self.sentences(growth));
         }
         if tables {
             document.heading(2, "Figures");
-            for (_, growth) in &self.curves {
+            for GrowthCurve { growth, .. } in &self.curves {
                 let rows = growth.series.n.iter().zip(growth.series.means());
                 let rows = rows.map(|(n, mean)| row![count(*n), self.value(mean.exp())]);
                 document.table(Table::figures([self.setting.as_str(), &growth.series.name]).with(rows));
@@ -298,7 +320,7 @@ impl GrowthCurves {
     }
 
     fn json(&self, source: &str) -> Value {
-        let curve = |(_, growth): &(usize, Growth)| {
+        let curve = |GrowthCurve { growth, .. }: &GrowthCurve| {
             let point = |(n, x): (&f64, &Vec<f64>)| json!({ "amount": n, "values": x.iter().map(finite).collect::<Vec<_>>() });
             let bend = match growth.bend {
                 BendFinding::Bends(bend) => json!({
@@ -358,9 +380,9 @@ mod tests {
         let published = study.published().unwrap();
         let curves = of_published(&published[0], None).unwrap().unwrap();
         assert_eq!((curves.quantity().as_str(), curves.curves.len()), ("elapsed / files", 10));
-        let read = curves.curves.iter().find(|(_, growth)| growth.series.name == "ext4 read").unwrap();
+        let read = curves.curves.iter().find(|curve| curve.growth.series.name == "ext4 read").unwrap();
         assert_eq!(
-            curves.sentences(&read.1),
+            curves.sentences(&read.growth),
             [
                 "From 10,000,000 to 1,000,000,000 files, elapsed / files goes from 10.9 µs to 62.4 µs.",
                 "3 values are too few for a law.",

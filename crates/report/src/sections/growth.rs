@@ -18,8 +18,8 @@ fn add_growth(document: &mut Document, report: &Report, detail: Detail) {
         let Ok(run) = of_run(&report.record, setting, metric) else { continue };
         document.heading(3, format!("How {} grows with {setting}", run.quantity()));
         let mut table = run.table();
-        for (row, (variant, _)) in table.rows.iter_mut().zip(&run.curves) {
-            *row = row_with_source(Source::of(None, [*variant]), std::mem::take(row));
+        for (row, curve) in table.rows.iter_mut().zip(&run.curves) {
+            *row = row_with_source(Source::of(None, [curve.variant]), std::mem::take(row));
         }
         document.table(table);
         if let Some(words) = run.left_out().filter(|_| detail >= Detail::Full) {
