@@ -355,7 +355,7 @@ impl Maker<'_> {
         seed: u64,
         emit: RunSink,
     ) -> Result<Saved, CellError> {
-        let settings = [SETUP_ONCE, "once", "env", "input"];
+        let settings = [SETUP_ONCE, "once", "env", "amount", "input"];
         let settings = settings.iter().filter_map(|id| Some((*id, workload.settings.0.get(*id)?))).collect();
         let input =
             std::fs::metadata(workload.settings.text("input")).ok().map(|meta| (meta.len(), meta.mtime()));

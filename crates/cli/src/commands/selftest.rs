@@ -86,7 +86,7 @@ pub fn run(args: Args) -> Outcome {
             output::text(format!("\n{}\n\n", describe_report(&report)))?;
             output::rows(&means.iter().map(MeanRow::from).collect::<Vec<_>>(), ListFormat::Term)?;
             output::text(format!("\n{MEANS}\n"))?;
-            growth::print(&growth)?;
+            growth::print(&growth)?
         }
     };
     Ok(exit_code(&report, &means, &growth))

@@ -27,7 +27,8 @@ fn few_runs_break_nothing_and_prove_nothing() {
     assert!(means.iter().all(|check| check["state"] != "BROKEN"), "{json}");
     assert_eq!(means.iter().filter(|check| check["limit"].is_null()).count(), 10);
     let growth = report["growth"].as_array().unwrap();
-    let states: Vec<_> = growth.iter().map(|check| (check["law"].as_str().unwrap(), &check["state"])).collect();
+    let states: Vec<_> =
+        growth.iter().map(|check| (check["law"].as_str().unwrap(), &check["state"])).collect();
     assert!(states.len() == 6 && states.iter().all(|(_, state)| *state != "BROKEN"), "{json}");
     // The interval must miss where the cost bends beyond the data.
     assert_eq!(states[5], ("bend beyond the data", &"ok".into()));

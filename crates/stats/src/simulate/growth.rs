@@ -168,7 +168,8 @@ mod tests {
 
     #[test]
     fn wrong_intervals_and_bends_break_the_promise() {
-        let check = |truth, bends, straight, missed| GrowthCheck { truth, runs: 200, bends, straight, missed };
+        let check =
+            |truth, bends, straight, missed| GrowthCheck { truth, runs: 200, bends, straight, missed };
         let states = [
             check(Truth::Power, 0, 200, 40),
             check(Truth::Power, 40, 0, 0),

@@ -1,7 +1,7 @@
 //! The part of `fsarena selftest` about scale grids: how often a bend is found that is not there, and how often the cost beyond the
 //! data is outside its interval.
 
-use crate::failure::Failure;
+use crate::failure::Outcome;
 use crate::flags::ListFormat;
 use crate::output;
 use fsarena_core::row::Row;
@@ -51,7 +51,7 @@ impl Row for GrowthRow {
 }
 
 /// Prints the table and what it shows.
-pub fn print(checks: &[GrowthCheck]) -> Result<(), Failure> {
+pub fn print(checks: &[GrowthCheck]) -> Outcome {
     output::text("\n")?;
     output::rows(&checks.iter().map(GrowthRow::from).collect::<Vec<_>>(), ListFormat::Term)?;
     let runs = checks.first().map_or(0, |check| check.runs);
