@@ -223,7 +223,7 @@ fn check_devices(
         programs.extend(["mount", "umount", "losetup"].map(String::from));
     }
     check.other_bytes = other_size(plan, room);
-    let needed = needed_bytes(&defs, layers::room(variants, room));
+    let needed = needed_bytes(&defs, variants, layers::room(variants, room));
     check.size_bytes = match backing {
         Backing::Erase { path, signature } => erased_size(kernel, path, signature.as_deref(), needed)?,
         _ => image_size(plan, needed)?,

@@ -3,7 +3,7 @@
 
 use crate::chart_context::{ChartContext, MAX_TASKS, widen_range};
 use crate::drawing::{Axis, Chart, Dash, Key, Look, Mark, Panel, Sign, theme};
-use crate::scaling::growth::{GrowthCurve, GrowthCurves, amount, grid_of, of_run};
+use crate::scaling::growth::{GrowthCurve, GrowthCurves, amount, grid_of, grown_metrics, of_run};
 use crate::words::label;
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_stats::ratio::Ratio;
@@ -20,8 +20,11 @@ const BEND_OPACITY: f64 = 0.15;
 pub fn charts(context: &ChartContext) -> Vec<Chart> {
     let record = context.record();
     let Some(setting) = grid_of(record) else { return vec![] };
-    let metrics = context.report.analyses.iter().map(|analysis| analysis.metric.id.as_str());
-    metrics.filter_map(|metric| Some(chart(context, &of_run(record, setting, metric).ok()?))).collect()
+    let metrics = grown_metrics(context.report.analyses.iter().map(|analysis| analysis.metric.id.as_str()));
+    metrics
+        .into_iter()
+        .filter_map(|metric| Some(chart(context, &of_run(record, setting, metric).ok()?)))
+        .collect()
 }
 
 fn chart(context: &ChartContext, run: &GrowthCurves) -> Chart {

@@ -9,6 +9,8 @@ use crate::number::{ends, plural, with_unit};
 use crate::page::Page;
 use fsarena_core::cell::TaskId;
 use fsarena_core::factor::SETTING;
+use fsarena_core::metric::reading;
+use fsarena_core::names::distinct;
 use fsarena_core::observations::left_out;
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::{Fold, Unit};
@@ -53,6 +55,11 @@ pub struct GrowthCurve {
 pub fn grid_of(record: &RunRecord) -> Option<&str> {
     let grids = record.plan.workloads.iter().flat_map(|workload| &workload.grid);
     grids.map(String::as_str).find(|setting| values_of(record, setting).len() >= MIN_VALUES)
+}
+
+/// The metrics of a report whose growth it shows: those of the report, then the space on the device and the memory of the kernel.
+pub fn grown_metrics<'m>(of_report: impl Iterator<Item = &'m str>) -> Vec<&'m str> {
+    distinct(of_report.chain(["stored_bytes", reading::SLAB_GROWTH]))
 }
 
 /// The values of a setting in the tasks of a run, or in its variants if it is a factor.
@@ -253,11 +260,16 @@ impl GrowthCurves {
         sentences.push(match &growth.choice {
             None => format!("{} are too few for a law.", plural(growth.series.points().len(), "value")),
             Some(choice) => match choice.winner() {
+                // R² is the share of the variance that a law explains; a constant explains none.
                 Some(fit) => format!(
-                    "It follows the law `{}`: {}, R² {:.3}.",
+                    "It follows the law `{}`: {}{}.",
                     fit.law.name(),
                     formula_of_growth(&fit.law, |value| self.value(value)),
-                    fit.r_squared
+                    if fit.law.curve_parameters() > 1 {
+                        format!(", R² {:.3}", fit.r_squared)
+                    } else {
+                        String::new()
+                    }
                 ),
                 None => format!(
                     "It may follow {}, so the choice is inconclusive; the best is {}.",

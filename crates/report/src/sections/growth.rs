@@ -3,7 +3,7 @@
 
 use crate::document::Source;
 use crate::document::row_with_source;
-use crate::scaling::growth::{GROUNDS, grid_of, of_run};
+use crate::scaling::growth::{GROUNDS, grid_of, grown_metrics, of_run};
 use crate::section::{Chapter, Detail, Document, Report, Section};
 
 /// The section about growth.
@@ -13,9 +13,12 @@ pub const GROWTH: Section = Section::new(Chapter::Answer, add_growth);
 fn add_growth(document: &mut Document, report: &Report, detail: Detail) {
     let Some(setting) = grid_of(&report.record) else { return };
     // A short report has the main metric only.
-    let metrics = report.analyses.iter().map(|analysis| analysis.metric.id.as_str());
-    for metric in metrics.take(if detail < Detail::Full { 1 } else { usize::MAX }) {
+    let metrics = grown_metrics(report.analyses.iter().map(|analysis| analysis.metric.id.as_str()));
+    for metric in metrics.into_iter().take(if detail < Detail::Full { 1 } else { usize::MAX }) {
         let Ok(run) = of_run(&report.record, setting, metric) else { continue };
+        if run.curves.is_empty() {
+            continue;
+        }
         document.heading(3, format!("How {} grows with {setting}", run.quantity()));
         let mut table = run.table();
         for (row, curve) in table.rows.iter_mut().zip(&run.curves) {
