@@ -1,8 +1,8 @@
 #!/bin/sh
-# One shard for each host, by GNU parallel and ssh; the hosts share the directory of runs:
+# Runs one shard on each host, by GNU parallel and ssh. The hosts share the runs directory:
 #   HOSTS=a,b,c parallel.sh plan.toml --rounds 24 --seed 1
 #   fsarena merge runs
-# `:` in HOSTS is this machine, without ssh.
+# In HOSTS, `:` stands for this machine, without ssh.
 set -eu
 hosts=${HOSTS:?set HOSTS to the names of the hosts, separated by commas}
 count=$(printf '%s\n' "$hosts" | tr , '\n' | wc -l)

@@ -212,7 +212,7 @@ impl Bench {
         let job = Job { settings, scale: Scale::Quick, seed };
         let place = Place { root: self.target.clone(), other: self.target.clone(), server_user: None };
         let mut tasks =
-            workloads::find(self.comparison.workload).ok_or("no workload")?.steps(&job, &place)?;
+            workloads::find(self.comparison.workload).ok_or("no workload")?.tasks(&job, &place)?;
         let task = tasks.pop().ok_or("a cell has a task")?;
         for action in task.prepare {
             action.perform(&mut |_| {})?;

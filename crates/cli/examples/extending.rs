@@ -76,7 +76,7 @@ mod append {
             Ok(())
         }
 
-        fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>, TaskError> {
+        fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>, TaskError> {
             let (path, lines) = (place.root.join("log"), job.settings.int("lines"));
             let work = Call::new(["append"], move || {
                 let failed = || TaskError::io(format!("append to {}", path.display()));
@@ -98,16 +98,16 @@ mod append {
 // ANCHOR: probe
 mod context_switches {
     use fsarena_core::sample::{ReadingDef, Unit};
-    use fsarena_probe::{Opened, Probe, Takes, TextGauge};
+    use fsarena_probe::{OpenedProbe, Probe, Sampling, TextGauge};
 
     /// Context switches of the machine.
     pub const PROBE: Probe = Probe {
         id: "context_switches",
         help: "context switches of the machine",
-        readings: &[Takes::DeltaToSynced.of(ReadingDef::lower("context_switches", Unit::Count)
+        readings: &[Sampling::DeltaToSynced.of(ReadingDef::lower("context_switches", Unit::Count)
             .help("context switches of the machine until the data was on the device"))],
         // An error makes the reading unavailable; the run goes on, and the report names the reason.
-        open: |scene| TextGauge::open(&scene.kernel, "proc/stat", parse).map(Opened::new),
+        open: |target| TextGauge::open(&target.kernel, "proc/stat", parse).map(OpenedProbe::new),
     };
 
     fn parse(text: &str, out: &mut [f64]) -> Option<()> {

@@ -165,7 +165,7 @@ failure_from!(
     fsarena_engine::EngineError,
     fsarena_guest::Error,
     fsarena_fs::Error,
-    fsarena_probe::trace::Unavailable,
+    fsarena_probe::trace::TraceError,
     fsarena_report::error::Error,
     fsarena_report::import::ImportError,
     fsarena_serve::Error,
@@ -173,7 +173,7 @@ failure_from!(
     fsarena_stats::scaling::SeriesError,
     fsarena_store::Error,
     fsarena_sys::Error,
-    fsarena_watch::Error,
+    fsarena_probe::watch::WatchError,
 );
 
 /// A failure to write results to standard output.

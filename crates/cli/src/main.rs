@@ -4,10 +4,8 @@ mod args;
 mod commands;
 mod complete;
 #[cfg(test)]
-#[allow(dead_code)] // Another test program reads pages by it too.
+#[allow(dead_code)] // The integration tests use its other functions.
 mod doc_pages;
-#[cfg(test)]
-mod doc_tests;
 mod exit_style;
 mod explicit_flags;
 mod failure;
@@ -15,6 +13,8 @@ mod flags;
 mod output;
 mod running;
 mod terminal;
+#[cfg(test)]
+mod tests;
 
 use args::Cli;
 use clap::error::{ContextKind, ContextValue, ErrorKind};

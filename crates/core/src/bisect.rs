@@ -136,6 +136,9 @@ pub struct Comparison {
     /// The difference between the candidate that it is about and the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<Effect>,
+    /// Whether its last rounds had no usable figure, so that further ones are useless.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stuck: bool,
 }
 
 impl Comparison {
@@ -151,6 +154,7 @@ impl Comparison {
             allowed_s: None,
             result: None,
             effect: None,
+            stuck: false,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Variants, cells and tasks, and their ids.
 
-use crate::factor::{self, clients};
+use crate::factor;
 use crate::setting::Settings;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
@@ -55,7 +55,7 @@ impl WorkloadPlan {
     /// number of clients a variant has.
     pub fn directory(&self) -> String {
         let mut settings = self.settings.clone();
-        clients::set(&mut settings, 1);
+        factor::set_clients(&mut settings, 1);
         let text = serde_json::to_vec(&settings).expect("settings are plain data");
         format!("{}-{}", self.name, &blake3::hash(&text).to_hex()[..8])
     }
@@ -116,12 +116,12 @@ impl TaskId {
 
     /// The number of clients or threads, if it is one of the parameters.
     pub fn clients(&self) -> Option<&str> {
-        clients::SETTINGS.iter().find_map(|name| Some(self.params.get(*name)?.as_str()))
+        factor::CLIENT_SETTINGS.iter().find_map(|name| Some(self.params.get(*name)?.as_str()))
     }
 
     /// Removes the number of clients from the parameters, so that variants with different numbers share the task.
     pub fn forget_clients(&mut self) {
-        self.params.retain(|name, _| !clients::SETTINGS.contains(&name.as_str()));
+        self.params.retain(|name, _| !factor::CLIENT_SETTINGS.contains(&name.as_str()));
     }
 
     /// Removes the parameters that a factor of the variant sets, so that variants that differ in them share the task.

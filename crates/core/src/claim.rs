@@ -29,7 +29,6 @@
 //! A name may have any character except blanks and `<>!"#*[]`; other names need quotes. On the right, an
 //! unquoted `task.metric` is another quantity of the variant on the left; in quotes it is a variant.
 
-mod name;
 mod parse;
 mod statement;
 

@@ -346,6 +346,8 @@ pub enum CellEvent {
     },
     /// A command was run.
     Command(CommandRecord),
+    /// The files that an agent has left which aged a filesystem, instead of running tasks.
+    Tree(LeftTree),
     /// Time that the cell spent on one activity. The rest of the cell's total is overhead of fsarena.
     Spent {
         /// The activity.
@@ -353,6 +355,27 @@ pub enum CellEvent {
         /// Nanoseconds.
         ns: u64,
     },
+}
+
+/// The contents of a tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TreeDigest {
+    /// A digest of the names, types and contents of everything in the tree. Times, owners and permissions do
+    /// not count, except whether a file can be executed.
+    pub digest: String,
+    /// The number of files.
+    pub files: u64,
+    /// The bytes of the files.
+    pub bytes: u64,
+}
+
+/// The files on a filesystem.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftTree {
+    /// Their names and contents.
+    pub tree: TreeDigest,
+    /// A digest of the places of their extents on the device; None where the kernel does not report them.
+    pub layout: Option<String>,
 }
 
 /// The status of a claim after some rounds.

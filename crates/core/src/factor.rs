@@ -4,14 +4,11 @@
 //! defines the factor and applies its levels. The names of all factors are here, because several crates use them.
 
 pub mod age;
-pub mod clients;
 pub mod device;
-pub mod faults;
-pub mod journal;
-pub mod raid;
 
 use crate::names::{self, Unknown};
 use crate::row::Row;
+use crate::setting::{Settings, Value};
 use serde::Serialize;
 
 /// The definition of a factor that a plan may vary.
@@ -241,6 +238,33 @@ pub fn bytes(text: &str) -> Option<u64> {
     text.parse::<bytesize::ByteSize>().ok().map(|size| size.as_u64()).filter(|bytes| *bytes > 0)
 }
 
+/// The names of the settings that hold the number of clients of a workload.
+pub(crate) const CLIENT_SETTINGS: [&str; 2] = [CLIENTS, "threads"];
+
+/// Parses a level. None for an empty level, which keeps the workload's own number.
+///
+/// # Errors
+/// The level is not a number from 1 to 1024.
+pub fn parse_clients(level: &str) -> Result<Option<u32>, String> {
+    let clients = |level: &str| level.parse().ok().filter(|clients| (1..=1024).contains(clients));
+    parsed(level, "number of clients", "a number from 1 to 1024", clients)
+}
+
+/// Whether these settings of a workload include a number of clients.
+pub fn has_clients(settings: &Settings) -> bool {
+    CLIENT_SETTINGS.iter().any(|id| settings.0.contains_key(*id))
+}
+
+/// Sets the number of clients in the settings.
+pub fn set_clients(settings: &mut Settings, clients: u32) {
+    for id in CLIENT_SETTINGS {
+        if let Some(value) = settings.0.get_mut(id) {
+            let one = Value::Int(i64::from(clients));
+            *value = if matches!(value, Value::List(_)) { Value::List(vec![one]) } else { one };
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,5 +275,20 @@ mod tests {
         assert_eq!(in_order(ids, |id| id), ["fs", "journal", "clients", "kernel", "aging", "read_ahead"]);
         assert_eq!((default_level(FS), default_level(JOURNAL), default_level("aging")), ("ext4", "", ""));
         assert!(is_axis("aging") && is_axis(JOURNAL) && !is_axis(MKFS) && !is_axis("set.files"));
+    }
+
+    #[test]
+    fn set_replaces_the_number_or_list_of_clients() {
+        let list = Value::List(vec![Value::Int(1), Value::Int(16)]);
+        let mut settings = Settings([("threads".to_string(), list), ("bs".into(), Value::Int(5))].into());
+        assert!(has_clients(&settings));
+        set_clients(&mut settings, 4);
+        assert_eq!(settings.0["threads"], Value::List(vec![Value::Int(4)]));
+        assert_eq!(settings.0["bs"], Value::Int(5));
+        assert!(
+            parse_clients("0").is_err()
+                && parse_clients("many").is_err()
+                && parse_clients("5") == Ok(Some(5))
+        );
     }
 }

@@ -27,7 +27,6 @@ pub mod metric;
 pub mod names;
 pub mod number;
 pub mod observations;
-pub mod one_at_a_time;
 pub mod plan;
 pub mod published;
 pub mod record;

@@ -1,9 +1,9 @@
 //! Expands a plan into its variants, and each round into its cells.
 
 use crate::cell::{Cell, Variant, WorkloadPlan};
-use crate::factor::{SETTING, clients, in_order};
+use crate::factor::{SETTING, in_order, parse_clients, set_clients};
 use crate::plan::limits::MAX_VARIANTS;
-use crate::{number::combinations, one_at_a_time, plan::Plan, schedule::mix, setting::Value};
+use crate::{number::combinations, plan::Plan, schedule::mix, setting::Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The part of a variant's name for an empty level of a factor.
@@ -13,7 +13,7 @@ pub const PLAIN: &str = "plain";
 const MAX_TASKS: u128 = 10_000;
 
 /// The error if a plan has too many variants or tasks; None if it does not.
-pub fn fault(plan: &Plan) -> Option<String> {
+pub fn size_error(plan: &Plan) -> Option<String> {
     too_many_variants(plan).or_else(|| too_many_tasks(plan))
 }
 
@@ -49,7 +49,7 @@ fn too_many_tasks(plan: &Plan) -> Option<String> {
     })
 }
 
-/// The variants of a plan: those it names, or every combination of its factors' levels, and beside each of these the
+/// The variants of a plan: those it names, or every combination of the levels of its factors, each followed by its copies with the
 /// levels that are compared one at a time.
 pub fn expand(plan: &Plan) -> Vec<Variant> {
     if !plan.variants.is_empty() {
@@ -66,11 +66,11 @@ pub fn expand(plan: &Plan) -> Vec<Variant> {
             variant.name = if dir.is_empty() { variant.level(crate::factor::FS).to_string() } else { dir };
         }
     }
-    one_at_a_time::expand(variants, &plan.vary)
+    add_one_at_a_time(variants, &plan.vary)
 }
 
-/// Combines each variant with every level of a factor. Stops one variant beyond the limit of a plan, which suffices to report
-/// that there are too many.
+/// Combines each variant with every level of a factor, and adds the level to its name if there are several. Stops one variant
+/// beyond the limit of a plan, which suffices to report that there are too many.
 pub fn vary(variants: Vec<Variant>, factor: &str, levels: &[String]) -> Vec<Variant> {
     let mut combinations = vec![];
     for variant in &variants {
@@ -78,21 +78,22 @@ pub fn vary(variants: Vec<Variant>, factor: &str, levels: &[String]) -> Vec<Vari
             if combinations.len() > MAX_VARIANTS {
                 return combinations;
             }
-            combinations.push(with_level(variant, factor, level, levels.len() > 1));
+            let mut variant = with_level(variant, factor, level);
+            if levels.len() > 1 {
+                let shown = if level.is_empty() { PLAIN } else { level };
+                let before = if variant.name.is_empty() { String::new() } else { variant.name + "/" };
+                variant.name = before + shown;
+            }
+            combinations.push(variant);
         }
     }
     combinations
 }
 
-/// Returns the variant with this level of a factor. Adds the level to its name if the factor varies.
-fn with_level(variant: &Variant, factor: &str, level: &str, varies: bool) -> Variant {
+/// The variant with this level of a factor.
+fn with_level(variant: &Variant, factor: &str, level: &str) -> Variant {
     let mut variant = variant.clone();
-    variant.levels.insert(factor.to_string(), level.to_string());
-    if varies {
-        let shown = if level.is_empty() { PLAIN } else { level };
-        variant.name =
-            if variant.name.is_empty() { shown.to_string() } else { format!("{}/{shown}", variant.name) };
-    }
+    variant.levels.insert(factor.into(), level.into());
     variant
 }
 
@@ -109,7 +110,7 @@ pub fn cells(plan: &Plan, variants: &[Variant], live: &[usize], round: u32) -> V
                 round,
                 position: cells.len() as u32,
                 variant: variants[variant].clone(),
-                workload: work_of(&variants[variant], workload),
+                workload: workload_of(&variants[variant], workload),
                 scale: plan.scale,
                 seed: mix(plan.seed ^ 0x5eed, u64::from(round)),
             });
@@ -129,7 +130,7 @@ fn workloads_in_order(plan: &Plan, variant: usize, round: u32) -> Vec<&WorkloadP
 }
 
 /// The workload with the settings of a variant: its levels override the number of clients and the settings of the plan.
-pub fn work_of(variant: &Variant, workload: &WorkloadPlan) -> WorkloadPlan {
+pub fn workload_of(variant: &Variant, workload: &WorkloadPlan) -> WorkloadPlan {
     let mut workload = workload.clone();
     for (id, level) in &variant.levels {
         let setting = id.strip_prefix(SETTING).and_then(|setting| workload.settings.0.get_mut(setting));
@@ -137,8 +138,8 @@ pub fn work_of(variant: &Variant, workload: &WorkloadPlan) -> WorkloadPlan {
             *value = value.with_text(level);
         }
     }
-    if let Ok(Some(clients)) = clients::parse(variant.level(crate::factor::CLIENTS)) {
-        clients::set(&mut workload.settings, clients);
+    if let Ok(Some(clients)) = parse_clients(variant.level(crate::factor::CLIENTS)) {
+        set_clients(&mut workload.settings, clients);
     }
     workload
 }
@@ -177,7 +178,7 @@ pub fn plan_of_cells(plan: &Plan, cells: &[MatrixCell], rounds: u32) -> Plan {
     fresh.workloads.clear();
     for workload in &plan.workloads {
         for ((mode, size), threads) in &threads_of {
-            fresh.workloads.push(of_mode(workload, mode, *size, threads));
+            fresh.workloads.push(with_mode(workload, mode, *size, threads));
         }
     }
     fresh.stop.rounds = rounds;
@@ -188,7 +189,7 @@ pub fn plan_of_cells(plan: &Plan, cells: &[MatrixCell], rounds: u32) -> Plan {
 }
 
 /// The workload with one mode, one block size, and these numbers of threads.
-pub fn of_mode(
+pub fn with_mode(
     workload: &WorkloadPlan,
     mode: &str,
     block_size: u64,
@@ -203,6 +204,94 @@ pub fn of_mode(
     ];
     workload.settings.0.extend(settings.map(|(id, value)| (id.to_string(), value)));
     workload
+}
+
+/// Levels of factors by the names of the factors.
+type Levels = BTreeMap<String, Vec<String>>;
+
+/// Adds the levels that are compared one at a time: returns each plain variant, followed by one copy for each level of `vary` that
+/// it does not have itself. A copy differs from its plain variant in that level only. Stops one variant beyond the limit of a
+/// plan.
+pub fn add_one_at_a_time(plain: Vec<Variant>, vary: &Levels) -> Vec<Variant> {
+    let mut variants = vec![];
+    for plain in plain {
+        let mut copies = vec![];
+        for (factor, levels) in in_order(vary.iter().collect(), |(id, _)| id) {
+            for level in levels.iter().filter(|level| *level != plain.level(factor)) {
+                copies.push(with_one_level(&plain, factor, level, vary));
+            }
+        }
+        variants.push(plain);
+        variants.extend(copies);
+        variants.truncate(MAX_VARIANTS + 1);
+    }
+    variants
+}
+
+/// The plain variant with another level of one factor, which its name contains.
+fn with_one_level(plain: &Variant, factor: &str, level: &str, vary: &Levels) -> Variant {
+    let mut variant = with_level(plain, factor, level);
+    let factors_with_level = vary.values().filter(|levels| levels.iter().any(|other| other == level)).count();
+    let shown = match level {
+        "" => format!("{factor}=default"),
+        level if factors_with_level > 1 => format!("{factor}={level}"),
+        level => level.into(),
+    };
+    // A variant named after its filesystem takes the name of the other filesystem.
+    let is_named_after_level = plain.name == plain.level(factor) && !level.is_empty();
+    variant.name = if is_named_after_level { shown } else { format!("{}/{shown}", plain.name) };
+    variant
+}
+
+/// The plain variant of each variant, by its index: the first one that differs from it in one of the factors that are varied
+/// one at a time, and in no other. None for the plain variants themselves.
+pub fn plain_variants(plan: &Plan, variants: &[Variant]) -> Vec<Option<usize>> {
+    let plain = |at: usize| {
+        let variant = &variants[at];
+        variants[..at].iter().position(|plain| match &differing(plain, variant)[..] {
+            [factor] => {
+                plan.vary.get(*factor).is_some_and(|levels| levels.contains(&variant.levels[*factor]))
+            }
+            _ => false,
+        })
+    };
+    (0..variants.len()).map(plain).collect()
+}
+
+/// The factors in which two variants differ.
+fn differing<'a>(one: &'a Variant, other: &'a Variant) -> Vec<&'a str> {
+    let ids: BTreeSet<&String> = one.levels.keys().chain(other.levels.keys()).collect();
+    ids.into_iter().map(String::as_str).filter(|id| one.level(id) != other.level(id)).collect()
+}
+
+/// The error if these levels cannot be compared one at a time: every plain variant has them, or two variants would be the same.
+/// None if they can.
+pub fn one_at_a_time_error(variants: &[Variant], vary: &Levels) -> Option<String> {
+    for (factor, levels) in vary {
+        let has = |level: &&String| variants.iter().any(|variant| variant.levels.get(factor) == Some(level));
+        let differs = |level: &String| variants.iter().any(|variant| variant.level(factor) != level);
+        if !levels.iter().any(|level| has(&level) && differs(level)) {
+            let named =
+                |level: &String| if level.is_empty() { "its default".into() } else { format!("`{level}`") };
+            let levels = levels.iter().map(named).collect::<Vec<_>>().join(", ");
+            return Some(format!(
+                "the plain variant has {factor} at {levels} already; name another level to compare with that"
+            ));
+        }
+    }
+    let mut seen: BTreeMap<Vec<(&str, &str)>, &str> = BTreeMap::new();
+    let ids: BTreeSet<&String> = variants.iter().flat_map(|variant| variant.levels.keys()).collect();
+    for variant in variants.iter().filter(|_| !vary.is_empty()) {
+        let levels = ids.iter().map(|id| (id.as_str(), variant.level(id))).collect();
+        if let Some(other) = seen.insert(levels, &variant.name) {
+            return Some(format!(
+                "the variants {other} and {} would be the same: a factor that is varied one level at a time has one level \
+                 in the plain variants, so name all its levels in one place",
+                variant.name
+            ));
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -245,5 +334,51 @@ mod tests {
         assert_ne!(first[0].id(), first[1].id());
         assert_ne!(first[0].id(), cells(&plan, &variants, &[0, 1], 1)[0].id());
         assert_eq!(first[0].seed, first[1].seed);
+    }
+
+    fn plan(factors: &[(&str, &[&str])], vary: &[(&str, &[&str])]) -> Plan {
+        let levels = |levels: &[&str]| levels.iter().map(|level| level.to_string()).collect();
+        let vary = vary.iter().map(|(id, all)| (id.to_string(), levels(all))).collect();
+        Plan { vary, ..plan_with(factors) }
+    }
+
+    fn names(plan: &Plan) -> Vec<String> {
+        expand(plan).into_iter().map(|variant| variant.name).collect()
+    }
+
+    #[test]
+    fn each_level_is_alone_beside_the_plain_variant_of_each_filesystem() {
+        let vary: &[(&str, &[&str])] = &[("memory", &["1GiB"]), ("scheduler", &["", "none", "bfq"])];
+        let plan = plan(&[("fs", &["ext4", "xfs"]), ("options", &["default"])], vary);
+        let of = ["", "/none", "/bfq", "/1GiB"];
+        let expected: Vec<String> =
+            ["ext4", "xfs"].iter().flat_map(|fs| of.map(|end| format!("{fs}{end}"))).collect();
+        assert_eq!(names(&plan), expected);
+        let plain = plain_variants(&plan, &expand(&plan));
+        assert_eq!(plain, [None, Some(0), Some(0), Some(0), None, Some(4), Some(4), Some(4)]);
+    }
+
+    #[test]
+    fn names_are_unique_and_a_filesystem_replaces_the_name() {
+        let vary: &[(&str, &[&str])] = &[("fs", &["xfs"]), ("scheduler", &["none"]), ("limit", &["none"])];
+        assert_eq!(
+            names(&plan(&[("fs", &["ext4"])], vary)),
+            ["ext4", "xfs", "ext4/limit=none", "ext4/scheduler=none"]
+        );
+        let plan = plan(&[("fs", &["ext4"]), ("memory", &["1GiB"])], &[("memory", &["", "1GiB"])]);
+        assert_eq!(names(&plan), ["ext4", "ext4/memory=default"]);
+    }
+
+    #[test]
+    fn levels_that_compare_nothing_are_refused() {
+        let error = |factors: &[(&str, &[&str])], vary: &[(&str, &[&str])]| {
+            let plan = plan(factors, vary);
+            one_at_a_time_error(&expand(&plan), &plan.vary)
+        };
+        assert_eq!(error(&[("fs", &["ext4"])], &[("memory", &["1GiB"])]), None);
+        let same = error(&[("fs", &["ext4"])], &[("memory", &[""])]).unwrap();
+        assert!(same.contains("has memory at its default already"), "{same}");
+        let twice = error(&[("fs", &["ext4"]), ("memory", &["", "1GiB"])], &[("memory", &["2GiB"])]).unwrap();
+        assert!(twice.contains("would be the same"), "{twice}");
     }
 }

@@ -7,14 +7,8 @@ pub mod reading;
 pub(crate) mod spec;
 
 use crate::sample::{Fold, ReadingDef, Unit};
-pub use declared::Contradiction;
-pub use declared::Declaration;
-pub use declared::Declared;
-pub use reading::INSTRUCTIONS;
-pub use reading::LIFECYCLE;
-pub use reading::SERVICE;
-pub use reading::TIMER;
-pub use reading::TOGETHER;
+pub use declared::{Contradiction, Declaration, Declared};
+pub use reading::{INSTRUCTIONS, LIFECYCLE, SERVICE, TIMER, TOGETHER};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
@@ -27,13 +21,13 @@ pub struct MetricDef {
     /// Its name in claims, reports and on the command line (`elapsed`), unit, direction and help.
     pub spec: ReadingDef,
     /// Computes it from the raw readings of one sample.
-    pub from: From,
+    pub from: Formula,
 }
 
 /// Computes a metric; None if a reading that it needs is missing.
-type From = fn(Lookup) -> Option<f64>;
+type Formula = fn(Lookup) -> Option<f64>;
 
-const fn metric(spec: ReadingDef, from: From) -> MetricDef {
+const fn metric(spec: ReadingDef, from: Formula) -> MetricDef {
     MetricDef { spec, from }
 }
 
@@ -71,22 +65,22 @@ const P99: [&str; 2] = ["corrected_latency_p99_ns", "all_latency_p99_ns"];
 const P999: [&str; 2] = ["corrected_latency_p999_ns", "all_latency_p999_ns"];
 const LONGEST: [&str; 2] = ["corrected_latency_max_ns", "all_latency_max_ns"];
 
-const fn latency(id: &'static str, help: &'static str, from: From) -> MetricDef {
+const fn latency(id: &'static str, help: &'static str, from: Formula) -> MetricDef {
     metric(ReadingDef::lower(id, Unit::Seconds).help(help), from)
 }
 
 /// A time that is summed over tasks, but not over clients: they run at the same time.
-const fn time(id: &'static str, help: &'static str, from: From) -> MetricDef {
+const fn time(id: &'static str, help: &'static str, from: Formula) -> MetricDef {
     metric(ReadingDef::lower(id, Unit::Seconds).tasks(Fold::Sum).help(help), from)
 }
 
 /// CPU time, which is summed over tasks and over clients.
-const fn cpu_time(id: &'static str, help: &'static str, from: From) -> MetricDef {
+const fn cpu_time(id: &'static str, help: &'static str, from: Formula) -> MetricDef {
     metric(ReadingDef::lower(id, Unit::Seconds).tasks(Fold::Sum).clients(Fold::Sum).help(help), from)
 }
 
 /// The time that one operation costs; the mean over clients.
-const fn cost(id: &'static str, help: &'static str, from: From) -> MetricDef {
+const fn cost(id: &'static str, help: &'static str, from: Formula) -> MetricDef {
     metric(ReadingDef::lower(id, Unit::Seconds).clients(Fold::Mean).help(help), from)
 }
 
@@ -96,7 +90,7 @@ const fn per_call(
     unit: Unit,
     of: &'static str,
     help: &'static str,
-    from: From,
+    from: Formula,
 ) -> MetricDef {
     let spec = ReadingDef::lower(id, unit).tasks(Fold::None).clients(Fold::Mean).of([of, reading::CALLS]);
     metric(spec.help(help), from)

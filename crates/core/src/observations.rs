@@ -6,16 +6,14 @@
 mod claims;
 mod grid;
 mod images;
-mod totals;
 mod validity;
 mod values;
 
 pub use claims::{ClaimSeries, ComparedSeries, Rival, claim_series, claim_series_among};
 pub use grid::{Grid, MetricSeries, combine_tasks};
 pub use images::Images;
-pub use totals::{ReadingTotal, reading_totals};
 pub use validity::{InvalidReason, invalid_figures, invalid_reason, never_steady};
 pub use values::{
-    ReadingSeries, VariantValues, dropped, has_data, left_out, orders, reading_series, references, rounds,
-    values_by_task,
+    ReadingSeries, ReadingTotal, VariantValues, dropped, has_data, left_out, orders, reading_series,
+    reading_totals, references, rounds, values_by_task,
 };

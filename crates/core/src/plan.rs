@@ -2,7 +2,6 @@
 //!
 //! [`file::PlanFile`] is a parsed plan file. [`resolve::resolve`] turns it into a [`Plan`], which is complete and checked.
 
-pub mod baseline;
 mod claims;
 pub mod error;
 pub mod file;
@@ -16,7 +15,7 @@ mod written;
 pub use claims::{GEOMEAN, TOTAL, WHOLES, compared_variants};
 pub use resolved::{
     Accelerator, AgePlan, Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, MOST_GATE_CLAIMS, MOST_ROUNDS,
-    OtherDevice, Plan, Stage, StopPlan,
+    OtherDevice, Plan, RecalledBaseline, Stage, StopPlan, StoredFigures,
 };
 pub use written::Written;
 

@@ -265,7 +265,10 @@ impl CellState {
                 Some((_, sum)) => *sum = sum.saturating_add(*ns),
                 None => self.spent.push((*what, *ns)),
             },
-            CellEvent::Reading(_) | CellEvent::Command(_) | CellEvent::Profile { .. } => {}
+            CellEvent::Reading(_)
+            | CellEvent::Command(_)
+            | CellEvent::Profile { .. }
+            | CellEvent::Tree(_) => {}
         }
     }
 }

@@ -9,9 +9,9 @@ use rand::{Rng, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 /// The smallest unit in which any filesystem or device deduplicates. Each write puts a new number into every piece of this
 /// size.
-const PIECE: usize = 512;
+const DEDUP_UNIT: usize = 512;
 /// Bytes that are filled between two checks for a signal.
-const AT_ONCE: usize = 1 << 20;
+const FILL_CHUNK: usize = 1 << 20;
 
 /// Bytes of a page.
 const PAGE: usize = 4096;
@@ -25,19 +25,19 @@ const HALF_PAGE: usize = PAGE / 2;
 /// The I/O buffers of one worker, aligned for direct or buffered I/O. Each is a separate mapping, so that a Rust reference to
 /// one never covers another one that the kernel may be writing to.
 #[derive(Debug)]
-pub struct Slots {
+pub struct IoBuffers {
     mappings: Vec<MmapMut>,
     /// The offset of the buffer in each mapping.
     start: usize,
 }
 
-impl Slots {
+impl IoBuffers {
     /// Allocates `count` zeroed buffers of `block` bytes, for direct or buffered I/O. Returns None without enough memory.
-    pub fn new(count: u32, block: u32, direct: bool) -> Option<Slots> {
+    pub fn new(count: u32, block: u32, direct: bool) -> Option<IoBuffers> {
         let start = buffer_start(direct);
         let map = |_| MmapMut::map_anon(start + block as usize);
         let mappings = (0..count).map(map).collect::<Result<Vec<_>, _>>().ok()?;
-        (!mappings.is_empty() && block > 0).then_some(Slots { mappings, start })
+        (!mappings.is_empty() && block > 0).then_some(IoBuffers { mappings, start })
     }
 
     /// Bytes of memory that a buffer of `block` bytes takes: whole pages.
@@ -88,7 +88,7 @@ impl Filler {
         }
         self.next = mix(self.next, 1);
         let mut noise = Xoshiro256PlusPlus::seed_from_u64(self.next);
-        let pieces = buffer.chunks_mut(AT_ONCE).take_while(|_| cancel::requested().is_none());
+        let pieces = buffer.chunks_mut(FILL_CHUNK).take_while(|_| cancel::requested().is_none());
         pieces.for_each(|piece| noise.fill_bytes(piece));
     }
 
@@ -98,7 +98,7 @@ impl Filler {
         if self.zeros {
             return;
         }
-        for piece in buffer.chunks_exact_mut(PIECE) {
+        for piece in buffer.chunks_exact_mut(DEDUP_UNIT) {
             // A Weyl sequence: the step is odd, so no number repeats within 2⁶⁴ steps.
             self.next = self.next.wrapping_add(0x9e37_79b9_7f4a_7c15);
             piece[..8].copy_from_slice(&self.next.to_le_bytes());
@@ -121,7 +121,7 @@ mod tests {
         for (direct, block, offset) in
             [(true, 512, 0), (false, 512, 2048), (true, 8192, 0), (false, 8192, 2048)]
         {
-            let mut slots = Slots::new(3, block, direct).unwrap();
+            let mut slots = IoBuffers::new(3, block, direct).unwrap();
             for slot in 0..3 {
                 assert_eq!(slots.pointer(slot) as usize % 4096, offset);
                 slots.get(slot).fill(slot as u8 + 1);
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn memory_is_whole_pages() {
-        let memory = |block, direct| Slots::memory(block, direct);
+        let memory = |block, direct| IoBuffers::memory(block, direct);
         assert_eq!([memory(512, true), memory(4096, true), memory(4097, true)], [4096, 4096, 8192]);
         assert_eq!([memory(512, false), memory(4096, false), memory(8192, false)], [4096, 8192, 12288]);
     }
@@ -145,7 +145,7 @@ mod tests {
         let mut seen = std::collections::HashSet::new();
         for _ in 0..100 {
             filler.refresh(&mut buffer);
-            assert!(buffer.chunks(PIECE).all(|piece| seen.insert(piece.to_vec())));
+            assert!(buffer.chunks(DEDUP_UNIT).all(|piece| seen.insert(piece.to_vec())));
         }
     }
 

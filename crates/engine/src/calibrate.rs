@@ -8,13 +8,13 @@ use crate::{device::NullDevice, files::Layout, load::Load, ring::Ring, ring_loop
 use serde::Serialize;
 
 /// The most operations of one round.
-const ROUND: u64 = 20_000;
+const MAX_OPERATIONS: u64 = 20_000;
 /// The number of rounds. The fastest counts, because disturbances only make a round slower.
 const ROUNDS: usize = 3;
 /// The most bytes that one round fills. Large blocks take long to fill, so a round has fewer of them.
 const ROUND_BYTES: u64 = 64 << 20;
 /// The fewest operations of one round.
-const FEWEST: u64 = 4;
+const MIN_OPERATIONS: u64 = 4;
 
 /// The cost of the load generator on this machine with one job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -73,7 +73,7 @@ fn best_round_ns(job: &LoadJob, layout: Layout, nop: bool) -> Result<f64> {
 /// Returns an error if a signal arrived: before its first operation, a load has no result yet.
 pub fn check_signals() -> Result {
     fsarena_sys::cancel::check().map_err(|_| EngineError::Resource {
-        what: "the load was not begun".into(),
+        what: "the load was cancelled before its first operation".into(),
         source: std::io::ErrorKind::Interrupted.into(),
         advice: "",
     })
@@ -83,7 +83,7 @@ pub fn check_signals() -> Result {
 fn round_ns<C: Clock>(job: &LoadJob, layout: Layout, nop: bool, clock: C) -> Result<f64> {
     let scale = clock::best_clock().scale;
     let moved = if job.content == Content::Zeros || !job.writes() || nop { 1 } else { job.block_bytes };
-    let operations = (ROUND_BYTES / u64::from(moved)).clamp(FEWEST, ROUND);
+    let operations = (ROUND_BYTES / u64::from(moved)).clamp(MIN_OPERATIONS, MAX_OPERATIONS);
     let load = Load::new(job, layout, &[], &[], None);
     let mut worker = load.worker(0)?;
     if nop {

@@ -122,7 +122,7 @@ fn choose_by(clocksource: &str) -> BestClock {
 
 /// Reads the counter and the kernel's clock at the same moment: of several tries, the one with the shortest duration. Returns
 /// None if the counter stepped back in every try.
-fn pair(counter: impl Clock) -> Option<(u64, u64)> {
+fn read_both_clocks(counter: impl Clock) -> Option<(u64, u64)> {
     let tries = (0..8).filter_map(|_| {
         let before = counter.now();
         let ns = monotonic_ns();
@@ -134,25 +134,25 @@ fn pair(counter: impl Clock) -> Option<(u64, u64)> {
 
 /// Measures the rate of a counter. Returns None if the counter is unusable, because it stepped back, stood still or jumped.
 fn calibrate(counter: impl Clock) -> Option<Scale> {
-    let (ticks_from, ns_from) = pair(counter)?;
+    let (ticks_from, ns_from) = read_both_clocks(counter)?;
     while monotonic_ns() < ns_from + CALIBRATION_NS {
         std::hint::spin_loop();
     }
-    let (ticks_to, ns_to) = pair(counter)?;
+    let (ticks_to, ns_to) = read_both_clocks(counter)?;
     let ticks = ticks_to.checked_sub(ticks_from).filter(|ticks| *ticks > 0)?;
     Some(Scale::from_ratio(ticks, ns_to - ns_from)).filter(|scale| scale.mult > 0)
 }
 
 /// Nanoseconds to take one time stamp.
 fn cost_ns<C: Clock>(clock: C) -> f64 {
-    best_ns(5, 10_000, |_| {
+    fastest_round_ns(5, 10_000, |_| {
         std::hint::black_box(clock.now());
     })
 }
 
 /// Measures the nanoseconds of one call of `call`, which receives the number of the call. Returns the mean of the fastest of
 /// several rounds, because disturbances only make a round slower.
-pub(crate) fn best_ns(rounds: u32, calls: u32, mut call: impl FnMut(u32)) -> f64 {
+pub(crate) fn fastest_round_ns(rounds: u32, calls: u32, mut call: impl FnMut(u32)) -> f64 {
     let mut round = || {
         let begun = monotonic_ns();
         (0..calls).for_each(&mut call);
@@ -201,7 +201,7 @@ mod tests {
         static BACK: AtomicU64 = AtomicU64::new(1 << 40);
         static STILL: AtomicU64 = AtomicU64::new(1 << 40);
         static JUMPS: AtomicU64 = AtomicU64::new(0);
-        assert_eq!(pair(Odd(&BACK, u64::MAX)), None);
+        assert_eq!(read_both_clocks(Odd(&BACK, u64::MAX)), None);
         for odd in [Odd(&BACK, u64::MAX), Odd(&STILL, 0), Odd(&JUMPS, 1 << 58)] {
             assert_eq!(calibrate(odd), None);
         }
@@ -211,13 +211,13 @@ mod tests {
     fn the_chosen_clock_agrees_with_the_kernel() {
         let chosen = best_clock();
         let Some(tsc) = chosen.tsc else {
-            return fsarena_testkit::skipped("no counter of the processor that the kernel trusts");
+            return fsarena_sys::testkit::skipped("no counter of the processor that the kernel trusts");
         };
         // If a hypervisor preempts the processor during a reading, one ratio is wrong, but not all.
         let ratio = |_| {
-            let (ticks_from, ns_from) = pair(tsc).unwrap();
+            let (ticks_from, ns_from) = read_both_clocks(tsc).unwrap();
             std::thread::sleep(std::time::Duration::from_millis(50));
-            let (ticks_to, ns_to) = pair(tsc).unwrap();
+            let (ticks_to, ns_to) = read_both_clocks(tsc).unwrap();
             chosen.scale.ns(ticks_to - ticks_from) as f64 / (ns_to - ns_from) as f64
         };
         let ratios: Vec<f64> = (0..5).map(ratio).collect();

@@ -2,7 +2,7 @@
 //! workers, tallies and schedules as loads on files.
 
 use super::clock::{self, Clock};
-use super::drive::{Drive, Work};
+use super::drive::{DriveSettings, Work};
 use super::job::{Bound, Rate, Warmup};
 use super::schedule::{self, Schedule};
 use super::tally::{OpKind, Recorder};
@@ -58,7 +58,7 @@ pub struct CustomLoadConfig<'a> {
 pub fn run<L: CustomLoad>(config: &CustomLoadConfig, load: &L) -> Result<LoadOutcome> {
     let kinds: Vec<OpKind> = config.kinds.iter().map(|&name| OpKind { name, bytes: 0, used: true }).collect();
     let calibration = Calibration::with_generator(draw_ns(load)? + 2.0 * clock::best_clock().cost_ns);
-    let drive = Drive {
+    let drive = DriveSettings {
         threads: config.threads,
         kinds: &kinds,
         interval_ms: config.interval_ms.max(1),
@@ -73,7 +73,7 @@ pub fn run<L: CustomLoad>(config: &CustomLoadConfig, load: &L) -> Result<LoadOut
 /// Nanoseconds that drawing a request takes.
 fn draw_ns<L: CustomLoad>(load: &L) -> Result<f64> {
     let mut state = load.thread_state(u32::MAX)?;
-    Ok(clock::best_ns(3, CALIBRATION_DRAWS, |_| drop(std::hint::black_box(load.draw(&mut state)))))
+    Ok(clock::fastest_round_ns(3, CALIBRATION_DRAWS, |_| drop(std::hint::black_box(load.draw(&mut state)))))
 }
 
 struct CustomWork<'a, L> {
@@ -98,7 +98,7 @@ impl<'a, L: CustomLoad> Work<'a> for CustomWork<'_, L> {
                 return Ok(());
             }
             for _ in 0..claimed {
-                let begun = schedule::begin(schedule, recorder, clock);
+                let begun = schedule::wait_for_next_start(schedule, recorder, clock);
                 let Some((start, intended)) = begun else { return Ok(()) };
                 let request = self.load.draw(state);
                 let kind = self.load.perform(state, request)?;
@@ -163,6 +163,6 @@ mod tests {
             .find(|outcome| outcome.operations() >= 150)
             .expect("none started three quarters of what was due");
         assert_eq!(outcome.corrected.as_ref().unwrap().len(), outcome.operations());
-        assert_eq!(outcome.asked_per_s, Some(1000.0));
+        assert_eq!(outcome.intended_per_s, Some(1000.0));
     }
 }

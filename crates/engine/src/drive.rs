@@ -3,8 +3,11 @@
 use crate::clock::{self, Clock, Monotonic};
 use crate::error::{EngineError, Result};
 use crate::job::{Bound, Rate, Warmup};
-use crate::tally::{Budget, Collector, Counted, Finished, Link, OnInterval, OpKind, Recorder, Times, lanes};
-use crate::{histogram::Latencies, schedule::exact_timers, steady::Assessment};
+use crate::tally::{
+    Budget, Collector, CollectorLink, FinishedInterval, IntervalTally, OnInterval, OpKind, Recorder, Times,
+    lanes,
+};
+use crate::{histogram::LatencyTally, schedule::exact_timers, steady::Assessment};
 use fsarena_sys::{cancel, cpu::Cpu};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +19,7 @@ const STACK_BYTES: usize = 256 << 10;
 
 /// Settings common to all kinds of load.
 #[derive(Clone, Copy)]
-pub struct Drive<'a> {
+pub struct DriveSettings<'a> {
     /// Number of workers.
     pub threads: u32,
     /// Kinds of operations.
@@ -31,11 +34,16 @@ pub struct Drive<'a> {
     pub rate: Option<Rate>,
 }
 
-impl<'a> Drive<'a> {
+impl<'a> DriveSettings<'a> {
     /// A closed loop without a warm-up that ends after this number of operations.
-    pub fn counted(threads: u32, kinds: &'a [OpKind], interval_ms: u32, operations: u64) -> Drive<'a> {
+    pub fn counted(
+        threads: u32,
+        kinds: &'a [OpKind],
+        interval_ms: u32,
+        operations: u64,
+    ) -> DriveSettings<'a> {
         let bound = Bound::Operations(operations);
-        Drive { threads, kinds, interval_ms, bound, warmup: Warmup::None, rate: None }
+        DriveSettings { threads, kinds, interval_ms, bound, warmup: Warmup::None, rate: None }
     }
 
     /// Length of an interval in nanoseconds.
@@ -90,7 +98,7 @@ pub trait Work<'a>: Sync {
 /// The counts of all workers.
 pub struct Collected {
     /// All intervals.
-    pub finished: Vec<Finished>,
+    pub finished: Vec<FinishedInterval>,
     /// Warm-up and steadiness of the series.
     pub assessment: Assessment,
     /// Operations of each worker.
@@ -107,7 +115,7 @@ pub struct Collected {
 }
 
 /// The times of the end of a worker, in ticks of the clock.
-struct Ended {
+struct WorkerEnd {
     /// When its last operation ended.
     end: u64,
     /// How long its final syncs took.
@@ -120,31 +128,35 @@ struct Ended {
 ///
 /// # Errors
 /// A worker cannot start, or an operation fails; the first error is returned.
-pub fn drive<'a, W: Work<'a>>(drive: &Drive, work: &'a W, on_interval: OnInterval) -> Result<Collected> {
+pub fn run_workers<'a, W: Work<'a>>(
+    drive: &DriveSettings,
+    work: &'a W,
+    on_interval: OnInterval,
+) -> Result<Collected> {
     match clock::best_clock().tsc {
-        Some(tsc) => drive_by(drive, work, on_interval, tsc),
-        None => drive_by(drive, work, on_interval, Monotonic),
+        Some(tsc) => run_workers_by(drive, work, on_interval, tsc),
+        None => run_workers_by(drive, work, on_interval, Monotonic),
     }
 }
 
 /// The state that all workers of a run share.
-struct Shared<'a, 'd, W> {
+struct SharedRun<'a, 'd, W> {
     work: &'a W,
-    drive: &'d Drive<'d>,
+    drive: &'d DriveSettings<'d>,
     /// The times of the run, set when all workers are ready. Set to None if a worker could not start.
     start: OnceLock<Option<Times>>,
     stop: AtomicBool,
     budget: Budget,
 }
 
-fn drive_by<'a, W: Work<'a>>(
-    drive: &Drive,
+fn run_workers_by<'a, W: Work<'a>>(
+    drive: &DriveSettings,
     work: &'a W,
     on_interval: OnInterval,
     clock: impl Clock,
 ) -> Result<Collected> {
     let scale = clock::best_clock().scale;
-    let shared = Shared {
+    let shared = SharedRun {
         work,
         drive,
         start: OnceLock::new(),
@@ -192,17 +204,17 @@ fn drive_by<'a, W: Work<'a>>(
 
 /// The workers of a run, once all of them are ready.
 struct Workers<'scope> {
-    handles: Vec<ScopedJoinHandle<'scope, Result<Option<Ended>>>>,
+    handles: Vec<ScopedJoinHandle<'scope, Result<Option<WorkerEnd>>>>,
     /// Full tallies of all workers.
-    messages: Receiver<Counted>,
+    messages: Receiver<IntervalTally>,
     /// Returns emptied tallies to each worker.
-    back: Vec<Sender<Vec<Latencies>>>,
+    back: Vec<Sender<Vec<LatencyTally>>>,
 }
 
 /// Starts all workers and waits until each has prepared its state.
 fn start_workers<'scope, 'a, W: Work<'a>>(
     scope: &'scope Scope<'scope, '_>,
-    shared: &'scope Shared<'a, '_, W>,
+    shared: &'scope SharedRun<'a, '_, W>,
     clock: impl Clock,
 ) -> Result<Workers<'scope>> {
     let (out, messages) = mpsc::channel();
@@ -211,14 +223,14 @@ fn start_workers<'scope, 'a, W: Work<'a>>(
     for thread in 0..shared.drive.threads {
         let (give, take) = mpsc::channel();
         back.push(give);
-        let link = Link { thread, out: out.clone(), back: take, stop: &shared.stop };
+        let link = CollectorLink { thread, out: out.clone(), back: take, stop: &shared.stop };
         let ready = ready.clone();
         let builder = std::thread::Builder::new().name(format!("load-{thread}")).stack_size(STACK_BYTES);
         match builder.spawn_scoped(scope, move || run_worker(shared, link, ready, clock)) {
             Ok(handle) => handles.push(handle),
             Err(source) => {
                 let what = format!("no thread number {} of {}", thread + 1, shared.drive.threads);
-                let advice = "; take fewer threads, or raise `ulimit -u`";
+                let advice = "; use fewer threads, or raise `ulimit -u`";
                 return Err(EngineError::Resource { what, source, advice });
             }
         }
@@ -232,11 +244,11 @@ fn start_workers<'scope, 'a, W: Work<'a>>(
 
 /// Runs one worker from its preparation to its final syncs. Returns None if a worker could not start.
 fn run_worker<'a, 's, W: Work<'a>, C: Clock>(
-    shared: &'s Shared<'a, '_, W>,
-    link: Link<'s>,
+    shared: &'s SharedRun<'a, '_, W>,
+    link: CollectorLink<'s>,
     ready: Sender<Result>,
     clock: C,
-) -> Result<Option<Ended>> {
+) -> Result<Option<WorkerEnd>> {
     let drive = shared.drive;
     let mut worker = match shared.work.prepare(link.thread) {
         Ok(worker) => worker,
@@ -262,14 +274,14 @@ fn run_worker<'a, 's, W: Work<'a>, C: Clock>(
     drop(recorder);
     done?;
     let final_syncs = shared.work.finish(worker)?;
-    Ok(Some(Ended { end, final_sync: clock.now().saturating_sub(end), final_syncs }))
+    Ok(Some(WorkerEnd { end, final_sync: clock.now().saturating_sub(end), final_syncs }))
 }
 
 /// Collects tallies until all workers have ended. Returns the number of intervals that it passed to `on_interval`; the last
 /// ones follow later, when the end of the run is known.
 fn collect<W>(
-    from: &Receiver<Counted>,
-    shared: &Shared<W>,
+    from: &Receiver<IntervalTally>,
+    shared: &SharedRun<W>,
     collector: &mut Collector,
     on_interval: OnInterval,
 ) -> usize {

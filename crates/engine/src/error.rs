@@ -78,7 +78,7 @@ pub enum EngineError {
         source: io::Error,
     },
     /// The buffers are larger than the memory that is free.
-    #[error("too little memory: {0}; take fewer threads, less depth or smaller blocks")]
+    #[error("too little memory: {0}; use fewer threads, less depth or smaller blocks")]
     Memory(String),
     /// Threads, rings or memory are unavailable.
     #[error("{what}: {source}{advice}")]

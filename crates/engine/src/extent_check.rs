@@ -54,7 +54,7 @@ pub fn check_extents(files: &Files, allow: Allow) -> Result<ExtentCheck> {
                 all.source = ExtentSource::SeekHole;
                 seek_holes(path, &file, files.bytes, allow)?
             }
-            Err(error) => return Err(EngineError::io("asking for the extents of", path)(error)),
+            Err(error) => return Err(EngineError::io("reading the extents of", path)(error)),
         };
         all.extents += found;
         all.bytes += files.bytes;
@@ -67,7 +67,7 @@ fn check_kinds(path: &Path, extents: &[Extent], size: u64, allow: Allow) -> Resu
     let rules = [
         (UNWRITTEN, allow.unwritten, "unwritten", "reads of it would give zeros without the device"),
         (SHARED, allow.shared, "shared", "a write to it would first copy it"),
-        (INLINE | TAIL, allow.inline, "inline", "its data lies among the metadata, not in data blocks"),
+        (INLINE | TAIL, allow.inline, "inline", "its data is stored with the metadata, not in data blocks"),
         (ENCODED | ENCRYPTED, allow.encoded, "encoded", "the device holds it compressed or encrypted"),
     ];
     let mut end = 0;
@@ -203,12 +203,14 @@ mod tests {
         let files = Files::planned(dir.path(), 1, 1 << 20);
         let file = File::create(&files.paths[0]).unwrap();
         match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 1 << 20) {
-            Err(Errno::OPNOTSUPP) => return fsarena_testkit::skipped("no fallocate for temporary files"),
+            Err(Errno::OPNOTSUPP) => {
+                return fsarena_sys::testkit::skipped("no fallocate for temporary files");
+            }
             done => done.unwrap(),
         }
         // tmpfs allocates written pages and has no FIEMAP.
         if extents_of(&file).is_err() {
-            return fsarena_testkit::skipped("no FIEMAP for temporary files");
+            return fsarena_sys::testkit::skipped("no FIEMAP for temporary files");
         }
         let error = check_extents(&files, Allow::default()).unwrap_err().to_string();
         assert!(error.contains("unwritten"), "{error}");

@@ -73,7 +73,7 @@ impl Files {
     pub fn existing(paths: Vec<PathBuf>) -> Result<Files> {
         let mut bytes = None;
         for path in &paths {
-            let found = std::fs::metadata(path).map_err(EngineError::io("looking at", path))?;
+            let found = std::fs::metadata(path).map_err(EngineError::io("reading the status of", path))?;
             let (length, first) = (found.len(), *bytes.get_or_insert(found.len()));
             let why = match length {
                 _ if !found.is_file() => "it must be a regular file".into(),
@@ -95,7 +95,8 @@ impl Files {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let device =
             rustix::fs::open(path, flags, Mode::empty()).map_err(EngineError::io("opening", path))?;
-        let bytes = rustix::fs::seek(&device, SeekFrom::End(0)).map_err(EngineError::io("sizing", path))?;
+        let bytes = rustix::fs::seek(&device, SeekFrom::End(0))
+            .map_err(EngineError::io("finding the size of", path))?;
         Ok(Files { paths: vec![path.into()], bytes, device: true })
     }
 
@@ -126,7 +127,7 @@ impl Files {
     ///
     /// # Errors
     /// A file cannot be opened or synced, or its pages cannot be dropped.
-    pub fn forget(&self) -> Result {
+    pub fn drop_cached_pages(&self) -> Result {
         self.paths.iter().try_for_each(|path| {
             let file = File::open(path).map_err(EngineError::io("opening", path))?;
             // Only clean pages can be dropped.
@@ -154,7 +155,7 @@ impl Files {
         match self.bytes / block {
             0 => Err(EngineError::Files {
                 path: self.paths[0].clone(),
-                why: format!("it has {} bytes and a block {block}; take smaller blocks", self.bytes),
+                why: format!("it has {} bytes and a block {block}; use smaller blocks", self.bytes),
             }),
             per_file => Ok(Layout { files: self.paths.len() as u32, per_file, block }),
         }
@@ -218,17 +219,17 @@ impl Layout {
 /// The alignment to assume if the kernel does not report it (before Linux 6.1): a sector.
 const SECTOR: u32 = 512;
 /// The file descriptors that fsarena needs besides the files of a load.
-const OTHERS: u64 = 32;
+const OTHER_DESCRIPTORS: u64 = 32;
 
 /// Opens every file once, for all threads.
 ///
 /// # Errors
 /// If a file cannot be opened with these settings, direct I/O needs other blocks, or the limit of open files is too low.
 pub fn open_all(job: &LoadJob, files: &Files) -> Result<Vec<OwnedFd>> {
-    let needed = files.paths.len() as u64 + OTHERS;
+    let needed = files.paths.len() as u64 + OTHER_DESCRIPTORS;
     if getrlimit(Resource::Nofile).maximum.is_some_and(|most| most < needed) {
         let what = format!("this load needs {needed} open files in one process");
-        let advice = "; raise the hard limit (`ulimit -Hn`), or take fewer files";
+        let advice = "; raise the hard limit (`ulimit -Hn`), or use fewer files";
         return Err(EngineError::Resource { what, source: Errno::MFILE.into(), advice });
     }
     files.paths.iter().map(|path| open(job, path)).collect()
@@ -265,7 +266,7 @@ fn open_with(path: &Path, flags: OFlags, direct: bool, block_bytes: u32) -> Resu
     let flags = if direct { flags | OFlags::DIRECT } else { flags };
     let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|error| {
         if error == Errno::INVAL && direct {
-            let why = "its filesystem has no direct I/O; take buffered I/O or another filesystem".into();
+            let why = "its filesystem has no direct I/O; use buffered I/O or another filesystem".into();
             return EngineError::Files { path: path.into(), why };
         }
         EngineError::io("opening", path)(error)
@@ -291,7 +292,7 @@ fn check_alignment(path: &Path, block: u32, needed: u32) -> Result {
         return Ok(());
     }
     Err(EngineError::Alignment(format!(
-        "{path:?} needs blocks aligned to {needed} bytes, and this load has blocks of {block}; take a multiple of {needed}"
+        "{path:?} needs blocks aligned to {needed} bytes, and this load has blocks of {block}; use a multiple of {needed}"
     )))
 }
 

@@ -8,7 +8,7 @@ const DIGITS: u8 = 3;
 const LONGEST_NS: u64 = 1 << 38;
 
 /// The latencies of one kind of operation: pairs of a value in nanoseconds and a count.
-pub type Sparse = Vec<(u64, u64)>;
+pub type SparseHistogram = Vec<(u64, u64)>;
 
 /// An empty histogram with the engine's bounds.
 pub fn histogram() -> Histogram<u64> {
@@ -22,7 +22,7 @@ pub fn quantiles<const N: usize>(of: &Histogram<u64>, shares: [f64; N]) -> [u64;
 }
 
 /// The values of a histogram with their counts. They take a few kilobytes; a histogram takes 200.
-pub fn sparse(histogram: &Histogram<u64>) -> Sparse {
+pub fn sparse(histogram: &Histogram<u64>) -> SparseHistogram {
     histogram.iter_recorded().map(|value| (value.value_iterated_to(), value.count_at_value())).collect()
 }
 
@@ -40,17 +40,17 @@ const SAMPLES: usize = 512;
 /// the histogram's memory. With a hundred threads, clearing and merging hundreds of kilobytes for a few operations would take
 /// longer than the operations.
 #[derive(Debug)]
-pub struct Latencies {
+pub struct LatencyTally {
     samples: Vec<u64>,
     histogram: Histogram<u32>,
 }
 
-impl Latencies {
-    pub(crate) fn new(used: bool) -> Latencies {
+impl LatencyTally {
+    pub(crate) fn new(used: bool) -> LatencyTally {
         // The kernel allocates zeroed pages at their first write, so unused histograms cost nothing.
         let (longest, digits, room) = if used { (LONGEST_NS, DIGITS, SAMPLES) } else { (2, 0, 1) };
         let histogram = Histogram::new_with_bounds(1, longest, digits).expect("the bounds are sound");
-        Latencies { samples: Vec::with_capacity(room), histogram }
+        LatencyTally { samples: Vec::with_capacity(room), histogram }
     }
 
     /// Counts one operation.

@@ -3,13 +3,13 @@
 use crate::error::{EngineError, Result};
 use crate::verify;
 use fsarena_core::names::unknown;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-/// The longest run that a job may ask for, in seconds.
+/// The longest duration of a job, in seconds.
 const MAX_SECONDS: f64 = 1e7;
 
 /// How operations reach the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Engine {
     /// One `pread` or `pwrite` at a time in each thread.
@@ -22,8 +22,7 @@ pub enum Engine {
 }
 
 /// How the files are opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
 pub struct Open {
     /// Bypass the page cache (`O_DIRECT`).
     pub direct: bool,
@@ -34,7 +33,7 @@ pub struct Open {
 }
 
 /// When a write returns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
     /// When the data is in the page cache; with direct I/O, when the device has accepted it.
@@ -47,7 +46,7 @@ pub enum Durability {
 }
 
 /// The pattern of offsets. Random patterns draw aligned blocks from all files together.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Default)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Pattern {
     /// Block after block and file after file; after the last block again from the start.
@@ -101,7 +100,7 @@ impl Pattern {
 }
 
 /// How a mixed load alternates reads and writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Mixing {
     /// The engine draws each operation independently.
@@ -112,7 +111,7 @@ pub enum Mixing {
 }
 
 /// The system call that syncs data to the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum SyncCall {
     /// `fsync`.
@@ -123,7 +122,7 @@ pub enum SyncCall {
 }
 
 /// Syncs every file after each `requests` requests. A request is a read or a write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SyncEvery {
     /// Requests between two rounds of syncs.
     pub requests: u64,
@@ -133,7 +132,7 @@ pub struct SyncEvery {
 }
 
 /// When the run ends.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
     /// After a number of seconds.
@@ -150,7 +149,7 @@ pub enum Bound {
 }
 
 /// The part at the start of a run that the results leave out.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Warmup {
     /// No warm-up.
@@ -163,7 +162,7 @@ pub enum Warmup {
 }
 
 /// The distribution of the intended start times in an open loop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
     /// Exponential gaps, as with many independent users.
@@ -174,7 +173,7 @@ pub enum Arrivals {
 }
 
 /// The rate of an open loop, in which operations start when they are due, even if earlier ones are slow.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Rate {
     /// Operations per second of all threads together.
     pub per_s: f64,
@@ -183,7 +182,7 @@ pub struct Rate {
 }
 
 /// The content of written blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Content {
     /// Random data, which compression and deduplication cannot shrink.
@@ -194,8 +193,7 @@ pub enum Content {
 }
 
 /// Kinds of extents that a job accepts, although the results then do not measure plain I/O to the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
 pub struct Allow {
     /// Allocated but never written: reads return zeros without access to the device.
     pub unwritten: bool,
@@ -211,8 +209,7 @@ pub struct Allow {
 
 /// The io_uring features that the engine may use if the kernel has them; all by default. Without a feature the engine behaves
 /// as on a kernel that lacks it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct UringUse {
     /// `IORING_SETUP_DEFER_TASKRUN` (Linux 6.1). Needs `single_issuer`.
     pub defer_taskrun: bool,
@@ -239,8 +236,7 @@ impl Default for UringUse {
 }
 
 /// All settings of one load on a set of files.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LoadJob {
     /// How operations reach the kernel.
     pub engine: Engine,
@@ -330,7 +326,7 @@ impl LoadJob {
 ///
 /// # Errors
 /// [`EngineError::Job`] if it is not; the message has the range.
-pub fn within(name: &str, value: u32, low: u32, high: u32) -> Result {
+pub fn check_range(name: &str, value: u32, low: u32, high: u32) -> Result {
     ensure((low..=high).contains(&value), format!("{name} is {value}; it goes from {low} to {high}"))
 }
 
@@ -350,11 +346,11 @@ impl LoadJob {
     }
 
     fn check_numbers(&self) -> Result {
-        within("threads", self.threads, 1, 1024)?;
-        within("depth", self.depth, 1, 1024)?;
-        within("batch", self.batch, 1, self.depth)?;
-        within("block_bytes", self.block_bytes, 1, 1 << 30)?;
-        within("interval_ms", self.interval_ms, 1, 60_000)?;
+        check_range("threads", self.threads, 1, 1024)?;
+        check_range("depth", self.depth, 1, 1024)?;
+        check_range("batch", self.batch, 1, self.depth)?;
+        check_range("block_bytes", self.block_bytes, 1, 1 << 30)?;
+        check_range("interval_ms", self.interval_ms, 1, 60_000)?;
         let share = self.read_share;
         ensure((0.0..=1.0).contains(&share), format!("read_share is {share}; it goes from 0 to 1"))?;
         self.check_bound()?;
@@ -417,11 +413,11 @@ impl LoadJob {
         } else if mmap && self.open.recreate {
             "mmap cannot write files that are made anew: they are empty and a mapping does not grow them"
         } else if self.open.recreate && self.reads() {
-            "files that are made anew are empty: recreate goes with writes only"
+            "files that are made anew are empty: recreate is for writes only"
         } else if self.open.recreate && self.verify {
             "files that are made anew hold nothing to verify; verify prepared files"
         } else if self.sync_every.is_some() && !self.writes() {
-            "sync_every without writes would sync nothing: ask for writes or leave it out"
+            "sync_every without writes would sync nothing: add writes or leave it out"
         } else if self.verify && self.block_bytes < verify::HEADER as u32 * 2 {
             "verified blocks need at least 64 bytes"
         } else if verified_writes && shared_cursor {
@@ -431,7 +427,7 @@ impl LoadJob {
             "verified writes need a count of requests for each thread: sync_every over all threads would count requests \
              that fsarena skips"
         } else if self.verify && self.content == Content::Zeros {
-            "verified blocks are not zeros: take content random"
+            "verified blocks are not zeros: use content random"
         } else {
             return Ok(());
         };

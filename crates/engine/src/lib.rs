@@ -36,7 +36,9 @@ mod tests;
 mod verify;
 mod work;
 
-use crate::{buffers::Slots, device::Mappings, drive::Drive, error::Result, files::Layout, load::Load};
+use crate::{
+    buffers::IoBuffers, device::Mappings, drive::DriveSettings, error::Result, files::Layout, load::Load,
+};
 use bytesize::ByteSize;
 use fsarena_sys::kernel::SysRoot;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -73,7 +75,7 @@ pub fn run(job: &LoadJob, files: &Files, on_interval: &mut dyn FnMut(&Interval))
     let map = || Mappings::new(&open, &files.paths, files.bytes, job.writes(), data_only);
     let mappings = (job.engine == Engine::Mmap).then(map).transpose()?;
     let load = Load::new(job, layout, &files.paths, &open, mappings.as_ref());
-    let drive = Drive {
+    let drive = DriveSettings {
         threads: job.threads,
         kinds: &calibrate::kinds(job),
         interval_ms: job.interval_ms,
@@ -105,7 +107,7 @@ fn check_block_count(job: &LoadJob, files: &Files, layout: Layout) -> Result {
 /// Checks that the buffers fit into available memory. Otherwise the kernel would kill a process, perhaps another one.
 fn check_memory(job: &LoadJob) -> Result {
     let buffers = u64::from(job.threads) * u64::from(job.depth);
-    let needed = buffers.saturating_mul(Slots::memory(job.block_bytes, job.open.direct));
+    let needed = buffers.saturating_mul(IoBuffers::memory(job.block_bytes, job.open.direct));
     match fsarena_sys::host::available_memory(&SysRoot::host()) {
         Some(available) if needed > available => {
             let [each, all, available] = [u64::from(job.block_bytes), needed, available].map(ByteSize);

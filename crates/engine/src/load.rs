@@ -1,6 +1,6 @@
 //! The state of a load on files, and of each of its workers.
 
-use crate::buffers::{Filler, Slots};
+use crate::buffers::{Filler, IoBuffers};
 use crate::error::{EngineError, Result};
 use crate::job::{LoadJob, UringUse};
 use crate::stream::{Op, PlannedOp, Stream};
@@ -37,7 +37,7 @@ pub struct Worker<'a> {
     /// Its operations.
     pub stream: Stream<'a>,
     /// Its buffers.
-    pub slots: Slots,
+    pub slots: IoBuffers,
     /// What it writes.
     pub filler: Filler,
     /// Checks the blocks that it reads.
@@ -67,12 +67,13 @@ impl<'a> Load<'a> {
     /// If memory for its buffers runs out.
     pub fn worker(&self, thread: u32) -> Result<Worker<'_>> {
         let job = self.job;
-        let mut slots =
-            Slots::new(job.depth, job.block_bytes, job.open.direct).ok_or_else(|| EngineError::Resource {
+        let mut slots = IoBuffers::new(job.depth, job.block_bytes, job.open.direct).ok_or_else(|| {
+            EngineError::Resource {
                 what: format!("no memory for {} buffers of {} bytes", job.depth, job.block_bytes),
                 source: Errno::NOMEM.into(),
-                advice: "; take fewer threads, less depth or smaller blocks",
-            })?;
+                advice: "; use fewer threads, less depth or smaller blocks",
+            }
+        })?;
         let mut filler = Filler::new(job.content, mix(job.seed, u64::from(thread) + 1000));
         (0..job.depth as usize).for_each(|slot| filler.fill(slots.get(slot)));
         Ok(Worker {

@@ -5,10 +5,10 @@
 //! followed by close.
 
 use crate::clock::{self, Clock};
-use crate::drive::{Drive, Work};
+use crate::drive::{DriveSettings, Work};
 use crate::error::{EngineError, Result};
 use crate::tally::{Interval, OnInterval, OpKind, Recorder};
-use crate::{calibrate::Calibration, histogram::histogram, job::within, outcome::LoadOutcome};
+use crate::{calibrate::Calibration, histogram::histogram, job::check_range, outcome::LoadOutcome};
 use fsarena_sys::cancel;
 use rustix::fs::{Dir, Mode, OFlags, XattrFlags};
 use rustix::{fd::OwnedFd, io::Errno};
@@ -86,10 +86,10 @@ fn run_phase(
 ) -> Result<LoadOutcome> {
     let kinds = [OpKind { name: operation.name(), bytes: 0, used: true }];
     let operations = u64::from(job.threads) * u64::from(job.names);
-    let drive = Drive::counted(job.threads, &kinds, job.interval_ms, operations);
+    let drive = DriveSettings::counted(job.threads, &kinds, job.interval_ms, operations);
     let calibration = Calibration::with_generator(generator_ns(tree));
     let outcome = LoadOutcome::measure(&drive, &Phase { tree, operation }, calibration, on_interval)?;
-    tree.note(operation);
+    tree.record_phase(operation);
     Ok(outcome)
 }
 
@@ -102,13 +102,13 @@ struct Phase<'a> {
 }
 
 impl<'a> Work<'a> for Phase<'_> {
-    type Worker = Writer<'a>;
+    type Worker = NameWriter<'a>;
 
-    fn prepare(&'a self, thread: u32) -> Result<Writer<'a>> {
+    fn prepare(&'a self, thread: u32) -> Result<NameWriter<'a>> {
         Ok(self.tree.writer(thread, self.operation))
     }
 
-    fn work<C: Clock>(&self, writer: &mut Writer, recorder: &mut Recorder, clock: C) -> Result {
+    fn work<C: Clock>(&self, writer: &mut NameWriter, recorder: &mut Recorder, clock: C) -> Result {
         let mut start = clock.now();
         for number in 0..self.tree.names {
             let names = writer.names(number);
@@ -131,7 +131,7 @@ fn generator_ns(tree: &Tree) -> f64 {
     let mut writer = tree.writer(0, Operation::Stat);
     let mut latencies = histogram();
     let begun = Instant::now();
-    clock::best_ns(3, 10_000, |number| {
+    clock::fastest_round_ns(3, 10_000, |number| {
         std::hint::black_box(writer.names(number).name);
         latencies.saturating_record(begun.elapsed().as_nanos() as u64);
     })
@@ -189,12 +189,12 @@ impl MetaJob {
     /// # Errors
     /// [`EngineError::Job`] with the first setting that does not fit.
     pub fn check(&self) -> Result {
-        within("threads", self.threads, 1, 128)?;
-        within("names", self.names, 1, 100_000_000)?;
-        within("depth", self.depth, 0, 16)?;
-        within("fan_out", self.fan_out, 1, 1000)?;
-        within("bytes", self.bytes, 0, 1 << 20)?;
-        within("interval_ms", self.interval_ms, 1, 60_000)?;
+        check_range("threads", self.threads, 1, 128)?;
+        check_range("names", self.names, 1, 100_000_000)?;
+        check_range("depth", self.depth, 0, 16)?;
+        check_range("fan_out", self.fan_out, 1, 1000)?;
+        check_range("bytes", self.bytes, 0, 1 << 20)?;
+        check_range("interval_ms", self.interval_ms, 1, 60_000)?;
         let directories = f64::from(self.fan_out).powi(self.depth as i32);
         if directories > 1e6 {
             return Err(EngineError::Job(format!(
@@ -233,7 +233,7 @@ pub enum Operation {
     /// Rename a file within its directory; later phases use the new name.
     Rename,
     /// Create a hard link to a file.
-    Link,
+    CollectorLink,
     /// Create a symbolic link to a file.
     Symlink,
     /// Change the mode of a file.
@@ -267,8 +267,21 @@ impl Operation {
     pub const ALL: [Operation; 15] = {
         use Operation::*;
         [
-            Create, Open, Read, Stat, StatDir, Readdir, Rename, Link, Symlink, Chmod, Setxattr, Getxattr,
-            Unlink, Mkdir, Rmdir,
+            Create,
+            Open,
+            Read,
+            Stat,
+            StatDir,
+            Readdir,
+            Rename,
+            CollectorLink,
+            Symlink,
+            Chmod,
+            Setxattr,
+            Getxattr,
+            Unlink,
+            Mkdir,
+            Rmdir,
         ]
     };
 
@@ -303,7 +316,7 @@ impl Operation {
             Operation::Stat | Operation::StatDir => rustix::fs::stat(names.name).map(drop),
             Operation::Readdir => list_directory(names.directory),
             Operation::Rename => rustix::fs::rename(names.name, names.second),
-            Operation::Link => rustix::fs::link(names.name, names.second),
+            Operation::CollectorLink => rustix::fs::link(names.name, names.second),
             Operation::Symlink => rustix::fs::symlink(names.name, names.second),
             Operation::Chmod => rustix::fs::chmod(names.name, Mode::from_raw_mode(0o600)),
             Operation::Setxattr => rustix::fs::setxattr(names.name, ATTRIBUTE, VALUE, XattrFlags::empty()),
@@ -356,7 +369,9 @@ fn check_order(phases: &[Operation]) -> Result {
             Operation::Mkdir if dirs => Some("names that an `rmdir` removed"),
             Operation::Rmdir | Operation::StatDir if !dirs => Some("a `mkdir` before it"),
             Operation::Getxattr if files && !attributes => Some("a `setxattr` before it"),
-            Operation::Link | Operation::Symlink if made.contains(&phase) => Some("to be there once only"),
+            Operation::CollectorLink | Operation::Symlink if made.contains(&phase) => {
+                Some("to be there once only")
+            }
             Operation::Create | Operation::Mkdir | Operation::Rmdir | Operation::StatDir => None,
             _ if !files => Some("a `create` before it"),
             _ => None,
@@ -431,7 +446,7 @@ impl Tree {
         let mut leaves = vec![];
         for root in 0..roots {
             let root = if private { first + root } else { root };
-            grow(&top.join(format!("t{root}")), job.depth, job.fan_out, &mut leaves);
+            list_leaves(&top.join(format!("t{root}")), job.depth, job.fan_out, &mut leaves);
         }
         let per_thread = leaves.len() / roots as usize;
         let content = vec![b'x'; job.bytes as usize];
@@ -459,7 +474,7 @@ impl Tree {
     }
 
     /// Records that a phase has finished, because a rename changes the names of later phases.
-    pub fn note(&self, operation: Operation) {
+    pub fn record_phase(&self, operation: Operation) {
         match operation {
             Operation::Rename => drop(self.renamed.fetch_xor(true, Ordering::Relaxed)),
             Operation::Create => self.renamed.store(false, Ordering::Relaxed),
@@ -468,41 +483,43 @@ impl Tree {
     }
 
     /// Makes the writer of a thread's names for an operation.
-    pub fn writer(&self, thread: u32, operation: Operation) -> Writer<'_> {
+    pub fn writer(&self, thread: u32, operation: Operation) -> NameWriter<'_> {
         let first = if self.private { thread as usize * self.per_thread } else { 0 };
         let (now, other) = if self.renamed.load(Ordering::Relaxed) { (b'r', b'f') } else { (b'f', b'r') };
         let letters = match operation {
             Operation::Mkdir | Operation::StatDir | Operation::Rmdir => [b'd', b'd'],
-            Operation::Link => [now, b'l'],
+            Operation::CollectorLink => [now, b'l'],
             Operation::Symlink => [now, b's'],
             _ => [now, other],
         };
         let leaves = &self.leaves[first..first + self.per_thread];
         let (thread, content) = (self.first + thread, self.content.as_slice());
-        let two = matches!(operation, Operation::Rename | Operation::Link | Operation::Symlink);
-        Writer { leaves, thread, letters, two, content, buffers: [vec![0], vec![0]] }
+        let needs_second =
+            matches!(operation, Operation::Rename | Operation::CollectorLink | Operation::Symlink);
+        NameWriter { leaves, thread, letters, needs_second, content, buffers: [vec![0], vec![0]] }
     }
 }
 
-fn grow(dir: &Path, depth: u32, fan_out: u32, leaves: &mut Vec<Vec<u8>>) {
+fn list_leaves(dir: &Path, depth: u32, fan_out: u32, leaves: &mut Vec<Vec<u8>>) {
     match depth {
         0 => leaves.push([dir.as_os_str().as_bytes(), b"\0"].concat()),
-        _ => (0..fan_out).for_each(|child| grow(&dir.join(format!("D{child}")), depth - 1, fan_out, leaves)),
+        _ => (0..fan_out)
+            .for_each(|child| list_leaves(&dir.join(format!("D{child}")), depth - 1, fan_out, leaves)),
     }
 }
 
 /// Writes the names of operations into reused buffers, so that nothing is allocated while operations are timed.
-pub struct Writer<'a> {
+pub struct NameWriter<'a> {
     leaves: &'a [Vec<u8>],
     thread: u32,
     letters: [u8; 2],
     /// Whether the operation needs a second name.
-    two: bool,
+    needs_second: bool,
     content: &'a [u8],
     buffers: [Vec<u8>; 2],
 }
 
-impl Writer<'_> {
+impl NameWriter<'_> {
     /// Writes the thread's name of this number, its second name if the operation takes one, and their directory.
     /// Consecutive names lie in different directories.
     #[inline(always)]
@@ -510,7 +527,7 @@ impl Writer<'_> {
         let leaf = &self.leaves[number as usize % self.leaves.len()];
         let [name, second] = &mut self.buffers;
         write_name(name, leaf, self.letters[0], self.thread, number);
-        if self.two {
+        if self.needs_second {
             write_name(second, leaf, self.letters[1], self.thread, number);
         }
         Names { name: c_str(name), second: c_str(second), directory: c_str(leaf), content: self.content }
@@ -522,9 +539,9 @@ fn write_name(buffer: &mut Vec<u8>, leaf: &[u8], letter: u8, thread: u32, number
     buffer.clear();
     buffer.extend_from_slice(&leaf[..leaf.len() - 1]);
     buffer.extend_from_slice(&[b'/', letter, b'.']);
-    digits(thread, buffer);
+    append_decimal(thread, buffer);
     buffer.push(b'.');
-    digits(number, buffer);
+    append_decimal(number, buffer);
     buffer.push(0);
 }
 
@@ -533,7 +550,7 @@ fn c_str(buffer: &[u8]) -> &CStr {
 }
 
 /// Appends a number in decimal. The formatting machinery would take longer than some system calls.
-fn digits(mut number: u32, to: &mut Vec<u8>) {
+fn append_decimal(mut number: u32, to: &mut Vec<u8>) {
     let mut reversed = [0u8; 10];
     let mut length = 0;
     loop {
@@ -560,7 +577,7 @@ mod tests {
         Operation::Chmod,
         Operation::Setxattr,
         Operation::Getxattr,
-        Operation::Link,
+        Operation::CollectorLink,
         Operation::Symlink,
         Operation::Readdir,
         Operation::Rename,
@@ -589,7 +606,7 @@ mod tests {
                 let outcomes = match run(&job, dir.path(), &mut |_, _| {}) {
                     // tmpfs of old kernels does not support user xattrs.
                     Err(error) if error.to_string().contains("xattr") => {
-                        return fsarena_testkit::skipped("no user xattrs for temporary files");
+                        return fsarena_sys::testkit::skipped("no user xattrs for temporary files");
                     }
                     outcomes => outcomes.unwrap(),
                 };
@@ -607,7 +624,7 @@ mod tests {
     fn files_and_directories_that_phases_leave_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let job = MetaJob {
-            phases: vec![Operation::Create, Operation::Link],
+            phases: vec![Operation::Create, Operation::CollectorLink],
             threads: 2,
             names: 5,
             ..MetaJob::default()
@@ -661,7 +678,7 @@ mod tests {
         assert!(error(&[Create, Create]).contains("removed"));
         assert!(error(&[Rmdir]).contains("mkdir"));
         assert!(error(&[Create, Getxattr]).contains("setxattr"));
-        assert!(error(&[Create, Link, Link]).contains("once"));
+        assert!(error(&[Create, CollectorLink, CollectorLink]).contains("once"));
     }
 
     #[test]
@@ -670,12 +687,12 @@ mod tests {
         let job = MetaJob { threads: 2, depth: 1, fan_out: 3, ..MetaJob::default() };
         let tree = Tree::make(&job, dir.path()).unwrap();
         let top = dir.path().to_str().unwrap();
-        let mut writer = tree.writer(1, Operation::Link);
+        let mut writer = tree.writer(1, Operation::CollectorLink);
         let names = writer.names(1204);
         assert_eq!(names.name.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1/f.1.1204"));
         assert_eq!(names.second.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1/l.1.1204"));
         assert_eq!(names.directory.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1"));
-        tree.note(Operation::Rename);
+        tree.record_phase(Operation::Rename);
         assert!(tree.writer(0, Operation::Stat).names(0).name.to_str().unwrap().ends_with("t0/D0/r.0.0"));
         tree.remove().unwrap();
     }
@@ -684,7 +701,7 @@ mod tests {
     fn digits_writes_decimal_numbers() {
         for number in [0, 7, 10, 99, 100, 1_234_567, u32::MAX] {
             let mut text = vec![];
-            digits(number, &mut text);
+            append_decimal(number, &mut text);
             assert_eq!(String::from_utf8(text).unwrap(), number.to_string());
         }
     }

@@ -1,9 +1,9 @@
 //! The result of a load.
 
-use crate::drive::{self, Collected, Drive, Work};
+use crate::drive::{self, Collected, DriveSettings, Work};
 use crate::histogram::{histogram, latencies};
 use crate::job::{Bound, UringUse, Warmup};
-use crate::tally::{self, Finished, Interval, OnInterval, lanes};
+use crate::tally::{self, FinishedInterval, Interval, OnInterval, lanes};
 use crate::{calibrate::Calibration, error::Result, extent_check::ExtentCheck, series};
 use fsarena_core::{metric::CLIENT_BOUND, sample::TaskOutput, series::Point};
 use fsarena_sys::cpu::Cpu;
@@ -84,7 +84,7 @@ pub struct LoadOutcome {
     /// The features of the machine that the load used.
     pub used: FeaturesUsed,
     /// The intended operations per second of an open loop; None for a closed loop.
-    pub asked_per_s: Option<f64>,
+    pub intended_per_s: Option<f64>,
 }
 
 impl LoadOutcome {
@@ -93,12 +93,12 @@ impl LoadOutcome {
     /// # Errors
     /// A worker cannot start, or an operation failed.
     pub(crate) fn measure<'a>(
-        drive: &Drive,
+        drive: &DriveSettings,
         work: &'a impl Work<'a>,
         calibration: Calibration,
         on_interval: OnInterval,
     ) -> Result<LoadOutcome> {
-        let collected = drive::drive(drive, work, on_interval)?;
+        let collected = drive::run_workers(drive, work, on_interval)?;
         let cut = warmup_intervals(drive, &collected);
         let kept = &collected.finished[cut..];
         let elapsed_ns = collected.elapsed_ns.saturating_sub(cut as u64 * drive.interval_ns());
@@ -133,7 +133,7 @@ impl LoadOutcome {
             client_bound: client_share > CLIENT_BOUND,
             verified_blocks: 0,
             used: FeaturesUsed::default(),
-            asked_per_s: drive.rate.map(|rate| rate.per_s),
+            intended_per_s: drive.rate.map(|rate| rate.per_s),
             intervals: collected.finished.into_iter().map(|one| one.interval).collect(),
         })
     }
@@ -164,7 +164,7 @@ impl LoadOutcome {
 }
 
 /// Counts and latencies of each kind that occurred in these intervals.
-fn op_stats(drive: &Drive, intervals: &[Finished]) -> Vec<OpStats> {
+fn op_stats(drive: &DriveSettings, intervals: &[FinishedInterval]) -> Vec<OpStats> {
     let mut latencies = tally::sum_lanes(lanes(drive.kinds, drive.rate.is_some()).len(), intervals);
     let mut corrected = latencies.split_off(drive.kinds.len()).into_iter();
     let mut stats = vec![];
@@ -179,7 +179,7 @@ fn op_stats(drive: &Drive, intervals: &[Finished]) -> Vec<OpStats> {
 }
 
 /// Number of intervals to leave out as warm-up.
-fn warmup_intervals(drive: &Drive, collected: &Collected) -> usize {
+fn warmup_intervals(drive: &DriveSettings, collected: &Collected) -> usize {
     let cut = match drive.warmup {
         Warmup::None => 0,
         Warmup::Seconds(seconds) => (seconds * 1e9 / drive.interval_ns() as f64).ceil() as usize,

@@ -71,31 +71,31 @@ pub const CORRECTED: &[ReadingDef] =
 pub const LOAD: &[ReadingDef] = &[
     ReadingDef::neutral("load_elapsed_ns", Unit::Nanoseconds).tasks(Fold::Sum).help("time measured, after the warm-up"),
     cpu_time("worker_user_ns")
-        .help("user CPU time of the workers: their exact CPU time, split as the ticks that met the process say"),
+        .help("user CPU time of the workers: their exact CPU time, split in the ratio of the clock ticks of the process"),
     cpu_time("worker_system_ns")
-        .help("system CPU time of the workers, split likewise"),
+        .help("system CPU time of the workers, split in the same ratio"),
     ReadingDef::lower("cpu_per_operation_ns", Unit::Nanoseconds)
         .clients(Fold::Mean)
         .help("CPU time of the workers, user and system, for each operation"),
     ReadingDef::neutral("warmup_ns", Unit::Nanoseconds).tasks(Fold::Sum).help("time left out as warm-up"),
     ReadingDef::neutral("steady_ratio", Unit::Ratio)
         .clients(Fold::Min)
-        .help("1 where the series was steady after the warm-up, by MSER-5 and the SNIA rule; 0 where it was not, or was too short to tell"),
+        .help("1 if the series was steady after the warm-up, by MSER-5 and the SNIA rule; 0 if it was not, or was too short for a decision"),
     time("final_sync_ns")
-        .help("the longest that one thread's final syncs took"),
+        .help("time that the final syncs of the slowest thread took"),
     ReadingDef::neutral("final_sync_count", Unit::Count).help("number of final syncs"),
     ReadingDef::higher("fairness_ratio", Unit::Ratio)
-        .help("Jain's index over the operations of the threads: 1 where all did alike, 1/n where one did all"),
+        .help("Jain's index over the operations of the threads: 1 if all did the same number, 1/n if one of n did all"),
     ReadingDef::neutral("generator_ns", Unit::Nanoseconds)
-        .help("cost of the generator for one operation that moves nothing"),
+        .help("time that the load generator takes for one operation without its I/O"),
     ReadingDef::neutral("ring_nop_ns", Unit::Nanoseconds)
-        .help("cost of one NOP through the ring, stamping and counting included"),
-    ReadingDef::neutral("clock_ns", Unit::Nanoseconds).help("cost of one time stamp"),
+        .help("time of one NOP through the ring, with its time stamp and its count"),
+    ReadingDef::neutral("clock_ns", Unit::Nanoseconds).help("time of taking one time stamp"),
     ReadingDef::neutral("client_ratio", Unit::Ratio)
-        .help("share of an operation that the generator itself takes; above 0.1 the result is client-bound"),
+        .help("load generator's share of the processor time; above 0.1 the result is client-bound"),
     ReadingDef::neutral("verified_count", Unit::Count).help("blocks whose contents were verified"),
     ReadingDef::neutral("asked_iops_per_s", Unit::PerSecond)
-        .help("operations a second that an open loop asked for"),
+        .help("intended operations a second of an open loop"),
 ];
 
 /// Every reading that an outcome can have.
@@ -138,7 +138,7 @@ impl LoadOutcome {
         let warmup_s: f64 = self.intervals[..self.warmup_intervals].iter().map(|one| one.length_s).sum();
         set_cpu(readings, self.cpu, self.operations());
         // A paced load is always steady, because of its fixed rate.
-        let steady = self.steady.filter(|_| self.asked_per_s.is_none());
+        let steady = self.steady.filter(|_| self.intended_per_s.is_none());
         let (synced, verified) = (self.final_syncs > 0, self.verified_blocks > 0);
         let found = [
             ("load_elapsed_ns", Some(self.elapsed_ns as f64)),
@@ -152,7 +152,7 @@ impl LoadOutcome {
             ("clock_ns", Some(self.calibration.clock_ns)),
             ("client_ratio", Some(self.client_share)),
             ("verified_count", verified.then_some(self.verified_blocks as f64)),
-            ("asked_iops_per_s", self.asked_per_s),
+            ("asked_iops_per_s", self.intended_per_s),
         ];
         for (name, value) in found {
             if let Some(value) = value {

@@ -1,6 +1,6 @@
 //! A worker's io_uring, with the features that the kernel supports.
 
-use crate::buffers::Slots;
+use crate::buffers::IoBuffers;
 use crate::error::{EngineError, Result};
 use crate::job::{LoadJob, UringUse};
 use io_uring::IoUring;
@@ -31,7 +31,7 @@ impl Ring {
     ///
     /// # Errors
     /// The kernel has no io_uring, forbids it, or has no memory for another ring.
-    pub fn new(job: &LoadJob, files: &[BorrowedFd], slots: &mut Slots) -> Result<Ring> {
+    pub fn new(job: &LoadJob, files: &[BorrowedFd], slots: &mut IoBuffers) -> Result<Ring> {
         let (uring, mut in_use) = set_up(job.depth, job.uring)?;
         if job.uring.fixed_files && !files.is_empty() {
             let raw: Vec<_> = files.iter().map(|file| file.as_raw_fd()).collect();
@@ -173,12 +173,12 @@ fn set_up(depth: u32, allowed: UringUse) -> Result<(IoUring, UringUse)> {
 
 fn unavailable(source: io::Error) -> EngineError {
     let advice = match source.raw_os_error() {
-        Some(libc::ENOSYS) => "; this kernel has no io_uring: take the sync engine",
+        Some(libc::ENOSYS) => "; this kernel has no io_uring: use the sync engine",
         Some(libc::EPERM | libc::EACCES) => {
-            "; io_uring is forbidden here (sysctl kernel.io_uring_disabled, or a container): take the sync engine"
+            "; io_uring is forbidden here (sysctl kernel.io_uring_disabled, or a container): use the sync engine"
         }
-        Some(libc::EMFILE | libc::ENFILE) => "; raise `ulimit -n`, or take fewer threads",
-        Some(libc::ENOMEM) => "; raise `ulimit -l`, or take fewer threads or less depth",
+        Some(libc::EMFILE | libc::ENFILE) => "; raise `ulimit -n`, or use fewer threads",
+        Some(libc::ENOMEM) => "; raise `ulimit -l`, or use fewer threads or less depth",
         _ => "",
     };
     EngineError::Resource { what: "no io_uring".into(), source, advice }
@@ -215,7 +215,7 @@ mod tests {
             uring: UringUse { fixed_buffers: false, fixed_files: false, ..allow([false; 3]) },
             ..LoadJob::default()
         };
-        let mut slots = Slots::new(4, 4096, job.open.direct).unwrap();
+        let mut slots = IoBuffers::new(4, 4096, job.open.direct).unwrap();
         match Ring::new(&job, &[], &mut slots) {
             Ok(ring) => {
                 let used = ring.in_use;
@@ -223,7 +223,7 @@ mod tests {
                 assert!(!used.fixed_files && !used.fixed_buffers);
             }
             // Without io_uring, the error explains what to do instead.
-            Err(error) => assert!(error.to_string().contains("take the sync engine"), "{error}"),
+            Err(error) => assert!(error.to_string().contains("use the sync engine"), "{error}"),
         }
     }
 }

@@ -8,7 +8,9 @@ use crate::error::{EngineError, Result};
 use crate::job::{SyncCall, UringUse};
 use crate::load::{Load, Worker};
 use crate::stream::{Op, PlannedOp, by_requests};
-use crate::{clock::Clock, device::whole_block, histogram::Latencies, ring::Ring, schedule, tally::Recorder};
+use crate::{
+    clock::Clock, device::whole_block, histogram::LatencyTally, ring::Ring, schedule, tally::Recorder,
+};
 use io_uring::types::{Fd, FsyncFlags, Timespec};
 use io_uring::{opcode, squeue};
 use rustix::io::Errno;
@@ -16,7 +18,7 @@ use std::{io, os::fd::AsRawFd};
 
 /// An operation in flight. Times are in ticks of the clock.
 #[derive(Clone, Copy)]
-struct Flight {
+struct InFlight {
     op: PlannedOp,
     start: u64,
     /// The intended start; only used in an open loop.
@@ -24,7 +26,7 @@ struct Flight {
 }
 
 /// The planned operation of a NOP.
-const NOTHING: PlannedOp = PlannedOp { op: Op::Read, file: 0, offset: 0, block: 0 };
+const NO_OPERATION: PlannedOp = PlannedOp { op: Op::Read, file: 0, offset: 0, block: 0 };
 
 /// Runs a worker on its ring. With `nop`, each operation is a NOP, to measure the cost of the ring and the load generator.
 ///
@@ -61,13 +63,13 @@ struct RingWorker<'l, 'h, 'o, 'd, 't, C, const REQUESTS: u8, const NOP: bool, co
     recorder: &'d mut Recorder<'t>,
     clock: C,
     /// The operation of each slot.
-    flights: Vec<Flight>,
+    flights: Vec<InFlight>,
     /// The slots without an operation in flight.
     free: Vec<u16>,
     /// The number of operations that were claimed but not submitted yet.
     claimed: u64,
     /// Whether the worker may submit more operations.
-    going: bool,
+    may_submit: bool,
     /// In an open loop, whether the last wait was only for an operation to become due.
     idle: bool,
     /// The first error of an operation.
@@ -79,7 +81,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
 {
     fn new(load: &'l Load<'l>, worker: &'h mut Worker<'o>, recorder: &'d mut Recorder<'t>, clock: C) -> Self {
         let depth = load.job.depth as u16;
-        let flights = vec![Flight { op: NOTHING, start: 0, intended: 0 }; depth.into()];
+        let flights = vec![InFlight { op: NO_OPERATION, start: 0, intended: 0 }; depth.into()];
         let free = (0..depth).rev().collect();
         RingWorker {
             load,
@@ -89,7 +91,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
             flights,
             free,
             claimed: 0,
-            going: true,
+            may_submit: true,
             idle: true,
             failure: None,
         }
@@ -101,22 +103,22 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
             self.submit(ring, now);
             let in_flight = self.flights.len() - self.free.len();
             if in_flight == 0 {
-                if !self.going {
+                if !self.may_submit {
                     return self.failure.map_or(Ok(()), Err);
                 }
                 // Only an open loop can have no operation in flight before its end.
                 let due = self.due();
                 match schedule::wait_until(due, self.recorder, self.clock) {
                     Some(woken) => now = woken,
-                    None => self.going = false,
+                    None => self.may_submit = false,
                 }
                 self.idle = true;
                 continue;
             }
             let waited = self.wait(ring, in_flight, now);
             now = self.clock.now();
-            if now >= self.recorder.boundary && !self.recorder.turn(now) {
-                self.going = false;
+            if now >= self.recorder.boundary && !self.recorder.end_interval(now) {
+                self.may_submit = false;
                 // Operations still in flight belong to the last interval.
                 self.recorder.boundary = u64::MAX;
             }
@@ -156,11 +158,11 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
     #[inline(always)]
     fn submit(&mut self, ring: &mut Ring, now: u64) {
         let in_use = ring.in_use;
-        if self.claimed == 0 && self.going {
+        if self.claimed == 0 && self.may_submit {
             self.claimed = self.recorder.claim();
-            self.going = self.claimed > 0;
+            self.may_submit = self.claimed > 0;
         }
-        let room = if self.going { self.claimed.min(self.free.len() as u64) } else { 0 };
+        let room = if self.may_submit { self.claimed.min(self.free.len() as u64) } else { 0 };
         let mut submitted = 0;
         let mut queue = ring.uring.submission();
         while submitted < room {
@@ -178,7 +180,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
             }
             let Some(slot) = self.free.pop() else { break };
             submitted += 1;
-            let next = if NOP { NOTHING } else { self.draw() };
+            let next = if NOP { NO_OPERATION } else { self.draw() };
             if next.op == Op::Write && !NOP {
                 let buffer = self.worker.slots.get(slot.into());
                 if SPECIAL && self.load.job.verify {
@@ -195,7 +197,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
             let flight = &mut self.flights[usize::from(slot)];
             flight.start = now;
             if !NOP {
-                *flight = Flight { op: next, start: now, intended };
+                *flight = InFlight { op: next, start: now, intended };
             }
         }
         self.claimed -= submitted;
@@ -260,7 +262,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
     #[inline(always)]
     fn wait(&mut self, ring: &mut Ring, in_flight: usize, now: u64) -> io::Result<()> {
         let want = in_flight.min(self.load.job.batch as usize);
-        let timed = SPECIAL && self.worker.schedule.is_some() && self.going && !self.free.is_empty();
+        let timed = SPECIAL && self.worker.schedule.is_some() && self.may_submit && !self.free.is_empty();
         if timed {
             return self.wait_until_due(ring, in_flight, now);
         }
@@ -290,23 +292,23 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
     #[inline(always)]
     fn reap(&mut self, ring: &mut Ring, end: u64) {
         let scale = self.recorder.times.scale;
-        let mut run = Run { op: Op::Read, start: 0, count: 0 };
+        let mut run = EqualOps { op: Op::Read, start: 0, count: 0 };
         for completion in ring.uring.completion() {
             let slot = completion.user_data() as u16;
             self.free.push(slot);
-            let Flight { op: next, start, intended } = self.flights[usize::from(slot)];
+            let InFlight { op: next, start, intended } = self.flights[usize::from(slot)];
             if !NOP && let Err(error) = self.check_completion(completion.result(), &next, slot) {
                 self.failure.get_or_insert(error);
-                self.going = false;
+                self.may_submit = false;
                 continue;
             }
             if (next.op, start) != (run.op, run.start) {
                 run.record(&mut self.recorder.tally, scale.ns(end.saturating_sub(run.start)));
-                run = Run { op: next.op, start, count: 0 };
+                run = EqualOps { op: next.op, start, count: 0 };
             }
             run.count += 1;
             if SPECIAL && self.worker.schedule.is_some() {
-                self.recorder.correct(next.op as usize, intended, end);
+                self.recorder.count_from_intended(next.op as usize, intended, end);
             }
         }
         run.record(&mut self.recorder.tally, scale.ns(end.saturating_sub(run.start)));
@@ -331,15 +333,15 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
 }
 
 /// Operations of one kind that were submitted and reaped together.
-struct Run {
+struct EqualOps {
     op: Op,
     start: u64,
     count: u32,
 }
 
-impl Run {
+impl EqualOps {
     #[inline(always)]
-    fn record(&self, lanes: &mut [Latencies], ns: u64) {
+    fn record(&self, lanes: &mut [LatencyTally], ns: u64) {
         if self.count > 0 {
             lanes[self.op as usize].record_n(ns, self.count);
         }
@@ -384,7 +386,7 @@ mod tests {
         match Ring::new(&job, &files, &mut worker.slots) {
             Ok(ring) => worker.ring = Some(Ring { answers: answers.iter().copied().collect(), ..ring }),
             Err(error) => {
-                fsarena_testkit::skipped(&error.to_string());
+                fsarena_sys::testkit::skipped(&error.to_string());
                 return None;
             }
         }

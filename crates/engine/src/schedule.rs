@@ -76,7 +76,7 @@ pub fn exact_timers() {
 pub fn wait_until<C: Clock>(due: u64, recorder: &mut Recorder, clock: C) -> Option<u64> {
     loop {
         let now = clock.now();
-        if now >= recorder.boundary && !recorder.turn(now) {
+        if now >= recorder.boundary && !recorder.end_interval(now) {
             return None;
         }
         if now >= due {
@@ -94,7 +94,7 @@ pub fn wait_until<C: Clock>(due: u64, recorder: &mut Recorder, clock: C) -> Opti
 
 /// Waits until the next operation of an open loop is due; does not wait in a closed loop. Returns the start and, for an open
 /// loop, the intended start; None if the run ended meanwhile.
-pub fn begin<C: Clock>(
+pub fn wait_for_next_start<C: Clock>(
     schedule: &mut Option<Schedule>,
     recorder: &mut Recorder,
     clock: C,

@@ -1,13 +1,13 @@
 //! The time series of a load, merged to the number of points that a run stores.
 
-use super::histogram::{Sparse, histogram, quantiles, sparse};
+use super::histogram::{SparseHistogram, histogram, quantiles, sparse};
 use fsarena_core::series::{Latency, MOST_POINTS, Point};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
 /// The counts of one interval of time.
 #[derive(Debug, Clone)]
-pub struct Stretch<'a> {
+pub struct SeriesInterval<'a> {
     /// When it began, in seconds after the start.
     pub start_s: f64,
     /// Its length in seconds.
@@ -17,12 +17,12 @@ pub struct Stretch<'a> {
     /// The bytes that these read or wrote.
     pub bytes: u64,
     /// Their latencies by kind; empty if the load does not record them over time.
-    pub latencies: &'a [Sparse],
+    pub latencies: &'a [SparseHistogram],
 }
 
 /// Merges consecutive intervals to at most [`MOST_POINTS`] points (one more with a warm-up), with percentiles of all their
 /// latencies. No point has both warm-up intervals (the first `warm_up`) and later ones.
-pub fn points(stretches: &[Stretch], warm_up: usize) -> Vec<Point> {
+pub fn points(stretches: &[SeriesInterval], warm_up: usize) -> Vec<Point> {
     let each = stretches.len().div_ceil(MOST_POINTS).max(1);
     let (before, after) = stretches.split_at(warm_up.min(stretches.len()));
     let mut latencies = histogram();
@@ -31,7 +31,7 @@ pub fn points(stretches: &[Stretch], warm_up: usize) -> Vec<Point> {
     before.into_iter().chain(after).collect()
 }
 
-fn merge(part: &[Stretch], warm_up: bool, latencies: &mut Histogram<u64>) -> Point {
+fn merge(part: &[SeriesInterval], warm_up: bool, latencies: &mut Histogram<u64>) -> Point {
     latencies.reset();
     for (value, count) in part.iter().flat_map(|one| one.latencies).flatten() {
         latencies.saturating_record_n(*value, *count);
@@ -54,7 +54,7 @@ pub struct Track {
     length: Duration,
     latencies: Histogram<u64>,
     bytes: u64,
-    done: Vec<(u64, Sparse)>,
+    done: Vec<(u64, SparseHistogram)>,
 }
 
 impl Track {
@@ -78,7 +78,7 @@ impl Track {
         self.close();
         let mut stretches = vec![];
         for (at, (bytes, latencies)) in self.done.iter().enumerate() {
-            stretches.push(Stretch {
+            stretches.push(SeriesInterval {
                 start_s: at as f64 * length,
                 length_s: if at < closed { length } else { last },
                 operations: latencies.iter().map(|(_, count)| count).sum(),
@@ -106,10 +106,10 @@ impl Track {
 mod tests {
     use super::*;
 
-    fn stretches(counted: &[Sparse]) -> Vec<Stretch<'_>> {
+    fn stretches(counted: &[SparseHistogram]) -> Vec<SeriesInterval<'_>> {
         let mut all = vec![];
         for (at, latencies) in counted.iter().enumerate() {
-            all.push(Stretch {
+            all.push(SeriesInterval {
                 start_s: at as f64,
                 length_s: 1.0,
                 operations: latencies.iter().map(|(_, count)| count).sum(),
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn few_intervals_become_one_point_each() {
-        let counted: Vec<Sparse> = vec![vec![(100, 3)], vec![], vec![(200, 1), (900, 1)]];
+        let counted: Vec<SparseHistogram> = vec![vec![(100, 3)], vec![], vec![(200, 1), (900, 1)]];
         let points = points(&stretches(&counted), 1);
         assert_eq!(points.iter().map(|one| one.operations).collect::<Vec<_>>(), [3, 0, 2]);
         assert_eq!(points.iter().map(|one| one.warm_up).collect::<Vec<_>>(), [true, false, false]);
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn many_intervals_are_merged_without_losing_operations() {
         // 1000 stretches of one slow and 99 fast operations: each merged point has both.
-        let counted: Vec<Sparse> = (0..1000).map(|_| vec![(50, 99), (5000, 1)]).collect();
+        let counted: Vec<SparseHistogram> = (0..1000).map(|_| vec![(50, 99), (5000, 1)]).collect();
         let points = points(&stretches(&counted), 130);
         assert!(points.len() <= MOST_POINTS + 1, "{}", points.len());
         assert_eq!(points.iter().map(|one| one.operations).sum::<u64>(), 100_000);

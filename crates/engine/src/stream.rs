@@ -74,16 +74,16 @@ pub struct PlannedOp {
 /// The stream of operations of one thread.
 #[derive(Debug)]
 pub struct Stream<'a> {
-    tickets: Tickets<'a>,
-    cadence: Cadence,
+    tickets: EventNumbers<'a>,
+    cadence: SyncCadence,
     offsets: Offsets,
-    mix: Mix,
+    mix: ReadWriteChoice,
     layout: Layout,
 }
 
 /// Chooses between reads and writes for a mixed load.
 #[derive(Debug)]
-struct Mix {
+struct ReadWriteChoice {
     read_share: f64,
     /// Whether to keep the share as even as possible; otherwise each choice is random.
     even: bool,
@@ -116,10 +116,10 @@ impl<'a> Stream<'a> {
         };
         let seed = mix(job.seed, u64::from(thread));
         Stream {
-            tickets: if shared { Tickets::Shared(counter) } else { Tickets::Own(0) },
-            cadence: Cadence::new(job.sync_every.map(|every| every.requests), layout.files),
+            tickets: if shared { EventNumbers::Shared(counter) } else { EventNumbers::Own(0) },
+            cadence: SyncCadence::new(job.sync_every.map(|every| every.requests), layout.files),
             offsets: Offsets::new(job.pattern, range, start, seed),
-            mix: Mix {
+            mix: ReadWriteChoice {
                 read_share: job.read_share,
                 even: job.mixing == Mixing::Even,
                 reads: 0.0,
@@ -148,7 +148,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-impl Mix {
+impl ReadWriteChoice {
     #[inline(always)]
     fn next(&mut self) -> Op {
         let read = if self.even {
@@ -169,7 +169,7 @@ impl Mix {
 
 /// The source of a thread's event numbers.
 #[derive(Debug)]
-pub enum Tickets<'a> {
+pub enum EventNumbers<'a> {
     /// The thread counts its own events.
     Own(u64),
     /// All threads share a counter. This is the only shared write in a hot loop, used only for a shared cursor or for
@@ -177,16 +177,16 @@ pub enum Tickets<'a> {
     Shared(&'a AtomicU64),
 }
 
-impl Tickets<'_> {
+impl EventNumbers<'_> {
     /// The next number.
     #[inline(always)]
     pub fn next(&mut self) -> u64 {
         match self {
-            Tickets::Own(next) => {
+            EventNumbers::Own(next) => {
                 *next += 1;
                 *next - 1
             }
-            Tickets::Shared(next) => next.fetch_add(1, Ordering::Relaxed),
+            EventNumbers::Shared(next) => next.fetch_add(1, Ordering::Relaxed),
         }
     }
 }
@@ -202,18 +202,18 @@ pub enum Event {
 
 /// The pattern of requests and syncs.
 #[derive(Debug, Clone, Copy)]
-struct Cadence {
+struct SyncCadence {
     /// Requests between two rounds of syncs; 0 without syncs.
     requests: u64,
     /// Requests and syncs of one round; 0 without syncs.
     round: u64,
 }
 
-impl Cadence {
+impl SyncCadence {
     /// Syncs each of `files` files after every `requests` requests, or never if `requests` is absent.
-    pub fn new(requests: Option<u64>, files: u32) -> Cadence {
+    pub fn new(requests: Option<u64>, files: u32) -> SyncCadence {
         let requests = requests.unwrap_or(0);
-        Cadence { requests, round: if requests == 0 { 0 } else { requests + u64::from(files) } }
+        SyncCadence { requests, round: if requests == 0 { 0 } else { requests + u64::from(files) } }
     }
 
     /// The event with this number.
@@ -437,7 +437,7 @@ mod tests {
 
     #[test]
     fn after_every_hundred_requests_each_file_is_synced() {
-        let cadence = Cadence::new(Some(100), 3);
+        let cadence = SyncCadence::new(Some(100), 3);
         let events: Vec<Event> = (0..309).map(|ticket| cadence.event(ticket)).collect();
         assert_eq!(events[99], Event::Request(99));
         assert_eq!(events[100..104], [Event::Sync(0), Event::Sync(1), Event::Sync(2), Event::Request(100)]);
@@ -454,7 +454,7 @@ mod tests {
 
     #[test]
     fn without_a_cadence_there_are_requests_only() {
-        let cadence = Cadence::new(None, 128);
+        let cadence = SyncCadence::new(None, 128);
         assert!((0..1000).all(|ticket| cadence.event(ticket) == Event::Request(ticket)));
     }
 
@@ -465,7 +465,7 @@ mod tests {
             let threads: Vec<_> = (0..8)
                 .map(|_| {
                     scope.spawn(|| {
-                        let mut tickets = Tickets::Shared(&counter);
+                        let mut tickets = EventNumbers::Shared(&counter);
                         (0..1000).map(|_| tickets.next()).collect::<Vec<_>>()
                     })
                 })

@@ -3,10 +3,10 @@
 //! As in IOR, a client opens the file, writes or reads its blocks in order, syncs and closes, and all of that is timed. Each
 //! block begins with its writer and its offset, and a reader compares them to detect stale data.
 
-use crate::buffers::{Filler, Slots};
+use crate::buffers::{Filler, IoBuffers};
 use crate::clock::{self, Clock};
 use crate::device::{Device, SyscallDevice, sync_file, whole_block};
-use crate::drive::{Drive, Work};
+use crate::drive::{DriveSettings, Work};
 use crate::error::{EngineError, Result};
 use crate::tally::{OpKind, Recorder};
 use crate::{calibrate::Calibration, files, job::Content, outcome::LoadOutcome};
@@ -58,7 +58,7 @@ pub fn run(job: &StridesJob) -> Result<LoadOutcome> {
         OpKind { name: job.name(), bytes: u64::from(job.block_bytes), used: true },
         OpKind { name: "sync", bytes: 0, used: job.write && job.sync },
     ];
-    let drive = Drive::counted(1, &kinds, INTERVAL_MS, job.blocks);
+    let drive = DriveSettings::counted(1, &kinds, INTERVAL_MS, job.blocks);
     LoadOutcome::measure(&drive, &Blocks(job), Calibration::with_generator(generator_ns(job)?), &mut |_| {})
 }
 
@@ -66,17 +66,18 @@ struct Blocks<'a>(&'a StridesJob);
 
 /// A buffer and its contents.
 struct Block {
-    slots: Slots,
+    slots: IoBuffers,
     filler: Filler,
 }
 
 impl Block {
     fn for_job(job: &StridesJob) -> Result<Block> {
-        let mut slots = Slots::new(1, job.block_bytes, job.direct).ok_or_else(|| EngineError::Resource {
-            what: format!("no memory for a block of {} bytes", job.block_bytes),
-            source: io::ErrorKind::OutOfMemory.into(),
-            advice: "; take smaller blocks",
-        })?;
+        let mut slots =
+            IoBuffers::new(1, job.block_bytes, job.direct).ok_or_else(|| EngineError::Resource {
+                what: format!("no memory for a block of {} bytes", job.block_bytes),
+                source: io::ErrorKind::OutOfMemory.into(),
+                advice: "; use smaller blocks",
+            })?;
         let mut filler = Filler::new(Content::Random, job.seed.wrapping_add(u64::from(job.writer)));
         filler.fill(slots.get(0));
         Ok(Block { slots, filler })
@@ -157,7 +158,7 @@ impl<'a> Work<'a> for Blocks<'_> {
 /// Nanoseconds that the generator takes for a block besides its transfer.
 fn generator_ns(job: &StridesJob) -> Result<f64> {
     let mut block = Block::for_job(job)?;
-    Ok(clock::best_ns(1, 20, |number| {
+    Ok(clock::fastest_round_ns(1, 20, |number| {
         if job.write {
             block.stamp(job, u64::from(number))
         } else {

@@ -2,7 +2,7 @@
 //!
 //! The loop is compiled for each device, clock and kind of requests, with and without the code for verification and open
 //! loops. It has no allocation, no dynamic call and no shared write except for shared cursors (see
-//! [`crate::stream::Tickets`]). The end of one operation is the start of the next, so each operation needs only one time stamp,
+//! [`crate::stream::EventNumbers`]). The end of one operation is the start of the next, so each operation needs only one time stamp,
 //! and the latency includes the time of the load generator.
 
 use crate::device::{Device, whole_block};
@@ -48,7 +48,7 @@ fn run_operations<D: Device, C: Clock, const REQUESTS: u8, const SPECIAL: bool>(
         }
         for _ in 0..claimed {
             if SPECIAL && worker.schedule.is_some() {
-                match schedule::begin(&mut worker.schedule, recorder, clock) {
+                match schedule::wait_for_next_start(&mut worker.schedule, recorder, clock) {
                     Some(begun) => (start, intended) = begun,
                     None => return late_error(load, device),
                 }

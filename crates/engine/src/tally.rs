@@ -4,9 +4,9 @@
 //! empty one that the collector returned. A worker never waits and shares no memory while it counts. It compares the time
 //! stamp of every operation with the end of the interval.
 
-use crate::histogram::{Latencies, Sparse, histogram, quantiles, sparse};
+use crate::histogram::{LatencyTally, SparseHistogram, histogram, quantiles, sparse};
 use crate::steady::{self, Assessment};
-use crate::{clock::Scale, series::Stretch};
+use crate::{clock::Scale, series::SeriesInterval};
 use fsarena_sys::cpu::Cpu;
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -32,12 +32,12 @@ pub fn lanes(kinds: &[OpKind], open_loop: bool) -> Vec<OpKind> {
 }
 
 /// Makes an empty tally with a lane for each kind.
-fn empty_tally(kinds: &[OpKind]) -> Vec<Latencies> {
-    kinds.iter().map(|kind| Latencies::new(kind.used)).collect()
+fn empty_tally(kinds: &[OpKind]) -> Vec<LatencyTally> {
+    kinds.iter().map(|kind| LatencyTally::new(kind.used)).collect()
 }
 
 /// The message with which a worker sends the tally of an interval to the collector.
-pub struct Counted {
+pub struct IntervalTally {
     /// The worker.
     pub thread: u32,
     /// The interval that the tally belongs to.
@@ -45,7 +45,7 @@ pub struct Counted {
     /// The interval in which the worker continues; `u32::MAX` if it has ended.
     pub next: u32,
     /// The latencies of each lane; see [`lanes`].
-    pub tally: Vec<Latencies>,
+    pub tally: Vec<LatencyTally>,
     /// CPU time since the last tally.
     pub cpu: Cpu,
 }
@@ -64,13 +64,13 @@ pub struct Times {
 }
 
 /// A worker's connection to the collector.
-pub struct Link<'a> {
+pub struct CollectorLink<'a> {
     /// The number of the worker.
     pub thread: u32,
     /// Sends full tallies to the collector.
-    pub out: Sender<Counted>,
+    pub out: Sender<IntervalTally>,
     /// Receives emptied tallies from the collector.
-    pub back: Receiver<Vec<Latencies>>,
+    pub back: Receiver<Vec<LatencyTally>>,
     /// Set when the run has to end.
     pub stop: &'a AtomicBool,
 }
@@ -78,14 +78,14 @@ pub struct Link<'a> {
 /// Counts the operations of one worker and decides when it stops.
 pub struct Recorder<'a> {
     /// The counts of the current interval.
-    pub tally: Vec<Latencies>,
-    /// The time from which [`Recorder::turn`] must be called, in ticks: the end of the interval or of the run.
+    pub tally: Vec<LatencyTally>,
+    /// The time from which [`Recorder::end_interval`] must be called, in ticks: the end of the interval or of the run.
     pub boundary: u64,
     /// The times of the run.
     pub times: Times,
     interval: u32,
     kinds: &'a [OpKind],
-    link: Option<Link<'a>>,
+    link: Option<CollectorLink<'a>>,
     budget: &'a Budget,
     threads: u32,
     /// Whether the workers occupy all processors, so that spinning would disturb other workers.
@@ -98,7 +98,7 @@ impl<'a> Recorder<'a> {
     pub fn new(
         kinds: &'a [OpKind],
         times: Times,
-        link: Option<Link<'a>>,
+        link: Option<CollectorLink<'a>>,
         budget: &'a Budget,
         threads: u32,
     ) -> Recorder<'a> {
@@ -117,17 +117,17 @@ impl<'a> Recorder<'a> {
     /// Counts an operation, in an open loop also from its intended start. Returns whether the worker continues.
     #[inline(always)]
     pub fn count(&mut self, lane: usize, start: u64, intended: Option<u64>, end: u64) -> bool {
-        let goes_on = end < self.boundary || self.turn(end);
+        let goes_on = end < self.boundary || self.end_interval(end);
         self.tally[lane].record(self.times.scale.ns(end.saturating_sub(start)));
         if let Some(intended) = intended {
-            self.correct(lane, intended, end);
+            self.count_from_intended(lane, intended, end);
         }
         goes_on
     }
 
     /// Counts an operation of an open loop from its intended start.
     #[inline(always)]
-    pub fn correct(&mut self, lane: usize, intended: u64, end: u64) {
+    pub fn count_from_intended(&mut self, lane: usize, intended: u64, end: u64) {
         let behind = self.tally.len() / 2 + lane;
         self.tally[behind].record(self.times.scale.ns(end.saturating_sub(intended)));
     }
@@ -136,13 +136,13 @@ impl<'a> Recorder<'a> {
     /// the tally yet, because the last operation still has to be counted.
     #[cold]
     #[inline(never)]
-    pub fn turn(&mut self, now: u64) -> bool {
+    pub fn end_interval(&mut self, now: u64) -> bool {
         let stopped = self.link.as_ref().is_some_and(|link| link.stop.load(Ordering::Relaxed));
         if stopped || now >= self.times.deadline {
             return false;
         }
         let next = ((now - self.times.start) / self.times.interval) as u32;
-        self.hand_over(next);
+        self.send_tally(next);
         let boundary = self.times.start + (u64::from(next) + 1) * self.times.interval;
         self.boundary = boundary.min(self.times.deadline);
         true
@@ -150,17 +150,23 @@ impl<'a> Recorder<'a> {
 
     /// Sends the last tally.
     pub fn close(&mut self) {
-        self.hand_over(u32::MAX);
+        self.send_tally(u32::MAX);
     }
 
-    fn hand_over(&mut self, next: u32) {
+    fn send_tally(&mut self, next: u32) {
         let Some(link) = &self.link else { return };
         let cpu = Cpu::of_this_thread();
         // If the collector has not returned a tally yet, allocate one instead of waiting.
         let empty = link.back.try_recv().unwrap_or_else(|_| empty_tally(self.kinds));
         let tally = std::mem::replace(&mut self.tally, empty);
         let Recorder { interval, cpu: before, .. } = *self;
-        let _ = link.out.send(Counted { thread: link.thread, interval, next, tally, cpu: cpu.since(before) });
+        let _ = link.out.send(IntervalTally {
+            thread: link.thread,
+            interval,
+            next,
+            tally,
+            cpu: cpu.since(before),
+        });
         (self.cpu, self.interval) = (cpu, next);
     }
 }
@@ -218,19 +224,19 @@ pub type OnInterval<'a> = &'a mut dyn FnMut(&Interval);
 
 /// A finished interval with its latencies, which are summed later, when the end of the warm-up is known.
 #[derive(Debug)]
-pub struct Finished {
+pub struct FinishedInterval {
     /// Its figures.
     pub interval: Interval,
     /// The latencies of each lane.
-    latencies: Vec<Sparse>,
+    latencies: Vec<SparseHistogram>,
     /// CPU time of the workers in it.
     pub cpu: Cpu,
 }
 
-impl Finished {
+impl FinishedInterval {
     /// The counts of the first `kinds` lanes, in the form that a series merges.
-    pub fn stretch(&self, kinds: usize) -> Stretch<'_> {
-        Stretch {
+    pub fn stretch(&self, kinds: usize) -> SeriesInterval<'_> {
+        SeriesInterval {
             start_s: self.interval.start_s,
             length_s: self.interval.length_s,
             operations: self.interval.operations,
@@ -241,17 +247,17 @@ impl Finished {
 }
 
 /// An interval to which workers may still add operations.
-struct Growing {
+struct OpenInterval {
     lanes: Vec<Histogram<u64>>,
     cpu: Cpu,
 }
 
-impl Growing {
+impl OpenInterval {
     /// Makes an empty interval. An unused lane takes hardly any memory.
-    fn new(used: impl Iterator<Item = bool>) -> Growing {
+    fn new(used: impl Iterator<Item = bool>) -> OpenInterval {
         let unused = || Histogram::new_with_bounds(1, 2, 0).expect("the bounds are sound");
         let lanes = used.map(|used| if used { histogram() } else { unused() }).collect();
-        Growing { lanes, cpu: Cpu::default() }
+        OpenInterval { lanes, cpu: Cpu::default() }
     }
 }
 
@@ -262,11 +268,11 @@ pub struct Collector {
     lanes: Vec<OpKind>,
     kinds: usize,
     interval_s: f64,
-    growing: BTreeMap<u32, Growing>,
+    growing: BTreeMap<u32, OpenInterval>,
     next: Vec<u32>,
-    back: Vec<Sender<Vec<Latencies>>>,
+    back: Vec<Sender<Vec<LatencyTally>>>,
     /// Intervals that are over, in order.
-    pub finished: Vec<Finished>,
+    pub finished: Vec<FinishedInterval>,
     /// Operations of each worker.
     pub by_thread: Vec<u64>,
 }
@@ -277,7 +283,7 @@ impl Collector {
         kinds: &[OpKind],
         interval_s: f64,
         open_loop: bool,
-        back: Vec<Sender<Vec<Latencies>>>,
+        back: Vec<Sender<Vec<LatencyTally>>>,
     ) -> Collector {
         Collector {
             lanes: lanes(kinds, open_loop),
@@ -292,12 +298,12 @@ impl Collector {
     }
 
     /// Adds a worker's tally. Returns the number of intervals that this finished.
-    pub fn take(&mut self, counted: Counted) -> usize {
-        let Counted { thread, interval, next, mut tally, cpu } = counted;
-        let new = || Growing::new(self.lanes.iter().map(|kind| kind.used));
+    pub fn take(&mut self, counted: IntervalTally) -> usize {
+        let IntervalTally { thread, interval, next, mut tally, cpu } = counted;
+        let new = || OpenInterval::new(self.lanes.iter().map(|kind| kind.used));
         let growing = self.growing.entry(interval).or_insert_with(new);
         growing.cpu += cpu;
-        self.by_thread[thread as usize] += tally[..self.kinds].iter().map(Latencies::count).sum::<u64>();
+        self.by_thread[thread as usize] += tally[..self.kinds].iter().map(LatencyTally::count).sum::<u64>();
         for (lane, sum) in tally.iter_mut().zip(&mut growing.lanes) {
             lane.add_to(sum);
             lane.clear();
@@ -313,14 +319,14 @@ impl Collector {
         let before = self.finished.len();
         let last = self.growing.last_key_value().map_or(0, |(&index, _)| index + 1);
         for index in before as u32..limit.min(last) {
-            let empty = || Growing::new(self.lanes.iter().map(|_| false));
+            let empty = || OpenInterval::new(self.lanes.iter().map(|_| false));
             let growing = self.growing.remove(&index).unwrap_or_else(empty);
             self.finished.push(self.finish(index, growing));
         }
         self.finished.len() - before
     }
 
-    fn finish(&self, index: u32, Growing { lanes, cpu }: Growing) -> Finished {
+    fn finish(&self, index: u32, OpenInterval { lanes, cpu }: OpenInterval) -> FinishedInterval {
         let (mut all, mut bytes) = (histogram(), 0);
         for (lane, kind) in lanes.iter().zip(&self.lanes).take(self.kinds) {
             all.add(lane).expect("all histograms of the engine have the same bounds");
@@ -340,7 +346,7 @@ impl Collector {
             latency_p999_ns,
         };
         interval.set_length(self.interval_s);
-        Finished { interval, latencies: lanes.iter().map(sparse).collect(), cpu }
+        FinishedInterval { interval, latencies: lanes.iter().map(sparse).collect(), cpu }
     }
 
     /// Assesses warm-up and steadiness from the operations per second of each interval.
@@ -357,7 +363,7 @@ impl Collector {
 }
 
 /// Sums the latencies of intervals, lane by lane.
-pub fn sum_lanes(lanes: usize, intervals: &[Finished]) -> Vec<Histogram<u64>> {
+pub fn sum_lanes(lanes: usize, intervals: &[FinishedInterval]) -> Vec<Histogram<u64>> {
     let mut sums: Vec<_> = (0..lanes).map(|_| histogram()).collect();
     for (number, sum) in sums.iter_mut().enumerate() {
         let counts = intervals.iter().flat_map(|one| &one.latencies[number]);
@@ -411,20 +417,20 @@ mod tests {
         // One tick is a nanosecond of the kernel's clock; the start is at 1000, intervals are 100 long.
 
         let times = Times { start: 1000, interval: 100, deadline: 1450, scale: Scale::NANOSECONDS };
-        let link = Link { thread: 3, out, back, stop: &stop };
+        let link = CollectorLink { thread: 3, out, back, stop: &stop };
         let mut recorder = Recorder::new(&kinds, times, Some(link), &budget, 1);
         assert_eq!(recorder.boundary, 1100);
         recorder.tally[0].record(5);
-        assert!(recorder.turn(1130));
+        assert!(recorder.end_interval(1130));
         assert_eq!(recorder.boundary, 1200);
         // An operation that took several intervals.
-        assert!(recorder.turn(1420));
+        assert!(recorder.end_interval(1420));
         assert_eq!(recorder.boundary, 1450);
-        assert!(!recorder.turn(1450));
+        assert!(!recorder.end_interval(1450));
         recorder.close();
         let sent: Vec<(u32, u32, u64)> = messages
             .try_iter()
-            .map(|Counted { interval, next, tally, .. }| (interval, next, tally[0].count()))
+            .map(|IntervalTally { interval, next, tally, .. }| (interval, next, tally[0].count()))
             .collect();
         assert_eq!(sent, [(0, 1, 1), (1, 4, 0), (4, u32::MAX, 0)]);
     }
@@ -432,11 +438,11 @@ mod tests {
     const KINDS: [OpKind; 2] =
         [OpKind { name: "read", bytes: 4096, used: true }, OpKind { name: "sync", bytes: 0, used: true }];
 
-    fn counted(thread: u32, interval: u32, next: u32, latencies: &[u64], syncs: &[u64]) -> Counted {
+    fn counted(thread: u32, interval: u32, next: u32, latencies: &[u64], syncs: &[u64]) -> IntervalTally {
         let mut tally = empty_tally(&KINDS);
         latencies.iter().for_each(|&ns| tally[0].record(ns));
         syncs.iter().for_each(|&ns| tally[1].record(ns));
-        Counted { thread, interval, next, tally, cpu: Cpu { user_ns: 10, system_ns: 20 } }
+        IntervalTally { thread, interval, next, tally, cpu: Cpu { user_ns: 10, system_ns: 20 } }
     }
 
     fn collector() -> Collector {

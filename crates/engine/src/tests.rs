@@ -38,7 +38,7 @@ fn outcome(job: &LoadJob, files: &Files) -> LoadOutcome {
 fn has_uring() -> bool {
     let forbidden = io_uring::IoUring::new(2).err();
     if let Some(error) = &forbidden {
-        fsarena_testkit::skipped(&format!("no io_uring: {error}"));
+        fsarena_sys::testkit::skipped(&format!("no io_uring: {error}"));
     }
     forbidden.is_none()
 }
@@ -300,17 +300,4 @@ fn every_reading_of_an_outcome_is_defined() {
         readings.get("read_operations_count").unwrap() + readings.get("write_operations_count").unwrap();
     assert_eq!(total, 1000.0);
     assert!(readings.get("all_latency_p50_ns").unwrap() <= readings.get("all_latency_max_ns").unwrap());
-}
-
-#[test]
-fn a_job_serialized_as_json_reads_back_equal() {
-    let job = LoadJob {
-        pattern: Pattern::Zipf { theta: 0.9 },
-        rate: Some(Rate { per_s: 5.0, arrivals: Arrivals::Fixed }),
-        bound: Bound::Steady { at_most_s: 60.0 },
-        ..LoadJob::default()
-    };
-    let text = serde_json::to_string(&job).unwrap();
-    assert_eq!(serde_json::from_str::<LoadJob>(&text).unwrap(), job);
-    assert!(serde_json::from_str::<LoadJob>(r#"{"thread": 3}"#).unwrap_err().to_string().contains("thread"));
 }

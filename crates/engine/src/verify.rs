@@ -47,20 +47,20 @@ pub fn check_block(
     let wrong = |expected: String, found: String| {
         Err(EngineError::Corrupt { path: path.into(), offset, expected, found })
     };
-    let word = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes"));
-    let long = |at: usize| u64::from_le_bytes(block[at..at + 8].try_into().expect("eight bytes"));
-    if long(0) != MAGIC {
+    let u32_at = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes"));
+    let u64_at = |at: usize| u64::from_le_bytes(block[at..at + 8].try_into().expect("eight bytes"));
+    if u64_at(0) != MAGIC {
         let found = format!("the bytes {:02x?}", &block[..8]);
         return wrong("a verified block (files must be prepared for verification)".into(), found);
     }
-    if word(24) as usize != block.len() {
-        return wrong(format!("a block of {} bytes", block.len()), format!("one of {} bytes", word(24)));
+    if u32_at(24) as usize != block.len() {
+        return wrong(format!("a block of {} bytes", block.len()), format!("one of {} bytes", u32_at(24)));
     }
-    if (word(16), long(8)) != (file, offset) {
-        let found = format!("the block of file {} at byte {}", word(16), long(8));
+    if (u32_at(16), u64_at(8)) != (file, offset) {
+        let found = format!("the block of file {} at byte {}", u32_at(16), u64_at(8));
         return wrong(format!("the block of file {file} at byte {offset}"), found);
     }
-    let (stored, computed) = (word(CRC.start), checksum(block));
+    let (stored, computed) = (u32_at(CRC.start), checksum(block));
     if stored != computed {
         return wrong(
             format!("contents with checksum {stored:08x}"),
@@ -68,10 +68,10 @@ pub fn check_block(
         );
     }
     match generation {
-        Some(expected) if expected != word(20) => {
-            wrong(format!("generation {expected}"), format!("generation {}", word(20)))
+        Some(expected) if expected != u32_at(20) => {
+            wrong(format!("generation {expected}"), format!("generation {}", u32_at(20)))
         }
-        _ => Ok(word(20)),
+        _ => Ok(u32_at(20)),
     }
 }
 

@@ -213,7 +213,7 @@ impl OptionSet {
 }
 
 /// The option set with the defaults of mkfs and the kernel.
-pub const DEFAULT: OptionSet = OptionSet::named("default").help("as mkfs and the kernel have it");
+pub const DEFAULT: OptionSet = OptionSet::named("default").help("the defaults of mkfs and the kernel");
 
 /// The option set without updates of access times.
 pub const NOATIME: OptionSet =

@@ -28,7 +28,7 @@ pub enum Error {
         fix: String,
     },
     /// The program ignored options of an option set that it does not know.
-    #[error("option set {set}: {program} of this machine does less than it was asked for; {fix}")]
+    #[error("option set {set}: the installed {program} ignores some of its options; {fix}")]
     OldMkfs {
         /// The program.
         program: &'static str,

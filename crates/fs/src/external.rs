@@ -1,5 +1,5 @@
-//! External journals, which lie on a separate device: joins an ext filesystem and its journal if both are image files (mke2fs joins only block devices), and
-//! writes the device number of the journal into a filesystem.
+//! External journals, which are on a separate device: joins an ext filesystem and its journal if both are image files (mke2fs
+//! joins only block devices), and writes the device number of the journal into a filesystem.
 
 use crate::Error;
 use crate::def::{DEBUGFS, FsDef, TUNE2FS};

@@ -4,8 +4,7 @@ use crate::def::{Contents, FsDef, PoolDef};
 use crate::{Error, available::to_install, external, grammar, safety::ScratchDevice};
 use bytesize::ByteSize;
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
-use fsarena_core::factor::journal::{self, External};
-use fsarena_core::factor::raid::{self, Raid};
+use fsarena_core::factor::device::{ExternalJournal, Raid, parse_journal, parse_raid};
 use fsarena_core::{cell::Variant, factor, names::unknown};
 use fsarena_sys::argv::{self, Argv};
 use fsarena_sys::mount::{self, Mounted};
@@ -22,7 +21,7 @@ pub struct VariantOptions {
     /// Mount options, comma-separated.
     pub mount: String,
     /// The journal on a separate device, if any.
-    pub journal: Option<External>,
+    pub journal: Option<ExternalJournal>,
     /// The RAID profile over several devices, if any.
     pub raid: Option<Raid>,
     /// A directory that mkfs copies into the filesystem.
@@ -45,15 +44,17 @@ impl VariantOptions {
     pub fn without_discard(&mut self, def: &FsDef) {
         let (mkfs, mount) = def.no_discard;
         self.mkfs.splice(0..0, mkfs.iter().map(|word| word.to_string()));
-        let words = [mount, &self.mount].into_iter().filter(|word| !word.is_empty());
-        self.mount = words.collect::<Vec<_>>().join(",");
+        self.prepend_mount_options(mount);
     }
 
     /// Adds the mount options that limit the size of a filesystem in memory, before the options of the user, which win. Does
     /// nothing for a filesystem on a device.
     pub fn limit_size(&mut self, def: &FsDef, bytes: u64) {
-        let limit = def.sized_by.replace("{}", &bytes.to_string());
-        let words = [limit.as_str(), &self.mount].into_iter().filter(|word| !word.is_empty());
+        self.prepend_mount_options(&def.sized_by.replace("{}", &bytes.to_string()));
+    }
+
+    fn prepend_mount_options(&mut self, options: &str) {
+        let words = [options, &self.mount].into_iter().filter(|word| !word.is_empty());
         self.mount = words.collect::<Vec<_>>().join(",");
     }
 }
@@ -123,8 +124,8 @@ pub fn variant_options(def: &FsDef, variant: &Variant) -> Result<VariantOptions,
         "" => of_set.to_string(),
         level => level.to_string(),
     };
-    let journal = journal::parse(&level_or(factor::JOURNAL, set.journal)).map_err(Error::Options)?;
-    let raid = raid::parse(&level_or(factor::RAID, set.raid)).map_err(Error::Options)?;
+    let journal = parse_journal(&level_or(factor::JOURNAL, set.journal)).map_err(Error::Options)?;
+    let raid = parse_raid(&level_or(factor::RAID, set.raid)).map_err(Error::Options)?;
     check_journal(def, journal)?;
     let program = mkfs_program(def, variant)?;
     Ok(VariantOptions { mkfs, mount, journal, raid, contents: None, program })
@@ -149,7 +150,7 @@ fn mkfs_program(def: &FsDef, variant: &Variant) -> Result<Option<PathBuf>, Error
 }
 
 /// Checks that a filesystem can have a separate journal of the requested size.
-fn check_journal(def: &FsDef, requested: Option<External>) -> Result<(), Error> {
+fn check_journal(def: &FsDef, requested: Option<ExternalJournal>) -> Result<(), Error> {
     let Some(requested) = requested else { return Ok(()) };
     let id = def.id;
     let Some(journal) = def.journal else {

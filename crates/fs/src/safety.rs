@@ -123,11 +123,11 @@ impl ScratchDevice {
     /// The path of the device node or of the image file.
     pub fn path(&self) -> &Path {
         match &self.backing {
+            Backing::File(image) => image.path(),
             Backing::Loop(_, _, device) | Backing::Zram(_, device) | Backing::Linked(_, device) => {
                 &device.path
             }
             Backing::UserNamed(user_device) => &user_device.device.path,
-            Backing::File(image) => image.path(),
         }
     }
 
@@ -210,12 +210,8 @@ impl ScratchDevice {
 
     /// Logs the signatures that mkfs has just written to a device of the user as fsarena's own.
     pub(crate) fn note_written(&self) -> Result<(), Error> {
-        match &self.backing {
-            Backing::Loop(..) | Backing::Zram(..) | Backing::Linked(..) | Backing::File(_) => Ok(()),
-            Backing::UserNamed(user_device) => {
-                user_device.written.note(&user_device.id, &signatures(self.path())?)
-            }
-        }
+        let Backing::UserNamed(user_device) = &self.backing else { return Ok(()) };
+        user_device.written.note(&user_device.id, &signatures(self.path())?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Target for fio's job files.
 
 use crate::support::assert_sensible;
-use fsarena_load::fio::job_file::{JobFile, Surroundings, looks_like_job_file};
+use fsarena_load::fio::{JobFile, Surroundings, looks_like_job_file};
 use std::{io, path::Path};
 
 /// Options whose values would run a program, load code, or read a trace.

@@ -37,7 +37,7 @@ pub fn tools(bytes: &[u8]) {
     for name in ["fio", "sysbench"] {
         let workload = workloads::find(name).expect("a workload");
         let job = Job { settings: Settings::defaults(workload.def().settings), scale: Scale::Tiny, seed: 1 };
-        let tasks = workload.steps(&job, &place).expect("tasks");
+        let tasks = workload.tasks(&job, &place).expect("tasks");
         let read = tasks.into_iter().flat_map(|task| task.work).find_map(|action| match action {
             Action::Read(_, read) => Some(read),
             _ => None,

@@ -2,10 +2,10 @@
 //! between squid and its origin.
 
 use crate::support;
-use fsarena_load::web::wire;
+use fsarena_load::web::read_head;
+use fsarena_probe::watch::CounterSpec;
 use fsarena_serve::{AnalysisFunctions, Options, Server};
 use fsarena_sys::kernel::SysRoot;
-use fsarena_watch::CounterSpec;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -93,7 +93,7 @@ pub fn counters(bytes: &[u8]) {
 /// Reads the heads of requests and responses until the end of the input or an error.
 pub fn squid(bytes: &[u8]) {
     let mut stream = tokio::io::BufReader::new(bytes);
-    while let Ok(Some(head)) = poll_ready(wire::read_head(&mut stream)) {
+    while let Ok(Some(head)) = poll_ready(read_head(&mut stream)) {
         let _ = (head.status, head.object, head.length, head.hit, head.last);
     }
 }

@@ -6,10 +6,14 @@
 //! writes one line to the file of the argument `out=`: user and kernel instructions until the work returned, the same
 //! until its data was synced, and system calls until then.
 //!
+//! With the argument `hold=` it counts nothing. A mark then holds the guest until the file of that name exists, so that QEMU saves
+//! the machine at the same instruction each time.
+//!
 //! This is the interface of QEMU 6 to 8 (`qemu-plugin.h`, version 1).
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::{fs::File, io::Write, sync::OnceLock, sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed};
+use std::{path::PathBuf, time::Duration};
 
 /// The version of the interface that this is written for.
 #[unsafe(no_mangle)]
@@ -18,10 +22,16 @@ pub static qemu_plugin_version: c_int = 1;
 
 /// The mark: a no-operation of eight bytes whose displacement says which mark it is.
 const MARK: [u8; 7] = [0x0f, 0x1f, 0x84, 0x00, 0x5a, 0xa5, 0xfa];
-/// Its last byte: the work begins, it has returned, its data is synced.
+/// Its last byte: the work begins, it has returned, its data is synced; the machine is to be saved.
 const BEGIN: u8 = 1;
 const RETURN: u8 = 2;
 const SYNCED: u8 = 3;
+const HOLD: u8 = 4;
+/// The pause between two looks for the file that ends a hold, and how often to look: QEMU ends within that time, or never.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
+const POLLS: usize = 60_000;
+/// The extension of the file that reports a hold.
+const HELD: &str = "held";
 /// The instruction `syscall`.
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// From here on addresses are the kernel's.
@@ -37,6 +47,8 @@ static CALLS: AtomicU64 = AtomicU64::new(0);
 /// What the counts were when the work returned.
 static AT_RETURN: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static OUT: OnceLock<File> = OnceLock::new();
+/// The file that ends a hold.
+static END_OF_HOLD: OnceLock<PathBuf> = OnceLock::new();
 
 type Block = c_void;
 type Instruction = c_void;
@@ -85,8 +97,11 @@ pub unsafe extern "C" fn qemu_plugin_install(
         if let Some(Ok(file)) = word.strip_prefix("out=").map(File::create) {
             let _ = OUT.set(file);
         }
+        if let Some(path) = word.strip_prefix("hold=") {
+            let _ = END_OF_HOLD.set(path.into());
+        }
     }
-    if OUT.get().is_none() {
+    if OUT.get().is_none() && END_OF_HOLD.get().is_none() {
         return 1;
     }
     // SAFETY: `id` is what QEMU gave, the callback lives as long as the program.
@@ -99,7 +114,9 @@ extern "C" fn translated(_: u64, block: *mut Block) {
     unsafe {
         let count = qemu_plugin_tb_n_insns(block);
         let whose = usize::from(qemu_plugin_tb_vaddr(block) >= KERNEL);
-        qemu_plugin_register_vcpu_tb_exec_inline(block, ADD, &raw const COUNTS[whose], count as u64);
+        if OUT.get().is_some() {
+            qemu_plugin_register_vcpu_tb_exec_inline(block, ADD, &raw const COUNTS[whose], count as u64);
+        }
         for at in 0..count {
             let instruction = qemu_plugin_tb_get_insn(block, at);
             let size = qemu_plugin_insn_size(instruction);
@@ -126,6 +143,12 @@ extern "C" fn marked(_: c_uint, mark: *mut c_void) {
             let [user, kernel] = [AT_RETURN[0].load(Relaxed), AT_RETURN[1].load(Relaxed)];
             if let Some(mut out) = OUT.get() {
                 let _ = writeln!(out, "{user} {kernel} {} {} {}", now[0], now[1], CALLS.load(Relaxed));
+            }
+        }
+        HOLD => {
+            if let Some(path) = END_OF_HOLD.get() {
+                let _ = File::create(path.with_extension(HELD));
+                (0..POLLS).take_while(|_| !path.exists()).for_each(|_| std::thread::sleep(POLL_INTERVAL));
             }
         }
         _ => {}

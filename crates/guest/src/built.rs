@@ -343,7 +343,7 @@ mod tests {
     /// The build of this source only copies files.
     #[test]
     fn a_source_is_configured_and_compiled_and_its_modules_are_kept_with_digests() {
-        if !fsarena_testkit::program("make") || !fsarena_testkit::program("objcopy") {
+        if !fsarena_sys::testkit::program("make") || !fsarena_sys::testkit::program("objcopy") {
             return;
         }
         let dir = tempfile::tempdir().unwrap();

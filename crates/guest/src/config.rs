@@ -1,7 +1,7 @@
 //! The config of a guest: a file at the end of its initramfs.
 
 use crate::host_tree::HostTree;
-use fsarena_core::{factor::faults::Faults, factor::raid::Raid};
+use fsarena_core::factor::device::{Faults, Raid};
 use fsarena_sys::links::{LINKS, LinkDef};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

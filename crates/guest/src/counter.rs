@@ -12,6 +12,9 @@ const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/counter.so"));
 /// The major versions of QEMU that have this plugin interface.
 const VERSIONS: std::ops::RangeInclusive<u32> = 6..=8;
 
+/// The extension of the file that the plugin makes beside the file that ends a hold, once the guest is held.
+pub const HELD: &str = "held";
+
 /// The file of a guest with the counts of its steps.
 pub const COUNTS: &str = "counts";
 
@@ -26,6 +29,8 @@ pub enum Mark {
     Return,
     /// The data of the work is on the device. Failed work has no such mark.
     Synced,
+    /// The machine is ready to be saved.
+    Hold,
 }
 
 /// Marks a moment for the plugin, by an instruction that has no effect.
@@ -38,6 +43,7 @@ pub fn mark(mark: Mark) {
             Mark::Begin => std::arch::asm!(".byte 0x0f, 0x1f, 0x84, 0x00, 0x5a, 0xa5, 0xfa, 1"),
             Mark::Return => std::arch::asm!(".byte 0x0f, 0x1f, 0x84, 0x00, 0x5a, 0xa5, 0xfa, 2"),
             Mark::Synced => std::arch::asm!(".byte 0x0f, 0x1f, 0x84, 0x00, 0x5a, 0xa5, 0xfa, 3"),
+            Mark::Hold => std::arch::asm!(".byte 0x0f, 0x1f, 0x84, 0x00, 0x5a, 0xa5, 0xfa, 4"),
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -108,6 +114,13 @@ impl Counter {
         plugin.push(path_option(",out=", out));
         ["-plugin".into(), plugin]
     }
+
+    /// The arguments of QEMU that hold a guest at [`Mark::Hold`] until the file `end` exists.
+    pub fn words_to_hold(&self, end: &Path) -> [OsString; 2] {
+        let mut plugin = path_option("file=", &self.0);
+        plugin.push(path_option(",hold=", end));
+        ["-plugin".into(), plugin]
+    }
 }
 
 /// `QEMU emulator version 7.2.22 (Debian …)` → 7.
@@ -147,15 +160,15 @@ mod tests {
         assert_eq!((counts(&out, 2), counts(&out, 3)), (None, None));
     }
 
-    /// The plugin finds the three instructions in the program that marks, where they run without any effect.
+    /// The plugin finds the instructions in the program that marks, where they run without any effect.
     #[test]
     fn marks_have_no_effect_on_the_program() {
-        [Mark::Begin, Mark::Return, Mark::Synced].into_iter().for_each(mark);
+        [Mark::Begin, Mark::Return, Mark::Synced, Mark::Hold].into_iter().for_each(mark);
         if cfg!(not(target_arch = "x86_64")) {
-            return fsarena_testkit::skipped("marks are instructions of x86-64");
+            return fsarena_sys::testkit::skipped("marks are instructions of x86-64");
         }
         let own = std::fs::read("/proc/self/exe").unwrap();
-        for number in 1..=3 {
+        for number in 1..=4 {
             // Inverted, so that this program has the bytes as an instruction only.
             let inverted = std::hint::black_box([0xf0, 0xe0, 0x7b, 0xff, 0xa5, 0x5a, 0x05, !number]);
             let instruction = inverted.map(|byte: u8| !byte);

@@ -46,6 +46,8 @@ pub struct Machine<'a> {
     pub terminal: bool,
     /// The file of its memory, where its machine is saved or begins with a saved state.
     pub memory: Option<MemoryFile<'a>>,
+    /// Whether its images keep what it writes even if it counts instructions.
+    pub keeps_disks: bool,
     /// The time that its clock begins with, as `2020-01-01T00:00:00`, of a machine that counts instructions.
     pub clock: &'a str,
     /// Its memory in mebibytes.
@@ -131,7 +133,7 @@ impl Machine<'_> {
             all.extend(memory_arguments(
                 self.memory_mib,
                 &images,
-                self.memory.is_some_and(|file| file.is_written),
+                self.keeps_disks || self.memory.is_some_and(|file| file.is_written),
             ));
             all.extend(self.memory.into_iter().flat_map(|file| {
                 let (mib, share) = (self.memory_mib, on_off(file.is_written));
@@ -139,15 +141,18 @@ impl Machine<'_> {
                 ["-object".into(), path_option(&head, file.path)]
             }));
         } else {
+            let forgets = exact && !self.keeps_disks;
             all.extend(["-m".into(), self.memory_mib.to_string().into()]);
             all.extend(match self.record {
                 Some(record) => recorded_disk_arguments(TEST_DISK, &self.test[0], record),
-                None => disk_arguments(TEST_DISK, &self.test[0], exact),
+                None => disk_arguments(TEST_DISK, &self.test[0], forgets),
             });
-            all.extend(disk_arguments(SOURCE_DISK, self.other, exact));
+            all.extend(disk_arguments(SOURCE_DISK, self.other, forgets));
             let members = self.test[1..].iter().zip(1..);
-            all.extend(members.flat_map(|(path, number)| disk_arguments(&member_disk(number), path, exact)));
-            all.extend(self.journal.into_iter().flat_map(|path| disk_arguments(JOURNAL_DISK, path, exact)));
+            all.extend(
+                members.flat_map(|(path, number)| disk_arguments(&member_disk(number), path, forgets)),
+            );
+            all.extend(self.journal.into_iter().flat_map(|path| disk_arguments(JOURNAL_DISK, path, forgets)));
         }
         if exact {
             all.extend(words(EXACT_CLOCK).chain(words(EXACT_EVENTS)));
@@ -172,10 +177,10 @@ impl Machine<'_> {
 }
 
 /// A raw image as a virtio disk with a serial number.
-fn disk_arguments(name: &str, path: &Path, exact: bool) -> [OsString; 4] {
+fn disk_arguments(name: &str, path: &Path, forgets: bool) -> [OsString; 4] {
     // A full host disk becomes an I/O error in the guest; by default QEMU would pause the guest for ever. Exact guests
     // count instructions and leave both disks unchanged, so they need not wait for the host's writes.
-    let further = if exact { "cache=unsafe,snapshot=on" } else { "cache=writeback" };
+    let further = if forgets { "cache=unsafe,snapshot=on" } else { "cache=writeback" };
     let drive = format!("if=none,id={name},format=raw,werror=report,rerror=report,{further},file=");
     let device = format!("virtio-blk-pci,drive={name},serial={name}");
     ["-drive".into(), path_option(&drive, path), "-device".into(), device.into()]
@@ -266,6 +271,7 @@ mod tests {
             host_files: false,
             terminal: false,
             memory: None,
+            keeps_disks: false,
             clock: CLOCK,
             memory_mib: 512,
             dir: Path::new("/d"),

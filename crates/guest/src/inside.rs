@@ -8,6 +8,7 @@ use crate::config::{
     Array, CONFIG, CONFIG_FILE, Disks, EventChannel, GOING_ON, GuestConfig, JOURNAL_DISK, NOT_READY, READY,
     SOURCE_DISK, Stack, TEST_DISK, WORKS, member_disk,
 };
+use crate::counter::{self, Mark};
 use crate::host_tree::HostTree;
 use crate::{packing::module_path, stripes::CHUNK};
 use fsarena_sys::device_mapper::{self, Mapper};
@@ -297,6 +298,7 @@ fn wait_for_config(first: &GuestConfig) -> Result<GuestConfig> {
         }
     };
     send(READY)?;
+    counter::mark(Mark::Hold);
     let mut config = read_config(&ports);
     if let Some(now) = config.now {
         set_clock(now)?;

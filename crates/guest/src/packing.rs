@@ -287,7 +287,7 @@ mod tests {
         let Ok(mut cpio) =
             Command::new("cpio").arg("-t").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
         else {
-            return fsarena_testkit::skipped("program cpio");
+            return fsarena_sys::testkit::skipped("program cpio");
         };
         cpio.stdin.take().unwrap().write_all(&bytes).unwrap();
         let output = cpio.wait_with_output().unwrap();

@@ -9,6 +9,7 @@
 //! fsarena sends commands to QEMU over QMP, its protocol of JSON lines.
 
 use crate::cache::{self, Digester};
+use crate::counter::HELD;
 use crate::emulator::{Machine, QEMU};
 use crate::launch::Launch;
 use crate::packing::{SELF, libraries};
@@ -112,7 +113,7 @@ impl Draft {
     pub fn keep(self, console: &Path) -> Result<Snapshot> {
         let mut monitor = QmpMonitor::connect(self.monitor)?;
         let temporary = self.dir.join(STATE);
-        let name = cache::digest_name(STATE, &save(&mut monitor, &temporary)?);
+        let name = cache::digest_name(STATE, &save(&mut monitor, &temporary, None)?);
         std::fs::rename(&temporary, self.dir.join(&name))?;
         // If QEMU ignores this, the caller kills it.
         let _ = monitor.execute("quit", json!({}));
@@ -129,8 +130,9 @@ impl Draft {
     }
 }
 
-/// Makes QEMU write its machine's state to a file. Returns its digest.
-fn save(monitor: &mut QmpMonitor, to: &Path) -> Result<String> {
+/// Makes QEMU write its machine's state to a file. A guest that is held continues once `hold` exists: that file is made when QEMU
+/// has asked the guest to stop, so the guest stops at the same instruction each time. Returns the digest of the state.
+fn save(monitor: &mut QmpMonitor, to: &Path, hold: Option<&Path>) -> Result<String> {
     let file = File::create(to)?;
     let (ours, theirs) = UnixStream::pair()?;
     monitor.pass_file("state", theirs.as_fd())?;
@@ -139,7 +141,18 @@ fn save(monitor: &mut QmpMonitor, to: &Path) -> Result<String> {
     monitor.execute("migrate-set-parameters", json!({ "max-bandwidth": 1u64 << 40 }))?;
     monitor.execute("migrate", json!({ "uri": "fd:state" }))?;
     let deadline = Instant::now() + SAVE_TIMEOUT;
-    let digest = copy_state(ours, &file, deadline)?;
+    let digest = std::thread::scope(|scope| {
+        let copying = scope.spawn(|| copy_state(ours, &file, deadline));
+        if let Some(hold) = hold {
+            let mut stopping = || -> Result<Option<()>> {
+                let status = monitor.execute("query-status", json!({}))?;
+                Ok((status["running"] == false || copying.is_finished()).then_some(()))
+            };
+            wait_until(deadline, Cancel::BySignal, || stopping().transpose()).map_err(save_error)??;
+            File::create(hold)?;
+        }
+        copying.join().map_err(|_| Error::other("the thread that writes the state panicked"))?
+    })?;
     let mut query = || -> Result<Option<()>> {
         let state = monitor.execute("query-migrate", json!({}))?;
         match state["status"].as_str() {
@@ -215,14 +228,19 @@ impl Snapshot {
     }
 }
 
-/// Saves the machine behind a monitor without the contents of the files that are its memory and its disks.
+/// Saves the machine behind a monitor without the contents of the files that are its memory and its disks. If its guest is held
+/// until the file `hold` exists, it is saved at the instruction that holds it.
 ///
 /// # Errors
 /// QEMU refuses or fails, the disk is full, or a signal asks fsarena to stop.
-pub fn save_devices(monitor: UnixStream, to: &Path) -> Result<()> {
+pub fn save_devices(monitor: UnixStream, to: &Path, hold: Option<&Path>) -> Result<()> {
     let mut monitor = QmpMonitor::connect(monitor)?;
     monitor.ignore_shared()?;
-    save(&mut monitor, to)?;
+    if let Some(held) = hold.map(|hold| hold.with_extension(HELD)) {
+        let is_held = || held.exists().then_some(());
+        wait_until(Instant::now() + SAVE_TIMEOUT, Cancel::BySignal, is_held).map_err(save_error)?;
+    }
+    save(&mut monitor, to, hold)?;
     // If QEMU ignores this, the caller kills it.
     let _ = monitor.execute("quit", json!({}));
     Ok(())
@@ -351,6 +369,7 @@ mod tests {
                 host_files: false,
                 terminal: false,
                 memory: None,
+                keeps_disks: false,
                 clock: "",
                 memory_mib,
                 dir: Path::new("/run"),
@@ -358,7 +377,7 @@ mod tests {
             place(dir.path(), &machine, &["ext4".into()])
         };
         if at(&["/a"], "", 512).is_none() {
-            fsarena_testkit::skipped("program qemu-system-x86_64");
+            fsarena_sys::testkit::skipped("program qemu-system-x86_64");
             return;
         }
         let one = at(&["/a"], "/config", 512);

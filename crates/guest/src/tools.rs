@@ -1,9 +1,9 @@
 //! Programs of Debian packages, fetched with their libraries as an ordinary user. Nothing is installed:
-//! `fsarena_sys::fetched_program` starts them.
+//! `fsarena_sys::program` finds and starts them.
 
 use crate::Result;
 use crate::suites::{Log, Suites};
-use fsarena_sys::fetched_program;
+use fsarena_sys::program::FETCHED_DIR;
 use std::path::Path;
 
 /// Fetches a package and the libraries that its programs need, from the stable suite if that has it, and unpacks them below
@@ -17,5 +17,5 @@ pub fn fetch(package: &str, cache: &Path, suites: &Suites, log: Log) -> Result<(
         Ok(names) => names,
         Err(error) => return Err(refreshed.err().unwrap_or(error)),
     };
-    suites.unpack(&names, &cache.join(fetched_program::DIR).join(package), log)
+    suites.unpack(&names, &cache.join(FETCHED_DIR).join(package), log)
 }

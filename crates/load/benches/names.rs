@@ -85,7 +85,7 @@ fn create(names: u64) -> Result<(), TaskError> {
     let mut settings = Settings::defaults(workload.def().settings);
     settings.0.insert("files".into(), fsarena_core::setting::Value::Int(names as i64));
     let place = Place { root: root.clone(), other: root.clone(), server_user: None };
-    for task in workload.steps(&Job { settings, scale: Scale::Quick, seed: 1 }, &place)? {
+    for task in workload.tasks(&Job { settings, scale: Scale::Quick, seed: 1 }, &place)? {
         for action in task.work {
             action.perform(&mut |_| {})?;
         }

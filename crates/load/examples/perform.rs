@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     workload.inputs(&job, &place)?;
     println!("{:8.3} s inputs", begun.elapsed().as_secs_f64());
     let (mut timed, mut untimed) = (0.0, 0.0);
-    for task in workload.steps(&job, &place)? {
+    for task in workload.tasks(&job, &place)? {
         let begun = Instant::now();
         for action in task.prepare {
             action.perform(&mut |_| {})?;

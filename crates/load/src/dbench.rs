@@ -11,13 +11,11 @@ mod calls;
 mod client;
 mod client_mode;
 mod cursor;
-mod error;
 mod kind;
 pub mod load_stats;
 pub mod loadfile;
 mod name;
 mod number;
-mod options;
 mod outcome;
 mod program;
 mod shared_counters;
@@ -27,15 +25,15 @@ mod tests;
 
 use crate::dbench::client::{Payloads, SharedState};
 use crate::dbench::shared_counters::SharedCounters;
+use crate::error::{Result, TaskError};
 use fsarena_engine::clock::{self, Clock, Monotonic};
 use fsarena_sys::cpu::Cpu;
 use std::ffi::{CString, NulError};
 use std::{os::unix::ffi::OsStrExt, path::Path};
 
+pub use client::{ClientMode, PlayerOptions};
 pub use client_mode::check_open_file_limit;
-pub use error::DbenchError;
 pub use kind::{KINDS, OperationKind};
-pub use options::{ClientMode, Options};
 pub use outcome::{DbenchOutcome, reading_defs};
 pub use program::Program;
 
@@ -43,7 +41,7 @@ pub use program::Program;
 ///
 /// # Errors
 /// If the clients cannot be started, or a client fails; the error is that of the first client that failed.
-pub fn play(program: &Program, options: &Options, root: &Path) -> Result<DbenchOutcome, DbenchError> {
+pub fn play(program: &Program, options: &PlayerOptions, root: &Path) -> Result<DbenchOutcome> {
     program.check_clients(options.clients)?;
     match clock::best_clock().tsc {
         Some(tsc) => play_with_clock(program, options, root, tsc),
@@ -53,15 +51,14 @@ pub fn play(program: &Program, options: &Options, root: &Path) -> Result<DbenchO
 
 fn play_with_clock(
     program: &Program,
-    options: &Options,
+    options: &PlayerOptions,
     root: &Path,
     clock: impl Clock,
-) -> Result<DbenchOutcome, DbenchError> {
+) -> Result<DbenchOutcome> {
     client_mode::check_open_file_limit(options.clients, options.mode, 0)?;
     let counters = SharedCounters::new(options.clients)?;
     let payloads = Payloads::new(program, options.content, options.seed);
-    let nul_in_path =
-        |error: NulError| DbenchError::Resource { what: format!("play in {root:?}"), source: error.into() };
+    let nul_in_path = |error: NulError| TaskError::io(format!("play in {root:?}"))(error);
     let root = CString::new(root.as_os_str().as_bytes()).map_err(nul_in_path)?;
     let shared = SharedState {
         program,

@@ -33,9 +33,9 @@ pub enum TaskError {
     /// The load engine failed.
     #[error(transparent)]
     Engine(#[from] fsarena_engine::EngineError),
-    /// A loadfile cannot be read or played.
-    #[error(transparent)]
-    Dbench(#[from] crate::dbench::DbenchError),
+    /// The work failed without an error of a system call, or a signal ended it.
+    #[error("{0}")]
+    Failed(String),
     /// The filesystem lost or damaged data that it had to keep.
     #[error("{0}")]
     Violation(String),
@@ -57,7 +57,7 @@ impl Exits for TaskError {
             TaskError::Command(error) => error.exit_code(),
             TaskError::Io { source, .. } => ExitCode::of_failed_call(source),
             TaskError::Engine(error) => error.exit_code(),
-            TaskError::Dbench(error) => error.exit_code(),
+            TaskError::Failed(_) => ExitCode::Internal,
             TaskError::Violation(_) => ExitCode::Refuted,
             TaskError::Missing(_) => ExitCode::Missing,
             TaskError::Unfit(_) | TaskError::Plan(_) | TaskError::LeftOut(_) => ExitCode::Usage,

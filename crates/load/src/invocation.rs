@@ -1,7 +1,7 @@
 //! Runs a command of the user with a time limit and bounded output, and ends all processes that it leaves.
 
 use crate::error::Result;
-use crate::printed::{PrintedMetrics, Rule};
+use crate::printed::{MetricRule, PrintedMetrics};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{
     event::{CommandEnd, CommandRecord},
@@ -47,7 +47,7 @@ pub struct Invocation {
     /// Its time limit.
     pub limit: Duration,
     /// Rules that find metrics in its output, in addition to marked lines.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<MetricRule>,
 }
 
 /// The output of a command so far: its size, its last bytes and its metrics.
@@ -82,7 +82,7 @@ impl Invocation {
         let mut found = TaskOutput::default();
         let metrics = metrics.map_err(|ended| {
             let output = last_bytes(&tail, ERROR_BYTES).trim().to_string();
-            let output = format!("{}{}", or_printed_nothing(&output), hint(&output, &self.dir));
+            let output = format!("{}{}", or_printed_nothing(&output), failure_hint(&output, &self.dir));
             argv::Error::Failed { command: self.words.join(" "), ended, output }
         });
         for (info, value) in metrics? {
@@ -244,7 +244,7 @@ pub fn is_read_only(path: &Path) -> bool {
 }
 
 /// Advice for a failure that a full or read-only filesystem caused; empty for other failures.
-pub fn hint(output: &str, dir: &Path) -> String {
+pub fn failure_hint(output: &str, dir: &Path) -> String {
     let read_only = is_read_only(dir);
     let full = !read_only && Space::at_path(dir).is_ok_and(|space| space.is_full());
     if read_only && output.contains("Read-only file system") {

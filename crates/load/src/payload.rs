@@ -13,7 +13,7 @@ use std::path::Path;
 pub const PAYLOAD: SettingDef = SettingDef::choice("payload", &["random", "zeros"], "random");
 
 /// The contents that a workload writes, by [`PAYLOAD`].
-pub fn content(settings: &Settings) -> Content {
+pub fn payload_content(settings: &Settings) -> Content {
     if settings.text(PAYLOAD.id) == "zeros" { Content::Zeros } else { Content::Random }
 }
 
@@ -110,7 +110,7 @@ pub fn fresh_dir(dir: &Path) -> Result<(), EngineError> {
 }
 
 /// Describes how a file differs from its expected contents. Returns `None` if it does not.
-pub fn fault(path: &Path, expected: &[u8]) -> Option<String> {
+pub fn describe_difference(path: &Path, expected: &[u8]) -> Option<String> {
     match std::fs::read(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some("missing".into()),
         Err(error) => Some(error.to_string()),

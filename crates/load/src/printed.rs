@@ -18,7 +18,7 @@ const MAX_NAME_BYTES: usize = 64;
 
 /// A rule that finds a metric in lines of output, such as `tps per_s higher: tps = ([0-9.]+)`.
 #[derive(Debug, Clone)]
-pub struct Rule {
+pub struct MetricRule {
     /// The definition of the metric.
     pub metric: MetricSpec,
     /// The name of the metric without its unit.
@@ -26,12 +26,12 @@ pub struct Rule {
     regex: Regex,
 }
 
-impl Rule {
+impl MetricRule {
     /// Parses a rule from a plan or a command line.
     ///
     /// # Errors
     /// Describes what is wrong with the text.
-    pub fn parse(text: &str) -> Result<Rule, String> {
+    pub fn parse(text: &str) -> Result<MetricRule, String> {
         let usage = "write `NAME UNIT DIRECTION: REGEX`, such as `tps per_s higher: tps = ([0-9.]+)`";
         let (words, regex) = text.split_once(": ").ok_or_else(|| format!("`{text}` has no `: `; {usage}"))?;
         let words: Vec<&str> = words.split_whitespace().collect();
@@ -42,7 +42,7 @@ impl Rule {
         if regex.captures_len() != 2 {
             return Err(format!("`{}` needs one group in parentheses, the value", regex.as_str()));
         }
-        Ok(Rule { metric: define_metric(name, unit, direction, over)?, name: (*name).into(), regex })
+        Ok(MetricRule { metric: define_metric(name, unit, direction, over)?, name: (*name).into(), regex })
     }
 
     /// Finds the value in a line. Returns `None` if the line does not match, and an error if the match is not a whole
@@ -139,7 +139,7 @@ fn take_fold(
 /// The metrics in the output of one command, which it reads piece by piece.
 #[derive(Debug, Default)]
 pub struct PrintedMetrics {
-    rules: Vec<Rule>,
+    rules: Vec<MetricRule>,
     line: Vec<u8>,
     declared: Declared,
     /// The unit of each printed name, and the line or rule that declared the unit.
@@ -153,7 +153,7 @@ pub struct PrintedMetrics {
 
 impl PrintedMetrics {
     /// Starts to read an output. The rules find metrics in addition to the marked lines.
-    pub fn with_rules(rules: &[Rule]) -> PrintedMetrics {
+    pub fn with_rules(rules: &[MetricRule]) -> PrintedMetrics {
         PrintedMetrics { rules: rules.to_vec(), ..PrintedMetrics::default() }
     }
 
@@ -195,7 +195,7 @@ impl PrintedMetrics {
         }
         for at in 0..self.rules.len() {
             let Some(value) = self.rules[at].find(line) else { continue };
-            let Rule { metric, name, regex } = self.rules[at].clone();
+            let MetricRule { metric, name, regex } = self.rules[at].clone();
             self.set(&name, &metric, value.map_err(fault)?, &format!("the rule `{}`", regex.as_str()))?;
             self.matched.insert(at);
         }
@@ -350,7 +350,7 @@ mod tests {
     use super::*;
 
     fn read(rules: &[&str], pieces: &[&str]) -> Result<Vec<(String, f64)>, String> {
-        let rules: Vec<Rule> = rules.iter().map(|rule| Rule::parse(rule).unwrap()).collect();
+        let rules: Vec<MetricRule> = rules.iter().map(|rule| MetricRule::parse(rule).unwrap()).collect();
         let mut printed = PrintedMetrics::with_rules(&rules);
         pieces.iter().for_each(|piece| printed.take(piece.as_bytes()));
         Ok(printed.finish()?.into_iter().map(|(metric, value)| (metric.id, value)).collect())
@@ -384,7 +384,7 @@ mod tests {
         assert!(fault(&[], &many).contains("more than 64"));
         for bad in ["tps", "tps per_s: x", "tps per_s higher: x", "tps per_s higher: (", "tps per_s up: (x)"]
         {
-            assert!(Rule::parse(bad).is_err(), "{bad}");
+            assert!(MetricRule::parse(bad).is_err(), "{bad}");
         }
     }
 
@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn names_get_their_unit_unless_they_have_it() {
-        let id = |text: &str| Rule::parse(&format!("{text} lower: (.)")).unwrap().metric.id;
+        let id = |text: &str| MetricRule::parse(&format!("{text} lower: (.)")).unwrap().metric.id;
         assert_eq!(
             [id("lat_ns s"), id("lat_s s"), id("lats s"), id("ops_count count")],
             ["lat_ns_s", "lat_s", "lats_s", "ops_count"]

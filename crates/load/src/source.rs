@@ -165,7 +165,7 @@ impl Source {
         let (mut contents, mut demands) = (TreeSize::default(), Demands::default());
         match self {
             Source::Generated { seed, files, twins, .. } => {
-                let Ok(()) = generated(*seed, *files, *twins).for_each(|entry| {
+                let Ok(()) = generated_tree(*seed, *files, *twins).for_each(|entry| {
                     let kind = entry.bytes.map_or(EntryType::Directory, |_| EntryType::Regular);
                     contents.add(kind, Path::new(&entry.path), entry.bytes.unwrap_or(0));
                     Ok::<_, std::convert::Infallible>(())
@@ -185,7 +185,7 @@ impl Source {
             }
         }
         // The end of an archive takes two blocks.
-        contents.archive_bytes = (contents.archive_bytes + 1024).next_multiple_of(RECORD as u64);
+        contents.archive_bytes = (contents.archive_bytes + 1024).next_multiple_of(RECORD_BYTES as u64);
         Ok((contents, demands))
     }
 
@@ -208,7 +208,7 @@ impl Source {
         match self {
             Source::Generated { seed, files, compressible, twins } => {
                 let mut payload = Payload::new(*seed, *compressible);
-                archive_generated(out, &generated(*seed, *files, *twins), &mut payload)
+                archive_generated(out, &generated_tree(*seed, *files, *twins), &mut payload)
                     .map_err(TaskError::io("write the generated archive"))
             }
             Source::Directories(dirs) => {
@@ -224,7 +224,7 @@ impl Source {
 }
 
 /// The generated tree of a source.
-fn generated(seed: u64, files: u64, twins: u64) -> GeneratedTree {
+fn generated_tree(seed: u64, files: u64, twins: u64) -> GeneratedTree {
     GeneratedTree { seed: mix(seed, 3), files, twins }
 }
 
@@ -269,11 +269,11 @@ fn walk_one(dir: &Path, top: String) -> impl Iterator<Item = Result<SourceEntry>
         let below = entry.path().strip_prefix(dir).unwrap_or(entry.path());
         // Joining an empty path would leave a slash at the end.
         let name = if entry.depth() == 0 { PathBuf::from(&top) } else { Path::new(&top).join(below) };
-        Ok(SourceEntry { kind: kind(&entry), name, metadata, path: entry.into_path() })
+        Ok(SourceEntry { kind: entry_type(&entry), name, metadata, path: entry.into_path() })
     })
 }
 
-fn kind(entry: &DirEntry) -> EntryType {
+fn entry_type(entry: &DirEntry) -> EntryType {
     match entry.file_type() {
         kind if kind.is_file() => EntryType::Regular,
         kind if kind.is_dir() => EntryType::Directory,
@@ -316,7 +316,7 @@ impl Read for ExactReader {
 }
 
 /// Bytes of a record. GNU tar writes whole records and pads its archives to them.
-pub const RECORD: usize = 10_240;
+pub const RECORD_BYTES: usize = 10_240;
 
 /// Archives a generated tree as `tar cf` would. Files have mode 0644, directories 0755, and root owns all.
 fn archive_generated(out: impl Write, tree: &GeneratedTree, payload: &mut Payload) -> std::io::Result<()> {
@@ -353,7 +353,7 @@ fn generated_header(entry: &Entry) -> std::io::Result<Header> {
 /// Ends an archive with two blocks of zeros, and fills the last record with more zeros.
 fn finish_archive<W: Write>(builder: Builder<CountingWriter<W>>) -> std::io::Result<()> {
     let mut out = builder.into_inner()?;
-    let short = out.bytes.next_multiple_of(RECORD) - out.bytes;
+    let short = out.bytes.next_multiple_of(RECORD_BYTES) - out.bytes;
     out.write_all(&vec![0; short])?;
     out.flush()
 }
@@ -502,7 +502,10 @@ mod tests {
             let tree = crate::tree::generate(3, files);
             let entries: u64 =
                 tree.iter().map(|e| entry_bytes(Path::new(&e.path), e.bytes.unwrap_or(0))).sum();
-            assert_eq!(archive(3, files).len() as u64, (entries + 1024).next_multiple_of(RECORD as u64));
+            assert_eq!(
+                archive(3, files).len() as u64,
+                (entries + 1024).next_multiple_of(RECORD_BYTES as u64)
+            );
         }
     }
 

@@ -52,7 +52,7 @@ impl GeneratedTree {
         let mut rng = ChaCha8Rng::seed_from_u64(mix(self.seed, 1));
         let mut sizes = file_bytes(self.files);
         sizes.shuffle(&mut rng);
-        let directories = place_directories(directories(self.files), &mut rng);
+        let directories = place_directories(plan_directories(self.files), &mut rng);
         let mut files = 0;
         let mut with_twins = |entry: Entry| {
             let twin = entry.bytes.map(|_| Entry { path: format!("{}.twin", entry.path), ..entry.clone() });
@@ -89,10 +89,10 @@ struct Directory {
 }
 
 /// Puts each directory into a random one of the level above it. The first directory is the top.
-fn place_directories(planned: Vec<Planned>, rng: &mut ChaCha8Rng) -> Vec<Directory> {
+fn place_directories(planned: Vec<PlannedDirectory>, rng: &mut ChaCha8Rng) -> Vec<Directory> {
     let mut directories: Vec<Directory> = Vec::with_capacity(planned.len());
     let mut levels: Vec<Vec<usize>> = Vec::new();
-    for (index, Planned { files, depth }) in planned.into_iter().enumerate() {
+    for (index, PlannedDirectory { files, depth }) in planned.into_iter().enumerate() {
         // A small tree has no directories at some depths. A directory without a parent level moves up.
         let level = (depth - 1).min(levels.len());
         if level > 0 {
@@ -179,7 +179,7 @@ const DEPTHS: [f64; 8] = [0.07, 0.42, 0.29, 0.13, 0.055, 0.02, 0.01, 0.005];
 
 /// A directory before it has a place in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Planned {
+struct PlannedDirectory {
     /// Number of files in the directory.
     files: u64,
     /// Depth in the tree; 1 is the top.
@@ -209,10 +209,10 @@ fn file_quantile(normal: &Normal, u: f64) -> f64 {
 }
 
 /// The directories of a tree of `files` files: the top first, then by depth.
-fn directories(files: u64) -> Vec<Planned> {
+fn plan_directories(files: u64) -> Vec<PlannedDirectory> {
     let mut counts = files_per_directory(files);
     let top = counts.remove(counts.len() / 2);
-    let mut planned = vec![Planned { files: top, depth: 1 }];
+    let mut planned = vec![PlannedDirectory { files: top, depth: 1 }];
     // Largest first, each to the depth that is furthest behind its share.
     let mut placed = [0.0; DEPTHS.len()];
     let mut total = 0.0;
@@ -221,7 +221,7 @@ fn directories(files: u64) -> Vec<Planned> {
         let behind = |depth: usize| DEPTHS[depth] * total - placed[depth];
         let depth = (0..DEPTHS.len()).max_by(|&a, &b| behind(a).total_cmp(&behind(b))).unwrap_or(0);
         placed[depth] += files as f64;
-        planned.push(Planned { files, depth: depth + 2 });
+        planned.push(PlannedDirectory { files, depth: depth + 2 });
     }
     planned.sort_by_key(|directory| directory.depth);
     planned
@@ -388,7 +388,7 @@ mod tests {
     #[test]
     fn directories_hold_all_files_of_a_tree_of_any_size() {
         for files in (0..60).chain([625, 20_000]) {
-            assert_eq!(directories(files).iter().map(|directory| directory.files).sum::<u64>(), files);
+            assert_eq!(plan_directories(files).iter().map(|directory| directory.files).sum::<u64>(), files);
         }
     }
 }

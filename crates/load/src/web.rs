@@ -1,10 +1,8 @@
-//! Parts that the workloads of web caches share: the objects of PolyMix-4 and the requests for them, settings, tasks, and
-//! the readings for the CPU and I/O cost of serving.
+//! Parts that the workloads of web caches share: the objects of PolyMix-4 and the requests for them, settings, tasks, the
+//! readings for the CPU and I/O cost of serving, and the heads of HTTP messages.
 //!
 //! PolyMix-4 is the workload of the cache-offs: kinds of objects, their sizes, whether they may be cached, and which of them
 //! clients request.
-
-pub mod wire;
 
 use crate::task::{self, Action, Before, Result, Task, failed_to};
 use crate::workload::{Job, Room};
@@ -16,8 +14,10 @@ use fsarena_sys::cpu::{self, CpuTimes};
 use fsarena_sys::kernel::SysRoot;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 use rand_distr::{Distribution, Exp, LogNormal};
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 
 /// Largest size of an object in bytes, so that one object from the tail of the distribution does not fill a small cache.
 const MAX_OBJECT_BYTES: u64 = 2 << 20;
@@ -25,7 +25,7 @@ const MAX_OBJECT_BYTES: u64 = 2 << 20;
 const MEAN_BYTES: u64 = 10_575;
 
 /// Number of popular objects for a cache of `cache_bytes`. Twice this cache would hold them, so they compete for its room.
-pub fn popular(cache_bytes: u64) -> u64 {
+pub fn popular_objects(cache_bytes: u64) -> u64 {
     (2 * cache_bytes / MEAN_BYTES).max(16)
 }
 
@@ -46,16 +46,16 @@ struct ObjectKind {
     cachable_percent: u32,
 }
 
-const fn kind(per_mille: u32, size: Size, cachable_percent: u32) -> ObjectKind {
+const fn object_kind(per_mille: u32, size: Size, cachable_percent: u32) -> ObjectKind {
     ObjectKind { per_mille, size, cachable_percent }
 }
 
 /// Images, HTML, downloads, and others.
 static KINDS: [ObjectKind; 4] = [
-    kind(650, Size::Exponential(4_500.0), 80),
-    kind(150, Size::Exponential(8_500.0), 90),
-    kind(5, Size::LogNormal(300_000.0, 300_000.0), 95),
-    kind(195, Size::LogNormal(25_000.0, 10_000.0), 72),
+    object_kind(650, Size::Exponential(4_500.0), 80),
+    object_kind(150, Size::Exponential(8_500.0), 90),
+    object_kind(5, Size::LogNormal(300_000.0, 300_000.0), 95),
+    object_kind(195, Size::LogNormal(25_000.0, 10_000.0), 72),
 ];
 
 /// The kind of an object by a number below 1000.
@@ -93,11 +93,11 @@ pub fn object(seed: u64, number: u64) -> Object {
 }
 
 /// Bytes of the noise that objects are cut from.
-pub const NOISE: usize = 256 << 10;
+pub const NOISE_BYTES: usize = 256 << 10;
 
 /// Generates the noise that objects are cut from. It cannot be compressed.
 pub fn object_noise(seed: u64) -> Vec<u8> {
-    payload::noise(mix(seed, 1), NOISE)
+    payload::noise(mix(seed, 1), NOISE_BYTES)
 }
 
 /// The requests of all clients together.
@@ -279,12 +279,12 @@ impl CacheShape {
 
     /// The requests of all clients together.
     pub fn demand(&self) -> Demand {
-        Demand::new(popular(self.bytes), self.zipf, self.recurrence)
+        Demand::new(popular_objects(self.bytes), self.zipf, self.recurrence)
     }
 
     /// Number of objects that fill the cache, in the order of their popularity.
     pub fn count_to_fill(&self) -> u64 {
-        count_to_fill(self.seed, popular(self.bytes), self.bytes)
+        count_to_fill(self.seed, popular_objects(self.bytes), self.bytes)
     }
 
     /// The space that the cache requires if its files have a mean size of `MEAN_BYTES` divided by `small`. It includes
@@ -359,6 +359,77 @@ pub fn serve_outline(loads: &[ServeTask]) -> Vec<TaskInfo> {
     std::iter::once(fill_task_info()).chain(loads.iter().map(|load| load.info.clone())).collect()
 }
 
+/// Longest head of an HTTP message, in bytes.
+const MAX_HEAD_BYTES: usize = 16 << 10;
+
+/// The head of an HTTP/1.1 request or response.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct HttpHead {
+    /// The status of a response.
+    pub status: Option<u16>,
+    /// The number of the object that a request names.
+    pub object: Option<u64>,
+    /// `Content-Length`.
+    pub length: Option<u64>,
+    /// Whether `X-Cache` states a hit.
+    pub hit: bool,
+    /// Whether the connection ends with this message.
+    pub last: bool,
+}
+
+/// Reads a head. Returns `None` if the other side has closed the connection.
+///
+/// # Errors
+/// If the head is incomplete, too long, or not HTTP.
+pub async fn read_head(stream: &mut BufReader<impl AsyncRead + Unpin>) -> io::Result<Option<HttpHead>> {
+    let mut text = Vec::new();
+    loop {
+        // Limit the bytes, because a line without an end would fill the memory.
+        let read = (&mut *stream)
+            .take((MAX_HEAD_BYTES + 1 - text.len()) as u64)
+            .read_until(b'\n', &mut text)
+            .await?;
+        match read {
+            0 if text.is_empty() => return Ok(None),
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            _ if text.len() > MAX_HEAD_BYTES => return Err(io::Error::other("a head of more than 16 KiB")),
+            _ => {}
+        }
+        if text.ends_with(b"\n\n") || text.ends_with(b"\n\r\n") {
+            return HttpHead::read(&text).map(Some).map_err(io::Error::other);
+        }
+    }
+}
+
+impl HttpHead {
+    fn read(text: &[u8]) -> Result<HttpHead, httparse::Error> {
+        let mut fields = [httparse::EMPTY_HEADER; 64];
+        let mut head = if text.starts_with(b"HTTP/") {
+            let mut answer = httparse::Response::new(&mut fields);
+            answer.parse(text)?;
+            HttpHead { status: answer.code, ..HttpHead::default() }
+        } else {
+            let mut request = httparse::Request::new(&mut fields);
+            request.parse(text)?;
+            let path = request.path.filter(|_| request.method == Some("GET"));
+            HttpHead {
+                object: path.and_then(|path| path.strip_prefix("/o/")?.parse().ok()),
+                ..HttpHead::default()
+            }
+        };
+        for field in fields.iter().take_while(|field| **field != httparse::EMPTY_HEADER) {
+            let value = str::from_utf8(field.value).unwrap_or_default();
+            match field.name.to_ascii_lowercase().as_str() {
+                "content-length" => head.length = value.parse().ok(),
+                "x-cache" => head.hit = value.starts_with("HIT"),
+                "connection" => head.last = value.eq_ignore_ascii_case("close"),
+                _ => {}
+            }
+        }
+        Ok(head)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -392,5 +463,25 @@ mod tests {
         let again: u32 = seen.iter().filter(|(number, _)| **number < 100).map(|(_, times)| times).sum();
         assert!((f64::from(again) / 20_000.0 - 0.7).abs() < 0.02, "{again}");
         assert!(seen.iter().all(|(number, times)| *number < 100 || *times == 1));
+    }
+
+    fn read(bytes: &[u8]) -> io::Result<Option<HttpHead>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(read_head(&mut BufReader::new(bytes)))
+    }
+
+    #[test]
+    fn heads_of_requests_and_responses_are_parsed() {
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 17\r\nX-Cache: HIT from fsarena\r\nConnection: close\r\n\r\nbody";
+        let head = read(answer).unwrap().unwrap();
+        assert_eq!((head.status, head.length, head.hit, head.last), (Some(200), Some(17), true, true));
+        let request = read(b"GET /o/42 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap().unwrap();
+        assert_eq!((request.object, request.last), (Some(42), false));
+        assert_eq!(read(b"GET /other HTTP/1.1\r\n\r\n").unwrap().unwrap().object, None);
+        assert_eq!(read(b"").unwrap(), None);
+        assert!(read(b"HTTP/1.1 200 OK\r\nX: y").is_err());
+        let mut endless = BufReader::new(tokio::io::repeat(b'x'));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert!(runtime.block_on(read_head(&mut endless)).unwrap_err().to_string().contains("16 KiB"));
     }
 }

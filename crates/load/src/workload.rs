@@ -249,26 +249,26 @@ pub trait Workload: Sync {
         Ok(vec![])
     }
 
-    /// Makes the tasks of one cell. A workload implements this method, or [`Workload::steps_of`] if its tasks depend on the
+    /// Makes the tasks of one cell. A workload implements this method, or [`Workload::client_tasks`] if its tasks depend on the
     /// client.
     ///
     /// # Errors
     /// If the inputs are missing.
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        self.steps_of(job, place, Client::ALONE)
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+        self.client_tasks(job, place, Client::ALONE)
     }
 
     /// Whether all clients work in one directory. Otherwise each client has a separate directory.
-    fn shares(&self) -> bool {
+    fn shares_directory(&self) -> bool {
         false
     }
 
     /// Makes the tasks of one of several clients. All clients have the same tasks in the same order.
     ///
     /// # Errors
-    /// Those of [`Workload::steps`].
-    fn steps_of(&self, job: &Job, place: &Place, _client: Client) -> Result<Vec<Task>> {
-        self.steps(job, place)
+    /// Those of [`Workload::tasks`].
+    fn client_tasks(&self, job: &Job, place: &Place, _client: Client) -> Result<Vec<Task>> {
+        self.tasks(job, place)
     }
 
     /// Untimed checks of a task after its data is on the device. If one fails, the cell fails.
@@ -277,7 +277,7 @@ pub trait Workload: Sync {
     }
 
     /// An action that does nothing, or `None` for most workloads. Its time is the cost of starting an action.
-    fn nothing(&self, _job: &Job, _place: &Place) -> Option<Action> {
+    fn empty_action(&self, _job: &Job, _place: &Place) -> Option<Action> {
         None
     }
 

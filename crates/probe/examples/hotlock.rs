@@ -1,6 +1,6 @@
 //! Names the locks that a running process waits for: `hotlock PID [SECONDS]`, or `hotlock all [SECONDS]`.
 
-use fsarena_probe::trace::{Options, Target, Tracer};
+use fsarena_probe::trace::{TraceOptions, TracedTasks, Tracer};
 use std::{error::Error, process::ExitCode, time::Duration};
 
 fn main() -> ExitCode {
@@ -16,11 +16,11 @@ fn main() -> ExitCode {
 fn trace() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let target = match args.next().ok_or("usage: hotlock PID|all [SECONDS]")?.as_str() {
-        "all" => Target::WholeMachine,
-        pid => Target::Pids(vec![pid.parse()?]),
+        "all" => TracedTasks::WholeMachine,
+        pid => TracedTasks::Pids(vec![pid.parse()?]),
     };
     let seconds: f64 = args.next().map_or(Ok(5.0), |text| text.parse())?;
-    let tracer = Tracer::start(&Options::locks(target, 997))?;
+    let tracer = Tracer::start(&TraceOptions::locks(target, 997))?;
     std::thread::sleep(Duration::try_from_secs_f64(seconds)?);
     print!("{}", tracer.stop().text(10, 4));
     Ok(())

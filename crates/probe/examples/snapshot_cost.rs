@@ -1,6 +1,6 @@
 //! Prints the time that it takes to read the probes on this machine: `cargo run --release -p fsarena-probe --example snapshot_cost`.
 
-use fsarena_probe::{Scene, Session};
+use fsarena_probe::{ProbeTarget, Session};
 use fsarena_sys::kernel::SysRoot;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ fn main() {
         Some((major.parse().ok()?, minor.parse().ok()?))
     });
     let begun = Instant::now();
-    let (mut session, notes) = Session::open(&Scene { kernel: SysRoot::host(), device });
+    let (mut session, notes) = Session::open(&ProbeTarget { kernel: SysRoot::host(), device });
     println!("{:?} to open all probes", begun.elapsed());
     for note in notes {
         println!("  {}", note.text);

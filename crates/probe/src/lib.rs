@@ -5,12 +5,16 @@
 //! After that it reads only the probes that need the moment, because the time to read them when the work has returned is
 //! part of the synced time.
 //!
-//! A new probe needs one file in `probes/` and its line in `probes.rs`. [`trace`] finds the lock that a workload waits for.
+//! A new probe needs one file in `probes/` and its line in `probes.rs`. [`trace`] finds the lock that a workload waits for, and
+//! [`watch`] reads probes at the end of each window of a live service.
 
 mod probe;
 pub mod probes;
 mod session;
 pub mod trace;
+pub mod watch;
 
-pub use probe::{Gauge, KernelFile, Opened, Probe, ProbeReading, Scene, Takes, TextGauge, Unavailable};
+pub use probe::{
+    Gauge, KernelFile, OpenedProbe, Probe, ProbeReading, ProbeTarget, Sampling, TextGauge, Unavailable,
+};
 pub use session::{Session, Snapshot, measure_around};

@@ -15,7 +15,7 @@ pub struct Probe {
     /// Its readings, in the order of the values of its gauge.
     pub readings: &'static [ProbeReading],
     /// Opens the gauge, once for all tasks of a cell. The error is the reason why it is unavailable on this machine.
-    pub open: fn(&Scene) -> Result<Opened, Unavailable>,
+    pub open: fn(&ProbeTarget) -> Result<OpenedProbe, Unavailable>,
 }
 
 /// A reading, and how to compute it from the gauge's values before and after the task.
@@ -23,13 +23,13 @@ pub struct Probe {
 pub struct ProbeReading {
     /// Its definition.
     pub def: ReadingDef,
-    /// The values of the gauge from which it is computed.
-    pub takes: Takes,
+    /// How to compute it from the values of the gauge.
+    pub sampling: Sampling,
 }
 
-/// The values of a gauge from which a reading is computed.
+/// When a gauge is read for a reading, and how the reading is computed from the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Takes {
+pub enum Sampling {
     /// The growth from before the task until its work had returned.
     DeltaToReturn,
     /// The growth from before the task until its data was on the device.
@@ -38,16 +38,16 @@ pub enum Takes {
     AtReturn,
 }
 
-impl Takes {
-    /// A reading with this definition, computed from these values.
+impl Sampling {
+    /// A reading with this definition, computed in this way.
     pub const fn of(self, def: ReadingDef) -> ProbeReading {
-        ProbeReading { def, takes: self }
+        ProbeReading { def, sampling: self }
     }
 }
 
 /// The kernel and device that the probes read.
 #[derive(Debug, Clone)]
-pub struct Scene {
+pub struct ProbeTarget {
     /// The root of `/proc` and `/sys`.
     pub kernel: SysRoot,
     /// Major and minor number of the device under test; None if it is unknown.
@@ -55,17 +55,17 @@ pub struct Scene {
 }
 
 /// A probe that is ready to be read.
-pub struct Opened {
+pub struct OpenedProbe {
     /// The source of its values.
     pub gauge: Box<dyn Gauge>,
     /// Notes on the source of its readings, for reports.
     pub notes: Vec<Note>,
 }
 
-impl Opened {
+impl OpenedProbe {
     /// A gauge without notes.
-    pub fn new(gauge: impl Gauge + 'static) -> Opened {
-        Opened { gauge: Box::new(gauge), notes: vec![] }
+    pub fn new(gauge: impl Gauge + 'static) -> OpenedProbe {
+        OpenedProbe { gauge: Box::new(gauge), notes: vec![] }
     }
 }
 
@@ -118,12 +118,12 @@ impl KernelFile {
                 Err(error) => return Err(error),
             }
         }
-        std::str::from_utf8(&self.buffer[..length]).map_err(|_| self.unknown_form())
+        std::str::from_utf8(&self.buffer[..length]).map_err(|_| self.unknown_format())
     }
 
     /// The error for a file with an unknown format.
-    pub fn unknown_form(&self) -> io::Error {
-        let what = format!("{} has a form that is not known", self.path.display());
+    pub fn unknown_format(&self) -> io::Error {
+        let what = format!("{} has a format that fsarena does not understand", self.path.display());
         io::Error::new(io::ErrorKind::InvalidData, what)
     }
 }
@@ -150,7 +150,7 @@ impl TextGauge {
 impl Gauge for TextGauge {
     fn read(&mut self, out: &mut [f64]) -> io::Result<()> {
         let parsed = (self.parse)(self.file.text()?, out);
-        parsed.ok_or_else(|| self.file.unknown_form())
+        parsed.ok_or_else(|| self.file.unknown_format())
     }
 }
 

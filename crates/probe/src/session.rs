@@ -1,7 +1,7 @@
 //! Reads all probes around each task of a cell.
 
 use crate::probe::{Gauge, Unavailable};
-use crate::probe::{Probe, Scene, Takes};
+use crate::probe::{Probe, ProbeTarget, Sampling};
 use crate::probes::PROBES;
 use fsarena_core::{event::Note, sample::Readings};
 use fsarena_sys::{device, kernel::SysRoot};
@@ -27,11 +27,11 @@ pub struct Snapshot(Vec<f64>);
 
 impl Session {
     /// Opens every probe. The notes name the unavailable probes with the reason, and the sources of some readings.
-    pub fn open(scene: &Scene) -> (Session, Vec<Note>) {
+    pub fn open(target: &ProbeTarget) -> (Session, Vec<Note>) {
         let mut session = Session { probes: vec![], notes: vec![] };
         let mut notes = Vec::new();
         for probe in PROBES {
-            let opened = (probe.open)(scene).and_then(|mut opened| {
+            let opened = (probe.open)(target).and_then(|mut opened| {
                 let mut trial = vec![f64::NAN; probe.readings.len()];
                 let read = opened.gauge.read(&mut trial);
                 read.map(|()| opened).map_err(|error| Unavailable::new(error.to_string()))
@@ -67,12 +67,12 @@ impl Session {
 
     /// Reads the probes that use the values when the work has returned.
     pub fn at_return(&mut self) -> Snapshot {
-        self.read_probes(|takes| takes != Takes::DeltaToSynced)
+        self.read_probes(|sampling| sampling != Sampling::DeltaToSynced)
     }
 
     /// Reads the probes that use the values when the data is on the device.
     pub fn at_synced(&mut self) -> Snapshot {
-        self.read_probes(|takes| takes == Takes::DeltaToSynced)
+        self.read_probes(|sampling| sampling == Sampling::DeltaToSynced)
     }
 
     /// Computes the readings of a task from its three snapshots. Readings of a failed gauge and of a counter that decreased are
@@ -81,10 +81,10 @@ impl Session {
         let mut readings = Readings::default();
         let all = self.probes.iter().flat_map(|open| open.probe.readings);
         for (i, reading) in all.enumerate() {
-            let value = match reading.takes {
-                Takes::DeltaToReturn => at_return.0[i] - before.0[i],
-                Takes::DeltaToSynced => at_synced.0[i] - before.0[i],
-                Takes::AtReturn => at_return.0[i],
+            let value = match reading.sampling {
+                Sampling::DeltaToReturn => at_return.0[i] - before.0[i],
+                Sampling::DeltaToSynced => at_synced.0[i] - before.0[i],
+                Sampling::AtReturn => at_return.0[i],
             };
             if value.is_finite() && value >= 0.0 {
                 readings.set(reading.def.id, value);
@@ -104,10 +104,10 @@ impl Session {
     }
 
     /// Reads the probes with a reading for which `uses` returns true.
-    fn read_probes(&mut self, uses: impl Fn(Takes) -> bool) -> Snapshot {
+    fn read_probes(&mut self, uses: impl Fn(Sampling) -> bool) -> Snapshot {
         let mut snapshot = self.empty_snapshot();
         for probe in &mut self.probes {
-            if probe.probe.readings.iter().any(|reading| uses(reading.takes)) {
+            if probe.probe.readings.iter().any(|reading| uses(reading.sampling)) {
                 self.notes.extend(probe.read(&mut snapshot));
             }
         }
@@ -120,7 +120,7 @@ impl Session {
 pub fn measure_around<T>(kernel: &SysRoot, dir: &Path, work: impl FnOnce() -> T) -> (T, Readings, Vec<Note>) {
     let device =
         device::device_of_path(kernel, dir).ok().flatten().map(|device| (device.major, device.minor));
-    let (mut session, mut notes) = Session::open(&Scene { kernel: kernel.clone(), device });
+    let (mut session, mut notes) = Session::open(&ProbeTarget { kernel: kernel.clone(), device });
     let before = session.before();
     let done = work();
     let (at_return, at_synced) = (session.at_return(), session.at_synced());
@@ -185,23 +185,23 @@ mod tests {
         }
     }
 
-    fn fake(counter: u64) -> (fsarena_testkit::FakeRoot, Scene) {
+    fn fake(counter: u64) -> (fsarena_sys::testkit::FakeRoot, ProbeTarget) {
         let files = files(counter);
         let files: Vec<_> = files.iter().map(|(rel, text)| (*rel, text.as_str())).collect();
         let (dir, kernel) = kernel_with(&files);
-        (dir, Scene { kernel, device: Some((7, 3)) })
+        (dir, ProbeTarget { kernel, device: Some((7, 3)) })
     }
 
     #[test]
     fn each_reading_uses_the_snapshots_that_it_names() {
-        let (_dir, scene) = fake(10);
-        let (mut session, notes) = Session::open(&scene);
+        let (_dir, target) = fake(10);
+        let (mut session, notes) = Session::open(&target);
         assert!(notes.iter().all(|note| note.kind == NoteKind::Remark), "{notes:?}");
         let before = session.before();
-        assert_eq!(scene.kernel.read("proc/self/clear_refs").unwrap(), "5");
-        write(&scene.kernel, 25);
+        assert_eq!(target.kernel.read("proc/self/clear_refs").unwrap(), "5");
+        write(&target.kernel, 25);
         let at_return = session.at_return();
-        write(&scene.kernel, 110);
+        write(&target.kernel, 110);
         let at_synced = session.at_synced();
         let readings = session.finish(&before, &at_return, &at_synced);
         let expected = [
@@ -228,10 +228,10 @@ mod tests {
 
     #[test]
     fn a_counter_that_decreased_gives_no_reading() {
-        let (_dir, scene) = fake(10);
-        let (mut session, _) = Session::open(&scene);
+        let (_dir, target) = fake(10);
+        let (mut session, _) = Session::open(&target);
         let before = session.before();
-        write(&scene.kernel, 4);
+        write(&target.kernel, 4);
         let (at_return, at_synced) = (session.at_return(), session.at_synced());
         let readings = session.finish(&before, &at_return, &at_synced);
         assert_eq!((readings.get("iowait_ns"), readings.get("device_writes")), (None, None));
@@ -240,10 +240,10 @@ mod tests {
 
     #[test]
     fn unavailable_probes_get_a_note_and_the_others_are_read() {
-        let (_dir, mut scene) = fake(10);
-        scene.device = None;
-        std::fs::remove_file(scene.kernel.path("proc/pressure/io")).unwrap();
-        let (mut session, notes) = Session::open(&scene);
+        let (_dir, mut target) = fake(10);
+        target.device = None;
+        std::fs::remove_file(target.kernel.path("proc/pressure/io")).unwrap();
+        let (mut session, notes) = Session::open(&target);
         let missing: Vec<_> = notes.iter().filter(|note| note.kind == NoteKind::Unavailable).collect();
         assert_eq!(missing.len(), 2, "{notes:?}");
         assert!(missing[0].text.contains("probe device"), "{notes:?}");
@@ -255,11 +255,11 @@ mod tests {
 
     #[test]
     fn a_gauge_that_fails_later_gets_one_note() {
-        let (_dir, scene) = fake(10);
-        let (mut session, _) = Session::open(&scene);
+        let (_dir, target) = fake(10);
+        let (mut session, _) = Session::open(&target);
         let before = session.before();
         assert_eq!(session.take_notes(), []);
-        std::fs::write(scene.kernel.path(STAT), "gone").unwrap();
+        std::fs::write(target.kernel.path(STAT), "gone").unwrap();
         let (at_return, at_synced) = (session.at_return(), session.at_synced());
         assert_eq!(session.finish(&before, &at_return, &at_synced).get("device_writes"), None);
         let notes = session.take_notes();
@@ -268,8 +268,8 @@ mod tests {
 
     #[test]
     fn without_kernel_files_only_getrusage_has_readings() {
-        let scene = Scene { kernel: SysRoot::at("/nowhere"), device: None };
-        let (mut session, notes) = Session::open(&scene);
+        let target = ProbeTarget { kernel: SysRoot::at("/nowhere"), device: None };
+        let (mut session, notes) = Session::open(&target);
         let now = session.before();
         assert_eq!(session.finish(&now, &now, &now).0.len(), 6);
         // Outside guests there are no files of a host, which is not worth a note.
@@ -282,10 +282,10 @@ mod tests {
         /// Whatever a kernel file contains, a probe returns finite numbers or none.
         #[test]
         fn garbage_never_panics(words in proptest::collection::vec(word(), 0..60), which in 0usize..12) {
-            let (_dir, scene) = fake(10);
+            let (_dir, target) = fake(10);
             let rel = files(0)[which].0;
-            std::fs::write(scene.kernel.path(rel), words.concat()).unwrap();
-            let (mut session, _) = Session::open(&scene);
+            std::fs::write(target.kernel.path(rel), words.concat()).unwrap();
+            let (mut session, _) = Session::open(&target);
             let (before, at_return, at_synced) = (session.before(), session.at_return(), session.at_synced());
             let readings = session.finish(&before, &at_return, &at_synced);
             prop_assert!(readings.0.values().all(|value| value.is_finite() && *value >= 0.0));

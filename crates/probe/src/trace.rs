@@ -5,17 +5,16 @@
 //! locking layer in the call chain, so it names the function that requested the lock: `down_read ← ext4_file_write_iter`.
 //!
 //! ```no_run
-//! use fsarena_probe::trace::{Options, Target, Tracer};
+//! use fsarena_probe::trace::{TraceOptions, TracedTasks, Tracer};
 //!
-//! let target = Target::Pids(vec![std::process::id()]);
-//! let tracer = Tracer::start(&Options::locks(target, 997))?;
+//! let target = TracedTasks::Pids(vec![std::process::id()]);
+//! let tracer = Tracer::start(&TraceOptions::locks(target, 997))?;
 //! // … the work …
 //! println!("{}", tracer.stop().text(10, 3));
-//! # Ok::<(), fsarena_probe::trace::Unavailable>(())
+//! # Ok::<(), fsarena_probe::trace::TraceError>(())
 //! ```
 
 mod decode;
-mod error;
 mod lock_kind;
 mod options;
 mod profile;
@@ -25,8 +24,7 @@ mod symbols;
 mod tally;
 mod tracer;
 
-pub use error::Unavailable;
 pub use lock_kind::LockKind;
-pub use options::{Options, Target};
+pub use options::{TraceError, TraceOptions, TracedTasks};
 pub use profile::{CpuSite, LockSite, Profile, Stack};
 pub use tracer::Tracer;

@@ -2,7 +2,7 @@
 //!
 //! They require root and the lock tracepoints; elsewhere they are skipped.
 
-use fsarena_probe::trace::{LockKind, Options, Profile, Target, Tracer, Unavailable};
+use fsarena_probe::trace::{LockKind, Profile, TraceError, TraceOptions, TracedTasks, Tracer};
 use fsarena_sys::loopdev::{self, LoopOptions};
 use fsarena_sys::{argv::Argv, image, mount, undo::Journal};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -23,20 +23,20 @@ fn run_alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn this_process() -> Options {
-    Options::locks(Target::Pids(vec![std::process::id()]), 997)
+fn this_process() -> TraceOptions {
+    TraceOptions::locks(TracedTasks::Pids(vec![std::process::id()]), 997)
 }
 
 /// Runs `work` under a trace. None, with a message, if this machine cannot trace.
-fn traced(options: &Options, work: impl FnOnce()) -> Option<Profile> {
+fn traced(options: &TraceOptions, work: impl FnOnce()) -> Option<Profile> {
     let tracer = match Tracer::start(options) {
         Ok(tracer) => tracer,
         Err(
-            why @ (Unavailable::NotPermitted { .. }
-            | Unavailable::NoTracefs { .. }
-            | Unavailable::NoTracepoint { .. }),
+            why @ (TraceError::NotPermitted { .. }
+            | TraceError::NoTracefs { .. }
+            | TraceError::NoTracepoint { .. }),
         ) => {
-            fsarena_testkit::skipped(&why.to_string());
+            fsarena_sys::testkit::skipped(&why.to_string());
             return None;
         }
         Err(why) => panic!("{why}"),
@@ -90,7 +90,7 @@ fn on_ext4(work: impl FnOnce(&Path)) {
 fn direct_writes_to_one_ext4_file_wait_for_the_inode_lock() {
     let _alone = run_alone();
     if !rustix::process::geteuid().is_root() {
-        fsarena_testkit::skipped("root");
+        fsarena_sys::testkit::skipped("root");
         return;
     }
     let mut profile = None;
@@ -128,7 +128,7 @@ fn dd_into_one_file(path: &Path) {
 fn processes_started_during_the_trace_are_traced() {
     let _alone = run_alone();
     if !rustix::process::geteuid().is_root() {
-        fsarena_testkit::skipped("root");
+        fsarena_sys::testkit::skipped("root");
         return;
     }
     let mut profile = None;
@@ -167,14 +167,12 @@ fn map_and_unmap() {
 #[test]
 fn contention_for_mappings_is_not_attributed_to_a_filesystem() {
     let _alone = run_alone();
-    let options = Options { user_chains: true, ..this_process() };
-    let Some(profile) = traced(&options, contend_for_mappings) else { return };
+    let Some(profile) = traced(&this_process(), contend_for_mappings) else { return };
     println!("{}", profile.text(10, 4));
     assert_consistent(&profile);
     let first = &profile.locks[0];
     assert_eq!(first.kind, LockKind::RwsemWrite, "{first:?}");
     assert!(first.function.starts_with("down_write") && first.taker().contains("map"), "{first:?}");
-    assert!(!first.program.is_empty(), "the options request the program's part of the chain: {first:?}");
     assert_no_filesystem(&profile);
 }
 

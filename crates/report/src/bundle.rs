@@ -1,7 +1,7 @@
 //! What a bundle of runs says about itself: `bundle.json` for programs and `README.md` for people.
 
 use crate::document::{Document, Part, Table, row, write_markdown};
-use crate::{error::Error, report::Report, sections::decision::Decision};
+use crate::{advice, error::Error, report::Report, sections::decision::Decision};
 use fsarena_core::plan::Backing;
 use fsarena_core::record::RunRecord;
 use serde::{Deserialize, Serialize};
@@ -57,10 +57,8 @@ impl Manifest {
     /// The manifest of a bundle that a program of this version and build makes of these reports.
     pub fn of(reports: &[Report], version: &str, build: &str) -> Manifest {
         let runs: Vec<BundledRun> = reports.iter().map(|report| bundled_run(&report.record)).collect();
-        let repeat = match &runs[..] {
-            [one] => format!("fsarena run {}/plan.toml", one.directory),
-            _ => r#"for plan in runs/*/plan.toml; do fsarena run "$plan"; done"#.into(),
-        };
+        let directories: Vec<&str> = runs.iter().map(|run| run.directory.as_str()).collect();
+        let repeat = advice::repeat_runs(&directories);
         Manifest { format: FORMAT, fsarena: version.into(), fsarena_build: build.into(), repeat, runs }
     }
 }
@@ -103,12 +101,13 @@ pub fn readme(manifest: &Manifest, reports: &[Report]) -> Result<Vec<u8>, Error>
     let seeds: Vec<String> = manifest.runs.iter().map(|run| run.seed.to_string()).collect();
     document.text(format!(
         "This does the same work with the same seed ({}) on the same kind of device. It needs fsarena {}, and the programs \
-         under Versions. A plan names no device to erase: add --erase with yours.",
+         under Versions. A plan names no device to erase: add {} with yours.",
         seeds.join(", "),
-        manifest.fsarena
+        manifest.fsarena,
+        advice::ERASE
     ));
     document.heading(2, "Check it");
-    document.parts.push(Part::Code("", "fsarena verify FILE.tar.zst".into()));
+    document.parts.push(Part::Code("", advice::VERIFY_BUNDLE.into()));
     document.text(
         "This compares every file with its checksum, analyses the raw data of each run again, and names every figure of \
          the reports that the data contradict. Without fsarena: sha256sum -c SHA256SUMS.",

@@ -86,6 +86,17 @@ impl Chapter {
     }
 }
 
+/// How much of a report a format shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Detail {
+    /// Only the sections that fit on a screen.
+    Brief,
+    /// All sections, without charts.
+    Full,
+    /// All sections, with charts.
+    Charts,
+}
+
 /// A table. Its first column holds labels.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {

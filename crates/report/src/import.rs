@@ -22,7 +22,7 @@ use series::Collector;
 pub use importer::{Fault, ImportError, Importer};
 pub use series::{Conditions, Distinctions, LeftOut, Samples, Series};
 pub(crate) use sheet::{CLIENT_COLUMNS, OutcomeColumn, Sheet, is_absent, is_clients, is_setting};
-pub(crate) use text::decode;
+pub(crate) use text::{decode, is_one_of};
 
 /// The largest size in bytes of a file to import. Files of measurements are far smaller.
 pub const MAX_BYTES: u64 = 256 << 20;

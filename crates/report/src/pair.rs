@@ -5,6 +5,7 @@ use crate::{difference::RatioVerdict, number::plural};
 use fsarena_core::names::distinct;
 use fsarena_core::observations::Grid;
 use fsarena_core::record::{MetricSpec, RunRecord};
+use fsarena_core::sample::Direction;
 use fsarena_stats::analyse::log_ratios_of_tasks;
 use fsarena_stats::power::{rounds_for, spread};
 use fsarena_stats::ratio::{LogRatios, Ratio, log_ratios};
@@ -41,6 +42,19 @@ pub struct PairRow {
 }
 
 impl PairRow {
+    /// The effect of B compared with A in words: `costs more`, `does less`, `has more`.
+    pub fn effect_words(&self) -> &'static str {
+        let up = self.ratio.value > 1.0;
+        match self.metric.direction {
+            Direction::Lower if up => "costs more",
+            Direction::Lower => "costs less",
+            Direction::Higher if up => "does more",
+            Direction::Higher => "does less",
+            Direction::Neutral if up => "has more",
+            Direction::Neutral => "has less",
+        }
+    }
+
     /// The number of excluded rounds in words: `; 2 of 10 rounds left out: a value is zero`. Empty if there are none.
     pub fn left_out(&self) -> String {
         if self.excluded == 0 {

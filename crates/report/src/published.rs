@@ -10,7 +10,7 @@ use fsarena_core::published::{Figure, Kind, Published};
 use fsarena_core::study::{self, Study};
 use fsarena_core::{factor, names, sample::Unit};
 use fsarena_stats::conclusion::{Answer, check_published};
-use fsarena_stats::conclusion::{Misfit, Recomputed, recompute};
+use fsarena_stats::published_values::{Misfit, Recomputed, recompute};
 use serde_json::{Map, Value, json};
 
 /// Finds a set of published figures by its name, such as `piszcz-I`.
@@ -240,7 +240,7 @@ fn metric_title(published: &Published, metric: &str) -> String {
 fn sample_cell(figure: &Figure, recomputed: &Recomputed) -> Cell {
     let printed = format!("{:.*}", usize::from(figure.decimals), figure.value);
     let is_this_figure = |misfit: &&Misfit| {
-        (&misfit.sample, &misfit.variant, &misfit.made.metric)
+        (&misfit.sample, &misfit.variant, &misfit.derived.metric)
             == (&figure.sample, &figure.variant, &figure.metric)
     };
     match recomputed.misfits.iter().find(is_this_figure) {
@@ -274,13 +274,13 @@ pub fn add_consistency(document: &mut Document, recomputed: &Recomputed) {
 
 /// A sentence about a printed figure that does not follow from its columns.
 fn misfit_sentence(misfit: &Misfit) -> String {
-    let Misfit { sample, variant, made, printed, above, below, follows: (low, high) } = misfit;
+    let Misfit { sample, variant, derived, printed, above, below, possible: (low, high) } = misfit;
     format!(
         "{sample}, {variant}: {} is printed as {printed:.2}, but {} / {} = {above} / {below} = {} (from {low:.3} to \
          {high:.3})",
-        made.metric,
-        made.above,
-        made.below,
+        derived.metric,
+        derived.above,
+        derived.below,
         quotient_words(misfit)
     )
 }
@@ -291,11 +291,11 @@ pub fn recomputed_json(recomputed: &Recomputed) -> Value {
         json!({
             "sample": misfit.sample,
             "variant": misfit.variant,
-            "metric": misfit.made.metric,
-            "made_of": [misfit.made.above, misfit.made.below],
+            "metric": misfit.derived.metric,
+            "made_of": [misfit.derived.above, misfit.derived.below],
             "printed": misfit.printed,
-            "follows_low": misfit.follows.0,
-            "follows_high": misfit.follows.1,
+            "follows_low": misfit.possible.0,
+            "follows_high": misfit.possible.1,
         })
     };
     json!({

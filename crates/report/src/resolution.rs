@@ -1,6 +1,7 @@
 //! The smallest differences that a machine can detect, measured by the self-test: a run of two identical variants, and of
 //! variants with more work. It yields the false verdicts, the noise, and the power to find real differences.
 
+use crate::advice::MEASURE_RESOLUTION;
 use fsarena_core::observations::Grid;
 use fsarena_core::setting_text::setting;
 use fsarena_core::{exit::ExitCode, number, plan::Backing, record::RunRecord, row::Row};
@@ -210,7 +211,7 @@ impl Resolution {
         }
         Some(format!(
             "On this machine 8 rounds can resolve {}; of {} verdicts on identical variants {} said \"different\" \
-             (fsarena selftest --here: ext4 in memory, a small tree)",
+             ({MEASURE_RESOLUTION}: ext4 in memory, a small tree)",
             items.join(", "),
             self.verdicts,
             self.false_verdicts

@@ -23,46 +23,65 @@ pub mod tails;
 pub mod tasks;
 pub mod warnings;
 
-use crate::charts;
-use crate::document::Part;
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::document::{Chapter, Detail, Document, Part};
+use crate::{advice, charts, report::Report};
 use fsarena_stats::simulate::parallel;
+
+/// A section of a report.
+struct Section {
+    /// The chapter of the section; `None` for a section directly below the title.
+    chapter: Option<Chapter>,
+    /// The lowest level of detail that includes the section.
+    min_detail: Detail,
+    /// Adds the content of the section to a document; nothing if it has no content for this report.
+    add: fn(&mut Document, &Report, Detail),
+}
+
+/// A section of every report.
+const fn brief(chapter: Chapter, add: fn(&mut Document, &Report, Detail)) -> Section {
+    Section { chapter: Some(chapter), min_detail: Detail::Brief, add }
+}
+
+/// A section of full reports only, because it needs more room than a screen has.
+const fn full(chapter: Chapter, add: fn(&mut Document, &Report, Detail)) -> Section {
+    Section { chapter: Some(chapter), min_detail: Detail::Full, add }
+}
 
 /// Every section, in the order of a report.
 const SECTIONS: &[Section] = &[
-    head::HEAD,
-    gate::GATE,
-    decision::DECISION,
-    standing::STANDING,
-    pair::PAIR,
-    costs::COSTS,
-    answer::ANSWER,
-    answer::LEFT_OUT,
-    answer::LEGEND,
-    hosts::HOSTS,
-    anomalies::ANOMALIES,
-    scaling::SCALING,
-    growth::GROWTH,
-    slow_rounds::MODES,
-    slow_rounds::SLOW_ROUNDS,
-    own_work::OWN_WORK,
-    head::UNTESTED,
-    warnings::WARNINGS,
-    claims::CLAIMS,
-    CHARTS,
-    tasks::TASKS,
-    schedulers::SCHEDULERS,
-    ranking::RANKING,
-    tasks::TOTALS,
-    tails::TAILS,
-    layout::LAYOUT,
-    baseline::BASELINE,
-    tasks::SAMPLES,
-    claims::CONCLUSIONS,
-    ranking::ROUNDS_NEEDED,
-    reached::DATA_PATH,
-    warnings::REMARKS,
-    head::CIRCUMSTANCES,
+    Section { chapter: None, min_detail: Detail::Brief, add: head::add_head },
+    brief(Chapter::Answer, gate::add_gate),
+    brief(Chapter::Answer, decision::add_decision),
+    brief(Chapter::Answer, standing::add_standing),
+    brief(Chapter::Answer, pair::add_pair),
+    brief(Chapter::Answer, costs::add_costs),
+    brief(Chapter::Answer, answer::add_answer),
+    brief(Chapter::Answer, answer::add_left_out),
+    full(Chapter::Answer, answer::add_legend),
+    brief(Chapter::Answer, hosts::add_hosts),
+    brief(Chapter::Answer, anomalies::add_anomalies),
+    brief(Chapter::Answer, scaling::add_scaling),
+    brief(Chapter::Answer, growth::add_growth),
+    brief(Chapter::Answer, slow_rounds::add_modes),
+    brief(Chapter::Answer, slow_rounds::add_slow_rounds),
+    brief(Chapter::Answer, own_work::add_own_work),
+    brief(Chapter::Answer, head::add_untested),
+    brief(Chapter::Answer, warnings::add_warnings),
+    brief(Chapter::Claims, claims::add_claims),
+    full(Chapter::Charts, add_charts),
+    brief(Chapter::Data, tasks::add_tasks),
+    full(Chapter::Data, schedulers::add_schedulers),
+    brief(Chapter::Data, ranking::add_ranking),
+    full(Chapter::Data, tasks::add_totals),
+    full(Chapter::Data, tails::add_tails),
+    full(Chapter::Data, layout::add_layout),
+    full(Chapter::Data, baseline::add_baseline),
+    full(Chapter::Data, tasks::add_samples),
+    full(Chapter::Conclusions, claims::add_conclusions),
+    full(Chapter::Method, ranking::add_rounds_needed),
+    full(Chapter::Method, reached::add_data_path),
+    full(Chapter::Method, warnings::add_remarks),
+    full(Chapter::Method, head::add_circumstances),
 ];
 
 /// Builds the document of a report. Builds the sections in parallel, because some take long for a large run.
@@ -86,9 +105,6 @@ pub fn document(report: &Report, detail: Detail) -> Document {
     document
 }
 
-/// The section of charts.
-pub const CHARTS: Section = Section::full(Chapter::Charts, add_charts);
-
 /// Adds every chart except the one at the top of a page. Without charts in the report, adds the command that draws them.
 fn add_charts(document: &mut Document, report: &Report, detail: Detail) {
     if detail == Detail::Charts {
@@ -96,10 +112,9 @@ fn add_charts(document: &mut Document, report: &Report, detail: Detail) {
             charts::all(report).into_iter().filter(|chart| !chart.id.starts_with(charts::standing::ID)),
         );
     } else if !report.record.samples.is_empty() {
+        let command = advice::draw_charts(&report.record.id);
         document.text(format!(
-            "This report has no charts. `fsarena report {} --format md --export svg=charts` writes them to a folder, and a \
-             Markdown report that links to them.",
-            report.record.id
+            "This report has no charts. {command} writes them to a folder, and a Markdown report that links to them."
         ));
     }
 }
@@ -109,8 +124,10 @@ mod tests {
 
     #[test]
     fn every_section_is_registered() {
-        crate::registry::assert_complete("sections", include_str!("sections.rs"), |line| {
-            crate::registry::constant(line, "Section")
-        });
+        let function = |line: &str| {
+            let (name, parameters) = line.strip_prefix("pub fn ")?.split_once('(')?;
+            parameters.starts_with("document: &mut Document, report: &Report, ").then(|| name.to_string())
+        };
+        crate::registry::assert_complete("sections", include_str!("sections.rs"), function);
     }
 }

@@ -4,32 +4,28 @@
 //! of its whole devices, also a cell without age, so that the state of the devices is the same; see
 //! `docs/adr/0031-checkpoints-of-aged-images.md`.
 
-use crate::ageing::{AGED, AgeStep, AgeWork, read_digest};
-use crate::axes::{Confine, age::age_of, age::keeps_images, age::setup_of, fill::fullness};
-use crate::backing::{BackingDevices, make_links};
+use crate::ageing::{AgeStep, AgeWork};
+use crate::ager::{Ager, Bed};
+use crate::axes::{age::age_of, age::keeps_images, age::setup_of, fill::fullness};
 use crate::checkpoint::{Checkpoint, Checkpoints, Saved};
-use crate::child;
 use crate::context::RunContext;
+use crate::digests::digest_of_input;
 use crate::error::{CellError, Result};
-use crate::executor::{RunSink, remove};
+use crate::executor::RunSink;
 use crate::layout::filesystem_of;
-use crate::packed::WORK;
-use crate::protocol::{MountRequest, Request};
+use crate::work;
 use bytesize::ByteSize;
 use fsarena_core::cell::{Cell, Variant, WorkloadPlan};
-use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind};
+use fsarena_core::event::{Cause, Event, LeftTree, Note, NoteKind, TreeDigest};
 use fsarena_core::factor::{self, age::Age};
 use fsarena_core::{matrix, plan::Plan, setting::Value};
-use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
+use fsarena_fs::lifecycle::{self, Devices};
 use fsarena_fs::{def::FsDef, filesystems, grammar};
-use fsarena_load::ageing::tree_copy::TreeDigest;
 use fsarena_load::ageing::{ChurnPlan, GitPulls};
 use fsarena_load::workloads::SETUP_ONCE;
-use fsarena_sys::undo::{MadeDir, Undo};
-use fsarena_sys::{Error, cancel, mount, program};
+use fsarena_sys::{Error, cancel, image::Image, program};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -59,7 +55,7 @@ impl AgedImages {
     ///
     /// # Errors
     /// A signal, or a device that cannot be released. An image that cannot be made is a failure of its variant.
-    pub fn make(run: &RunContext, backing: &BackingDevices, emit: RunSink) -> Result<Option<AgedImages>> {
+    pub fn make(run: &RunContext, ager: &dyn Ager, emit: RunSink) -> Result<Option<AgedImages>> {
         let variants = matrix::expand(&run.plan);
         if !keeps_images(&run.plan, &variants) {
             return Ok(None);
@@ -67,7 +63,7 @@ impl AgedImages {
         let ages = variants.iter().any(|variant| age_of(variant).is_some());
         let checkpoints = Checkpoints::open()?;
         let (images, trees) = (Images::new(), BTreeMap::new());
-        let mut maker = Maker { run, backing, checkpoints: &checkpoints, images, trees, stage: None };
+        let mut maker = Maker { run, ager, checkpoints: &checkpoints, images, trees, staged: None };
         let (aged, fresh): (Vec<&Variant>, Vec<&Variant>) = variants
             .iter()
             .filter(|variant| is_general(variant))
@@ -82,8 +78,8 @@ impl AgedImages {
                 maker.make(variant, seed, "", |maker| maker.copy(variant, model, seed, emit))?;
             }
             for variant in aged.iter().chain(&fresh) {
-                for planned in &run.plan.workloads {
-                    let workload = matrix::work_of(variant, planned);
+                for planned in run.plan.workloads.iter().filter(|_| ager.keeps_setups()) {
+                    let workload = matrix::workload_of(variant, planned);
                     if setup_of(&workload).is_some() {
                         let dir = workload.directory();
                         maker.make(variant, seed, &dir, |maker| {
@@ -92,7 +88,8 @@ impl AgedImages {
                     }
                 }
             }
-            maker.clear_stage(emit)?;
+            maker.staged = None;
+            ager.clear_stage(emit)?;
         }
         let images = maker.images;
         for variant in aged.iter().chain(&fresh) {
@@ -161,7 +158,7 @@ fn describe(
     let of_seed = |seed: &u64| images.get(&(variant.name.clone(), *seed, String::new()))?.as_ref().ok();
     let saved: Vec<&Rc<Saved>> = seeds.iter().filter_map(of_seed).collect();
     let about = &saved.first()?.about;
-    let tree = about.tree.as_ref()?;
+    let LeftTree { tree, layout } = about.left.as_ref()?;
     let (size, kept) = (about.devices.iter().sum(), saved.iter().map(|saved| saved.bytes).sum());
     let how = match model {
         None => format!("age={}", variant.level(factor::AGE)),
@@ -170,14 +167,24 @@ fn describe(
         }
     };
     Some(format!(
-        "{how}: {} images of {}, from seeds 1 to {}, in {} of the cache; the first holds {} files with {}",
+        "{how}: {} images of {}, from seeds 1 to {}, in {} of the cache; the first holds {} files with {} (digest {}), {}",
         saved.len(),
         ByteSize(size),
         seeds.last()?,
         ByteSize(kept),
         tree.files,
         ByteSize(tree.bytes),
+        short(&tree.digest),
+        match layout {
+            Some(layout) => format!("whose extents have the digest {}", short(layout)),
+            None => "and this kernel reports no places of their extents".into(),
+        },
     ))
+}
+
+/// The beginning of a digest, enough for a reader to compare two.
+fn short(digest: &str) -> &str {
+    digest.get(..12).unwrap_or(digest)
 }
 
 /// What decides the content of an image.
@@ -206,8 +213,10 @@ struct SetupHistory<'a> {
     before: String,
     /// The settings that its commands use.
     settings: BTreeMap<&'a str, &'a Value>,
-    /// The size and time of the input.
-    input: Option<(u64, i64)>,
+    /// The scale, which the commands find in their environment.
+    scale: &'a str,
+    /// The files and directories that the workload names, each with a digest.
+    inputs: BTreeMap<PathBuf, String>,
     directory: String,
 }
 
@@ -226,21 +235,13 @@ enum Work<'a> {
 /// Makes the images of a run.
 struct Maker<'a> {
     run: &'a RunContext,
-    backing: &'a BackingDevices,
+    ager: &'a dyn Ager,
     checkpoints: &'a Checkpoints,
     images: Images,
     /// The tree that each history of files has left so far.
     trees: BTreeMap<String, TreeDigest>,
-    /// The directory that agents keep copies of trees and histories in, and the digest of the tree that it has.
-    stage: Option<(MadeDir, Option<TreeDigest>)>,
-}
-
-/// The filesystem of a variant, and the devices that it is made on.
-struct Bed<'a> {
-    variant: &'a Variant,
-    def: &'static FsDef,
-    options: VariantOptions,
-    devices: Devices<'a>,
+    /// The tree that agents have copied, for variants without age.
+    staged: Option<TreeDigest>,
 }
 
 impl Maker<'_> {
@@ -281,14 +282,11 @@ impl Maker<'_> {
                 emit(Event::Forecast { text })?;
                 let mut about = match &saved {
                     Some(saved) => saved.about.clone(),
-                    None => bed.format(&history, emit)?,
+                    None => format(bed, &history, emit)?,
                 };
                 about.part = part + 1;
-                let stage = maker.stage()?;
-                maker.perform(bed, AgeStep::Part { work: work.clone(), part }, None, &stage, emit)?;
-                if part + 1 == of {
-                    about.tree = Some(read_digest(&stage)?);
-                }
+                about.left =
+                    maker.ager.perform(bed, AgeStep::Part { work: work.clone(), part }, None, emit)?;
                 saved = Some(maker.checkpoints.save(about, &bed.devices)?);
             }
             saved.ok_or_else(|| CellError::internal("the history has no parts"))
@@ -322,27 +320,23 @@ impl Maker<'_> {
         if let Some(saved) = self.checkpoints.find(&history) {
             return Ok(saved);
         }
-        let stage = self.stage()?;
-        if self.stage.as_ref().is_none_or(|(_, staged)| staged.as_ref() != Some(&tree)) {
+        if self.staged.as_ref() != Some(&tree) {
             self.on_bed(model, emit, |maker, bed, emit| {
                 source.restore(&bed.devices)?;
-                maker.perform(bed, AgeStep::CopyOut, None, &stage, emit)
+                maker.ager.perform(bed, AgeStep::CopyOut, None, emit).map(drop)
             })?;
-            if let Some((_, staged)) = &mut self.stage {
-                *staged = Some(tree.clone());
-            }
+            self.staged = Some(tree.clone());
         }
         let text = format!("Copying the files of {}, image {seed}, to {}.", model.name, variant.name);
         emit(Event::Forecast { text })?;
         self.on_bed(variant, emit, |maker, bed, emit| {
-            let mut about = bed.format(&history, emit)?;
-            maker.perform(bed, AgeStep::CopyIn, None, &stage, emit)?;
-            let copied = read_digest(&stage)?;
-            if copied != tree {
+            let mut about = format(bed, &history, emit)?;
+            about.left = maker.ager.perform(bed, AgeStep::CopyIn, None, emit)?;
+            let copied = about.left.as_ref().map(|left| &left.tree);
+            if copied != Some(&tree) {
                 let why = format!("the copy differs from its original: {copied:?}, {tree:?}");
                 return Err(CellError::internal(why));
             }
-            about.tree = Some(copied);
             Ok(maker.checkpoints.save(about, &bed.devices)?)
         })
     }
@@ -357,10 +351,9 @@ impl Maker<'_> {
     ) -> Result<Saved, CellError> {
         let settings = [SETUP_ONCE, "once", "env", "amount", "input"];
         let settings = settings.iter().filter_map(|id| Some((*id, workload.settings.0.get(*id)?))).collect();
-        let input =
-            std::fs::metadata(workload.settings.text("input")).ok().map(|meta| (meta.len(), meta.mtime()));
         let (base, directory) = (self.base(variant, seed), workload.directory());
-        let mut setup = SetupHistory { before: String::new(), settings, input, directory };
+        let (inputs, scale) = (inputs_of(self.run, variant, workload)?, self.run.plan.scale.name());
+        let mut setup = SetupHistory { before: String::new(), settings, scale, inputs, directory };
         let of_setup = json(&setup)?;
         let saved = self.on_bed(variant, emit, |maker, bed, emit| {
             setup.before = match &base {
@@ -377,12 +370,10 @@ impl Maker<'_> {
                     base.restore(&bed.devices)?;
                     Checkpoint::new(&history, 1, &base.about.mkfs, &base.about.features)
                 }
-                None => bed.format(&history, emit)?,
+                None => format(bed, &history, emit)?,
             };
-            let source_disk = maker.backing.other.root();
-            maker.perform(bed, AgeStep::Setup, Some(workload), source_disk, emit)?;
+            about.left = maker.ager.perform(bed, AgeStep::Setup, Some(workload), emit)?;
             about.part = 1;
-            about.tree = Some(read_digest(source_disk)?);
             Ok(maker.checkpoints.save(about, &bed.devices)?)
         })?;
         let tree = tree_of(&saved)?;
@@ -421,17 +412,18 @@ impl Maker<'_> {
         emit: RunSink,
         work: impl FnOnce(&mut Self, &Bed, RunSink) -> Result<T, CellError>,
     ) -> Result<T, CellError> {
-        let (run, backing) = (self.run, self.backing);
+        let (run, ager) = (self.run, self.ager);
         let layout = run.layout(variant)?;
-        let devices = backing.devices(&layout)?;
+        let devices = ager.devices(&layout)?;
         let (def, mut options) = filesystem_of(variant)?;
         if run.plan.device.precondition {
             options.without_discard(def);
         }
         grammar::pin_random_values(def, &mut options.mkfs);
-        let linked = make_links(run, variant, &layout, &devices)?;
+        let linked = ager.links(variant, &layout, &devices)?;
         let top: Devices = linked.as_ref().map_or_else(|| devices.clone(), Devices::from);
-        let done = work(self, &Bed { variant, def, options, devices: top }, emit);
+        let bed = Bed { variant, def, options, devices: top, is_unmade: std::cell::Cell::new(false) };
+        let done = work(self, &bed, emit);
         if let Some(linked) = linked {
             linked.release(&mut |_| ())?;
         }
@@ -440,124 +432,86 @@ impl Maker<'_> {
 
     /// Everything that decides the content of an image.
     fn history<'b>(&self, bed: &'b Bed, work: Work<'b>) -> Result<History<'b>, CellError> {
-        let Bed { variant, def, options, devices } = bed;
-        let kernel =
-            ["osrelease", "version"].map(|name| self.run.kernel.fact(&format!("proc/sys/kernel/{name}")));
+        let Bed { variant, def, options, devices, .. } = bed;
         Ok(History {
             generator: GENERATOR,
             work,
             filesystem: def.id,
             mkfs: &options.mkfs,
-            mkfs_program: digest_of_program(def.mkfs)?,
+            mkfs_program: match &options.program {
+                Some(program) => digest_of_program(&program.to_string_lossy())?,
+                None => digest_of_program(def.mkfs)?,
+            },
             mount: &options.mount,
             journal: variant.level(factor::JOURNAL),
             raid: variant.level(factor::RAID),
             stack: variant.level(factor::STACK),
             devices: devices.all().map(|device| device.size_bytes()).collect(),
-            kernel: kernel.into_iter().flatten().collect::<Vec<_>>().join(" "),
-            user: self.run.agents.user.uid,
+            kernel: self.ager.kernel(variant)?,
+            user: self.ager.user(),
         })
-    }
-
-    /// The directory that agents keep copies of trees and histories in. The workload's user may write to it.
-    fn stage(&mut self) -> Result<PathBuf, CellError> {
-        if let Some((dir, _)) = &self.stage {
-            return Ok(dir.path().into());
-        }
-        let dir = MadeDir::make_tree(&self.run.journal, &self.run.dir.join("ageing"))?;
-        self.run.agents.role.give_to_workload_user(dir.path())?;
-        let path = dir.path().to_path_buf();
-        self.stage = Some((dir, None));
-        Ok(path)
-    }
-
-    fn clear_stage(&mut self, emit: RunSink) -> Result<()> {
-        match self.stage.take() {
-            Some((dir, _)) => remove(dir, emit),
-            None => Ok(()),
-        }
-    }
-
-    /// Has an agent mount the filesystem, perform a step, and unmount it. `other` is the directory that the agent reads from and
-    /// writes to besides; `workload` is the one whose setup the step runs.
-    fn perform(
-        &self,
-        bed: &Bed,
-        step: AgeStep,
-        workload: Option<&WorkloadPlan>,
-        other: &Path,
-        emit: RunSink,
-    ) -> Result<(), CellError> {
-        let Bed { variant, def, options, devices } = bed;
-        let (run, target) = (self.run, self.backing.target.path());
-        let workload = workload.or(run.plan.workloads.first());
-        let workload = workload.ok_or_else(|| CellError::internal("a plan without workload"))?;
-        let cell = Cell {
-            round: 0,
-            position: 0,
-            variant: (*variant).clone(),
-            workload: matrix::work_of(variant, workload),
-            scale: run.plan.scale,
-            seed: run.plan.seed,
-        };
-        let mount = MountRequest {
-            source: devices.source(def).into(),
-            target: target.into(),
-            fs_type: def.id.into(),
-            options: lifecycle::mount_options(def, options, devices),
-            journal: devices.journal.map(|device| device.path().into()),
-            by_call: false,
-            layer: None,
-            packed_bytes: None,
-        };
-        let root = target.join(if step == AgeStep::Setup { WORK } else { AGED });
-        let request = Request { mount: Some(mount), age: Some(step), ..run.request(&cell, &root, other) };
-        let mounted = run.journal.note(Undo::unmount(target))?;
-        let mut events = vec![];
-        let mut keep = |event: CellEvent| match event {
-            CellEvent::Command(record) => events.push(Event::Command(record)),
-            CellEvent::Note(note) => events.push(Event::Note(note)),
-            _ => {}
-        };
-        let outcome = child::run(&run.journal, &request, &Confine::default(), &mut keep);
-        // The agent unmounts the filesystem itself. This is for an agent that could not.
-        mount::unmount(target, &mut |record| events.push(Event::Command(record)))?;
-        mounted.disarm()?;
-        events.into_iter().try_for_each(emit)?;
-        let outcome = outcome?;
-        cancel::check()?;
-        CellError::check(outcome)
     }
 }
 
 /// The tree that the history of a checkpoint has left.
 fn tree_of(saved: &Saved) -> Result<TreeDigest, CellError> {
-    saved.about.tree.clone().ok_or_else(|| CellError::internal("the checkpoint has no digest of its files"))
+    saved
+        .about
+        .left
+        .as_ref()
+        .map(|left| left.tree.clone())
+        .ok_or_else(|| CellError::internal("the checkpoint has no digest of its files"))
 }
 
-impl Bed<'_> {
-    /// Makes the filesystem. Returns the description of its first checkpoint.
-    fn format(&self, history: &str, emit: RunSink) -> Result<Checkpoint, CellError> {
-        let mut commands = vec![];
-        let mut log = |record| commands.push(record);
-        let level = self.variant.level(factor::MKFS);
-        // Each image has its own UUID: another run with another cache may have attached one at the same time.
-        let mut options = self.options.clone();
-        let key = Checkpoints::key(history);
-        let uuid = [&key[..8], &key[8..12], &key[12..16], &key[16..20], &key[20..]].join("-");
-        grammar::replace_pinned_uuid(&mut options.mkfs, &uuid);
-        let made = lifecycle::format(self.devices.clone(), self.def, &options, &mut log);
-        let made = made.map_err(|error| CellError::from(error).with_options(level))?;
-        lifecycle::complete(&self.devices, self.def, &options, &mut log)?;
-        self.devices
-            .members
-            .iter()
-            .try_for_each(|device| device.finish_links())
-            .map_err(Error::io("finishing", self.devices.first()))?;
-        let features = lifecycle::describe(self.devices.members[0], self.def, &mut log).unwrap_or_default();
-        commands.into_iter().try_for_each(|record| emit(Event::Command(record)))?;
-        Ok(Checkpoint::new(history, 1, &made.argv.join(" "), &features))
+/// Makes the filesystem of a bed. Returns the description of its first checkpoint.
+fn format(bed: &Bed, history: &str, emit: RunSink) -> Result<Checkpoint, CellError> {
+    let Bed { variant, def, devices, .. } = bed;
+    let mut commands = vec![];
+    let mut log = |record| commands.push(record);
+    // Each image has its own UUID: another run with another cache may have attached one at the same time.
+    let mut options = bed.options.clone();
+    let key = Checkpoints::key(history);
+    let uuid = [&key[..8], &key[8..12], &key[12..16], &key[16..20], &key[20..]].join("-");
+    grammar::replace_pinned_uuid(&mut options.mkfs, &uuid);
+    devices.all().filter_map(|device| device.file()).try_for_each(Image::clear)?;
+    if def.pool.is_some() {
+        bed.is_unmade.set(true);
+        let words = lifecycle::mkfs_words(def, &options)?;
+        return Ok(Checkpoint::new(history, 1, &format!("{}, in the guest", words.join(" ")), ""));
     }
+    let made = lifecycle::format(devices.clone(), def, &options, &mut log);
+    let made = made.map_err(|error| CellError::from(error).with_options(variant.level(factor::MKFS)))?;
+    lifecycle::complete(devices, def, &options, &mut log)?;
+    devices
+        .members
+        .iter()
+        .try_for_each(|device| device.finish_links())
+        .map_err(Error::io("finishing", devices.first()))?;
+    let features = lifecycle::describe(devices.members[0], def, &mut log).unwrap_or_default();
+    commands.into_iter().try_for_each(|record| emit(Event::Command(record)))?;
+    Ok(Checkpoint::new(history, 1, &made.argv.join(" "), &features))
+}
+
+/// The files and directories of this machine that a workload names, each with a digest.
+fn inputs_of(
+    run: &RunContext,
+    variant: &Variant,
+    planned: &WorkloadPlan,
+) -> Result<BTreeMap<PathBuf, String>, CellError> {
+    let (workload, job) = work::workload(&run.plan, &matrix::workload_of(variant, planned))?;
+    let mut inputs = BTreeMap::new();
+    for path in workload.named_paths(&job) {
+        // Directories directly below the root hold the system.
+        let is_input = path.parent().is_some_and(|above| above != Path::new("/"));
+        let of_kernel = ["/proc", "/sys", "/dev"].iter().any(|dir| path.starts_with(dir));
+        if is_input
+            && !of_kernel
+            && let Ok(digest) = digest_of_input(&path)
+        {
+            inputs.insert(path, digest);
+        }
+    }
+    Ok(inputs)
 }
 
 fn json(value: &impl Serialize) -> Result<String, CellError> {

@@ -2,6 +2,7 @@
 
 use crate::error::{CellError, CellResult};
 use crate::executor::Log;
+use fsarena_core::event::LeftTree;
 use fsarena_load::ageing::{ChurnPlan, GitPulls, tree_copy};
 use fsarena_load::{invocation::Invocation, payload::fresh_dir, task::TaskError};
 use fsarena_sys::Error;
@@ -10,9 +11,8 @@ use std::{path::Path, time::Duration};
 
 /// The directory of the files of an aged filesystem, below its root.
 pub const AGED: &str = "aged";
-/// The directory of a copy of these files, and the file with their digest, in the directory that an agent gets for them.
+/// The directory of a copy of these files, in the directory that an agent gets for them.
 const TREE: &str = "tree";
-const DIGEST: &str = "digest.json";
 
 /// The longest time that one run of an ageing command may take.
 const COMMAND_LIMIT: Duration = Duration::from_secs(24 * 3600);
@@ -91,43 +91,28 @@ impl AgeWork {
     }
 }
 
-/// Performs a step on the files in `root`, and writes their digest to `other`, the directory of the agent.
+/// Performs a step on the files in `root`; `other` is the directory of the agent. Returns what it left, unless a part of the
+/// history follows.
 ///
 /// # Errors
 /// If the filesystem refuses an operation, for example because it is full.
-pub fn perform(step: &AgeStep, root: &Path, other: &Path, log: Log) -> CellResult {
+pub fn perform(step: &AgeStep, root: &Path, other: &Path, log: Log) -> Result<Option<LeftTree>, CellError> {
     let tree = other.join(TREE);
-    let digested = match step {
+    match step {
         AgeStep::Part { work, part } => {
             work.perform_part(*part, root, other, log).map_err(|failed| failed.with_part("ageing"))?;
-            *part + 1 == work.parts()
+            if *part + 1 < work.parts() {
+                return Ok(None);
+            }
         }
         AgeStep::CopyOut => {
             fresh_dir(&tree).map_err(TaskError::from)?;
             tree_copy::copy(root, &tree).map_err(Error::io("copying", root))?;
-            true
         }
-        AgeStep::Setup => true,
-        AgeStep::CopyIn => {
-            tree_copy::copy(&tree, root).map_err(Error::io("copying to", root))?;
-            true
-        }
-    };
-    if digested {
-        let digest = tree_copy::digest(root).map_err(Error::io("reading", root))?;
-        let path = other.join(DIGEST);
-        let text = serde_json::to_vec(&digest).map_err(|error| CellError::internal(error.to_string()))?;
-        std::fs::write(&path, text).map_err(Error::io("writing", &path))?;
+        AgeStep::Setup => {}
+        AgeStep::CopyIn => tree_copy::copy(&tree, root).map_err(Error::io("copying to", root))?,
     }
-    Ok(())
-}
-
-/// The digest that an agent has written to its directory.
-///
-/// # Errors
-/// If there is none.
-pub fn read_digest(other: &Path) -> Result<tree_copy::TreeDigest, CellError> {
-    let path = other.join(DIGEST);
-    let text = std::fs::read(&path).map_err(Error::io("reading", &path))?;
-    serde_json::from_slice(&text).map_err(|error| CellError::internal(format!("{}: {error}", path.display())))
+    let tree = tree_copy::digest(root).map_err(Error::io("reading", root))?;
+    let layout = tree_copy::layout_digest(root).map_err(Error::io("reading", root))?;
+    Ok(Some(LeftTree { tree, layout }))
 }

@@ -9,7 +9,6 @@ pub(crate) mod age;
 mod axis;
 mod cpu_speed;
 pub(crate) mod fill;
-mod layer;
 mod limit;
 pub(crate) mod load;
 mod scheduler;
@@ -30,7 +29,7 @@ pub const AXES: &[Axis] = &[
     storage::RAID,
     storage::STACK,
     storage::DEVICE,
-    layer::AXIS,
+    storage::LAYER,
     age::AXIS,
     fill::AXIS,
     storage::FAULTS,

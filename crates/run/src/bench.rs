@@ -11,7 +11,7 @@ use fsarena_core::plan::IdlePlan;
 use fsarena_core::sample::{ReadingDef, Sample, TaskOutput};
 use fsarena_guest::counter::Mark;
 use fsarena_load::workloads;
-use fsarena_probe::{Scene, Session, probes};
+use fsarena_probe::{ProbeTarget, Session, probes};
 use fsarena_sys::device::{self, BlockDevice};
 use fsarena_sys::{dirs::Space, kernel::SysRoot};
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ impl<'a> Bench<'a> {
         mark: fn(Mark),
         emit: &'a mut dyn FnMut(CellEvent),
     ) -> Bench<'a> {
-        let (session, notes) = Session::open(&Scene { kernel: kernel.clone(), device });
+        let (session, notes) = Session::open(&ProbeTarget { kernel: kernel.clone(), device });
         notes.into_iter().for_each(|note| emit(CellEvent::Note(note)));
         Bench {
             kernel: kernel.clone(),

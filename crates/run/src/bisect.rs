@@ -165,6 +165,71 @@ impl Bisector {
         Ok(Bisector { state, dir, runs: runs.into(), candidates, since: Instant::now() })
     }
 
+    /// Opens the last bisection of these candidates by this claim and work, if it was inconclusive and `asked` allows more time or
+    /// rounds. With `any_seed`, its seed can be another one. None if there is no such bisection.
+    ///
+    /// # Errors
+    /// Its candidates cannot be read, or it took longer than the budget of `asked`.
+    pub fn take_up(asked: &Bisection, any_seed: bool, runs: &Path) -> Result<Option<Bisector>> {
+        for id in ids(runs).iter().rev() {
+            let Ok(mut earlier) = Bisector::open(runs, id) else { continue };
+            if earlier.answers(asked, any_seed) {
+                let taken_up = earlier.extend(asked.budget_s, asked.max_rounds)?;
+                earlier.state.command.clone_from(&asked.command);
+                return Ok(Some(earlier).filter(|_| taken_up));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether this bisection is about the same candidates, claim and work as another one.
+    fn answers(&self, asked: &Bisection, any_seed: bool) -> bool {
+        let own = &self.state;
+        let is_end = |name: &str, end: &str| self.candidates.find(name).is_ok_and(|id| id == end);
+        let plan = |text: &str| {
+            let plan = Plan::of_stored(text).ok()?;
+            Some(Plan { seed: if any_seed { 0 } else { plan.seed }, stop: StopPlan::default(), ..plan })
+        };
+        own.history == asked.history
+            && own.template == asked.template
+            && own.claim == asked.claim
+            && own.user == asked.user
+            && plan(&own.plan) == plan(&asked.plan)
+            && is_end(&asked.good, &own.good)
+            && is_end(&asked.bad, &own.bad)
+    }
+
+    /// Allows more time or rounds. A bisection that was inconclusive for the lack of them goes on: its comparisons keep their rounds.
+    /// Returns whether it goes on.
+    ///
+    /// # Errors
+    /// It took longer than this budget.
+    pub fn extend(&mut self, budget_s: Option<f64>, max_rounds: usize) -> Result<bool> {
+        let has_more_time = self.state.budget_s.is_some_and(|old| budget_s.is_none_or(|new| new > old));
+        if !has_more_time && max_rounds <= self.state.max_rounds {
+            return Ok(false);
+        }
+        require(budget_s.is_none_or(|budget| budget > self.state.elapsed_s), || {
+            let seconds = self.state.elapsed_s.ceil();
+            let budget = setting("budget", &format!("{}s", budget_s.unwrap_or_default()));
+            RunError::Plan(format!("{budget}: bisection {} has taken {seconds} s already", self.state.id))
+        })?;
+        (self.state.budget_s, self.state.max_rounds) = (budget_s, max_rounds);
+        if !matches!(self.state.ending, Some(Ending::Inconclusive { .. })) {
+            return Ok(self.state.ending.is_none());
+        }
+        let left = self.left_s();
+        for one in &mut self.state.comparisons {
+            // Steps that are still needed are reopened one after the other.
+            if one.purpose != Purpose::Step && one.result == Some(ComparisonResult::Inconclusive) {
+                (one.result, one.allowed_s) = (None, left.map(|left| one.seconds + left / 2.0));
+            }
+        }
+        self.state.ending = None;
+        self.save()?;
+        Ok(true)
+    }
+
     /// The directory of its state, of the clone and of the variants that were made.
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -183,10 +248,21 @@ impl Bisector {
             }
             self.save()?;
             if cancel::requested().is_some() {
-                return Ok(self.state.ending.is_some());
+                break;
             }
         }
-        Ok(true)
+        let ended = self.state.ending.is_some();
+        if ended {
+            // Some hundred megabytes that can be made again.
+            let _ = std::fs::remove_dir_all(self.machines());
+        }
+        Ok(ended)
+    }
+
+    /// The directory of the machines that the guests of all steps begin with.
+    fn machines(&self) -> PathBuf {
+        let dir = self.dir.join("machines");
+        std::path::absolute(&dir).unwrap_or(dir)
     }
 
     /// Writes the state, so that the file is either the old or the new one.
@@ -286,23 +362,24 @@ impl Bisector {
         Some(self.state.budget_s? - self.state.elapsed_s)
     }
 
-    /// Continues an inconclusive step of one of these candidates, if the budget has time for more rounds of it.
+    /// Continues an inconclusive step of one of these candidates, if it may have more rounds and the budget has time for them.
     fn reopen(&mut self, remaining: &[String]) -> Option<usize> {
-        let left = self.left_s()?;
         for at in 0..self.state.comparisons.len() {
             let one = &self.state.comparisons[at];
             let inconclusive = one.result == Some(ComparisonResult::Inconclusive);
             if !inconclusive
+                || one.stuck
                 || one.purpose != Purpose::Step
                 || !remaining.iter().any(|id| id == one.subject())
             {
                 continue;
             }
             // The confirmation needs the other half.
-            let allowed = one.seconds + left / 2.0;
-            if self.next_rounds(one).is_some_and(|rounds| expected_s(one, rounds) <= allowed) {
+            let allowed = self.left_s().map(|left| one.seconds + left / 2.0);
+            let has_time = |rounds| allowed.is_none_or(|allowed| expected_s(one, rounds) <= allowed);
+            if self.next_rounds(one).is_some_and(has_time) {
                 let one = &mut self.state.comparisons[at];
-                (one.result, one.allowed_s) = (None, Some(allowed));
+                (one.result, one.allowed_s) = (None, allowed);
                 return Some(at);
             }
         }
@@ -407,6 +484,7 @@ impl Bisector {
             }
         };
         request.user.clone_from(&self.state.user);
+        request.machines = Some(self.machines());
         let mut consumer = display.of_run();
         let mut note = RunNote { file: self.dir.join(FILE_NAME), state: &mut self.state, at, saved: Ok(()) };
         let result = execute(request, &mut [&mut *consumer, &mut note]);
@@ -542,6 +620,7 @@ impl Bisector {
         let comparison = &mut self.state.comparisons[at];
         comparison.judged = comparison.runs.len();
         comparison.effect = effect;
+        comparison.stuck = stuck;
         comparison.result = result.or(stuck.then_some(ComparisonResult::Inconclusive));
         if comparison.result.is_some() {
             display.show(&self.describe(at));

@@ -5,9 +5,9 @@
 //! contents that fsarena itself makes repeat few blocks, so an aged image takes a small part of its size.
 
 use crate::error::{Result, RunError};
+use fsarena_core::event::LeftTree;
 use fsarena_fs::device_copy;
 use fsarena_fs::lifecycle::Devices;
-use fsarena_load::ageing::tree_copy::TreeDigest;
 use fsarena_sys::{Error, dirs, kernel::SysRoot, lock};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ const SMALL_BLOCK: usize = 1024;
 /// The size of a device below which mke2fs(8) takes small blocks.
 const SMALL_DEVICE: u64 = 512 << 20;
 /// The version of the format, and the end of every checkpoint.
-const MAGIC: &[u8; 16] = b"fsarena-state-1\n";
+const MAGIC: &[u8; 16] = b"fsarena-state-2\n";
 /// fsarena removes checkpoints that no run has used for so long.
 const KEPT: Duration = Duration::from_secs(60 * 24 * 3600);
 
@@ -42,8 +42,8 @@ pub struct Checkpoint {
     pub mkfs: String,
     /// The features of the filesystem, as its own tool prints them.
     pub features: String,
-    /// The tree that the history left, once it is complete.
-    pub tree: Option<TreeDigest>,
+    /// The files that the history left, once it is complete.
+    pub left: Option<LeftTree>,
     /// The bytes of a block.
     block: usize,
     /// The number of different blocks.
@@ -62,7 +62,7 @@ impl Checkpoint {
             mkfs,
             features,
             devices: vec![],
-            tree: None,
+            left: None,
             block: BLOCK,
             blocks: 0,
             digest: String::new(),

@@ -30,6 +30,8 @@ pub struct RunContext {
     pub declared: Rc<RefCell<Declared>>,
     /// The shell that its only cell runs instead of tasks, if it runs one.
     pub shell: Option<ShellSession>,
+    /// The directory for machines that several runs share, if they do.
+    pub machines: Option<PathBuf>,
 }
 
 impl RunContext {

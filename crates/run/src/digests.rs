@@ -7,7 +7,9 @@ use crate::preflight::Check;
 use fsarena_guest::cache;
 use fsarena_sys::{Error, program};
 use std::collections::BTreeMap;
-use std::{fs::File, path::Path};
+use std::os::unix::{ffi::OsStrExt, fs::MetadataExt};
+use std::{fs::File, io, path::Path};
+use walkdir::WalkDir;
 
 /// The prefix of facts with the digest of a program or a kernel.
 pub const DIGEST: &str = "digest of ";
@@ -38,4 +40,52 @@ pub fn digests(check: &Check) -> Result<BTreeMap<String, String>> {
         facts.insert(format!("{RELEASE}{level}"), kernel.release.clone());
     }
     Ok(facts)
+}
+
+/// The largest file whose content a digest of an input covers, in bytes: it is read each time.
+const MOST_CONTENT: u64 = 1 << 30;
+
+/// A digest that shows whether an input of commands has changed: of the content of a file; of the names, types, sizes and times of
+/// a large file, or of everything in a directory.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn digest_of_input(path: &Path) -> io::Result<String> {
+    let meta = path.metadata()?;
+    if meta.is_file() && meta.len() <= MOST_CONTENT {
+        return cache::digest(File::open(path)?);
+    }
+    let mut parts = vec![];
+    for entry in WalkDir::new(path).sort_by_file_name() {
+        let entry = entry?;
+        let meta = entry.metadata()?;
+        let facts = [u64::from(meta.mode()), meta.len(), meta.mtime() as u64, meta.mtime_nsec() as u64];
+        // A file that is added changes the time of its directory, and so does one that is removed and is no input.
+        let facts = if meta.is_dir() { [facts[0], 0, 0, 0] } else { facts };
+        parts.push(entry.path().as_os_str().as_bytes().to_vec());
+        parts.push(facts.into_iter().flat_map(u64::to_le_bytes).collect());
+    }
+    Ok(cache::digest_parts(parts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_of_an_input_changes_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "text").unwrap();
+        let (of_file, of_dir) = (digest_of_input(&file).unwrap(), digest_of_input(dir.path()).unwrap());
+        assert_eq!(of_dir, digest_of_input(dir.path()).unwrap());
+        // A new time alone is no change of a file.
+        let time = std::time::SystemTime::UNIX_EPOCH;
+        File::options().write(true).open(&file).unwrap().set_modified(time).unwrap();
+        assert_eq!(of_file, digest_of_input(&file).unwrap());
+        assert_ne!(of_dir, digest_of_input(dir.path()).unwrap());
+        std::fs::write(&file, "tex?").unwrap();
+        assert_ne!(of_file, digest_of_input(&file).unwrap());
+        assert!(digest_of_input(&dir.path().join("missing")).is_err());
+    }
 }

@@ -174,7 +174,6 @@ impl RunError {
             RunError::Filesystem(error) => cause_of(error),
             RunError::Guest(error) => cause_of(error),
             RunError::Workload(fsarena_load::task::TaskError::Command(error)) => cause_of(error),
-            RunError::Workload(fsarena_load::task::TaskError::Dbench(error)) => cause_of(error),
             RunError::Workload(fsarena_load::task::TaskError::Plan(_)) | RunError::Plan(_) => Cause::Usage,
             RunError::Workload(_) | RunError::Missing(_) | RunError::Recover(_) => Cause::Missing,
             RunError::Store(error) => cause_of(error),

@@ -40,6 +40,8 @@ pub struct Request {
     pub remarks: Vec<Note>,
     /// The shell that its only cell runs in a guest instead of tasks, if it runs one.
     pub shell: Option<ShellSession>,
+    /// The directory where runs with the same kernel share machines that guests begin with which count instructions.
+    pub machines: Option<PathBuf>,
 }
 
 /// Where the samples of a run go.
@@ -70,7 +72,7 @@ pub struct RunOutcome {
 impl Request {
     /// A plan to run as it is.
     pub fn new(plan: Plan, keep: Keep) -> Request {
-        Request { plan, keep, profiling: None, user: None, remarks: vec![], shell: None }
+        Request { plan, keep, profiling: None, user: None, remarks: vec![], shell: None, machines: None }
     }
 
     /// The request to finish an interrupted run. The permission to overwrite a filesystem signature is not stored with the
@@ -276,7 +278,8 @@ pub fn execute_by(
     undo::make_state_dir(&undo::state_dir())?;
     let place = Place::make(request.keep, &plan)?;
     let run = place.run().cloned();
-    let session = Session { kernel, plan, variants, check, agents, shell: request.shell };
+    let session =
+        Session { kernel, plan, variants, check, agents, shell: request.shell, machines: request.machines };
     let (end, why, record) = session.measure(place, trials, clients, consumers)?;
     if let RunEnd::NothingLeft(left) = end {
         return Err(RunError::EveryVariant(left));
@@ -364,6 +367,7 @@ struct Session {
     check: Check,
     agents: Agents,
     shell: Option<ShellSession>,
+    machines: Option<PathBuf>,
 }
 
 impl Session {
@@ -381,7 +385,7 @@ impl Session {
         consumers.iter_mut().for_each(|consumer| consumer.begin(&beginning));
         let (host, version_commands) = self.host(&*clients, place.run().is_some())?;
         let (record, writer) = self.open_store(&place, &host)?;
-        let Session { kernel, plan, variants, check, agents, shell } = self;
+        let Session { kernel, plan, variants, check, agents, shell, machines } = self;
         let mut recorder = Recorder::new(record, writer, consumers);
         for command in trials.into_iter().chain(version_commands) {
             recorder.record(Event::Command(command))?;
@@ -389,7 +393,9 @@ impl Session {
         let (dir, journal) = place.journal()?;
         let remarks = check.remarks.clone();
         let declared = recorder.declared.clone();
-        let context = RunContext { kernel, plan: plan.clone(), check, journal, dir, agents, declared, shell };
+        let plan_of_run = plan.clone();
+        let context =
+            RunContext { kernel, plan: plan_of_run, check, journal, dir, agents, declared, shell, machines };
         let mut executor = start_executor(context, clients, &mut |event| recorder.record(event))?;
         for note in remarks {
             recorder.record(Event::Note(note))?;

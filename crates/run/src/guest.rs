@@ -1,6 +1,7 @@
 //! Runs cells in guests: formats image files on this machine, and boots a guest kernel that runs the workload on them. This
 //! requires neither root nor a device of this machine.
 
+mod ager;
 mod boot;
 mod early;
 mod host_programs;
@@ -13,6 +14,8 @@ mod snapshot_pool;
 
 pub use initramfs::guest_modules;
 
+use crate::aged::AgedImages;
+use crate::axes;
 use crate::context::RunContext;
 use crate::error::{CellError, Result, RunError};
 use crate::executor::{CellSink, Executor, Log, RunSink, logged};
@@ -25,13 +28,14 @@ use crate::power_cut::{self, PowerSupply};
 use crate::preflight::{Kernels, guests};
 use crate::protocol::{Guest, MountRequest, Power, ProcessRole, Request};
 use crate::shell::{HostTerminal, ShellSession};
+use ager::{Ageing, GuestAger};
 use boot::{GuestCell, GuestStarter};
 use early::EarlyGuests;
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome, Phase};
-use fsarena_core::factor;
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan};
 use fsarena_core::setting_text::setting;
+use fsarena_core::{factor, matrix, metric::reading};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts, grammar, safety::ScratchDevice};
 use fsarena_guest::cache;
@@ -62,6 +66,24 @@ struct Formatted {
     image: PathBuf,
     /// The size of a read-only filesystem with all its files, in bytes; None for other filesystems.
     packed_bytes: Option<u64>,
+    /// Whether the image has the filesystem, so that the guest need not make it.
+    is_made: bool,
+}
+
+/// How a guest runs.
+struct GuestRun<'a> {
+    supply: &'a PowerSupply,
+    /// The connection to the terminal of a shell.
+    terminal: Option<OwnedFd>,
+    /// What it does instead of the tasks of its cell, to age a filesystem.
+    ageing: Option<&'a Ageing<'a>>,
+}
+
+impl GuestRun<'_> {
+    /// A guest for the tasks of its cell.
+    fn with(supply: &PowerSupply) -> GuestRun<'_> {
+        GuestRun { supply, terminal: None, ageing: None }
+    }
 }
 
 /// What a guest is for.
@@ -109,6 +131,8 @@ pub struct Guests {
     /// The formatted filesystems of exact guests.
     format_cache: FormatCache,
     images: Images,
+    /// The aged filesystems, if the run has any.
+    aged: Option<AgedImages>,
     /// The programs of this machine that the guests start, if any.
     programs: Option<HostPrograms>,
     /// The machines that guests begin with which count instructions.
@@ -139,12 +163,14 @@ impl Guests {
             Emulator::Exact => install_counter(images.guests.path(), emit)?,
             Emulator::Qemu => None,
         };
-        Ok(Guests {
+        let variants = matrix::expand(plan);
+        let starts_programs = programs.is_some() || variants.iter().any(axes::age::starts_programs);
+        let mut guests = Guests {
             packer: Packer::new(
                 guest.emulator,
                 other,
                 &check.kernels.mounted,
-                programs.is_some(),
+                starts_programs,
                 images.guests.path(),
             ),
             snapshots: snapshot_pool::is_useful(&guest).then(|| SnapshotPool::new(images.guests.path())),
@@ -152,14 +178,36 @@ impl Guests {
             facts: BTreeMap::new(),
             boot_times: vec![],
             counter,
-            machines: SavedMachines::new(images.guests.path()),
+            machines: SavedMachines::new(images.guests.path(), run.machines.clone()),
             why_booted: saved_machines::why_not(&guest, &check.kernels),
             early: EarlyGuests::new(&SysRoot::host(), guest.memory.as_u64()),
             images,
+            aged: None,
             programs,
             guest,
             run,
-        })
+        };
+        if variants.iter().any(|variant| axes::age::age_of(variant).is_some()) {
+            let run = guests.run.clone();
+            guests.aged = AgedImages::make(&run, &GuestAger::new(&mut guests), emit)?;
+        }
+        Ok(guests)
+    }
+
+    /// The image of an aged run that a cell begins with, written in full; None in other runs. An exact guest does not write to its
+    /// image and may begin before its turn, so each has its own.
+    fn restore_aged(&mut self, cell: &Cell) -> Result<Option<(PathBuf, MadeFilesystem)>, CellError> {
+        let Some(aged) = &self.aged else { return Ok(None) };
+        let Some(saved) = aged.find(&self.run.plan, cell)? else { return Ok(None) };
+        let image = if self.guest.emulator == Emulator::Exact {
+            self.images.of_cell(&self.run, cell, saved)?
+        } else {
+            saved.restore(&Devices::from(&*self.images.whole))?;
+            self.images.whole.path().to_path_buf()
+        };
+        let features = saved.about.features.clone();
+        let description = format!("{}, once for each image: {features}", saved.about.mkfs);
+        Ok(Some((image, MadeFilesystem { description, features, packed_bytes: None })))
     }
 
     /// Makes the filesystem of a cell on its image. This is not a timed task, because mkfs runs on the host, not in the
@@ -170,12 +218,16 @@ impl Guests {
         let written = cell.variant.level(factor::MKFS);
         let failed = |error: RunError| CellError::of_mkfs(error, written);
         let layout = self.run.layout(&cell.variant)?;
-        let mut log = |record| emit(CellEvent::Command(record));
         let whole = self.images.whole.path().to_path_buf();
         let in_guest = |description: String| {
             (whole.clone(), MadeFilesystem { description, features: String::new(), packed_bytes: None })
         };
-        let (image, made) = if def.traits.volatile {
+        let restored = self.restore_aged(cell)?;
+        let is_made = restored.is_some();
+        let mut log = |record| emit(CellEvent::Command(record));
+        let (image, made) = if let Some(restored) = restored {
+            restored
+        } else if def.traits.volatile {
             options.limit_size(def, self.run.check.size_bytes);
             in_guest(String::new())
         } else if def.traits.read_only {
@@ -197,7 +249,7 @@ impl Guests {
             (image.device.path().to_path_buf(), image.made.clone())
         } else {
             self.images.clear(&layout)?;
-            let device = &self.images.whole;
+            let device = &*self.images.whole;
             let devices = Devices { members: vec![device], journal: self.images.journal(&layout) };
             (whole, format_cache::format(&devices, def, &options, &mut log).map_err(failed)?)
         };
@@ -221,7 +273,7 @@ impl Guests {
             size_bytes: self.images.whole.size_bytes(),
             levels,
         };
-        Ok(Formatted { facts, image, packed_bytes })
+        Ok(Formatted { facts, image, packed_bytes, is_made })
     }
 
     /// Makes the filesystem of a cell. An error is the outcome of the cell.
@@ -345,7 +397,7 @@ impl Guests {
         if self.early.has_begun(cell) {
             return Ok(None);
         }
-        match self.start_guest(cell, formatted, supply, None, emit)? {
+        match self.start_guest(cell, formatted, GuestRun::with(supply), emit)? {
             Started::Ended(exit) => Ok(Some(exit)),
             Started::Restored(guest) => {
                 self.early.begin(cell, vec![], *guest);
@@ -378,7 +430,8 @@ impl Guests {
                 }
             };
             let Ok(formatted) = self.format(&cell, def, &mut keep_command) else { continue };
-            let started = self.start_guest(&cell, &formatted, &PowerSupply::on(), None, &mut keep_command)?;
+            let started =
+                self.start_guest(&cell, &formatted, GuestRun::with(&PowerSupply::on()), &mut keep_command)?;
             if let Started::Restored(guest) = started {
                 self.early.begin(&cell, before, *guest);
             }
@@ -403,7 +456,8 @@ impl Guests {
             }
             emit(event);
         };
-        let exit = match self.start_guest(cell, formatted, supply, Some(guest), &mut emit)? {
+        let run = GuestRun { terminal: Some(guest), ..GuestRun::with(supply) };
+        let exit = match self.start_guest(cell, formatted, run, &mut emit)? {
             Started::Ended(exit) => exit,
             Started::Restored(guest) => {
                 self.early.begin(cell, vec![], *guest);
@@ -421,12 +475,14 @@ impl Guests {
         &mut self,
         cell: &Cell,
         formatted: &Formatted,
-        supply: &PowerSupply,
-        terminal: Option<OwnedFd>,
+        GuestRun { supply, terminal, ageing }: GuestRun,
         emit: CellSink,
     ) -> Result<Started> {
-        let suffix = if supply.cut.is_some() { "-before" } else { self.purpose(cell).suffix() };
-        let dir = self.dir(cell, suffix);
+        let dir = match ageing {
+            Some(ageing) => self.run.dir.join(format!("guests/ageing-{:03}", ageing.number)),
+            None if supply.cut.is_some() => self.dir(cell, "-before"),
+            None => self.dir(cell, self.purpose(cell).suffix()),
+        };
         make_dir(&dir)?;
         let (image, record) = match &supply.recorded {
             Some((image, record)) => (image, Some(record.as_path())),
@@ -441,7 +497,10 @@ impl Guests {
         let kernel = &self.run.check.kernels.by_level[level];
         further.extend(stack.faster_modules().filter(|name| kernel.modules.has(name)).map(String::from));
         let mut log = |record| emit(CellEvent::Command(record));
-        let other = self.images.source_disk(&self.run, cell, &mut log)?.to_path_buf();
+        let other = match ageing {
+            Some(ageing) => ageing.stage.to_path_buf(),
+            None => self.images.source_disk(&self.run, cell, &mut log)?.to_path_buf(),
+        };
         let machine = Machine {
             emulator: self.guest.emulator,
             accelerator: self.guest.accelerator.unwrap_or(Accelerator::Tcg),
@@ -452,9 +511,13 @@ impl Guests {
             record,
             journal: self.images.journal(&layout).map(ScratchDevice::path),
             other: &other,
-            host_files: self.programs.is_some(),
+            host_files: match ageing {
+                Some(ageing) => ageing.starts_programs(),
+                None => self.programs.is_some(),
+            },
             terminal: terminal.is_some(),
             memory: None,
+            keeps_disks: ageing.is_some(),
             clock: emulator::CLOCK,
             memory_mib: self.guest.memory.as_u64() >> 20,
             dir: &dir,
@@ -470,25 +533,28 @@ impl Guests {
             events: machine.events(),
             disks: machine.disks(),
             stack,
-            request: self.request(cell, formatted, supply.power)?,
+            request: self.request(cell, formatted, supply.power, ageing)?,
             ..GuestConfig::default()
         };
         let guest_cell = GuestCell { machine: &machine, config: &config, demands };
-        let patience_s = match &self.run.shell {
+        let patience_s = match (&self.run.shell, ageing) {
+            (_, Some(ageing)) => self.guest.patience_s.max(ageing.patience_s()),
             // Its user may be silent for as long as it likes.
-            Some(_) => f64::INFINITY,
-            None => host_programs::patience(&self.guest, cell),
+            (Some(_), None) => f64::INFINITY,
+            (None, None) => host_programs::patience(&self.guest, cell),
         };
         let patient = GuestPlan { patience_s, ..self.guest.clone() };
         let tree = self.programs.as_ref().and_then(|programs| programs.tree(cell));
         let begins_saved = match &self.programs {
+            // Where equal histories put files at equal places, nothing may depend on when the host saved a machine.
+            _ if ageing.is_some() => false,
             Some(_) => tree.is_some(),
             None => self.why_booted.is_none(),
         };
         let mut starter = GuestStarter {
             owner: GuestOwner { journal: &self.run.journal, guest: &patient, is_needless: None },
             packer: &mut self.packer,
-            counter: self.counter.as_ref(),
+            counter: self.counter.as_ref().filter(|_| ageing.is_none()),
             cut: supply.cut,
             terminal,
         };
@@ -519,7 +585,7 @@ impl Guests {
         if !stack.links.is_empty() {
             stack.bytes = *size_bytes;
         }
-        if !stack.links.is_empty() || def.pool.is_some() {
+        if !formatted.is_made && (!stack.links.is_empty() || def.pool.is_some()) {
             stack.mkfs = self.mkfs_words(def, options)?;
             stack.mkfs.splice(..1, packed_programs::command(Path::new(OTHER), def.mkfs).words());
         }
@@ -527,10 +593,20 @@ impl Guests {
     }
 
     /// The request to the agent in a guest. It names no devices, because the guest finds its disks itself.
-    fn request(&self, cell: &Cell, formatted: &Formatted, power: Power) -> Result<serde_json::Value> {
+    fn request(
+        &self,
+        cell: &Cell,
+        formatted: &Formatted,
+        power: Power,
+        ageing: Option<&Ageing>,
+    ) -> Result<serde_json::Value> {
         let level = cell.variant.level(factor::LAYER);
         let facts = &formatted.facts;
-        let owner = self.programs.as_ref().filter(|_| !facts.def.traits.unix).map(HostPrograms::owner);
+        let all_programs = match ageing {
+            Some(ageing) => ageing.programs,
+            None => self.programs.as_ref(),
+        };
+        let owner = all_programs.filter(|_| !facts.def.traits.unix).map(HostPrograms::owner);
         let options = [Some(facts.options.mount.clone()).filter(|options| !options.is_empty()), owner];
         let mount = MountRequest {
             source: PathBuf::new(),
@@ -542,25 +618,31 @@ impl Guests {
             layer: layers::request(level, Path::new(TARGET), Some(Path::new(OTHER))),
             packed_bytes: formatted.packed_bytes,
         };
-        let root = layers::root(Path::new(TARGET), level).join(WORK);
+        let root = layers::root(Path::new(TARGET), level);
+        let root = root.join(ageing.map_or(WORK, Ageing::directory));
         let counts = self.guest.emulator == Emulator::Exact;
-        let layout = counts.then(|| match self.guest.fixed_layout {
+        let layout = (counts && ageing.is_none()).then(|| match self.guest.fixed_layout {
             true => MemoryLayout::FIXED,
-            false => MemoryLayout::draw(&cell.id().0),
+            false => MemoryLayout::draw(&format!("{} {:?}", cell.seed, cell.workload)),
         });
         let cell = if counts { &without_names(cell) } else { cell };
         let whole = self.run.request(cell, &root, Path::new(OTHER));
         // Without programs the workload runs as root: the guest kernel serves this cell alone.
-        let (role, server_user) = match &self.programs {
+        let (role, server_user) = match all_programs {
             // The tracer of a profile requires root.
             Some(_) if whole.profiling.is_some() => (ProcessRole::Single, whole.server_user.clone()),
             Some(programs) => (programs.role(), whole.server_user.clone()),
             None => (ProcessRole::Single, None),
         };
         let shell = self.run.shell.as_ref().map(ShellSession::request);
-        let request = Request { mount: Some(mount), role, server_user, power, shell, ..whole };
-        let shell = self.run.shell.as_ref();
-        let programs = self.programs.as_ref().map(|programs| programs.for_guest(cell, shell));
+        let age = ageing.map(|ageing| ageing.step.clone());
+        let request = Request { mount: Some(mount), role, server_user, power, shell, age, ..whole };
+        let programs = match ageing {
+            Some(ageing) => {
+                all_programs.filter(|_| ageing.starts_programs()).map(|all| all.for_ageing_guest(cell))
+            }
+            None => all_programs.map(|programs| programs.for_guest(cell, self.run.shell.as_ref())),
+        };
         let other_type = self.run.plan.device.other_fs.clone();
         let request = Guest { request, other_type, layout, programs };
         serde_json::to_value(&request).map_err(|error| RunError::Agent(error.to_string()))
@@ -620,6 +702,7 @@ impl Executor for Guests {
         // The mount options that are in effect, as the guest reports them.
         let mut effective = String::new();
         let counts_file = self.dir(cell, "").join(COUNTS);
+        let image_seed = self.aged.as_ref().and_then(|aged| aged.seed(&self.run.plan, cell));
         let mut samples = vec![];
         let mut emit = |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {
@@ -635,8 +718,11 @@ impl Executor for Guests {
             CellEvent::Sample(part) if part.is_of_part() => {
                 emit(CellEvent::Sample(readings::for_emulator(emulator, part, None)));
             }
-            CellEvent::Sample(sample) => {
+            CellEvent::Sample(mut sample) => {
                 let counts = counts(&counts_file, samples.len());
+                if let Some(seed) = image_seed.filter(|_| sample.task.id.name == "mount") {
+                    sample.readings.set(reading::IMAGE_SEED, seed as f64);
+                }
                 samples.push(sample.clone());
                 emit(CellEvent::Sample(readings::for_emulator(emulator, sample, counts)));
             }
@@ -646,6 +732,7 @@ impl Executor for Guests {
         let mut boot = |supply: &PowerSupply, emit: CellSink| self.boot(cell, &formatted, supply, emit);
         let outcome = power_cut::run_cell(cell, &formatted.image, &guests, &mut boot, &mut emit)?;
         let outcome = self.explain_full_disk(outcome);
+        self.images.forget_cell(cell, &mut |record| emit(CellEvent::Command(record)))?;
         if let Some(programs) = &mut self.programs {
             samples.iter().for_each(|sample| programs.count(sample));
         }
@@ -726,8 +813,8 @@ fn layout_note(is_fixed: bool) -> Note {
     let text = if is_fixed {
         format!("all cells have one memory layout, as {} says", setting("fixed_layout", ""))
     } else {
-        "each cell draws its memory layout: before its work its guest takes 100 to 999 pages and makes as many files in memory, \
-         so differences include what a layout changes"
+        "each round draws its memory layout: before its work each guest takes 100 to 999 pages and makes as many files in memory, \
+         so intervals include what a layout changes"
             .into()
     };
     Note::new(NoteKind::Remark, text)

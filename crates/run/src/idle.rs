@@ -427,7 +427,7 @@ mod tests {
 
     #[test]
     fn changes_of_a_filesystem_at_work_reach_the_device_before_the_wait_ends() {
-        if !fsarena_testkit::root() {
+        if !fsarena_sys::testkit::root() {
             return;
         }
         let root = machine(0, "0 0 0 0 0 0 0 0 0 0 0");

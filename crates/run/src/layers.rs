@@ -1,6 +1,6 @@
-//! Layers: what lies between the mounted filesystem and the load, directory to directory.
+//! Layers: directories over the mounted filesystem that the load works through, such as an overlay.
 //!
-//! A new layer is one constant, in a file of its own here, and its line in `LAYERS`. A layer is mounted on a directory
+//! A new layer needs one constant, in a separate file here, and its line in `LAYERS`. A layer is mounted on a directory
 //! inside the filesystem, on top of other directories there. The executor has written both mounts into its undo journal
 //! before the agent starts.
 
@@ -8,7 +8,6 @@ mod bindfs;
 mod def;
 mod fuse;
 mod overlay;
-mod serve;
 
 use crate::error::RunError;
 use crate::executor::Log;
@@ -19,7 +18,7 @@ use def::{ImageDef, LayerDef, LayerSite, PROGRAM_TIMEOUT, make_dirs};
 use fsarena_core::{cell::Variant, factor, names::unknown};
 use fsarena_load::workload::Room;
 use fsarena_sys::wait::{Cancel, wait_until};
-use fsarena_sys::{Error, fetched_program, program};
+use fsarena_sys::{Error, program};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::Mutex;
@@ -37,10 +36,10 @@ static PROGRAM: Mutex<Option<Child>> = Mutex::new(None);
 /// The files and bytes that [`copied_up`] has counted so far.
 static COUNTED: Mutex<(u64, u64)> = Mutex::new((0, 0));
 
-/// The layer of a level, and its number; None where the level has no layer.
+/// Parses a level (`overlay:3`) into its layer and number; None for a level without a layer.
 ///
 /// # Errors
-/// How a level is written.
+/// An invalid level; the message shows how to write one.
 fn parse(level: &str) -> Result<Option<(&'static LayerDef, u32)>, String> {
     let (id, number) = level.split_once(':').map_or((level, None), |(id, number)| (id, Some(number)));
     if level.is_empty() || level == NONE {
@@ -59,23 +58,23 @@ fn parse(level: &str) -> Result<Option<(&'static LayerDef, u32)>, String> {
     }
 }
 
-/// Checks a level.
+/// Checks the syntax of a level.
 ///
 /// # Errors
-/// How a level is written.
+/// An invalid level; the message shows how to write one.
 pub fn check_level(level: &str) -> Result<(), String> {
     parse(level).map(drop)
 }
 
-/// The layer of a level that has been checked.
+/// The layer and number of a level that has been checked.
 fn find(level: &str) -> Option<(&'static LayerDef, u32)> {
     parse(level).ok().flatten()
 }
 
-/// Checks that a variant has a filesystem that a layer can be over.
+/// Checks that a layer can lie over the filesystem of a variant.
 ///
 /// # Errors
-/// If it has none, or one without owners, modes and links.
+/// The variant has no filesystem, or one that is read-only or lacks owners, modes or links.
 pub fn check_filesystem(variant: &Variant) -> Result<(), RunError> {
     let level = variant.level(factor::LAYER);
     let refused = |why: String| Err(RunError::variant(variant, format!("layer={level}: {why}")));
@@ -99,18 +98,15 @@ pub fn check_filesystem(variant: &Variant) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Checks that the programs of a level are here: guests get copies of them.
+/// Checks that the programs of a level are installed on this machine; guests get copies of them.
 ///
 /// # Errors
-/// The program, and what installs it.
+/// A missing program, with the command that installs it.
 pub fn check_programs(level: &str) -> Result<(), String> {
-    match programs(level).iter().find(|(name, _)| program::find(name).is_none()) {
-        Some((name, package)) => Err(format!("{name} is not installed: apt-get install {package}")),
-        None => Ok(()),
-    }
+    program::check_installed(programs(level))
 }
 
-/// The room that work takes on the filesystem of each of these variants: the most that a layer of them needs.
+/// The room that the work takes on the filesystem under test: the largest that a layer of these variants needs.
 pub fn room(variants: &[Variant], work: Room) -> Room {
     let mut most = work;
     for variant in variants {
@@ -125,7 +121,7 @@ pub fn room(variants: &[Variant], work: Room) -> Room {
 /// Every kernel module that a layer can need.
 pub const MODULES: [&str; 2] = ["overlay", "fuse"];
 
-/// The kernel module of a level, which is the kernel's name of its filesystem too.
+/// The kernel module of a level, which is also the kernel's name of its filesystem.
 pub fn module(level: &str) -> Option<&'static str> {
     find(level).map(|(layer, _)| layer.module)
 }
@@ -140,18 +136,18 @@ pub fn ids() -> impl Iterator<Item = &'static str> {
     LAYERS.iter().map(|layer| layer.id)
 }
 
-/// The directory that the load works below: that of the layer, or without one the mounted filesystem.
+/// The directory that the load works below: the mount point of the layer, or without a layer that of the filesystem.
 pub fn root(target: &Path, level: &str) -> PathBuf {
     if find(level).is_some() { target.join(MERGED) } else { target.into() }
 }
 
-/// The request to set up the layer over the filesystem at `target`; None for a level without one. In a guest the programs
-/// are below the source disk, whose directory is `packed`.
+/// The request to set up the layer over the filesystem at `target`; None for a level without a layer. `packed` is the directory
+/// of the source disk in a guest, which has the programs; None on this machine.
 pub fn request(level: &str, target: &Path, packed: Option<&Path>) -> Option<LayerRequest> {
     let (layer, _) = find(level)?;
     let command = |(name, _): &(&str, &str)| match packed {
         Some(other) => packed_programs::command(other, name).words(),
-        None => fetched_program::start_words(name.as_ref()).map_or_else(
+        None => program::fetched_command(name.as_ref()).map_or_else(
             || vec![name.to_string()],
             |words| words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         ),
@@ -177,19 +173,19 @@ pub fn set_up(below: &Path, request: &LayerRequest, log: Log) -> Result<(), Erro
     Ok(())
 }
 
-/// Puts what was written to a layer so far below it. The layer is not mounted.
+/// Moves what was written through a layer so far below it. The layer must be unmounted.
 ///
 /// # Errors
-/// Where the filesystem refuses.
+/// The filesystem refuses.
 pub fn commit(below: &Path, request: &LayerRequest) -> Result<(), Error> {
     *COUNTED.lock().expect("no other thread") = (0, 0);
     image(request).map_or(Ok(()), |image| (image.commit)(below))
 }
 
-/// The number of files that were copied up since the last call or [`commit`] and are still there, and their bytes.
+/// The number and bytes of the files that were copied up since the last call or [`commit`] and still exist.
 ///
 /// # Errors
-/// Where the filesystem refuses.
+/// The filesystem refuses.
 pub fn copied_up(below: &Path, request: &LayerRequest) -> Result<(u64, u64), Error> {
     let (files, bytes) = image(request).map_or(Ok((0, 0)), |image| (image.copied_up)(below))?;
     let mut counted = COUNTED.lock().expect("no other thread");
@@ -198,14 +194,15 @@ pub fn copied_up(below: &Path, request: &LayerRequest) -> Result<(u64, u64), Err
     Ok(new)
 }
 
+/// The part of a layer that keeps prepared files, if the layer has one.
 fn image(request: &LayerRequest) -> Option<&'static ImageDef> {
     find(&request.level)?.0.image.as_ref()
 }
 
-/// Waits for the end of the program of a layer that has been unmounted: it keeps the filesystem below in use.
+/// Waits until the program of an unmounted layer ends, because it keeps the filesystem below in use.
 ///
 /// # Errors
-/// If it does not end; then it is killed.
+/// The program did not end in time, so fsarena killed it.
 pub fn wait_for_program() -> Result<(), Error> {
     let Some(mut program) = PROGRAM.lock().expect("no other thread").take() else { return Ok(()) };
     let mut ended = || program.try_wait().ok().flatten();

@@ -89,7 +89,7 @@ impl Layout {
     /// # Errors
     /// An unknown filesystem or option set.
     pub fn of(plan: &Plan, variant: &Variant, bytes: u64) -> Result<Layout, Error> {
-        let on = match factor::device::parse(variant.level(factor::DEVICE)).map_err(Error::Options)? {
+        let on = match factor::device::parse_device(variant.level(factor::DEVICE)).map_err(Error::Options)? {
             Some(device) => Carrier::Made(device),
             None => default_carrier(&plan.device.backing),
         };

@@ -7,6 +7,7 @@
 mod aged;
 mod ageing;
 pub mod agent;
+mod ager;
 pub mod alarms;
 pub mod axes;
 mod backing;

@@ -2,6 +2,7 @@
 //! unmounts it.
 
 use crate::aged::AgedImages;
+use crate::ager::LocalAger;
 use crate::axes::{self, Conditions, Confine};
 use crate::bench::{self, Bench};
 use crate::context::RunContext;
@@ -55,7 +56,7 @@ impl Local {
         let role = run.agents.role.clone();
         let packed = Packed::make(&run, role, &run.dir.join("packed"), backing.other.root(), emit)?;
         let erased = Erased::begin(&run, backing.erased(), emit)?;
-        let aged = AgedImages::make(&run, &backing, emit)?;
+        let aged = AgedImages::make(&run, &LocalAger::new(&run, &backing), emit)?;
         let (packed, inputs) = (RefCell::new(packed), DrawnInputs::default());
         Ok(Local { run, facts: BTreeMap::new(), erased, packed, aged, backing, inputs })
     }

@@ -56,7 +56,7 @@ impl Packed {
         let mut packed = Packed { images, files: BTreeMap::new(), dir };
         for variant in &variants {
             for planned in &run.plan.workloads {
-                packed.make_files(run, &role, variant, matrix::work_of(variant, planned), other, emit)?;
+                packed.make_files(run, &role, variant, matrix::workload_of(variant, planned), other, emit)?;
             }
         }
         Ok(Some(packed))
@@ -100,7 +100,7 @@ impl Packed {
     /// If the options are wrong, or the files could not be made.
     pub fn options(&self, cell: &Cell, def: &FsDef) -> Result<VariantOptions, CellError> {
         let mut options = lifecycle::variant_options(def, &cell.variant)?;
-        let work = matrix::work_of(&cell.variant, &cell.workload);
+        let work = matrix::workload_of(&cell.variant, &cell.workload);
         let missing = || CellError::internal(format!("no files of {} were made", work.name));
         let (files, outcome) = self.files.get(&work.directory()).ok_or_else(missing)?;
         CellError::check(outcome.clone()).map_err(|failed| failed.with_part("the files to pack"))?;

@@ -4,7 +4,7 @@
 use crate::error::{Result, RunError};
 use crate::executor::Log;
 use fsarena_sys::argv::Argv;
-use fsarena_sys::{Error, fetched_program, program};
+use fsarena_sys::{Error, program};
 use std::path::{Path, PathBuf};
 
 /// Where the guest mounts the source disk.
@@ -64,7 +64,7 @@ pub fn command(other: &Path, name: &str) -> Argv {
 
 /// The command that lists the libraries of a program: ldd(1), or the loader of one that was fetched.
 fn list_libraries(name: &str, found: &Path) -> Argv {
-    let words = fetched_program::start_words(name.as_ref());
+    let words = program::fetched_command(name.as_ref());
     match words.as_deref() {
         Some([loader, options @ .., file]) => Argv::new(loader).args(options).arg("--list").arg(file),
         _ => Argv::new(LISTER).arg(found),

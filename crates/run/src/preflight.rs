@@ -19,7 +19,7 @@ use crate::{axes, axes::fill, layers, packed_programs};
 use bytesize::ByteSize;
 use fsarena_core::host::{self, Storage};
 use fsarena_core::number::plural;
-use fsarena_core::plan::{Backing, Plan};
+use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::Variant, event::Note, factor};
 use fsarena_fs::{available::survey, def::FsDef, filesystems};
@@ -205,7 +205,10 @@ fn check_devices(
                 variants.iter().filter_map(|variant| filesystems::find(variant.level(factor::FS)).ok());
             let wanted: Vec<&FsDef> = wanted.collect();
             check.kernels = guests::find_kernels(guest, levels, &wanted)?;
-            if let Some(programs) = &check.host_programs {
+            let counts = guest.emulator == Emulator::Exact;
+            let age = variants.iter().any(axes::age::starts_programs);
+            let of_ageing = age.then(|| HostPrograms { counts, ..HostPrograms::default() });
+            if let Some(programs) = check.host_programs.as_ref().or(of_ageing.as_ref()) {
                 programs.check_guests(&check.kernels)?;
             }
             guests::fetch_programs(variants, &mut check.kernels)?;

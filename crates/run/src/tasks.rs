@@ -13,7 +13,7 @@ use fsarena_core::{factor, sample::TaskOutput};
 use fsarena_guest::host_root;
 use fsarena_load::task::{Action, Before, Task, TaskError};
 use fsarena_load::workload::{Client, Place};
-use fsarena_probe::trace::{Options, Target, Tracer, Unavailable};
+use fsarena_probe::trace::{TraceError, TraceOptions, TracedTasks, Tracer};
 use fsarena_sys::argv::Argv;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -32,7 +32,7 @@ pub fn run_tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -
     let cell = &request.cell;
     let (workload, job) = work::of_cell(cell).map_err(CellError::internal)?;
     let mut place = Place::for_workload(&cell.workload, &request.root, &request.other);
-    if let Some(client) = request.client.filter(|_| !workload.shares()) {
+    if let Some(client) = request.client.filter(|_| !workload.shares_directory()) {
         place = place.of_client(client);
     }
     place.server_user.clone_from(&request.server_user);
@@ -43,7 +43,9 @@ pub fn run_tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -
                 action.perform(&mut bench.log())?;
             }
         }
-        return ageing::perform(step, &request.root, &request.other, &mut bench.log());
+        let left = ageing::perform(step, &request.root, &request.other, &mut bench.log())?;
+        left.into_iter().for_each(|left| bench.emit(CellEvent::Tree(left)));
+        return Ok(());
     }
     if request.only_fill {
         let filled = workload.fill(&job, &place)?;
@@ -59,14 +61,14 @@ pub fn run_tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -
     if request.mount.is_some() && !place.is_device() {
         bench.read_used_space(&request.root);
     }
-    let start_ns = start_ns(|| workload.nothing(&job, &place))?;
+    let start_ns = start_ns(|| workload.empty_action(&job, &place))?;
     if start_ns.is_some() {
         // If the cell has a mount, everything but the mounted filesystem and the source disk is read-only.
         let root = request.mount.is_none().then_some((reading::ROOT_WRITTEN, Path::new("/")));
         let source = (reading::SOURCE_WRITTEN, request.other.as_path());
         bench.count_other_devices([source].into_iter().chain(root));
     }
-    let mut steps = workload.steps_of(&job, &place, request.client.unwrap_or(Client::ALONE))?;
+    let mut steps = workload.client_tasks(&job, &place, request.client.unwrap_or(Client::ALONE))?;
     match request.power {
         Power::On => {}
         // The power is cut during the first task; the others run after it is restored.
@@ -205,10 +207,10 @@ fn sync_prepared(request: &Request) -> Result<(), fsarena_sys::Error> {
 }
 
 /// Starts the tracer: of this process with its threads and children for locks, of the whole machine for stacks.
-fn start_tracer(profiling: Profiling) -> Result<Tracer, Unavailable> {
+fn start_tracer(profiling: Profiling) -> Result<Tracer, TraceError> {
     Tracer::start(&match profiling {
-        Profiling::Locks => Options::locks(Target::Pids(vec![std::process::id()]), CPU_SAMPLES_HZ),
-        Profiling::Stacks { hz } => Options::stacks(Target::WholeMachine, hz),
+        Profiling::Locks => TraceOptions::locks(TracedTasks::Pids(vec![std::process::id()]), CPU_SAMPLES_HZ),
+        Profiling::Stacks { hz } => TraceOptions::stacks(TracedTasks::WholeMachine, hz),
     })
 }
 

@@ -4,7 +4,7 @@ use crate::bench::{lifecycle, readings};
 use crate::error::{Result, RunError};
 use crate::{file_layout, printed};
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
-use fsarena_core::matrix::{self, work_of};
+use fsarena_core::matrix::{self, workload_of};
 use fsarena_core::metric::{self, Declaration, Declared};
 use fsarena_core::names::distinct;
 use fsarena_core::plan::{Backing, Emulator, Plan};
@@ -84,7 +84,7 @@ fn declare(declared: &mut Declared, Declaration { metric, by }: &Declaration) ->
 pub fn versions(planned: &WorkloadPlan, variants: &[Variant]) -> Vec<WorkloadPlan> {
     let mut versions = vec![];
     for variant in variants {
-        let version = work_of(variant, planned);
+        let version = workload_of(variant, planned);
         if !versions.contains(&version) {
             versions.push(version);
         }
@@ -311,7 +311,7 @@ pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
     let has_layout = is_mounted && file_layout::is_measured(plan);
     tasks.extend(has_layout.then_some(before));
     for planned in &plan.workloads {
-        let version = variants.first().map_or(planned.clone(), |variant| work_of(variant, planned));
+        let version = variants.first().map_or(planned.clone(), |variant| workload_of(variant, planned));
         let Ok((workload, job)) = workload(plan, &version) else { continue };
         for mut task in workload.outline(&job) {
             variants.iter().for_each(|variant| task.id.forget_factors(variant));

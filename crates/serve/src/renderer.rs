@@ -7,6 +7,7 @@
 //! alone.
 
 use axum::body::Bytes;
+use fsarena_report::advice::REPORT;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{collections::HashMap, fmt::Debug};
 use tokio::sync::{OnceCell, Semaphore};
@@ -60,8 +61,7 @@ impl Renderer {
     ) -> RenderResult {
         if bytes > MAX_PAGE_DATABASES {
             return Err(format!(
-                "The databases of this page have {} MiB, and the server reads at most {} MiB. Use `fsarena report` \
-                 instead.",
+                "The databases of this page have {} MiB, and the server reads at most {} MiB. Use {REPORT} instead.",
                 bytes >> 20,
                 MAX_PAGE_DATABASES >> 20
             ));

@@ -1,14 +1,82 @@
-//! Computes the constants of the power forecast again and prints them beside the stored ones:
+//! Simulates the constants of the power forecast and prints them beside the stored ones:
 //! `cargo run --release -p fsarena-stats --example power -- [RUNS]`.
 
-use fsarena_stats::{simulate::constants::CONSTANTS, simulate::constants::ratios, table::LOOKS};
+use fsarena_stats::hodges_lehmann::Walsh;
+use fsarena_stats::power::{GATE_RATIOS, RATIOS};
+use fsarena_stats::simulate::{parallel, stream};
+use fsarena_stats::table::{LOOKS, Look};
+use rand_distr::{Distribution, StandardNormal};
 
 fn main() {
     let runs = std::env::args().nth(1).map_or(100_000, |runs| runs.parse().expect("a number of runs"));
-    for (title, (stored, critical)) in ["RATIOS", "GATE_RATIOS"].into_iter().zip(CONSTANTS) {
-        println!("{title}\n    n  stored   again");
+    for (name, stored, critical) in CONSTANTS {
+        println!("{name}\n    n  stored   again");
         for ((look, stored), again) in LOOKS.iter().zip(stored).zip(ratios(runs, 1, critical)) {
             println!("{:5} {stored:7.3} {again:7.3}", look.n);
+        }
+    }
+}
+
+/// The share of runs that must find an effect that counts as detectable.
+const POWER: f64 = 0.8;
+
+/// Returns the critical value of a look.
+type CriticalValue = fn(&Look) -> usize;
+
+/// The stored constants, each with its name and the critical values that it belongs to.
+const CONSTANTS: [(&str, &[f64], CriticalValue); 2] =
+    [("RATIOS", &RATIOS, |look| look.c05), ("GATE_RATIOS", &GATE_RATIOS, |look| look.c10)];
+
+/// For each look the effect that the sequential test with these critical values has found by then in four of five runs. The unit is
+/// the standard deviation of d, which is normal here.
+///
+/// Adding a constant to every d moves every interval by the same constant. So a run finds all effects above the smallest
+/// −(lower end of the interval) of its looks so far. The result is the 80% quantile of this smallest effect over all runs.
+fn ratios(runs: usize, seed: u64, critical: CriticalValue) -> Vec<f64> {
+    let found: Vec<[f64; LOOKS.len()]> = parallel(runs, |run| {
+        let mut rng = stream(seed, run);
+        let d: Vec<f64> = StandardNormal.sample_iter(&mut rng).take(LOOKS[LOOKS.len() - 1].n).collect();
+        smallest_found(&d, critical)
+    });
+    let effect = |at: usize| {
+        let mut found: Vec<f64> = found.iter().map(|run| run[at]).collect();
+        let quantile = ((POWER * runs as f64).ceil() as usize).clamp(1, runs) - 1;
+        *found.select_nth_unstable_by(quantile, f64::total_cmp).1
+    };
+    (0..LOOKS.len()).map(effect).collect()
+}
+
+/// For each look, the smallest effect with which the interval of that look or of an earlier one lies above 0.
+fn smallest_found(d: &[f64], critical: CriticalValue) -> [f64; LOOKS.len()] {
+    let mut smallest = f64::INFINITY;
+    LOOKS.map(|look| {
+        let walsh = Walsh::new(d[..look.n].to_vec()).expect("normal numbers are finite");
+        smallest = smallest.min(-walsh.interval(critical(&look)).0);
+        smallest
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_effect_is_found_once_an_interval_is_above_nothing() {
+        // n = 8, c = 0: the lower end is the smallest value, −0.3; at n = 10, c = 1, the second smallest
+        // average, (−0.3 − 0.2)/2.
+        let mut d = vec![-0.3, -0.2];
+        d.extend((0..398).map(|i| f64::from(i) / 10.0));
+        let found = smallest_found(&d, |look| look.c05);
+        assert!((found[0] - 0.3).abs() < 1e-12 && (found[1] - 0.25).abs() < 1e-12, "{found:?}");
+        assert!(found.windows(2).all(|pair| pair[1] <= pair[0]));
+    }
+
+    #[test]
+    fn the_stored_constants_come_out_again() {
+        for (_, stored, critical) in CONSTANTS {
+            for (stored, again) in stored.iter().zip(ratios(400, 1, critical)) {
+                assert!((again / stored - 1.0).abs() < 0.12, "{again} for {stored}");
+            }
         }
     }
 }

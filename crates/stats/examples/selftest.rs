@@ -1,6 +1,7 @@
 //! The simulated self-test, timed: `cargo run --release -p fsarena-stats --example selftest -- [RUNS [RULE]]`. With the beginning
 //! of a rule's name, such as `gate`, it checks only the rules whose names begin so; with `growth`, the laws of scale grids.
 
+use fsarena_stats::simulate::PromiseState;
 use fsarena_stats::simulate::growth::growth_checks;
 use fsarena_stats::simulate::selftest::{Check, RUNS, checks, selftest};
 use std::time::Instant;
@@ -33,8 +34,8 @@ fn line(check: &Check) {
         "{:42} {:24} {:5.2}%  at most {:5.2}%  {}",
         check.rule.name(),
         check.noise.name(),
-        100.0 * check.rate(),
-        100.0 * check.upper(),
-        if check.passed() { "passed" } else { "FAILED" }
+        100.0 * check.errors.rate(),
+        100.0 * check.errors.upper(),
+        if check.state() == PromiseState::Kept { "passed" } else { "FAILED" }
     );
 }

@@ -1,14 +1,11 @@
 //! Checks the conclusions of a study's author: "then" on the published figures, "here" on a run.
 
-mod published_values;
-
 use crate::judge::Judged;
+use crate::published_values::{self, Part};
 use crate::verdict::{Outcome, Verdict};
 use fsarena_core::claim::{Claim, Pair, Relation, Right};
 use fsarena_core::conclusion::{Conclusion, Conclusions, Least};
 use fsarena_core::{matrix::PLAIN, published::Published};
-use published_values::Part;
-pub use published_values::{Misfit, Recomputed, evidence, recompute};
 use std::collections::BTreeSet;
 
 /// A conclusion with its verdicts on the published figures and on a run.
@@ -31,7 +28,7 @@ pub struct Answer {
     pub without: BTreeSet<String>,
     /// If only some of the claims need to hold: how many hold, and the number of claims.
     pub counted: Option<(usize, usize)>,
-    /// The comparisons that hold, that could be checked, and all.
+    /// The numbers of comparisons.
     pub comparisons: Comparisons,
     /// The verdicts of a run on the claims that it can judge; empty for published figures.
     pub verdicts: Vec<Verdict>,
@@ -43,12 +40,12 @@ pub struct Answer {
 /// worst variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Comparisons {
-    /// The comparisons that hold.
+    /// The number of comparisons that hold.
     pub held: usize,
-    /// The comparisons for which there are figures.
+    /// The number of comparisons for which there are figures.
     pub checked: usize,
-    /// All comparisons.
-    pub of: usize,
+    /// The number of all comparisons.
+    pub all: usize,
 }
 
 /// Checks every conclusion of a study's author on the published sets and on a run with these variants. `judge` judges claims on
@@ -62,12 +59,12 @@ pub fn check(
     let then = check_published(conclusions, sets);
     let here = StudyRun { conclusions, sets, variants }.check(judge);
     let answers = conclusions.list.iter().zip(then.into_iter().zip(here));
-    answers.map(|(of, (then, here))| Checked { conclusion: of.clone(), then, here }).collect()
+    answers.map(|(conclusion, (then, here))| Checked { conclusion: conclusion.clone(), then, here }).collect()
 }
 
-/// Checks each conclusion on the author's own figures. Only figures of [`evidence`] count.
+/// Checks each conclusion on the author's own figures. Only figures of [`published_values::evidence`] count.
 pub fn check_published(conclusions: &Conclusions, sets: &[Published]) -> Vec<Answer> {
-    let sets: Vec<Published> = sets.iter().map(evidence).collect();
+    let sets: Vec<Published> = sets.iter().map(published_values::evidence).collect();
     let mut answers = vec![];
     for Conclusion { set, claims, least, .. } in &conclusions.list {
         let rivals = conclusions.rivals(set, &sets);
@@ -121,7 +118,7 @@ impl<'a> StudyRun<'a> {
                     let mut others = rivals.clone();
                     others.retain(|rival| self.name_here(rival) != extreme.variant);
                     let checked = others.iter().filter(|rival| outcome.is_some() && ran(rival)).count();
-                    parts.push(Part { outcome, checked, of: others.len() });
+                    parts.push(Part { outcome, checked, comparisons: others.len() });
                     named.extend(&rivals);
                 }
             }
@@ -192,30 +189,30 @@ fn combine(least: Least, parts: &[Part], without: BTreeSet<String>) -> Answer {
     let count = |outcomes: &[Outcome]| {
         parts.iter().filter(|part| part.outcome.is_some_and(|outcome| outcomes.contains(&outcome))).count()
     };
-    let (held, of) = (count(&[Outcome::Held]), parts.len());
+    let (held, claims) = (count(&[Outcome::Held]), parts.len());
     // The author claimed a difference, so equivalence refutes the claim.
     let refuted = count(&[Outcome::Refuted, Outcome::Equivalent]);
     let has_held = |part: &&Part| part.outcome == Some(Outcome::Held);
     let comparisons = Comparisons {
         held: parts.iter().filter(has_held).map(|part| part.checked).sum(),
         checked: parts.iter().map(|part| part.checked).sum(),
-        of: parts.iter().map(|part| part.of).sum(),
+        all: parts.iter().map(|part| part.comparisons).sum(),
     };
     let needed = match least {
-        Least::All => of,
+        Least::All => claims,
         Least::Count(least) => least,
-        Least::Share(share) => (share * of as f64).ceil() as usize,
+        Least::Share(share) => (share * claims as f64).ceil() as usize,
     };
     let outcome = if parts.iter().all(|part| part.outcome.is_none()) {
         None
-    } else if of - refuted < needed {
+    } else if claims - refuted < needed {
         Some(Outcome::Refuted)
-    } else if held >= needed && comparisons.checked == comparisons.of {
+    } else if held >= needed && comparisons.checked == comparisons.all {
         Some(Outcome::Held)
     } else {
         Some(Outcome::Inconclusive)
     };
-    let counted = (least != Least::All).then_some((held, of));
+    let counted = (least != Least::All).then_some((held, claims));
     Answer { outcome, without, counted, comparisons, ..Answer::default() }
 }
 
@@ -246,14 +243,14 @@ mod tests {
         for least in [Least::All, Least::Count(1), Least::Count(2), Least::Share(0.5)] {
             let answer = of_pairs(least, &[Some(Held), None]);
             assert_eq!(answer.outcome, Some(Inconclusive), "{least:?}");
-            assert_eq!(answer.comparisons, Comparisons { held: 1, checked: 1, of: 2 });
+            assert_eq!(answer.comparisons, Comparisons { held: 1, checked: 1, all: 2 });
         }
         assert_eq!(of_pairs(Least::All, &[None, Some(Refuted)]).outcome, Some(Refuted));
         // The best of two rivals, although the author compared six.
-        let best = [Part { outcome: Some(Held), checked: 2, of: 6 }];
+        let best = [Part { outcome: Some(Held), checked: 2, comparisons: 6 }];
         let answer = combine(Least::All, &best, BTreeSet::new());
         assert_eq!(
-            (answer.outcome, answer.comparisons.checked, answer.comparisons.of),
+            (answer.outcome, answer.comparisons.checked, answer.comparisons.all),
             (Some(Inconclusive), 2, 6)
         );
     }

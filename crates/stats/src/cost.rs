@@ -26,9 +26,9 @@ fn t_quantile(freedom: f64) -> Option<f64> {
     Some(StudentsT::new(0.0, 1.0, freedom).ok().filter(|_| freedom > 0.0)?.inverse_cdf(0.975))
 }
 
-/// Degrees of freedom of a sum of two variances (Welch 1947, Satterthwaite 1946).
-pub(crate) fn welch(first: (f64, f64), second: (f64, f64)) -> f64 {
-    let ((v1, f1), (v2, f2)) = (first, second);
+/// The degrees of freedom of the sum of two variances v₁ and v₂ with f₁ and f₂ degrees of freedom:
+/// (v₁ + v₂)² / (v₁²/f₁ + v₂²/f₂) (Satterthwaite 1946, Welch 1947).
+pub fn welch_degrees_of_freedom((v1, f1): (f64, f64), (v2, f2): (f64, f64)) -> f64 {
     let sum = v1 + v2;
     if sum <= 0.0 {
         return f1.min(f2);
@@ -241,7 +241,7 @@ fn by_sums(a: Windows, b: Windows) -> Option<Estimate> {
         return None;
     }
     let (var_a, var_b) = (a.log_variance(), b.log_variance());
-    let t = t_quantile(welch((var_a, a.freedom()), (var_b, b.freedom())))?;
+    let t = t_quantile(welch_degrees_of_freedom((var_a, a.freedom()), (var_b, b.freedom())))?;
     let (value, reach) = (b.value / a.value, (t * (var_a + var_b).sqrt()).exp());
     Some(Estimate::times(value, reach))
 }
@@ -249,7 +249,7 @@ fn by_sums(a: Windows, b: Windows) -> Option<Estimate> {
 /// The ratio of the consumptions at a load. None if it is unbounded.
 fn at_load(a: &Line, b: &Line, load: f64) -> Option<Estimate> {
     let (at_a, at_b) = (a.at(load), b.at(load));
-    let t = t_quantile(welch((at_a.1, a.freedom), (at_b.1, b.freedom)))?;
+    let t = t_quantile(welch_degrees_of_freedom((at_a.1, a.freedom), (at_b.1, b.freedom)))?;
     match quotient(at_a, at_b, t)? {
         Quotient::Bounded(estimate) => Some(estimate),
         Quotient::Unbounded(_) => None,

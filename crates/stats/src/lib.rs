@@ -62,6 +62,7 @@ pub mod matrix;
 pub mod mean_ratio;
 pub mod modes;
 pub mod power;
+pub mod published_values;
 pub mod ranking;
 pub mod ranks;
 pub mod ratio;

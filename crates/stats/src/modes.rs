@@ -1,30 +1,34 @@
 //! Finds modes: values of one variant and task that form two clusters, for example because an allocator has a fast and a slow
-//! path.
+//! path. Also finds what is associated with the clusters: the place of the variant in the round, the variant before it, or a reading.
 //!
 //! The statistic is the largest share of the variance that a cut into two clusters explains (one-dimensional 2-means,
-//! Fisher 1958), times the balance of the cut, 2√(n₁n₂)/n. Without that factor a few outliers of heavy-tailed noise look
-//! like a cluster: at 15 rounds, 105 tests and 5% spikes a cut must then explain 97%, with it 90%. Its null distribution is simulated from the six noises of [`crate::simulate::noise`], the worst of
-//! which counts, and all tasks and variants of a run together err in at most 5% of runs (Holm 1979).
-
-mod mode_correlates;
+//! Fisher 1958), times the balance of the cut, 2√(n₁n₂)/n, where n₁ and n₂ are the numbers of values in the clusters and n is their
+//! sum. Without the balance a few outliers of heavy-tailed noise look like a cluster: at 15 rounds, 105 tests and 5% spikes a cut must
+//! then explain 97% of the variance, with it 90%. The null distribution of the statistic is simulated under the six noises of
+//! [`crate::simulate::noise`]; the largest p value counts. All tasks and variants of a run together err in at most 5% of runs
+//! (Holm 1979).
 
 use crate::average::{logs, mean, median, sorted, squares};
+use crate::carryover::{order_p_value, predecessors};
 use crate::simulate::noise::{self, Noise, Order};
 use crate::simulate::{parallel, stream};
 use crate::table::FIRST_LOOK;
 use fsarena_core::observations::{Grid, ReadingSeries, has_data};
-pub use mode_correlates::{AssociatedReading, ModeCorrelates};
+use fsarena_core::sample::Unit;
+use rand::{Rng, seq::SliceRandom};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 /// The fewest rounds of a cluster.
 const FEWEST: usize = 3;
+/// The share of runs that may err.
 const ALPHA: f64 = 0.05;
-/// The number of simulated runs of each noise, and the number that is simulated at a time.
+/// The number of simulated runs of each noise.
 const RUNS: usize = 20_000;
+/// The number of runs that are simulated at a time.
 const CHUNK: usize = 1_000;
-
-/// The most rounds to simulate. Of more, chance explains less, so these bound it.
+/// The most rounds of a simulated run. With more rounds chance explains a smaller share, so the test of a longer run errs less.
 const MOST_SIMULATED: usize = 400;
 
 /// Two modes of one variant at one task.
@@ -53,8 +57,8 @@ pub struct Cluster {
 struct Cut {
     task: usize,
     variant: usize,
-    /// The statistic of the cut: see [`explained`].
-    explained: f64,
+    /// The statistic of the cut; see [`best_cut`].
+    statistic: f64,
     /// Columns of lower and of higher residuals.
     columns: [Vec<usize>; 2],
 }
@@ -71,15 +75,15 @@ pub fn modes(
     for (task, values) in grid.values.iter().enumerate().filter(|(_, values)| has_data(values)) {
         let logs = logs(values);
         cuts.extend((0..logs.len()).filter_map(|variant| {
-            let (explained, columns) = cut(&residuals(&logs, variant))?;
-            Some(Cut { task, variant, explained, columns })
+            let (statistic, columns) = cut(&residuals(&logs, variant))?;
+            Some(Cut { task, variant, statistic, columns })
         }));
     }
-    cuts.sort_by(|a, b| b.explained.total_cmp(&a.explained));
+    cuts.sort_by(|a, b| b.statistic.total_cmp(&a.statistic));
     let tests = cuts.len();
     let proven = cuts.into_iter().enumerate().take_while(|(rank, cut)| {
         let rounds = cut.columns.iter().map(Vec::len).sum::<usize>().min(MOST_SIMULATED);
-        below(cut.explained, rounds, ALPHA / (tests - rank) as f64)
+        is_significant(cut.statistic, rounds, ALPHA / (tests - rank) as f64)
     });
     let mut modes = vec![];
     for (_, Cut { task, variant, columns, .. }) in proven {
@@ -94,18 +98,18 @@ pub fn modes(
     modes
 }
 
-/// A variant's logarithms minus the effect of each round on the others: the median of the others' differences from their own
-/// medians. Nothing is subtracted with fewer than three others, because the modes of one would then appear in the residuals of
-/// another.
+/// The logarithms of a variant without the effect of each round. This effect is the median, over the other variants, of the
+/// difference of their value from their own median. It counts as 0 if fewer than three others have a value in the round, because the
+/// modes of one of them would then appear in these residuals.
 fn residuals(logs: &[Vec<f64>], variant: usize) -> Vec<f64> {
     let medians: Vec<f64> = logs.iter().map(|rounds| median(rounds).unwrap_or(f64::NAN)).collect();
-    let others = |column: usize| -> f64 {
+    let round_effect = |column: usize| -> f64 {
         let others = (0..logs.len()).filter(|other| *other != variant);
-        let far: Vec<f64> = others.map(|other| logs[other][column] - medians[other]).collect();
-        let known = far.iter().filter(|far| !far.is_nan()).count();
-        if known < 3 { 0.0 } else { median(&far).unwrap_or(0.0) }
+        let differences: Vec<f64> = others.map(|other| logs[other][column] - medians[other]).collect();
+        let known = differences.iter().filter(|difference| !difference.is_nan()).count();
+        if known < 3 { 0.0 } else { median(&differences).unwrap_or(0.0) }
     };
-    logs[variant].iter().enumerate().map(|(column, x)| x - others(column)).collect()
+    logs[variant].iter().enumerate().map(|(column, x)| x - round_effect(column)).collect()
 }
 
 /// The best cut of a variant's residuals: its statistic, and the columns on both sides. None for fewer than 8 rounds, or if all
@@ -118,77 +122,231 @@ fn cut(residuals: &[f64]) -> Option<(f64, [Vec<usize>; 2])> {
     }
     known.sort_by(|a, b| a.0.total_cmp(&b.0));
     let sorted: Vec<f64> = known.iter().map(|(x, _)| *x).collect();
-    let (explained, at) = explained(&sorted)?;
+    let (statistic, at) = best_cut(&sorted)?;
     let columns = |known: &[(f64, usize)]| {
         let mut columns: Vec<usize> = known.iter().map(|(_, column)| *column).collect();
         columns.sort_unstable();
         columns
     };
-    Some((explained, [columns(&known[..at]), columns(&known[at..])]))
+    Some((statistic, [columns(&known[..at]), columns(&known[at..])]))
 }
 
 /// The statistic of the best cut of sorted values (the share of the variance that the cut explains, times its balance), and the
 /// number of values below the cut.
-fn explained(sorted: &[f64]) -> Option<(f64, usize)> {
+fn best_cut(sorted: &[f64]) -> Option<(f64, usize)> {
     let count = sorted.len() as f64;
     let (mean, all) = (mean(sorted), squares(sorted.iter()));
     if all <= 0.0 {
         return None;
     }
-    let mut below = 0.0;
+    let mut sum_of_low = 0.0;
     let mut best = (0.0, 0);
     for (at, x) in sorted.iter().enumerate().take(sorted.len() - FEWEST) {
-        below += x - mean;
+        sum_of_low += x - mean;
         let low = (at + 1) as f64;
-        // Both clusters' squared distances from the mean: their sums are below and -below.
-        let between = below * below * (1.0 / low + 1.0 / (count - low));
-        let share = between / all * 2.0 * (low * (count - low)).sqrt() / count;
-        if at + 1 >= FEWEST && share > best.0 {
-            best = (share, at + 1);
+        // The sum of squares between the clusters. The deviations of the high cluster from the mean add up to -sum_of_low.
+        let between = sum_of_low * sum_of_low * (1.0 / low + 1.0 / (count - low));
+        let balance = 2.0 * (low * (count - low)).sqrt() / count;
+        let statistic = between / all * balance;
+        if at + 1 >= FEWEST && statistic > best.0 {
+            best = (statistic, at + 1);
         }
     }
     (best.1 > 0).then_some(best)
 }
 
-/// Whether the statistic `seen` is significant: for every noise, fewer than `share` of the simulated runs have a statistic at
-/// least as large.
-fn below(seen: f64, rounds: usize, share: f64) -> bool {
+/// Whether a statistic is significant: for every noise, fewer than `share` of the simulated runs have a statistic at least as large.
+fn is_significant(statistic: f64, rounds: usize, share: f64) -> bool {
     let most = (share * (RUNS + 1) as f64).floor() as usize;
-    let chunks = 0..RUNS / CHUNK;
     (0..Noise::ALL.len()).all(|noise| {
-        let mut as_clear = 1; // the run itself
-        chunks.clone().all(|chunk| {
-            as_clear +=
-                simulated(noise, rounds, chunk, |best| best.iter().filter(|one| **one >= seen).count());
-            as_clear <= most
+        let mut at_least_as_large = 1; // the run itself
+        (0..RUNS / CHUNK).all(|chunk| {
+            at_least_as_large += count_at_least(statistic, noise, rounds, chunk);
+            at_least_as_large <= most
         })
     })
 }
 
-/// Passes the statistics of a chunk of simulated runs to `of`. Caches them, because a report needs the same chunks repeatedly.
-fn simulated<T>(noise: usize, rounds: usize, chunk: usize, of: impl FnOnce(&[f64]) -> T) -> T {
+/// The number of simulated runs of a chunk whose statistic is at least `statistic`. Caches the statistics of the chunk, because a
+/// report needs the same chunks repeatedly.
+fn count_at_least(statistic: f64, noise: usize, rounds: usize, chunk: usize) -> usize {
     static KNOWN: Mutex<BTreeMap<(usize, usize, usize), Vec<f64>>> = Mutex::new(BTreeMap::new());
-    let one = |run: u64| {
+    let simulate = |run: u64| {
         let mut rng = stream(noise as u64, (chunk * CHUNK) as u64 + run);
         let values = noise::differences(Noise::ALL[noise], Order::Random, rounds, &mut rng);
-        explained(&sorted(values)).map_or(0.0, |(explained, _)| explained)
+        best_cut(&sorted(values)).map_or(0.0, |(statistic, _)| statistic)
     };
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    of(known.entry((noise, rounds, chunk)).or_insert_with(|| parallel(CHUNK, one)))
+    let statistics = known.entry((noise, rounds, chunk)).or_insert_with(|| parallel(CHUNK, simulate));
+    statistics.iter().filter(|simulated| **simulated >= statistic).count()
+}
+
+/// The number of random orders, and of permutations, that make up a null distribution.
+const DRAWS: usize = 999;
+/// The number of neighbouring rounds among which clusters are permuted. Permutations are local, because readings drift.
+const NEIGHBOURS: usize = 5;
+
+/// The order and the reading that are associated with the clusters. The order of a round is random, so an association with it is
+/// causal; a reading may be cause or effect.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ModeCorrelates {
+    /// Whether the higher cluster has the later places; None if the place has no significant effect.
+    pub later_is_higher: Option<bool>,
+    /// The variant after which the higher cluster is most frequent; None if the variant before has no significant effect.
+    pub after: Option<usize>,
+    /// The reading that differs most between the clusters.
+    pub associated: Option<AssociatedReading>,
+}
+
+/// A reading that differs between the clusters.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AssociatedReading {
+    /// Its name.
+    pub reading: String,
+    /// Its medians in the lower and the higher cluster.
+    pub medians: [f64; 2],
+    /// Its unit.
+    pub unit: Unit,
+}
+
+/// For each column, whether its round is in the higher cluster.
+type IsHigh = BTreeMap<usize, bool>;
+
+impl ModeCorrelates {
+    /// Finds what is associated with the clusters of a task and variant, given as columns, lower values first.
+    fn of(
+        (task, variant): (usize, usize),
+        columns: &[Vec<usize>; 2],
+        orders: &[Vec<usize>],
+        readings: &[ReadingSeries],
+        seed: u64,
+    ) -> ModeCorrelates {
+        let mut high: IsHigh = BTreeMap::new();
+        for (higher, columns) in [false, true].into_iter().zip(columns) {
+            high.extend(columns.iter().map(|column| (*column, higher)));
+        }
+        let (later_is_higher, after) = by_order(orders, variant, &high, seed);
+        let rng = stream(seed, task as u64);
+        ModeCorrelates { later_is_higher, after, associated: associated(readings, &high, rng) }
+    }
+}
+
+/// The significant associations of the clusters with the order: whether the higher cluster has the later places, and the variant that
+/// it follows most often. Each is tested at half of the 5%.
+fn by_order(
+    orders: &[Vec<usize>],
+    variant: usize,
+    high: &IsHigh,
+    seed: u64,
+) -> (Option<bool>, Option<usize>) {
+    let places_later = |orders: &[Vec<usize>]| places_later(orders, variant, high);
+    let dependence = |orders: &[Vec<usize>]| dependence_on_predecessor(orders, variant, high).0;
+    let is_significant = |statistic: &dyn Fn(&[Vec<usize>]) -> f64| {
+        order_p_value(orders, seed, DRAWS, statistic) <= ALPHA / 2.0
+    };
+    (
+        is_significant(&|orders| places_later(orders).abs()).then(|| places_later(orders) > 0.0),
+        is_significant(&dependence).then(|| dependence_on_predecessor(orders, variant, high).1).flatten(),
+    )
+}
+
+/// By how many places the variant ran later in rounds of the higher cluster than in those of the lower one, in the mean.
+fn places_later(orders: &[Vec<usize>], variant: usize, high: &IsHigh) -> f64 {
+    let mut places = [vec![], vec![]];
+    for (column, order) in orders.iter().enumerate() {
+        if let (Some(high), Some(place)) = (high.get(&column), order.iter().position(|one| *one == variant)) {
+            places[usize::from(*high)].push(place as f64);
+        }
+    }
+    // 0 without places, because the p value would count NaN as larger than the statistic of every random order.
+    let mean = |places: &[f64]| if places.is_empty() { 0.0 } else { mean(places) };
+    mean(&places[1]) - mean(&places[0])
+}
+
+/// How strongly the cluster depends on the variant that ran before: Σ hᵥ²/nᵥ over the predecessors v, where nᵥ is the number of rounds
+/// in which this variant follows v, and hᵥ the number of those in the higher cluster. The sum is smallest if the higher cluster has the
+/// same share after every v. Also returns the predecessor with the largest share.
+fn dependence_on_predecessor(orders: &[Vec<usize>], variant: usize, high: &IsHigh) -> (f64, Option<usize>) {
+    let mut counts: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+    for (column, (order, before)) in orders.iter().zip(predecessors(orders)).enumerate() {
+        let places = order.iter().zip(before).filter(|(one, _)| **one == variant);
+        for (_, before) in places {
+            if let (Some(high), Some(before)) = (high.get(&column), before) {
+                let (highs, all) = counts.entry(before).or_default();
+                (*highs, *all) = (*highs + f64::from(*high), *all + 1.0);
+            }
+        }
+    }
+    let most = counts.iter().max_by(|a, b| (a.1.0 / a.1.1).total_cmp(&(b.1.0 / b.1.1)));
+    (counts.values().map(|(highs, all)| highs * highs / all).sum(), most.map(|(variant, _)| *variant))
+}
+
+/// The reading (a count or an amount of bytes) that separates the clusters best. None unless the largest separation of all readings is
+/// above the largest separation of all readings in 95% of permutations among neighbouring rounds (Westfall and Young 1993).
+fn associated(readings: &[ReadingSeries], high: &IsHigh, mut rng: impl Rng) -> Option<AssociatedReading> {
+    let mut candidates: Vec<(&ReadingSeries, Vec<f64>)> = vec![];
+    for reading in readings {
+        let values: Vec<f64> = high.keys().map(|column| reading.values[*column]).collect();
+        let known = values.iter().all(|value| value.is_finite());
+        let varies = values.iter().any(|value| *value != values[0]);
+        if known && varies && matches!(reading.unit, Unit::Bytes | Unit::Count) {
+            candidates.push((reading, values));
+        }
+    }
+    let labels: Vec<bool> = high.values().copied().collect();
+    let largest =
+        |labels: &[bool]| candidates.iter().map(|(_, values)| separation(values, labels)).fold(0.0, f64::max);
+    let seen = largest(&labels) - 1e-12;
+    let mut at_least_as_far = 1;
+    for _ in 0..DRAWS {
+        let mut labels = labels.clone();
+        labels.chunks_mut(NEIGHBOURS).for_each(|rounds| rounds.shuffle(&mut rng));
+        at_least_as_far += usize::from(largest(&labels) >= seen);
+    }
+    if candidates.is_empty() || at_least_as_far as f64 / (1 + DRAWS) as f64 > ALPHA {
+        return None;
+    }
+    let medians = |values: &[f64]| {
+        [false, true].map(|cluster| {
+            let of = values.iter().zip(&labels).filter(|(_, label)| **label == cluster);
+            median(&of.map(|(value, _)| *value).collect::<Vec<_>>()).unwrap_or(f64::NAN)
+        })
+    };
+    let ratio = |[low, high]: [f64; 2]| ((high + 1.0) / (low + 1.0)).ln().abs();
+    let best = candidates.iter().filter(|(_, values)| separation(values, &labels) >= seen);
+    let (best, values) = best.max_by(|a, b| ratio(medians(&a.1)).total_cmp(&ratio(medians(&b.1))))?;
+    Some(AssociatedReading { reading: best.id.clone(), medians: medians(values), unit: best.unit })
+}
+
+/// The separation of two groups of values, from 0 to 1: |2p − 1|, where p is the probability that a value of one group exceeds a value
+/// of the other (Mann and Whitney 1947). It is 1 if the groups do not overlap.
+fn separation(values: &[f64], labels: &[bool]) -> f64 {
+    let of = |cluster: bool| {
+        values.iter().zip(labels).filter(move |(_, label)| **label == cluster).map(|(x, _)| *x)
+    };
+    let (mut wins, mut pairs) = (0.0, 0.0);
+    for high in of(true) {
+        for low in of(false) {
+            pairs += 1.0;
+            wins += (f64::from(high > low) + f64::from(high >= low)) / 2.0;
+        }
+    }
+    if pairs > 0.0 { (2.0 * wins / pairs - 1.0f64).abs() } else { 0.0 }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_core::schedule::round;
 
     #[test]
     fn the_best_cut_by_hand() {
         // Means 1 and 5; within 0 and 0; all 6 values lie 2 from the mean.
-        assert_eq!(explained(&[1.0, 1.0, 1.0, 5.0, 5.0, 5.0]), Some((1.0, 3)));
+        assert_eq!(best_cut(&[1.0, 1.0, 1.0, 5.0, 5.0, 5.0]), Some((1.0, 3)));
         // No cut of four values has three on each side, and equal values have no variance.
-        assert_eq!(explained(&[1.0, 2.0, 3.0, 4.0]), None);
-        assert_eq!(explained(&[1.0; 9]), None);
-        let (share, at) = explained(&[0.0, 0.1, 0.2, 0.3, 1.0, 1.1, 1.2, 1.3]).unwrap();
+        assert_eq!(best_cut(&[1.0, 2.0, 3.0, 4.0]), None);
+        assert_eq!(best_cut(&[1.0; 9]), None);
+        let (share, at) = best_cut(&[0.0, 0.1, 0.2, 0.3, 1.0, 1.1, 1.2, 1.3]).unwrap();
         // Between: 8 · 0.5²; within: twice 0.05.
         assert!(at == 4 && (share - 2.0 / 2.1).abs() < 1e-12, "{share}");
     }
@@ -216,7 +374,7 @@ mod tests {
         let cut_of = |values: &[f64]| {
             let mut sorted = values.to_vec();
             sorted.sort_by(f64::total_cmp);
-            explained(&sorted).unwrap().0
+            best_cut(&sorted).unwrap().0
         };
         // 2.4 times as slow in seven of fifteen rounds, with 5% of noise; as one of 105 tests.
         let noise = noise::differences(Noise::Normal, Order::Random, 15, &mut stream(3, 3));
@@ -225,10 +383,47 @@ mod tests {
             .enumerate()
             .map(|(at, x)| 3.5 * x + if at % 2 == 1 { 2.4f64.ln() } else { 0.0 })
             .collect();
-        assert!(below(cut_of(&two), 15, ALPHA / 105.0));
+        assert!(is_significant(cut_of(&two), 15, ALPHA / 105.0));
         for (number, noise) in Noise::ALL.iter().enumerate() {
             let plain = noise::differences(*noise, Order::Random, 15, &mut stream(5, number as u64));
-            assert!(!below(cut_of(&plain), 15, ALPHA / 105.0), "{}", noise.name());
+            assert!(!is_significant(cut_of(&plain), 15, ALPHA / 105.0), "{}", noise.name());
         }
+    }
+
+    fn orders(rounds: u32) -> Vec<Vec<usize>> {
+        (0..rounds).map(|number| round(7, number, 4)).collect()
+    }
+
+    /// The rounds in which `holds` of the order, as the higher cluster.
+    fn high(orders: &[Vec<usize>], holds: impl Fn(usize, &[usize]) -> bool) -> BTreeMap<usize, bool> {
+        orders.iter().enumerate().map(|(column, order)| (column, holds(column, order))).collect()
+    }
+
+    #[test]
+    fn a_cluster_without_a_place_is_no_reason() {
+        let (orders, all) = (vec![vec![]; 8], high(&vec![vec![]; 8], |_, _| true));
+        assert_eq!((places_later(&orders, 0, &all), by_order(&orders, 0, &all, 1).0), (0.0, None));
+    }
+
+    #[test]
+    fn places_and_predecessors_that_matter_are_found() {
+        let orders = orders(20);
+        let place = |order: &[usize]| order.iter().position(|one| *one == 0).unwrap();
+        let late = high(&orders, |_, order| place(order) > 1);
+        assert_eq!(by_order(&orders, 0, &late, 1).0, Some(true));
+        let before = predecessors(&orders);
+        let after_two = high(&orders, |column, order| before[column][place(order)] == Some(2));
+        assert_eq!(by_order(&orders, 0, &after_two, 1).1, Some(2));
+        let thirds = high(&orders, |column, _| column.is_multiple_of(3));
+        assert_eq!(by_order(&orders, 0, &thirds, 1), (None, None));
+    }
+
+    #[test]
+    fn distances_by_hand() {
+        let labels = [false, false, true, true];
+        assert_eq!(separation(&[1.0, 2.0, 3.0, 4.0], &labels), 1.0);
+        assert_eq!(separation(&[4.0, 3.0, 2.0, 1.0], &labels), 1.0);
+        assert_eq!(separation(&[1.0, 3.0, 2.0, 4.0], &labels), 0.5);
+        assert_eq!(separation(&[1.0, 1.0, 1.0, 1.0], &labels), 0.0);
     }
 }

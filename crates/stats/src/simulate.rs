@@ -1,20 +1,24 @@
 //! Simulations of the statistical rules on random data, for which the truth is known.
 
 pub mod bisect;
-pub mod constants;
 pub mod growth;
 pub mod headline;
-mod history;
-pub mod images;
 pub mod mean_ratio;
 pub mod noise;
-pub mod other_tools;
+mod rules;
+mod search;
 pub mod selftest;
 
+use crate::table::LOOKS;
 use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
 use rand::SeedableRng;
 use statrs::distribution::{Beta, ContinuousCDF};
+
+/// The largest error rate that every rule promises.
+const ALPHA: f64 = 0.05;
+/// The number of rounds of a simulated run: those of the last look.
+const ROUNDS: usize = LOOKS[LOOKS.len() - 1].n;
 
 /// The state of a promise about an error rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +42,48 @@ impl PromiseState {
     }
 }
 
+/// In how many simulated runs something went wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ErrorCount {
+    /// The number of runs with an error.
+    pub wrong: usize,
+    /// The number of runs.
+    pub runs: usize,
+}
+
+impl ErrorCount {
+    /// Performs `runs` runs on all CPUs and counts those that err.
+    pub fn of(runs: usize, errs: impl Fn(u64) -> bool + Sync) -> ErrorCount {
+        ErrorCount { wrong: count(runs, errs), runs }
+    }
+
+    /// The share of runs with an error.
+    pub fn rate(self) -> f64 {
+        self.wrong as f64 / self.runs as f64
+    }
+
+    /// The lower 95% confidence limit of the error rate.
+    pub fn lower(self) -> f64 {
+        lower_limit(self.wrong, self.runs)
+    }
+
+    /// The upper 95% confidence limit of the error rate.
+    pub fn upper(self) -> f64 {
+        upper_limit(self.wrong, self.runs)
+    }
+
+    /// The state of the promise that the error rate is at most `limit`.
+    pub fn state(self, limit: f64) -> PromiseState {
+        if self.lower() > limit {
+            PromiseState::Broken
+        } else if self.upper() > limit {
+            PromiseState::Open
+        } else {
+            PromiseState::Kept
+        }
+    }
+}
+
 /// The number of rounds above which fewer samples are drawn, because each takes long. Runs that stop once their claims
 /// are decided need far fewer rounds.
 pub(crate) const MANY_ROUNDS: usize = 2_000;
@@ -48,21 +94,21 @@ pub fn stream(seed: u64, run: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(mix(seed, run))
 }
 
-/// Performs `runs` runs on all CPUs and returns their results in order.
-pub fn parallel<T: Send>(runs: usize, of: impl Fn(u64) -> T + Sync) -> Vec<T> {
+/// Performs `runs` runs on all CPUs, each by `perform(its number)`, and returns their results in order.
+pub fn parallel<T: Send>(runs: usize, perform: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(runs.max(1));
     let bounds = |thread: usize| (runs * thread / threads) as u64..(runs * (thread + 1) / threads) as u64;
-    let of = &of;
+    let perform = &perform;
     std::thread::scope(|scope| {
-        let worker = |thread| scope.spawn(move || bounds(thread).map(of).collect::<Vec<T>>());
+        let worker = |thread| scope.spawn(move || bounds(thread).map(perform).collect::<Vec<T>>());
         let workers: Vec<_> = (0..threads).map(worker).collect();
         workers.into_iter().flat_map(|worker| worker.join().expect("a simulated run does not fail")).collect()
     })
 }
 
-/// Performs `runs` runs on all CPUs and returns the number for which `of` is true.
-pub(crate) fn count(runs: usize, of: impl Fn(u64) -> bool + Sync) -> usize {
-    parallel(runs, of).into_iter().filter(|happened| *happened).count()
+/// Performs `runs` runs on all CPUs and returns the number of those for which `happens` is true.
+pub(crate) fn count(runs: usize, happens: impl Fn(u64) -> bool + Sync) -> usize {
+    parallel(runs, happens).into_iter().filter(|happened| *happened).count()
 }
 
 /// The upper 95% confidence limit of a probability, from `events` in `runs` (Clopper and Pearson 1934): the 0.95 quantile of
@@ -74,15 +120,13 @@ pub fn upper_limit(events: usize, runs: usize) -> f64 {
     beta_quantile(events + 1, runs - events, 0.95)
 }
 
-/// The lower 95% confidence limit, likewise: the 0.05 quantile of Beta(events, runs − events + 1).
+/// The lower 95% confidence limit of a probability (Clopper and Pearson 1934): the 0.05 quantile of
+/// Beta(events, runs − events + 1).
 pub fn lower_limit(events: usize, runs: usize) -> f64 {
-    if events == 0 {
-        return 0.0;
-    }
-    beta_quantile(events, runs - events + 1, 0.05)
+    lower_limit_of_largest(events, runs, 1)
 }
 
-/// The lower confidence limit that holds for the largest of `among` rates, likewise: 0.05 is split among them.
+/// The lower 95% confidence limit of the largest of `among` rates: 0.05 is split among them (Bonferroni).
 pub fn lower_limit_of_largest(events: usize, runs: usize, among: usize) -> f64 {
     if events == 0 {
         return 0.0;

@@ -1,9 +1,9 @@
 //! Critical values of the group-sequential signed-rank test.
 //!
-//! Looks at n rounds spend the error α(n) = α·ln(n/3.8)/ln(400/3.8), so that the intervals of all looks
-//! together cover with probability 1 − α (repeated confidence intervals, Jennison and Turnbull 1989).
-//! The values were simulated under the null hypothesis with 2·10⁶ paths. `cargo run --release -p fsarena-stats
-//! --example constants` does it again ([`crate::simulate::constants`]) and prints new beside stored.
+//! By the look at n rounds the test has spent the error α(n) = α·ln(n/3.8)/ln(400/3.8) (Lan and DeMets 1983), so that the intervals
+//! of all looks together cover the truth with probability 1 − α (repeated confidence intervals, Jennison and Turnbull 1989).
+//! The values were simulated under the null hypothesis with 2·10⁶ paths. `cargo run --release -p fsarena-stats --example constants`
+//! simulates them again and prints them beside the stored ones.
 
 use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 

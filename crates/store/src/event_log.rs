@@ -89,7 +89,10 @@ impl EventLog {
             return (!matches!(event, Event::Command(_))).then(|| event.clone());
         };
         let what = match what {
-            CellEvent::Command(_) | CellEvent::Spent { .. } | CellEvent::Profile { .. } => return None,
+            CellEvent::Command(_)
+            | CellEvent::Spent { .. }
+            | CellEvent::Profile { .. }
+            | CellEvent::Tree(_) => return None,
             CellEvent::Sample(Sample { task, started_at, readings, .. }) => {
                 let (task, started_at) = (task.clone(), *started_at);
                 let kept = self.readings.iter().filter_map(|id| Some((id.clone(), readings.get(id)?)));

@@ -352,7 +352,7 @@ mod tests {
         std::fs::copy(path.with_extension("db-wal"), crashed.with_extension("db-wal")).unwrap();
         drop(writer);
         let Some(mounted) = ReadOnlyMount::make(dir.path()) else {
-            fsarena_testkit::skipped("root");
+            fsarena_sys::testkit::skipped("root");
             return;
         };
         let at = |path: &Path| mounted.0.path().join(path.file_name().unwrap());

@@ -199,6 +199,4 @@ impl EventClock {
 }
 
 #[cfg(test)]
-mod power;
-#[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
 //! [`Argv::writes_only`] confines a command with Landlock.
 
 use crate::process_output::{or_printed_nothing, tail};
-use crate::{fetched_program, limits, process, user::User};
+use crate::{limits, process, program, user::User};
 use fsarena_core::event::{CommandEnd, CommandRecord};
 use landlock::{
     ABI, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
@@ -181,7 +181,7 @@ impl Argv {
 
     /// The command with its arguments, environment and directory; the caller sets its output.
     fn command(&self) -> Command {
-        let fetched = fetched_program::start_words(&self.program);
+        let fetched = program::fetched_command(&self.program);
         let words = fetched.unwrap_or_else(|| vec![self.program.clone()]);
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).args(&self.args).stdin(Stdio::null()).process_group(0);
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn a_confined_command_can_write_only_to_its_target() {
         if !can_confine() {
-            fsarena_testkit::skipped("this kernel has no Landlock");
+            crate::testkit::skipped("this kernel has no Landlock");
             return;
         }
         let dir = tempfile::tempdir().unwrap();

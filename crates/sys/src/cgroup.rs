@@ -347,7 +347,7 @@ fn is_default(file: &str, value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_testkit::FakeRoot;
+    use crate::testkit::FakeRoot;
 
     fn machine(mounts: &str, own: &str, dirs: &[&str], files: &[(&str, &str)]) -> (FakeRoot, SysRoot) {
         let root = FakeRoot::with(&[("proc/self/mountinfo", mounts), ("proc/self/cgroup", own)]);
@@ -412,7 +412,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::create(dir.path(), "").unwrap();
         let Some(group) = tracking_group(&kernel, &journal).unwrap() else {
-            fsarena_testkit::skipped("this user can make no control group without controllers");
+            crate::testkit::skipped("this user can make no control group without controllers");
             return;
         };
         let path = group.path().to_path_buf();
@@ -481,7 +481,7 @@ mod tests {
 
     #[test]
     fn removing_a_group_disables_its_controller_unless_another_group_uses_it() {
-        if !fsarena_testkit::root() {
+        if !crate::testkit::root() {
             return;
         }
         let found = ["hugetlb", "misc", "rdma", "io"].into_iter().find_map(|name| {
@@ -490,7 +490,7 @@ mod tests {
             free.then_some(found)
         });
         let Some(found) = found else {
-            fsarena_testkit::skipped("no controller of version 2 that is not in use");
+            crate::testkit::skipped("no controller of version 2 that is not in use");
             return;
         };
         let enabled = || passes_on(&found.root, found.name).unwrap();

@@ -190,7 +190,7 @@ impl ProcessReading {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_testkit::FakeRoot;
+    use crate::testkit::FakeRoot;
 
     #[test]
     fn this_process_has_cpu_time_and_is_not_a_kernel_thread() {

@@ -287,7 +287,7 @@ pub fn device_of_path(kernel: &SysRoot, path: &Path) -> Result<Option<BlockDevic
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_testkit::FakeRoot;
+    use crate::testkit::FakeRoot;
 
     fn disk() -> (FakeRoot, SysRoot) {
         let root = FakeRoot::with(&[]);

@@ -3,7 +3,7 @@
 
 use crate::undo::{Journal, Undo, UndoGuard};
 use crate::wait::retry;
-use fsarena_core::factor::faults::Faults;
+use fsarena_core::factor::device::Faults;
 use std::io::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -30,27 +30,27 @@ const SUSPEND_FLAG: u32 = 1 << 1;
 /// The bytes of a sector, the unit of tables.
 pub const SECTOR: u64 = 512;
 
-/// The size of `struct dm_ioctl` in bytes, and the offsets of its flags, of its device number and of its name.
+/// The size of `struct dm_ioctl` in bytes, and the offsets of its flags, its device number and its name.
 const HEAD: usize = 312;
 const FLAGS_AT: usize = 28;
 const DEVICE_AT: usize = 40;
 const NAME_AT: usize = 48;
-/// Where it has the UUID, and how long that can be.
+/// The offset of its UUID, and the length of that field.
 const UUID_AT: usize = 176;
 const UUID_BYTES: usize = 128;
 /// How often fsarena tries to remove a device: udev may have it open.
-const TRIES: u32 = 100;
+const REMOVE_ATTEMPTS: u32 = 100;
 
 /// One line of a table: its start and length in sectors, the kind of target, and the arguments of the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Where it begins.
+    /// The first sector.
     pub start: u64,
-    /// Its length.
+    /// The number of sectors.
     pub length: u64,
-    /// The name of the target.
+    /// The kind of target: `linear`, `crypt`.
     pub kind: &'static str,
-    /// The words for the target.
+    /// The arguments of the target.
     pub words: String,
 }
 
@@ -75,23 +75,25 @@ pub fn is_supported() -> bool {
 }
 
 fn open_control() -> Result<File> {
-    let control = File::options().read(true).write(true).open(CONTROL);
-    control.map_err(|error| Error::other(format!("opening {CONTROL}: {error}")))
+    File::options().read(true).write(true).open(CONTROL)
 }
 
 impl Mapper {
-    /// Opens its control device. Each device goes into the journal before it is made; without a journal it stays.
+    /// Opens the control device. With a journal, fsarena writes the undo step of each device to it before it makes the device.
+    /// Without one the devices stay.
     ///
     /// # Errors
-    /// Where the kernel has none.
+    /// The kernel has no device mapper, or this process may not use it.
     pub fn open(journal: Option<&Journal>) -> Result<Mapper> {
-        Ok(Mapper { control: open_control()?, journal: journal.cloned(), made: Mutex::default() })
+        let opened = open_control();
+        let control = opened.map_err(|error| Error::other(format!("opening {CONTROL}: {error}")))?;
+        Ok(Mapper { control, journal: journal.cloned(), made: Mutex::default() })
     }
 
-    /// Makes a device with a table. Where it is.
+    /// Makes a device with a table, and returns its path.
     ///
     /// # Errors
-    /// What the kernel does not take.
+    /// The kernel refuses the device or the table.
     pub fn make(&self, name: &str, table: &[Target]) -> Result<PathBuf> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let uuid = format!("FSARENA-{}-{}", std::process::id(), now.as_nanos());
@@ -109,7 +111,7 @@ impl Mapper {
     /// Removes the devices that are in its undo journal, the last first.
     ///
     /// # Errors
-    /// Where one is still in use; it stays in the journal.
+    /// A device is still in use; it stays in the journal.
     pub fn remove_all(&self) -> std::result::Result<(), crate::Error> {
         let mut made = self.made.lock().expect("no thread panics with it");
         while let Some(guard) = made.pop() {
@@ -118,7 +120,7 @@ impl Mapper {
         Ok(())
     }
 
-    /// Whether the kernel has a target, by a module if need be. Kernels before 5.6 do not report it, and count as having it.
+    /// Whether the kernel has a target; loads its module if necessary. True before Linux 5.6, which cannot report it.
     pub fn has_target(&self, kind: &str) -> bool {
         let mut bytes = request_bytes(kind, 0, 0, &[0; 256]);
         match call(&self.control, TARGET_VERSION, &mut bytes) {
@@ -127,35 +129,35 @@ impl Mapper {
         }
     }
 
-    /// Makes a device of a part of another one, `start` and `length` in sectors. Where it is.
+    /// Makes a device of a part of `disk`, and returns its path; `start` and `length` are in sectors.
     ///
     /// # Errors
-    /// What the kernel does not take.
-    pub fn part(&self, name: &str, of: &Path, start: u64, length: u64) -> Result<PathBuf> {
-        self.make(name, &[Target::whole(length, "linear", format!("{} {start}", of.display()))])
+    /// The kernel refuses the device.
+    pub fn part(&self, name: &str, disk: &Path, start: u64, length: u64) -> Result<PathBuf> {
+        self.make(name, &[Target::whole(length, "linear", format!("{} {start}", disk.display()))])
     }
 
-    /// Gives a device this table instead of the one that it has. Where it is.
+    /// Replaces the table of a device, and returns its path.
     ///
     /// # Errors
-    /// What the kernel does not take.
+    /// The kernel refuses the table.
     pub fn load(&self, name: &str, table: &[Target]) -> Result<PathBuf> {
         self.call(LOAD, name, 0, table.len(), &table_bytes(table))?;
         self.resume(name)
     }
 
-    /// Holds back the requests to a device, once those that are under way are done.
+    /// Suspends a device: waits for the requests in flight, and holds back later ones.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     pub fn suspend(&self, name: &str) -> Result<()> {
         self.call(SUSPEND, name, SUSPEND_FLAG, 0, &[]).map(drop)
     }
 
-    /// Lets a device go on. Where it is.
+    /// Resumes a device, and returns its path.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses.
     pub fn resume(&self, name: &str) -> Result<PathBuf> {
         let device = self.call(SUSPEND, name, 0, 0, &[])?;
         Ok(PathBuf::from(format!("/dev/dm-{}", device & 0xff)))
@@ -164,12 +166,13 @@ impl Mapper {
     /// Sends a message to the target at the beginning of a device.
     ///
     /// # Errors
-    /// What the target refuses.
+    /// The target refuses the message.
     pub fn message(&self, name: &str, text: &str) -> Result<()> {
         self.call(MESSAGE, name, 0, 0, &message_bytes(text)).map(drop)
     }
 
-    /// One request: its flags, the number of targets and what follows the head. The number of the device.
+    /// Makes a request with these flags, this number of targets, and the bytes `rest` after the header. Returns the number of
+    /// the device.
     fn call(&self, request: u64, name: &str, flags: u32, targets: usize, rest: &[u8]) -> Result<u64> {
         let mut bytes = request_bytes(name, flags, targets, rest);
         call(&self.control, request, &mut bytes).map_err(|error| {
@@ -182,7 +185,7 @@ impl Mapper {
 
 impl Drop for Mapper {
     fn drop(&mut self) {
-        // Where one cannot be removed, it stays in the journal.
+        // A device that cannot be removed stays in the journal.
         let _ = self.remove_all();
     }
 }
@@ -197,17 +200,16 @@ fn call(control: &File, request: u64, bytes: &mut [u8]) -> Result<()> {
     }
 }
 
-/// Whether the device of this name is the one with this UUID. False without a device mapper.
+/// Whether a device with this name and UUID exists. False without a device mapper.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel refuses the request.
 pub(crate) fn exists(name: &str, uuid: &str) -> std::result::Result<bool, crate::Error> {
     if !Path::new(CONTROL).exists() {
         return Ok(false);
     }
-    let control = File::options().read(true).write(true).open(CONTROL);
-    let control = match control {
-        // The kernel has no driver for it.
+    let control = match open_control() {
+        // The kernel has no driver for the control device.
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO)) => return Ok(false),
         control => control.map_err(crate::Error::io("opening", CONTROL))?,
     };
@@ -215,7 +217,7 @@ pub(crate) fn exists(name: &str, uuid: &str) -> std::result::Result<bool, crate:
     match call(&control, STATUS, &mut bytes) {
         Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(false),
         done => {
-            done.map_err(crate::Error::io("asking for a device by", CONTROL))?;
+            done.map_err(crate::Error::io("looking for a device by", CONTROL))?;
             let found = bytes[UUID_AT..UUID_AT + UUID_BYTES].split(|byte| *byte == 0).next();
             Ok(found == Some(uuid.as_bytes()))
         }
@@ -227,17 +229,17 @@ pub(crate) fn remove(name: &str, uuid: &str) -> std::result::Result<(), crate::E
     if !exists(name, uuid)? {
         return Ok(());
     }
-    let control = File::options().read(true).write(true).open(CONTROL);
-    let control = control.map_err(crate::Error::io("opening", CONTROL))?;
+    let control = open_control().map_err(crate::Error::io("opening", CONTROL))?;
     let busy = |error: &Error| error.kind() == std::io::ErrorKind::ResourceBusy;
-    let removed = retry(TRIES, busy, || call(&control, REMOVE, &mut request_bytes(name, 0, 0, &[])));
+    let removed =
+        retry(REMOVE_ATTEMPTS, busy, || call(&control, REMOVE, &mut request_bytes(name, 0, 0, &[])));
     removed.map_err(crate::Error::io("removing a device of", CONTROL))
 }
 
 /// Makes a faulty device on top of a disk, and returns its path.
 ///
 /// # Errors
-/// If the kernel refuses a request.
+/// The kernel refuses a request.
 pub fn make_faulty(faults: Faults, disk: &Path, sectors: u64) -> Result<PathBuf> {
     Mapper::open(None)?.make("faults", &faulty_table(faults, &disk.to_string_lossy(), sectors)?)
 }
@@ -261,7 +263,7 @@ fn faulty_table(faults: Faults, disk: &str, sectors: u64) -> Result<Vec<Target>>
     Ok(table)
 }
 
-/// The targets of a table as `struct dm_target_spec`, each with its words.
+/// The targets of a table as `struct dm_target_spec`, each followed by its arguments.
 fn table_bytes(table: &[Target]) -> Vec<u8> {
     let mut specs = Vec::new();
     for target in table {
@@ -278,13 +280,14 @@ fn table_bytes(table: &[Target]) -> Vec<u8> {
     specs
 }
 
-/// A message as `struct dm_target_msg`: the sector of its target, and the text.
+/// A message as `struct dm_target_msg`: the first sector of the target, and the text.
 fn message_bytes(text: &str) -> Vec<u8> {
     [&0_u64.to_ne_bytes(), text.as_bytes(), b"\0"].concat()
 }
 
+/// A request: `struct dm_ioctl`, and the bytes `rest` after it.
 fn request_bytes(name: &str, flags: u32, targets: usize, rest: &[u8]) -> Vec<u8> {
-    // Version 4.0.0, the sizes of the request and of the header, the number of targets. All else but flags and name is zero.
+    // Version 4.0.0, the size of the request, the offset of `rest`, the number of targets.
     let numbers = [4, 0, 0, (HEAD + rest.len()) as u32, HEAD as u32, targets as u32];
     let mut head = numbers.map(u32::to_ne_bytes).concat();
     head.resize(HEAD, 0);

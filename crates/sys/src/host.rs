@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     fn machine(files: &[(&str, &str)]) -> Host {
-        collect(&SysRoot::at(fsarena_testkit::FakeRoot::with(files).path()))
+        collect(&SysRoot::at(crate::testkit::FakeRoot::with(files).path()))
     }
 
     #[test]

@@ -242,7 +242,7 @@ fn unescape(field: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_testkit::FakeRoot;
+    use crate::testkit::FakeRoot;
 
     fn fake_root(files: &[(&str, &str)]) -> (FakeRoot, SysRoot) {
         let root = FakeRoot::with(files);

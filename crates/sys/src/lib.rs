@@ -13,7 +13,6 @@ pub mod device_mapper;
 pub mod dirs;
 mod error;
 pub mod extents;
-pub mod fetched_program;
 pub mod getent;
 pub mod host;
 pub mod image;
@@ -30,7 +29,8 @@ pub mod process;
 pub mod process_output;
 pub mod program;
 pub mod rights;
-mod shortage;
+#[cfg(any(test, feature = "testkit"))]
+pub mod testkit;
 pub mod undo;
 pub mod user;
 pub mod wait;

@@ -12,7 +12,7 @@ use std::io;
 use std::process::{Child, Command};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-pub use crate::shortage::{NO_THREAD, NO_THREADS, advice, remedy};
+pub use crate::error::{NO_THREAD, NO_THREADS, advice, remedy};
 
 /// The number of open files that fsarena requires in one process. In tests a run failed with a limit of 16 and succeeded with
 /// 24.

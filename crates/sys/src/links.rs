@@ -1,6 +1,6 @@
-//! Links: what lies between a device and the filesystem on it, device to device. The device mapper makes them.
+//! Links: devices that lie over another device, such as encryption, below the filesystem. The device mapper makes them.
 //!
-//! A new link is one constant, in a file of its own here, and its line in [`LINKS`].
+//! A new link needs one constant, in a separate file here, and its line in [`LINKS`].
 
 mod crypt;
 mod def;
@@ -24,13 +24,13 @@ use std::time::{Duration, Instant};
 pub const LINKS: &[LinkDef] =
     &[crypt::LINK, luks::LINK, integrity::LINK, thin::LINK, thin::SNAPSHOT, snapshot::LINK];
 
-/// The most links of a level.
-const MOST: usize = 8;
+/// The largest number of links in a level.
+const MAX_LINKS: usize = 8;
 
-/// The links of a level, that next to the disk first; none of an empty level or `none`.
+/// Parses a level of the factor `stack` (`thin+crypt`) into its links, from the disk up. Empty for an empty level and `none`.
 ///
 /// # Errors
-/// How a level is written.
+/// An unknown link, or too many; the message lists the links.
 pub fn parse(level: &str) -> std::result::Result<Vec<&'static LinkDef>, String> {
     if level.is_empty() || level == "none" {
         return Ok(vec![]);
@@ -39,8 +39,8 @@ pub fn parse(level: &str) -> std::result::Result<Vec<&'static LinkDef>, String> 
     let find =
         |id: &str| Ok(LINKS.iter().find(|link| link.id == id).ok_or_else(|| unknown("link", id, ids()))?);
     let links = level.split('+').map(find).collect::<std::result::Result<Vec<_>, String>>()?;
-    if links.len() > MOST {
-        return Err(format!("a stack has at most {MOST} links; `{level}` has {}", links.len()));
+    if links.len() > MAX_LINKS {
+        return Err(format!("a stack has at most {MAX_LINKS} links; `{level}` has {}", links.len()));
     }
     Ok(links)
 }
@@ -48,12 +48,12 @@ pub fn parse(level: &str) -> std::result::Result<Vec<&'static LinkDef>, String> 
 /// Checks a level.
 ///
 /// # Errors
-/// How a level is written.
+/// Those of [`parse`].
 pub fn check_level(level: &str) -> std::result::Result<(), String> {
     parse(level).map(drop)
 }
 
-/// The programs that the links of a level need, each with its Debian package; none of a level that is none.
+/// The programs that the links of a level require, each with its Debian package.
 pub fn programs(level: &str) -> Vec<(&'static str, &'static str)> {
     parse(level).unwrap_or_default().into_iter().filter_map(|link| link.program).collect()
 }
@@ -61,22 +61,18 @@ pub fn programs(level: &str) -> Vec<(&'static str, &'static str)> {
 /// Checks that the programs of a level are installed.
 ///
 /// # Errors
-/// The program, and what installs it.
+/// A missing program, with the command that installs it.
 pub fn check_programs(level: &str) -> std::result::Result<(), String> {
-    match programs(level).into_iter().find(|(name, _)| program::find(name).is_none()) {
-        Some((name, package)) => Err(format!("{name} is not installed: apt-get install {package}")),
-        None => Ok(()),
-    }
+    program::check_installed(&programs(level))
 }
 
-/// The bytes that the device below all links needs, for a device of this size above them. Sizes that no disk has stay at
-/// the largest number.
+/// The size in bytes that the device below all links needs, for a device of `bytes` above them; `u64::MAX` on overflow.
 pub fn bytes_below(links: &[&LinkDef], bytes: u64) -> u64 {
     let sectors = links.iter().rev().fold(bytes.div_ceil(SECTOR), |sectors, link| (link.below)(sectors));
     sectors.saturating_mul(SECTOR)
 }
 
-/// Devices that lie on one another. Dropping them removes those that are in an undo journal.
+/// The devices of a stack of links. Dropping this value removes the devices that are in an undo journal.
 #[derive(Debug)]
 pub struct LinkedDevices {
     mapper: Arc<Mapper>,
@@ -84,15 +80,15 @@ pub struct LinkedDevices {
     top: PathBuf,
 }
 
-/// How long fsarena waits for the node of a device.
+/// How long fsarena waits until a device node appears.
 const NODE_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl LinkedDevices {
-    /// Makes the links over a device; the topmost device has this size in bytes. The names of all devices begin with `prefix`;
-    /// `command` starts the programs that links need.
+    /// Makes the links over a disk; the topmost device has `bytes`. The names of all devices begin with `prefix`; `command`
+    /// returns the command that starts a program.
     ///
     /// # Errors
-    /// What the kernel does not take; the message names the link.
+    /// The kernel refuses a device, or a program fails; the message names the link.
     pub fn make(
         mapper: Mapper,
         command: Programs,
@@ -106,7 +102,8 @@ impl LinkedDevices {
             let sectors = bytes_below(&links[at + 1..], bytes) / SECTOR;
             let (mapper, name) = (linked.mapper.clone(), format!("{prefix}{}{at}", link.id));
             let site = LinkSite { command, mapper, name, below: linked.top, sectors };
-            linked.top = (link.make)(&site).and_then(wait_for_node).map_err(|error| named(link, error))?;
+            linked.top =
+                (link.make)(&site).and_then(wait_for_node).map_err(|error| with_link(link, error))?;
             linked.made.push((link, site));
         }
         Ok(linked)
@@ -117,33 +114,34 @@ impl LinkedDevices {
         &self.top
     }
 
-    /// Does the work that is left after the filesystem is made.
+    /// Finishes the links once the filesystem is made: takes snapshots.
     ///
     /// # Errors
-    /// What the kernel refuses; the message names the link.
+    /// The kernel refuses; the message names the link.
     pub fn formatted(&self) -> Result<()> {
         self.made
             .iter()
-            .try_for_each(|(link, site)| (link.formatted)(site).map_err(|error| named(link, error)))
+            .try_for_each(|(link, site)| (link.formatted)(site).map_err(|error| with_link(link, error)))
     }
 
-    /// Removes those that are in an undo journal, the topmost first.
+    /// Removes the devices that are in an undo journal, the topmost first.
     ///
     /// # Errors
-    /// Where one is still in use; it stays in the journal.
+    /// A device is still in use; it stays in the journal.
     pub fn remove(self) -> std::result::Result<(), crate::Error> {
         self.mapper.remove_all()
     }
 }
 
 fn wait_for_node(device: PathBuf) -> Result<PathBuf> {
-    let there = || device.exists().then_some(());
-    wait_until(Instant::now() + NODE_TIMEOUT, Cancel::Never, there)
+    let has_appeared = || device.exists().then_some(());
+    wait_until(Instant::now() + NODE_TIMEOUT, Cancel::Never, has_appeared)
         .map_err(|_| Error::other(format!("{} does not appear", device.display())))?;
     Ok(device)
 }
 
-fn named(link: &LinkDef, error: Error) -> Error {
+/// An error with the name of the link before it.
+fn with_link(link: &LinkDef, error: Error) -> Error {
     Error::other(format!("stack={}: {error}", link.id))
 }
 

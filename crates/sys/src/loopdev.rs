@@ -432,7 +432,7 @@ fn mount_point_seen_by(kernel: &SysRoot, pid: i32, device: &Path) -> Option<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_testkit::FakeRoot;
+    use crate::testkit::FakeRoot;
 
     #[test]
     fn a_backing_file_is_matched_by_its_whole_path() {
@@ -484,7 +484,7 @@ mod tests {
     #[test]
     fn detaching_a_device_mounted_elsewhere_fails_until_its_user_ends() {
         use std::process::{Command, Stdio};
-        if !fsarena_testkit::root() || !fsarena_testkit::program("mkfs.ext2") {
+        if !crate::testkit::root() || !crate::testkit::program("mkfs.ext2") {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -516,7 +516,7 @@ mod tests {
     /// Three processes, each attaching and detaching an image of its own, while a fourth reads every loop device.
     #[test]
     fn devices_are_detached_while_others_attach_and_read_them() {
-        if !fsarena_testkit::root() {
+        if !crate::testkit::root() {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -555,7 +555,7 @@ mod tests {
 
     #[test]
     fn a_device_of_another_file_with_the_path_of_the_image_stays_attached() {
-        if !fsarena_testkit::root() {
+        if !crate::testkit::root() {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -570,7 +570,7 @@ mod tests {
         let reused = Identity { made_at: ours.made_at.map(|at| at - 1), ..ours };
         for dead in [Identity { ino: ours.ino + 1, ..ours }, reused] {
             if dead == ours {
-                fsarena_testkit::skipped("this filesystem does not record when a file was made");
+                crate::testkit::skipped("this filesystem does not record when a file was made");
                 continue;
             }
             let undo = Undo::Detach { image: path.clone(), identity: Some(dead) };

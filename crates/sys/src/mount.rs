@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn effective_options_include_defaults_once() {
         let line = "36 35 7:3 / /mnt/no\\040where rw,noatime - ext4 /dev/loop3 rw,nobarrier\n";
-        let root = fsarena_testkit::FakeRoot::with(&[
+        let root = crate::testkit::FakeRoot::with(&[
             ("proc/self/mountinfo", line),
             ("proc/fs/ext4/loop3/options", "rw\nnobarrier\ndata=ordered\n"),
         ]);
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn effective_options_include_those_of_the_ext4_driver_for_ext3_on_a_mapped_device() {
         let line = "36 35 253:3 / /mnt rw,relatime - ext3 /dev/mapper/name rw\n";
-        let root = fsarena_testkit::FakeRoot::with(&[
+        let root = crate::testkit::FakeRoot::with(&[
             ("proc/self/mountinfo", line),
             ("proc/fs/ext4/dm-3/options", "rw\ndata=ordered\n"),
             ("sys/dev/block/none", ""),
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn the_directory_that_a_mount_hides_is_identified() {
-        if !fsarena_testkit::root() {
+        if !crate::testkit::root() {
             return;
         }
         let dir = tempfile::tempdir().unwrap();

@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_checks_pass_for_root_and_leave_no_mount() {
-        if !fsarena_testkit::root() {
+        if !crate::testkit::root() {
             return;
         }
         let kernel = SysRoot::host();

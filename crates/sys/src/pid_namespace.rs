@@ -133,7 +133,7 @@ mod tests {
     fn available() -> bool {
         let available = is_available();
         if !available {
-            fsarena_testkit::skipped("PID namespaces");
+            crate::testkit::skipped("PID namespaces");
         }
         available
     }

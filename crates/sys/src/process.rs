@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     fn holders_are_listed_with_their_uses() {
-        let root = fsarena_testkit::FakeRoot::with(&[("proc/7/comm", "tail\n")]);
+        let root = crate::testkit::FakeRoot::with(&[("proc/7/comm", "tail\n")]);
         let link = |to: &str, from: &str| root.link(&format!("proc/{from}"), to);
         link("/mnt/a b/file", "7/fd/3");
         link("/mnt/a b/lib", "7/map_files/0-1");

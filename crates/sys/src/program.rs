@@ -1,10 +1,16 @@
 //! Finds programs in `PATH`, and checks that a user can execute them.
+//!
+//! fsarena can fetch programs as packages with all their libraries, without installing them. The dynamic loader of the package
+//! starts them, so that a program of a newer distribution runs on this one.
 
-use crate::{argv::Error, fetched_program, process_output::error_text, user::User};
+use crate::error::CommandError as Error;
+use crate::{dirs, process_output::error_text, user::User};
 use rustix::fs::{Access, AtFlags, CWD, StatVfsMountFlags};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::{ffi::OsStr, fs::File, os::unix::fs::PermissionsExt};
 
 /// The number of bytes at the beginning of a script in which the kernel looks for the interpreter.
 const FIRST_LINE_BYTES: u64 = 256;
@@ -16,7 +22,18 @@ const MAX_INTERPRETERS: u32 = 4;
 /// among the programs that fsarena fetched; None if none has it.
 pub fn find(program: &str) -> Option<PathBuf> {
     let installed = dir_with_all(&[program]).map(|dir| dir.join(program));
-    installed.or_else(|| fetched_program::find(program))
+    installed.or_else(|| packages().iter().find_map(|package| find_in(package, Path::new(program))))
+}
+
+/// Checks that programs, each with its Debian package, are installed or fetched.
+///
+/// # Errors
+/// The first missing program, with the command that installs it.
+pub fn check_installed(programs: &[(&str, &str)]) -> Result<(), String> {
+    match programs.iter().find(|(name, _)| find(name).is_none()) {
+        Some((name, package)) => Err(format!("{name} is not installed: apt-get install {package}")),
+        None => Ok(()),
+    }
 }
 
 /// The first directory of `PATH`, or of Debian's PostgreSQL, that has all these programs.
@@ -119,6 +136,64 @@ fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
+/// The name of the directory in a cache that has a directory for each package of fetched programs.
+pub const FETCHED_DIR: &str = "tools";
+/// The directories of programs in a package.
+const PROGRAM_DIRS: [&str; 4] = ["usr/sbin", "usr/bin", "sbin", "bin"];
+/// The directories of libraries in a Debian package for this architecture.
+const LIBRARY_DIRS: [&str; 2] = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"];
+/// The file name of the dynamic loader.
+const LOADER: &str = "ld-linux-x86-64.so.2";
+
+/// The command that starts a fetched program: the loader, the directories of its libraries, its file. None if the program is
+/// installed in `PATH` or was not fetched.
+pub fn fetched_command(program: &OsStr) -> Option<Vec<OsString>> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if std::env::split_paths(&path).any(|dir| dir.join(program).is_file()) {
+        return None;
+    }
+    packages().iter().find_map(|package| fetched_command_in(package, Path::new(program)))
+}
+
+/// Whether a path is that of a fetched program.
+pub fn is_fetched(path: &Path) -> bool {
+    packages().iter().any(|package| path.starts_with(package))
+}
+
+/// The directories of fetched packages in the caches of this user and of root.
+fn packages() -> Vec<PathBuf> {
+    let mut packages = vec![];
+    for cache in [dirs::cache_dir(), dirs::SHARED_CACHE.into()] {
+        let tools = cache.join(FETCHED_DIR);
+        // fsarena starts no program that another user could have written.
+        let is_safe = tools.metadata().is_ok_and(|meta| {
+            let owner = meta.uid();
+            (owner == 0 || owner == rustix::process::geteuid().as_raw()) && meta.mode() & 0o022 == 0
+        });
+        if is_safe {
+            let entries = std::fs::read_dir(&tools).into_iter().flatten().flatten();
+            packages.extend(entries.map(|entry| entry.path()));
+        }
+    }
+    packages
+}
+
+/// The file of a program in a fetched package.
+fn find_in(package: &Path, program: &Path) -> Option<PathBuf> {
+    if program.components().count() != 1 {
+        return None;
+    }
+    PROGRAM_DIRS.iter().map(|dir| package.join(dir).join(program)).find(|path| path.is_file())
+}
+
+fn fetched_command_in(package: &Path, program: &Path) -> Option<Vec<OsString>> {
+    let file = find_in(package, program)?;
+    let libraries = LIBRARY_DIRS.map(|dir| package.join(dir));
+    let loader = libraries.iter().map(|dir| dir.join(LOADER)).find(|path| path.is_file())?;
+    let path = std::env::join_paths(libraries).ok()?;
+    Some(vec![loader.into(), "--library-path".into(), path, file.into()])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,7 +259,7 @@ mod tests {
             path_error("plain").unwrap().contains("/plain cannot be executed: user me has no permission")
         );
         assert_eq!(path_error("gone").unwrap(), "gone is not installed");
-        if !fsarena_testkit::root() {
+        if !crate::testkit::root() {
             return;
         }
         assert_eq!(check_error("script", &nobody), None);
@@ -207,5 +282,27 @@ mod tests {
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(look(), Some(file.clone()));
         std::fs::remove_file(&file).unwrap();
+    }
+
+    fn write(path: &Path) {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "").unwrap();
+    }
+
+    #[test]
+    fn a_fetched_program_is_started_by_the_loader_of_its_libraries() {
+        let dir = tempfile::tempdir().unwrap();
+        let package = dir.path().join("tools");
+        write(&package.join("usr/sbin/mkfs.bcachefs"));
+        assert_eq!(fetched_command_in(&package, Path::new("mkfs.bcachefs")), None);
+        write(&package.join(LIBRARY_DIRS[0]).join(LOADER));
+        let words = fetched_command_in(&package, Path::new("mkfs.bcachefs")).unwrap();
+        let ends = [LOADER, "--library-path", LIBRARY_DIRS[1], "usr/sbin/mkfs.bcachefs"];
+        assert!(
+            words.len() == 4
+                && words.iter().zip(ends).all(|(word, end)| word.to_str().unwrap().ends_with(end))
+        );
+        assert_eq!(fetched_command_in(&package, Path::new("mkfs.xfs")), None);
+        assert_eq!(fetched_command_in(&package, Path::new("/usr/sbin/mkfs.bcachefs")), None);
     }
 }

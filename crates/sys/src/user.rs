@@ -431,7 +431,7 @@ esac"#;
 
     #[test]
     fn chown_of_a_tree_does_not_follow_its_links() {
-        if !fsarena_testkit::root() {
+        if !crate::testkit::root() {
             return;
         }
         let dir = tempfile::tempdir().unwrap();

@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn only_a_device_of_our_size_is_removed() {
-        let dir = fsarena_testkit::FakeRoot::with(&[
+        let dir = crate::testkit::FakeRoot::with(&[
             ("proc/self/mountinfo", ""),
             ("sys/block/zram3/disksize", "4096\n"),
             ("sys/block/zram3/diskseq", "12\n"),

@@ -125,7 +125,20 @@ fn resume(args: &Args, id: &str) -> Result<Bisector, Failure> {
             "--resume: the bisection keeps its candidates, its claim and its work; leave out the rest",
         );
     }
-    Ok(Bisector::open(&args.run.runs.runs, id)?)
+    let mut bisector = Bisector::open(&args.run.runs.runs, id)?;
+    let (budget, max_rounds) = (args.run.budget, args.run.max_rounds);
+    if budget.is_some() || max_rounds.is_some() {
+        let budget_s = budget.map(|budget| budget.as_secs_f64()).or(bisector.state.budget_s);
+        let max_rounds = max_rounds.map_or(bisector.state.max_rounds, |rounds| rounds as usize);
+        if !bisector.extend(budget_s, max_rounds)? {
+            return usage(format!(
+                "--resume: bisection {} does not end otherwise with these limits; give a larger --budget or --max-rounds than before, \
+                 to one that was inconclusive",
+                bisector.state.id
+            ));
+        }
+    }
+    Ok(bisector)
 }
 
 /// Begins a bisection of these arguments.
@@ -197,7 +210,11 @@ fn begin(args: Args) -> Result<Bisector, Failure> {
         comparisons: vec![],
         ending: None,
     };
-    Ok(Bisector::begin(state, &absolute(&run.runs.runs)?)?)
+    let runs = absolute(&run.runs.runs)?;
+    if let Some(earlier) = Bisector::take_up(&state, run.seed.is_none(), &runs)? {
+        return Ok(earlier);
+    }
+    Ok(Bisector::begin(state, &runs)?)
 }
 
 /// The plan of a comparison. Its variants are equal: they have those levels of the template that all candidates share.

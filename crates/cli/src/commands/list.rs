@@ -18,7 +18,7 @@ use fsarena_report::exporters;
 use fsarena_run::baseline::{self, Baseline};
 use fsarena_run::{axes, preflight::guests, registry};
 use fsarena_store::RunSummary;
-use fsarena_sys::{fetched_program, kernel::SysRoot, program};
+use fsarena_sys::{kernel::SysRoot, program};
 use serde::Serialize;
 use std::{collections::BTreeMap, path::Path};
 
@@ -232,9 +232,7 @@ impl Row for FilesystemRow {
             "mkfs" => match &self.mkfs {
                 None => Some(self.install.clone()),
                 // Its path is long, and only guests use it.
-                Some(path) if fetched_program::has(Path::new(path)) => {
-                    Some("in the cache, for guests".into())
-                }
+                Some(path) if program::is_fetched(Path::new(path)) => Some("in the cache, for guests".into()),
                 Some(_) => None,
             },
             "option_sets" => Some(self.option_sets.iter().map(|set| set.id).collect::<Vec<_>>().join(" ")),

@@ -15,7 +15,7 @@ use fsarena_stats::simulate::growth::{GrowthCheck, growth_checks};
 use fsarena_stats::simulate::mean_ratio::{MeanCheck, mean_checks};
 use fsarena_stats::simulate::noise::Order;
 use fsarena_stats::simulate::selftest::{Check, RUNS, Report, selftest};
-use fsarena_stats::simulate::{PromiseState, lower_limit};
+use fsarena_stats::simulate::{ErrorCount, PromiseState};
 use here::Here;
 use serde_json::{Value, json};
 
@@ -95,7 +95,17 @@ pub fn run(args: Args) -> Outcome {
 /// A run of a grid is simulated for this many of the others, because its laws take long to fit.
 const FITS: usize = 20;
 
-/// A row of the table of rules: the rate of errors of one rule under one kind of noise.
+/// A share in per cent with two decimals.
+fn percent(share: f64) -> String {
+    format!("{:.2}%", 100.0 * share)
+}
+
+/// The 95% confidence limits of an error rate.
+fn confidence_limits(errors: ErrorCount) -> String {
+    format!("{} to {}", percent(errors.lower()), percent(errors.upper()))
+}
+
+/// A row of the table of rules: the error rate of one rule under one kind of noise.
 #[derive(serde::Serialize)]
 struct CheckRow {
     rule: String,
@@ -108,7 +118,6 @@ struct CheckRow {
 
 impl From<&Check> for CheckRow {
     fn from(check: &Check) -> CheckRow {
-        let percent = |share: f64| format!("{:.2}%", 100.0 * share);
         // Rules that find the best also have a share of the time that a run takes, and its limit.
         let of_time = |share: f64| format!(", {share:.2} of the time");
         let (time, time_limit) = match check.time {
@@ -123,12 +132,8 @@ impl From<&Check> for CheckRow {
         CheckRow {
             rule,
             noise: check.noise.name(),
-            error: format!("{}{time}", percent(check.rate())),
-            limits: format!(
-                "{} to {}",
-                percent(lower_limit(check.wrong, check.runs)),
-                percent(check.upper())
-            ),
+            error: format!("{}{time}", percent(check.errors.rate())),
+            limits: confidence_limits(check.errors),
             promise: format!("{promise} {}{time_limit}", percent(check.limit())),
             state: check.state().name(),
         }
@@ -141,9 +146,9 @@ impl Row for CheckRow {
 }
 
 /// The text below the table of mean costs.
-const MEANS: &str = "In how many runs the 95% interval of the ratio of mean cost missed it at some look from 20 to 400 rounds, and the \
-                     share of runs that have one at the look that has fewest. Stalls that no round shows are not bounded: \
-                     for those the misses are shown, without a promise.";
+const MEANS: &str = "The share of runs in which the 95% interval of the ratio of mean cost missed it at some look from 20 to 400 \
+                     rounds, and the share of runs that have an interval at the look with the fewest. No interval can bound \
+                     stalls that no round shows: for those the misses are shown, without a promise.";
 
 /// The exit code of all checks. A broken promise counts before one that is inconclusive because of too few runs.
 fn exit_code(report: &Report, means: &[MeanCheck], growth: &[GrowthCheck]) -> ExitCode {
@@ -172,14 +177,12 @@ struct MeanRow {
 
 impl From<&MeanCheck> for MeanRow {
     fn from(check: &MeanCheck) -> MeanRow {
-        let percent = |share: f64| format!("{:.2}%", 100.0 * share);
-        let (low, high) = check.limits();
         MeanRow {
             a: check.shapes.0.name(),
             b: check.shapes.1.name(),
             drift: if check.drifts { "yes" } else { "no" },
-            missed: percent(check.rate()),
-            limits: format!("{} to {}", percent(low), percent(high)),
+            missed: percent(check.misses.rate()),
+            limits: confidence_limits(check.misses),
             printed: percent(check.printed),
             promise: check.limit().map_or("none".into(), |limit| format!("at most {}", percent(limit))),
             state: check.state().map_or("shown", PromiseState::name),
@@ -202,7 +205,7 @@ impl Row for MeanRow {
 
 /// The result of the simulation in two sentences.
 fn describe_report(report: &Report) -> String {
-    let runs = report.negative.runs;
+    let runs = report.negative.errors.runs;
     let end = match report.exit_code() {
         ExitCode::Done => {
             "Every rule keeps its promise; without random order, or with rounds on one aged image as if they were \
@@ -223,11 +226,11 @@ fn as_json(report: &Report, means: &[MeanCheck], growth: &[GrowthCheck]) -> Valu
             "rule": check.rule.name(),
             "noise": check.noise.name(),
             "order": format!("{:?}", check.order).to_lowercase(),
-            "wrong": check.wrong,
-            "runs": check.runs,
-            "rate": check.rate(),
-            "lower": lower_limit(check.wrong, check.runs),
-            "upper": check.upper(),
+            "wrong": check.errors.wrong,
+            "runs": check.errors.runs,
+            "rate": check.errors.rate(),
+            "lower": check.errors.lower(),
+            "upper": check.errors.upper(),
             "limit": check.limit(),
             "time_share": check.time.map(|(share, _)| share),
             "time_limit": check.time.map(|(_, limit)| limit),
@@ -240,11 +243,11 @@ fn as_json(report: &Report, means: &[MeanCheck], growth: &[GrowthCheck]) -> Valu
             "noise_of_a": check.shapes.0.name(),
             "noise_of_b": check.shapes.1.name(),
             "drifts": check.drifts,
-            "missed": check.missed,
-            "runs": check.runs,
-            "rate": check.rate(),
-            "lower": check.limits().0,
-            "upper": check.limits().1,
+            "missed": check.misses.wrong,
+            "runs": check.misses.runs,
+            "rate": check.misses.rate(),
+            "lower": check.misses.lower(),
+            "upper": check.misses.upper(),
             "printed_share": check.printed,
             "limit": check.limit(),
             "state": check.state().map(PromiseState::name),

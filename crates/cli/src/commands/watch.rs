@@ -4,9 +4,9 @@ use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{ListFormat, Runs, absolute, time};
 use crate::{output, running::handle_signals};
 use fsarena_core::{exit::ExitCode, metric::reading};
+use fsarena_probe::watch::{CounterSpec, Mark, Recorder, ServiceSpec, Watch, WatchedPlace, Watcher, Window};
 use fsarena_store::RunDir;
 use fsarena_sys::{cancel, host, kernel::SysRoot};
-use fsarena_watch::{CounterSpec, Mark, Recorder, ServiceSpec, Watch, WatchedPlace, Watcher, Window};
 use serde_json::{Value, json};
 use std::{io::Write, path::PathBuf, time::Duration};
 

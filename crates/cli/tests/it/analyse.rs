@@ -74,7 +74,7 @@ fn a_run_is_analysed_and_its_worst_cells_run_again() {
         "two modes of the bare device"
     );
     if !found["client_bound"].as_array().unwrap().is_empty() {
-        return fsarena_testkit::skipped("a build for tests is too slow a generator for this machine");
+        return fsarena_sys::testkit::skipped("a build for tests is too slow a generator for this machine");
     }
     // A filesystem's write of 512 bytes costs more than the bare device's in memory.
     assert!(!found["findings"].as_array().unwrap().is_empty());
@@ -123,7 +123,7 @@ fn the_lock_behind_a_cell_is_named() {
     let output = place.output(&args);
     let said = common::text(&output.stderr);
     if output.status.code() == Some(6) {
-        fsarena_testkit::skipped(&said);
+        fsarena_sys::testkit::skipped(&said);
         return;
     }
     assert_eq!(output.status.code(), Some(0), "{said}");
@@ -153,12 +153,12 @@ fn without_the_privilege_the_required_one_is_named() {
     let output = match command.uid(65534).gid(65534).output() {
         Ok(output) => output,
         Err(error) => {
-            return fsarena_testkit::skipped(&format!("another user cannot start the program: {error}"));
+            return fsarena_sys::testkit::skipped(&format!("another user cannot start the program: {error}"));
         }
     };
     let said = common::text(&output.stderr);
     if output.status.success() {
-        return fsarena_testkit::skipped("here anybody may trace the kernel");
+        return fsarena_sys::testkit::skipped("here anybody may trace the kernel");
     }
     assert_eq!(output.status.code(), Some(6), "{said}");
     assert!(said.contains("root"), "{said}");

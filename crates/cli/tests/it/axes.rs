@@ -208,7 +208,7 @@ fn zram_devices_come_and_go() {
         return;
     }
     if !Path::new("/sys/class/zram-control").exists() {
-        fsarena_testkit::skipped("no zram here");
+        fsarena_sys::testkit::skipped("no zram here");
         return;
     }
     let place = Place::new();

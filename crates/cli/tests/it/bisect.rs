@@ -1,7 +1,7 @@
 //! `fsarena bisect` through the real binary, on generated histories with a planted change.
 
 use crate::common::gate::Running;
-use crate::common::kernel::{debian, has};
+use crate::common::kernel::{debian, for_x86, has, image, with_built_in};
 use crate::common::{Place, root, text};
 use fsarena_core::schedule::mix;
 use rustix::process::Signal;
@@ -170,6 +170,88 @@ fn a_history_without_a_change_ends_at_its_ends() {
     let over = ["bisect", "a", "c", "--levels", "mount=a,b", "--fs", "ext4", "plan.toml"];
     let (_, said) = place.expect(2, &over);
     assert!(said.contains("`c` is not in the list; it has a, b"), "{said}");
+    place.assert_clean();
+}
+
+#[test]
+fn an_inconclusive_bisection_continues_with_a_larger_budget() {
+    if !root() || !has(&["git"]) {
+        return;
+    }
+    let place = Place::new();
+    printing_plan(&place);
+    let planted =
+        Planted { options: ["100", "103", "103"].map(String::from).to_vec(), broken: BTreeSet::new() };
+    let args = planted.arguments(&place, &PRINTED);
+    let within = |more: &[&str]| {
+        let words: Vec<&str> = args.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        json_of(&place, &words)
+    };
+    // The time suffices for a part.
+    let (code, first) = within(&["--budget", "1s"]);
+    assert_eq!((code, &first["ending"]["outcome"]), (4, &"inconclusive".into()), "{first:#}");
+    let (code, json) = within(&["--budget", "10m"]);
+    assert_eq!(code, 0);
+    assert_found(&json, 1, &planted);
+    assert_eq!(json["id"], first["id"]);
+    for (before, after) in
+        first["comparisons"].as_array().unwrap().iter().zip(json["comparisons"].as_array().unwrap())
+    {
+        let (before, after) = (before["runs"].as_array().unwrap(), after["runs"].as_array().unwrap());
+        assert!(after.starts_with(before), "measured again: {json:#}");
+    }
+    let (_, said) = place.expect(2, &["bisect", "--resume", "latest", "--budget", "20m"]);
+    assert!(said.contains("give a larger --budget or --max-rounds"), "{said}");
+    place.assert_clean();
+}
+
+#[test]
+#[ignore = "slow: `make test-long` runs it"]
+fn kernels_that_do_not_boot_are_skipped() {
+    let Some(kernel) = debian("6.1.", "-amd64").filter(|_| has(&["git", "qemu-system-x86_64", "mkfs.ext4"]))
+    else {
+        return;
+    };
+    let place = Place::new();
+    place.edit_plan("use = \"coreutils\"\ndriver = \"native\"\ntasks = [1, 2, 3]", "use = \"meta\"");
+    let stand_in = |name: &str| place.dir.join(name);
+    for_x86(&stand_in("dies"), Some("Kernel panic - not syncing: planted"));
+    for_x86(&stand_in("hangs"), None);
+    let whole = std::fs::read(image(&kernel)).unwrap();
+    std::fs::write(stand_in("cut"), &whole[..whole.len() / 3]).unwrap();
+    std::fs::write(stand_in("text"), "not a kernel").unwrap();
+    for name in ["dies", "hangs"] {
+        with_built_in(&stand_in(name), "ext4");
+    }
+    let good = kernel.display().to_string();
+    let broken = ["dies", "hangs", "cut", "text"].map(|name| format!("103 {}", stand_in(name).display()));
+    let options = [vec![format!("100 {good}")], broken.to_vec(), vec![format!("103 {good}")]].concat();
+    let planted = Planted { options, broken: BTreeSet::new() };
+    let begun = Instant::now();
+    let (code, json) = planted.bisect(
+        &place,
+        &[
+            "plan.toml",
+            "--on",
+            "exact",
+            "--guest-timeout",
+            "10s",
+            "--variant",
+            "ext4,set.names={file:option},kernel={file:mount}",
+            "--claim",
+            "total.kernel_instructions: candidate == baseline within 0.3%",
+        ],
+    );
+    assert_eq!(code, 0, "{json:#}");
+    assert_eq!((number(&json, &json["ending"]["parent"]), number(&json, &json["ending"]["child"])), (0, 5));
+    let possible = json["ending"]["possible"].as_array().unwrap();
+    assert_eq!(possible.len(), 4);
+    for id in possible {
+        let why = &json["tried"][id.as_str().unwrap()]["skipped"];
+        eprintln!("{}: {why}", json["tried"][id.as_str().unwrap()]["subject"]);
+        assert!(why.as_str().is_some_and(|why| !why.is_empty()), "{json:#}");
+    }
+    eprintln!("{:.0} s", begun.elapsed().as_secs_f64());
     place.assert_clean();
 }
 

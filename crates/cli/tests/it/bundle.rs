@@ -222,7 +222,7 @@ fn a_bundle_names_each_run_once_and_needs_a_place() {
 /// Other programs read what fsarena writes, where they are installed.
 #[test]
 fn tar_and_sha256sum_read_a_bundle() {
-    if !["tar", "zstd", "sha256sum"].iter().all(|name| fsarena_testkit::program(name)) {
+    if !["tar", "zstd", "sha256sum"].iter().all(|name| fsarena_sys::testkit::program(name)) {
         return;
     }
     let place = bundled();

@@ -108,7 +108,7 @@ fn wrong_arguments_are_reported_and_run_nothing() {
 
 #[test]
 fn packages_are_checked_and_installed() {
-    if !fsarena_testkit::program("curl") {
+    if !fsarena_sys::testkit::program("curl") {
         return;
     }
     let place = place();

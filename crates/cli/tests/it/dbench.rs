@@ -73,7 +73,7 @@ fn each_number_of_clients_has_a_throughput_by_processes_and_by_threads() {
 
 #[test]
 fn the_real_dbench_gives_the_same_task() {
-    if !root() || !fsarena_testkit::program("dbench") {
+    if !root() || !fsarena_sys::testkit::program("dbench") {
         return;
     }
     let place = place("use = \"dbench-like\"\nclients = [1, 2]", "use = \"dbench-tool\"\nclients = [1]");

@@ -25,7 +25,7 @@ const TINY: [&str; 16] = [
 
 /// Where a kernel for guests is, without fetching one. Says so where the test is skipped for the lack of something.
 fn cache() -> Option<PathBuf> {
-    if !fsarena_testkit::program("qemu-system-x86_64") {
+    if !fsarena_sys::testkit::program("qemu-system-x86_64") {
         return None;
     }
     let kernels = |dir: &Path| {
@@ -37,7 +37,7 @@ fn cache() -> Option<PathBuf> {
         std::fs::read_dir(&cache).into_iter().flatten().flatten().any(|entry| kernels(&entry.path()));
     let found = fetched || kernels(Path::new("/"));
     if !found {
-        fsarena_testkit::skipped(&format!("no kernel in /boot or {}", cache.display()));
+        fsarena_sys::testkit::skipped(&format!("no kernel in /boot or {}", cache.display()));
     }
     found.then_some(cache)
 }

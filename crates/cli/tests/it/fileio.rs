@@ -64,7 +64,7 @@ fn each_engine_gives_a_rate_for_every_mode() {
         return;
     }
     for engine in ["native", "sysbench", "fio"] {
-        if engine != "native" && !fsarena_testkit::program(engine) {
+        if engine != "native" && !fsarena_sys::testkit::program(engine) {
             continue;
         }
         let place = Place::new();

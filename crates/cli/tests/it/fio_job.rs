@@ -12,7 +12,7 @@ const QUICK: [&str; 4] = ["--rounds", "2", "--quiet", "--seed=1"];
 
 /// A place with the job file; none where the test cannot run.
 fn place() -> Option<Place> {
-    if !root() || !has(&["mkfs.ext4", "mkfs.ext2"]) || !fsarena_testkit::program("fio") {
+    if !root() || !has(&["mkfs.ext4", "mkfs.ext2"]) || !fsarena_sys::testkit::program("fio") {
         return None;
     }
     let place = Place::new();
@@ -139,7 +139,7 @@ fn a_failing_job_fails_its_cell_with_the_words_of_fio() {
 
 #[test]
 fn a_directory_runs_a_job_file_without_root() {
-    if !fsarena_testkit::program("fio") {
+    if !fsarena_sys::testkit::program("fio") {
         return;
     }
     let place = Place::new();

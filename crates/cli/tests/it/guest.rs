@@ -58,7 +58,7 @@ fn an_ordinary_user_compares_bcachefs_in_a_guest() {
         return;
     }
     if fsarena_sys::program::find("mkfs.bcachefs").is_none() {
-        return fsarena_testkit::skipped("program mkfs.bcachefs in the cache");
+        return fsarena_sys::testkit::skipped("program mkfs.bcachefs in the cache");
     }
     let place = Place::new();
     let nobody = Nobody::within(&place);
@@ -174,7 +174,7 @@ fn guests_begin_with_a_machine_that_has_booted() {
     let read = |guest: &Path, name: &str| std::fs::read_to_string(guest.join(name)).unwrap();
     let (answer, guests) = run("first", "2", &[]);
     if !answer.contains("(QEMU, translated)") {
-        fsarena_testkit::skipped("with KVM every guest boots by itself");
+        fsarena_sys::testkit::skipped("with KVM every guest boots by itself");
         return;
     }
     let kept = |nobody: &Nobody| -> Vec<PathBuf> {

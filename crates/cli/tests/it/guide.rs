@@ -115,13 +115,13 @@ const LACKS: i32 = 6;
 /// Runs a command that works where the machine has what it needs; notes a skip and returns none where it has not.
 fn expect(place: &Place, page: &Path, line: &str) -> Option<Output> {
     let program = line.split(' ').next().unwrap();
-    if ["hyperfine", "fio"].contains(&program) && !fsarena_testkit::program(program) {
+    if ["hyperfine", "fio"].contains(&program) && !fsarena_sys::testkit::program(program) {
         return None;
     }
     let output = run(place, line);
     let (printed, said) = (utf8(&output.stdout), utf8(&output.stderr));
     if output.status.code() == Some(LACKS) && line != SHORT {
-        fsarena_testkit::skipped(said.trim().lines().next().unwrap_or("what fsarena needs"));
+        fsarena_sys::testkit::skipped(said.trim().lines().next().unwrap_or("what fsarena needs"));
         return None;
     }
     assert!(WORKED.contains(&output.status.code()), "{}: {line}\n{printed}\n{said}", page.display());

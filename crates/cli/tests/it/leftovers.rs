@@ -19,7 +19,7 @@ fn namespaces() -> bool {
     root() && {
         let able = fsarena_sys::pid_namespace::is_available();
         if !able {
-            fsarena_testkit::skipped("PID namespaces");
+            fsarena_sys::testkit::skipped("PID namespaces");
         }
         able
     }
@@ -84,7 +84,7 @@ fn nothing_outlives_the_namespace_of_a_cell() {
 
 #[test]
 fn a_control_group_tells_what_to_end_where_there_are_no_namespaces() {
-    if !root() || !fsarena_testkit::program("setpriv") {
+    if !root() || !fsarena_sys::testkit::program("setpriv") {
         return;
     }
     let place = escaping("env -i");

@@ -134,7 +134,7 @@ fn git(place: &Place, args: &[&str]) -> String {
 
 #[test]
 fn git_bisect_finds_the_commit_that_is_slower() {
-    if !fsarena_testkit::program("git") {
+    if !fsarena_sys::testkit::program("git") {
         return;
     }
     let place = Place::new();

@@ -111,7 +111,7 @@ impl Commands {
 
 #[test]
 fn each_variant_is_made_mounted_worked_on_and_unmounted_once_a_round() {
-    if !root() || !fsarena_testkit::program("strace") {
+    if !root() || !fsarena_sys::testkit::program("strace") {
         return;
     }
     let place = place();
@@ -167,7 +167,7 @@ fn order(place: &Place) -> Vec<(u64, String)> {
 
 #[test]
 fn the_command_log_has_exactly_what_was_run() {
-    if !root() || !fsarena_testkit::program("strace") {
+    if !root() || !fsarena_sys::testkit::program("strace") {
         return;
     }
     let place = place();

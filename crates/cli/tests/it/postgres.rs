@@ -9,7 +9,7 @@ use std::time::Duration;
 fn postgres() -> bool {
     let here = program::dir_with_all(&["postgres", "initdb", "pgbench", "psql"]).is_some();
     if !here {
-        fsarena_testkit::skipped("program postgres");
+        fsarena_sys::testkit::skipped("program postgres");
     }
     here
 }

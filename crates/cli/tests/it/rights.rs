@@ -19,7 +19,7 @@ fn confined() -> bool {
     root() && {
         let able = fsarena_sys::rights::can_confine();
         if !able {
-            fsarena_testkit::skipped("no mount namespaces");
+            fsarena_sys::testkit::skipped("no mount namespaces");
         }
         able
     }
@@ -166,7 +166,7 @@ fn the_remedy_for_runs_that_a_user_cannot_reach_works() {
 
 #[test]
 fn a_strict_umask_keeps_no_server_out() {
-    if !root() || !fsarena_testkit::program("squid") {
+    if !root() || !fsarena_sys::testkit::program("squid") {
         return;
     }
     let place = crate::squid::place(
@@ -256,7 +256,7 @@ fn a_user_of_a_domain_has_their_groups_and_home() {
 /// The identity of this process is kept by doing nothing: without capabilities even root may not set it.
 #[test]
 fn root_without_capabilities_runs_in_a_directory_as_itself() {
-    if !root() || !fsarena_testkit::program("setpriv") {
+    if !root() || !fsarena_sys::testkit::program("setpriv") {
         return;
     }
     let place = Place::new();

@@ -114,7 +114,7 @@ fn recipe_makes_a_run(place: &Place, program: &str, args: &[&str], variables: &[
 #[test]
 fn gnu_parallel_runs_shards() {
     let place = place();
-    if fsarena_testkit::program("parallel") {
+    if fsarena_sys::testkit::program("parallel") {
         recipe_makes_a_run(&place, recipe("parallel.sh").to_str().unwrap(), &[], &[("HOSTS", ":")]);
     }
 }
@@ -122,7 +122,7 @@ fn gnu_parallel_runs_shards() {
 #[test]
 fn mpirun_runs_shards() {
     let place = place();
-    if !fsarena_testkit::program("mpirun") {
+    if !fsarena_sys::testkit::program("mpirun") {
         return;
     }
     let script = recipe("mpirun.sh");

@@ -1,7 +1,7 @@
 //! What shells complete, and the manual pages.
 
 use crate::common::{self, Place, stored, text};
-use fsarena_testkit::program;
+use fsarena_sys::testkit::program;
 use std::process::Command;
 
 /// What a shell prints that finds fsarena first in its path.

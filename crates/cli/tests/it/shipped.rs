@@ -14,7 +14,7 @@ const NAME_SERVICES: [&str; 9] =
 pub fn shipped() -> Option<PathBuf> {
     let program = std::env::var_os("FSARENA_SHIPPED").map(PathBuf::from);
     if program.is_none() {
-        fsarena_testkit::skipped("FSARENA_SHIPPED, which names the static program of `make build`");
+        fsarena_sys::testkit::skipped("FSARENA_SHIPPED, which names the static program of `make build`");
     }
     program.map(|program| program.canonicalize().expect("FSARENA_SHIPPED names a file"))
 }
@@ -23,7 +23,7 @@ pub fn shipped() -> Option<PathBuf> {
 fn no_name_service_is_linked() {
     let Some(program) = shipped() else { return };
     let Ok(map) = std::fs::read_to_string(program.with_extension("map")) else {
-        return fsarena_testkit::skipped("the linker map that `make build` writes beside the program");
+        return fsarena_sys::testkit::skipped("the linker map that `make build` writes beside the program");
     };
     // GNU ld lists what it discarded first, and then what is linked; LLD lists only this.
     let linked = map.split_once("Linker script and memory map").map_or(&map[..], |(_, linked)| linked);
@@ -96,7 +96,7 @@ fn libraries_opened(trace: &str, program: &Path) -> Vec<String> {
 #[test]
 fn it_opens_no_library_whoever_starts_it() {
     let Some(program) = shipped() else { return };
-    if !root() || !fsarena_testkit::program("strace") || !fsarena_testkit::program("setpriv") {
+    if !root() || !fsarena_sys::testkit::program("strace") || !fsarena_sys::testkit::program("setpriv") {
         return;
     }
     let place = Place::new();

@@ -59,7 +59,7 @@ fn webproxy_says_that_its_data_set_shrinks() {
 
 #[test]
 fn the_real_squid_serves_from_each_store_and_leaves_nothing() {
-    if !root() || !fsarena_testkit::program("squid") {
+    if !root() || !fsarena_sys::testkit::program("squid") {
         return;
     }
     for store in ["aufs", "ufs", "rock"] {
@@ -81,7 +81,7 @@ fn the_real_squid_serves_from_each_store_and_leaves_nothing() {
 
 #[test]
 fn a_killed_run_leaves_no_squid() {
-    if !root() || !fsarena_testkit::program("squid") {
+    if !root() || !fsarena_sys::testkit::program("squid") {
         return;
     }
     for signal in [rustix::process::Signal::KILL, rustix::process::Signal::TERM] {

@@ -161,7 +161,7 @@ fn devices_are_stacked_in_this_kernel_and_leave_nothing() {
         return;
     }
     if !fsarena_sys::device_mapper::is_supported() {
-        fsarena_testkit::skipped("no device mapper here");
+        fsarena_sys::testkit::skipped("no device mapper here");
         return;
     }
     let place = Place::new();

@@ -133,7 +133,7 @@ fn python(script: &str) -> String {
 
 #[test]
 fn the_example_of_python_alone_prints_the_ratios() {
-    if !fsarena_testkit::program("python3") {
+    if !fsarena_sys::testkit::program("python3") {
         return;
     }
     let printed = python(&example("statistics"));
@@ -142,12 +142,12 @@ fn the_example_of_python_alone_prints_the_ratios() {
 
 #[test]
 fn the_example_of_pandas_prints_the_ratios() {
-    if !fsarena_testkit::program("python3") {
+    if !fsarena_sys::testkit::program("python3") {
         return;
     }
     let has_pandas = std::process::Command::new("python3").args(["-c", "import pandas"]).output().unwrap();
     if !has_pandas.status.success() {
-        return fsarena_testkit::skipped("python3-pandas");
+        return fsarena_sys::testkit::skipped("python3-pandas");
     }
     let printed = python(&example("pandas"));
     let untar = printed.lines().find(|line| line.starts_with("untar")).unwrap_or_else(|| panic!("{printed}"));

@@ -1,7 +1,7 @@
 //! The parser of claims: recursive descent over characters.
 
-use super::name::{KEYWORDS, in_name, in_value, in_word, reads_as_quantity};
 use super::statement::{Claim, ClaimError, End, Extreme, Op, Pair, Quantity, Relation, Right};
+use super::statement::{KEYWORDS, in_name, in_value, in_word, reads_as_quantity};
 use crate::average::Average;
 use std::collections::BTreeMap;
 use std::str::FromStr;

@@ -1,6 +1,8 @@
-//! The factor `device`: the backing device of the filesystem.
+//! The factors of the devices under a filesystem: `device`, `journal`, `raid` and `faults`.
 
+use super::{bytes, parsed};
 use crate::names;
+use serde::{Deserialize, Serialize};
 
 /// A device that fsarena makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,14 +26,172 @@ impl BackingDevice {
     }
 }
 
-/// Parses a level. Returns `None` for an empty level: the filesystem then uses the device that the plan sets for the whole run.
+/// Parses a level of `device`. None for an empty level: the filesystem then uses the device that the plan sets for the whole run.
 ///
 /// # Errors
 /// No device has this name.
-pub fn parse(level: &str) -> Result<Option<BackingDevice>, String> {
+pub fn parse_device(level: &str) -> Result<Option<BackingDevice>, String> {
     let known = [BackingDevice::Loop, BackingDevice::Ram, BackingDevice::Zram];
     match level {
         "" => Ok(None),
         level => Ok(Some(names::find("device", level, known, |device| device.name())?)),
+    }
+}
+
+/// A journal on a separate device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ExternalJournal {
+    /// Its size in bytes; default: the size that mkfs chooses.
+    pub bytes: Option<u64>,
+    /// Its backing device; default: the same kind as the filesystem's device.
+    pub on: Option<BackingDevice>,
+}
+
+/// Parses a level of `journal`. None for an empty level: the journal is inside the filesystem.
+///
+/// # Errors
+/// The level does not have the form `external[:SIZE][@DEVICE]`.
+pub fn parse_journal(level: &str) -> Result<Option<ExternalJournal>, String> {
+    let (place, on) = level.split_once('@').unwrap_or((level, ""));
+    let on = parse_device(on)?;
+    let external = |_: &str| match place.split_once(':') {
+        Some(("external", size)) => Some(ExternalJournal { bytes: Some(bytes(size)?), on }),
+        None if place == "external" => Some(ExternalJournal { bytes: None, on }),
+        _ => None,
+    };
+    parsed(level, "journal", "`external`, `external:256MiB` or `external@ram`", external)
+}
+
+/// The most devices of one filesystem.
+const MAX_MEMBERS: usize = 16;
+
+/// Several devices under one filesystem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Raid {
+    /// Whether each block is on two devices (RAID 1). Otherwise blocks are striped over the devices (RAID 0).
+    pub mirrored: bool,
+    /// The number of devices.
+    pub members: usize,
+}
+
+impl Raid {
+    /// The name of the RAID profile: `raid0` or `raid1`.
+    pub fn profile(self) -> &'static str {
+        if self.mirrored { "raid1" } else { "raid0" }
+    }
+
+    /// The size of each device in bytes, so that all together have the capacity of one device of `whole` bytes.
+    pub fn member_bytes(self, whole: u64) -> u64 {
+        let copies = if self.mirrored { 2 } else { 1 };
+        let member = whole.saturating_mul(copies).div_ceil(self.members as u64);
+        member.checked_next_multiple_of(1 << 20).unwrap_or(u64::MAX)
+    }
+}
+
+/// Parses a level of `raid`: `raid0`, `raid1`, or with a number of devices `raid0:3`. None for an empty level: a single device.
+///
+/// # Errors
+/// The level does not have this form, or not 2 to 16 devices.
+pub fn parse_raid(level: &str) -> Result<Option<Raid>, String> {
+    let how = format!("`raid0` or `raid1`, or with 2 to {MAX_MEMBERS} devices: `raid0:3`");
+    parsed(level, "RAID level", &how, |level| {
+        let (profile, members) = level.split_once(':').unwrap_or((level, "2"));
+        let mirrored = match profile {
+            "raid0" => false,
+            "raid1" => true,
+            _ => return None,
+        };
+        let members = members.parse().ok().filter(|members| (2..=MAX_MEMBERS).contains(members))?;
+        Some(Raid { mirrored, members })
+    })
+}
+
+/// A simulated fault of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Faults {
+    /// Every request is delayed.
+    Delay {
+        /// The delay in milliseconds.
+        ms: u64,
+    },
+    /// The device alternates between working and failing every request.
+    Flaky {
+        /// Seconds in which it works.
+        up_s: u64,
+        /// Seconds in which it fails.
+        down_s: u64,
+    },
+    /// Reads and writes of a range fail.
+    Error {
+        /// Where it begins, in bytes: a multiple of 512.
+        start: u64,
+        /// Its length in bytes: a multiple of 512.
+        bytes: u64,
+    },
+}
+
+/// The size of a sector, the unit of the device mapper, in bytes.
+const SECTOR: u64 = 512;
+
+/// Parses a level of `faults`: `delay:5ms`, `flaky:9s/1s` or `error:64MiB+1MiB`. None for an empty level: a device without faults.
+///
+/// # Errors
+/// The level does not have one of these forms.
+pub fn parse_faults(level: &str) -> Result<Option<Faults>, String> {
+    parsed(level, "device fault", "`delay:5ms`, `flaky:9s/1s` or `error:64MiB+1MiB`", parse_fault)
+}
+
+fn parse_fault(level: &str) -> Option<Faults> {
+    let number = |text: &str, unit: &str| text.strip_suffix(unit)?.parse().ok().filter(|number| *number > 0);
+    let sectors = |text: &str| bytes(text).filter(|bytes| bytes % SECTOR == 0);
+    match level.split_once(':')? {
+        ("delay", time) => Some(Faults::Delay { ms: number(time, "ms")? }),
+        ("flaky", times) => {
+            let (up, down) = times.split_once('/')?;
+            Some(Faults::Flaky { up_s: number(up, "s")?, down_s: number(down, "s")? })
+        }
+        ("error", range) => {
+            let (start, length) = range.split_once('+')?;
+            Some(Faults::Error { start: sectors(start)?, bytes: sectors(length)? })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn size_and_backing_device_are_optional() {
+        assert_eq!(parse_journal(""), Ok(None));
+        assert_eq!(parse_journal("external"), Ok(Some(ExternalJournal { bytes: None, on: None })));
+        let both = ExternalJournal { bytes: Some(64 << 20), on: Some(BackingDevice::Ram) };
+        assert_eq!(parse_journal("external:64MiB@ram"), Ok(Some(both)));
+        for wrong in ["internal", "external:", "external:0", "external@moon", "external:many"] {
+            assert!(parse_journal(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_members_together_have_the_capacity_of_one_device() {
+        let raid = parse_raid("raid0:3").unwrap().unwrap();
+        assert_eq!((raid.profile(), raid.members, raid.member_bytes(300 << 20)), ("raid0", 3, 100 << 20));
+        assert_eq!(parse_raid("raid1").unwrap().unwrap().member_bytes(2 << 30), 2 << 30);
+        for wrong in ["raid5", "raid0:1", "raid0:99", "raid0:x", "2"] {
+            assert!(parse_raid(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn delays_flaky_devices_and_error_ranges_are_parsed() {
+        assert_eq!(parse_faults("delay:5ms"), Ok(Some(Faults::Delay { ms: 5 })));
+        assert_eq!(parse_faults("flaky:9s/1s"), Ok(Some(Faults::Flaky { up_s: 9, down_s: 1 })));
+        let range = Faults::Error { start: 64 << 20, bytes: 1 << 20 };
+        assert_eq!(parse_faults("error:64MiB+1MiB"), Ok(Some(range)));
+        for wrong in ["delay", "delay:5", "delay:0ms", "flaky:9s", "error:1MiB", "error:100+7", "slow:1ms"] {
+            assert!(parse_faults(wrong).is_err(), "{wrong}");
+        }
     }
 }

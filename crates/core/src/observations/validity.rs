@@ -7,7 +7,7 @@ use super::values::{VariantValues, has_data, left_out, values_by_task};
 use crate::average::median;
 use crate::metric::{CLIENT_BOUND, DataPath, reading};
 use crate::record::{MetricSpec, RunRecord};
-use crate::{cell::Variant, matrix::work_of, setting::Value};
+use crate::{cell::Variant, matrix::workload_of, setting::Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Why the figure of one task and variant is invalid.
@@ -141,7 +141,7 @@ fn has_setting(record: &RunRecord, task: usize, variant: &Variant, setting: &str
         rows.map(|(_, cell)| record.cells[*cell as usize].workload.as_str()).collect();
     let mut plans = record.plan.workloads.iter().filter(|plan| names.contains(plan.name.as_str())).peekable();
     plans.peek().is_some()
-        && plans.all(|plan| match work_of(variant, plan).settings.0.get(setting) {
+        && plans.all(|plan| match workload_of(variant, plan).settings.0.get(setting) {
             Some(Value::Bool(on)) => *on,
             // A level of a factor is text.
             Some(Value::Text(level)) => level == "true",

@@ -1,9 +1,9 @@
 //! The complete, checked plan of a run, and its parts.
 
-use super::baseline::RecalledBaseline;
 use super::limits::{de, maybe};
 use super::shard::Shard;
 use crate::cell::{Variant, WorkloadPlan};
+use crate::sample::Unit;
 use crate::{average::Average, claim::Claim, scale::Scale};
 use bytesize::ByteSize;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ pub struct Plan {
     pub stage: Option<Stage>,
     /// The levels of each factor.
     pub factors: BTreeMap<String, Vec<String>>,
-    /// Levels that are each compared alone with the plain variant, by their factors ([`crate::one_at_a_time`]).
+    /// Levels that are each compared alone with the plain variant, by their factors ([`crate::matrix`]).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vary: BTreeMap<String, Vec<String>>,
     /// One sentence for each omission: filesystems that lack an option set, and settings that the workload of `--workload`
@@ -392,4 +392,34 @@ pub struct IdlePlan {
     /// The largest I/O pressure of an idle machine: per cent of the poll interval in which some process stalled on I/O.
     #[serde(deserialize_with = "de::share")]
     pub io_pressure_percent: f64,
+}
+
+/// A baseline that a run recalled.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct RecalledBaseline {
+    /// Its name.
+    pub name: String,
+    /// The name that its variant has in this run.
+    pub variant: String,
+    /// When the run that measured it began.
+    pub measured: String,
+    /// The parts of the state that differ now: the kernel, mkfs, the work and so on. Empty if the state digests are equal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<String>,
+    /// The stored figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub figures: Vec<StoredFigures>,
+}
+
+/// The stored values of one task by one metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoredFigures {
+    /// The task with its parameters.
+    pub task: String,
+    /// The id of the metric.
+    pub metric: String,
+    /// Its unit.
+    pub unit: Unit,
+    /// The value of each round, with the number of the round.
+    pub values: Vec<(u32, f64)>,
 }

@@ -117,7 +117,7 @@ impl Plan {
     /// the line.
     pub fn of_stored(text: &str) -> Result<Plan, String> {
         let plan: Plan = toml::from_str(text).map_err(|error| with_line(text, &error))?;
-        matrix::fault(&plan).map_or(Ok(plan), Err)
+        matrix::size_error(&plan).map_or(Ok(plan), Err)
     }
 }
 

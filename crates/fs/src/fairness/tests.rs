@@ -48,9 +48,9 @@ fn an_axis_that_is_not_crossed_with_the_filesystem_gets_a_note() {
 #[test]
 fn variants_with_more_devices_get_a_note() {
     let mut journal = variant("ext4", &[], "");
-    journal.options.journal = fsarena_core::factor::journal::parse("external").unwrap();
+    journal.options.journal = fsarena_core::factor::device::parse_journal("external").unwrap();
     let mut striped = variant("btrfs", &[], "");
-    striped.options.raid = fsarena_core::factor::raid::parse("raid0").unwrap();
+    striped.options.raid = fsarena_core::factor::device::parse_raid("raid0").unwrap();
     let notes: Vec<String> =
         lint(&[journal, striped], false, &[]).into_iter().map(|note| note.text).collect();
     assert!(notes.iter().any(|text| text.contains("journal on a separate device")), "{notes:?}");

@@ -20,7 +20,7 @@ pub const DEF: FsDef = FsDef {
         OptionSet::named("single")
             .mkfs(&["--metadata", "single"])
             .help("one copy of metadata where the default is two"),
-        OptionSet::named(DURABLE).mount(&["flushoncommit"]).help("each commit has all data of before it"),
+        OptionSet::named(DURABLE).mount(&["flushoncommit"]).help("each commit includes all data written before it"),
         OptionSet::named(FAST_UNSAFE)
             .mkfs(&["--metadata", "single"])
             .mount(&["nobarrier", "nodatacow", "commit=120"])

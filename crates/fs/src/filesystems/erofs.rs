@@ -12,8 +12,10 @@ pub const DEF: FsDef = FsDef {
     always: &["--quiet"],
     contents: Some(Contents::Last),
     options: &[
-        OptionSet::named("default").help("as mkfs.erofs has it: not compressed"),
-        OptionSet::named("noatime").mount(&["noatime"]).help("as it is: no access time is ever written"),
+        OptionSet::named("default").help("the defaults of mkfs.erofs: not compressed"),
+        OptionSet::named("noatime")
+            .mount(&["noatime"])
+            .help("like the defaults, because access times are never written"),
         OptionSet::named("lz4").mkfs(&["-z", "lz4"]).help("compresses with lz4 into blocks of 4 KiB"),
         OptionSet::named("lz4hc")
             .mkfs(&["-z", "lz4hc"])
@@ -44,8 +46,9 @@ pub const DEF: FsDef = FsDef {
         OptionSet::named("zstd")
             .mkfs(&["-z", "zstd", "-C", "65536"])
             .help("compresses with zstd into clusters of 64 KiB (erofs-utils 1.8, Linux 6.10)"),
-        OptionSet::named(DURABLE).help("as it is: nothing is written after mkfs"),
-        OptionSet::named(FAST_UNSAFE).help("as it is: EROFS keeps nothing that could be given up"),
+        OptionSet::named(DURABLE).help("the defaults: nothing is written after mkfs"),
+        OptionSet::named(FAST_UNSAFE)
+            .help("the defaults: EROFS has no protection that an option could turn off"),
     ],
     mount_names: "acl cache_strategy cache_strategy=disabled cache_strategy=readahead cache_strategy=readaround dax \
                   dax=always dax=never directio fsoffset noacl nouser_xattr user_xattr",

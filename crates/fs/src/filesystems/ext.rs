@@ -86,10 +86,11 @@ pub const EXT2: FsDef = FsDef {
         OptionSet::named(DURABLE).mount(&["dirsync"]).help(
             "changes of directories are synchronous; no option makes ext2 survive a crash without fsck",
         ),
-        OptionSet::named(FAST_UNSAFE).help("as it is: ext2 keeps nothing that could be given up"),
+        OptionSet::named(FAST_UNSAFE)
+            .help("the defaults: ext2 has no protection that an option could turn off"),
         OptionSet::named(TUNED_2011)
             .mount(&["noatime", "nodiratime"])
-            .help("the dbench study of 2011: as mkfs has it, no access times")
+            .help("the dbench study of 2011: the defaults of mkfs, no access times")
             .changes("none: nodiratime is part of noatime today"),
     ],
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 8, per_file_bytes: 2560 },

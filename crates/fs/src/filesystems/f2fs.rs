@@ -16,8 +16,8 @@ pub const DEF: FsDef = FsDef {
             .mkfs(&["-O", "extra_attr,inode_checksum,sb_checksum"])
             .help("checksums of inodes and superblock"),
         OptionSet::named("nobarrier").mount(&["nobarrier"]).help("does not flush the device's cache"),
-        OptionSet::named("strict").mount(&["fsync_mode=strict"]).help("fsync as POSIX words it"),
-        OptionSet::named(DURABLE).mount(&["fsync_mode=strict"]).help("fsync as POSIX words it"),
+        OptionSet::named("strict").mount(&["fsync_mode=strict"]).help("fsync as POSIX requires it"),
+        OptionSet::named(DURABLE).mount(&["fsync_mode=strict"]).help("fsync as POSIX requires it"),
         OptionSet::named(FAST_UNSAFE)
             .mount(&["nobarrier", "fsync_mode=nobarrier"])
             .help("does not flush the device's cache"),

@@ -12,7 +12,7 @@ pub const DEF: FsDef = FsDef {
         DEFAULT,
         NOATIME,
         OptionSet::named("iocharset").mount(&["iocharset=utf8"]).help("takes file names as UTF-8"),
-        OptionSet::named(DURABLE).help("as it is: JFS has no option that makes it safer"),
+        OptionSet::named(DURABLE).help("the defaults: JFS has no option that makes it safer"),
         OptionSet::named(FAST_UNSAFE)
             .mount(&["nointegrity"])
             .help("writes no journal: a crash needs fsck, or mkfs"),

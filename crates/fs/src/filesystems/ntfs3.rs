@@ -14,7 +14,7 @@ pub const DEF: FsDef = FsDef {
         OptionSet::named("force").mount(&["force"]).help("mounts a volume marked dirty"),
         OptionSet::named("prealloc").mount(&["prealloc"]).help("allocates ahead of growing files"),
         OptionSet::named(DURABLE).mount(&["dirsync"]).help("changes of directories are synchronous"),
-        OptionSet::named(FAST_UNSAFE).help("as it is: ntfs3 has no option that is faster and less safe"),
+        OptionSet::named(FAST_UNSAFE).help("the defaults: ntfs3 has no option that is faster and less safe"),
     ],
     kernels: Some(KernelRange { text: "Debian has it from 6.12 on", debian: "6.12" }),
     mount_names: "acl discard dmask fmask force gid hide_dot_files hidden iocharset nocase nohidden noacsrules \

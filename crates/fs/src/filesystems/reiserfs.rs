@@ -68,8 +68,9 @@ pub const REISER4: FsDef = FsDef {
     options: &[
         DEFAULT,
         NOATIME,
-        OptionSet::named(DURABLE).help("as it is: every operation is a transaction"),
-        OptionSet::named(FAST_UNSAFE).help("as it is: it keeps nothing that could be given up"),
+        OptionSet::named(DURABLE).help("the defaults: every operation is a transaction"),
+        OptionSet::named(FAST_UNSAFE)
+            .help("the defaults: Reiser4 has no protection that an option could turn off"),
     ],
     kernels: Some(KernelRange { text: "Linux does not include it; use a kernel with its patch", debian: "" }),
     mount_names: "atom_max_age atom_max_flushers atom_max_size atom_min_size bsdgroups discard dont_load_bitmap \

@@ -10,8 +10,10 @@ pub const DEF: FsDef = FsDef {
     always: &["-noappend", "-quiet", "-no-progress", "-no-recovery"],
     contents: Some(Contents::First),
     options: &[
-        OptionSet::named("default").help("as mksquashfs has it: gzip, blocks of 128 KiB"),
-        OptionSet::named("noatime").mount(&["noatime"]).help("as it is: no access time is ever written"),
+        OptionSet::named("default").help("the defaults of mksquashfs: gzip, blocks of 128 KiB"),
+        OptionSet::named("noatime")
+            .mount(&["noatime"])
+            .help("like the defaults, because access times are never written"),
         OptionSet::named("lz4").mkfs(&["-comp", "lz4"]).help("compresses with lz4"),
         OptionSet::named("lz4hc")
             .mkfs(&["-comp", "lz4", "-Xhc"])
@@ -32,8 +34,9 @@ pub const DEF: FsDef = FsDef {
         OptionSet::named("no-fragments")
             .mkfs(&["-no-fragments"])
             .help("gives each small file and each end of a file its own block"),
-        OptionSet::named(DURABLE).help("as it is: nothing is written after mksquashfs"),
-        OptionSet::named(FAST_UNSAFE).help("as it is: squashfs keeps nothing that could be given up"),
+        OptionSet::named(DURABLE).help("the defaults: nothing is written after mksquashfs"),
+        OptionSet::named(FAST_UNSAFE)
+            .help("the defaults: squashfs has no protection that an option could turn off"),
     ],
     mount_names: "errors errors=continue errors=panic threads threads=multi threads=percpu threads=single",
     arguments: &[

@@ -7,7 +7,8 @@ pub const DEF: FsDef = FsDef {
     id: "tmpfs",
     title: "tmpfs",
     options: &[
-        OptionSet::named("default").help("as the kernel has it, with the size of the other filesystems"),
+        OptionSet::named("default")
+            .help("the defaults of the kernel, with the size of the other filesystems"),
         NOATIME,
         OptionSet::named("huge-always")
             .mount(&["huge=always"])
@@ -19,8 +20,9 @@ pub const DEF: FsDef = FsDef {
             .mount(&["huge=advise"])
             .help("allocates huge pages where a program asks for them by madvise"),
         OptionSet::named("noswap").mount(&["noswap"]).help("never swaps files out (Linux 6.4)"),
-        OptionSet::named(DURABLE).help("as it is: tmpfs stores nothing"),
-        OptionSet::named(FAST_UNSAFE).help("as it is: tmpfs keeps nothing that could be given up"),
+        OptionSet::named(DURABLE).help("the defaults: tmpfs stores nothing"),
+        OptionSet::named(FAST_UNSAFE)
+            .help("the defaults: tmpfs has no protection that an option could turn off"),
     ],
     sized_by: "size={},nr_inodes=0",
     mount_names: "casefold gid gid_quota huge huge=advise huge=always huge=never huge=within_size inode32 inode64 mode \

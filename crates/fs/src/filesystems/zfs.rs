@@ -11,7 +11,7 @@ pub const DEF: FsDef = FsDef {
     always: &["create", "-f", "-m", "legacy", "-o", "cachefile=none"],
     options: &[
         OptionSet::named("default").help(
-            "as OpenZFS has it, with ashift=12: records of 128 KiB, lz4, checksums, relatime, xattr=sa",
+            "the defaults of OpenZFS, with ashift=12: records of 128 KiB, lz4, checksums, relatime, xattr=sa",
         ),
         OptionSet { mkfs: &["-O", "atime=off"], mount: &[], ..NOATIME },
         OptionSet::named("no-compression")

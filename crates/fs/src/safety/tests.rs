@@ -1,7 +1,7 @@
 //! Tests of the guard with a fake `/proc` and `/sys`. Tests with real devices are in `tests/it/guard.rs`.
 
 use super::*;
-use fsarena_testkit::FakeRoot;
+use fsarena_sys::testkit::FakeRoot;
 
 /// A fake machine with a disk `sdz` (8:400), a mount list and a list of swap areas.
 struct Machine {

@@ -69,7 +69,7 @@ fn every_option_set_is_made_and_mounted() {
             assert!(described.is_some_and(|text| text.lines().count() > 3), "{id}");
             let mount = lifecycle::mount(&device, &place.journal, found.def, &options, &target, &mut note);
             if mount.is_err() && id == KERNEL_MAY_LACK {
-                fsarena_testkit::skipped(&format!("this kernel does not mount {id}"));
+                fsarena_sys::testkit::skipped(&format!("this kernel does not mount {id}"));
                 continue;
             }
             let mount = mount.unwrap_or_else(|error| panic!("{id}: {error}"));
@@ -115,7 +115,7 @@ fn every_read_only_option_set_holds_the_files_that_it_was_made_of() {
     let survey = available::survey(&SysRoot::host()).unwrap();
     for found in survey.iter().filter(|found| found.def.traits.read_only) {
         let def = found.def;
-        if !found.kernel || !fsarena_testkit::program(def.mkfs) {
+        if !found.kernel || !fsarena_sys::testkit::program(def.mkfs) {
             continue;
         }
         for (at, set) in def.options.iter().enumerate() {
@@ -130,7 +130,7 @@ fn every_read_only_option_set_holds_the_files_that_it_was_made_of() {
             let made = made.and_then(|made| proof().map(|()| made).map_err(|error| error.to_string()));
             let made = match made {
                 Err(_) if version_may_lack(def, set.id) => {
-                    fsarena_testkit::skipped(&format!("mkfs.erofs of this machine cannot make {id}"));
+                    fsarena_sys::testkit::skipped(&format!("mkfs.erofs of this machine cannot make {id}"));
                     continue;
                 }
                 made => made.unwrap_or_else(|error| panic!("{id}: {error}")),
@@ -164,7 +164,7 @@ fn tmpfs_is_mounted_without_a_device_at_a_given_size() {
         let devices = Devices { members: vec![], journal: None };
         let mounted = lifecycle::mount(devices, &place.journal, def, &options, &target, &mut |_| {});
         if mounted.is_err() && (set.id.starts_with("huge") || set.id == "noswap") {
-            fsarena_testkit::skipped(&format!("this kernel mounts no tmpfs with {}", set.id));
+            fsarena_sys::testkit::skipped(&format!("this kernel mounts no tmpfs with {}", set.id));
             continue;
         }
         let mounted = mounted.unwrap_or_else(|error| panic!("{}: {error}", set.id));
@@ -207,7 +207,7 @@ fn a_confined_program_cannot_write_to_another_device() {
         return;
     }
     if !can_confine() {
-        fsarena_testkit::skipped("this kernel has no Landlock");
+        fsarena_sys::testkit::skipped("this kernel has no Landlock");
         return;
     }
     let place = Place::new();

@@ -112,7 +112,7 @@ impl Compared {
         }
         let job = Job { settings, scale: Scale::Quick, seed: 1 };
         let mut work = vec![];
-        for (at, task) in workload.steps(&job, place)?.into_iter().enumerate() {
+        for (at, task) in workload.tasks(&job, place)?.into_iter().enumerate() {
             let is_it = task.info.id.name == self.task;
             // The first task prepares the files of all tasks.
             for action in task.prepare.into_iter().filter(|_| at == 0 || is_it) {

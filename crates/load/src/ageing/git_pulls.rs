@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn pulls_of_equal_seeds_leave_equal_trees() {
-        if !fsarena_testkit::program("git") {
+        if !fsarena_sys::testkit::program("git") {
             return;
         }
         let digest = |seed| {

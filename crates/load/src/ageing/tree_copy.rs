@@ -1,25 +1,13 @@
 //! Copies trees in the order of their names, and computes their digests.
 
-use fsarena_sys::dirs;
-use serde::{Deserialize, Serialize};
+use fsarena_core::event::TreeDigest;
+use fsarena_sys::{dirs, extents};
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::{ffi::OsStr, path::Path};
 use walkdir::{DirEntry, WalkDir};
-
-/// The contents of a tree.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TreeDigest {
-    /// A digest of the names, types and contents of everything in the tree. Times, owners and permissions do
-    /// not count, except whether a file can be executed.
-    pub digest: String,
-    /// The number of files.
-    pub files: u64,
-    /// The bytes of the files.
-    pub bytes: u64,
-}
 
 /// The bits of a mode that count: the type, and whether the owner may execute it. The others depend on the umask.
 const COUNTED_MODE: u32 = 0o170_100;
@@ -73,6 +61,30 @@ pub fn digest(root: &Path) -> io::Result<TreeDigest> {
         }
     }
     Ok(TreeDigest { digest: hasher.finalize().to_hex()[..32].into(), files, bytes })
+}
+
+/// A digest of the places of the extents of all files below a directory, in the order of the files' names. None if the
+/// filesystem does not report them.
+///
+/// # Errors
+/// If the filesystem cannot be synced, or a file cannot be opened.
+pub fn layout_digest(root: &Path) -> io::Result<Option<String>> {
+    rustix::fs::syncfs(File::open(root)?)?;
+    let mut hasher = blake3::Hasher::new();
+    for entry in entries(root) {
+        let entry = entry?;
+        if !entry.file_type().is_file() {
+            continue;
+        }
+        let Ok(found) = extents::extents_of(&File::open(entry.path())?) else { return Ok(None) };
+        hasher.update(&(found.len() as u64).to_le_bytes());
+        for extent in found {
+            for number in [extent.logical, extent.physical, extent.length, extent.flags.into()] {
+                hasher.update(&number.to_le_bytes());
+            }
+        }
+    }
+    Ok(Some(hasher.finalize().to_hex()[..32].into()))
 }
 
 /// Copies everything below a directory into another directory, in the order of the names. Permissions and times of

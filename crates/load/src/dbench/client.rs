@@ -1,10 +1,9 @@
-//! A client of dbench. It plays the program repeatedly until the run is over. This file also has its table of open files
-//! and the data that it writes.
+//! A client of dbench, which plays the program repeatedly until the run is over: its options, its table of open files, and
+//! the data that it writes.
 
 use crate::dbench::calls::{self, Entries, Name, as_path};
 use crate::dbench::cursor::{Cursor, Step};
 use crate::dbench::kind::{Numbers, OperationKind};
-use crate::dbench::options::Options;
 use crate::dbench::program::{Expected, Instruction, Program};
 use crate::dbench::shared_counters::{ClientCounters, Phase, SharedCounters, add};
 use chacha20::ChaCha8Rng;
@@ -15,6 +14,34 @@ use nix::sys::stat::{Mode, fstat};
 use rand::{Rng, SeedableRng};
 use rustix::fd::OwnedFd;
 use std::{ffi::CString, io, sync::atomic::Ordering::Relaxed, time::Duration};
+
+/// How clients run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientMode {
+    /// Processes, as in the real dbench.
+    Processes,
+    /// Threads of one process: they share its table of open files.
+    Threads,
+}
+
+/// The options of the player.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlayerOptions {
+    /// Number of clients.
+    pub clients: u32,
+    /// How clients run.
+    pub mode: ClientMode,
+    /// Length of the warm-up, in which nothing counts; zero for none.
+    pub warm_up: Duration,
+    /// Length of the measured phase.
+    pub measured: Duration,
+    /// Limit for each client in megabytes (10⁶) a second, or `None` without a limit.
+    pub rate_mb_s: Option<f64>,
+    /// The content of writes for which the loadfile gives no pattern.
+    pub content: Content,
+    /// The seed of everything random.
+    pub seed: u64,
+}
 
 /// The state that all clients of a run share.
 pub struct SharedState<'r, C> {
@@ -27,7 +54,7 @@ pub struct SharedState<'r, C> {
     /// The directory in which the clients work.
     pub root: CString,
     /// The options of the player.
-    pub options: &'r Options,
+    pub options: &'r PlayerOptions,
     /// Limit of each client in bytes a nanosecond, or `None` without a limit.
     pub rate: Option<f64>,
     /// The clock.

@@ -1,14 +1,13 @@
 //! Runs all clients of dbench as processes or threads: starts them together, watches them through the phases, records
 //! their time series, and ends them together.
 
-use crate::dbench::client::{self, Client, SharedState};
-use crate::dbench::error::DbenchError;
-use crate::dbench::options::{ClientMode, Options};
+use crate::dbench::client::{Client, ClientMode, MAX_HANDLES, PlayerOptions, SharedState};
 use crate::dbench::shared_counters::{ClientCounters, Phase, SharedCounters};
+use crate::error::{Result, TaskError};
 use fsarena_core::series::{MOST_POINTS, Point};
 use fsarena_core::setting_text::setting;
 use fsarena_engine::clock::Clock;
-use fsarena_engine::series::{Stretch, points};
+use fsarena_engine::series::{SeriesInterval, points};
 use fsarena_sys::cancel;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -23,7 +22,7 @@ const STACK_BYTES: usize = 512 << 10;
 
 /// The lengths of the phases, the bytes of the measured phase, and the time series.
 #[derive(Debug, Clone)]
-pub struct Times {
+pub struct PhaseTimes {
     /// Length of the warm-up.
     pub warm_up: Duration,
     /// Length of the measured phase.
@@ -38,14 +37,14 @@ pub struct Times {
 ///
 /// # Errors
 /// If the clients cannot be started, or the first client that failed.
-pub fn run<C: Clock>(shared: &SharedState<C>) -> Result<Times, DbenchError> {
+pub fn run<C: Clock>(shared: &SharedState<C>) -> Result<PhaseTimes> {
     match shared.options.mode {
         ClientMode::Threads => run_threads(shared),
         ClientMode::Processes => run_processes(shared),
     }
 }
 
-fn run_threads<C: Clock>(shared: &SharedState<C>) -> Result<Times, DbenchError> {
+fn run_threads<C: Clock>(shared: &SharedState<C>) -> Result<PhaseTimes> {
     std::thread::scope(|scope| {
         let mut started = vec![];
         for number in 0..shared.options.clients {
@@ -56,7 +55,7 @@ fn run_threads<C: Clock>(shared: &SharedState<C>) -> Result<Times, DbenchError> 
                     shared.counters.enter(Phase::Over);
                     let what =
                         format!("no thread for client {number}; take fewer clients, or raise `ulimit -u`");
-                    return Err(DbenchError::Resource { what, source });
+                    return Err(TaskError::Missing(format!("{what}: {source}")));
                 }
             }
         }
@@ -71,19 +70,19 @@ fn run_threads<C: Clock>(shared: &SharedState<C>) -> Result<Times, DbenchError> 
             }
         }
         check_failures(shared.counters)?;
-        times.ok_or(DbenchError::Cancelled)
+        times.ok_or_else(|| TaskError::Failed("interrupted".into()))
     })
 }
 
 /// A client that is a process.
-struct Child {
+struct ClientProcess {
     number: u32,
     pid: Pid,
     /// Readable once the process has ended.
     pidfd: OwnedFd,
 }
 
-fn run_processes<C: Clock>(shared: &SharedState<C>) -> Result<Times, DbenchError> {
+fn run_processes<C: Clock>(shared: &SharedState<C>) -> Result<PhaseTimes> {
     let mut children = vec![];
     for number in 0..shared.options.clients {
         match fork_client(shared, number) {
@@ -94,7 +93,7 @@ fn run_processes<C: Clock>(shared: &SharedState<C>) -> Result<Times, DbenchError
                 let what = format!(
                     "no process for client {number}; take fewer clients, or raise `ulimit -u` and `ulimit -n`"
                 );
-                return Err(DbenchError::Resource { what, source });
+                return Err(TaskError::Missing(format!("{what}: {source}")));
             }
         }
     }
@@ -108,10 +107,10 @@ fn run_processes<C: Clock>(shared: &SharedState<C>) -> Result<Times, DbenchError
     // The reason that a client gave is more useful than its exit code.
     check_failures(shared.counters)?;
     reaped?;
-    times.ok_or(DbenchError::Cancelled)
+    times.ok_or_else(|| TaskError::Failed("interrupted".into()))
 }
 
-fn fork_client<C: Clock>(shared: &SharedState<C>, number: u32) -> std::io::Result<Child> {
+fn fork_client<C: Clock>(shared: &SharedState<C>, number: u32) -> std::io::Result<ClientProcess> {
     let parent = rustix::process::getpid();
     // SAFETY: the child has this thread only. glibc and musl leave malloc usable after fork, the child takes no other
     // lock, and it leaves by _exit, without the exit handlers of this process.
@@ -126,7 +125,7 @@ fn fork_client<C: Clock>(shared: &SharedState<C>, number: u32) -> std::io::Resul
         pid => {
             let pid = Pid::from_raw(pid).ok_or(std::io::ErrorKind::Other)?;
             match pidfd_open(pid, PidfdFlags::empty()) {
-                Ok(pidfd) => Ok(Child { number, pid, pidfd }),
+                Ok(pidfd) => Ok(ClientProcess { number, pid, pidfd }),
                 Err(errno) => {
                     // The pid still belongs to the child: only this process can reap it.
                     let _ = rustix::process::kill_process(pid, Signal::KILL);
@@ -147,7 +146,7 @@ fn run_child<C: Clock>(shared: &SharedState<C>, number: u32, parent: Pid) {
 }
 
 /// Waits until a child ends, at most `wait`. Returns whether one ended.
-fn any_ended(children: &[Child], wait: Duration) -> bool {
+fn any_ended(children: &[ClientProcess], wait: Duration) -> bool {
     let fds = children.iter().map(|child| PollFd::new(&child.pidfd, PollFlags::IN));
     let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
     // A signal ends the wait early, and the caller checks for it.
@@ -155,8 +154,8 @@ fn any_ended(children: &[Child], wait: Duration) -> bool {
 }
 
 /// Waits until a child has ended, and returns an error if it did not end with exit code 0.
-fn reap(child: Child) -> Result<(), DbenchError> {
-    let lost = |how: String| Err(DbenchError::Lost { client: child.number, how });
+fn reap(child: ClientProcess) -> Result<()> {
+    let lost = |how: String| Err(TaskError::Failed(format!("client {} ended by {how}", child.number)));
     loop {
         match waitpid(Some(child.pid), WaitOptions::empty()) {
             Err(rustix::io::Errno::INTR) => {}
@@ -177,9 +176,9 @@ fn reap(child: Child) -> Result<(), DbenchError> {
 /// client ended or failed or a signal cancelled it. `ended` waits for the given time, and returns whether a client ended.
 fn watch(
     counters: &SharedCounters,
-    options: &Options,
+    options: &PlayerOptions,
     ended: &mut dyn FnMut(Duration) -> bool,
-) -> Option<Times> {
+) -> Option<PhaseTimes> {
     // A client may end before this thread counts it as ready, so always check for the end first.
     let mut ended_early = |wait: Duration| {
         ended(wait)
@@ -220,17 +219,24 @@ fn watch(
         [0, 1].map(|way| counters.clients().map(|client| client.measured_bytes[way].load(Relaxed)).sum());
     let measured = counted.elapsed();
     counters.enter(Phase::Over);
-    Some(Times { warm_up: counted.duration_since(begun), measured, bytes, series: series.points(counters) })
+    Some(PhaseTimes {
+        warm_up: counted.duration_since(begun),
+        measured,
+        bytes,
+        series: series.points(counters),
+    })
 }
 
 /// Returns the error of the first client that failed.
-fn check_failures(counters: &SharedCounters) -> Result<(), DbenchError> {
+fn check_failures(counters: &SharedCounters) -> Result<()> {
     for (number, client) in counters.clients().enumerate() {
         let Some(message) = client.failure.message() else { continue };
-        let system = message.errno.map(|errno| format!(": {}", std::io::Error::from_raw_os_error(errno)));
-        let full = message.errno.is_some_and(|errno| [libc::ENOSPC, libc::EDQUOT].contains(&errno));
-        let why = format!("{}{}", message.text.trim_end_matches('\0'), system.unwrap_or_default());
-        return Err(DbenchError::Client { client: number as u32, line: message.line, why, full });
+        let text = message.text.trim_end_matches('\0');
+        let failed = format!("client {number} failed at line {}: {text}", message.line);
+        return Err(match message.errno {
+            Some(errno) => TaskError::io(failed)(std::io::Error::from_raw_os_error(errno)),
+            None => TaskError::Failed(failed),
+        });
     }
     Ok(())
 }
@@ -244,7 +250,7 @@ const OTHER_DESCRIPTORS: u64 = 32;
 /// client, and each client inherits those of the clients before it.
 fn open_files_needed(clients: u32, mode: ClientMode, open_at_most: u64) -> u64 {
     // One more than its handles, for the directory that it reads.
-    let each = open_at_most.min(client::MAX_HANDLES as u64) + 1;
+    let each = open_at_most.min(MAX_HANDLES as u64) + 1;
     match mode {
         ClientMode::Threads => u64::from(clients) * each + OTHER_DESCRIPTORS,
         ClientMode::Processes => u64::from(clients) + each + OTHER_DESCRIPTORS,
@@ -254,8 +260,8 @@ fn open_files_needed(clients: u32, mode: ClientMode, open_at_most: u64) -> u64 {
 /// Checks before a run that the limit of open files is high enough.
 ///
 /// # Errors
-/// [`DbenchError::Limit`] if the hard limit of this process is lower than the clients require.
-pub fn check_open_file_limit(clients: u32, mode: ClientMode, open_at_most: u64) -> Result<(), DbenchError> {
+/// [`TaskError::Missing`] if the hard limit of this process is lower than the clients require.
+pub fn check_open_file_limit(clients: u32, mode: ClientMode, open_at_most: u64) -> Result<()> {
     check_against_limit(
         clients,
         mode,
@@ -264,18 +270,13 @@ pub fn check_open_file_limit(clients: u32, mode: ClientMode, open_at_most: u64) 
     )
 }
 
-fn check_against_limit(
-    clients: u32,
-    mode: ClientMode,
-    needed: u64,
-    hard: Option<u64>,
-) -> Result<(), DbenchError> {
+fn check_against_limit(clients: u32, mode: ClientMode, needed: u64, hard: Option<u64>) -> Result<()> {
     let Some(hard) = hard.filter(|hard| *hard < needed) else { return Ok(()) };
     let instead = match mode {
         ClientMode::Threads => format!(", or make them processes: {}", setting("set", "by=processes")),
         ClientMode::Processes => String::new(),
     };
-    Err(DbenchError::Limit(format!(
+    Err(TaskError::Missing(format!(
         "{clients} clients take {needed} open files in one process, and {hard} are allowed: raise the hard limit \
          (`ulimit -Hn`), or take fewer clients{instead}"
     )))
@@ -291,13 +292,13 @@ pub struct TimeSeries {
     every: Duration,
     /// The end of the last stretch, and the operations and bytes until then.
     last: (Duration, u64, u64),
-    stretches: Vec<Stretch<'static>>,
+    stretches: Vec<SeriesInterval<'static>>,
     warm_up: usize,
 }
 
 impl TimeSeries {
     /// Starts the series now.
-    pub fn begin(options: &Options) -> TimeSeries {
+    pub fn begin(options: &PlayerOptions) -> TimeSeries {
         let every = ((options.warm_up + options.measured) / MOST_POINTS as u32).max(MIN_STRETCH);
         let last = (Duration::ZERO, 0, 0);
         TimeSeries { begun: Instant::now(), every, last, stretches: vec![], warm_up: 0 }
@@ -329,7 +330,7 @@ impl TimeSeries {
         let bytes = sum(|client| client.bytes.load(Relaxed));
         let (before, operations_before, bytes_before) = self.last;
         if now > before {
-            self.stretches.push(Stretch {
+            self.stretches.push(SeriesInterval {
                 start_s: before.as_secs_f64(),
                 length_s: (now - before).as_secs_f64(),
                 operations: operations - operations_before,
@@ -362,7 +363,7 @@ mod tests {
 
     #[test]
     fn the_series_has_separate_points_for_the_warm_up() {
-        let options = Options {
+        let options = PlayerOptions {
             clients: 2,
             mode: ClientMode::Threads,
             warm_up: Duration::ZERO,

@@ -89,7 +89,7 @@ impl LoadStats {
 type Size = Option<i64>;
 
 /// An open handle.
-struct Open {
+struct OpenHandle {
     handle: i64,
     name: Vec<u8>,
     reads: u64,
@@ -103,7 +103,7 @@ struct PlayedPass<'p> {
     program: &'p Program,
     stats: LoadStats,
     files: HashMap<Vec<u8>, Size>,
-    open: Vec<Open>,
+    open: Vec<OpenHandle>,
     /// Bytes of all files.
     bytes: i64,
 }
@@ -170,7 +170,7 @@ impl PlayedPass<'_> {
                 self.bytes -= std::mem::take(size);
             }
         }
-        self.open.push(Open { handle, name, reads: 0, writes: 0, read_end: None });
+        self.open.push(OpenHandle { handle, name, reads: 0, writes: 0, read_end: None });
     }
 
     fn remove(&mut self, name: &[u8]) {
@@ -181,15 +181,15 @@ impl PlayedPass<'_> {
         }
     }
 
-    fn find(&mut self, handle: i64) -> Option<&mut Open> {
+    fn find(&mut self, handle: i64) -> Option<&mut OpenHandle> {
         self.open.iter_mut().find(|open| open.handle == handle)
     }
 
     fn close(&mut self, handle: i64) {
         let Some(at) = self.open.iter().position(|open| open.handle == handle) else { return };
         match self.open.remove(at) {
-            Open { writes: 0, reads: 0, .. } => self.stats.idle_opens += 1,
-            Open { writes: 0, .. } => self.stats.reading_opens += 1,
+            OpenHandle { writes: 0, reads: 0, .. } => self.stats.idle_opens += 1,
+            OpenHandle { writes: 0, .. } => self.stats.reading_opens += 1,
             _ => {}
         }
     }

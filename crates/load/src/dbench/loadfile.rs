@@ -1,11 +1,13 @@
 //! Finds, decompresses and parses the loadfiles of dbench line by line. A file that is not a loadfile is refused because of
 //! its first bytes, its size or its first long line, so memory use is bounded for any input.
 
+use crate::dbench::Program;
 use crate::dbench::kind::{NUMBERS, OperationKind};
 use crate::dbench::number::{Number, RandomString, parse_integer};
-use crate::dbench::program::{Action, Builder, Expected};
-use crate::{dbench::Program, dbench::error::DbenchError};
+use crate::dbench::program::{Action, Expected, ProgramBuilder};
+use crate::error::{Result, TaskError};
 use flate2::bufread::MultiGzDecoder;
+use fsarena_core::setting_text::setting;
 use fsarena_sys::input;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -30,24 +32,31 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 ///
 /// # Errors
 /// If none is named and none is installed.
-pub fn find(named: &str) -> Result<PathBuf, DbenchError> {
+pub fn find(named: &str) -> Result<PathBuf> {
     if !named.is_empty() {
         return Ok(named.into());
     }
     let installed = INSTALLED.iter().map(PathBuf::from).find(|path| path.is_file());
-    installed.ok_or_else(|| DbenchError::NoLoadfile { looked_for: INSTALLED.join(", ") })
+    installed.ok_or_else(|| {
+        TaskError::Missing(format!(
+            "no loadfile: fsarena does not bring dbench's own, which is under the GPL. On Debian: apt install dbench (looked \
+             for {}); or name one with {}, or use the workload dbench-like",
+            INSTALLED.join(", "),
+            setting("set", "loadfile=FILE")
+        ))
+    })
 }
 
 /// Reads a loadfile, which may be compressed with gzip.
 ///
 /// # Errors
 /// If the file cannot be read, is too large, or is not a loadfile; the last error has the number of the line.
-pub fn load(path: &Path) -> Result<Program, DbenchError> {
-    let failed = |source| DbenchError::Read { path: path.into(), source };
+pub fn load(path: &Path) -> Result<Program> {
+    let failed = |source| read_error(path, source);
     let file = input::open(path).map_err(failed)?;
     let bytes = file.metadata().map_err(failed)?.len();
     if bytes > MAX_BYTES {
-        return Err(DbenchError::Unfit { path: path.into(), why: too_large(bytes) });
+        return Err(unfit(path, too_large(bytes)));
     }
     let mut plain = BufReader::with_capacity(CHUNK, file);
     if plain.fill_buf().map_err(failed)?.starts_with(&GZIP_MAGIC) {
@@ -61,7 +70,7 @@ pub fn load(path: &Path) -> Result<Program, DbenchError> {
 ///
 /// # Errors
 /// If the text is not a loadfile, with the number of the line.
-pub fn parse(origin: &str, text: &[u8]) -> Result<Program, DbenchError> {
+pub fn parse(origin: &str, text: &[u8]) -> Result<Program> {
     parse_lines(Path::new(origin), text)
 }
 
@@ -70,8 +79,8 @@ fn too_large(bytes: u64) -> String {
     format!("{bytes} are too many to read (at most {most}): the standard loadfile has 26 MB")
 }
 
-fn parse_lines(path: &Path, mut text: impl BufRead) -> Result<Program, DbenchError> {
-    let at = |line: u32, why: String| DbenchError::Line { path: path.into(), line, why };
+fn parse_lines(path: &Path, mut text: impl BufRead) -> Result<Program> {
+    let at = |line, why| line_error(path, line, why);
     let mut parser = Parser::default();
     let (mut line, mut number, mut bytes) = (Vec::with_capacity(LONGEST_LINE + 2), 0, 0);
     loop {
@@ -79,7 +88,7 @@ fn parse_lines(path: &Path, mut text: impl BufRead) -> Result<Program, DbenchErr
         let longest = LONGEST_LINE as u64 + 2;
         let read = text.by_ref().take(longest).read_until(b'\n', &mut line);
         number += 1;
-        bytes += read.map_err(|source| read_error(path, number, source))? as u64;
+        bytes += read.map_err(|source| unpack_error(path, number, source))? as u64;
         let Some(content) = line.strip_suffix(b"\n") else {
             match line.len() {
                 0 => break,
@@ -101,13 +110,29 @@ fn parse_lines(path: &Path, mut text: impl BufRead) -> Result<Program, DbenchErr
     parser.finish().map_err(|(line, why)| at(line, why))
 }
 
-fn read_error(path: &Path, line: u32, source: std::io::Error) -> DbenchError {
+fn unfit(path: &Path, why: impl std::fmt::Display) -> TaskError {
+    TaskError::Plan(format!("loadfile {path:?}: {why}"))
+}
+
+fn line_error(path: &Path, line: u32, why: String) -> TaskError {
+    TaskError::Plan(format!("loadfile {path:?}, line {line}: {why}"))
+}
+
+fn read_error(path: &Path, source: std::io::Error) -> TaskError {
+    match source.kind() {
+        ErrorKind::NotFound => TaskError::Missing(format!("loadfile {path:?}: {source}")),
+        _ => unfit(path, source),
+    }
+}
+
+/// The error of reading a line, which can be an error of the decompression.
+fn unpack_error(path: &Path, line: u32, source: std::io::Error) -> TaskError {
     let why = match source.kind() {
         ErrorKind::UnexpectedEof => "the packed file ends here: it is cut short".into(),
         ErrorKind::InvalidInput | ErrorKind::InvalidData => format!("the packed file is damaged: {source}"),
-        _ => return DbenchError::Read { path: path.into(), source },
+        _ => return read_error(path, source),
     };
-    DbenchError::Line { path: path.into(), line, why }
+    line_error(path, line, why)
 }
 
 /// The result of parsing a line. The error describes the invalid part of the line.
@@ -122,7 +147,7 @@ const MAX_WORDS: usize = 19;
 #[derive(Debug, Default)]
 struct Parser {
     /// The program so far.
-    builder: Builder,
+    builder: ProgramBuilder,
     /// The line and the count of a REPEAT whose operation has not followed yet.
     repeat: Option<(u32, i64)>,
     /// Open handles, and the lines that opened them.

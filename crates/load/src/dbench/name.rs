@@ -23,12 +23,12 @@ impl NameId {
 struct Piece {
     start: u32,
     end: u32,
-    then: Then,
+    insertion: Insertion,
 }
 
 /// The insertion that follows a piece of text: nothing, the name of the client, or a random string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum Then {
+enum Insertion {
     Nothing,
     Client,
     Stored(u8),
@@ -57,17 +57,17 @@ impl Names {
 
     /// Whether the name has a random string, so that it is known only during a run.
     pub fn is_random(&self, name: NameId) -> bool {
-        self.pieces_of(name).iter().any(|piece| matches!(piece.then, Then::Stored(_)))
+        self.pieces_of(name).iter().any(|piece| matches!(piece.insertion, Insertion::Stored(_)))
     }
 
     /// Appends a name to a buffer, with the name of the client and the random strings.
     pub fn compose(&self, name: NameId, client: &[u8], strings: &[Vec<u8>; MAX_STRINGS], into: &mut Vec<u8>) {
         for piece in self.pieces_of(name) {
             into.extend_from_slice(&self.text[piece.start as usize..piece.end as usize]);
-            match piece.then {
-                Then::Nothing => {}
-                Then::Client => into.extend_from_slice(client),
-                Then::Stored(which) => into.extend_from_slice(&strings[usize::from(which)]),
+            match piece.insertion {
+                Insertion::Nothing => {}
+                Insertion::Client => into.extend_from_slice(client),
+                Insertion::Stored(which) => into.extend_from_slice(&strings[usize::from(which)]),
             }
         }
     }
@@ -117,26 +117,26 @@ impl NamesBuilder {
         let mut at = 0;
         while at < rest.len() {
             if rest[at..].starts_with(CLIENT) {
-                self.push_piece(&rest[..at], Then::Client);
+                self.push_piece(&rest[..at], Insertion::Client);
                 (rest, at) = (&rest[at + CLIENT.len()..], 0);
             } else if has_strings && rest[at] == b'$' {
                 let Some(digit @ b'0'..=b'9') = rest.get(at + 1) else {
-                    return Err("behind $ stands the number of a random string, 0 to 9".into());
+                    return Err("after $ comes the number of a random string, 0 to 9".into());
                 };
-                self.push_piece(&rest[..at], Then::Stored(digit - b'0'));
+                self.push_piece(&rest[..at], Insertion::Stored(digit - b'0'));
                 (rest, at) = (&rest[at + 2..], 0);
             } else {
                 at += 1;
             }
         }
-        self.push_piece(rest, Then::Nothing);
+        self.push_piece(rest, Insertion::Nothing);
         Ok(())
     }
 
-    fn push_piece(&mut self, text: &[u8], then: Then) {
+    fn push_piece(&mut self, text: &[u8], insertion: Insertion) {
         let start = self.names.text.len() as u32;
         self.names.text.extend_from_slice(text);
-        self.names.pieces.push(Piece { start, end: self.names.text.len() as u32, then });
+        self.names.pieces.push(Piece { start, end: self.names.text.len() as u32, insertion });
     }
 }
 

@@ -57,7 +57,7 @@ fn parse_random(mut text: &[u8]) -> Result<Number, String> {
     while let [sign, rest @ ..] = text {
         let end = rest.iter().position(|byte| b"%/+".contains(byte)).unwrap_or(rest.len());
         let value = parse_integer(&rest[..end]).filter(|value| *value > 0);
-        let value = value.ok_or("behind %, / or + stands a number above 0")?;
+        let value = value.ok_or("after %, / or + comes a number above 0")?;
         qualifiers.push(match sign {
             b'%' => Qualifier::Modulo(value),
             b'/' => Qualifier::Align(value),

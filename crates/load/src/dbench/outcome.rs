@@ -1,6 +1,6 @@
 //! The result of a run of dbench's clients, and its readings.
 
-use super::client_mode::Times;
+use super::client_mode::PhaseTimes;
 use super::kind::{KINDS, OperationKind};
 use super::shared_counters::{ClientCounters, Message, SharedCounters};
 use fsarena_core::metric::reading;
@@ -16,7 +16,7 @@ const DIGITS: u8 = 3;
 
 /// Operations of the measured phase.
 #[derive(Debug, Clone)]
-pub struct Measured {
+pub struct MeasuredOperations {
     /// Number of operations.
     pub count: u64,
     /// Sum of their latencies, in nanoseconds.
@@ -27,12 +27,12 @@ pub struct Measured {
     pub latency: Histogram<u64>,
 }
 
-impl Measured {
+impl MeasuredOperations {
     /// No operations.
-    fn none() -> Measured {
+    fn none() -> MeasuredOperations {
         // Its buckets grow as they are needed, so any value fits.
         let latency = Histogram::new(DIGITS).expect("three digits are allowed");
-        Measured { count: 0, total_ns: 0, max_ns: 0, latency }
+        MeasuredOperations { count: 0, total_ns: 0, max_ns: 0, latency }
     }
 
     /// Sets the readings for the number and the latencies of the operations. Their names begin with `prefix`.
@@ -50,9 +50,9 @@ impl Measured {
 #[derive(Debug, Clone)]
 pub struct DbenchOutcome {
     /// The lengths of the phases, and the series.
-    pub times: Times,
+    pub times: PhaseTimes,
     /// The operations of each kind that occurred.
-    pub kinds: Vec<(OperationKind, Measured)>,
+    pub kinds: Vec<(OperationKind, MeasuredOperations)>,
     /// Operations of all phases.
     pub operations: u64,
     /// Operations of each client in all phases.
@@ -69,7 +69,7 @@ pub struct DbenchOutcome {
 
 impl DbenchOutcome {
     /// Sums up the counters of clients that have ended.
-    pub fn from_counters(counters: &SharedCounters, times: Times, cpu: Cpu) -> DbenchOutcome {
+    pub fn from_counters(counters: &SharedCounters, times: PhaseTimes, cpu: Cpu) -> DbenchOutcome {
         let each = |counter: fn(&ClientCounters) -> &AtomicU64| {
             counters.clients().map(move |client| counter(client).load(Relaxed))
         };
@@ -98,8 +98,8 @@ impl DbenchOutcome {
     }
 
     /// Operations of all kinds.
-    pub fn measured(&self) -> Measured {
-        let mut all = Measured::none();
+    pub fn measured(&self) -> MeasuredOperations {
+        let mut all = MeasuredOperations::none();
         for (_, measured) in &self.kinds {
             all.count += measured.count;
             all.total_ns += measured.total_ns;
@@ -146,8 +146,8 @@ impl DbenchOutcome {
 }
 
 /// The operations of one kind by all clients, or `None` if no client performed any.
-fn measured_operations(counters: &SharedCounters, kind: OperationKind) -> Option<Measured> {
-    let mut all = Measured::none();
+fn measured_operations(counters: &SharedCounters, kind: OperationKind) -> Option<MeasuredOperations> {
+    let mut all = MeasuredOperations::none();
     for client in counters.clients() {
         let measured = &client.kinds[kind as usize];
         let count = measured.count.load(Relaxed);
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn percentiles_match_the_recorded_latencies_and_are_at_most_the_maximum() {
-        let mut latency = Measured::none().latency;
+        let mut latency = MeasuredOperations::none().latency;
         (1..=1000).for_each(|micros| latency.record(micros * 1000).unwrap());
         let mut readings = Readings::default();
         set_percentiles(&mut readings, "read_", &latency, 998_000);

@@ -1,9 +1,10 @@
 //! A parsed load in the compact form in which fsarena stores and plays it, with 32 bytes for each line.
 
-use crate::dbench::error::DbenchError;
 use crate::dbench::kind::{NUMBERS, OperationKind};
 use crate::dbench::name::{NameId, Names, NamesBuilder};
 use crate::dbench::number::{Number, Qualifier, RandomString};
+use crate::error::{Result, TaskError, failed_to};
+use fsarena_core::setting_text::setting;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -95,10 +96,13 @@ impl Program {
     /// Checks that a run of `clients` clients has every client that the program waits for.
     ///
     /// # Errors
-    /// [`DbenchError::TooFewClients`] if a client would wait for another one that does not exist.
-    pub fn check_clients(&self, clients: u32) -> Result<(), DbenchError> {
+    /// [`TaskError::Plan`] if a client would wait for another one that does not exist.
+    pub fn check_clients(&self, clients: u32) -> Result<()> {
         match self.waits_for {
-            Some(client) if client >= clients => Err(DbenchError::TooFewClients { client, clients }),
+            Some(client) if client >= clients => Err(TaskError::Plan(format!(
+                "the load requires client number {client} (counted from 0), and there are only {clients} clients; take more: {}",
+                setting("set", &format!("clients={}", client + 1))
+            ))),
             _ => Ok(()),
         }
     }
@@ -157,26 +161,23 @@ impl Program {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn write_to(&self, path: &Path) -> Result<(), DbenchError> {
-        let failed =
-            |source| DbenchError::Resource { what: format!("write the load to {}", path.display()), source };
-        std::fs::write(path, self.pack()).map_err(failed)
+    pub fn write_to(&self, path: &Path) -> Result<()> {
+        std::fs::write(path, self.pack()).map_err(failed_to("write the load to", path))
     }
 
     /// Reads a program that [`Program::write_to`] wrote.
     ///
     /// # Errors
     /// If the file is missing or damaged.
-    pub fn read_from(path: &Path) -> Result<Program, DbenchError> {
-        let failed = |source| DbenchError::Read { path: path.into(), source };
-        let bytes = std::fs::read(path).map_err(failed)?;
-        Program::unpack(&bytes).map_err(|why| DbenchError::Unfit { path: path.into(), why })
+    pub fn read_from(path: &Path) -> Result<Program> {
+        let bytes = std::fs::read(path).map_err(failed_to("read the load", path))?;
+        Program::unpack(&bytes).map_err(|why| TaskError::Plan(format!("{}: {why}", path.display())))
     }
 }
 
 /// Builds a program line by line.
 #[derive(Debug, Default)]
-pub struct Builder {
+pub struct ProgramBuilder {
     /// The program so far, without its names.
     program: Program,
     names: NamesBuilder,
@@ -184,7 +185,7 @@ pub struct Builder {
     open_loop: Option<(u32, usize)>,
 }
 
-impl Builder {
+impl ProgramBuilder {
     /// Adds an operation. Its names have `/` between their parts.
     ///
     /// # Errors
@@ -253,7 +254,7 @@ impl Builder {
     /// Adds a pattern for all later writes.
     ///
     /// # Errors
-    /// As for [`Builder::control`].
+    /// As for [`ProgramBuilder::control`].
     pub fn pattern(&mut self, line: u32, pattern: &[u8]) -> Result<(), String> {
         self.program.patterns.push(pattern.to_vec());
         self.control(line, Action::Pattern, &[self.program.patterns.len() as i64 - 1])
@@ -262,7 +263,7 @@ impl Builder {
     /// Adds a line that draws a random string. Names refer to the string by `number`.
     ///
     /// # Errors
-    /// As for [`Builder::control`].
+    /// As for [`ProgramBuilder::control`].
     pub fn draw(&mut self, line: u32, number: u8, string: RandomString) -> Result<(), String> {
         self.program.strings.push((number, string));
         self.control(line, Action::Draw, &[self.program.strings.len() as i64 - 1])
@@ -351,7 +352,7 @@ mod tests {
     use super::*;
     use crate::dbench::{loadfile, synthetic};
 
-    fn close(builder: &mut Builder, handle: i64) -> Result<(), String> {
+    fn close(builder: &mut ProgramBuilder, handle: i64) -> Result<(), String> {
         builder.operation(1, OperationKind::Close, &[], &[Number::Literal(handle)], Expected::Success)
     }
 
@@ -362,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_program_keeps_numbers_of_any_size() {
-        let mut builder = Builder::default();
+        let mut builder = ProgramBuilder::default();
         for handle in [0, 1, i64::from(u32::MAX), 0x7fff_ffff, 0x8000_0000, -5, i64::MIN] {
             close(&mut builder, handle).unwrap();
         }
@@ -374,7 +375,7 @@ mod tests {
 
     #[test]
     fn invalid_operations_and_loops_are_refused() {
-        let mut builder = Builder::default();
+        let mut builder = ProgramBuilder::default();
         let literal = |value| Number::Literal(value);
         let write = [literal(1), literal(0), literal(MAX_IO_BYTES + 1), literal(0)];
         assert!(builder.operation(1, OperationKind::WriteX, &[], &write, Expected::Success).is_err());
@@ -387,8 +388,8 @@ mod tests {
         assert!(builder.control(8, Action::Loop, &[2]).unwrap_err().contains("line 7"));
         close(&mut builder, 1).unwrap();
         assert_eq!(builder.finish().unwrap_err(), (7, "LOOP without ENDLOOP".into()));
-        assert!(Builder::default().finish().unwrap_err().1.contains("no operation"));
-        let mut builder = Builder::default();
+        assert!(ProgramBuilder::default().finish().unwrap_err().1.contains("no operation"));
+        let mut builder = ProgramBuilder::default();
         builder.control(3, Action::Loop, &[2]).unwrap();
         assert!(builder.control(4, Action::EndLoop, &[]).unwrap_err().contains("no operation"));
     }

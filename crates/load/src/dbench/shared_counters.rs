@@ -1,8 +1,8 @@
 //! Memory that all clients and the thread that watches them share, also after fork(2): the phase of the run, and counters
 //! for each client. Only the client itself writes to its counters.
 
-use crate::dbench::error::DbenchError;
 use crate::dbench::kind::{KINDS, OperationKind};
+use crate::error::{Result, TaskError};
 use hdrhistogram::Histogram;
 use memmap2::MmapRaw;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -98,15 +98,19 @@ impl SharedCounters {
     ///
     /// # Errors
     /// If memory cannot be allocated.
-    pub fn new(clients: u32) -> Result<SharedCounters, DbenchError> {
+    pub fn new(clients: u32) -> Result<SharedCounters> {
         let bytes = CLIENTS_AT + clients as usize * size_of::<ClientCounters>();
         let map = || -> std::io::Result<MmapRaw> {
             let file = memfd_create(c"fsarena-dbench", MemfdFlags::CLOEXEC)?;
             ftruncate(&file, bytes as u64)?;
             MmapRaw::map_raw(&file)
         };
-        let what = || format!("no memory for the counters of {clients} clients; take fewer");
-        let memory = map().map_err(|source| DbenchError::Resource { what: what(), source })?;
+        let failed = |error| {
+            TaskError::Missing(format!(
+                "no memory for the counters of {clients} clients; take fewer: {error}"
+            ))
+        };
+        let memory = map().map_err(failed)?;
         Ok(SharedCounters { memory, clients })
     }
 

@@ -6,8 +6,8 @@ use std::{os::unix::fs::MetadataExt, time::Duration};
 
 const MODES: [ClientMode; 2] = [ClientMode::Processes, ClientMode::Threads];
 
-fn options(mode: ClientMode, clients: u32) -> Options {
-    Options {
+fn options(mode: ClientMode, clients: u32) -> PlayerOptions {
+    PlayerOptions {
         clients,
         mode,
         warm_up: Duration::from_millis(20),
@@ -22,7 +22,7 @@ fn options(mode: ClientMode, clients: u32) -> Options {
 /// 10 s. So the tests also pass on a slow or busy machine.
 fn play_until(
     text: &str,
-    mut options: Options,
+    mut options: PlayerOptions,
     enough: impl Fn(&DbenchOutcome) -> bool,
 ) -> (DbenchOutcome, tempfile::TempDir) {
     loop {
@@ -111,7 +111,7 @@ fn clients_write_zeros_or_noise_or_the_pattern() {
         "WRITEPATTERN xy\nNTCreateX \"\\f\" 0x40 0x2 1 NT_STATUS_OK\nWriteX 1 0 6 6 0x0\nClose 1 0x0\n";
     let plain = text.split_once('\n').unwrap().1;
     let written = |text: &str, content| {
-        let options = Options { content, ..options(ClientMode::Threads, 1) };
+        let options = PlayerOptions { content, ..options(ClientMode::Threads, 1) };
         let (_, dir) = play_until(text, options, |outcome| outcome.operations >= 3);
         std::fs::read(dir.path().join("f")).unwrap()
     };
@@ -162,7 +162,7 @@ fn a_rate_holds_each_client_back() {
     let text = "NTCreateX \"\\client1\" 0x40 0x2 1 0x0\nREPEAT 100000\nWriteX 1 0 100 100 0x0\nClose 1 0x0\n";
     for mode in MODES {
         let options =
-            Options { rate_mb_s: Some(0.1), measured: Duration::from_millis(300), ..options(mode, 2) };
+            PlayerOptions { rate_mb_s: Some(0.1), measured: Duration::from_millis(300), ..options(mode, 2) };
         let (outcome, _dir) = play_until(text, options, |outcome| outcome.measured().count > 0);
         let mb_s = outcome.readings().get("served_bytes_per_s").unwrap() / 1e6;
         assert!(mb_s <= 0.21, "{mode:?}: {mb_s}");
@@ -188,7 +188,7 @@ fn a_failed_client_ends_the_run_with_an_error_that_has_line_and_name() {
         for mode in MODES {
             let dir = tempfile::tempdir().unwrap();
             // The failure ends the run long before.
-            let long = Options { measured: Duration::from_secs(60), ..options(mode, 2) };
+            let long = PlayerOptions { measured: Duration::from_secs(60), ..options(mode, 2) };
             let error = play(&program(text), &long, dir.path()).unwrap_err().to_string();
             assert!(error.contains(expected), "{mode:?}, {text}: {error}");
         }
@@ -199,7 +199,7 @@ fn a_failed_client_ends_the_run_with_an_error_that_has_line_and_name() {
 fn a_client_that_is_killed_ends_the_run() {
     let dir = tempfile::tempdir().unwrap();
     let text = "NTCreateX \"\\f\" 0x40 0x2 1 0x0\nSLEEP 1000000000\nClose 1 0x0\n";
-    let long = Options { measured: Duration::from_secs(60), ..options(ClientMode::Processes, 2) };
+    let long = PlayerOptions { measured: Duration::from_secs(60), ..options(ClientMode::Processes, 2) };
     let path = dir.path().to_path_buf();
     let played = std::thread::spawn(move || play(&program(text), &long, &path));
     let begun = std::time::Instant::now();

@@ -234,8 +234,8 @@ fn bytes_of(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::job_file::JobFile;
     use super::*;
+    use crate::fio::JobFile;
 
     fn job(lines: &str) -> FioJob {
         JobFile::parse("a.fio", &format!("[job]\n{lines}\n")).unwrap().jobs().remove(0)

@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn every_option_of_the_installed_fio_has_a_rule() {
-        if !fsarena_testkit::program("fio") {
+        if !fsarena_sys::testkit::program("fio") {
             return;
         }
         let listed = |argument: &str| Argv::new("fio").arg(argument).run().unwrap().stdout;

@@ -4,7 +4,7 @@ use crate::error::{Result, TaskError, failed_to};
 use crate::program::coreutils::{
     OPEN_ENTRY, c_path, create, open, open_in, read_directory, read_status, stat, write_all,
 };
-use crate::source::{self, RECORD};
+use crate::source::{self, RECORD_BYTES};
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat,
     fchmod, fchown, futimens, mkdirat, openat, readlinkat, symlinkat, utimensat,
@@ -21,7 +21,7 @@ pub fn pack(archive: &Path, within: &Path, name: &str) -> Result<()> {
     let file = create(archive, OFlags::TRUNC, 0o666)?;
     read_status(&file, archive)?;
     let dir = open(within, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)?;
-    let records = RecordWriter { file, record: Vec::with_capacity(RECORD) };
+    let records = RecordWriter { file, record: Vec::with_capacity(RECORD_BYTES) };
     let mut packer = Packer { builder: Builder::new(records), archive };
     packer.entry(dir.as_fd(), &c_path(Path::new(name))?, Path::new(name))?;
     packer.builder.into_inner().and_then(RecordWriter::finish).map_err(failed_to("write", archive))
@@ -106,7 +106,7 @@ impl RecordWriter {
     /// number of bytes read.
     fn fill_from(&mut self, source: &OwnedFd, limit: usize) -> io::Result<usize> {
         let filled = self.record.len();
-        self.record.resize(RECORD.min(filled + limit), 0);
+        self.record.resize(RECORD_BYTES.min(filled + limit), 0);
         let got = rustix::io::read(source, &mut self.record[filled..])?;
         self.record.truncate(filled + got);
         self.write_if_full()?;
@@ -116,14 +116,14 @@ impl RecordWriter {
     /// Fills the last record with zeros and writes it.
     fn finish(mut self) -> io::Result<()> {
         if !self.record.is_empty() {
-            self.record.resize(RECORD, 0);
+            self.record.resize(RECORD_BYTES, 0);
             self.write_if_full()?;
         }
         Ok(())
     }
 
     fn write_if_full(&mut self) -> io::Result<()> {
-        if self.record.len() == RECORD {
+        if self.record.len() == RECORD_BYTES {
             self.file.write_all(&self.record)?;
             self.record.clear();
         }
@@ -133,7 +133,7 @@ impl RecordWriter {
 
 impl Write for RecordWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = bytes.len().min(RECORD - self.record.len());
+        let taken = bytes.len().min(RECORD_BYTES - self.record.len());
         self.record.extend_from_slice(&bytes[..taken]);
         self.write_if_full()?;
         Ok(taken)
@@ -150,8 +150,9 @@ pub fn unpack(archive: &Path, into: &Path) -> Result<()> {
     let dir = open(into, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)?;
     let owners = rustix::process::geteuid().is_root();
     let mut unpacker = Unpacker { archive, dir, owners, unfinished: Vec::new() };
-    for entry in
-        Archive::new(BufReader::with_capacity(RECORD, file)).entries().map_err(failed_to("read", archive))?
+    for entry in Archive::new(BufReader::with_capacity(RECORD_BYTES, file))
+        .entries()
+        .map_err(failed_to("read", archive))?
     {
         unpacker.entry(&mut entry.map_err(failed_to("read", archive))?)?;
     }
@@ -210,7 +211,7 @@ impl Unpacker<'_> {
         let flags = flags | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let created = openat(&self.dir, path, flags, Mode::RUSR | Mode::WUSR);
         let file = created.map(File::from).map_err(failed_to("create", path))?;
-        let mut part = [0; RECORD];
+        let mut part = [0; RECORD_BYTES];
         loop {
             match entry.read(&mut part).map_err(failed_to("read", self.archive))? {
                 0 => break,

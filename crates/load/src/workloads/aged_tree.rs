@@ -48,7 +48,7 @@ impl Workload for AgedTree {
         Ok(Survey { room, remarks: vec![remark(cold)], ..Survey::default() })
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let tree = place.root.parent().unwrap_or(&place.root).join(AGED);
         if !tree.is_dir() {
             let why = "the filesystem has no aged files: compare levels of the factor age, for example --factor age=none,git:100";
@@ -127,10 +127,10 @@ mod tests {
         std::fs::create_dir(&root).unwrap();
         let place = Place { root: root.clone(), other: dir.path().into(), server_user: None };
         let job = job(&DEF, 7, &[]);
-        assert!(AgedTree.steps(&job, &place).is_err_and(|error| error.to_string().contains("--factor age")));
+        assert!(AgedTree.tasks(&job, &place).is_err_and(|error| error.to_string().contains("--factor age")));
         std::fs::create_dir_all(dir.path().join("aged/sub")).unwrap();
         std::fs::write(dir.path().join("aged/sub/file"), "fsarena").unwrap();
-        for task in AgedTree.steps(&job, &place).unwrap() {
+        for task in AgedTree.tasks(&job, &place).unwrap() {
             assert_eq!(task.before, Before::Remount);
             perform(task.work);
         }

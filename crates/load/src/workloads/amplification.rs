@@ -51,7 +51,7 @@ impl Call {
         [Call::Mkdir, Call::Create, Call::Rename, Call::Unlink, Call::Append, Call::Overwrite];
 
     /// The name of the task, and its title.
-    const fn words(self) -> [&'static str; 2] {
+    const fn name_and_title(self) -> [&'static str; 2] {
         match self {
             Call::Mkdir => ["mkdir", "Make directories"],
             Call::Create => ["create", "Create empty files"],
@@ -82,7 +82,7 @@ impl Workload for Amplification {
     }
 
     fn outline(&self, _: &Job) -> Vec<TaskInfo> {
-        Call::ALL.map(|call| info(call.words()[0], call.words()[1], [])).into()
+        Call::ALL.map(|call| info(call.name_and_title()[0], call.name_and_title()[1], [])).into()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
@@ -99,14 +99,14 @@ impl Workload for Amplification {
         Ok(Survey { room, remarks: vec![remark(text)], ..Survey::default() })
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (root, each) = (place.root.join("amplification"), job.settings.text("sync") == "each");
         let calls = Calls { root, count: count(job), each, seed: job.seed };
         let task = |(call, info): (Call, TaskInfo)| {
             let of = calls.clone();
             let prepare = Action::on("prepare", &calls.root, move |_| of.prepare(call));
             let of = calls.clone();
-            let work = Action::on(call.words()[0], &calls.root, move |_| {
+            let work = Action::on(call.name_and_title()[0], &calls.root, move |_| {
                 of.perform(call)?;
                 Ok(Readings([(reading::CALLS.to_string(), of.count as f64)].into()))
             });
@@ -150,20 +150,20 @@ impl Calls {
         // Open for as long as its entries change, so that syncing it needs no lookup.
         let dir = |name: &str| File::open(self.path(name)).map_err(failed_to("open", &self.path(name)));
         match call {
-            Call::Mkdir => self.each_entry(&dir("dirs")?, |number| {
+            Call::Mkdir => self.call_for_each(&dir("dirs")?, |number| {
                 let path = self.file("dirs", number);
                 std::fs::create_dir(&path).map_err(failed_to("make", &path))
             }),
-            Call::Create => self.each_entry(&dir("files")?, |number| {
+            Call::Create => self.call_for_each(&dir("files")?, |number| {
                 let path = self.file("files", number);
                 File::create_new(&path).map(drop).map_err(failed_to("create", &path))
             }),
-            Call::Rename => self.each_entry(&dir("files")?, |number| {
+            Call::Rename => self.call_for_each(&dir("files")?, |number| {
                 let (from, to) =
                     (self.file("files", number), self.path(&format!("files/renamed-{number:08}")));
                 std::fs::rename(&from, &to).map_err(failed_to("rename", &from))
             }),
-            Call::Unlink => self.each_entry(&dir("files")?, |number| {
+            Call::Unlink => self.call_for_each(&dir("files")?, |number| {
                 let path = self.path(&format!("files/renamed-{number:08}"));
                 std::fs::remove_file(&path).map_err(failed_to("remove", &path))
             }),
@@ -176,7 +176,7 @@ impl Calls {
     }
 
     /// Does something for each number, and syncs the directory after each if the setting requires it.
-    fn each_entry(&self, dir: &File, call: impl Fn(u64) -> Result<()>) -> Result<()> {
+    fn call_for_each(&self, dir: &File, call: impl Fn(u64) -> Result<()>) -> Result<()> {
         for number in 0..self.count {
             call(number)?;
             if self.each {
@@ -230,7 +230,7 @@ mod tests {
                 std::fs::read_dir(dir.path().join("amplification").join(name)).map_or(0, Iterator::count)
             };
             let mut after = vec![];
-            for task in Amplification.steps(&job, &place).unwrap() {
+            for task in Amplification.tasks(&job, &place).unwrap() {
                 perform(task.prepare);
                 assert_eq!(perform(task.work).readings.get(reading::CALLS), Some(20.0));
                 after.push((entries("dirs"), entries("files")));

@@ -2,7 +2,7 @@
 
 use crate::task::{self, Action, Before, Result, Task, TaskError, failed_to};
 use crate::workload::{Job, Place, Room, Survey, Workload};
-use crate::{invocation::Invocation, printed::Rule};
+use crate::{invocation::Invocation, printed::MetricRule};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::metric::Declaration;
 use fsarena_core::setting::{SettingDef, Settings, Value, WorkloadDef};
@@ -123,11 +123,11 @@ impl TimedCommand {
     }
 
     /// Parses the rules for metrics in the task's output. A task without rules has those of the workload.
-    fn rules(&self, job: &Job) -> Result<Vec<Rule>> {
+    fn rules(&self, job: &Job) -> Result<Vec<MetricRule>> {
         let own = self.settings.words("metric_regex");
         let rules = if own.is_empty() { job.settings.words("metric_regex") } else { own };
         let invalid = |fault| TaskError::Plan(format!("metric_regex of task `{}`: {fault}", self.name));
-        rules.into_iter().map(Rule::parse).collect::<Result<_, _>>().map_err(invalid)
+        rules.into_iter().map(MetricRule::parse).collect::<Result<_, _>>().map_err(invalid)
     }
 
     /// Returns what is wrong with the settings of the task, or `None` if they are valid.
@@ -186,7 +186,7 @@ struct CommandBuilder<'a> {
 
 impl CommandBuilder<'_> {
     /// The action of a command in a directory.
-    fn action(&self, dir: &Path, words: Vec<String>, rules: Vec<Rule>) -> Action {
+    fn action(&self, dir: &Path, words: Vec<String>, rules: Vec<MetricRule>) -> Action {
         let own = self.job.settings.words(ENV).into_iter().filter_map(|word| word.split_once('='));
         let own = own.map(|(name, value)| (name, value.into()));
         let env = own.chain([
@@ -317,7 +317,7 @@ impl Workload for Command {
         Ok(actions)
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let builder = CommandBuilder { job, place };
         let mut first = if place.is_read_only() { vec![] } else { self.fill(job, place)? };
         let tasks = TimedCommand::all(job).into_iter().map(|task| {
@@ -329,7 +329,7 @@ impl Workload for Command {
         tasks.collect()
     }
 
-    fn nothing(&self, job: &Job, place: &Place) -> Option<Action> {
+    fn empty_action(&self, job: &Job, place: &Place) -> Option<Action> {
         Some(CommandBuilder { job, place }.action(&place.root, vec!["true".into()], vec![]))
     }
 

@@ -1,18 +1,17 @@
 //! `coreutils`: the 21 tasks that Justin Piszcz timed in 2004 and 2006, with touch, find, rm, mkdir, cp,
 //! tar, split, dd and cat.
 
-mod tasks;
-
 use crate::payload::Payload;
-use crate::program::{self, DRIVER, Driver, REFLINK, prepare_destination};
-use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES, TreeSize, compressible};
+use crate::program::{self, DRIVER, Driver, Op, REFLINK, prepare_destination};
+use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES, TreeSize, compressible, generated_files};
 use crate::task::{self, Action, Before, Call, Result, Task, TaskError, failed_to};
-use crate::workload::{Demands, Job, Place, Survey, Workload, fairness, remark};
-use crate::workloads::coreutils::tasks::{FileGroup, SMALL_FILE, Sizes, TARBALL, TASKS, TaskDef};
+use crate::tree::TOP;
+use crate::workload::{Demands, Job, Place, Room, Survey, Workload, fairness, remark};
+use FileGroup::{Big, Dirs, Files, Input, Nothing, Tarball, Tree};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::TaskInfo, event::Note};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::Add};
 
 /// The workload.
 pub struct Coreutils;
@@ -30,9 +29,8 @@ impl Workload for Coreutils {
     fn survey(&self, job: &Job) -> Result<Survey> {
         let settings = CoreutilsSettings::resolve(job);
         let (contents, demands) = settings.source.measure()?;
-        let room = tasks::room_needed(&settings.tasks, &Sizes::from_job(job), &contents);
-        let unpacked =
-            tasks::with_suppliers(&settings.tasks).iter().any(|task| task.makes == FileGroup::Tree);
+        let room = room_needed(&settings.tasks, &Sizes::from_job(job), &contents);
+        let unpacked = with_suppliers(&settings.tasks).iter().any(|task| task.makes == FileGroup::Tree);
         let demands = if unpacked { demands } else { Demands::default() };
         Ok(Survey { room, demands, remarks: settings.remarks(&contents, room.bytes), ..Survey::default() })
     }
@@ -45,7 +43,7 @@ impl Workload for Coreutils {
         // The paths are placeholders; only the names of the programs are used.
         let (at, sizes) =
             (Place { root: "/".into(), other: "/".into(), server_user: None }, Sizes::from_job(job));
-        let run = tasks::with_suppliers(&settings.tasks);
+        let run = with_suppliers(&settings.tasks);
         let programs: BTreeSet<_> = run.iter().map(|task| (task.op)(&at, &sizes).program()).collect();
         programs.into_iter().collect()
     }
@@ -71,10 +69,10 @@ impl Workload for Coreutils {
         Source::from_job(job).is_generated()
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let settings = CoreutilsSettings::resolve(job);
         let builder = TaskBuilder { at: place, sizes: Sizes::from_job(job), settings: &settings, job };
-        let (input, all) = (place.other.join(TARBALL), tasks::with_suppliers(&settings.tasks));
+        let (input, all) = (place.other.join(TARBALL), with_suppliers(&settings.tasks));
         if all.iter().any(|task| task.needs == FileGroup::Input) && !input.exists() {
             let why =
                 format!("the archive {} is missing; fsarena makes it at the start of a run", input.display());
@@ -116,11 +114,11 @@ impl TaskBuilder<'_> {
     }
 
     /// Adds the untimed work that makes these files, unless they are present already.
-    fn supply(&self, thing: FileGroup, present: &mut BTreeSet<FileGroup>, prepare: &mut Vec<Action>) {
-        if !present.insert(thing) {
+    fn supply(&self, group: FileGroup, present: &mut BTreeSet<FileGroup>, prepare: &mut Vec<Action>) {
+        if !present.insert(group) {
             return;
         }
-        match tasks::maker_of(thing) {
+        match maker_of(group) {
             Some(task) => {
                 self.supply(task.needs, present, prepare);
                 let work = self.work(task, prepare);
@@ -227,6 +225,299 @@ fn page_cache_remark(cold: bool, working_set: u64, ram: u64) -> Option<Note> {
     )))
 }
 
+/// Name of the archive that all cells share on the source disk, and of its copy on the filesystem under test.
+const TARBALL: &str = "tree.tar";
+/// Name of the large file, which has 1 GiB at scale paper.
+const BIG_FILE: &str = "big";
+/// Name of the file that is split.
+const SMALL_FILE: &str = "small";
+
+/// The counts and sizes at the scale of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Sizes {
+    /// Files that are touched.
+    files: u64,
+    /// Directories that are made.
+    directories: u64,
+    /// Files of the generated tree, or `None` for a real tree.
+    tree_files: Option<u64>,
+    /// Copies of the archive.
+    copies: u64,
+    /// Mebibytes of the large file.
+    big_mebibytes: u64,
+    /// Bytes of the file that is split.
+    small_bytes: u64,
+}
+
+impl Sizes {
+    /// The sizes at the scale of a job.
+    fn from_job(job: &Job) -> Sizes {
+        let scale = job.scale;
+        Sizes {
+            files: scale.count(10_000, 20),
+            directories: scale.count(10_000, 20),
+            tree_files: job.settings.text("tree").is_empty().then(|| generated_files(job)),
+            copies: 10,
+            big_mebibytes: scale.count(1024, 1),
+            small_bytes: scale.count(10 << 20, 32 << 10),
+        }
+    }
+}
+
+/// Files that a task needs or makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum FileGroup {
+    /// No files that another task needs.
+    Nothing,
+    /// The archive on the source disk, which exists from the start.
+    Input,
+    /// The touched files.
+    Files,
+    /// The empty directories.
+    Dirs,
+    /// The archive on the filesystem under test.
+    Tarball,
+    /// The unpacked tree.
+    Tree,
+    /// The large file.
+    Big,
+    /// The file that is split. No task makes it; fsarena writes it untimed.
+    Small,
+}
+
+/// One of the 21 tasks.
+struct TaskDef {
+    /// Its published number.
+    number: i64,
+    /// Its name.
+    id: &'static str,
+    /// The files it requires.
+    needs: FileGroup,
+    /// Whether the task removes the files that it requires.
+    uses_up: bool,
+    /// The files it makes.
+    makes: FileGroup,
+    /// Its title in reports; a word in braces stands for one of the [`Sizes`].
+    title: &'static str,
+    /// Its operation.
+    op: fn(&Place, &Sizes) -> Op,
+}
+
+const fn task(
+    number: i64,
+    id: &'static str,
+    needs: FileGroup,
+    makes: FileGroup,
+    title: &'static str,
+    op: fn(&Place, &Sizes) -> Op,
+) -> TaskDef {
+    TaskDef { number, id, needs, uses_up: false, makes, title, op }
+}
+
+/// Marks a task that removes the files that it requires.
+const fn using_up(task: TaskDef) -> TaskDef {
+    TaskDef { uses_up: true, ..task }
+}
+
+/// All tasks in the order in which they run. The order is by number, except that the tree is copied (020) before it is
+/// removed (011). The author ran 020 later and unpacked the tree a second time for it, untimed.
+const TASKS: &[TaskDef] = &[
+    task(1, "touch", Nothing, Files, "Touch {files} files", |at, sizes| {
+        Op::Touch(at.root.join("files"), sizes.files)
+    }),
+    task(2, "find-files", Files, Nothing, "Find {files} files", |at, _| Op::Find(at.root.join("files"))),
+    using_up(task(3, "rm-files", Files, Nothing, "Remove {files} files", |at, _| {
+        Op::Remove(at.root.join("files"))
+    })),
+    task(4, "mkdir", Nothing, Dirs, "Make {directories} directories", |at, sizes| {
+        Op::MakeDirs(at.root.join("dirs"), sizes.directories)
+    }),
+    task(5, "find-dirs", Dirs, Nothing, "Find {directories} directories", |at, _| {
+        Op::Find(at.root.join("dirs"))
+    }),
+    using_up(task(6, "rm-dirs", Dirs, Nothing, "Remove {directories} directories", |at, _| {
+        Op::Remove(at.root.join("dirs"))
+    })),
+    task(7, "copy-in", Input, Tarball, "Copy tarball from other to current disk", |at, _| {
+        Op::Copy(at.other.join(TARBALL), at.root.join(TARBALL))
+    }),
+    task(8, "copy-out", Tarball, Nothing, "Copy tarball from current to other disk", |at, _| {
+        Op::Copy(at.root.join(TARBALL), at.other.join("tree-copied-out.tar"))
+    }),
+    task(9, "untar", Tarball, Tree, "Untar the tree{tree}", |at, _| {
+        Op::Untar(at.root.join(TARBALL), at.root.clone())
+    }),
+    task(10, "tar", Tree, Nothing, "Tar the tree{tree}", |at, _| {
+        Op::Tar(at.root.join("tree-again.tar"), at.root.clone(), TOP)
+    }),
+    task(20, "copy-tree", Tree, Nothing, "Copy the tree{tree}", |at, _| {
+        Op::CopyTree(at.root.join(TOP), at.root.join("tree-copy"))
+    }),
+    using_up(task(11, "rm-tree", Tree, Nothing, "Remove the tree{tree}", |at, _| {
+        Op::Remove(at.root.join(TOP))
+    })),
+    task(12, "copy-10", Tarball, Nothing, "Copy the tarball {copies} times", |at, sizes| {
+        Op::CopyInto(at.root.join(TARBALL), at.root.join("copies"), sizes.copies)
+    }),
+    task(13, "create", Nothing, Big, "Create a {big} file", |at, sizes| {
+        Op::Create(at.root.join(BIG_FILE), sizes.big_mebibytes)
+    }),
+    task(14, "copy-file", Big, Nothing, "Copy a {big} file", |at, _| {
+        Op::Copy(at.root.join(BIG_FILE), at.root.join("big-copy"))
+    }),
+    split::<1000>(15, "split-1000", "Split a {small} file into 1000-byte pieces"),
+    split::<1024>(16, "split-1024", "Split a {small} file into 1024-byte pieces"),
+    split::<2048>(17, "split-2048", "Split a {small} file into 2048-byte pieces"),
+    split::<4096>(18, "split-4096", "Split a {small} file into 4096-byte pieces"),
+    split::<8192>(19, "split-8192", "Split a {small} file into 8192-byte pieces"),
+    task(21, "cat", Big, Nothing, "Cat a {big} file to /dev/null", |at, _| Op::Cat(at.root.join(BIG_FILE))),
+];
+
+/// Splits the small file into pieces of `PIECE` bytes.
+const fn split<const PIECE: u64>(number: i64, id: &'static str, title: &'static str) -> TaskDef {
+    task(number, id, FileGroup::Small, Nothing, title, |at, _| {
+        Op::Split(at.root.join(SMALL_FILE), PIECE, at.root.join(format!("split-{PIECE}")))
+    })
+}
+
+impl TaskDef {
+    /// Its title in reports.
+    fn title(&self, sizes: &Sizes) -> String {
+        let tree =
+            sizes.tree_files.map_or(String::new(), |files| format!(" of {} files", format_count(files)));
+        let words = [
+            ("{files}", format_count(sizes.files)),
+            ("{directories}", format_count(sizes.directories)),
+            ("{tree}", tree),
+            ("{copies}", sizes.copies.to_string()),
+            ("{big}", format_bytes(sizes.big_mebibytes << 20)),
+            ("{small}", format_bytes(sizes.small_bytes)),
+        ];
+        words.iter().fold(self.title.into(), |title, (word, size)| title.replace(word, size))
+    }
+}
+
+/// The task that makes these files, or `None` if they exist from the start or no task makes them.
+fn maker_of(group: FileGroup) -> Option<&'static TaskDef> {
+    TASKS.iter().find(|task| task.makes == group && group != FileGroup::Nothing)
+}
+
+/// The given tasks, followed by the tasks that make the files that they need.
+fn with_suppliers(tasks: &[&'static TaskDef]) -> Vec<&'static TaskDef> {
+    let mut all = tasks.to_vec();
+    let mut next = 0;
+    while let Some(task) = all.get(next) {
+        if let Some(maker) = maker_of(task.needs)
+            && all.iter().all(|task| task.number != maker.number)
+        {
+            all.push(maker);
+        }
+        next += 1;
+    }
+    all
+}
+
+/// Formats a number with thousands separators, such as `10,000`.
+fn format_count(number: u64) -> String {
+    match number {
+        0..1000 => number.to_string(),
+        _ => format!("{},{:03}", format_count(number / 1000), number % 1000),
+    }
+}
+
+/// Formats a size in the largest unit without a fraction, such as `1 GiB` or `320 KiB`.
+fn format_bytes(bytes: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit)) {
+        Some((unit, name)) => format!("{} {name}", bytes / unit),
+        None => format!("{} B", format_count(bytes)),
+    }
+}
+
+/// The space of files on a filesystem: bytes of whole blocks, and number of inodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Usage {
+    bytes: u64,
+    inodes: u64,
+}
+
+impl Add for Usage {
+    type Output = Usage;
+    fn add(self, other: Usage) -> Usage {
+        Usage { bytes: self.bytes + other.bytes, inodes: self.inodes + other.inodes }
+    }
+}
+
+/// The largest space that the tasks take at one time, with the files that untimed work makes for them.
+fn room_needed(tasks: &[&'static TaskDef], sizes: &Sizes, contents: &TreeSize) -> Room {
+    let space = |task: &TaskDef| space_left_by(task, sizes, contents);
+    let mut present = BTreeSet::from([FileGroup::Nothing, FileGroup::Input]);
+    // At first only the root directory exists.
+    let mut now = directory_usage(30);
+    let mut peak = now;
+    for task in tasks {
+        let mut missing = task.needs;
+        while present.insert(missing) {
+            let maker = maker_of(missing);
+            // No task makes the file that is split.
+            now = now + maker.map_or(file_usage(sizes.small_bytes), space);
+            missing = maker.map_or(FileGroup::Nothing, |maker| maker.needs);
+        }
+        present.insert(task.makes);
+        now = now + space(task);
+        peak = Usage { bytes: peak.bytes.max(now.bytes), inodes: peak.inodes.max(now.inodes) };
+        if task.uses_up {
+            present.remove(&task.needs);
+            let freed = maker_of(task.needs).map_or(Usage::default(), space);
+            now = Usage { bytes: now.bytes - freed.bytes, inodes: now.inodes - freed.inodes };
+        }
+    }
+    // On the source disk are the archive, the copy of it that copy-out makes, and the note of the archive's source.
+    Room { bytes: peak.bytes, inodes: peak.inodes, other_bytes: 2 * in_blocks(contents.archive_bytes) + 4096 }
+}
+
+/// The space of the files that a task leaves on the filesystem under test.
+fn space_left_by(task: &TaskDef, sizes: &Sizes, contents: &TreeSize) -> Usage {
+    let archive = file_usage(contents.archive_bytes);
+    let inodes = contents.files + contents.directories + contents.links;
+    // The paths are placeholders; the space depends only on the kind of operation.
+    let at = Place { root: "/root".into(), other: "/other".into(), server_user: None };
+    match (task.op)(&at, sizes) {
+        Op::Touch(_, count) => directory_usage(count) + usage_times(file_usage(0), count),
+        Op::MakeDirs(_, count) => directory_usage(count) + usage_times(file_usage(4096), count),
+        Op::Copy(_, to) if to.starts_with(&at.other) => Usage::default(),
+        Op::Copy(..) if task.needs == FileGroup::Big => file_usage(sizes.big_mebibytes << 20),
+        Op::Copy(..) | Op::Tar(..) => archive,
+        Op::CopyInto(_, _, count) => directory_usage(count) + usage_times(archive, count),
+        Op::Untar(..) | Op::CopyTree(..) => Usage { bytes: contents.unpacked_bytes() + 64 * inodes, inodes },
+        Op::Create(_, mebibytes) => file_usage(mebibytes << 20),
+        Op::Split(_, piece, _) => {
+            let count = sizes.small_bytes.div_ceil(piece);
+            directory_usage(count) + usage_times(file_usage(piece), count)
+        }
+        Op::Find(_) | Op::Remove(_) | Op::Cat(_) => Usage::default(),
+    }
+}
+
+/// Rounds a size up to blocks of 4 KiB.
+fn in_blocks(bytes: u64) -> u64 {
+    bytes.next_multiple_of(4096)
+}
+
+/// The space of a file.
+fn file_usage(bytes: u64) -> Usage {
+    Usage { bytes: in_blocks(bytes), inodes: 1 }
+}
+
+/// The space of a directory with `entries` entries of at most 64 bytes each.
+fn directory_usage(entries: u64) -> Usage {
+    Usage { bytes: in_blocks(64 * entries.max(1)), inodes: 1 }
+}
+
+fn usage_times(usage: Usage, count: u64) -> Usage {
+    Usage { bytes: usage.bytes * count, inodes: usage.inodes * count }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,5 +530,77 @@ mod tests {
         assert!(note.text.starts_with("all files (300 MiB at most) fit into memory (8192 MiB)"));
         assert_eq!(page_cache_remark(true, 300 << 20, 8 << 30), None);
         assert_eq!(page_cache_remark(false, 9 << 30, 8 << 30), None);
+    }
+
+    #[test]
+    fn the_21_tasks_are_in_order_except_that_the_tree_is_copied_before_its_removal() {
+        let mut numbers: Vec<_> = TASKS.iter().map(|task| task.number).collect();
+        let copy = numbers.iter().position(|number| *number == 20).unwrap();
+        assert_eq!(numbers[copy + 1], 11);
+        numbers.remove(copy);
+        assert_eq!(numbers, (1..=21).filter(|number| *number != 20).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_suppliers_of_suppliers_are_included() {
+        let rm_tree = TASKS.iter().find(|task| task.id == "rm-tree").unwrap();
+        let ids: Vec<_> = with_suppliers(&[rm_tree]).iter().map(|task| task.id).collect();
+        assert_eq!(ids, ["rm-tree", "untar", "copy-in"]);
+    }
+
+    #[test]
+    fn counts_have_separators_and_sizes_the_largest_exact_unit() {
+        assert_eq!([7, 313, 10_000, 1_000_000].map(format_count), ["7", "313", "10,000", "1,000,000"]);
+        assert_eq!(
+            [1 << 30, 32 << 20, 327_680, 1000].map(format_bytes),
+            ["1 GiB", "32 MiB", "320 KiB", "1,000 B"]
+        );
+    }
+
+    const SIZES: Sizes = Sizes {
+        files: 100,
+        directories: 50,
+        tree_files: Some(10),
+        copies: 10,
+        big_mebibytes: 1,
+        small_bytes: 10_000,
+    };
+
+    const CONTENTS: TreeSize = TreeSize {
+        files: 10,
+        directories: 2,
+        links: 0,
+        left_out: 0,
+        block_bytes: 100 << 10,
+        archive_bytes: 102_400,
+    };
+
+    fn room_of(numbers: &[i64]) -> Room {
+        let tasks: Vec<_> = TASKS.iter().filter(|task| numbers.contains(&task.number)).collect();
+        room_needed(&tasks, &SIZES, &CONTENTS)
+    }
+
+    #[test]
+    fn removed_files_free_their_space() {
+        // Root, directory, 100 files: then root, directory, 50 directories.
+        assert_eq!(room_of(&[1, 2, 3, 4, 5, 6]).inodes, 1 + 1 + 100);
+        assert_eq!(room_of(&[1, 2, 3, 4, 5, 6]).bytes, 4096 + 4096 + 50 * 4096);
+        assert_eq!(room_of(&[1, 4]).inodes, 1 + 101 + 51);
+    }
+
+    #[test]
+    fn files_from_tasks_that_were_not_chosen_count() {
+        // Root, archive, tree (100 KiB in blocks, two directories, 12 entries of 64 bytes).
+        let tree = (100 << 10) + 2 * 4096 + 12 * 64;
+        assert_eq!(room_of(&[11]).bytes, 4096 + 102_400 + tree);
+        assert_eq!(room_of(&[11]).inodes, 1 + 1 + 12);
+        assert_eq!(room_of(&[9, 11]), room_of(&[11]));
+    }
+
+    #[test]
+    fn the_pieces_of_a_split_file_take_whole_blocks() {
+        // 10 pieces of 1000 bytes: 10 blocks, their directory, the file of three blocks, the root.
+        assert_eq!(room_of(&[15]).bytes, 4096 * (10 + 1 + 3 + 1));
+        assert_eq!(room_of(&[15]).inodes, 10 + 1 + 1 + 1);
     }
 }

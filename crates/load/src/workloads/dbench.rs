@@ -6,7 +6,7 @@ pub mod settings;
 #[cfg(test)]
 mod tests;
 
-use crate::dbench::{self, Options, Program, check_open_file_limit, loadfile, synthetic};
+use crate::dbench::{self, PlayerOptions, Program, check_open_file_limit, loadfile, synthetic};
 use crate::payload::fresh_dir;
 use crate::task::{self, Action, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, remark};
@@ -95,7 +95,7 @@ impl Workload for Dbench {
         Ok(())
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (settings, root) = (&DbenchSettings::resolve(job), &place.root.join("dbench"));
         let play: Box<dyn Fn(u32) -> Action> = if settings.real {
             let (loadfile, is_5) = (self.loadfile(job)?, dbench_tool::is_version_5()?);
@@ -105,7 +105,7 @@ impl Workload for Dbench {
                 self.stores_load(settings).then(|| Program::read_from(&load_path(place))).transpose()?;
             let program = Arc::new(stored.map_or_else(|| self.program(job), Ok)?);
             Box::new(move |clients| {
-                let options = Options { clients, ..settings.options.clone() };
+                let options = PlayerOptions { clients, ..settings.options.clone() };
                 let words = [self.def.id, &format!("{clients} clients"), &root.display().to_string()];
                 let needed = (Arc::clone(&program), options, root.clone());
                 Action::with(&needed, words, |(program, options, root)| {

@@ -85,7 +85,7 @@ impl Workload for FileIo {
         Ok(vec![builder.call("fill", |target, settings| fill(target, settings, None))])
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let mut builder = TaskBuilder {
             settings: FileIoSettings::resolve(job),
             target: Target::probe(place)?,

@@ -4,7 +4,7 @@
 //! with its own figures. Before the first task, fio makes the files of all jobs untimed, as it does at the start of a run.
 
 use crate::fio::job::{FioJob, JobFileError};
-use crate::fio::{job_file::JobFile, output};
+use crate::fio::{JobFile, output};
 use crate::task::{self, Action, Result, Task, TaskError, failed_to};
 use crate::workload::{Demands, Job, Place, Room, Survey, Workload, fairness, remark};
 use fsarena_core::event::Note;
@@ -292,7 +292,7 @@ impl Workload for FioJobFile {
         Ok(())
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let file = job_file(job)?;
         let mut first = prepare(&file, place);
         let mut tasks = vec![];
@@ -333,8 +333,8 @@ mod tests {
         assert!(
             text(LAYOUT).starts_with("[global]\ncreate_only=1\n") && text(LAYOUT).contains("[fill disk]")
         );
-        let steps = FioJobFile.steps(&job, &place(dir.path())).unwrap();
-        assert_eq!(steps.iter().map(|step| step.prepare.len()).collect::<Vec<_>>(), [1, 0, 0]);
+        let tasks = FioJobFile.tasks(&job, &place(dir.path())).unwrap();
+        assert_eq!(tasks.iter().map(|task| task.prepare.len()).collect::<Vec<_>>(), [1, 0, 0]);
     }
 
     #[test]
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn the_real_fio_runs_every_group_and_its_jobs_have_figures() {
-        if !fsarena_testkit::program("fio") {
+        if !fsarena_sys::testkit::program("fio") {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -376,7 +376,7 @@ mod tests {
         let place = place(dir.path());
         FioJobFile.inputs(&job, &place).unwrap();
         let mut parts = vec![];
-        for task in FioJobFile.steps(&job, &place).unwrap() {
+        for task in FioJobFile.tasks(&job, &place).unwrap() {
             let name = task.info.id.to_string();
             perform(task.prepare);
             let output = perform(task.work);

@@ -2,7 +2,7 @@
 //! links) it to `new/`, and syncs that directory. Then each message is read and moved to `cur/`, and at last removed.
 
 use crate::pace::{self, PacedLoad};
-use crate::payload::{Noise, fault, fresh_dir};
+use crate::payload::{Noise, describe_difference, fresh_dir};
 use crate::task::{self, Action, Result, Task};
 use crate::workload::{Demands, Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::cell::{TaskId, TaskInfo};
@@ -51,7 +51,7 @@ fn shape(job: &Job) -> MaildirShape {
 }
 
 fn task_info(load: PacedLoad, stage: MailStage) -> TaskInfo {
-    let [_, name, title] = stage.words();
+    let [_, name, title] = stage.kind_name_title();
     load.info(name, title)
 }
 
@@ -81,10 +81,10 @@ impl Workload for Maildir {
         Ok(Survey { room, demands, remarks: remarks(&shape), ..Survey::default() })
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (root, shape) = (place.root.join("maildir"), shape(job));
         let task = |(load, stage): (PacedLoad, MailStage)| {
-            let (job, kind) = (job.clone(), stage.words()[0]);
+            let (job, kind) = (job.clone(), stage.kind_name_title()[0]);
             let empty = Action::on("empty", &root, move |root| make_maildirs(root, &shape));
             let work = Action::on(kind, &root, move |root| {
                 let (boxes, kinds) = (Maildirs::open(root, shape, stage)?, [kind]);
@@ -101,7 +101,7 @@ impl Workload for Maildir {
         let (root, shape) = (place.root.join("maildir"), shape(job));
         let mut checks = vec![];
         for stage in MailStage::ALL {
-            if stage.words()[1] == task.name {
+            if stage.kind_name_title()[1] == task.name {
                 checks.push(Action::on("compare", &root, move |root| verify_messages(root, &shape, stage)));
             }
         }
@@ -137,7 +137,7 @@ impl MailStage {
     const ALL: [MailStage; 3] = [MailStage::Deliver, MailStage::Read, MailStage::Expire];
 
     /// The kind of operation in readings (a delivery is a commit), the name of the task, and its title.
-    const fn words(self) -> [&'static str; 3] {
+    const fn kind_name_title(self) -> [&'static str; 3] {
         match self {
             MailStage::Deliver => ["commit", "deliver", "Deliver messages"],
             MailStage::Read => ["read", "read", "Read messages and move them to cur/"],
@@ -281,7 +281,7 @@ fn verify_messages(root: &Path, shape: &MaildirShape, after: MailStage) -> Resul
     let expected = if after == MailStage::Expire { 0 } else { shape.messages };
     for number in 0..expected {
         let path = root.join(shape.name(after, number));
-        if let Some(fault) = fault(&path, noise.contents(number, shape.bytes)) {
+        if let Some(fault) = describe_difference(&path, noise.contents(number, shape.bytes)) {
             return Err(task::TaskError::Violation(format!(
                 "DATA LOSS: message {} ({fault})",
                 path.display()
@@ -307,7 +307,7 @@ mod tests {
             let job = job(&DEF, 3, &[("method", method), ("messages", "20")]);
             let dir = tempfile::tempdir().unwrap();
             let place = place(dir.path());
-            for task in Maildir.steps(&job, &place).unwrap() {
+            for task in Maildir.tasks(&job, &place).unwrap() {
                 let id = task.info.id;
                 let found = perform(task.prepare.into_iter().chain(task.work));
                 assert_eq!(found.readings.get("all_operations_count"), Some(20.0), "{id:?}");

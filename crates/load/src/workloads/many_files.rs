@@ -198,7 +198,7 @@ impl Workload for ManyFiles {
         Ok(Survey { room, remarks: vec![remark(text)], ..Survey::default() })
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (root, files) = (place.root.join("many-files"), Files::of_job(job));
         let (cold, seed) = (job.settings.text("read") == "cold", job.seed);
         // Made before the timed work, and shared with it.
@@ -236,7 +236,7 @@ mod tests {
             7,
             &[("files", "250"), ("top_directories", "3"), ("files_per_directory", "50"), ("read", "cold")],
         );
-        let mut tasks = ManyFiles.steps(&job, &place(dir.path())).unwrap().into_iter();
+        let mut tasks = ManyFiles.tasks(&job, &place(dir.path())).unwrap().into_iter();
         let made = perform(tasks.next().unwrap().work);
         assert_eq!(made.readings.get(reading::CALLS), Some(250.0));
         let files: Vec<_> = walkdir::WalkDir::new(dir.path())

@@ -111,11 +111,11 @@ impl Workload for Meta {
         Ok(Survey { room, remarks, ..Survey::default() })
     }
 
-    fn shares(&self) -> bool {
+    fn shares_directory(&self) -> bool {
         true
     }
 
-    fn steps_of(&self, job: &Job, place: &Place, of: Client) -> Result<Vec<Task>> {
+    fn client_tasks(&self, job: &Job, place: &Place, of: Client) -> Result<Vec<Task>> {
         let client = |number| meta::Client::new(client_job(job), &place.root, number).map(Arc::new);
         let (own, other) = (client(of.index)?, client(of.reads_from)?);
         let mut make = Some(Action::with(&own, ["make", "directories"], |own| Ok(own.create_directories()?)));
@@ -156,9 +156,9 @@ mod tests {
             let job = job(&DEF, 1, &[("dirs", dirs), ("depth", "1"), ("bytes", "10")]);
             let of = |index: u32| Client { index, clients: 2, reads_from: 1 - index };
             let mut clients: Vec<_> =
-                [0, 1].map(|index| Meta.steps_of(&job, &place, of(index)).unwrap().into_iter()).into();
+                [0, 1].map(|index| Meta.client_tasks(&job, &place, of(index)).unwrap().into_iter()).into();
             for _ in TASKS {
-                let tasks: Vec<Task> = clients.iter_mut().map(|steps| steps.next().unwrap()).collect();
+                let tasks: Vec<Task> = clients.iter_mut().map(|tasks| tasks.next().unwrap()).collect();
                 // As in a run, all clients prepare a task before any client starts it.
                 let (prepare, work): (Vec<_>, Vec<_>) =
                     tasks.into_iter().map(|task| (task.prepare, task.work)).unzip();

@@ -80,7 +80,7 @@ impl Workload for Postgres {
         server::DEF.users
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let settings = PostgresSettings::resolve(job)?;
         let needed = (Cluster::new(place)?, settings);
         let (cluster, settings) = &needed;

@@ -4,18 +4,22 @@
 //! used objects first. The objects are those of PolyMix-4 with Zipf popularity, and requests arrive when they are due,
 //! however slow earlier requests are.
 
-mod cache;
-
 use crate::pace;
 use crate::task::{Action, Result, Task, TaskError};
-use crate::web::{self, CacheShape, CostAccount, ServeTask, fill_task_info, serve_outline};
+use crate::web::{self, CacheShape, CostAccount, Demand, Draws, NOISE_BYTES, Object, ServeTask};
+use crate::web::{fill_task_info, object_noise, serve_outline};
 use crate::workload::{Job, Place, Survey, Workload, remark};
-use crate::workloads::proxy_cache::cache::{Cache, KINDS};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
-use fsarena_core::{cell::TaskInfo, event::Note};
-use fsarena_engine::{Bound, custom_load::CustomLoadConfig};
-use std::sync::{Arc, OnceLock};
-use std::{path::Path, sync::atomic::Ordering};
+use fsarena_core::{cell::TaskInfo, event::Note, schedule::mix};
+use fsarena_engine::custom_load::{self, CustomLoad, CustomLoadConfig};
+use fsarena_engine::{Bound, EngineError, LoadOutcome};
+use hashlink::LinkedHashMap;
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The workload.
 pub struct ProxyCache;
@@ -63,8 +67,8 @@ impl Workload for ProxyCache {
         Ok(Survey { room: shape.room(4, 0), remarks: remarks(&shape), ..Survey::default() })
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let shared: Shared = Arc::default();
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+        let shared: SharedCache = Arc::default();
         let mut tasks = vec![Task::new(fill_task_info(), fill(job, &place.root, shared.clone()))];
         tasks.extend(loads(job).into_iter().map(|load| {
             let work = serve(job, &load, &place.root, shared.clone());
@@ -88,9 +92,9 @@ fn remarks(shape: &CacheShape) -> Vec<Note> {
 }
 
 /// The cache that the first task creates and the others serve from.
-type Shared = Arc<OnceLock<Cache>>;
+type SharedCache = Arc<OnceLock<Cache>>;
 
-fn fill(job: &Job, root: &Path, shared: Shared) -> Action {
+fn fill(job: &Job, root: &Path, shared: SharedCache) -> Action {
     let (shape, log) = (CacheShape::from_settings(job), job.settings.flag("log"));
     Action::on("fill", root, move |root| {
         let account = CostAccount::begin();
@@ -104,7 +108,7 @@ fn fill(job: &Job, root: &Path, shared: Shared) -> Action {
     })
 }
 
-fn serve(job: &Job, load: &ServeTask, root: &Path, shared: Shared) -> Action {
+fn serve(job: &Job, load: &ServeTask, root: &Path, shared: SharedCache) -> Action {
     let (settings, seed) = (&job.settings, job.seed);
     let (rate, bound) = (pace::rate(settings, load.rate), Bound::Seconds(settings.float("seconds")));
     let threads = load.threads.unwrap_or(1);
@@ -126,10 +130,286 @@ fn serve(job: &Job, load: &ServeTask, root: &Path, shared: Shared) -> Action {
     })
 }
 
+/// Squid reads and writes objects by pages of this size (`SM_PAGE_SIZE`).
+const PAGE: usize = 4096;
+/// A record of `swap.state` (`StoreSwapLogData` on a 64-bit machine).
+const LOG_RECORD: [u8; 72] = [0x5a; 72];
+
+/// The kinds of requests: answered from the cache, stored in the cache, and passed on without storing.
+const KINDS: [&str; 3] = ["hit", "store", "pass"];
+/// Indices in [`KINDS`].
+const HIT: usize = 0;
+const STORE: usize = 1;
+const PASS: usize = 2;
+
+/// A cache, the demand that it serves, and its counters.
+struct Cache {
+    dir: PathBuf,
+    shape: CacheShape,
+    demand: Demand,
+    index: Mutex<Index>,
+    has_log: bool,
+    /// The open log, while a task runs.
+    log_file: Mutex<Option<File>>,
+    noise: Vec<u8>,
+    /// The number of the next object that the fill task stores.
+    filled: AtomicU64,
+    /// Bytes that clients received.
+    served: AtomicU64,
+    /// Number of evicted objects.
+    replaced: AtomicU64,
+}
+
+/// The private state of a thread.
+struct CacheThread {
+    draws: Draws,
+    buffer: Vec<u8>,
+}
+
+impl Cache {
+    /// Creates the directories of an empty cache, as `squid -z` does.
+    ///
+    /// # Errors
+    /// If a directory cannot be created.
+    fn create(dir: &Path, shape: CacheShape, log: bool, demand: Demand) -> Result<Cache, EngineError> {
+        for first in 0..shape.levels.0 {
+            for second in 0..shape.levels.1 {
+                let path = dir.join(format!("{first:02X}/{second:02X}"));
+                std::fs::create_dir_all(&path).map_err(EngineError::io("making", &path))?;
+            }
+        }
+        Ok(Cache {
+            dir: dir.into(),
+            shape,
+            demand,
+            index: Mutex::new(Index::new(shape.bytes)),
+            has_log: log,
+            log_file: Mutex::default(),
+            noise: object_noise(shape.seed),
+            filled: AtomicU64::new(0),
+            served: AtomicU64::new(0),
+            replaced: AtomicU64::new(0),
+        })
+    }
+
+    /// The path of the file with this number. As in Squid's `UFSSwapDir::swapSubDir`, each directory of the second level
+    /// gets as many consecutive numbers as there are such directories, then the next directory follows.
+    fn path(&self, number: u32) -> PathBuf {
+        let (first, second) = self.shape.levels;
+        let above = number / second;
+        self.dir.join(format!("{:02X}/{:02X}/{number:08X}", above / second % first, above % second))
+    }
+
+    /// Serves a request for the object with this number, and returns the index of its kind in [`KINDS`].
+    fn request(&self, thread: &mut CacheThread, number: u64) -> Result<usize, EngineError> {
+        let object = web::object(self.shape.seed, number);
+        self.served.fetch_add(object.bytes, Ordering::Relaxed);
+        if !object.cachable {
+            return Ok(PASS);
+        }
+        let mut index = self.index();
+        let place = match index.look_up(number) {
+            CacheLookup::Hit(place) => {
+                drop(index);
+                return if self.read(thread, place)? { Ok(HIT) } else { Ok(PASS) };
+            }
+            CacheLookup::Fetching => return Ok(PASS),
+            CacheLookup::Missing => index.reserve(number),
+        };
+        drop(index);
+        self.write(place, object, number)?;
+        self.index().finish_store(number, object.bytes);
+        self.append_log_record()?;
+        self.evict()?;
+        Ok(STORE)
+    }
+
+    /// Reads an object. Returns false if it was evicted between lookup and open.
+    fn read(&self, thread: &mut CacheThread, place: u32) -> Result<bool, EngineError> {
+        let path = self.path(place);
+        let mut file = match File::open(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            opened => opened.map_err(EngineError::io("opening", &path))?,
+        };
+        while file.read(&mut thread.buffer).map_err(EngineError::io("reading", &path))? > 0 {}
+        Ok(true)
+    }
+
+    fn write(&self, place: u32, object: Object, number: u64) -> Result<(), EngineError> {
+        let path = self.path(place);
+        let mut file = File::create(&path).map_err(EngineError::io("making", &path))?;
+        let (mut left, mut at) =
+            (object.bytes as usize, (mix(self.shape.seed, number) as usize) % (NOISE_BYTES - PAGE));
+        while left > 0 {
+            let now = left.min(PAGE);
+            file.write_all(&self.noise[at..at + now]).map_err(EngineError::io("writing", &path))?;
+            at = (at + PAGE) % (NOISE_BYTES - PAGE);
+            left -= now;
+        }
+        Ok(())
+    }
+
+    /// Removes the files of the oldest objects until the cache is within its limit.
+    fn evict(&self) -> Result<(), EngineError> {
+        loop {
+            let Some(place) = self.index().evict_if_full() else { return Ok(()) };
+            let path = self.path(place);
+            std::fs::remove_file(&path).map_err(EngineError::io("removing", &path))?;
+            self.index().free_file(place);
+            self.replaced.fetch_add(1, Ordering::Relaxed);
+            self.append_log_record()?;
+        }
+    }
+
+    /// Runs a load on the cache: `fills` stores objects in order, otherwise clients request them. Between tasks the log is
+    /// closed, so that the filesystem can be remounted.
+    ///
+    /// # Errors
+    /// If the log cannot be opened, or a request fails.
+    fn run(&self, config: &CustomLoadConfig, fills: bool) -> Result<LoadOutcome, EngineError> {
+        if self.has_log {
+            let path = self.dir.join("swap.state");
+            let file = OpenOptions::new().create(true).append(true).open(&path);
+            *self.log() = Some(file.map_err(EngineError::io("opening", &path))?);
+        }
+        let outcome = custom_load::run(config, &Requests { cache: self, fills });
+        *self.log() = None;
+        outcome
+    }
+
+    /// Appends a record to the log, if there is one.
+    fn append_log_record(&self) -> Result<(), EngineError> {
+        let written = self.log().as_mut().map_or(Ok(()), |file| file.write_all(&LOG_RECORD));
+        written.map_err(EngineError::io("appending to", self.dir.join("swap.state")))
+    }
+
+    fn log(&self) -> MutexGuard<'_, Option<File>> {
+        self.log_file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
+        // The load ends when a thread panics, so a poisoned lock does no harm.
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The requests for a cache: either those of its clients, or, to fill it, those for the most popular objects in order.
+struct Requests<'a> {
+    cache: &'a Cache,
+    fills: bool,
+}
+
+impl CustomLoad for Requests<'_> {
+    type ThreadState = CacheThread;
+    /// The number of an object, or `None` while the cache is filled.
+    type Request = Option<u64>;
+
+    fn thread_state(&self, thread: u32) -> Result<CacheThread, EngineError> {
+        let draws = self.cache.demand.draws(self.cache.shape.seed, thread.into());
+        Ok(CacheThread { draws, buffer: vec![0; PAGE] })
+    }
+
+    fn draw(&self, thread: &mut CacheThread) -> Option<u64> {
+        (!self.fills).then(|| self.cache.demand.next(&mut thread.draws))
+    }
+
+    fn perform(&self, thread: &mut CacheThread, number: Option<u64>) -> Result<usize, EngineError> {
+        let next = || self.cache.filled.fetch_add(1, Ordering::Relaxed);
+        self.cache.request(thread, number.unwrap_or_else(next))
+    }
+}
+
+/// The index of the cache in memory. It reuses the file numbers of evicted objects.
+#[derive(Debug, Default)]
+struct Index {
+    /// Objects that a request is storing, with their file numbers.
+    fetching: HashMap<u64, u32>,
+    /// Objects in the cache, with their file numbers and bytes. The least recently used comes first.
+    stored: LinkedHashMap<u64, (u32, u64)>,
+    files: u32,
+    free: Vec<u32>,
+    bytes: u64,
+    limit: u64,
+}
+
+/// The result of a lookup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CacheLookup {
+    /// The cache holds the object, in this file.
+    Hit(u32),
+    /// Another request is fetching the object.
+    Fetching,
+    /// The cache does not hold the object.
+    Missing,
+}
+
+impl Index {
+    /// An empty index of a cache of `limit` bytes.
+    fn new(limit: u64) -> Index {
+        Index { limit, ..Index::default() }
+    }
+
+    /// Looks an object up. A hit makes it the most recently used.
+    fn look_up(&mut self, object: u64) -> CacheLookup {
+        match self.stored.to_back(&object) {
+            Some((file, _)) => CacheLookup::Hit(*file),
+            None if self.fetching.contains_key(&object) => CacheLookup::Fetching,
+            None => CacheLookup::Missing,
+        }
+    }
+
+    /// Reserves a file number for a missing object. The object is in the cache after [`Index::finish_store`].
+    fn reserve(&mut self, object: u64) -> u32 {
+        let file = self.free.pop().unwrap_or_else(|| {
+            self.files += 1;
+            self.files - 1
+        });
+        self.fetching.insert(object, file);
+        file
+    }
+
+    /// Adds an object to the cache after its file is written.
+    fn finish_store(&mut self, object: u64, bytes: u64) {
+        if let Some(file) = self.fetching.remove(&object) {
+            self.bytes += bytes;
+            self.stored.insert(object, (file, bytes));
+        }
+    }
+
+    /// Removes the least recently used object if the cache is over its limit, and returns its file number. After the file
+    /// is removed, [`Index::free_file`] frees the number.
+    fn evict_if_full(&mut self) -> Option<u32> {
+        if self.bytes <= self.limit {
+            return None;
+        }
+        let (_, (file, bytes)) = self.stored.pop_front()?;
+        self.bytes -= bytes;
+        Some(file)
+    }
+
+    /// Frees a file number for another object.
+    fn free_file(&mut self, file: u32) {
+        self.free.push(file);
+    }
+
+    /// Bytes of all objects in the cache.
+    #[cfg(test)]
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Number of objects that have a file.
+    #[cfg(test)]
+    fn objects(&self) -> usize {
+        self.fetching.len() + self.stored.len()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{ids, job, perform, place};
+    use crate::web::count_to_fill;
     use fsarena_core::sample::TaskOutput;
 
     #[test]
@@ -156,7 +436,7 @@ mod tests {
         let measured = |seconds| {
             let dir = tempfile::tempdir().unwrap();
             let mut all = vec![];
-            for task in ProxyCache.steps(&job(seconds), &place(dir.path())).unwrap() {
+            for task in ProxyCache.tasks(&job(seconds), &place(dir.path())).unwrap() {
                 for action in task.work {
                     all.push((task.info.id.clone(), perform([action])));
                 }
@@ -170,5 +450,99 @@ mod tests {
             assert!(!done.series.is_empty(), "{id:?}");
             assert!(metric(&done, "request_rate") > Some(0.0), "{id:?}");
         }
+    }
+
+    fn shape(levels: (u32, u32), bytes: u64, seed: u64) -> CacheShape {
+        CacheShape { bytes, levels, recurrence: 0.8, zipf: 0.8, seed }
+    }
+
+    fn config(operations: u64) -> CustomLoadConfig<'static> {
+        let bound = Bound::Operations(operations);
+        CustomLoadConfig { threads: 4, kinds: &KINDS, rate: None, bound, interval_ms: 100, seed: 1 }
+    }
+
+    #[test]
+    fn a_full_cache_serves_hits_and_stays_within_its_limit() {
+        const LIMIT: u64 = 1 << 20;
+        let dir = tempfile::tempdir().unwrap();
+        let demand = Demand::new(400, 0.8, 0.8);
+        let cache = Cache::create(dir.path(), shape((4, 8), LIMIT, 7), true, demand).unwrap();
+        let count = count_to_fill(7, 400, LIMIT);
+        assert!((40..400).contains(&count), "{count}");
+        cache.run(&config(count), true).unwrap();
+        let full = cache.index().bytes();
+        assert!(full <= LIMIT && full > LIMIT / 2, "{full}");
+
+        let outcome = cache.run(&config(1000), false).unwrap();
+        let count = |kind| outcome.kind(kind).map_or(0, |found| found.count);
+        assert_eq!(count("hit") + count("store") + count("pass"), 1000);
+        assert!(count("hit") > 200 && count("store") > 50, "{} {}", count("hit"), count("store"));
+        assert!(cache.replaced.load(Ordering::Relaxed) > 0);
+        assert!(cache.index().bytes() <= LIMIT);
+        // The files match the index, and each store and eviction is in the log.
+        let (mut files, mut bytes) = (0, 0);
+        for entry in walkdir::WalkDir::new(dir.path()).into_iter().flatten() {
+            if entry.file_type().is_file() && entry.file_name() != "swap.state" {
+                (files, bytes) = (files + 1, bytes + entry.metadata().unwrap().len());
+            }
+        }
+        let (objects, kept) = {
+            let index = cache.index();
+            (index.objects(), index.bytes())
+        };
+        assert_eq!((files, bytes), (objects, kept));
+        let log = dir.path().join("swap.state").metadata().unwrap().len();
+        assert!(log > 72 * files as u64 && log.is_multiple_of(72));
+    }
+
+    #[test]
+    fn files_spread_as_squid_spreads_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache =
+            Cache::create(dir.path(), shape((16, 256), 1, 1), false, Demand::new(1, 0.8, 0.5)).unwrap();
+        for (number, path) in [(0, "00/00/00000000"), (256, "00/01/00000100"), (65_536, "01/00/00010000")] {
+            assert_eq!(cache.path(number), dir.path().join(path));
+        }
+    }
+
+    fn stored(index: &mut Index, object: u64, bytes: u64) -> u32 {
+        let number = index.reserve(object);
+        index.finish_store(object, bytes);
+        number
+    }
+
+    #[test]
+    fn the_least_recently_used_object_is_evicted_first() {
+        let mut index = Index::new(25);
+        let [first, second] = [1, 2].map(|object| stored(&mut index, object, 10));
+        assert_eq!(index.evict_if_full(), None);
+        assert_eq!(index.look_up(1), CacheLookup::Hit(first));
+        stored(&mut index, 3, 10);
+        // Object 1 was looked up after object 2.
+        assert_eq!(index.evict_if_full(), Some(second));
+        assert_eq!((index.evict_if_full(), index.bytes(), index.objects()), (None, 20, 2));
+        assert_eq!(index.look_up(2), CacheLookup::Missing);
+        index.free_file(second);
+        assert_eq!(index.reserve(4), second);
+    }
+
+    #[test]
+    fn an_object_that_is_being_stored_is_not_stored_twice() {
+        let mut index = Index::new(100);
+        let number = index.reserve(1);
+        assert_eq!(index.look_up(1), CacheLookup::Fetching);
+        index.finish_store(1, 5);
+        assert_eq!(index.look_up(1), CacheLookup::Hit(number));
+    }
+
+    #[test]
+    fn a_cache_with_a_limit_of_0_evicts_every_object() {
+        let mut index = Index::new(0);
+        for object in 0..5 {
+            stored(&mut index, object, 1);
+        }
+        let gone: Vec<u32> = std::iter::from_fn(|| index.evict_if_full()).collect();
+        assert_eq!(gone, [0, 1, 2, 3, 4]);
+        assert_eq!((index.bytes(), index.objects()), (0, 0));
     }
 }

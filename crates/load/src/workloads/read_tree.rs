@@ -92,7 +92,7 @@ impl Workload for ReadTree {
         Ok(vec![program::action(&unpack, Driver { native: true, clones: false })])
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let tree = place.root.join(TOP);
         let (files, reads) = (FileList::default(), RandomReads::of_job(job));
         let walk = program::action(&Op::Find(tree.clone()), Driver { native: true, clones: false });
@@ -212,7 +212,7 @@ mod tests {
             ReadTree.fill(&job, &place).is_err_and(|error| error.to_string().contains("tree.tar is missing"))
         );
         ReadTree.inputs(&job, &place).unwrap();
-        for task in ReadTree.steps(&job, &place).unwrap() {
+        for task in ReadTree.tasks(&job, &place).unwrap() {
             assert_eq!(task.before, Before::Remount);
             perform(task.prepare.into_iter().chain(task.work));
         }

@@ -1,7 +1,7 @@
 //! `recovery`: fsarena writes files until it cuts the power of the disk, times how long the filesystem takes to come back,
 //! and checks that every file that was synced before the cut is intact.
 
-use crate::payload::fault;
+use crate::payload::describe_difference;
 use crate::task::{self, Action, Result, Task, TaskError, failed_to};
 use crate::workload::{Cut, Job, Place, Room, Survey, Workload, remark};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
@@ -75,7 +75,7 @@ impl Workload for Recovery {
         std::fs::write(&path, 0u64.to_le_bytes()).map_err(failed_to("write", &path))
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let seed = job.seed;
         let limit = Duration::from_secs_f64(job.settings.float("seconds")) + OVERDUE;
         let paths = (place.root.clone(), place.other.join(PROGRESS));
@@ -110,11 +110,11 @@ fn is_synced(number: u64) -> bool {
 }
 
 /// The path of a file below the root.
-fn name(number: u64) -> PathBuf {
+fn file_name(number: u64) -> PathBuf {
     PathBuf::from(format!("d{}/f{number:06}", number % DIRECTORIES))
 }
 
-fn contents(seed: u64, number: u64) -> Vec<u8> {
+fn file_contents(seed: u64, number: u64) -> Vec<u8> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(seed, number));
     let mut bytes = vec![0; rng.random_range(1..=LARGEST_BYTES)];
     rng.fill_bytes(&mut bytes);
@@ -137,13 +137,13 @@ fn write_files(root: &Path, progress: &Path, seed: u64, go_on: &mut dyn FnMut(u6
     }
     File::open(root).and_then(|dir| Ok(rustix::fs::syncfs(dir)?)).map_err(failed_to("sync", root))?;
     for number in (0..).take_while(|number| go_on(*number)) {
-        let path = root.join(name(number));
+        let path = root.join(file_name(number));
         if let Some(oldest) = number.checked_sub(LIVE_FILES) {
-            let oldest = root.join(name(oldest));
+            let oldest = root.join(file_name(oldest));
             std::fs::remove_file(&oldest).map_err(failed_to("remove", &oldest))?;
         }
         let mut file = File::create(&path).map_err(failed_to("write", &path))?;
-        file.write_all(&contents(seed, number)).map_err(failed_to("write", &path))?;
+        file.write_all(&file_contents(seed, number)).map_err(failed_to("write", &path))?;
         if is_synced(number) {
             let dir = path.parent().unwrap_or(root);
             file.sync_all().and_then(|()| sync(dir)).map_err(failed_to("write", &path))?;
@@ -173,8 +173,10 @@ fn verify(root: &Path, written: u64, seed: u64) -> Result<Readings> {
     // After the last sync, further files up to the next sync may have been written, each of which removed an old file.
     for number in (written + SYNC_INTERVAL).saturating_sub(LIVE_FILES)..written {
         synced += u64::from(is_synced(number));
-        match fault(&root.join(name(number)), &contents(seed, number)) {
-            Some(fault) if is_synced(number) => damaged.push(format!("{} ({fault})", name(number).display())),
+        match describe_difference(&root.join(file_name(number)), &file_contents(seed, number)) {
+            Some(fault) if is_synced(number) => {
+                damaged.push(format!("{} ({fault})", file_name(number).display()))
+            }
             fault => lost += u64::from(fault.is_some()),
         }
     }
@@ -214,8 +216,8 @@ mod tests {
         let of = |id: &str| verify(&root, progress, 7).unwrap().get(id).unwrap();
         // The oldest four may be removed before the next sync.
         assert_eq!((of(reading::FILES_SYNCED), of(reading::FILES_LOST)), (127.0, 0.0));
-        std::fs::remove_file(root.join(name(20))).unwrap();
-        std::fs::write(root.join(name(501)), "").unwrap();
+        std::fs::remove_file(root.join(file_name(20))).unwrap();
+        std::fs::write(root.join(file_name(501)), "").unwrap();
         assert_eq!((of(reading::FILES_SYNCED), of(reading::FILES_LOST)), (127.0, 2.0));
     }
 
@@ -223,14 +225,14 @@ mod tests {
     fn a_damaged_synced_file_is_a_violation_with_its_name() {
         let (_dir, root, progress) = write_until(40);
         let error = || verify(&root, progress, 7).unwrap_err().to_string();
-        std::fs::remove_file(root.join(name(3))).unwrap();
-        let mut bytes = contents(7, 7);
+        std::fs::remove_file(root.join(file_name(3))).unwrap();
+        let mut bytes = file_contents(7, 7);
         bytes[0] ^= 1;
-        std::fs::write(root.join(name(7)), &bytes).unwrap();
-        std::fs::write(root.join(name(11)), &contents(7, 11)[1..]).unwrap();
+        std::fs::write(root.join(file_name(7)), &bytes).unwrap();
+        std::fs::write(root.join(file_name(11)), &file_contents(7, 11)[1..]).unwrap();
         assert!(error().starts_with("DATA LOSS: 3 of 10 files that were synced"), "{}", error());
         assert!(error().contains("intact: d3/f000003 (missing), d0/f000007 (other contents), d4/f000011 ("));
-        (12..40).for_each(|number| std::fs::write(root.join(name(number)), "").unwrap());
+        (12..40).for_each(|number| std::fs::write(root.join(file_name(number)), "").unwrap());
         assert!(error().contains("10 of 10") && error().ends_with(", …"), "{}", error());
         assert!(verify(&root, 0, 7).unwrap_err().to_string().contains("set=seconds"));
     }

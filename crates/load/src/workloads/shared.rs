@@ -100,11 +100,11 @@ impl Workload for Shared {
         Ok(Survey { room, demands, remarks: vec![remark(text)], ..Survey::default() })
     }
 
-    fn shares(&self) -> bool {
+    fn shares_directory(&self) -> bool {
         true
     }
 
-    fn steps_of(&self, job: &Job, place: &Place, client: Client) -> Result<Vec<Task>> {
+    fn client_tasks(&self, job: &Job, place: &Place, client: Client) -> Result<Vec<Task>> {
         let drop = job.settings.text("cache") == "drop";
         let task = |row: TaskRow| {
             let blocks = blocks(job, &place.root, client, row);
@@ -127,11 +127,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (place, job) = (place(dir.path()), job(&DEF, 3, &[("bytes", "1048576")]));
         let of = |index: u32| Client { index, clients: 2, reads_from: 1 - index };
-        let mut steps: Vec<_> =
-            [0, 1].map(|client| Shared.steps_of(&job, &place, of(client)).unwrap().into_iter()).into();
+        let mut clients: Vec<_> =
+            [0, 1].map(|client| Shared.client_tasks(&job, &place, of(client)).unwrap().into_iter()).into();
         // All clients finish a task before any client starts the next.
         for row in TASKS {
-            for client in &mut steps {
+            for client in &mut clients {
                 let task = client.next().unwrap();
                 perform(task.prepare.into_iter().chain(task.work));
                 assert_eq!(task.info.id.name, row.0);

@@ -95,7 +95,7 @@ impl Workload for SquidWorkload {
         Some(process::MEMORY_DIR)
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (store, shape) = (job.settings.text("store").to_string(), cache_shape(job));
         let dirs = SquidDirs {
             store,

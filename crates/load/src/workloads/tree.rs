@@ -58,7 +58,7 @@ impl Workload for Tree {
         Source::from_job(job).is_generated()
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let from = place.other.join(TOP);
         if !from.is_dir() {
             let why =
@@ -101,7 +101,7 @@ mod tests {
                     .count()
             };
             assert_eq!(files(&place.other), 40);
-            let mut tasks = Tree.steps(&job, &place).unwrap().into_iter();
+            let mut tasks = Tree.tasks(&job, &place).unwrap().into_iter();
             for after in [40, 0] {
                 perform(tasks.next().unwrap().work);
                 assert_eq!(files(&place.root), after, "{driver}");
@@ -118,10 +118,10 @@ mod tests {
         std::fs::write(real.join("f"), "contents").unwrap();
         let job = job(&DEF, 7, &[("driver", "native"), ("tree", real.to_str().unwrap())]);
         let place = Place { root: dir.path().join("root"), other, server_user: None };
-        assert!(Tree.steps(&job, &place).is_err());
+        assert!(Tree.tasks(&job, &place).is_err());
         Tree.inputs(&job, &place).unwrap();
         assert_eq!(std::fs::read_to_string(place.other.join("tree/f")).unwrap(), "contents");
-        assert!(Tree.steps(&job, &place).is_ok() && Tree.survey(&job).unwrap().room.other_bytes > 0);
+        assert!(Tree.tasks(&job, &place).is_ok() && Tree.survey(&job).unwrap().room.other_bytes > 0);
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl Workload for Webproxy {
         Ok(Survey { room, remarks: remarks(), ..Survey::default() })
     }
 
-    fn steps(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
+    fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let (files, seed) = (job.settings.int("files") as u64, job.seed);
         let (threads, seconds) = (job.settings.int("threads") as u32, job.settings.float("seconds"));
         let existing = files * PREALLOCATED_PERCENT / 100;
@@ -272,7 +272,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let job = job(&DEF, 3, &[("files", "50"), ("threads", "4"), ("seconds", seconds)]);
             let mut last = Readings::default();
-            for task in Webproxy.steps(&job, &place(dir.path())).unwrap() {
+            for task in Webproxy.tasks(&job, &place(dir.path())).unwrap() {
                 last = perform(task.work).readings;
             }
             (last.get("requests_count").unwrap() >= 6.0 * 100.0).then_some((last, dir))

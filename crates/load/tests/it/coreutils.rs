@@ -47,7 +47,7 @@ fn disks() -> Disks {
 fn start(job: &Job) -> (Disks, Vec<Task>) {
     let disks = disks();
     workload().inputs(job, &disks.place).unwrap();
-    let tasks = workload().steps(job, &disks.place).unwrap();
+    let tasks = workload().tasks(job, &disks.place).unwrap();
     (disks, tasks)
 }
 
@@ -274,8 +274,8 @@ fn the_archive_is_made_once_and_again_for_another_tree() {
 #[test]
 fn a_missing_archive_is_an_error_with_its_path() {
     let disks = disks();
-    let Err(error) = workload().steps(&job(&[]), &disks.place) else {
-        panic!("steps() must fail without its input")
+    let Err(error) = workload().tasks(&job(&[]), &disks.place) else {
+        panic!("tasks() must fail without its input")
     };
     assert!(error.to_string().contains("tree.tar is missing"), "{error}");
 }
@@ -322,7 +322,7 @@ impl Drop for SmallDisk {
 #[test]
 fn the_error_of_a_full_disk_has_the_file() {
     if !rustix::process::geteuid().is_root() {
-        fsarena_testkit::skipped("root");
+        fsarena_sys::testkit::skipped("root");
         return;
     }
     for driver in ["commands", "native"] {
@@ -331,7 +331,7 @@ fn the_error_of_a_full_disk_has_the_file() {
         disks.place.root = small.0.path().into();
         let job = job(&[("driver", text(driver)), ("tasks", numbers(&[7]))]);
         workload().inputs(&job, &disks.place).unwrap();
-        let task = workload().steps(&job, &disks.place).unwrap().remove(0);
+        let task = workload().tasks(&job, &disks.place).unwrap().remove(0);
         let error = task.work.into_iter().next().unwrap().perform(&mut |_| {}).unwrap_err();
         let error_text = error.to_string();
         assert!(

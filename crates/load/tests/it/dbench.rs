@@ -62,7 +62,7 @@ fn child() {
     let job = Job { settings, scale: Scale::Tiny, seed: 5 };
     let place = Place { root: dir.clone().into(), other: dir.into(), server_user: None };
     dbench.inputs(&job, &place).unwrap();
-    for task in dbench.steps(&job, &place).unwrap() {
+    for task in dbench.tasks(&job, &place).unwrap() {
         for action in task.prepare.into_iter().chain(task.work) {
             action.perform(&mut |_| {}).unwrap();
         }
@@ -92,7 +92,7 @@ fn count_calls(command: &mut Command, table: &Path) -> BTreeMap<String, f64> {
 
 #[test]
 fn system_calls_of_a_pass_are_those_of_the_real_dbench() {
-    if !fsarena_testkit::program("strace") || !fsarena_testkit::program("dbench") {
+    if !fsarena_sys::testkit::program("strace") || !fsarena_sys::testkit::program("dbench") {
         return;
     }
     // In memory, so that a slow disk does not reduce the number of passes.

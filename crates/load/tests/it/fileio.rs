@@ -28,7 +28,7 @@ fn job(words: &str) -> Job {
 /// The only task of a job in a directory.
 fn task(words: &str, dir: &Path) -> Task {
     let place = Place { root: dir.into(), other: dir.into(), server_user: None };
-    let mut tasks = fileio().steps(&job(words), &place).unwrap();
+    let mut tasks = fileio().tasks(&job(words), &place).unwrap();
     assert_eq!(tasks.len(), 1);
     tasks.remove(0)
 }
@@ -74,7 +74,7 @@ fn strace(table: &Path) -> Command {
 
 #[test]
 fn system_calls_are_those_of_the_real_sysbench_in_kind_and_number() {
-    if !fsarena_testkit::program("strace") || !fsarena_testkit::program("sysbench") {
+    if !fsarena_sys::testkit::program("strace") || !fsarena_sys::testkit::program("sysbench") {
         return;
     }
     let within = tempfile::tempdir().unwrap();
@@ -122,7 +122,7 @@ fn check_same_calls(what: &str, native: &BTreeMap<String, u64>, real: &BTreeMap<
 #[test]
 fn the_real_tools_perform_all_operations_with_several_threads() {
     for tool in ["sysbench", "fio"] {
-        if !fsarena_testkit::program(tool) {
+        if !fsarena_sys::testkit::program(tool) {
             continue;
         }
         for mode in ["seqrd", "rndrd", "seqwr", "rndwr"] {

@@ -12,7 +12,7 @@ pub struct Workspace {
 impl Workspace {
     /// Creates the directory, in memory if possible; `None` if mpirun is missing.
     pub fn new() -> Option<Workspace> {
-        if !fsarena_testkit::program(&mpirun()) {
+        if !fsarena_sys::testkit::program(&mpirun()) {
             return None;
         }
         let memory = Path::new("/dev/shm");

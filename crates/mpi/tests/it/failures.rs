@@ -79,7 +79,7 @@ fn work_that_is_killed_or_hangs_fails_the_cell_and_leaves_nothing() {
 #[test]
 fn the_error_of_a_full_filesystem_names_the_rank() {
     let Some(workspace) = Workspace::new() else { return };
-    if !fsarena_testkit::root() {
+    if !fsarena_sys::testkit::root() {
         return;
     }
     let shared = workspace.path("shared");

@@ -1,6 +1,6 @@
 //! Requests, bytes and flushes that reached the device under test.
 
-use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes};
+use crate::probe::{OpenedProbe, Probe, ProbeReading, ProbeTarget, Sampling};
 use crate::probe::{TextGauge, Unavailable, number};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{Fold, ReadingDef, Unit};
@@ -51,11 +51,11 @@ const fn amount(id: &'static str, unit: Unit) -> ReadingDef {
 }
 
 const fn until_synced(index: usize, factor: f64, id: &'static str, unit: Unit, help: &'static str) -> Field {
-    Field { index, factor, reading: Takes::DeltaToSynced.of(amount(id, unit).help(help)) }
+    Field { index, factor, reading: Sampling::DeltaToSynced.of(amount(id, unit).help(help)) }
 }
 
 const fn at_return(index: usize, id: &'static str, help: &'static str) -> Field {
-    let reading = Takes::DeltaToReturn.of(amount(id, Unit::Bytes).help(help));
+    let reading = Sampling::DeltaToReturn.of(amount(id, Unit::Bytes).help(help));
     Field { index, factor: SECTOR, reading }
 }
 
@@ -77,19 +77,19 @@ pub const PROBE: Probe = Probe {
     open,
 };
 
-fn open(scene: &Scene) -> Result<Opened, Unavailable> {
-    let Some((major, minor)) = scene.device else {
+fn open(target: &ProbeTarget) -> Result<OpenedProbe, Unavailable> {
+    let Some((major, minor)) = target.device else {
         return Err(Unavailable::new("no block device is known below the directory under test"));
     };
     let dir = format!("sys/dev/block/{major}:{minor}");
     // Without I/O statistics the counters do not change, which would look like an idle device.
-    if scene.kernel.read(&format!("{dir}/queue/iostats")).is_ok_and(|text| text.trim() == "0") {
+    if target.kernel.read(&format!("{dir}/queue/iostats")).is_ok_and(|text| text.trim() == "0") {
         let fix = format!("echo 1 > /{dir}/queue/iostats");
         return Err(
             Unavailable::new(format!("I/O statistics of device {major}:{minor} are switched off")).fix(fix)
         );
     }
-    TextGauge::open(&scene.kernel, &format!("{dir}/stat"), parse).map(Opened::new)
+    TextGauge::open(&target.kernel, &format!("{dir}/stat"), parse).map(OpenedProbe::new)
 }
 
 /// Old kernels have 11 fields, without discards, or 15, without flushes; missing values stay NaN.
@@ -130,8 +130,8 @@ mod tests {
     #[test]
     fn the_probe_reads_the_device_of_the_scene() {
         let (_dir, kernel) = kernel_with(&[("sys/dev/block/7:3/stat", "1 0 8 0 0 0 0 0 0 0 0\n")]);
-        let mut opened =
-            (PROBE.open)(&Scene { kernel, device: Some((7, 3)) }).unwrap_or_else(|e| panic!("{}", e.why));
+        let mut opened = (PROBE.open)(&ProbeTarget { kernel, device: Some((7, 3)) })
+            .unwrap_or_else(|e| panic!("{}", e.why));
         assert_eq!(read_once(opened.gauge.as_mut(), FIELDS.len())[2], 4096.0);
     }
 
@@ -142,8 +142,9 @@ mod tests {
             ("sys/dev/block/7:3/queue/iostats", "0\n"),
         ];
         let (_dir, kernel) = kernel_with(&files);
-        let missing = (PROBE.open)(&Scene { kernel: kernel.clone(), device: Some((7, 3)) }).err().unwrap();
+        let missing =
+            (PROBE.open)(&ProbeTarget { kernel: kernel.clone(), device: Some((7, 3)) }).err().unwrap();
         assert!(missing.fix.unwrap().contains("echo 1"));
-        assert!((PROBE.open)(&Scene { kernel, device: None }).is_err());
+        assert!((PROBE.open)(&ProbeTarget { kernel, device: None }).is_err());
     }
 }

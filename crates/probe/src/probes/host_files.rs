@@ -3,7 +3,7 @@
 //! Each request ends with one interrupt of the device, so the kernel's own counters have their number, and counting costs
 //! nothing while a task runs.
 
-use crate::probe::{Gauge, KernelFile, Opened, Probe, Scene, Takes, Unavailable, number};
+use crate::probe::{Gauge, KernelFile, OpenedProbe, Probe, ProbeTarget, Sampling, Unavailable, number};
 use fsarena_core::metric::reading::{HOST_ROUND_TRIPS, HOST_WAIT, time};
 use fsarena_core::plan::GuestPlan;
 use fsarena_core::sample::{ReadingDef, Unit};
@@ -16,10 +16,10 @@ pub const PROBE: Probe = Probe {
     id: "host_files",
     help: "requests of a guest for files of the host",
     readings: &[
-        Takes::DeltaToReturn.of(ReadingDef::lower(HOST_ROUND_TRIPS, Unit::Count).help(
+        Sampling::DeltaToReturn.of(ReadingDef::lower(HOST_ROUND_TRIPS, Unit::Count).help(
             "requests of a guest for files of the host until the command returned: its programs, and what they read of the host",
         )),
-        Takes::DeltaToReturn.of(time(HOST_WAIT).help(
+        Sampling::DeltaToReturn.of(time(HOST_WAIT).help(
             "estimated time of the requests of a guest for files of the host until the command returned: their number times the mean time of such requests before the first task",
         )),
     ],
@@ -42,17 +42,17 @@ struct Counter {
     request_ns: f64,
 }
 
-fn open(scene: &Scene) -> Result<Opened, Unavailable> {
-    let Some(device) = find_device(&scene.kernel) else { return Ok(Opened::new(HostFiles(None))) };
-    let mut interrupts = KernelFile::open(&scene.kernel, "proc/interrupts")?;
+fn open(target: &ProbeTarget) -> Result<OpenedProbe, Unavailable> {
+    let Some(device) = find_device(&target.kernel) else { return Ok(OpenedProbe::new(HostFiles(None))) };
+    let mut interrupts = KernelFile::open(&target.kernel, "proc/interrupts")?;
     let unreadable = |error: io::Error| Unavailable::new(error.to_string());
     if interrupts_of(interrupts.text().map_err(unreadable)?, &device).is_none() {
         // The guest reads no files of the host any more: it has freed the interrupts of the device.
-        return Ok(Opened::new(HostFiles(None)));
+        return Ok(OpenedProbe::new(HostFiles(None)));
     }
     let mut counter = Counter { interrupts, device, request_ns: 0.0 };
     counter.measure_request().map_err(unreadable)?;
-    Ok(Opened::new(HostFiles(Some(counter))))
+    Ok(OpenedProbe::new(HostFiles(Some(counter))))
 }
 
 /// The name of the virtio device with the files of the host, such as `virtio3`.
@@ -80,7 +80,7 @@ impl Counter {
     fn count(&mut self) -> io::Result<f64> {
         match interrupts_of(self.interrupts.text()?, &self.device) {
             Some(count) => Ok(count),
-            None => Err(self.interrupts.unknown_form()),
+            None => Err(self.interrupts.unknown_format()),
         }
     }
 
@@ -128,22 +128,22 @@ mod tests {
 
     #[test]
     fn a_machine_without_the_device_has_no_values() {
-        let root = fsarena_testkit::FakeRoot::with(&[
+        let root = fsarena_sys::testkit::FakeRoot::with(&[
             ("sys/bus/virtio/drivers/9pnet_virtio/virtio1/mount_tag", "home\0"),
             ("proc/interrupts", TEXT),
         ]);
         let kernel = SysRoot::at(root.path());
-        let mut gauge = open(&Scene { kernel: kernel.clone(), device: None }).unwrap().gauge;
+        let mut gauge = open(&ProbeTarget { kernel: kernel.clone(), device: None }).unwrap().gauge;
         let mut out = [0.0; 2];
         gauge.read(&mut out).unwrap();
         assert!(out.iter().all(|value| value.is_nan()));
         let tag = root.path().join("sys/bus/virtio/drivers/9pnet_virtio/virtio1/mount_tag");
         std::fs::write(tag, "fsarena-host\0").unwrap();
-        let mut gauge = open(&Scene { kernel, device: None }).unwrap().gauge;
+        let mut gauge = open(&ProbeTarget { kernel, device: None }).unwrap().gauge;
         gauge.read(&mut out).unwrap();
         assert_eq!(out[0], 4123.0);
         std::fs::write(root.path().join("proc/interrupts"), "           CPU0       CPU1\n").unwrap();
-        open(&Scene { kernel: SysRoot::at(root.path()), device: None })
+        open(&ProbeTarget { kernel: SysRoot::at(root.path()), device: None })
             .unwrap()
             .gauge
             .read(&mut out)

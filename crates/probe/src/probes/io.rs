@@ -1,13 +1,13 @@
 //! Bytes that the process tree requested to read and write.
 
-use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes};
+use crate::probe::{OpenedProbe, Probe, ProbeReading, ProbeTarget, Sampling};
 use crate::probe::{TextGauge, Unavailable, field};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{ReadingDef, Unit};
 
 /// The reading of a count, from before the task until its work had returned.
 const fn until_return(id: &'static str, unit: Unit, help: &'static str) -> ProbeReading {
-    Takes::DeltaToReturn.of(ReadingDef::neutral(id, unit).help(help))
+    Sampling::DeltaToReturn.of(ReadingDef::neutral(id, unit).help(help))
 }
 
 /// `/proc/self/io`. The kernel adds the counters of a child when its parent waits for it.
@@ -36,9 +36,9 @@ pub const PROBE: Probe = Probe {
     open,
 };
 
-fn open(scene: &Scene) -> Result<Opened, Unavailable> {
-    TextGauge::open(&scene.kernel, "proc/self/io", parse)
-        .map(Opened::new)
+fn open(target: &ProbeTarget) -> Result<OpenedProbe, Unavailable> {
+    TextGauge::open(&target.kernel, "proc/self/io", parse)
+        .map(OpenedProbe::new)
         .map_err(|missing| missing.fix("use a kernel with CONFIG_TASK_IO_ACCOUNTING"))
 }
 
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn a_child_counts_after_its_parent_waited_for_it() {
         let Ok(mut gauge) = TextGauge::open(&SysRoot::host(), "proc/self/io", parse) else {
-            fsarena_testkit::skipped("this kernel has no /proc/self/io");
+            fsarena_sys::testkit::skipped("this kernel has no /proc/self/io");
             return;
         };
         let (mut before, mut after) = ([0.0; 5], [0.0; 5]);

@@ -1,12 +1,12 @@
 //! The time of all CPUs by state (I/O wait, user, system, interrupts, steal), sampled at clock ticks.
 
-use crate::probe::{Opened, Probe, ProbeReading, Takes};
+use crate::probe::{OpenedProbe, Probe, ProbeReading, Sampling};
 use crate::probe::{TextGauge, stat};
 use fsarena_core::metric::reading::machine_time;
 
 /// The reading of a CPU time, from before the task until its data was synced.
 const fn cpu_time(id: &'static str, help: &'static str) -> ProbeReading {
-    Takes::DeltaToSynced.of(machine_time(id).help(help))
+    Sampling::DeltaToSynced.of(machine_time(id).help(help))
 }
 
 /// The first line of `/proc/stat`.
@@ -35,7 +35,7 @@ pub const PROBE: Probe = Probe {
             "time that a hypervisor withheld from this machine until the data was synced; tick-sampled (/proc/stat, steps of 1/USER_HZ = 10 ms)",
         ),
     ],
-    open: |scene| TextGauge::open(&scene.kernel, "proc/stat", parse).map(Opened::new),
+    open: |target| TextGauge::open(&target.kernel, "proc/stat", parse).map(OpenedProbe::new),
 };
 
 fn parse(text: &str, out: &mut [f64]) -> Option<()> {

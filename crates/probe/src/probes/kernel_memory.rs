@@ -1,6 +1,6 @@
 //! The memory that the kernel keeps for itself: inodes, directory entries, and the filesystem's own structures.
 
-use crate::probe::{Opened, Probe, Takes};
+use crate::probe::{OpenedProbe, Probe, Sampling};
 use crate::probe::{TextGauge, field};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{ReadingDef, Unit};
@@ -9,10 +9,10 @@ use fsarena_core::sample::{ReadingDef, Unit};
 pub const PROBE: Probe = Probe {
     id: "kernel_memory",
     help: "growth of the kernel's own memory during the task",
-    readings: &[Takes::DeltaToReturn.of(ReadingDef::neutral(reading::SLAB_GROWTH, Unit::Bytes).machine().help(
+    readings: &[Sampling::DeltaToReturn.of(ReadingDef::neutral(reading::SLAB_GROWTH, Unit::Bytes).machine().help(
         "growth of the kernel's slab caches while the command ran (Slab of /proc/meminfo): inodes, directory entries and the filesystem's structures in memory; whatever else ran is in it, and it is negative where the kernel gave memory back",
     ))],
-    open: |scene| TextGauge::open(&scene.kernel, "proc/meminfo", parse).map(Opened::new),
+    open: |target| TextGauge::open(&target.kernel, "proc/meminfo", parse).map(OpenedProbe::new),
 };
 
 fn parse(text: &str, out: &mut [f64]) -> Option<()> {

@@ -18,7 +18,7 @@
 //! milliseconds at most.
 
 use crate::probe::{Gauge, Parse, TextGauge, Unavailable, field, number, stat};
-use crate::probe::{Opened, Probe, Scene, Takes};
+use crate::probe::{OpenedProbe, Probe, ProbeTarget, Sampling};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::metric::reading;
 use fsarena_sys::kernel::SysRoot;
@@ -60,19 +60,19 @@ const SOURCES: &[Source] = &[
 pub const PROBE: Probe = Probe {
     id: "machine_cpu",
     help: "CPU time of the whole machine, with that of the filesystem's own threads",
-    readings: &[Takes::DeltaToSynced.of(
+    readings: &[Sampling::DeltaToSynced.of(
         reading::machine_time(reading::MACHINE_CPU)
             .help("CPU time of all tasks on the machine until the data was synced; a note of the run names its source, which is exact (schedstat, cgroup v1) or sampled at ticks"),
     )],
     open,
 };
 
-fn open(scene: &Scene) -> Result<Opened, Unavailable> {
+fn open(target: &ProbeTarget) -> Result<OpenedProbe, Unavailable> {
     for source in SOURCES {
-        let Some(gauge) = source.open(&scene.kernel) else { continue };
+        let Some(gauge) = source.open(&target.kernel) else { continue };
         let text = format!("machine_cpu_ns comes from /{}: {}", source.file, source.note);
         let notes = vec![Note::new(NoteKind::Remark, text)];
-        return Ok(Opened { gauge: Box::new(SleepBeforeRead(gauge)), notes });
+        return Ok(OpenedProbe { gauge: Box::new(SleepBeforeRead(gauge)), notes });
     }
     Err(Unavailable::new("neither /proc/schedstat nor cgroup accounting nor /proc/stat can be read"))
 }
@@ -134,7 +134,7 @@ mod tests {
     fn opened(files: &[(&str, &str)]) -> (f64, String) {
         let (_dir, kernel) = kernel_with(files);
         let mut opened =
-            (PROBE.open)(&Scene { kernel, device: None }).unwrap_or_else(|e| panic!("{}", e.why));
+            (PROBE.open)(&ProbeTarget { kernel, device: None }).unwrap_or_else(|e| panic!("{}", e.why));
         (read_once(opened.gauge.as_mut(), 1)[0], opened.notes.remove(0).text)
     }
 
@@ -174,14 +174,15 @@ mod tests {
     /// because of the slices on other CPUs.
     #[test]
     fn machine_cpu_includes_the_time_of_this_process() {
-        let mut opened = (PROBE.open)(&Scene { kernel: SysRoot::host(), device: None })
+        let mut opened = (PROBE.open)(&ProbeTarget { kernel: SysRoot::host(), device: None })
             .unwrap_or_else(|e| panic!("{}", e.why));
         if !opened.notes[0].text.contains(EXACT) {
-            fsarena_testkit::skipped(&opened.notes[0].text);
+            fsarena_sys::testkit::skipped(&opened.notes[0].text);
             return;
         }
-        let mut own = (crate::probes::process::PROBE.open)(&Scene { kernel: SysRoot::host(), device: None })
-            .unwrap_or_else(|e| panic!("{}", e.why));
+        let mut own =
+            (crate::probes::process::PROBE.open)(&ProbeTarget { kernel: SysRoot::host(), device: None })
+                .unwrap_or_else(|e| panic!("{}", e.why));
         let (machine, tree) = (read_once(opened.gauge.as_mut(), 1), read_once(own.gauge.as_mut(), 6));
         let begun = Instant::now();
         let mut spins = 0u64;

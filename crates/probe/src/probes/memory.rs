@@ -1,7 +1,7 @@
 //! The peak resident memory of a process during a task.
 
 use crate::probe::{Gauge, TextGauge, Unavailable, field};
-use crate::probe::{Opened, Probe, Scene, Takes};
+use crate::probe::{OpenedProbe, Probe, ProbeTarget, Sampling};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{Fold, ReadingDef, Unit};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub const PROBE: Probe = Probe {
     id: "memory",
     help: "peak resident memory",
-    readings: &[Takes::AtReturn.of(
+    readings: &[Sampling::AtReturn.of(
         ReadingDef::lower(reading::PEAK_MEMORY, Unit::Bytes)
             .tasks(Fold::Max)
             .help("largest resident memory of one process during the task: VmHWM of this process, or ru_maxrss of a command where that is more; a command counts at least the pages of the process that started it"),
@@ -18,11 +18,11 @@ pub const PROBE: Probe = Probe {
     open,
 };
 
-fn open(scene: &Scene) -> Result<Opened, Unavailable> {
-    let status = TextGauge::open(&scene.kernel, "proc/self/status", parse)?;
-    let mut peak = Peak { status, clear_refs: scene.kernel.path("proc/self/clear_refs") };
+fn open(target: &ProbeTarget) -> Result<OpenedProbe, Unavailable> {
+    let status = TextGauge::open(&target.kernel, "proc/self/status", parse)?;
+    let mut peak = Peak { status, clear_refs: target.kernel.path("proc/self/clear_refs") };
     match peak.clear() {
-        Ok(()) => Ok(Opened::new(peak)),
+        Ok(()) => Ok(OpenedProbe::new(peak)),
         Err(error) => {
             Err(Unavailable::new(format!("the peak cannot be reset with /proc/self/clear_refs: {error}"))
                 .fix("use a kernel with CONFIG_PROC_PAGE_MONITOR"))
@@ -75,8 +75,8 @@ mod tests {
     #[test]
     fn a_peak_is_measured_and_reset() {
         const SIZE: usize = 64 << 20;
-        let Ok(mut opened) = (PROBE.open)(&Scene { kernel: SysRoot::host(), device: None }) else {
-            fsarena_testkit::skipped("this kernel cannot reset peaks");
+        let Ok(mut opened) = (PROBE.open)(&ProbeTarget { kernel: SysRoot::host(), device: None }) else {
+            fsarena_sys::testkit::skipped("this kernel cannot reset peaks");
             return;
         };
         opened.gauge.reset();

@@ -1,12 +1,12 @@
 //! Sizes of the machine's page cache when the work has returned.
 
-use crate::probe::{Opened, Probe, ProbeReading, Takes};
+use crate::probe::{OpenedProbe, Probe, ProbeReading, Sampling};
 use crate::probe::{TextGauge, field};
 use fsarena_core::sample::{Fold, ReadingDef, Unit};
 
 /// A reading of the whole machine that is taken when the work returns. Of several tasks the largest value counts.
 const fn reading_at_return(def: ReadingDef, help: &'static str) -> ProbeReading {
-    Takes::AtReturn.of(def.tasks(Fold::Max).machine().help(help))
+    Sampling::AtReturn.of(def.tasks(Fold::Max).machine().help(help))
 }
 
 /// `/proc/meminfo`.
@@ -27,7 +27,7 @@ pub const PROBE: Probe = Probe {
             "bytes in the machine's page cache when the command returned (Cached)",
         ),
     ],
-    open: |scene| TextGauge::open(&scene.kernel, "proc/meminfo", parse).map(Opened::new),
+    open: |target| TextGauge::open(&target.kernel, "proc/meminfo", parse).map(OpenedProbe::new),
 };
 
 fn parse(text: &str, out: &mut [f64]) -> Option<()> {

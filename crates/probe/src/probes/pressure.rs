@@ -1,14 +1,14 @@
 //! The time that tasks waited for I/O, CPU or memory (pressure stall information).
 
 use crate::probe::{Gauge, KernelFile, Unavailable, number};
-use crate::probe::{Opened, Probe, ProbeReading, Scene, Takes};
+use crate::probe::{OpenedProbe, Probe, ProbeReading, ProbeTarget, Sampling};
 use fsarena_core::metric::reading::machine_time;
 
 const FILES: [&str; 3] = ["proc/pressure/io", "proc/pressure/cpu", "proc/pressure/memory"];
 
 /// The reading of a time that tasks waited, from before the task until its work had returned.
 const fn stall_time(id: &'static str, help: &'static str) -> ProbeReading {
-    Takes::DeltaToReturn.of(machine_time(id).help(help))
+    Sampling::DeltaToReturn.of(machine_time(id).help(help))
 }
 
 /// Pressure stall information, `/proc/pressure/*` (Documentation/accounting/psi.rst).
@@ -33,12 +33,12 @@ pub const PROBE: Probe = Probe {
     open,
 };
 
-fn open(scene: &Scene) -> Result<Opened, Unavailable> {
+fn open(target: &ProbeTarget) -> Result<OpenedProbe, Unavailable> {
     let open = |rel: &str| {
-        KernelFile::open(&scene.kernel, rel)
+        KernelFile::open(&target.kernel, rel)
             .map_err(|missing| missing.fix("use a kernel with CONFIG_PSI, booted with psi=1"))
     };
-    Ok(Opened::new(Files([open(FILES[0])?, open(FILES[1])?, open(FILES[2])?])))
+    Ok(OpenedProbe::new(Files([open(FILES[0])?, open(FILES[1])?, open(FILES[2])?])))
 }
 
 struct Files([KernelFile; 3]);
@@ -47,7 +47,7 @@ impl Gauge for Files {
     fn read(&mut self, out: &mut [f64]) -> std::io::Result<()> {
         for (file, out) in self.0.iter_mut().zip(out.chunks_exact_mut(2)) {
             let parsed = parse(file.text()?, out);
-            parsed.ok_or_else(|| file.unknown_form())?;
+            parsed.ok_or_else(|| file.unknown_format())?;
         }
         Ok(())
     }

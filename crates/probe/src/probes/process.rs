@@ -1,18 +1,18 @@
 //! CPU time, context switches and page faults of the process tree.
 
 use crate::probe::Gauge;
-use crate::probe::{Opened, Probe, ProbeReading, Takes};
+use crate::probe::{OpenedProbe, Probe, ProbeReading, Sampling};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{ReadingDef, Unit};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
-const fn time(id: &'static str, takes: Takes, help: &'static str) -> ProbeReading {
-    takes.of(reading::cpu_time(id).help(help))
+const fn time(id: &'static str, sampling: Sampling, help: &'static str) -> ProbeReading {
+    sampling.of(reading::cpu_time(id).help(help))
 }
 
 const fn count(id: &'static str, help: &'static str) -> ProbeReading {
-    Takes::DeltaToReturn.of(ReadingDef::lower(id, Unit::Count).help(help))
+    Sampling::DeltaToReturn.of(ReadingDef::lower(id, Unit::Count).help(help))
 }
 
 /// getrusage(2) of this process and of its children that were waited for.
@@ -22,17 +22,17 @@ pub const PROBE: Probe = Probe {
     readings: &[
         time(
             reading::USER,
-            Takes::DeltaToReturn,
+            Sampling::DeltaToReturn,
             "user time of the process tree, from getrusage; its sum with system time is exact, the split between them is sampled at ticks",
         ),
         time(
             reading::SYSTEM,
-            Takes::DeltaToReturn,
+            Sampling::DeltaToReturn,
             "system time of the process tree, from getrusage; its sum with user time is exact, the split between them is sampled at ticks",
         ),
         time(
             reading::TREE_CPU_SYNCED,
-            Takes::DeltaToSynced,
+            Sampling::DeltaToSynced,
             "user and system time of the process tree until the data was synced, from getrusage",
         ),
         count("voluntary_switches", "times that the process tree waited for something, from getrusage"),
@@ -42,7 +42,7 @@ pub const PROBE: Probe = Probe {
         ),
         count("major_faults", "page faults of the process tree that needed I/O, from getrusage"),
     ],
-    open: |_| Ok(Opened::new(Usage)),
+    open: |_| Ok(OpenedProbe::new(Usage)),
 };
 
 struct Usage;

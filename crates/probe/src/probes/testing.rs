@@ -2,7 +2,7 @@
 
 use crate::probe::Gauge;
 use fsarena_sys::kernel::SysRoot;
-use fsarena_testkit::FakeRoot;
+use fsarena_sys::testkit::FakeRoot;
 
 /// A fake `/proc` and `/sys` with these files.
 pub(crate) fn kernel_with(files: &[(&str, &str)]) -> (FakeRoot, SysRoot) {

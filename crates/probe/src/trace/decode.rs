@@ -40,12 +40,12 @@ pub struct Record<'a> {
     /// The thread of the event.
     pub tid: u32,
     /// Its content. Chains are bytes as the kernel writes them: addresses of 8 bytes, innermost first.
-    pub what: What<&'a [u8]>,
+    pub kind: EventKind<&'a [u8]>,
 }
 
 /// The content of an event; `C` is the type of its call chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What<C> {
+pub enum EventKind<C> {
     /// A task begins to wait for a lock.
     Begin { lock: u64, flags: u32, chain: C },
     /// A task stops waiting for a lock: it has the lock, or gave up.
@@ -58,15 +58,15 @@ pub enum What<C> {
     Lost { records: u64 },
 }
 
-impl<C> What<C> {
+impl<C> EventKind<C> {
     /// Converts the call chain with `form`.
-    pub fn map_chain<D>(self, form: impl FnOnce(C) -> D) -> What<D> {
+    pub fn map_chain<D>(self, form: impl FnOnce(C) -> D) -> EventKind<D> {
         match self {
-            What::Begin { lock, flags, chain } => What::Begin { lock, flags, chain: form(chain) },
-            What::Cpu { chain } => What::Cpu { chain: form(chain) },
-            What::End { lock, gave_up } => What::End { lock, gave_up },
-            What::Fork { parent } => What::Fork { parent },
-            What::Lost { records } => What::Lost { records },
+            EventKind::Begin { lock, flags, chain } => EventKind::Begin { lock, flags, chain: form(chain) },
+            EventKind::Cpu { chain } => EventKind::Cpu { chain: form(chain) },
+            EventKind::End { lock, gave_up } => EventKind::End { lock, gave_up },
+            EventKind::Fork { parent } => EventKind::Fork { parent },
+            EventKind::Lost { records } => EventKind::Lost { records },
         }
     }
 }
@@ -89,19 +89,19 @@ impl Decoder {
     fn sample(self, body: &[u8]) -> Option<Record<'_>> {
         let mut bytes = Bytes(body);
         let (pid, tid, time) = (bytes.u32()?, bytes.u32()?, bytes.u64()?);
-        let what = match self {
+        let kind = match self {
             Decoder::Begin { lock, flags } => {
                 let chain = bytes.chain()?;
                 let raw = bytes.raw()?;
-                What::Begin { lock: lock.read(raw)?, flags: flags.read(raw)? as u32, chain }
+                EventKind::Begin { lock: lock.read(raw)?, flags: flags.read(raw)? as u32, chain }
             }
             Decoder::End { lock, ret } => {
                 let raw = bytes.raw()?;
-                What::End { lock: lock.read(raw)?, gave_up: ret.read(raw)? != 0 }
+                EventKind::End { lock: lock.read(raw)?, gave_up: ret.read(raw)? != 0 }
             }
-            Decoder::Cpu => What::Cpu { chain: bytes.chain()? },
+            Decoder::Cpu => EventKind::Cpu { chain: bytes.chain()? },
         };
-        Some(Record { time, pid, tid, what })
+        Some(Record { time, pid, tid, kind })
     }
 }
 
@@ -109,14 +109,14 @@ fn fork(body: &[u8]) -> Option<Record<'static>> {
     let mut bytes = Bytes(body);
     let (pid, parent, tid, _parent_tid, time) =
         (bytes.u32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?, bytes.u64()?);
-    Some(Record { time, pid, tid, what: What::Fork { parent } })
+    Some(Record { time, pid, tid, kind: EventKind::Fork { parent } })
 }
 
 fn lost(body: &[u8]) -> Option<Record<'static>> {
     let mut bytes = Bytes(body);
     let (_event_id, records) = (bytes.u64()?, bytes.u64()?);
     let (pid, tid, time) = (bytes.u32()?, bytes.u32()?, bytes.u64()?);
-    Some(Record { time, pid, tid, what: What::Lost { records } })
+    Some(Record { time, pid, tid, kind: EventKind::Lost { records } })
 }
 
 /// The unread rest of a record.
@@ -137,13 +137,13 @@ impl<'a> Bytes<'a> {
         Some(u64::from_ne_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    /// Takes a count, and returns the bytes of that number of addresses.
+    /// Sampling a count, and returns the bytes of that number of addresses.
     fn chain(&mut self) -> Option<&'a [u8]> {
         let bytes = self.u64()?.checked_mul(8)?;
         self.take(usize::try_from(bytes).ok()?)
     }
 
-    /// Takes a length, and returns that number of bytes.
+    /// Sampling a length, and returns that number of bytes.
     fn raw(&mut self) -> Option<&'a [u8]> {
         let length = self.u32()?;
         self.take(length as usize)
@@ -209,26 +209,17 @@ impl Field {
 // Marks between the parts of a chain (enum perf_callchain_context). Every value at or above CONTEXT_MAX is a mark.
 const CONTEXT_MAX: u64 = -4095_i64 as u64;
 const CONTEXT_KERNEL: u64 = -128_i64 as u64;
-const CONTEXT_USER: u64 = -512_i64 as u64;
 
 /// The id of a chain in [`Chains`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChainId(usize);
 
-/// A call chain, innermost frame first.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Chain {
-    /// Addresses in the kernel.
-    pub kernel: Vec<u64>,
-    /// Addresses in the program.
-    pub user: Vec<u64>,
-}
-
 /// All distinct chains of a trace, so that an event stores only an id. A contended lock has few distinct chains.
 #[derive(Debug, Default)]
 pub struct Chains {
     ids: HashMap<Box<[u8]>, ChainId>,
-    chains: Vec<Chain>,
+    /// The addresses in the kernel of each chain, innermost frame first, by id.
+    chains: Vec<Vec<u64>>,
 }
 
 impl Chains {
@@ -239,32 +230,29 @@ impl Chains {
         }
         let id = ChainId(self.chains.len());
         self.ids.insert(bytes.into(), id);
-        self.chains.push(Chain::parse(bytes));
+        self.chains.push(kernel_addresses(bytes));
         id
     }
 
-    /// The chain with an id that [`Chains::intern`] returned.
-    pub fn get(&self, id: ChainId) -> &Chain {
+    /// The addresses of the chain with an id that [`Chains::intern`] returned, innermost frame first.
+    pub fn get(&self, id: ChainId) -> &[u64] {
         &self.chains[id.0]
     }
 }
 
-impl Chain {
-    fn parse(bytes: &[u8]) -> Chain {
-        let mut chain = Chain::default();
-        let mut context = CONTEXT_KERNEL;
-        for address in bytes.chunks_exact(8) {
-            let address = u64::from_ne_bytes(address.try_into().expect("chunks of eight bytes"));
-            match (address, context) {
-                (CONTEXT_MAX.., _) => context = address,
-                (_, CONTEXT_KERNEL) => chain.kernel.push(address),
-                (_, CONTEXT_USER) => chain.user.push(address),
-                // The events do not request frames of hypervisors and guests.
-                _ => {}
-            }
+/// The addresses in the kernel of a chain, without context marks. The events request no other frames.
+fn kernel_addresses(bytes: &[u8]) -> Vec<u64> {
+    let mut addresses = vec![];
+    let mut context = CONTEXT_KERNEL;
+    for address in bytes.chunks_exact(8) {
+        let address = u64::from_ne_bytes(address.try_into().expect("chunks of eight bytes"));
+        if address >= CONTEXT_MAX {
+            context = address;
+        } else if context == CONTEXT_KERNEL {
+            addresses.push(address);
         }
-        chain
     }
+    addresses
 }
 
 #[cfg(test)]
@@ -307,7 +295,7 @@ pub mod tests {
         let record = decoders()[0].decode(SAMPLE, &body).unwrap().unwrap();
         let chain = addresses(&chain);
         assert_eq!((record.pid, record.tid, record.time), (10, 11, 5_000));
-        assert_eq!(record.what, What::Begin { lock: 0xdead_0008, flags: 2, chain: &chain[..] });
+        assert_eq!(record.kind, EventKind::Begin { lock: 0xdead_0008, flags: 2, chain: &chain[..] });
     }
 
     #[test]
@@ -315,7 +303,7 @@ pub mod tests {
         for (ret, gave_up) in [(0, false), (-4_i32 as u32, true)] {
             let body = [task(10, 11, 6_000), raw(0xdead_0008, ret)].concat();
             let record = decoders()[1].decode(SAMPLE, &body).unwrap().unwrap();
-            assert_eq!(record.what, What::End { lock: 0xdead_0008, gave_up });
+            assert_eq!(record.kind, EventKind::End { lock: 0xdead_0008, gave_up });
         }
     }
 
@@ -323,11 +311,11 @@ pub mod tests {
     fn lost_and_fork_records_are_decoded_with_their_time() {
         let body = [addresses(&[99, 1234]), task(1, 2, 7_000)].concat();
         let record = decoders()[1].decode(LOST, &body).unwrap().unwrap();
-        assert_eq!((record.time, record.what), (7_000, What::Lost { records: 1234 }));
+        assert_eq!((record.time, record.kind), (7_000, EventKind::Lost { records: 1234 }));
 
         let body = [task(20, 10, 0)[..8].to_vec(), task(20, 10, 8_000), task(10, 10, 8_000)].concat();
         let record = decoders()[0].decode(FORK, &body).unwrap().unwrap();
-        assert_eq!((record.pid, record.time, record.what), (20, 8_000, What::Fork { parent: 10 }));
+        assert_eq!((record.pid, record.time, record.kind), (20, 8_000, EventKind::Fork { parent: 10 }));
     }
 
     #[test]
@@ -418,9 +406,9 @@ pub mod tests {
 
     #[test]
     fn context_marks_separate_kernel_and_user_frames() {
-        let bytes = addresses(&[CONTEXT_KERNEL, 0xffff_ffff_8100_0000, CONTEXT_USER, 0x5000, 0x6000]);
-        let chain = Chain::parse(&bytes);
-        assert_eq!(chain, Chain { kernel: vec![0xffff_ffff_8100_0000], user: vec![0x5000, 0x6000] });
+        let user = -512_i64 as u64;
+        let bytes = addresses(&[CONTEXT_KERNEL, 0xffff_ffff_8100_0000, user, 0x5000, 0x6000]);
+        assert_eq!(kernel_addresses(&bytes), [0xffff_ffff_8100_0000]);
     }
 
     #[test]
@@ -430,7 +418,7 @@ pub mod tests {
         let b = chains.intern(&addresses(&[CONTEXT_KERNEL, 2]));
         assert_eq!(chains.intern(&addresses(&[CONTEXT_KERNEL, 1])), a);
         assert_ne!(a, b);
-        assert_eq!(chains.get(b).kernel, [2]);
+        assert_eq!(chains.get(b), [2]);
     }
 
     proptest! {
@@ -438,8 +426,7 @@ pub mod tests {
         fn any_bytes_are_some_chain(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut chains = Chains::default();
             let id = chains.intern(&bytes);
-            let chain = chains.get(id);
-            prop_assert!(chain.kernel.len() + chain.user.len() <= bytes.len() / 8);
+            prop_assert!(chains.get(id).len() <= bytes.len() / 8);
         }
     }
 }

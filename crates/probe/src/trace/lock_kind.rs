@@ -44,46 +44,35 @@ pub enum LockKind {
     Unknown,
 }
 
+/// The kinds with their flags and names. A mutex may have further flags, and [`LockKind::Unknown`] has none.
+const KINDS: [(u32, LockKind, &str); 12] = [
+    (SPIN, LockKind::Spinlock, "spinlock"),
+    (SPIN | READ, LockKind::RwlockRead, "rwlock read"),
+    (SPIN | WRITE, LockKind::RwlockWrite, "rwlock write"),
+    (READ, LockKind::RwsemRead, "rwsem read"),
+    (WRITE, LockKind::RwsemWrite, "rwsem write"),
+    (MUTEX, LockKind::Mutex, "mutex"),
+    (0, LockKind::Semaphore, "semaphore"),
+    (RT, LockKind::RtMutex, "rt_mutex"),
+    (RT | READ, LockKind::RtRwlockRead, "rt_rwlock read"),
+    (RT | WRITE, LockKind::RtRwlockWrite, "rt_rwlock write"),
+    (PERCPU | READ, LockKind::PercpuRwsemRead, "percpu_rwsem read"),
+    (PERCPU | WRITE, LockKind::PercpuRwsemWrite, "percpu_rwsem write"),
+];
+
 impl LockKind {
     /// Decodes the flags of `lock:contention_begin`.
     pub fn from_flags(flags: u32) -> LockKind {
-        // A task that spins for a mutex before it sleeps sets both flags.
-        if flags & MUTEX != 0 {
-            return LockKind::Mutex;
-        }
-        match flags {
-            0 => LockKind::Semaphore,
-            SPIN => LockKind::Spinlock,
-            f if f == SPIN | READ => LockKind::RwlockRead,
-            f if f == SPIN | WRITE => LockKind::RwlockWrite,
-            READ => LockKind::RwsemRead,
-            WRITE => LockKind::RwsemWrite,
-            RT => LockKind::RtMutex,
-            f if f == RT | READ => LockKind::RtRwlockRead,
-            f if f == RT | WRITE => LockKind::RtRwlockWrite,
-            f if f == PERCPU | READ => LockKind::PercpuRwsemRead,
-            f if f == PERCPU | WRITE => LockKind::PercpuRwsemWrite,
-            _ => LockKind::Unknown,
-        }
+        // A task that spins for a mutex before it sleeps sets another flag too.
+        let flags = if flags & MUTEX != 0 { MUTEX } else { flags };
+        let found = KINDS.iter().find(|(known, ..)| *known == flags);
+        found.map_or(LockKind::Unknown, |(_, kind, _)| *kind)
     }
 
     /// The name in text: `rwsem read`.
     pub fn name(self) -> &'static str {
-        match self {
-            LockKind::Spinlock => "spinlock",
-            LockKind::RwlockRead => "rwlock read",
-            LockKind::RwlockWrite => "rwlock write",
-            LockKind::RwsemRead => "rwsem read",
-            LockKind::RwsemWrite => "rwsem write",
-            LockKind::Mutex => "mutex",
-            LockKind::Semaphore => "semaphore",
-            LockKind::RtMutex => "rt_mutex",
-            LockKind::RtRwlockRead => "rt_rwlock read",
-            LockKind::RtRwlockWrite => "rt_rwlock write",
-            LockKind::PercpuRwsemRead => "percpu_rwsem read",
-            LockKind::PercpuRwsemWrite => "percpu_rwsem write",
-            LockKind::Unknown => "unknown lock",
-        }
+        let found = KINDS.iter().find(|(_, kind, _)| *kind == self);
+        found.map_or("unknown lock", |(.., name)| name)
     }
 }
 

@@ -17,8 +17,6 @@ pub struct LockSite {
     /// The function that took the lock (the first outside the locking layer) and its callers, nearest first, on the path with
     /// the longest total wait.
     pub callers: Vec<String>,
-    /// The program's frames on that path, innermost first, as file and offset; empty unless the options request user chains.
-    pub program: Vec<String>,
     /// The share of the time that all tasks waited for any lock, 0 to 1.
     pub share: f64,
     /// Number of waits.
@@ -49,8 +47,6 @@ pub struct CpuSite {
     pub function: String,
     /// Its callers, nearest first, on the path with most samples.
     pub callers: Vec<String>,
-    /// The program's frames on that path; empty unless the options request user chains.
-    pub program: Vec<String>,
     /// Its share of all samples, 0 to 1.
     pub share: f64,
     /// Number of samples.
@@ -105,14 +101,13 @@ const USER: &str = "(user code)";
 struct Heaviest {
     weight: u64,
     callers: Vec<String>,
-    program: Vec<String>,
 }
 
 impl Heaviest {
-    fn offer(&mut self, weight: u64, callers: &[&str], program: Option<&Vec<String>>) {
+    fn offer(&mut self, weight: u64, callers: &[&str]) {
         if weight >= self.weight {
             let callers = callers.iter().map(|name| name.to_string()).collect();
-            *self = Heaviest { weight, callers, program: program.cloned().unwrap_or_default() };
+            *self = Heaviest { weight, callers };
         }
     }
 }
@@ -128,7 +123,7 @@ pub fn lock_sites(tally: &Tally, symbols: &Symbols) -> Vec<LockSite> {
         let key = (*kind, function.to_string(), callers.first().unwrap_or(&UNKNOWN).to_string());
         let (sum, path) = places.entry(key).or_insert_with(|| (Waits::new(), Heaviest::default()));
         sum.merge(waits);
-        path.offer(waits.total, callers, tally.user_frames.get(chain));
+        path.offer(waits.total, callers);
     }
     let total: u64 = places.values().map(|(waits, _)| waits.total).sum();
     let mut sites: Vec<_> = places
@@ -137,7 +132,6 @@ pub fn lock_sites(tally: &Tally, symbols: &Symbols) -> Vec<LockSite> {
             kind,
             function,
             callers: path.callers,
-            program: path.program,
             share: share(waits.total, total),
             waits: waits.count,
             gave_up: waits.gave_up,
@@ -159,7 +153,7 @@ pub fn cpu_sites(tally: &Tally, symbols: &Symbols) -> Vec<CpuSite> {
         let (function, callers) = names.split_first().unwrap_or((&USER, &[]));
         let (sum, path) = places.entry(function.to_string()).or_default();
         *sum += samples;
-        path.offer(*samples, callers, tally.user_frames.get(chain));
+        path.offer(*samples, callers);
     }
     let total: u64 = tally.cpu_samples.values().sum();
     let mut sites: Vec<_> = places
@@ -167,7 +161,6 @@ pub fn cpu_sites(tally: &Tally, symbols: &Symbols) -> Vec<CpuSite> {
         .map(|(function, (samples, path))| CpuSite {
             function,
             callers: path.callers,
-            program: path.program,
             share: share(samples, total),
             samples,
         })
@@ -189,7 +182,7 @@ pub fn cpu_stacks(tally: &Tally, symbols: &Symbols) -> Vec<Stack> {
 }
 
 fn kernel_names<'a>(tally: &Tally, symbols: &'a Symbols, chain: ChainId) -> Vec<&'a str> {
-    let addresses = &tally.chains.get(chain).kernel;
+    let addresses = tally.chains.get(chain);
     let frames = addresses.iter().enumerate().map(|(depth, address)| {
         // All frames but the innermost are return addresses. After a call that does not return, the return address belongs to
         // the next function, so the address before it counts.
@@ -208,7 +201,7 @@ fn share(part: u64, whole: u64) -> f64 {
 mod tests {
     use super::*;
     use crate::trace::tally::tests::{event, tally, wait};
-    use crate::{trace::decode::What, trace::decode::tests::addresses, trace::options::Target};
+    use crate::{trace::decode::EventKind, trace::decode::tests::addresses, trace::options::TracedTasks};
 
     #[test]
     fn flags_decode_as_the_kernel_sets_them() {
@@ -243,7 +236,7 @@ mod tests {
     #[test]
     fn waits_are_grouped_by_kind_and_taker_over_all_paths() {
         let symbols = Symbols::parse(SYMBOLS);
-        let mut tally = tally(Target::WholeMachine);
+        let mut tally = tally(TracedTasks::WholeMachine);
         // 100 + 300 ns by two ways through one function, 500 by another, 100 to write.
         wait(&mut tally, TASK, READ, 100, &[0x1010, 0x2010, 0x3010, 0x4010]);
         wait(&mut tally, TASK, READ, 300, &[0x1010, 0x2010, 0x3090, 0x4010, 0x5010]);
@@ -271,7 +264,7 @@ mod tests {
     #[test]
     fn a_return_address_at_the_end_of_a_function_belongs_to_it() {
         let symbols = Symbols::parse(SYMBOLS);
-        let mut tally = tally(Target::WholeMachine);
+        let mut tally = tally(TracedTasks::WholeMachine);
         wait(&mut tally, TASK, READ, 100, &[0x1000, 0x3000, 0x4000]);
         let site = &lock_sites(&tally, &symbols)[0];
         assert_eq!((site.function.as_str(), site.taker()), ("down_read", "some_fs_write_iter"));
@@ -280,21 +273,20 @@ mod tests {
     #[test]
     fn samples_are_grouped_by_function_with_user_code_as_one() {
         let symbols = Symbols::parse(SYMBOLS);
-        let mut tally = tally(Target::WholeMachine);
+        let mut tally = tally(TracedTasks::WholeMachine);
         let user = -512_i64 as u64;
         for (chain, times) in
             [(&[0x4010, 0x5010][..], 2), (&[0x4020], 1), (&[user, 0x99], 3), (&[user, 0x77], 2)]
         {
             let chain = tally.chains.intern(&addresses(chain));
             for _ in 0..times {
-                tally.add(&event(1, 5, 6, What::Cpu { chain }));
+                tally.add(&event(1, 5, 6, EventKind::Cpu { chain }));
             }
         }
         let sites = cpu_sites(&tally, &symbols);
         let found: Vec<_> = sites.iter().map(|site| (site.function.as_str(), site.samples)).collect();
         assert_eq!(found, [("(user code)", 5), ("vfs_write", 3)]);
         assert_eq!(sites[0].share, 0.625);
-        assert_eq!(sites[0].program, ["0x99"], "nothing is known to be mapped there");
         assert_eq!(sites[1].callers, ["ksys_pwrite64"]);
         let all = cpu_stacks(&tally, &symbols);
         let found: Vec<_> = all.iter().map(|stack| (stack.frames.join(";"), stack.samples)).collect();
@@ -304,7 +296,7 @@ mod tests {
 
     #[test]
     fn an_empty_trace_has_no_sites() {
-        let tally = tally(Target::WholeMachine);
+        let tally = tally(TracedTasks::WholeMachine);
         assert!(
             lock_sites(&tally, &Symbols::default()).is_empty()
                 && cpu_sites(&tally, &Symbols::default()).is_empty()

@@ -70,7 +70,6 @@ fn push_lock(out: &mut String, site: &LockSite, frames: usize) {
     );
     push_line(out, &head);
     push_chain(out, &site.function, &site.callers, frames.max(1));
-    push_program(out, &site.program, frames);
 }
 
 fn push_function(out: &mut String, site: &CpuSite, frames: usize) {
@@ -79,13 +78,6 @@ fn push_function(out: &mut String, site: &CpuSite, frames: usize) {
         && frames > 1
     {
         push_chain(out, &format!("← {first}"), callers, frames - 1);
-    }
-    push_program(out, &site.program, frames);
-}
-
-fn push_program(out: &mut String, program: &[String], frames: usize) {
-    if let Some((first, callers)) = program.split_first() {
-        push_chain(out, &format!("in the program: {first}"), callers, frames.saturating_sub(1));
     }
 }
 
@@ -145,7 +137,6 @@ mod tests {
             kind: LockKind::RwsemRead,
             function: function.into(),
             callers: callers.iter().map(|name| name.to_string()).collect(),
-            program: vec![],
             share,
             waits: 1_000,
             gave_up: 0,
@@ -193,13 +184,8 @@ mod tests {
         profile.lost = u64::MAX;
         profile.waits_without_begin = 1 << 60;
         let name = "f".repeat(150);
-        profile.cpu = vec![CpuSite {
-            function: name.clone(),
-            callers: vec![name; 3],
-            program: vec![],
-            share: 1.0,
-            samples: 9,
-        }];
+        profile.cpu =
+            vec![CpuSite { function: name.clone(), callers: vec![name; 3], share: 1.0, samples: 9 }];
         for line in profile.text(10, 4).lines() {
             assert!(line.chars().count() <= WIDTH, "{line}");
         }

@@ -3,7 +3,7 @@
 //! The tracepoints are described in tracefs: fsarena uses a mounted one, or mounts a private one.
 
 use crate::trace::decode::{Field, Format};
-use crate::{trace::Unavailable, trace::decode::Decoder, trace::options::Options};
+use crate::{trace::TraceError, trace::decode::Decoder, trace::options::TraceOptions};
 use fsarena_sys::kernel::{SysRoot, cpu_list};
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Clock, SampleFlag, Sampler};
@@ -46,7 +46,7 @@ pub struct Rings {
 ///
 /// # Errors
 /// This kernel lacks a feature, or this user a permission.
-pub fn open(kernel: &SysRoot, options: &Options) -> Result<Rings, Unavailable> {
+pub fn open(kernel: &SysRoot, options: &TraceOptions) -> Result<Rings, TraceError> {
     let locks = options.locks.then(|| Locks::find(kernel)).transpose()?;
     let cpus = online(kernel)?;
     let largest = ring_bytes(cpus.len());
@@ -54,7 +54,7 @@ pub fn open(kernel: &SysRoot, options: &Options) -> Result<Rings, Unavailable> {
 
     let mut rings = vec![];
     if let Some(Locks { end: (end, decoder), .. }) = &locks {
-        rings.extend(opener.on_every_cpu(&tracepoint(end, options), *decoder, largest / 4)?);
+        rings.extend(opener.on_every_cpu(&tracepoint(end), *decoder, largest / 4)?);
     }
     let mut cpu_event = None;
     if options.cpu_samples_hz > 0 {
@@ -64,7 +64,7 @@ pub fn open(kernel: &SysRoot, options: &Options) -> Result<Rings, Unavailable> {
         cpu_event = Some(name);
     }
     if let Some(Locks { begin: (begin, decoder), .. }) = &locks {
-        let mut begins = tracepoint(begin, options);
+        let mut begins = tracepoint(begin);
         // One event is enough to report new processes.
         begins.sample(SampleFlag::CALLCHAIN).task(true);
         rings.extend(opener.on_every_cpu(&begins, *decoder, largest)?);
@@ -79,7 +79,7 @@ struct Locks {
 }
 
 impl Locks {
-    fn find(kernel: &SysRoot) -> Result<Locks, Unavailable> {
+    fn find(kernel: &SysRoot) -> Result<Locks, TraceError> {
         let tracefs = Tracefs::find(kernel)?;
         let begin = tracefs.tracepoint(kernel, "contention_begin")?;
         let end = tracefs.tracepoint(kernel, "contention_end")?;
@@ -90,24 +90,24 @@ impl Locks {
 }
 
 /// Sets the options of every event: its records begin or end with the task and the time of CLOCK_MONOTONIC.
-fn set_common_options(builder: &mut Builder<'static>, options: &Options) {
+fn set_common_options(builder: &mut Builder<'static>) {
     builder.any_pid().include_kernel().sample(SampleFlag::TID | SampleFlag::TIME).sample_id_all(true);
-    builder.clockid(Clock::MONOTONIC).exclude_callchain_user(!options.user_chains);
+    builder.clockid(Clock::MONOTONIC).exclude_callchain_user(true);
 }
 
-fn tracepoint(tracepoint: &Tracepoint, options: &Options) -> Builder<'static> {
+fn tracepoint(tracepoint: &Tracepoint) -> Builder<'static> {
     let mut builder = Builder::new(perf_event::events::Tracepoint::with_id(tracepoint.id));
-    set_common_options(&mut builder, options);
+    set_common_options(&mut builder);
     builder.sample(SampleFlag::RAW).sample_period(1);
     builder
 }
 
 /// The event for CPU samples and its name: CPU cycles, or a timer if the machine does not count them, like most virtual ones.
-fn clock(kernel: &SysRoot, options: &Options, cpu: usize) -> (Builder<'static>, &'static str) {
+fn clock(kernel: &SysRoot, options: &TraceOptions, cpu: usize) -> (Builder<'static>, &'static str) {
     let limit = kernel.fact("proc/sys/kernel/perf_event_max_sample_rate").and_then(|text| text.parse().ok());
     let hz = options.cpu_samples_hz.min(limit.unwrap_or(u32::MAX));
     let sampled = |mut builder: Builder<'static>| {
-        set_common_options(&mut builder, options);
+        set_common_options(&mut builder);
         builder.exclude_idle(true).sample(SampleFlag::CALLCHAIN).sample_frequency(hz.into());
         builder
     };
@@ -130,7 +130,7 @@ impl Opener<'_> {
         event: &Builder<'static>,
         decoder: Decoder,
         bytes: usize,
-    ) -> Result<Vec<Ring>, Unavailable> {
+    ) -> Result<Vec<Ring>, TraceError> {
         let mut rings = vec![];
         for &cpu in self.cpus {
             let mut event = event.clone();
@@ -147,11 +147,11 @@ impl Opener<'_> {
         Ok(rings)
     }
 
-    fn refused(&self, doing: &'static str, cpu: usize, source: io::Error) -> Unavailable {
+    fn refused(&self, doing: &'static str, cpu: usize, source: io::Error) -> TraceError {
         match source.raw_os_error() {
             // Seccomp filters of containers return ENOSYS, like a kernel without perf events, or EPERM.
             Some(libc::EACCES | libc::EPERM | libc::ENOSYS) => not_permitted(self.kernel, doing, source),
-            _ => Unavailable::Refused { doing, cpu, mib: (self.largest * 3 / 2) >> 20, source },
+            _ => TraceError::Refused { doing, cpu, mib: (self.largest * 3 / 2) >> 20, source },
         }
     }
 }
@@ -164,10 +164,10 @@ fn ring_bytes(cpus: usize) -> usize {
 }
 
 /// The CPUs that are online: `0-3,8`.
-fn online(kernel: &SysRoot) -> Result<Vec<usize>, Unavailable> {
+fn online(kernel: &SysRoot) -> Result<Vec<usize>, TraceError> {
     let rel = "sys/devices/system/cpu/online";
     let unreadable =
-        |why: String| Unavailable::Unreadable { what: kernel.path(rel).display().to_string(), why };
+        |why: String| TraceError::Unreadable { what: kernel.path(rel).display().to_string(), why };
     let text = kernel.read(rel).map_err(|error| unreadable(error.to_string()))?;
     cpu_list(text.trim()).ok_or_else(|| unreadable(format!("expected a list of CPUs, found {text:?}")))
 }
@@ -191,15 +191,15 @@ impl Tracepoint {
     ///
     /// # Errors
     /// The record has no such field.
-    fn field(&self, name: &str) -> Result<Field, Unavailable> {
+    fn field(&self, name: &str) -> Result<Field, TraceError> {
         let missing = || unreadable(self.event, "format", format!("it has no field {name}"));
         self.format.field(name).ok_or_else(missing)
     }
 }
 
 /// The error of a file that describes a tracepoint.
-fn unreadable(event: &str, file: &str, why: String) -> Unavailable {
-    Unavailable::Unreadable { what: format!("events/lock/{event}/{file}"), why }
+fn unreadable(event: &str, file: &str, why: String) -> TraceError {
+    TraceError::Unreadable { what: format!("events/lock/{event}/{file}"), why }
 }
 
 impl Tracefs {
@@ -245,7 +245,7 @@ impl Tracefs {
     ///
     /// # Errors
     /// Neither is possible; the message has the remedy.
-    fn find(kernel: &SysRoot) -> Result<Tracefs, Unavailable> {
+    fn find(kernel: &SysRoot) -> Result<Tracefs, TraceError> {
         let mounted = match Tracefs::mounted(kernel) {
             Ok(tracefs) => return Ok(tracefs),
             Err(error) => error,
@@ -254,7 +254,7 @@ impl Tracefs {
             (io::ErrorKind::PermissionDenied, _) | (_, io::ErrorKind::PermissionDenied) => {
                 not_permitted(kernel, "reading tracefs", source)
             }
-            _ => Unavailable::NoTracefs { why: format!("none is mounted, and mounting one: {source}") },
+            _ => TraceError::NoTracefs { why: format!("none is mounted, and mounting one: {source}") },
         })
     }
 
@@ -262,12 +262,12 @@ impl Tracefs {
     ///
     /// # Errors
     /// The kernel has no such tracepoint, or describes it in an unknown format.
-    fn tracepoint(&self, kernel: &SysRoot, event: &'static str) -> Result<Tracepoint, Unavailable> {
+    fn tracepoint(&self, kernel: &SysRoot, event: &'static str) -> Result<Tracepoint, TraceError> {
         let read = |file: &str| {
             self.read(&format!("events/lock/{event}/{file}")).map_err(|source| match source.kind() {
                 io::ErrorKind::NotFound => {
                     let kernel = kernel.fact("proc/sys/kernel/osrelease").unwrap_or_default();
-                    Unavailable::NoTracepoint { kernel, event }
+                    TraceError::NoTracepoint { kernel, event }
                 }
                 io::ErrorKind::PermissionDenied => not_permitted(kernel, "reading a tracepoint", source),
                 _ => unreadable(event, file, source.to_string()),
@@ -292,10 +292,10 @@ fn open_dir(dir: &Path) -> rustix::io::Result<OwnedFd> {
 }
 
 /// The error of an operation that this user may not do, with the value of the sysctl `kernel.perf_event_paranoid`.
-pub fn not_permitted(kernel: &SysRoot, doing: &'static str, source: io::Error) -> Unavailable {
+pub fn not_permitted(kernel: &SysRoot, doing: &'static str, source: io::Error) -> TraceError {
     let paranoid =
         kernel.fact("proc/sys/kernel/perf_event_paranoid").unwrap_or_else(|| "unknown".to_string());
-    Unavailable::NotPermitted { doing, paranoid, source }
+    TraceError::NotPermitted { doing, paranoid, source }
 }
 
 #[cfg(test)]

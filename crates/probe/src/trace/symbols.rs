@@ -1,11 +1,10 @@
-//! Names of addresses: kernel functions from /proc/kallsyms, and file and offset for addresses in programs.
+//! Names of addresses: the functions of the kernel, from /proc/kallsyms.
 //!
 //! This file also recognizes the functions of the kernel's locking layer, which are in a call chain between a contended lock and
 //! the code that requested it.
 
-use crate::trace::Unavailable;
+use crate::trace::TraceError;
 use fsarena_sys::kernel::SysRoot;
-use std::{collections::HashMap, path::Path};
 
 /// The kernel's list of symbols.
 const KALLSYMS: &str = "proc/kallsyms";
@@ -22,11 +21,11 @@ impl Symbols {
     ///
     /// # Errors
     /// The list is missing, or all its addresses are hidden.
-    pub fn read(kernel: &SysRoot) -> Result<Symbols, Unavailable> {
+    pub fn read(kernel: &SysRoot) -> Result<Symbols, TraceError> {
         let symbols = Symbols::parse(&kernel.read(KALLSYMS).unwrap_or_default());
         if symbols.functions.is_empty() {
             let restrict = kernel.fact("proc/sys/kernel/kptr_restrict").unwrap_or_else(|| "unknown".into());
-            return Err(Unavailable::NoSymbols { path: kernel.path(KALLSYMS), restrict });
+            return Err(TraceError::NoSymbols { path: kernel.path(KALLSYMS), restrict });
         }
         Ok(symbols)
     }
@@ -165,67 +164,6 @@ pub fn split_lock_chain<'a>(chain: &'a [&'a str]) -> (Option<&'a str>, &'a [&'a 
     (Some(function), &rest[deep..])
 }
 
-/// A mapped part of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Mapping {
-    start: u64,
-    end: u64,
-    offset: u64,
-    file: String,
-}
-
-/// The mapped files of processes, each read when an address of the process is first looked up.
-#[derive(Debug)]
-pub struct UserMaps {
-    kernel: SysRoot,
-    processes: HashMap<u32, Vec<Mapping>>,
-}
-
-impl UserMaps {
-    /// No processes read yet.
-    pub fn new(kernel: &SysRoot) -> UserMaps {
-        UserMaps { kernel: kernel.clone(), processes: HashMap::new() }
-    }
-
-    /// The file and offset of an address in a process: `libc.so.6+0x11ba41`; the address itself if no known file is mapped
-    /// there.
-    pub fn name(&mut self, pid: u32, address: u64) -> String {
-        if let Some(name) = self.processes.get(&pid).and_then(|maps| find(maps, address)) {
-            return name;
-        }
-        // The file may have been mapped since.
-        find(self.read(pid), address).unwrap_or_else(|| format!("{address:#x}"))
-    }
-
-    fn read(&mut self, pid: u32) -> &[Mapping] {
-        let text = self.kernel.read(&format!("proc/{pid}/maps")).unwrap_or_default();
-        let now: Vec<_> = text.lines().filter_map(parse_mapping).collect();
-        let known = self.processes.entry(pid).or_default();
-        // The list of an ended process is empty: the earlier list still counts.
-        if !now.is_empty() {
-            *known = now;
-        }
-        known
-    }
-}
-
-fn find(maps: &[Mapping], address: u64) -> Option<String> {
-    let map = maps.iter().find(|map| (map.start..map.end).contains(&address))?;
-    Some(format!("{}+{:#x}", map.file, address - map.start + map.offset))
-}
-
-/// Parses `7f00a000-7f00b000 r-xp 00001000 08:01 131 /usr/lib/libc.so.6`; None for a mapping without a file.
-fn parse_mapping(line: &str) -> Option<Mapping> {
-    let mut words = line.split_ascii_whitespace();
-    let (start, end) = words.next()?.split_once('-')?;
-    let _access = words.next()?;
-    let offset = words.next()?;
-    let file = words.nth(2)?;
-    let number = |text| u64::from_str_radix(text, 16).ok();
-    let name = Path::new(file).file_name().map_or(file.into(), |name| name.to_string_lossy().into_owned());
-    Some(Mapping { start: number(start)?, end: number(end)?, offset: number(offset)?, file: name })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -327,22 +265,5 @@ mod tests {
         assert_eq!(without_suffix("ext4_da_write.isra.0.cold"), "ext4_da_write");
         assert_eq!(without_suffix(".Lfoo"), ".Lfoo");
         assert_eq!(without_suffix("vfs_write"), "vfs_write");
-    }
-
-    #[test]
-    fn addresses_in_programs_are_named_by_file_and_offset() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(dir.path().join("proc/7")).unwrap();
-        let maps = "55550000-55560000 rw-p 00000000 00:00 0\n\
-                    7f000000-7f010000 r-xp 00002000 08:01 131 /usr/lib/libc.so.6\n\
-                    7fff0000-7fff1000 r-xp 00000000 00:00 0 [vdso]\nnonsense\n";
-        std::fs::write(dir.path().join("proc/7/maps"), maps).unwrap();
-        let mut users = UserMaps::new(&SysRoot::at(dir.path()));
-        assert_eq!(users.name(7, 0x7f00_0010), "libc.so.6+0x2010");
-        assert_eq!(users.name(7, 0x7fff_0004), "[vdso]+0x4");
-        assert_eq!(users.name(7, 0x5555_0000), "0x55550000");
-        std::fs::remove_dir_all(dir.path().join("proc/7")).unwrap();
-        assert_eq!(users.name(7, 0x7f00_0011), "libc.so.6+0x2011", "known of a process that is gone");
-        assert_eq!(users.name(8, 0x10), "0x10");
     }
 }

@@ -2,8 +2,7 @@
 //! to histograms.
 
 use crate::trace::decode::{ChainId, Chains};
-use crate::trace::symbols::UserMaps;
-use crate::{trace::decode::What, trace::lock_kind::LockKind, trace::options::Target};
+use crate::{trace::decode::EventKind, trace::lock_kind::LockKind, trace::options::TracedTasks};
 use hdrhistogram::Histogram;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -22,19 +21,16 @@ pub struct Tally {
     pub locks: HashMap<(LockKind, ChainId), Waits>,
     /// Samples of running code by chain.
     pub cpu_samples: HashMap<ChainId, u64>,
-    /// The names of the user-space frames of each chain that has any. Processes that share a chain share the names of the first.
-    pub user_frames: HashMap<ChainId, Vec<String>>,
-    maps: UserMaps,
     /// The number of records that the kernel dropped because a buffer was full.
     pub lost: u64,
 }
 
 impl Tally {
     /// An empty tally.
-    pub fn new(target: &Target, maps: UserMaps) -> Tally {
+    pub fn new(target: &TracedTasks) -> Tally {
         let processes = match target {
-            Target::Pids(pids) => Some(pids.iter().copied().collect()),
-            Target::WholeMachine => None,
+            TracedTasks::Pids(pids) => Some(pids.iter().copied().collect()),
+            TracedTasks::WholeMachine => None,
         };
         Tally {
             processes,
@@ -43,31 +39,26 @@ impl Tally {
             pairing: Pairing::default(),
             locks: HashMap::new(),
             cpu_samples: HashMap::new(),
-            user_frames: HashMap::new(),
-            maps,
             lost: 0,
         }
     }
 
     /// Adds the next event. Events must arrive sorted by time.
     pub fn add(&mut self, event: &Event) {
-        match event.what {
-            What::Lost { records } => {
+        match event.kind {
+            EventKind::Lost { records } => {
                 self.lost += records;
                 self.pairing.discard_open_waits();
             }
-            What::Fork { parent } => self.fork(event.pid, parent),
+            EventKind::Fork { parent } => self.fork(event.pid, parent),
             _ if !self.is_traced(event) => {}
-            What::Begin { lock, flags, chain } => {
+            EventKind::Begin { lock, flags, chain } => {
                 self.pairing.begin(task(event), lock, Begun { time: event.time, flags, chain });
             }
-            What::End { lock, gave_up } => self.end(event, lock, gave_up),
+            EventKind::End { lock, gave_up } => self.end(event, lock, gave_up),
             // The idle task (pid 0) does not count as running.
-            What::Cpu { .. } if event.pid == 0 => {}
-            What::Cpu { chain } => {
-                self.name_user_frames(event.pid, chain);
-                *self.cpu_samples.entry(chain).or_default() += 1;
-            }
+            EventKind::Cpu { .. } if event.pid == 0 => {}
+            EventKind::Cpu { chain } => *self.cpu_samples.entry(chain).or_default() += 1,
         }
     }
 
@@ -88,19 +79,9 @@ impl Tally {
 
     fn end(&mut self, event: &Event, lock: u64, gave_up: bool) {
         let Some(begun) = self.pairing.end(task(event), lock) else { return };
-        self.name_user_frames(event.pid, begun.chain);
         let waits =
             self.locks.entry((LockKind::from_flags(begun.flags), begun.chain)).or_insert_with(Waits::new);
         waits.add(event.time.saturating_sub(begun.time), gave_up);
-    }
-
-    /// Stores the names of the user-space frames of a chain. The process must still exist, because its mappings are in `/proc`.
-    fn name_user_frames(&mut self, pid: u32, chain: ChainId) {
-        let user = &self.chains.get(chain).user;
-        if !user.is_empty() && !self.user_frames.contains_key(&chain) {
-            let names = user.iter().map(|address| self.maps.name(pid, *address)).collect();
-            self.user_frames.insert(chain, names);
-        }
     }
 }
 
@@ -164,16 +145,11 @@ impl Pairing {
         begun
     }
 
-    /// Discards all open waits after a loss of records: the end of any of them may be lost, and the wait would then seem to
-    /// last until the task waits for the same lock again.
+    /// Counts all open waits as waits without an end: at the end of the trace, and after a loss of records, because the end of
+    /// any of them may be lost. Such a wait would seem to last until the task waits for the same lock again.
     pub fn discard_open_waits(&mut self) {
         self.without_end += self.open.len() as u64;
         self.open.clear();
-    }
-
-    /// Ends the trace: counts all open waits as waits without an end.
-    pub fn finish(&mut self) {
-        self.discard_open_waits();
     }
 }
 
@@ -241,29 +217,28 @@ pub struct Event {
     pub pid: u32,
     /// The thread.
     pub tid: u32,
-    /// What happened.
-    pub what: What<ChainId>,
+    /// The kind of event.
+    pub kind: EventKind<ChainId>,
 }
 
 #[cfg(test)]
 pub mod tests {
     use super::*;
     use crate::{trace::decode::Chains, trace::decode::tests::addresses};
-    use fsarena_sys::kernel::SysRoot;
 
-    pub fn tally(target: Target) -> Tally {
-        Tally::new(&target, UserMaps::new(&SysRoot::at("/nowhere")))
+    pub fn tally(target: TracedTasks) -> Tally {
+        Tally::new(&target)
     }
 
-    pub fn event(time: u64, pid: u32, tid: u32, what: What<ChainId>) -> Event {
-        Event { time, cpu: 0, pid, tid, what }
+    pub fn event(time: u64, pid: u32, tid: u32, kind: EventKind<ChainId>) -> Event {
+        Event { time, cpu: 0, pid, tid, kind }
     }
 
     /// Adds a wait of a thread for the lock at address 100, of `ns` nanoseconds, with a call chain.
     pub fn wait(tally: &mut Tally, (pid, tid): (u32, u32), flags: u32, ns: u64, chain: &[u64]) {
         let chain = tally.chains.intern(&addresses(chain));
-        tally.add(&event(1_000, pid, tid, What::Begin { lock: 100, flags, chain }));
-        tally.add(&event(1_000 + ns, pid, tid, What::End { lock: 100, gave_up: false }));
+        tally.add(&event(1_000, pid, tid, EventKind::Begin { lock: 100, flags, chain }));
+        tally.add(&event(1_000 + ns, pid, tid, EventKind::End { lock: 100, gave_up: false }));
     }
 
     fn total(tally: &Tally) -> u64 {
@@ -272,13 +247,13 @@ pub mod tests {
 
     #[test]
     fn only_traced_processes_and_their_children_count() {
-        let mut tally = tally(Target::Pids(vec![10]));
+        let mut tally = tally(TracedTasks::Pids(vec![10]));
         wait(&mut tally, (10, 11), 2, 5, &[1]);
         wait(&mut tally, (20, 20), 2, 70, &[1]);
         assert_eq!(total(&tally), 5);
-        tally.add(&event(2_000, 20, 20, What::Fork { parent: 10 }));
-        tally.add(&event(2_000, 30, 30, What::Fork { parent: 20 }));
-        tally.add(&event(2_000, 50, 50, What::Fork { parent: 40 }));
+        tally.add(&event(2_000, 20, 20, EventKind::Fork { parent: 10 }));
+        tally.add(&event(2_000, 30, 30, EventKind::Fork { parent: 20 }));
+        tally.add(&event(2_000, 50, 50, EventKind::Fork { parent: 40 }));
         wait(&mut tally, (20, 20), 2, 70, &[1]);
         wait(&mut tally, (30, 31), 2, 900, &[1]);
         wait(&mut tally, (50, 50), 2, 8_000, &[1]);
@@ -288,7 +263,7 @@ pub mod tests {
 
     #[test]
     fn the_whole_machine_excludes_the_reader_thread() {
-        let mut tally = tally(Target::WholeMachine);
+        let mut tally = tally(TracedTasks::WholeMachine);
         tally.reader_thread = Some(99);
         wait(&mut tally, (10, 11), 2, 5, &[1]);
         wait(&mut tally, (10, 99), 2, 70, &[1]);
@@ -297,21 +272,21 @@ pub mod tests {
 
     #[test]
     fn a_loss_of_records_discards_open_waits() {
-        let mut tally = tally(Target::WholeMachine);
+        let mut tally = tally(TracedTasks::WholeMachine);
         let chain = tally.chains.intern(&[]);
-        tally.add(&event(1, 1, 1, What::Begin { lock: 100, flags: 0, chain }));
-        tally.add(&event(2, 0, 0, What::Lost { records: 7 }));
-        tally.add(&event(900, 1, 1, What::End { lock: 100, gave_up: false }));
+        tally.add(&event(1, 1, 1, EventKind::Begin { lock: 100, flags: 0, chain }));
+        tally.add(&event(2, 0, 0, EventKind::Lost { records: 7 }));
+        tally.add(&event(900, 1, 1, EventKind::End { lock: 100, gave_up: false }));
         assert_eq!((total(&tally), tally.lost), (0, 7));
         assert_eq!((tally.pairing.without_begin, tally.pairing.without_end), (1, 1));
     }
 
     #[test]
     fn samples_of_the_idle_task_do_not_count() {
-        let mut tally = tally(Target::WholeMachine);
+        let mut tally = tally(TracedTasks::WholeMachine);
         let chain = tally.chains.intern(&addresses(&[1]));
-        tally.add(&event(1, 0, 0, What::Cpu { chain }));
-        tally.add(&event(2, 5, 6, What::Cpu { chain }));
+        tally.add(&event(1, 0, 0, EventKind::Cpu { chain }));
+        tally.add(&event(2, 5, 6, EventKind::Cpu { chain }));
         assert_eq!(tally.cpu_samples.values().sum::<u64>(), 1);
     }
 
@@ -339,7 +314,7 @@ pub mod tests {
         assert_eq!(pairing.end(A, 200), Some(begun(3)));
         assert_eq!(pairing.end(A, 100), Some(begun(1)));
         assert_eq!(pairing.end(B, 100), Some(begun(2)));
-        pairing.finish();
+        pairing.discard_open_waits();
         assert_eq!((pairing.without_begin, pairing.without_end), (0, 0));
     }
 
@@ -386,7 +361,7 @@ pub mod tests {
     fn a_wait_without_an_end_is_counted() {
         let mut pairing = Pairing::default();
         pairing.begin(A, 100, begun(1));
-        pairing.finish();
+        pairing.discard_open_waits();
         assert_eq!(pairing.without_end, 1);
     }
 

@@ -3,12 +3,12 @@
 //! A thread empties the ring buffers while the work runs, and puts the events of all CPUs into the order of their times.
 
 use crate::trace::decode::{self, Decoder};
-use crate::trace::options::{Options, Target};
+use crate::trace::options::{TraceOptions, TracedTasks};
+use crate::trace::rings::not_permitted;
 use crate::trace::rings::{self, Ring, Rings};
 use crate::trace::tally::{Event, Tally};
-use crate::trace::{Unavailable, profile};
+use crate::trace::{TraceError, profile};
 use crate::{trace::profile::Profile, trace::symbols::Symbols};
-use crate::{trace::rings::not_permitted, trace::symbols::UserMaps};
 use fsarena_sys::kernel::SysRoot;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::time::ClockId;
@@ -32,16 +32,16 @@ impl Tracer {
     ///
     /// # Errors
     /// This kernel lacks a feature or this user a permission (the message has the remedy), or a process does not exist.
-    pub fn start(options: &Options) -> Result<Tracer, Unavailable> {
+    pub fn start(options: &TraceOptions) -> Result<Tracer, TraceError> {
         let kernel = SysRoot::host();
         check_processes(&kernel, &options.target)?;
         let mut rings = rings::open(&kernel, options)?;
         // Reads the symbols before the trace, because a trace without names is useless.
         let symbols = Symbols::read(&kernel)?;
         let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)
-            .map_err(|error| Unavailable::Reader(error.into()))?;
+            .map_err(|error| TraceError::Reader(error.into()))?;
         let stop = Arc::new(stop);
-        let tally = Tally::new(&options.target, UserMaps::new(&kernel));
+        let tally = Tally::new(&options.target);
         let cpu_event = rings.cpu_event;
         let begun = monotonic_ns();
         for ring in &mut rings.rings {
@@ -52,7 +52,7 @@ impl Tracer {
             let stop = stop.clone();
             move || read_rings(rings, begun, &stop, tally)
         });
-        let reader = Some(reader.map_err(Unavailable::Reader)?);
+        let reader = Some(reader.map_err(TraceError::Reader)?);
         Ok(Tracer { stop, reader, kernel, symbols, cpu_event, stacks: options.stacks })
     }
 
@@ -86,10 +86,10 @@ impl Tracer {
 }
 
 /// Checks that the processes exist: a missing process would look like a process that never waits.
-fn check_processes(kernel: &SysRoot, target: &Target) -> Result<(), Unavailable> {
-    let Target::Pids(pids) = target else { return Ok(()) };
+fn check_processes(kernel: &SysRoot, target: &TracedTasks) -> Result<(), TraceError> {
+    let TracedTasks::Pids(pids) = target else { return Ok(()) };
     match pids.iter().find(|pid| !kernel.path(&format!("proc/{pid}")).exists()) {
-        Some(pid) => Err(Unavailable::NoProcess { pid: *pid }),
+        Some(pid) => Err(TraceError::NoProcess { pid: *pid }),
         None => Ok(()),
     }
 }
@@ -141,7 +141,7 @@ fn read_rings(mut rings: Rings, begun: u64, stop: &OwnedFd, mut tally: Tally) ->
     for event in queue.drain_until(u64::MAX) {
         tally.add(&event);
     }
-    tally.pairing.finish();
+    tally.pairing.discard_open_waits();
     Finished { tally, duration_ns }
 }
 
@@ -183,8 +183,8 @@ fn parse_event(
     tally: &mut Tally,
 ) -> Result<Option<Event>, decode::Malformed> {
     let Some(record) = decoder.decode(record_type, body)? else { return Ok(None) };
-    let what = record.what.map_chain(|chain| tally.chains.intern(chain));
-    Ok(Some(Event { time: record.time, cpu, pid: record.pid, tid: record.tid, what }))
+    let kind = record.kind.map_chain(|chain| tally.chains.intern(chain));
+    Ok(Some(Event { time: record.time, cpu, pid: record.pid, tid: record.tid, kind }))
 }
 
 /// Sorts the events of all CPUs by time.
@@ -212,21 +212,21 @@ impl EventQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::decode::What;
+    use crate::trace::decode::EventKind;
 
     #[test]
     fn a_missing_process_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("proc/7")).unwrap();
         let kernel = SysRoot::at(dir.path());
-        check_processes(&kernel, &Target::Pids(vec![7])).unwrap();
-        check_processes(&kernel, &Target::WholeMachine).unwrap();
-        let error = check_processes(&kernel, &Target::Pids(vec![7, 8])).unwrap_err();
-        assert!(matches!(error, Unavailable::NoProcess { pid: 8 }), "{error}");
+        check_processes(&kernel, &TracedTasks::Pids(vec![7])).unwrap();
+        check_processes(&kernel, &TracedTasks::WholeMachine).unwrap();
+        let error = check_processes(&kernel, &TracedTasks::Pids(vec![7, 8])).unwrap_err();
+        assert!(matches!(error, TraceError::NoProcess { pid: 8 }), "{error}");
     }
 
     fn at(time: u64, cpu: u32) -> Event {
-        Event { time, cpu, pid: 1, tid: 1, what: What::Fork { parent: 0 } }
+        Event { time, cpu, pid: 1, tid: 1, kind: EventKind::Fork { parent: 0 } }
     }
 
     #[test]

@@ -50,6 +50,32 @@ pub enum RatioClass {
     Few,
 }
 
+impl RatioClass {
+    /// All classes, in the order in which answers and legends have them.
+    pub const ALL: [RatioClass; 7] = [
+        RatioClass::Better,
+        RatioClass::Worse,
+        RatioClass::Other,
+        RatioClass::Negligible,
+        RatioClass::Equivalent,
+        RatioClass::Inconclusive,
+        RatioClass::Few,
+    ];
+
+    /// The class in words. `terms` are the words for better and worse.
+    pub fn words<'t>(self, terms: [&'t str; 2]) -> &'t str {
+        match self {
+            RatioClass::Better => terms[0],
+            RatioClass::Worse => terms[1],
+            RatioClass::Other => "different",
+            RatioClass::Negligible => "different, but within the margin",
+            RatioClass::Equivalent => "equivalent",
+            RatioClass::Inconclusive => "inconclusive",
+            RatioClass::Few => "too few values",
+        }
+    }
+}
+
 impl ComparedRatio {
     /// A figure of the first side, without a variant.
     pub fn new(
@@ -141,23 +167,26 @@ impl RatioSummary<'_> {
         if count(RatioClass::Few) == figures.len() {
             return "all inconclusive, too few values".into();
         }
-        let [better, worse] = self.terms;
         let within = self.margin.map_or(String::new(), |margin| format!(" within {}", percent(margin)));
-        // The flag marks the counts that are printed even if they are zero, because readers expect them.
-        let classes = [
-            (RatioClass::Better, better.to_string(), true),
-            (RatioClass::Worse, worse.to_string(), true),
-            (RatioClass::Other, "with more or less".into(), false),
-            (RatioClass::Negligible, format!("different, but{within}"), false),
-            (RatioClass::Equivalent, format!("equivalent{within}"), self.margin.is_some()),
-            (RatioClass::Inconclusive, "inconclusive".into(), true),
-            (RatioClass::Few, "with too few values".into(), false),
-        ];
-        let counts: Vec<String> = classes
-            .into_iter()
-            .filter(|(class, _, always)| *always || count(*class) > 0)
-            .map(|(class, words, _)| format!("{} {words}", count(class)))
-            .collect();
+        let mut counts = vec![];
+        for class in RatioClass::ALL {
+            let words = match class {
+                RatioClass::Other => "with more or less".into(),
+                RatioClass::Negligible => format!("different, but{within}"),
+                RatioClass::Equivalent => format!("equivalent{within}"),
+                RatioClass::Few => "with too few values".into(),
+                other => other.words(self.terms).to_string(),
+            };
+            // Readers expect the counts of these classes even if they are zero.
+            let always = match class {
+                RatioClass::Better | RatioClass::Worse | RatioClass::Inconclusive => true,
+                RatioClass::Equivalent => self.margin.is_some(),
+                _ => false,
+            };
+            if always || count(class) > 0 {
+                counts.push(format!("{} {words}", count(class)));
+            }
+        }
         counts.join(", ")
     }
 
@@ -167,7 +196,7 @@ impl RatioSummary<'_> {
         for figure in self.figures.iter().filter(|figure| figure.over_all) {
             let Some(ratio) = figure.ratio else { continue };
             let (side, times) = (self.side_suffix(figure), ratio_with_interval(ratio));
-            let words = format!("{}{side} {times}, {}", figure.variant, self.verdict(figure));
+            let words = format!("{}{side} {times}, {}", figure.variant, figure.class().words(self.terms));
             match sentences.iter_mut().find(|(title, _)| *title == figure.what) {
                 Some((_, figures)) => figures.push(words),
                 None => sentences.push((&figure.what, vec![words])),
@@ -178,12 +207,10 @@ impl RatioSummary<'_> {
 
     /// Sentences that name the largest significant differences, or the largest ratio if no difference is significant.
     fn largest_differences(&self) -> Vec<String> {
-        let [better, worse] = self.terms;
         let mut items = vec![];
-        for (class, word) in
-            [(RatioClass::Worse, worse), (RatioClass::Better, better), (RatioClass::Other, "different")]
-        {
-            items.extend(self.largest_of(class, &format!("Largest differences, {word}"), MAX_NAMED));
+        for class in [RatioClass::Worse, RatioClass::Better, RatioClass::Other] {
+            let words = format!("Largest differences, {}", class.words(self.terms));
+            items.extend(self.largest_of(class, &words, MAX_NAMED));
         }
         if items.is_empty() {
             let words =
@@ -211,18 +238,6 @@ impl RatioSummary<'_> {
     /// The name of a figure's side in brackets; empty if there is only one side.
     fn side_suffix(&self, figure: &ComparedRatio) -> String {
         if self.sides.len() > 1 { format!(" ({})", self.sides[figure.side]) } else { String::new() }
-    }
-
-    fn verdict(&self, figure: &ComparedRatio) -> &str {
-        match figure.class() {
-            RatioClass::Better => self.terms[0],
-            RatioClass::Worse => self.terms[1],
-            RatioClass::Other => "different",
-            RatioClass::Negligible => "different, but within the margin",
-            RatioClass::Equivalent => "equivalent",
-            RatioClass::Inconclusive => "inconclusive",
-            RatioClass::Few => "of too few values",
-        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::difference::{RatioVerdict, ratio_cell};
 use crate::document::{Cell, Document, Table, labelled_row, row};
 use crate::number::{self, plural, three, with_unit};
 use crate::words::{format_start, machines};
-use crate::{compare::comparison_report::ComparisonReport, error::Error};
+use crate::{advice, compare::comparison_report::ComparisonReport, error::Error};
 use fsarena_core::observations::dropped;
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::{metric::reading, names::distinct, record::RunRecord};
@@ -435,11 +435,11 @@ fn left_out_windows(record: &RunRecord, service: &Service) -> Option<String> {
     (dropped + unknown > 0).then(|| {
         format!(
             "{}: {} left out because something disturbed them, {} because their requests are not known; \
-             `fsarena report {}` says what happened",
+             {} says what happened",
             service.name,
             plural(dropped, "window"),
             plural(unknown, "window"),
-            record.id
+            advice::report(&record.id)
         )
     })
 }

@@ -9,8 +9,8 @@ use crate::published::{add_consistency, conclusions_then, recomputed_json, sampl
 use crate::sections::claims::{add_published_conclusions, published_conclusions_json};
 use crate::{difference::ratio_cell, error::Error};
 use fsarena_core::published::{Derived, Published};
-use fsarena_stats::conclusion::{evidence, recompute};
 use fsarena_stats::cost::Estimate;
+use fsarena_stats::published_values::{evidence, recompute};
 use fsarena_stats::ratio::{Ratio, log_ratios};
 use serde_json::{Value, json};
 

@@ -120,21 +120,11 @@ impl RatioSummary<'_> {
     }
 
     fn class_keys(&self, figures: &[&ComparedRatio]) -> Vec<Key> {
-        let [better, worse] = self.terms;
-        let classes = [
-            (RatioClass::Better, better),
-            (RatioClass::Worse, worse),
-            (RatioClass::Other, "different"),
-            (RatioClass::Negligible, "different, but by less than matters"),
-            (RatioClass::Equivalent, "equivalent"),
-            (RatioClass::Inconclusive, "inconclusive"),
-            (RatioClass::Few, "too few values"),
-        ];
         let mut keys = vec![];
-        for (class, words) in classes {
+        for class in RatioClass::ALL {
             if figures.iter().any(|figure| figure.class() == class) {
                 let (colour, shape) = class_sign(class);
-                keys.push(Key::new(words, colour, Sign::Point(shape)));
+                keys.push(Key::new(class.words(self.terms), colour, Sign::Point(shape)));
             }
         }
         keys

@@ -1,10 +1,10 @@
 //! The CSV exports: the raw samples, one row each, and the time series of loads, one row for each stretch of time.
 
 use crate::{error::Error, exporter::Exporter, report::Report, time_series};
-use fsarena_core::factor;
 use fsarena_core::metric::{METRICS, readings_of};
 use fsarena_core::record::{CellRecord, Derived, MetricSpec, RunRecord};
 use fsarena_core::series::{Latency, Point};
+use fsarena_core::{cell::TaskId, factor};
 use std::{collections::BTreeSet, io::Write};
 
 /// The exporter of the raw samples, one row each.
@@ -19,31 +19,20 @@ pub const CSV: Exporter = Exporter {
 
 fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
-    let factors = varying_factors(record);
     // Metrics are computed row by row: their columns would take several times the memory of the readings.
     let metrics: Vec<_> = METRICS.iter().filter_map(|def| record.derived(def.spec.id)).collect();
     let (metrics, names) = unique_columns(record, metrics);
+    let mut columns = SampleColumns::new(record);
+    columns.add_warmup();
+    columns.add_hosts();
+    columns.add("workload", |cell, _| cell.workload.clone());
+    columns.add("task", |_, task| task.to_string());
+    columns.add_start();
     let mut writer = csv::Writer::from_writer(out);
-    let mut header: Vec<String> = PLACE.iter().chain(&factors).map(|name| name.to_string()).collect();
-    let warmup = record.plan.stop.warmup;
-    header.extend((warmup > 0).then(|| "warmup".into()));
-    header.extend(["host", "boot", "workload", "task", "started_at_s"].map(String::from));
-    header.extend(names);
-    writer.write_record(&header)?;
-    let tasks: Vec<String> = record.tasks.iter().map(|task| task.id.to_string()).collect();
+    writer.write_record(columns.names().chain(names.iter().map(String::as_str)))?;
     let mut number = Vec::new();
     for row in 0..record.samples.len() {
-        let cell = &record.cells[record.samples.cell[row] as usize];
-        let host = &record.hosts[cell.host];
-        write_place_fields(&mut writer, record, cell, &factors)?;
-        if warmup > 0 {
-            writer.write_field((cell.round < warmup).to_string())?;
-        }
-        for text in [&host.hostname, &host.boot_id, &cell.workload, &tasks[record.samples.task[row] as usize]]
-        {
-            writer.write_field(text)?;
-        }
-        writer.write_field(record.samples.started_at[row].to_string())?;
+        columns.write(&mut writer, row)?;
         let readings = record.samples.values.iter().map(|column| column[row]);
         for value in readings.chain(metrics.iter().map(|metric| metric.value(row))) {
             number.clear();
@@ -84,29 +73,69 @@ fn unique_columns<'a>(record: &RunRecord, metrics: Vec<Derived<'a>>) -> (Vec<Der
     (metrics, names)
 }
 
-/// The first columns, which identify the measurement of a row.
-pub(super) const PLACE: [&str; 4] = ["run", "round", "position", "variant"];
+/// Returns the text of a field, from a row of the samples with its cell and its task.
+type Field<'a> = Box<dyn Fn(usize, &CellRecord, &TaskId) -> String + 'a>;
 
-/// Writes the fields of [`PLACE`] and the levels of these factors.
-pub(super) fn write_place_fields<W: Write>(
-    writer: &mut csv::Writer<W>,
-    record: &RunRecord,
-    cell: &CellRecord,
-    factors: &[&str],
-) -> csv::Result<()> {
-    let variant = &record.variants[cell.variant];
-    writer.write_field(&record.id)?;
-    writer.write_field(cell.round.to_string())?;
-    writer.write_field(cell.position.to_string())?;
-    writer.write_field(&variant.name)?;
-    factors.iter().try_for_each(|factor| writer.write_field(variant.level(factor)))
+/// The columns of an export that describe the cell and the task of a sample.
+pub(super) struct SampleColumns<'a> {
+    record: &'a RunRecord,
+    columns: Vec<(String, Field<'a>)>,
 }
 
-/// The factors whose level differs between variants.
-pub(super) fn varying_factors(record: &RunRecord) -> Vec<&str> {
-    let ids: BTreeSet<&str> =
-        record.variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
-    factor::in_order(ids.into_iter().filter(|factor| record.varies(factor)).collect(), |id| id)
+impl<'a> SampleColumns<'a> {
+    /// The columns of every export: the run, the place in it, the variant, and each factor whose level differs.
+    pub fn new(record: &'a RunRecord) -> SampleColumns<'a> {
+        let mut columns = SampleColumns { record, columns: vec![] };
+        columns.add("run", |_, _| record.id.clone());
+        columns.add("round", |cell, _| cell.round.to_string());
+        columns.add("position", |cell, _| cell.position.to_string());
+        columns.add("variant", |cell, _| record.name(cell.variant).to_string());
+        let ids: BTreeSet<&str> =
+            record.variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
+        let varying = ids.into_iter().filter(|factor| record.varies(factor)).collect();
+        for factor in factor::in_order(varying, |id| id) {
+            columns.add(factor, move |cell, _| record.variants[cell.variant].level(factor).to_string());
+        }
+        columns
+    }
+
+    /// Adds a column. `field` returns its text for a cell and a task.
+    pub fn add(&mut self, name: &str, field: impl Fn(&CellRecord, &TaskId) -> String + 'a) {
+        self.columns.push((name.into(), Box::new(move |_, cell, task| field(cell, task))));
+    }
+
+    /// Adds a column that marks the samples of warm-up rounds, if the run has any.
+    pub fn add_warmup(&mut self) {
+        let warmup = self.record.plan.stop.warmup;
+        if warmup > 0 {
+            self.add("warmup", move |cell, _| (cell.round < warmup).to_string());
+        }
+    }
+
+    /// Adds the columns of the machine and its boot.
+    pub fn add_hosts(&mut self) {
+        let hosts = &self.record.hosts;
+        self.add("host", |cell, _| hosts[cell.host].hostname.clone());
+        self.add("boot", |cell, _| hosts[cell.host].boot_id.clone());
+    }
+
+    /// Adds the column of the time at which the task started.
+    pub fn add_start(&mut self) {
+        let started_at = &self.record.samples.started_at;
+        self.columns.push(("started_at_s".into(), Box::new(|row, _, _| started_at[row].to_string())));
+    }
+
+    /// The names of the columns.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.columns.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Writes the fields of a row of the samples, and leaves the record open for further fields.
+    pub fn write<W: Write>(&self, writer: &mut csv::Writer<W>, row: usize) -> csv::Result<()> {
+        let cell = &self.record.cells[self.record.samples.cell[row] as usize];
+        let task = &self.record.tasks[self.record.samples.task[row] as usize].id;
+        self.columns.iter().try_for_each(|(_, field)| writer.write_field(field(row, cell, task)))
+    }
 }
 
 /// The exporter of the time series of loads, one row for each stretch of time.
@@ -143,15 +172,13 @@ fn latency(point: &Point, percentile: fn(&Latency) -> u64) -> String {
 
 fn export_series(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
-    let factors = varying_factors(record);
+    let mut columns = SampleColumns::new(record);
+    columns.add("workload", |cell, _| cell.workload.clone());
+    columns.add("task", |_, task| task.to_string());
     let mut writer = csv::Writer::from_writer(out);
-    let keys = PLACE.into_iter().chain(factors.iter().copied());
-    writer.write_record(keys.chain(["workload", "task"]).chain(SERIES_COLUMNS.map(|(name, _)| name)))?;
+    writer.write_record(columns.names().chain(SERIES_COLUMNS.map(|(name, _)| name)))?;
     for (row, point) in record.series.row.iter().zip(&record.series.points) {
-        let cell = &record.cells[record.samples.cell[*row as usize] as usize];
-        write_place_fields(&mut writer, record, cell, &factors)?;
-        writer.write_field(&cell.workload)?;
-        writer.write_field(record.tasks[record.samples.task[*row as usize] as usize].id.to_string())?;
+        columns.write(&mut writer, *row as usize)?;
         writer.write_record(SERIES_COLUMNS.map(|(_, shown)| shown(point)))?;
     }
     Ok(writer.flush()?)

@@ -1,9 +1,9 @@
 //! The exports of the report for people: on the terminal, as a web page, as Markdown, and its charts as SVG.
 
-use crate::document::{terminal, write_markdown};
+use crate::document::{Detail, terminal, write_markdown};
 use crate::exporter::{Exporter, to_file};
 use crate::sections::document;
-use crate::{charts, drawing::svg, error::Error, html, report::Report, section::Detail};
+use crate::{advice, charts, drawing::svg, error::Error, html, report::Report};
 use std::{io::Write, path::Path};
 
 /// The exporter for the terminal: the answer, or with `--full` the whole report.
@@ -17,7 +17,7 @@ fn export_terminal(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let detail = if report.full { Detail::Full } else { Detail::Brief };
     let mut document = document(report, detail);
     if !report.full {
-        document.text(format!("The whole report: fsarena report {} --full", report.record.id));
+        document.text(format!("The whole report: {}", advice::whole_report(&report.record.id)));
     }
     Ok(terminal::write(&document, report.screen, out)?)
 }

@@ -1,10 +1,11 @@
 //! The tidy CSV export: one value of one metric a row, for programs that group and pivot, such as DuckDB, pandas and R.
 
-use super::csv::{PLACE, varying_factors, write_place_fields};
+use super::csv::SampleColumns;
 use crate::{error::Error, exporter::Exporter, report::Report};
+use fsarena_core::cell::TaskId;
 use fsarena_core::metric::METRICS;
 use fsarena_core::observations::dropped;
-use fsarena_core::record::{Derived, MetricSpec, RunRecord};
+use fsarena_core::record::{CellRecord, Derived, MetricSpec, RunRecord};
 use std::collections::BTreeSet;
 use std::io::Write;
 
@@ -15,50 +16,35 @@ pub const TIDY_CSV: Exporter = Exporter::new(
     export,
 );
 
-/// The columns after those of a place that only some runs need.
-struct UsedColumns<'a> {
-    factors: Vec<&'a str>,
-    /// The rounds that were dropped; empty if the run has no column for them.
-    dropped: BTreeSet<u32>,
-    hosts: bool,
-    workloads: bool,
-    /// The parameters of tasks: `bs`, `threads`.
-    params: Vec<&'a str>,
-}
+/// The last columns, which have the figure.
+const FIGURE_COLUMNS: [&str; 4] = ["metric", "unit", "direction", "value"];
 
-impl UsedColumns<'_> {
-    fn of(record: &RunRecord) -> UsedColumns<'_> {
-        let params = record.tasks.iter().flat_map(|task| task.id.params.keys().map(String::as_str));
-        let workloads: BTreeSet<&str> = record.cells.iter().map(|cell| cell.workload.as_str()).collect();
-        UsedColumns {
-            factors: varying_factors(record),
-            dropped: dropped(record),
-            hosts: record.hosts.len() > 1,
-            workloads: workloads.len() > 1,
-            params: params.collect::<BTreeSet<_>>().into_iter().collect(),
-        }
+/// The columns before the figure: only those that the run uses. A parameter of tasks with the name of another column begins
+/// with `task_`.
+fn used_columns(record: &RunRecord) -> SampleColumns<'_> {
+    let mut columns = SampleColumns::new(record);
+    columns.add_warmup();
+    let dropped = dropped(record);
+    if !dropped.is_empty() {
+        columns.add("dropped", move |cell, _| dropped.contains(&cell.round).to_string());
     }
-
-    /// The names of all columns. A parameter with the name of another column begins with `task_`.
-    fn names(&self, record: &RunRecord) -> Vec<String> {
-        let mut names: Vec<String> = PLACE.iter().chain(&self.factors).map(ToString::to_string).collect();
-        let some = [
-            (record.plan.stop.warmup > 0, "warmup"),
-            (!self.dropped.is_empty(), "dropped"),
-            (self.hosts, "host"),
-            (self.hosts, "boot"),
-            (self.workloads, "workload"),
-            (true, "task"),
-        ];
-        names.extend(some.iter().filter(|(used, _)| *used).map(|(_, name)| name.to_string()));
-        let last = ["started_at_s", "metric", "unit", "direction", "value"];
-        for param in &self.params {
-            let taken = last.contains(param) || names.iter().any(|name| name == param);
-            names.push(if taken { format!("task_{param}") } else { param.to_string() });
-        }
-        names.extend(last.map(String::from));
-        names
+    if record.hosts.len() > 1 {
+        columns.add_hosts();
     }
+    let workloads: BTreeSet<&str> = record.cells.iter().map(|cell| cell.workload.as_str()).collect();
+    if workloads.len() > 1 {
+        columns.add("workload", |cell, _| cell.workload.clone());
+    }
+    columns.add("task", |_, task| task.name.clone());
+    let params = record.tasks.iter().flat_map(|task| task.id.params.keys().map(String::as_str));
+    for param in params.collect::<BTreeSet<_>>() {
+        let others = columns.names().chain(FIGURE_COLUMNS).chain(["started_at_s"]);
+        let prefix = if others.into_iter().any(|name| name == param) { "task_" } else { "" };
+        let field = |_: &CellRecord, task: &TaskId| task.params.get(param).cloned().unwrap_or_default();
+        columns.add(&format!("{prefix}{param}"), field);
+    }
+    columns.add_start();
+    columns
 }
 
 /// A metric or reading of a run.
@@ -94,39 +80,21 @@ fn columns(record: &RunRecord) -> Vec<Column<'_>> {
 
 fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
-    let (used, columns) = (UsedColumns::of(record), columns(record));
-    let warmup = record.plan.stop.warmup;
+    let (used, columns) = (used_columns(record), columns(record));
     let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(used.names(record))?;
+    writer.write_record(used.names().chain(FIGURE_COLUMNS))?;
     for row in 0..record.samples.len() {
-        let cell = &record.cells[record.samples.cell[row] as usize];
-        let host = &record.hosts[cell.host];
-        let task = &record.tasks[record.samples.task[row] as usize].id;
         for column in &columns {
             let (spec, value) = (column.spec(), column.value(row));
-            if value.is_nan() {
-                continue;
+            if !value.is_nan() {
+                used.write(&mut writer, row)?;
+                writer.write_record([
+                    &spec.id,
+                    spec.unit.suffix(),
+                    spec.direction.word(),
+                    &value.to_string(),
+                ])?;
             }
-            write_place_fields(&mut writer, record, cell, &used.factors)?;
-            if warmup > 0 {
-                writer.write_field((cell.round < warmup).to_string())?;
-            }
-            if !used.dropped.is_empty() {
-                writer.write_field(used.dropped.contains(&cell.round).to_string())?;
-            }
-            if used.hosts {
-                writer.write_field(&host.hostname)?;
-                writer.write_field(&host.boot_id)?;
-            }
-            if used.workloads {
-                writer.write_field(&cell.workload)?;
-            }
-            writer.write_field(&task.name)?;
-            for param in &used.params {
-                writer.write_field(task.params.get(*param).map_or("", String::as_str))?;
-            }
-            writer.write_field(record.samples.started_at[row].to_string())?;
-            writer.write_record([&spec.id, spec.unit.suffix(), spec.direction.word(), &value.to_string()])?;
         }
     }
     Ok(writer.flush()?)

@@ -1,9 +1,8 @@
 //! The HTML page of a report. A JSON block in it has the samples and commands, which the script of the page reads.
 
 use super::{Extras, render};
-use crate::{
-    error::Error, number::plural, report::Report, section::Detail, sections::document, words::label,
-};
+use crate::{advice, document::Detail, error::Error, number::plural};
+use crate::{report::Report, sections::document, words::label};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{metric::METRICS, names::distinct};
@@ -125,7 +124,7 @@ fn escape_for_script(json: &str) -> String {
 /// The caption of the table of samples, with the numbers of metrics and commands that are left out.
 fn samples_caption(record: &RunRecord, kept: usize, left_out: usize, commands: u64) -> String {
     let samples = plural(record.samples.len(), "sample");
-    let csv = format!("`fsarena report {} --format csv`", record.id);
+    let csv = advice::print_samples(&record.id);
     let rest = match (kept, left_out) {
         (0, _) => {
             return format!("The {samples} of this run are too many for a page; {csv} prints them all.");

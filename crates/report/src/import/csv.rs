@@ -7,6 +7,7 @@
 use super::importer::{Fault, Importer};
 use super::series::{Collector, Conditions, ToolRun, direction_of_unit};
 use super::sheet::{COMMENT, OutcomeColumn, Sheet, is_absent, is_setting};
+use super::text::is_one_of;
 use fsarena_core::metric;
 use fsarena_core::sample::{Direction, Unit};
 use std::collections::BTreeSet;
@@ -21,21 +22,8 @@ pub const CSV: Importer = Importer {
 };
 
 /// Columns with the time or the order of a run, which are neither metrics nor conditions.
-const CIRCUMSTANCES: [&str; 13] = [
-    "position",
-    "started_at_s",
-    "start_s",
-    "length_s",
-    "timestamp",
-    "date",
-    "iteration",
-    "iter",
-    "repeat",
-    "rep",
-    "trial",
-    "index",
-    "id",
-];
+const CIRCUMSTANCES: &str =
+    "position started_at_s start_s length_s timestamp date iteration iter repeat rep trial index id";
 /// The first columns of a file that fsarena exported.
 const OWN_HEADS: [&str; 4] = ["run", "round", "position", "variant"];
 /// The columns of fsarena's own files that form the name of a row.
@@ -143,8 +131,7 @@ fn own_column_roles(sheet: &Sheet) -> Result<Vec<Role>, Fault> {
     let task = sheet.heads.iter().position(|head| head == "task").unwrap_or(0);
     let mut roles = vec![];
     for (at, head) in sheet.heads.iter().enumerate() {
-        let lower = head.to_ascii_lowercase();
-        roles.push(if Some(at) == sheet.round || CIRCUMSTANCES.contains(&lower.as_str()) {
+        roles.push(if Some(at) == sheet.round || is_one_of(head, CIRCUMSTANCES) {
             Role::Ignored
         } else if at <= task {
             if OWN_NAMES.contains(&head.as_str()) { Role::Name } else { Role::Ignored }
@@ -163,9 +150,8 @@ fn own_column_roles(sheet: &Sheet) -> Result<Vec<Role>, Fault> {
 /// The role of a column in a file of another program.
 fn foreign_column_role(sheet: &Sheet, at: usize) -> Result<Role, Fault> {
     let head = &sheet.heads[at];
-    let lower = head.to_ascii_lowercase();
-    let numbers_runs = lower == "run" && sheet.is_numeric(at);
-    if Some(at) == sheet.round || numbers_runs || CIRCUMSTANCES.contains(&lower.as_str()) {
+    let numbers_runs = head.eq_ignore_ascii_case("run") && sheet.is_numeric(at);
+    if Some(at) == sheet.round || numbers_runs || is_one_of(head, CIRCUMSTANCES) {
         return Ok(Role::Ignored);
     }
     if is_setting(head) {
@@ -264,12 +250,10 @@ fn foreign_unit(head: &str) -> Option<&str> {
 
 /// Which direction is better, by the words in a column name that has no unit.
 fn direction_by_words(head: &str) -> Direction {
-    let head = head.to_ascii_lowercase();
-    let has =
-        |words: &[&str]| head.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| words.contains(&word));
-    if has(&["iops", "throughput", "bandwidth", "bw", "tps", "qps"]) {
+    let has = |list: &str| head.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| is_one_of(word, list));
+    if has("iops throughput bandwidth bw tps qps") {
         Direction::Higher
-    } else if has(&["latency", "lat", "elapsed", "time", "duration"]) {
+    } else if has("latency lat elapsed time duration") {
         Direction::Lower
     } else {
         Direction::Neutral

@@ -3,7 +3,7 @@
 
 use super::importer::{Fault, Importer};
 use super::series::{Collector, Conditions, ToolRun};
-use super::text::json_documents;
+use super::text::{is_one_of, json_documents};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -39,20 +39,8 @@ const CONDITIONS: [(&str, &[&str]); 15] = [
 ];
 
 /// Options that do not affect what a job measures.
-const IGNORED_OPTIONS: [&str; 12] = [
-    "name",
-    "description",
-    "stonewall",
-    "wait_for_previous",
-    "new_group",
-    "group_reporting",
-    "startdelay",
-    "log_avg_msec",
-    "write_bw_log",
-    "write_lat_log",
-    "write_iops_log",
-    "write_hist_log",
-];
+const IGNORED_OPTIONS: &str = "name description stonewall wait_for_previous new_group group_reporting startdelay \
+                               log_avg_msec write_bw_log write_lat_log write_iops_log write_hist_log";
 
 /// One JSON document of fio.
 #[derive(Deserialize)]
@@ -183,7 +171,7 @@ impl Job {
         let mut words = vec![];
         for (name, value) in options {
             let has_own_name = CONDITIONS.iter().any(|(_, options)| options.contains(&name.as_str()));
-            if has_own_name || IGNORED_OPTIONS.contains(&name.as_str()) {
+            if has_own_name || is_one_of(name, IGNORED_OPTIONS) {
                 continue;
             }
             words.push(match value.as_str() {

@@ -1,140 +1,110 @@
 //! Formats that fsarena recognises but does not read; the error names the format and what to do instead.
 
-/// A format that fsarena recognises but does not read.
-struct ForeignFormat {
-    /// The name of the format, and what to do instead.
-    name_and_remedy: &'static str,
-    /// Whether a text is in this format.
-    matches: fn(&str) -> bool,
+use crate::advice::{EXPORT_SAMPLES, RUN_POSTGRES};
+
+/// A mark by which fsarena recognises a format.
+enum Mark {
+    /// The file begins with this text, in upper or lower case.
+    Start(&'static str),
+    /// The file is JSON and contains all of these texts.
+    Json(&'static [&'static str]),
+    /// A line begins with this text.
+    LineStart(&'static str),
+    /// A line contains all of these texts.
+    Line(&'static [&'static str]),
+    /// The function is true for one of the first lines.
+    FirstLines(fn(&str) -> bool),
 }
+use Mark::{FirstLines, Json, Line, LineStart, Start};
+
+/// The formats of other programs: the marks of each, one of which suffices, and its name with what to do instead.
+const FORMATS: [(&[Mark], &str); 13] = [
+    (
+        &[Line(&["summaryFormat=CSV"])],
+        "the CSV summary of IOR before 4.0, which has no results: use its text or `-O summaryFormat=JSON`",
+    ),
+    (&[FirstLines(is_terse_fio)], "fio's terse output: run fio with --output-format=json"),
+    (
+        &[Line(&[": (g=", "rw="]), LineStart("Run status group")],
+        "fio's normal output: run fio with --output-format=json",
+    ),
+    (
+        &[LineStart("pgbench ("), LineStart("transaction type: "), LineStart("tps = ")],
+        "pgbench: write its figures into a CSV file, or use {RUN_POSTGRES}",
+    ),
+    (
+        &[
+            Line(&["------Sequential Output------"]),
+            LineStart("name,file_size,putc,"),
+            FirstLines(is_bonnie_row),
+        ],
+        "bonnie++: write its figures into a CSV file with a head",
+    ),
+    (
+        &[Line(&["Iozone: Performance Test of File I/O"]), LineStart("iozone test complete.")],
+        "iozone: write its figures into a CSV file",
+    ),
+    (
+        &[Line(&["OPERATION", "RESULT TYPE"]), LineStart("ISO DATE,LABEL,")],
+        "elbencho: write its figures into a CSV file with columns that fsarena can pair, such as `round,name,mib_per_s`",
+    ),
+    (
+        &[
+            Line(&["test ", " bench: ", "ns/iter"]),
+            LineStart("test result: "),
+            LineStart("{ \"type\": \"suite\", \"event\": "),
+        ],
+        "Rust's libtest benchmarks: write their figures into a CSV file, or in the text format of Go benchmarks",
+    ),
+    (&[Line(&["{", "\"Action\":\"", "\"Package\":"])], "`go test -json`: run `go test -bench` without -json"),
+    (
+        &[Json(&["\"benchmarks\"", "\"real_time\""])],
+        "Google Benchmark's JSON: write its figures into a CSV file",
+    ),
+    (&[Line(&["IO Summary:", "ops/s"])], "filebench: write its figures into a CSV file"),
+    (&[Line(&["Vdbench distribution:"])], "vdbench: write its figures into a CSV file"),
+    (&[LineStart("MD-Workbench total objects:")], "md-workbench: write its figures into a CSV file"),
+];
+
+/// Reports without samples: the marks of each, and its name.
+const REPORTS: [(&[Mark], &str); 3] = [
+    (&[Json(&["\"fsarena\"", "\"analyses\""])], "JSON reports of fsarena"),
+    (&[Start("<?xml"), Start("<svg")], "XML, such as JUnit reports"),
+    (&[Start("<!doctype html"), Start("<html")], "HTML pages"),
+];
 
 /// The error for a text in one of these formats; `None` for any other text.
 pub fn refusal(text: &str) -> Option<String> {
-    let found = FORMATS.iter().find(|format| (format.matches)(text))?;
-    Some(format!("fsarena does not read {}", found.name_and_remedy))
+    let find = |formats: &[(&[Mark], &'static str)]| {
+        let (_, name) = formats.iter().find(|(marks, _)| marks.iter().any(|mark| mark.is_in(text)))?;
+        Some(*name)
+    };
+    if let Some(name) = find(&FORMATS) {
+        return Some(format!("fsarena does not read {}", name.replace("{RUN_POSTGRES}", RUN_POSTGRES)));
+    }
+    let name = find(&REPORTS)?;
+    Some(format!(
+        "fsarena does not read {name}, which have no samples. For a run of fsarena: {EXPORT_SAMPLES}"
+    ))
 }
 
-const FORMATS: [ForeignFormat; 16] = [
-    ForeignFormat {
-        name_and_remedy: "the CSV summary of IOR before 4.0, which has no results: use its text or `-O summaryFormat=JSON`",
-        matches: |text| text.contains("summaryFormat=CSV"),
-    },
-    ForeignFormat {
-        name_and_remedy: "fio's terse output: run fio with --output-format=json",
-        matches: |text| {
-            first_lines(text).any(|line| line.split(';').nth(1).is_some_and(|word| word.starts_with("fio-")))
-        },
-    },
-    ForeignFormat {
-        name_and_remedy: "fio's normal output: run fio with --output-format=json",
-        matches: |text| {
-            any_line(text, |line| line.contains(": (g=") && line.contains("rw="))
-                || any_line(text, |line| line.starts_with("Run status group"))
-        },
-    },
-    ForeignFormat {
-        name_and_remedy: "pgbench: write its figures into a CSV file, or use `fsarena run postgres`",
-        matches: |text| {
-            any_line(text, |line| {
-                line.starts_with("pgbench (")
-                    || line.starts_with("transaction type: ")
-                    || line.starts_with("tps = ")
-            })
-        },
-    },
-    ForeignFormat {
-        name_and_remedy: "bonnie++: write its figures into a CSV file with a head",
-        matches: |text| {
-            any_line(text, |line| {
-                line.contains("------Sequential Output------") || line.starts_with("name,file_size,putc,")
-            }) || first_lines(text).any(is_bonnie_row)
-        },
-    },
-    ForeignFormat {
-        name_and_remedy: "iozone: write its figures into a CSV file",
-        matches: |text| {
-            any_line(text, |line| {
-                line.contains("Iozone: Performance Test of File I/O")
-                    || line.trim() == "iozone test complete."
-            })
-        },
-    },
-    ForeignFormat {
-        name_and_remedy: "elbencho: write its figures into a CSV file with columns that fsarena can pair, such as `round,name,mib_per_s`",
-        matches: |text| {
-            any_line(text, |line| line.starts_with("OPERATION") && line.contains("RESULT TYPE"))
-                || first_lines(text).any(|line| line.starts_with("ISO DATE,LABEL,"))
-        },
-    },
-    ForeignFormat {
-        name_and_remedy: "Rust's libtest benchmarks: write their figures into a CSV file, or in the text format of Go benchmarks",
-        matches: |text| {
-            any_line(text, |line| {
-                (line.starts_with("test ") && line.contains(" bench: ") && line.contains("ns/iter"))
-                    || line.starts_with("test result: ")
-                    || line.starts_with("{ \"type\": \"suite\", \"event\": ")
-            })
-        },
-    },
-    ForeignFormat {
-        name_and_remedy: "`go test -json`: run `go test -bench` without -json",
-        matches: |text| {
-            first_lines(text).any(|line| {
-                line.starts_with('{') && line.contains("\"Action\":\"") && line.contains("\"Package\":")
-            })
-        },
-    },
-    ForeignFormat {
-        name_and_remedy: "Google Benchmark's JSON: write its figures into a CSV file",
-        matches: |text| {
-            text.trim_start().starts_with('{')
-                && text.contains("\"benchmarks\"")
-                && text.contains("\"real_time\"")
-        },
-    },
-    ForeignFormat {
-        name_and_remedy: "filebench: write its figures into a CSV file",
-        matches: |text| any_line(text, |line| line.contains("IO Summary:") && line.contains("ops/s")),
-    },
-    ForeignFormat {
-        name_and_remedy: "vdbench: write its figures into a CSV file",
-        matches: |text| any_line(text, |line| line.contains("Vdbench distribution:")),
-    },
-    ForeignFormat {
-        name_and_remedy: "md-workbench: write its figures into a CSV file",
-        matches: |text| any_line(text, |line| line.starts_with("MD-Workbench total objects:")),
-    },
-    ForeignFormat {
-        name_and_remedy: "JSON reports of fsarena, which have no samples: export the run with `fsarena report RUN --export csv=FILE`",
-        matches: |text| {
-            text.trim_start().starts_with('{')
-                && text.contains("\"fsarena\"")
-                && text.contains("\"analyses\"")
-        },
-    },
-    ForeignFormat {
-        name_and_remedy: "XML, such as JUnit reports, which has no samples; for a run of fsarena use `fsarena report RUN --export csv=FILE`",
-        matches: |text| starts_with(text, "<?xml") || starts_with(text, "<svg"),
-    },
-    ForeignFormat {
-        name_and_remedy: "HTML pages, which have no samples; for a run of fsarena use `fsarena report RUN --export csv=FILE`",
-        matches: |text| starts_with(text, "<!doctype html") || starts_with(text, "<html"),
-    },
-];
-
-/// The first 20 lines that are not empty, which suffice to recognise a table.
-fn first_lines(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().map(str::trim_end).filter(|line| !line.is_empty()).take(20)
+impl Mark {
+    fn is_in(&self, text: &str) -> bool {
+        match self {
+            Mark::Start(start) => {
+                text.trim_start().get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
+            }
+            Mark::Json(all) => text.trim_start().starts_with('{') && all.iter().all(|one| text.contains(one)),
+            Mark::LineStart(start) => text.lines().any(|line| line.starts_with(start)),
+            Mark::Line(all) => text.lines().any(|line| all.iter().all(|one| line.contains(one))),
+            Mark::FirstLines(matches) => text.lines().filter(|line| !line.is_empty()).take(20).any(matches),
+        }
+    }
 }
 
-/// Whether `matches` is true for a line of the text.
-fn any_line(text: &str, matches: impl Fn(&str) -> bool) -> bool {
-    text.lines().any(matches)
-}
-
-/// Whether a text begins with `prefix`, ignoring white space before it and upper or lower case.
-fn starts_with(text: &str, prefix: &str) -> bool {
-    text.trim_start().get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
+/// Whether a line is a row of fio's terse output, which begins with the versions of the format and of fio: `3;fio-3.33;…`.
+fn is_terse_fio(line: &str) -> bool {
+    line.split(';').nth(1).is_some_and(|word| word.starts_with("fio-"))
 }
 
 /// Whether a line is a row of bonnie++'s CSV, which begins with the versions of the format and of the program:

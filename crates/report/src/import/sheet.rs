@@ -1,6 +1,7 @@
 //! A table in CSV, from any program, and its columns that state whether the run of a row failed.
 
 use super::importer::Fault;
+use super::text::is_one_of;
 use csv::StringRecord;
 use std::collections::BTreeSet;
 
@@ -10,42 +11,19 @@ const ROUND_COLUMN: &str = "round";
 pub const CLIENT_COLUMNS: [&str; 8] =
     ["n", "clients", "threads", "processes", "procs", "jobs", "users", "cpus"];
 /// The names of other columns whose numbers are settings, not measurements.
-const SETTING_COLUMNS: [&str; 24] = [
-    "concurrency",
-    "connections",
-    "depth",
-    "tasks",
-    "ranks",
-    "nodes",
-    "numjobs",
-    "workers",
-    "block_size",
-    "blocksize",
-    "bs",
-    "record_size",
-    "request_size",
-    "io_size",
-    "transfer_size",
-    "xfer",
-    "xfersize",
-    "xfer_size",
-    "file_size",
-    "filesize",
-    "iodepth",
-    "io_depth",
-    "queue_depth",
-    "qd",
-];
+const SETTING_COLUMNS: &str = "concurrency connections depth tasks ranks nodes numjobs workers block_size blocksize bs \
+                               record_size request_size io_size transfer_size xfer xfersize xfer_size file_size filesize \
+                               iodepth io_depth queue_depth qd";
 /// Suffixes with a unit that may follow the name of a setting.
 const SIZE_SUFFIXES: [&str; 9] = ["_bytes", "_kib", "_kb", "_k", "_mib", "_mb", "_m", "_gib", "_gb"];
 /// The character that begins a comment line.
 pub const COMMENT: char = '#';
 /// The words that programs write for a missing value.
-const MISSING_VALUES: [&str; 9] = ["", "na", "n/a", "nan", "null", "none", "nil", "-", "–"];
+const MISSING_VALUES: &str = "na n/a nan null none nil - –";
 
 /// Whether the name of a column is that of a setting.
 pub fn is_setting(head: &str) -> bool {
-    is_clients(head) && head != "n" || spellings(head).any(|name| SETTING_COLUMNS.contains(&name.as_str()))
+    is_clients(head) && head != "n" || spellings(head).any(|name| is_one_of(&name, SETTING_COLUMNS))
 }
 
 /// Whether the name of a column is that of a number of clients.
@@ -68,8 +46,11 @@ fn spellings(head: &str) -> impl Iterator<Item = String> {
 
 /// Whether a field has no value: empty, or a word such as `n/a`.
 pub fn is_absent(field: &str) -> bool {
-    let digit = field.as_bytes().first().is_some_and(u8::is_ascii_digit);
-    !digit && MISSING_VALUES.iter().any(|absent| field.eq_ignore_ascii_case(absent))
+    match field.as_bytes().first() {
+        None => true,
+        // Numbers are the most frequent fields by far.
+        Some(first) => !first.is_ascii_digit() && is_one_of(field, MISSING_VALUES),
+    }
 }
 
 /// A table: the names of its columns and its rows.
@@ -220,33 +201,19 @@ fn csv_fault(error: csv::Error, delimiter: u8) -> Fault {
 }
 
 /// The names of columns that have exit codes.
-const EXIT_CODE_COLUMNS: [&str; 8] =
-    ["exit_code", "exitcode", "exit_status", "exit", "rc", "returncode", "return_code", "errno"];
+const EXIT_CODE_COLUMNS: &str = "exit_code exitcode exit_status exit rc returncode return_code errno";
 /// The names of columns that are true if the run failed.
-const FAILURE_COLUMNS: [&str; 2] = ["failed", "failure"];
+const FAILURE_COLUMNS: &str = "failed failure";
 /// The names of columns that are true if the run succeeded.
-const SUCCESS_COLUMNS: [&str; 4] = ["ok", "success", "succeeded", "passed"];
+const SUCCESS_COLUMNS: &str = "ok success succeeded passed";
 /// The names of columns that state in a word how the run ended.
-const STATUS_COLUMNS: [&str; 2] = ["status", "outcome"];
+const STATUS_COLUMNS: &str = "status outcome";
 /// The words of a status column for a run that succeeded.
-const SUCCESS_WORDS: [&str; 11] = [
-    "ok",
-    "pass",
-    "passed",
-    "success",
-    "succeeded",
-    "successful",
-    "done",
-    "complete",
-    "completed",
-    "finished",
-    "0",
-];
+const SUCCESS_WORDS: &str = "ok pass passed success succeeded successful done complete completed finished 0";
 /// The words by which fsarena recognises a status column, apart from [`SUCCESS_WORDS`].
-const FAILURE_WORDS: [&str; 9] =
-    ["fail", "failed", "failure", "error", "timeout", "killed", "aborted", "crashed", "cancelled"];
-const TRUE_WORDS: [&str; 3] = ["true", "yes", "1"];
-const FALSE_WORDS: [&str; 3] = ["false", "no", "0"];
+const FAILURE_WORDS: &str = "fail failed failure error timeout killed aborted crashed cancelled";
+const TRUE_WORDS: &str = "true yes 1";
+const FALSE_WORDS: &str = "false no 0";
 
 /// The kind of a column that states whether the run of a row failed.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -268,19 +235,19 @@ impl OutcomeColumn {
     /// counts failed requests does not.
     pub fn detect(sheet: &Sheet, at: usize) -> Option<OutcomeColumn> {
         let head = sheet.heads[at].to_ascii_lowercase().replace([' ', '-'], "_");
-        let has_name = |names: &[&str]| names.contains(&head.as_str());
+        let has_name = |names: &str| is_one_of(&head, names);
         let fields = || sheet.rows.iter().map(|row| &row[at]).filter(|field| !is_absent(field));
         let all_integers = || fields().all(|field| field.parse::<i64>().is_ok());
         let all_booleans =
-            || fields().all(|field| is_one_of(field, &TRUE_WORDS) || is_one_of(field, &FALSE_WORDS));
-        if has_name(&EXIT_CODE_COLUMNS) && all_integers() {
+            || fields().all(|field| is_one_of(field, TRUE_WORDS) || is_one_of(field, FALSE_WORDS));
+        if has_name(EXIT_CODE_COLUMNS) && all_integers() {
             Some(OutcomeColumn::ExitCode)
-        } else if has_name(&FAILURE_COLUMNS) && all_booleans() {
+        } else if has_name(FAILURE_COLUMNS) && all_booleans() {
             Some(OutcomeColumn::Failed)
-        } else if has_name(&SUCCESS_COLUMNS) && all_booleans() {
+        } else if has_name(SUCCESS_COLUMNS) && all_booleans() {
             Some(OutcomeColumn::Succeeded)
-        } else if has_name(&STATUS_COLUMNS)
-            && fields().any(|field| is_one_of(field, &SUCCESS_WORDS) || is_one_of(field, &FAILURE_WORDS))
+        } else if has_name(STATUS_COLUMNS)
+            && fields().any(|field| is_one_of(field, SUCCESS_WORDS) || is_one_of(field, FAILURE_WORDS))
         {
             Some(OutcomeColumn::Status)
         } else if head == "error" && !fields().any(|field| field.parse::<f64>().is_ok()) {
@@ -302,10 +269,10 @@ impl OutcomeColumn {
         !is_absent(field)
             && match self {
                 OutcomeColumn::ExitCode => field.parse() != Ok(0),
-                OutcomeColumn::Failed => is_one_of(field, &TRUE_WORDS),
-                OutcomeColumn::Succeeded => is_one_of(field, &FALSE_WORDS),
-                OutcomeColumn::Status => !is_one_of(field, &SUCCESS_WORDS),
-                OutcomeColumn::Error => !is_one_of(field, &FALSE_WORDS) && !is_one_of(field, &SUCCESS_WORDS),
+                OutcomeColumn::Failed => is_one_of(field, TRUE_WORDS),
+                OutcomeColumn::Succeeded => is_one_of(field, FALSE_WORDS),
+                OutcomeColumn::Status => !is_one_of(field, SUCCESS_WORDS),
+                OutcomeColumn::Error => !is_one_of(field, FALSE_WORDS) && !is_one_of(field, SUCCESS_WORDS),
             }
     }
 }
@@ -319,11 +286,6 @@ impl OutcomeColumns {
         let (at, _) = self.0.iter().find(|(at, outcome)| outcome.is_failure(&row[*at]))?;
         Some(format!("{} is {}", sheet.heads[*at], &row[*at]))
     }
-}
-
-/// Whether a field is one of these words, in upper or lower case.
-fn is_one_of(field: &str, words: &[&str]) -> bool {
-    words.iter().any(|word| field.eq_ignore_ascii_case(word))
 }
 
 #[cfg(test)]

@@ -5,6 +5,11 @@ use super::importer::Fault;
 use serde_json::Value;
 use std::borrow::Cow;
 
+/// Whether a word is in a list of words, which are separated by blanks. Ignores upper and lower case.
+pub fn is_one_of(word: &str, list: &str) -> bool {
+    list.split(' ').any(|known| known.eq_ignore_ascii_case(word))
+}
+
 /// The first bytes of files that are not text, and the error for each type.
 const BINARY_FORMATS: [(&[u8], &str); 9] = [
     (b"\x1f\x8b", "this is a gzip file: unpack it first, for example with `gunzip`"),

@@ -2,7 +2,7 @@
 
 use crate::import::{
     CLIENT_COLUMNS, Fault, ImportError, LeftOut, OutcomeColumn, Sheet, decode, is_absent, is_clients,
-    is_setting,
+    is_one_of, is_setting,
 };
 use csv::StringRecord;
 use fsarena_stats::scaling::{Series, SeriesError};
@@ -17,10 +17,7 @@ const MAX_NUMBERS: usize = 500;
 /// The names of the column of throughput. Without such a column, throughput is the only other column of numbers.
 const THROUGHPUT: [&str; 7] = ["x", "throughput", "iops", "bandwidth", "rate", "tps", "value"];
 /// Words and units in the names of latency columns, from which fsarena makes no curve.
-const LATENCY: [&str; 15] = [
-    "latency", "lat", "time", "elapsed", "duration", "runtime", "ns", "us", "ms", "s", "sec", "seconds",
-    "p50", "p95", "p99",
-];
+const LATENCY: &str = "latency lat time elapsed duration runtime ns us ms s sec seconds p50 p95 p99";
 
 /// The curves of a file.
 #[derive(Debug)]
@@ -183,13 +180,13 @@ impl Columns {
 /// Whether a column is a latency, by the words in its name: `latency_ms`, `p99` and `time (s)` are, `ops_per_s` is not.
 fn is_latency(head: &str) -> bool {
     // In `mb_s` the `s` does not mean a time, because of the amount before it.
-    const AMOUNTS: [&str; 10] = ["mb", "mib", "kb", "kib", "gb", "gib", "b", "bytes", "ops", "req"];
+    const AMOUNTS: &str = "mb mib kb kib gb gib b bytes ops req";
     let words: Vec<&str> =
         head.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    let has = |list: &[&str]| words.iter().any(|word| list.contains(word));
+    let has = |list: &str| words.iter().any(|word| is_one_of(word, list));
     let per = words.windows(2).any(|pair| pair[0] == "per" || pair[1] == "per") || head.contains("/s");
     let throughput = words.iter().any(|word| THROUGHPUT.contains(word) && !["x", "value"].contains(word));
-    has(&LATENCY) && !per && !throughput && !has(&AMOUNTS)
+    has(LATENCY) && !per && !throughput && !has(AMOUNTS)
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! The section about anomalies in a matrix of block sizes and threads: which filesystem limits the load, and where.
 
+use crate::document::{Detail, Document};
 use crate::findings::{grounds, summary, titled_sentences};
-use crate::section::{Chapter, Detail, Document, Report, Section};
-use crate::{matrix::matrix_of_run, number::plural, words::sentence};
+use crate::report::Report;
+use crate::{advice, matrix::matrix_of_run, number::plural, words::sentence};
 use fsarena_stats::matrix::cells::Matrix;
 use fsarena_stats::matrix::{Analysis, analyse};
 
@@ -11,11 +12,8 @@ const MAX_FINDINGS: usize = 6;
 /// The maximum number of findings in a brief report.
 const MAX_BRIEF: usize = 3;
 
-/// The section of anomalies.
-pub const ANOMALIES: Section = Section::new(Chapter::Answer, add_anomalies);
-
 /// Adds the findings about the matrix of the run; nothing if the run measured no matrix.
-fn add_anomalies(document: &mut Document, report: &Report, detail: Detail) {
+pub fn add_anomalies(document: &mut Document, report: &Report, detail: Detail) {
     let Ok(matrix) = matrix_of_run(&report.record) else { return };
     let analysis = analyse(&matrix, None);
     document.heading(3, "Anomalies");
@@ -30,7 +28,7 @@ fn add_anomalies(document: &mut Document, report: &Report, detail: Detail) {
     document.list(findings.into_iter().take(most).map(item).collect());
     if rest > 0 {
         let rest = plural(rest, "finding");
-        document.text(format!("{rest} more: `fsarena analyse {}` tells them.", report.record.id));
+        document.text(format!("{rest} more: {} lists them.", advice::list_anomalies(&report.record.id)));
     }
     if full {
         document.text(grounds(&analysis));

@@ -1,7 +1,8 @@
 //! The sections with the answer in plain words, the tasks that the ranking leaves out, and how to read the answer.
 
+use crate::document::{Detail, Document};
 use crate::figures::value_or_dash;
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::report::Report;
 use crate::words::{clipped, either, few, few_of, interval, is_synced_time, is_time, sentence};
 use crate::{matrix, number::plural, sections::decision::Decision};
 use fsarena_core::observations::{InvalidReason, invalid_figures, invalid_reason};
@@ -12,12 +13,9 @@ use fsarena_stats::analyse::{BestLevel, best_levels};
 use fsarena_stats::{comparison::Comparison, table::FIRST_LOOK, verdict::Outcome};
 use std::cmp::Reverse;
 
-/// The section with the answer in plain words.
-pub const ANSWER: Section = Section::new(Chapter::Answer, add_answer);
-
 /// Adds the answer by each metric. In a brief report with a headline, adds only the sentences that the headline and the table
 /// below it do not contain.
-fn add_answer(document: &mut Document, report: &Report, detail: Detail) {
+pub fn add_answer(document: &mut Document, report: &Report, detail: Detail) {
     let (record, names) = (&report.record, report.record.names());
     let mut analyses = report.analyses.iter().filter(|analysis| !analysis.tasks.is_empty());
     if headline_answers(report, detail) {
@@ -327,11 +325,8 @@ fn best_of_each(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
     sentences
 }
 
-/// The section with the tasks that the ranking leaves out.
-pub const LEFT_OUT: Section = Section::new(Chapter::Answer, add_left_out);
-
 /// Adds the tasks that the ranking leaves out, and in a brief report their values.
-fn add_left_out(document: &mut Document, report: &Report, detail: Detail) {
+pub fn add_left_out(document: &mut Document, report: &Report, detail: Detail) {
     let mut sentences = left_out_sentences(report);
     // A full report has the values in its tables.
     if detail < Detail::Full {
@@ -395,11 +390,8 @@ fn short_tails(record: &RunRecord, analysis: &Analysis) -> Option<String> {
     Some(format!("Not ranked by {}: {why}{more}.", analysis.metric.id))
 }
 
-/// The section that explains how to read the answer.
-pub const LEGEND: Section = Section::full(Chapter::Answer, add_legend);
-
 /// Explains the figures of the answer and their brackets; nothing for a single variant.
-fn add_legend(document: &mut Document, report: &Report, _: Detail) {
+pub fn add_legend(document: &mut Document, report: &Report, _: Detail) {
     let names = report.record.names();
     let Some(first) = report.analyses.first().filter(|_| names.len() > 1) else { return };
     let metrics = report.analyses.iter().map(|analysis| &analysis.metric);

@@ -1,17 +1,14 @@
 //! The section with the stored figures of a baseline beside those of its variant in this run.
 
-use crate::document::{Cell, Table, row};
+use crate::document::{Cell, Detail, Document, Table, row};
 use crate::number::{percent, signed, with_unit};
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::report::Report;
 use fsarena_core::observations::MetricSeries;
-use fsarena_core::plan::baseline::{RecalledBaseline, StoredFigures};
 use fsarena_core::plan::{Backing, Emulator};
+use fsarena_core::plan::{RecalledBaseline, StoredFigures};
 use fsarena_stats::comparison::median;
 use fsarena_stats::ratio::{Ratio, log_ratios};
 use serde_json::{Value, json};
-
-/// The stored figures of a baseline.
-pub const BASELINE: Section = Section::full(Chapter::Data, add_baseline);
 
 /// The stored figures of one task beside those of this run.
 struct Compared<'a> {
@@ -25,7 +22,7 @@ struct Compared<'a> {
 }
 
 /// Adds a table of the stored figures and those of this run.
-fn add_baseline(document: &mut Document, report: &Report, _: Detail) {
+pub fn add_baseline(document: &mut Document, report: &Report, _: Detail) {
     let Some(baseline) = &report.record.plan.baseline else { return };
     document.heading(
         3,

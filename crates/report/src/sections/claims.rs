@@ -1,9 +1,9 @@
 //! The sections with the claims of a run and their verdicts, and with the conclusions of the study's author, checked on the
 //! published figures and on this run.
 
-use crate::document::{Cell, Table, row};
+use crate::document::{Cell, Detail, Document, Table, row};
 use crate::number::{effect_lines, percent, plural, signed, three};
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::report::Report;
 use crate::sections::gate::bound_words;
 use crate::{chart_context::widen_range, charts::differences::claim_source, figures::unseen_stalls};
 use fsarena_core::{claim::Relation, conclusion::Conclusion};
@@ -13,11 +13,8 @@ use fsarena_stats::table::FIRST_LOOK;
 use fsarena_stats::verdict::{Outcome, Verdict};
 use serde_json::{Value, json};
 
-/// The section of claims.
-pub const CLAIMS: Section = Section::new(Chapter::Claims, add_claims);
-
 /// Adds a table of claims and verdicts, the verdict on all claims together, and why the run stopped.
-fn add_claims(document: &mut Document, report: &Report, _: Detail) {
+pub fn add_claims(document: &mut Document, report: &Report, _: Detail) {
     if report.claims.is_empty() {
         return;
     }
@@ -113,11 +110,8 @@ fn family_sentence(claims: &[Judged]) -> Option<String> {
     ))
 }
 
-/// The section with the conclusions of the study's author.
-pub const CONCLUSIONS: Section = Section::full(Chapter::Conclusions, add_conclusions);
-
 /// Adds a summary and a table of the author's conclusions that this run can check.
-fn add_conclusions(document: &mut Document, report: &Report, _: Detail) {
+pub fn add_conclusions(document: &mut Document, report: &Report, _: Detail) {
     let (checked, others): (Vec<&Checked>, Vec<&Checked>) =
         report.conclusions.iter().partition(|one| one.here.outcome.is_some());
     if checked.is_empty() {
@@ -185,7 +179,7 @@ pub fn answer_json(answer: &Answer) -> Value {
         "without": answer.without,
         "held": answer.comparisons.held,
         "checked": answer.comparisons.checked,
-        "of": answer.comparisons.of,
+        "of": answer.comparisons.all,
     })
 }
 
@@ -241,10 +235,10 @@ fn answer_here(answer: &Answer, unit: &str) -> Cell {
 /// An answer in words: `refuted (2 of 21)`, `inconclusive (as far as checkable, 3 of 9 comparisons hold), without jfs`.
 fn answer_words(answer: &Answer) -> String {
     let Some(outcome) = answer.outcome else { return "–".into() };
-    let Comparisons { held, checked, of } = answer.comparisons;
+    let Comparisons { held, checked, all } = answer.comparisons;
     let counted = match answer.counted {
-        _ if outcome == Outcome::Inconclusive && checked < of => {
-            format!(" (as far as checkable, {held} of {} hold)", plural(of, "comparison"))
+        _ if outcome == Outcome::Inconclusive && checked < all => {
+            format!(" (as far as checkable, {held} of {} hold)", plural(all, "comparison"))
         }
         Some((held, of)) => format!(" ({held} of {of})"),
         None => String::new(),

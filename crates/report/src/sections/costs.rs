@@ -1,18 +1,14 @@
 //! Levels that were varied one at a time: the difference of each to the plain variant.
 
-use crate::document::{Cell, Source, Table, row_with_source};
+use crate::difference::RatioVerdict;
+use crate::document::{Cell, Detail, Document, Source, Table, row_with_source};
 use crate::pair::{PairRow, rows_of_metric};
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::report::Report;
 use crate::sections::pair::difference_lines;
 use crate::words::few;
-use crate::{difference::RatioVerdict, number::percent};
-use fsarena_core::one_at_a_time::plain_variants;
-use fsarena_core::sample::Direction;
+use fsarena_core::matrix::plain_variants;
 use fsarena_stats::mean_ratio::FIRST_ROUND;
 use serde_json::{Value, json};
-
-/// The costs of levels that were varied one at a time.
-pub const COSTS: Section = Section::new(Chapter::Answer, add_costs);
 
 /// A variant compared with its plain variant, by one metric over all tasks.
 struct Cost {
@@ -36,7 +32,7 @@ fn costs(report: &Report) -> Vec<Cost> {
 }
 
 /// On a screen a sentence for each level by the first metric; in full a table of all metrics.
-fn add_costs(document: &mut Document, report: &Report, detail: Detail) {
+pub fn add_costs(document: &mut Document, report: &Report, detail: Detail) {
     let costs = costs(report);
     let Some(first) = costs.first().map(|cost| cost.row.metric.id.clone()) else { return };
     let mut references: Vec<usize> = costs.iter().map(|cost| cost.plain).collect();
@@ -58,7 +54,7 @@ fn add_costs(document: &mut Document, report: &Report, detail: Detail) {
             report.record.name(cost.plain).into(),
             cost.row.metric.id.as_str().into(),
             Cell::two_lines(difference, format!("{interval}{}", cost.row.left_out())),
-            finding(&cost.row, report.margin).into(),
+            verdict_words(&cost.row, report.margin).into(),
         ];
         row_with_source(Source::of(None, [cost.variant, cost.plain]), cells)
     };
@@ -73,25 +69,16 @@ fn cost_sentence(report: &Report, cost: &Cost) -> String {
     let (value, interval) = difference_lines(&cost.row, report.margin);
     let interval = if cost.row.ratio.rounds < 2 { String::new() } else { format!(" [{interval}]") };
     let (variant, plain) = (report.record.name(cost.variant), report.record.name(cost.plain));
-    let (metric, finding) = (&cost.row.metric.id, finding(&cost.row, report.margin));
+    let (metric, finding) = (&cost.row.metric.id, verdict_words(&cost.row, report.margin));
     format!("{variant}: {metric} {value}{interval} compared with {plain} ({finding}){}.", cost.row.left_out())
 }
 
-/// What the difference means, in words.
-fn finding(row: &PairRow, margin: f64) -> String {
-    let up = row.ratio.value > 1.0;
+/// The verdict on a cost in words: `costs more`, `equivalent within 1%`.
+fn verdict_words(row: &PairRow, margin: f64) -> String {
     match row.finding {
-        RatioVerdict::Different => match row.metric.direction {
-            Direction::Lower if up => "costs more".into(),
-            Direction::Lower => "costs less".into(),
-            Direction::Higher if up => "does more".into(),
-            Direction::Higher => "does less".into(),
-            Direction::Neutral => "significantly different".into(),
-        },
-        RatioVerdict::Negligible => format!("significant, but within {}", percent(margin)),
-        RatioVerdict::Equivalent => format!("equivalent within {}", percent(margin)),
-        RatioVerdict::Inconclusive => "inconclusive".into(),
+        RatioVerdict::Different => row.effect_words().into(),
         RatioVerdict::Provisional => "provisional, fewer than 8 rounds".into(),
+        other => other.words(Some(row.ratio), row.metric.direction, margin),
     }
 }
 

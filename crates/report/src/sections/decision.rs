@@ -3,9 +3,9 @@
 
 mod headline;
 
+use crate::document::{Detail, Document};
 use crate::number::{beside, percent, plural};
-use crate::report::Current;
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::report::{Current, Report};
 use crate::words::{either, few, is_synced_time, is_time, rounds_needed, sentence};
 use fsarena_core::event::SpentOn;
 use fsarena_core::plan::{Backing, Emulator};
@@ -21,11 +21,8 @@ use fsarena_stats::table::FIRST_LOOK;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The section with the headline.
-pub const DECISION: Section = Section::new(Chapter::Answer, add_decision);
-
 /// Adds the headline and the sentences that explain it.
-fn add_decision(document: &mut Document, report: &Report, _: Detail) {
+pub fn add_decision(document: &mut Document, report: &Report, _: Detail) {
     let Some(decision) = Decision::new(report) else { return };
     document.text(decision.headline());
     let further = [
@@ -131,8 +128,10 @@ impl Decision<'_> {
             return Some(format!("Provisional: {why}."));
         }
         // More rounds on the same images would not help.
-        let fix =
-            grid.images().and(needed).map_or(String::new(), |needed| format!(" (--age-images {needed})"));
+        let fix = grid
+            .images()
+            .and(needed)
+            .map_or(String::new(), |needed| format!(" ({})", setting("age_images", &needed.to_string())));
         let more = plural(missing, &format!("more {unit}"));
         Some(format!("Provisional: {why}. {more}{fix}: {}.", self.time_for(missing)))
     }

@@ -1,16 +1,14 @@
 //! The section with the result of a gate: whether the candidate costs at most its margins more than the baseline.
 
+use crate::document::{Detail, Document};
 use crate::number::{effect_lines, percent, plural, signed, three};
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::report::Report;
 use fsarena_core::claim::Relation;
 use fsarena_stats::gate::gate_outcome;
 use fsarena_stats::judge::Judged;
 use fsarena_stats::power::{rounds_to_pass, spread};
 use fsarena_stats::verdict::{self, GateBounds, Outcome, Verdict};
 use serde_json::{Value, json};
-
-/// The section with the result of a gate.
-pub const GATE: Section = Section::new(Chapter::Answer, add_gate);
 
 /// The claims of the run's gate; empty if it has none.
 fn gate_claims(report: &Report) -> Vec<&Judged> {
@@ -19,7 +17,7 @@ fn gate_claims(report: &Report) -> Vec<&Judged> {
 }
 
 /// Adds the result in a sentence, and a line for each claim.
-fn add_gate(document: &mut Document, report: &Report, _: Detail) {
+pub fn add_gate(document: &mut Document, report: &Report, _: Detail) {
     let claims = gate_claims(report);
     if claims.is_empty() {
         return;

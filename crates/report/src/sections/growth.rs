@@ -1,16 +1,12 @@
 //! The section about the cost of one unit of work over the values of a setting, for a run with a grid: the law of each variant,
 //! where it bends, and the cost beyond the data.
 
-use crate::document::Source;
-use crate::document::row_with_source;
+use crate::document::{Detail, Document, Source, row_with_source};
+use crate::report::Report;
 use crate::scaling::growth::{GROUNDS, grid_of, grown_metrics, of_run};
-use crate::section::{Chapter, Detail, Document, Report, Section};
-
-/// The section about growth.
-pub const GROWTH: Section = Section::new(Chapter::Answer, add_growth);
 
 /// Adds a table for each metric of the report, with a row for each variant and task; nothing if the run has no grid.
-fn add_growth(document: &mut Document, report: &Report, detail: Detail) {
+pub fn add_growth(document: &mut Document, report: &Report, detail: Detail) {
     let Some(setting) = grid_of(&report.record) else { return };
     // A short report has the main metric only.
     let metrics = grown_metrics(report.analyses.iter().map(|analysis| analysis.metric.id.as_str()));

@@ -1,9 +1,9 @@
 //! The sections with the title and the main facts of a run, everything needed to repeat it, and what it did not test.
 
-use crate::document::{Cell, Part, Table, row};
+use crate::advice::MERGE;
+use crate::document::{Cell, Detail, Document, Part, Table, row};
 use crate::number::{percent, plural, with_unit};
-use crate::report::images;
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::report::{Report, images};
 use crate::words::{few, listed};
 use fsarena_core::event::SpentOn;
 use fsarena_core::event::{Note, NoteKind, OF_DIRECTORY, OF_MOUNT};
@@ -15,14 +15,11 @@ use fsarena_core::record::RunRecord;
 use fsarena_core::{metric::reading, names::distinct, plan::Backing, sample::Unit};
 use std::collections::BTreeMap;
 
-/// The section with the title and the main facts.
-pub const HEAD: Section = Section { chapter: None, min_detail: Detail::Brief, add: add_head };
-
 /// The largest number of machines that a report describes.
 pub const MAX_MACHINES: usize = 8;
 
 /// Adds the title, the question, warnings, and the facts: rounds, scale, seed, storage and machines.
-fn add_head(document: &mut Document, report: &Report, detail: Detail) {
+pub fn add_head(document: &mut Document, report: &Report, detail: Detail) {
     let (record, plan) = (&report.record, &report.record.plan);
     document.heading(1, format!("{}: {}", plan.name, plan.title));
     let full = detail >= Detail::Full;
@@ -64,9 +61,7 @@ fn add_head(document: &mut Document, report: &Report, detail: Detail) {
     }
     if let Some(shard) = plan.stop.shard {
         let of = plan.stop.rounds;
-        document.warning(format!(
-            "SHARD {shard}: a part of {of} rounds. Merge all shards first: fsarena merge RUN…"
-        ));
+        document.warning(format!("SHARD {shard}: a part of {of} rounds. Merge all shards first: {MERGE}"));
     }
     if !record.status.complete {
         document.warning(format!("NOT COMPLETE: {}", record.status.why));
@@ -181,11 +176,8 @@ fn storage_fact(record: &RunRecord, of: &str) -> Option<Storage> {
     record.hosts.iter().find_map(|host| Storage::read(&host.facts, of))
 }
 
-/// The section with everything needed to repeat the run.
-pub const CIRCUMSTANCES: Section = Section::full(Chapter::Method, add_circumstances);
-
 /// Adds the facts of the run, the machines, the options, the order of the variants, the time spent, and the plan.
-fn add_circumstances(document: &mut Document, report: &Report, _: Detail) {
+pub fn add_circumstances(document: &mut Document, report: &Report, _: Detail) {
     let record = &report.record;
     document.heading(3, "The run");
     document.table(Table::pairs(["run", ""], run_facts(record)));
@@ -304,14 +296,11 @@ fn time_shares(record: &RunRecord) -> Vec<(&str, String)> {
     parts.into_iter().chain([("other", other)]).map(|(name, ns)| (name, show(ns))).collect()
 }
 
-/// The section that lists what the run did not test.
-pub const UNTESTED: Section = Section::new(Chapter::Answer, add_untested);
-
 /// The number of device cache flushes from which fsarena assumes that a task syncs often. Every task has one at its end.
 const SYNCING_FLUSHES: f64 = 10.0;
 
 /// Adds a sentence with what the run did not test, unless it compared no filesystems.
-fn add_untested(document: &mut Document, report: &Report, _: Detail) {
+pub fn add_untested(document: &mut Document, report: &Report, _: Detail) {
     let record = &report.record;
     let filesystems = record.variants.iter().any(|variant| !variant.level(FS).is_empty());
     if record.samples.is_empty() || !filesystems {

@@ -1,16 +1,13 @@
 //! The section on whether the hosts of a merged run give the same answer.
 
-use crate::document::{Cell, Table, labelled_row};
+use crate::document::{Cell, Detail, Document, Table, labelled_row};
 use crate::number::{beside, plural, ratio};
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::report::Report;
 use fsarena_core::event::{NoteKind, Outcome};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::hosts::{HostEffect, compare};
 use fsarena_stats::ratio::{Ratio, log_ratios};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The section on the hosts of a merged run.
-pub const HOSTS: Section = Section::new(Chapter::Answer, add_hosts);
 
 /// The largest number of hosts in a table or a sentence.
 const MAX_HOSTS: usize = 30;
@@ -34,7 +31,7 @@ impl HostRounds<'_> {
 }
 
 /// Adds the verdict, and a table of the ratios on each host; nothing for a run on a single host.
-fn add_hosts(document: &mut Document, report: &Report, _: Detail) {
+pub fn add_hosts(document: &mut Document, report: &Report, _: Detail) {
     let Some(rounds) = host_rounds(report) else { return };
     let d: Vec<Vec<f64>> = rounds.pairs.iter().map(|(_, d)| d.clone()).collect();
     let hosts = compare(&d, &rounds.host, rounds.names.len(), report.record.plan.seed);

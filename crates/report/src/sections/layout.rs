@@ -1,8 +1,8 @@
 //! The section on the layout of aged and full filesystems: how files lie on the device, and in which pieces free space is.
 
-use crate::document::{Table, labelled_row};
+use crate::document::{Detail, Document, Table, labelled_row};
 use crate::figures::typical_cells;
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::report::Report;
 use crate::sections::tasks::variant_header;
 use fsarena_core::cell::TaskId;
 use fsarena_core::metric::layout::{
@@ -12,9 +12,6 @@ use fsarena_core::observations::{Grid, has_data};
 use fsarena_core::sample::Unit;
 use fsarena_stats::{comparison::median, ratio::Ratio};
 use serde_json::{Value, json};
-
-/// The section on the layout.
-pub const LAYOUT: Section = Section::full(Chapter::Data, add_layout);
 
 /// The figures of the section by reading, each with its name in the table.
 fn figures() -> impl Iterator<Item = (&'static str, String)> {
@@ -57,7 +54,7 @@ fn layout_figures(report: &Report) -> Vec<LayoutFigure> {
 }
 
 /// Adds a table of the layout before and after the work.
-fn add_layout(document: &mut Document, report: &Report, _: Detail) {
+pub fn add_layout(document: &mut Document, report: &Report, _: Detail) {
     let figures = layout_figures(report);
     if figures.is_empty() {
         return;

@@ -1,15 +1,13 @@
 //! The section with warnings about commands of the user that are unsuitable to compare filesystems: too short, bound by the
 //! CPU, or not using the filesystem.
 
+use crate::document::{Detail, Document};
 use crate::number::{percent, with_unit};
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::report::Report;
 use crate::words::few_of;
 use fsarena_core::observations::Grid;
 use fsarena_core::{metric::reading, record::RunRecord, sample::Unit};
 use fsarena_stats::comparison::median;
-
-/// The section with warnings about commands of the user.
-pub const OWN_WORK: Section = Section::new(Chapter::Answer, add_own_work);
 
 /// A task is short if it takes less than this number of times the time of the command `true`.
 const SHORT: f64 = 10.0;
@@ -22,7 +20,7 @@ const SOME_SHARE: f64 = 0.01;
 const CPU_BOUND: f64 = 0.9;
 
 /// Adds the warnings if the tasks are commands of the user.
-fn add_own_work(document: &mut Document, report: &Report, detail: Detail) {
+pub fn add_own_work(document: &mut Document, report: &Report, detail: Detail) {
     if report.record.plan.prints() {
         let lints = lints(&report.record);
         document.list(if detail < Detail::Full { few_of(lints, 4) } else { lints });

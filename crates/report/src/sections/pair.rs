@@ -1,12 +1,11 @@
 //! The section that compares two variants, B with A: the difference in each metric, and the metric that needs the fewest
 //! rounds.
 
-use crate::document::{Cell, Source, Table, row, row_with_source};
+use crate::document::{Cell, Detail, Document, Source, Table, row, row_with_source};
 use crate::figures::{describe_mean_ratio, mean_cost_caveat, mean_ratio_cell, mean_ratio_json};
 use crate::number::{effect_lines, percent, plural};
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::report::Report;
 use crate::{difference::RatioVerdict, pair::PairRow, scaling::curves::Curves, words::rounds_needed};
-use fsarena_core::sample::Direction;
 use fsarena_stats::mean_ratio::FIRST_ROUND;
 use serde_json::{Value, json};
 
@@ -16,11 +15,8 @@ pub fn difference_lines(row: &PairRow, margin: f64) -> (String, String) {
     effect_lines(row.ratio.value - 1.0, (row.ratio.low - 1.0, row.ratio.high - 1.0), &edges)
 }
 
-/// The section that compares two variants.
-pub const PAIR: Section = Section::new(Chapter::Answer, add_pair);
-
 /// Adds the difference of B to A in words and as a table; nothing unless the run has two variants.
-fn add_pair(document: &mut Document, report: &Report, detail: Detail) {
+pub fn add_pair(document: &mut Document, report: &Report, detail: Detail) {
     let rows = report.pair();
     let [a, b] = report.record.variants.as_slice() else { return };
     // If the number of clients varies, a brief report shows the scaling of the two variants instead.
@@ -64,19 +60,12 @@ fn row_sentence(row: &PairRow, margin: f64) -> String {
     let (value, interval) = difference_lines(row, margin);
     let interval = if row.ratio.rounds < 2 { String::new() } else { format!(" [{interval}]") };
     let difference = format!("{value}{interval}{}", row.left_out());
-    let up = row.ratio.value > 1.0;
-    let costs = match row.metric.direction {
-        Direction::Lower if up => "B costs more",
-        Direction::Lower => "B costs less",
-        Direction::Higher if up => "B does more",
-        Direction::Higher => "B does less",
-        Direction::Neutral if up => "B has more",
-        Direction::Neutral => "B has less",
-    };
-    let margin = percent(margin);
+    let (effect, margin) = (row.effect_words(), percent(margin));
     let finding = match row.finding {
-        RatioVerdict::Different => format!("{costs}: {difference}"),
-        RatioVerdict::Negligible => format!("{costs}, but by less than the margin of {margin}: {difference}"),
+        RatioVerdict::Different => format!("B {effect}: {difference}"),
+        RatioVerdict::Negligible => {
+            format!("B {effect}, but by less than the margin of {margin}: {difference}")
+        }
         RatioVerdict::Equivalent => format!("equivalent within {margin}: {difference}"),
         RatioVerdict::Inconclusive => {
             let rounds = rounds_needed(row.rounds);

@@ -1,8 +1,8 @@
 //! The sections with the ranking of all variants, and with the number of rounds needed to decide inconclusive comparisons.
 
-use crate::document::{Cell, Source, Table, row, row_with_source};
+use crate::document::{Cell, Detail, Document, Source, Table, row, row_with_source};
 use crate::number::{percent, plural, three};
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::report::Report;
 use crate::words::{interval, rounds_needed};
 use crate::{chart_context::ChartContext, charts::differences::paired_differences};
 use fsarena_stats::power::{rounds_for, spread};
@@ -11,11 +11,8 @@ use fsarena_stats::ratio::Ratio;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The section with the ranking of all variants.
-pub const RANKING: Section = Section::new(Chapter::Data, add_ranking);
-
 /// Adds the table if the user set weights of tasks, and in a full report also if there are more than two variants.
-fn add_ranking(document: &mut Document, report: &Report, detail: Detail) {
+pub fn add_ranking(document: &mut Document, report: &Report, detail: Detail) {
     let Some(ranking) = report.ranking() else { return };
     // The answer already ranks two variants with equal weights of tasks.
     if report.weights.is_empty() && (detail < Detail::Full || ranking.variants.len() <= 2) {
@@ -95,11 +92,8 @@ pub fn ranking_json(report: &Report) -> Value {
     })
 }
 
-/// The section with the rounds needed to decide inconclusive comparisons.
-pub const ROUNDS_NEEDED: Section = Section::full(Chapter::Method, add_rounds_needed);
-
 /// Adds a table of the inconclusive comparisons, with the number of rounds that would find a difference as large as the margin.
-fn add_rounds_needed(document: &mut Document, report: &Report, _: Detail) {
+pub fn add_rounds_needed(document: &mut Document, report: &Report, _: Detail) {
     let margin = percent(report.margin);
     let mut open = vec![];
     for series in paired_differences(&ChartContext::new(report)) {

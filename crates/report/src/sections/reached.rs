@@ -1,6 +1,7 @@
 //! The section with the data path of each task: page cache, device or mixed.
 
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::document::{Detail, Document};
+use crate::report::Report;
 use crate::{matrix, number::plural};
 use fsarena_core::metric::DataPath;
 use fsarena_core::observations::Grid;
@@ -12,11 +13,8 @@ const SHARE: &str = "device_share";
 /// All data paths, in the order of the list.
 const DATA_PATHS: [DataPath; 3] = [DataPath::Cache, DataPath::Mixed, DataPath::Device];
 
-/// The section with the data path of each task.
-pub const DATA_PATH: Section = Section::full(Chapter::Method, add_data_path);
-
 /// Adds a line for each data path, with its tasks.
-fn add_data_path(document: &mut Document, report: &Report, _: Detail) {
+pub fn add_data_path(document: &mut Document, report: &Report, _: Detail) {
     let Some(shares) = Grid::of(&report.record, SHARE).map(|grid| medians(&grid)) else { return };
     let names = report.record.names();
     let paths = |task: &TaskMedians| task.variants.iter().map(|share| share.map(DataPath::of)).collect();

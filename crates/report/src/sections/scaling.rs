@@ -1,16 +1,13 @@
 //! The section about scaling, for a load that ran with several numbers of clients: the law of each variant, its saturation and
 //! its peak.
 
-use crate::document::{Source, row_with_source};
+use crate::document::{Detail, Document, Source, row_with_source};
+use crate::report::Report;
 use crate::scaling::curves::Curves;
 use crate::scaling::{method_paragraph, misfit_sentence, overview};
-use crate::section::{Chapter, Detail, Document, Report, Section};
-
-/// The section about how throughput scales with clients.
-pub const SCALING: Section = Section::new(Chapter::Answer, add_scaling);
 
 /// Adds a table with a row for each curve; nothing if the number of clients does not vary.
-fn add_scaling(document: &mut Document, report: &Report, detail: Detail) {
+pub fn add_scaling(document: &mut Document, report: &Report, detail: Detail) {
     let Some(run) = Curves::of_report(&report.record) else { return };
     let curves = run.analyse(report.record.plan.seed);
     document.heading(3, format!("How {} scales with clients", run.metric.id));

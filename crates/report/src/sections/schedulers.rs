@@ -1,17 +1,14 @@
 //! The section about variants that differ in the I/O scheduler: the figure of each filesystem under each scheduler, as a share
 //! of its best scheduler, and as a share of the best filesystem under the same scheduler.
 
-use crate::document::{Cell, Source, Table, labelled_row};
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::document::{Cell, Detail, Document, Source, Table, labelled_row};
+use crate::report::Report;
 use crate::{number::three, words::label};
 use fsarena_core::{cell::Variant, factor::SCHEDULER, names::distinct, sample::Direction};
 use fsarena_stats::analyse::without_level;
 
-/// The section about I/O schedulers.
-pub const SCHEDULERS: Section = Section::full(Chapter::Data, add_schedulers);
-
 /// Adds two tables for each task, by the first metric; nothing if the scheduler does not vary.
-fn add_schedulers(document: &mut Document, report: &Report, _: Detail) {
+pub fn add_schedulers(document: &mut Document, report: &Report, _: Detail) {
     let Some(analysis) = report.analyses.first() else { return };
     let direction = analysis.metric.direction;
     if direction == Direction::Neutral {

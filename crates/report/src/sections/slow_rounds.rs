@@ -1,8 +1,9 @@
 //! The sections about rounds that differ much: how often each variant took much longer than in its own median round, and
 //! variants with two speeds.
 
+use crate::document::{Detail, Document};
 use crate::number::{plural, with_unit};
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::report::Report;
 use crate::words::{few_of, label, listed};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::Analysis;
@@ -18,12 +19,9 @@ const MAX_SENTENCES: usize = 12;
 /// The largest number of variants that a sentence names with their slow rounds.
 const MAX_VARIANTS: usize = 4;
 
-/// The section about slow rounds.
-pub const SLOW_ROUNDS: Section = Section::new(Chapter::Answer, add_slow_rounds);
-
 /// Adds a sentence for all tasks together and for each task with slow rounds, by the first metric. The tasks that lost the most
 /// time are first. A brief report leaves out a task if all its slow rounds are also slow over all tasks.
-fn add_slow_rounds(document: &mut Document, report: &Report, detail: Detail) {
+pub fn add_slow_rounds(document: &mut Document, report: &Report, detail: Detail) {
     let Some(analysis) = report.analyses.first() else { return };
     let mut found = slow_places(report, analysis);
     if detail < Detail::Full {
@@ -213,11 +211,8 @@ pub fn slow_rounds_json(report: &Report) -> Value {
 /// The largest number of sentences about modes in a full report. JSON has all.
 const MAX_MODES: usize = 12;
 
-/// The section about variants with two speeds.
-pub const MODES: Section = Section::new(Chapter::Answer, add_modes);
-
 /// Adds a sentence for each variant and task with two speeds; in a brief report only for the clearest.
-fn add_modes(document: &mut Document, report: &Report, detail: Detail) {
+pub fn add_modes(document: &mut Document, report: &Report, detail: Detail) {
     let sentences: Vec<String> = report.modes().iter().map(|modes| mode_sentence(report, modes)).collect();
     if detail < Detail::Full {
         document.list(few_of(sentences, 2));

@@ -1,9 +1,9 @@
 //! The section that compares every variant with the best one over all tasks, by total and by geometric mean, for each metric.
 
 use super::tasks::ratio_row;
-use crate::document::{Cell, Table, labelled_row};
+use crate::document::{Cell, Detail, Document, Table, labelled_row};
 use crate::figures::{fewest_rounds, has_mean_interval, mean_cost_caveat, mean_cost_row, typical_cell};
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::report::Report;
 use crate::{chart_context::ChartContext, charts::standing, number::plural, words::label as task_label};
 use fsarena_core::sample::Direction;
 use fsarena_stats::{analyse::Analysis, comparison::Comparison};
@@ -17,12 +17,9 @@ const MAX_BRIEF_COLUMNS: usize = 4;
 /// The largest number of tasks in a brief report about a single variant.
 const MAX_TASKS: usize = 21;
 
-/// The section that compares the variants over all tasks.
-pub const STANDING: Section = Section::new(Chapter::Answer, add_standing);
-
 /// Adds a table of the variants, with a dot plot above it in a report with charts. Adds the figures of the tasks instead if a
 /// brief report has a single variant.
-fn add_standing(document: &mut Document, report: &Report, detail: Detail) {
+pub fn add_standing(document: &mut Document, report: &Report, detail: Detail) {
     if detail == Detail::Charts {
         document.charts(standing::charts(&ChartContext::new(report)));
     }

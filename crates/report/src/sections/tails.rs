@@ -1,13 +1,10 @@
 //! The section with the tails of the latencies: the percentiles of all rounds together, which are not used for comparisons.
 
-use crate::document::{Cell, Source, Table, labelled_row, row_with_source};
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::document::{Cell, Detail, Document, Source, Table, labelled_row, row_with_source};
+use crate::report::Report;
 use crate::{number::with_unit, words::label};
 use fsarena_core::{latency::Latencies, sample::Unit};
 use serde_json::{Value, json};
-
-/// The section with the latencies of all rounds together.
-pub const TAILS: Section = Section::full(Chapter::Data, add_tails);
 
 /// The columns: a share of the requests, the heading, and the name in JSON.
 const SHARES: [(f64, &str, &str); 5] = [
@@ -21,7 +18,7 @@ const SHARES: [(f64, &str, &str); 5] = [
 const MAX_ROWS: usize = 48;
 
 /// Adds a table of percentiles by task and variant; nothing without latencies.
-fn add_tails(document: &mut Document, report: &Report, _: Detail) {
+pub fn add_tails(document: &mut Document, report: &Report, _: Detail) {
     let all = &report.record.latencies;
     if all.is_empty() {
         return;

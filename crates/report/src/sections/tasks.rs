@@ -1,14 +1,14 @@
 //! The sections with the data: a table of each metric by task, the readings summed over the tasks of a round, and the command
 //! that prints all samples.
 
-use crate::document::{Cell, Part, Source, Table, labelled_row};
+use crate::document::{Cell, Detail, Document, Part, Source, Table, labelled_row};
 use crate::figures::{
     fewest_rounds, mean_cost_row, medians_legend, typical_cells, unseen_stalls, value_or_dash,
 };
 use crate::matrix::{self, ALIKE};
-use crate::number::{self, plural};
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::report::Report;
 use crate::words::label;
+use crate::{advice, number, number::plural};
 use fsarena_core::observations::{MetricSeries, ReadingTotal, reading_totals};
 use fsarena_core::sample::{Fold, Unit};
 use fsarena_core::{metric::reading, record::RunRecord};
@@ -16,11 +16,8 @@ use fsarena_stats::analyse::{Analysis, TaskAnalysis, analyse};
 use fsarena_stats::comparison::{Comparison, VariantResult};
 use fsarena_stats::{mean_ratio::FIRST_ROUND, simulate::parallel};
 
-/// The section with the tables of tasks.
-pub const TASKS: Section = Section::new(Chapter::Data, add_tasks);
-
 /// Adds a table of ratios and one of medians for each metric. A brief report has none, except if the run has no samples.
-fn add_tasks(document: &mut Document, report: &Report, detail: Detail) {
+pub fn add_tasks(document: &mut Document, report: &Report, detail: Detail) {
     if detail < Detail::Full && !report.record.samples.is_empty() {
         return;
     }
@@ -222,11 +219,8 @@ const TOTAL_METRICS: [&str; 17] = [
     reading::PEAK_MEMORY,
 ];
 
-/// The section with the metrics summed over the tasks of a round.
-pub const TOTALS: Section = Section::full(Chapter::Data, add_totals);
-
 /// Adds a table of the median over rounds of the sum over all tasks that count in totals.
-fn add_totals(document: &mut Document, report: &Report, _: Detail) {
+pub fn add_totals(document: &mut Document, report: &Report, _: Detail) {
     let record = &report.record;
     let totals = reading_totals(record, &TOTAL_METRICS);
     let largest: Vec<&str> =
@@ -247,13 +241,10 @@ fn add_totals(document: &mut Document, report: &Report, _: Detail) {
     }
 }
 
-/// The section on the samples.
-pub const SAMPLES: Section = Section::full(Chapter::Data, add_samples);
-
 /// Adds the number of samples, and the command that prints them.
-fn add_samples(document: &mut Document, report: &Report, _: Detail) {
-    let (count, id) = (plural(report.record.samples.len(), "sample"), &report.record.id);
+pub fn add_samples(document: &mut Document, report: &Report, _: Detail) {
+    let count = plural(report.record.samples.len(), "sample");
     document.heading(3, "Samples");
-    let words = format!("{count}; `fsarena report {id} --format csv` prints them all.");
+    let words = format!("{count}; {} prints them all.", advice::print_samples(&report.record.id));
     document.parts.push(Part::Samples(words));
 }

@@ -1,7 +1,8 @@
 //! Two sections: warnings, which cast doubt on the figures (failures, unequal conditions, disturbances), and remarks.
 
+use crate::document::{Detail, Document};
 use crate::number::{percent, plural};
-use crate::section::{Chapter, Detail, Document, Report, Section};
+use crate::report::Report;
 use crate::words::few_of;
 use fsarena_core::event::{MEANWHILE, Note, NoteKind, Outcome};
 use fsarena_core::observations::{Grid, never_steady};
@@ -10,11 +11,8 @@ use fsarena_core::setting_text::setting;
 use fsarena_stats::comparison::median;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The section with warnings.
-pub const WARNINGS: Section = Section::new(Chapter::Answer, add_warnings);
-
 /// Adds failures, unfair conditions and disturbances; in a brief report only the most important ones of each group.
-fn add_warnings(document: &mut Document, report: &Report, detail: Detail) {
+pub fn add_warnings(document: &mut Document, report: &Report, detail: Detail) {
     let record = &report.record;
     let mut disturbances: Vec<String> = dropped_rounds(record).collect();
     disturbances.extend(unsteady_loads(record));
@@ -156,11 +154,8 @@ fn busy_tasks(record: &RunRecord) -> Option<String> {
     Some(format!("The machine was still busy when {} began ({variants}).{busy}", plural(times, "task")))
 }
 
-/// The section with remarks.
-pub const REMARKS: Section = Section::full(Chapter::Method, add_remarks);
-
 /// Adds the remarks, and the readings that were unavailable.
-fn add_remarks(document: &mut Document, report: &Report, _: Detail) {
+pub fn add_remarks(document: &mut Document, report: &Report, _: Detail) {
     let kinds = [NoteKind::Remark, NoteKind::Unavailable];
     let remarks = kinds.into_iter().flat_map(|kind| notes_of_kind(&report.record, kind));
     document.titled_list("Remarks", remarks.collect());

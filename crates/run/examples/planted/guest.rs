@@ -51,6 +51,7 @@ impl Crew {
             agents: Agents::unconfined(),
             declared: Default::default(),
             shell: None,
+            machines: None,
         };
         Ok(Crew { plan, guests: Guests::start(guest, run, &mut |_| Ok(()))? })
     }

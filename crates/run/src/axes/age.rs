@@ -26,6 +26,11 @@ pub fn age_of(variant: &Variant) -> Option<Age> {
     age::parse(variant.level(factor::AGE)).ok().flatten()
 }
 
+/// Whether programs of this machine age a variant.
+pub fn starts_programs(variant: &Variant) -> bool {
+    matches!(age_of(variant), Some(Age::Git { .. } | Age::Command { .. }))
+}
+
 /// The setup of a workload that is kept; None if it has none.
 pub fn setup_of(workload: &WorkloadPlan) -> Option<&str> {
     match workload.settings.0.get(SETUP_ONCE)? {

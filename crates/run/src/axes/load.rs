@@ -3,7 +3,7 @@
 use super::axis::{Axis, CellSetup, LevelCheck, lacking, unfit, wrong};
 use crate::error::{Result, require};
 use bytesize::ByteSize;
-use fsarena_core::factor::{self, bytes, clients};
+use fsarena_core::factor::{self, bytes};
 use fsarena_sys::kernel::{SysRoot, cpu_list};
 use fsarena_sys::{Error, cgroup::Controller};
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub const CLIENTS: Axis = Axis::new(
     factor::CLIENTS,
     "1, 5, 20",
     "number of clients of the load, as a difference between variants: it sets the workload's `clients` or `threads`; empty leaves them",
-    |level| clients::parse(level).map(drop),
+    |level| factor::parse_clients(level).map(drop),
 )
 .and_directories()
 .checked(check_clients);
@@ -22,7 +22,7 @@ fn check_clients(check: &LevelCheck) -> Result<()> {
     if check.variant.level(factor::CLIENTS).is_empty() {
         return Ok(());
     }
-    let Some(workload) = check.plan.workloads.iter().find(|work| !clients::applies(&work.settings)) else {
+    let Some(workload) = check.plan.workloads.iter().find(|work| !factor::has_clients(&work.settings)) else {
         return Ok(());
     };
     let why = format!("workload {} has neither clients nor threads", workload.name);

@@ -29,7 +29,7 @@ fn check(check: &LevelCheck) -> Result<()> {
     if level.is_empty() {
         return Ok(());
     }
-    let backing = factor::device::parse(check.variant.level(factor::DEVICE)).unwrap_or_default();
+    let backing = factor::device::parse_device(check.variant.level(factor::DEVICE)).unwrap_or_default();
     let offered = match (backing, &check.plan.device.backing) {
         (None, Backing::Erase { path, .. }) => {
             BlockDevice::open(check.kernel, path).ok().and_then(|device| device.schedulers())

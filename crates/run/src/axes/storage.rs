@@ -1,11 +1,11 @@
-//! The axes of the devices below a filesystem: the place of its journal, the number of devices, their storage, and injected
-//! faults. The checks are for this machine; the preflight of guests checks the levels of variants that run in guests.
+//! The axes of what lies below and above a filesystem: the place of its journal, its devices, injected faults, and layers. The
+//! checks are for this machine; the preflight of guests checks the levels of variants that run in guests.
 
 use super::axis::{Axis, LevelCheck, lacking, wrong};
 use crate::error::{Result, require};
-use crate::layout::filesystem_of;
+use crate::{layers, layout::filesystem_of};
+use fsarena_core::factor;
 use fsarena_core::factor::device::{self, BackingDevice};
-use fsarena_core::factor::{self, faults, journal, raid};
 use fsarena_core::plan::Backing;
 use fsarena_core::setting_text::setting;
 use fsarena_sys::device_mapper::Mapper;
@@ -16,7 +16,7 @@ pub const JOURNAL: Axis = Axis::new(
     factor::JOURNAL,
     "external, external:256MiB, external@ram",
     "place of the journal or log: `external` on a separate device, with a size (`external:256MiB`) or a backing device (`external@ram`); empty for inside the filesystem",
-    |level| journal::parse(level).map(drop),
+    |level| device::parse_journal(level).map(drop),
 )
 .checked(check_journal);
 
@@ -34,7 +34,7 @@ pub const RAID: Axis = Axis::new(
     factor::RAID,
     "raid0, raid1, raid0:3",
     "several devices of equal size: `raid0` stripes data and metadata over two, `raid1` mirrors them; `raid0:3` over three. On this machine btrfs alone does it; in a guest md does it for every filesystem",
-    |level| raid::parse(level).map(drop),
+    |level| device::parse_raid(level).map(drop),
 )
 .checked(check_raid);
 
@@ -105,12 +105,12 @@ pub const DEVICE: Axis = Axis::new(
     factor::DEVICE,
     "loop, ram, zram",
     "what carries the filesystem: `loop` (image on disk), `ram` (image in memory), `zram` (compressed memory, no loop device between); empty for what --on or --erase says",
-    |level| device::parse(level).map(drop),
+    |level| device::parse_device(level).map(drop),
 )
 .checked(check_device);
 
 fn check_device(check: &LevelCheck) -> Result<()> {
-    let level = factor::device::parse(check.variant.level(factor::DEVICE)).unwrap_or_default();
+    let level = device::parse_device(check.variant.level(factor::DEVICE)).unwrap_or_default();
     let zram =
         level == Some(BackingDevice::Zram) || (level.is_none() && check.plan.device.backing == Backing::Zram);
     let why = "this kernel makes no zram devices (CONFIG_ZRAM, or modprobe zram)";
@@ -122,7 +122,7 @@ pub const FAULTS: Axis = Axis::new(
     factor::FAULTS,
     "delay:5ms, flaky:9s/1s, error:64MiB+1MiB",
     "a device that misbehaves, in a guest (device mapper): `delay:5ms` delays each request, `flaky:9s/1s` fails for 1 s after every 9 s, `error:64MiB+1MiB` fails in that range; empty for none",
-    |level| faults::parse(level).map(drop),
+    |level| device::parse_faults(level).map(drop),
 )
 .checked(check_faults);
 
@@ -134,4 +134,26 @@ fn check_faults(check: &LevelCheck) -> Result<()> {
         )
     };
     require(check.variant.level(factor::FAULTS).is_empty(), || lacking(check, factor::FAULTS, why()))
+}
+
+/// The layer over the mounted filesystem that the load works through, mounted for each cell.
+pub const LAYER: Axis = Axis::new(
+    factor::LAYER,
+    "overlay, overlay:3, overlay-upper, fuse, bindfs",
+    "what the load works through, over the mounted filesystem: `overlay` (overlayfs with the prepared files in one lower directory, `overlay:3` with two more), `overlay-upper` (with all files in the upper directory), `fuse` (fuse2fs, an ext4 image in user space), `bindfs` (a FUSE program that passes every request on); `none` or empty for nothing",
+    layers::check_level,
+)
+.checked(check_layer);
+
+fn check_layer(check: &LevelCheck) -> Result<()> {
+    let level = check.variant.level(factor::LAYER);
+    let Some(module) = layers::module(level) else { return Ok(()) };
+    layers::check_filesystem(check.variant)?;
+    let types = check.kernel.filesystems()?;
+    let guest = setting("on", "qemu");
+    let why = || {
+        format!("this kernel has no {module} filesystem; try `modprobe {module}`, or take a guest: {guest}")
+    };
+    require(types.contains(module), || lacking(check, factor::LAYER, why()))?;
+    layers::check_programs(level).map_err(|why| lacking(check, factor::LAYER, why))
 }

@@ -57,11 +57,7 @@ impl HostPrograms {
     /// Nothing is rehearsed yet; None where the guests of the run start no program.
     pub fn of_run(run: &RunContext, guest: &GuestPlan) -> Option<HostPrograms> {
         let needed = run.check.host_programs.as_ref()?;
-        let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".into());
-        let mut user = run.agents.user.clone();
-        if user.home.is_none() && user.uid == rustix::process::getuid().as_raw() {
-            user.home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-        }
+        let (path, user) = environment(run);
         Some(HostPrograms {
             user,
             path,
@@ -72,6 +68,31 @@ impl HostPrograms {
             verified: vec![],
             requests: BTreeMap::new(),
         })
+    }
+
+    /// The programs that age filesystems, with the rights of the run's workloads.
+    pub fn for_ageing(run: &RunContext, copies: Vec<PathBuf>) -> HostPrograms {
+        let (path, user) = environment(run);
+        HostPrograms {
+            user,
+            path,
+            copies,
+            rehearsed: vec![],
+            memory: 0,
+            counts: false,
+            verified: vec![],
+            requests: BTreeMap::new(),
+        }
+    }
+
+    /// What a guest needs to know that ages a filesystem.
+    pub fn for_ageing_guest(&self, cell: &Cell) -> GuestPrograms {
+        GuestPrograms { rehearsal: false, ..self.for_guest(cell, None) }
+    }
+
+    /// The paths that guests read from copies.
+    pub fn copies(&self) -> &[PathBuf] {
+        &self.copies
     }
 
     /// The rights of a workload that starts programs: those of its user, in a kernel that is there for its cell alone.
@@ -228,6 +249,16 @@ fn percent(share: f64) -> String {
         percent if percent < 0.95 => format!("{percent:.1}%"),
         percent => format!("{percent:.0}%"),
     }
+}
+
+/// The variable `PATH` of this process, and the user of the workloads.
+fn environment(run: &RunContext) -> (String, User) {
+    let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".into());
+    let mut user = run.agents.user.clone();
+    if user.home.is_none() && user.uid == rustix::process::getuid().as_raw() {
+        user.home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    }
+    (path, user)
 }
 
 /// The longest silence of a guest that is not hung, in seconds: its commands may be silent until their time limit.

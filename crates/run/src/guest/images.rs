@@ -1,26 +1,35 @@
 //! The image files of a run in guests: for the filesystem under test, the members of arrays, journals and the source disk.
 
 use super::host_programs;
+use crate::checkpoint::Saved;
 use crate::context::RunContext;
 use crate::error::Result;
 use crate::executor::{Log, RunSink, logged, remove};
 use crate::layout::{DeviceRole, DeviceSpec, Layout};
 use crate::packed::Packed;
+use crate::protocol::COPIES;
 use crate::{backing, packed_programs, work::DrawnInputs, work::make_inputs};
-use fsarena_core::cell::Cell;
+use fsarena_core::cell::{Cell, CellId};
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_fs::{grammar, lifecycle, safety::ScratchDevice};
 use fsarena_guest::{config::Stack, stripes};
 use fsarena_sys::image::{self, Image};
 use fsarena_sys::undo::MadeDir;
+use fsarena_sys::{Error, argv::Argv, dirs};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// The size of the disk of ageing guests is a multiple of this, in bytes.
+const STAGE_STEP: u64 = 64 << 20;
 
 /// All images of a run.
 pub struct Images {
     // Dropped in this order: the images and the files of guests, then their directory.
     /// The image that mkfs formats. For an array its contents are then spread over the images of the members.
-    pub whole: ScratchDevice,
+    pub whole: Rc<ScratchDevice>,
+    /// The images of the cells of an aged run whose guests may run, where each cell has its own.
+    of_cells: BTreeMap<CellId, ScratchDevice>,
     further: BTreeMap<DeviceSpec, ScratchDevice>,
     /// The image of the source disk.
     other: ScratchDevice,
@@ -48,7 +57,7 @@ impl Images {
         let file = |name: &str, size| -> Result<ScratchDevice> {
             Ok(ScratchDevice::from_image(image::create(journal, &dir.path().join(name), size, false)?))
         };
-        let whole = file("test.img", check.size_bytes)?;
+        let whole = Rc::new(file("test.img", check.size_bytes)?);
         let mut further = BTreeMap::new();
         for spec in check.devices.iter().filter(|spec| spec.role != DeviceRole::Whole) {
             further.insert(*spec, file(&spec.image(), spec.bytes)?);
@@ -64,7 +73,8 @@ impl Images {
             inputs.remove()?;
             None
         };
-        Ok(Images { dir, guests, whole, further, other, of_rounds: BTreeMap::new(), inputs, packed })
+        let (of_cells, of_rounds) = Default::default();
+        Ok(Images { dir, guests, whole, of_cells, further, other, of_rounds, inputs, packed })
     }
 
     /// The image of the source disk for the guest of a cell, with the inputs of its round. Guests that count instructions may
@@ -106,6 +116,59 @@ impl Images {
         Ok(())
     }
 
+    /// The image of a cell that has its own, with the content of a checkpoint.
+    ///
+    /// # Errors
+    /// If there is not enough space.
+    pub fn of_cell(&mut self, run: &RunContext, cell: &Cell, saved: &Saved) -> Result<PathBuf> {
+        let id = cell.id();
+        if !self.of_cells.contains_key(&id) {
+            let path = self.dir.path().join(format!("aged-{id}.img"));
+            let image = image::create(&run.journal, &path, run.check.size_bytes, false)?;
+            let device = ScratchDevice::from_image(image);
+            saved.restore(&(&device).into())?;
+            self.of_cells.insert(id.clone(), device);
+        }
+        Ok(self.of_cells[&id].path().into())
+    }
+
+    /// Removes the image of a cell that has its own, once its guest has ended.
+    ///
+    /// # Errors
+    /// If it cannot be removed; it stays in the undo journal.
+    pub fn forget_cell(&mut self, cell: &Cell, log: Log) -> Result<()> {
+        match self.of_cells.remove(&cell.id()) {
+            Some(device) => Ok(device.release(log)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a disk that guests which age filesystems keep copies of trees and histories on, with the programs that they need and
+    /// with copies of these files of this machine. It grows as it is written.
+    ///
+    /// # Errors
+    /// If a file cannot be copied, or mkfs fails.
+    pub fn make_stage(&self, run: &RunContext, copies: &[PathBuf], log: Log) -> Result<ScratchDevice> {
+        let RunContext { plan, check, journal, .. } = run;
+        let files = MadeDir::make_tree(journal, &self.guests.path().join("stage"))?;
+        packed_programs::pack(check.packed_programs.iter().map(String::as_str), files.path(), log)?;
+        packed_programs::pack_file(Path::new("/etc/mke2fs.conf"), files.path())?;
+        for path in copies {
+            let copy = files.path().join(COPIES).join(path.strip_prefix("/").unwrap_or(path));
+            let above = copy.parent().unwrap_or(files.path());
+            dirs::make_dirs(above).map_err(Error::io("making", above))?;
+            let copied = Argv::new("cp").args(["-a", "--"]).arg(path).arg(&copy).expect(log);
+            copied.map_err(Error::from)?;
+        }
+        run.agents.role.give_to_workload_user(files.path())?;
+        let bytes = (check.size_bytes + check.size_bytes / 2).next_multiple_of(STAGE_STEP);
+        let image = image::sparse(journal, &self.dir.path().join("stage.img"), bytes)?;
+        let device = ScratchDevice::from_image(image);
+        format_source_disk(plan, &device, files.path(), log)?;
+        files.remove()?;
+        Ok(device)
+    }
+
     /// The image of a variant's journal, if the journal is separate.
     pub fn journal(&self, layout: &Layout) -> Option<&ScratchDevice> {
         self.further.get(layout.journal.as_ref()?)
@@ -117,7 +180,7 @@ impl Images {
     /// If an image cannot be written.
     pub fn clear(&self, layout: &Layout) -> Result<(), fsarena_sys::Error> {
         let further = layout.all().filter_map(|spec| self.further.get(spec));
-        let files = std::iter::once(&self.whole).chain(further).filter_map(ScratchDevice::file);
+        let files = std::iter::once(&*self.whole).chain(further).filter_map(ScratchDevice::file);
         files.into_iter().try_for_each(Image::clear)
     }
 
@@ -143,12 +206,12 @@ impl Images {
     /// # Errors
     /// If one cannot be removed; it stays in the undo journal.
     pub fn finish(self, emit: RunSink) -> Result<()> {
-        let Images { whole, further, other, of_rounds, inputs, guests, dir, packed } = self;
+        let Images { whole, of_cells, further, other, of_rounds, inputs, guests, dir, packed } = self;
         if let Some(packed) = packed {
             packed.finish(emit)?;
         }
-        let further = further.into_values().chain(of_rounds.into_values());
-        for device in std::iter::once(whole).chain(further).chain([other]) {
+        let further = further.into_values().chain(of_rounds.into_values()).chain(of_cells.into_values());
+        for device in Rc::into_inner(whole).into_iter().chain(further).chain([other]) {
             logged(emit, |log| device.release(log))??;
         }
         inputs.map(|(dir, _)| dir).into_iter().chain([guests, dir]).try_for_each(|dir| remove(dir, emit))

@@ -15,12 +15,13 @@ use crate::preflight::Kernels;
 use fsarena_core::event::{Cause, Outcome};
 use fsarena_core::plan::{Emulator, GuestPlan};
 use fsarena_core::setting_text::setting;
+use fsarena_guest::cache;
 use fsarena_guest::config::{GuestConfig, NO_CONFIG, NOT_READY, READY};
 use fsarena_guest::counter::COUNTS;
 use fsarena_guest::emulator::{self, CLOCK, MEMORY_DISKS, Machine, MemoryFile};
 use fsarena_guest::host_tree::HostTree;
 use fsarena_guest::launch::Launch;
-use fsarena_guest::snapshot::{Draft, RESTORED, restore_devices, save_devices};
+use fsarena_guest::snapshot::{self, Draft, RESTORED, restore_devices, save_devices};
 use fsarena_sys::{Error, undo::Journal};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -39,6 +40,8 @@ pub struct SavedMachines {
     now: String,
     /// By kernel, modules and workload.
     saved: BTreeMap<String, SavedMachine>,
+    /// The directory of machines that this run shares with others, if it does.
+    shared: Option<PathBuf>,
 }
 
 /// A machine that has everything that its cells need but their disks and requests.
@@ -78,6 +81,18 @@ pub fn why_not(guest: &GuestPlan, kernels: &Kernels) -> Option<String> {
     lacking.map(|kernel| format!("{} has no disks in memory ({})", kernel.name(), MEMORY_DISKS.join(", ")))
 }
 
+impl SavedMachine {
+    /// The machine of this directory. What an interrupted run left there is removed; its state was then not complete.
+    fn below(dir: &Path) -> Result<SavedMachine, Error> {
+        let saved = SavedMachine { memory: dir.join("memory"), state: dir.join("state") };
+        if !saved.state.exists() {
+            let _ = std::fs::remove_dir_all(dir);
+            std::fs::create_dir_all(dir).map_err(Error::io("making", dir))?;
+        }
+        Ok(saved)
+    }
+}
+
 impl RestoredGuest {
     /// Runs the guest to its end, or until `is_needless` is set.
     ///
@@ -99,11 +114,12 @@ impl RestoredGuest {
 }
 
 impl SavedMachines {
-    /// Nothing is saved yet. Files of the run go into this directory.
-    pub fn new(dir: &Path) -> SavedMachines {
+    /// Files of the run go into this directory, and machines without programs of the host into `shared`, if the run shares them.
+    pub fn new(dir: &Path, shared: Option<PathBuf>) -> SavedMachines {
         let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         // QEMU takes no time zone: it is UTC.
-        SavedMachines { dir: dir.into(), now: now.trim_end_matches('Z').into(), saved: BTreeMap::new() }
+        let (now, saved) = (now.trim_end_matches('Z').into(), BTreeMap::new());
+        SavedMachines { dir: dir.into(), now, saved, shared }
     }
 
     /// The time that the clock of a machine with these files of the host begins with. Without any it is the same in all runs,
@@ -161,7 +177,6 @@ impl GuestStarter<'_> {
     ) -> Result<SessionEnd<SavedMachine>> {
         let number = machines.saved.len();
         let file = |kind: &str| machines.dir.join(format!("machine-{number}.{kind}"));
-        let saved = SavedMachine { memory: file("memory"), state: file("state") };
         let config = machines.dir.join("config");
         std::fs::write(&config, NO_CONFIG).map_err(Error::io("writing", &config))?;
         let (mut initramfs, mut modules) = self.packer.pack_for_snapshot(cell.demands)?;
@@ -175,6 +190,13 @@ impl GuestStarter<'_> {
             ..cell.config.clone()
         };
         initramfs.set_config(&first)?;
+        let saved = match machines.shared.as_ref().filter(|_| tree.is_none()) {
+            Some(shared) => SavedMachine::below(&shared_place(shared, cell, &initramfs.path)?)?,
+            None => SavedMachine { memory: file("memory"), state: file("state") },
+        };
+        if saved.state.exists() {
+            return Ok(SessionEnd::Value(saved));
+        }
         let test = [blank(&file("test"), &cell.machine.test[0])?];
         let other = blank(&file("other"), cell.machine.other)?;
         let machine = Machine {
@@ -187,7 +209,10 @@ impl GuestStarter<'_> {
             ..cell.machine.clone()
         };
         let (ours, theirs) = UnixStream::pair().map_err(Error::io("connecting", "QEMU"))?;
-        let launch = machine.launch(Draft::words(), Stdio::from(OwnedFd::from(theirs)));
+        let hold = self.counter.map(|counter| (counter, file("hold")));
+        let holding = hold.iter().flat_map(|(counter, hold)| counter.words_to_hold(hold));
+        let launch =
+            machine.launch(Draft::words().into_iter().chain(holding), Stdio::from(OwnedFd::from(theirs)));
         keep_command_line(machine.dir, "boot.json", &launch)?;
         let mut monitor = Some(ours);
         let failed = |why: String| CellError::new(Cause::Work, format!("saving a machine: {why}"));
@@ -198,7 +223,9 @@ impl GuestStarter<'_> {
             let Some(monitor) = monitor.take().filter(|_| line == READY) else {
                 return Err(failed(format!("the guest said {line:?} instead of being ready")));
             };
-            save_devices(monitor, &saved.state)
+            let new = saved.state.with_extension("new");
+            save_devices(monitor, &new, hold.as_ref().map(|(_, hold)| hold.as_path()))
+                .and_then(|()| std::fs::rename(&new, &saved.state))
                 .map(|()| Some(saved.clone()))
                 .map_err(|error| failed(error.to_string()))
         })?;
@@ -208,6 +235,18 @@ impl GuestStarter<'_> {
         }
         Ok(end)
     }
+}
+
+/// The directory of the machine that runs share which boot this initramfs with this kernel and disks of these sizes.
+fn shared_place(shared: &Path, cell: &GuestCell, initramfs: &Path) -> Result<PathBuf, Error> {
+    let digest = |path: &Path| cache::digest(File::open(path)?).map_err(std::io::Error::other);
+    let mut parts = vec![digest(initramfs).map_err(Error::io("reading", initramfs))?];
+    for image in cell.machine.test.iter().map(PathBuf::as_path).chain([cell.machine.other]) {
+        parts.push(image.metadata().map_err(Error::io("examining", image))?.len().to_string());
+    }
+    std::fs::create_dir_all(shared).map_err(Error::io("making", shared))?;
+    let place = snapshot::place(shared, cell.machine, &parts);
+    place.ok_or_else(|| Error::io("examining", shared)(std::io::ErrorKind::PermissionDenied.into()))
 }
 
 /// Makes an empty file that is as large as an image, and returns its path.

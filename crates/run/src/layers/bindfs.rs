@@ -1,12 +1,11 @@
-//! A FUSE filesystem that passes every request on: what a filesystem in user space costs at least.
+//! A FUSE filesystem that passes every request on, which shows the least cost of a filesystem in user space.
 
-use super::def::{LayerDef, LayerSite, make_dirs};
-use super::serve::serve;
+use super::def::{LayerDef, LayerSite, make_dirs, serve};
 use crate::executor::Log;
 use fsarena_sys::Error;
 use std::{convert::identity, process::Child};
 
-/// The layer: bindfs, which has one thread and no cache of its own.
+/// The layer: bindfs, which has one thread and no cache.
 pub const LAYER: LayerDef = LayerDef {
     id: "bindfs",
     most: 1,

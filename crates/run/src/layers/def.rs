@@ -1,58 +1,62 @@
-//! The definition of a layer, and what layers have in common.
+//! The definition of a layer, and the start of the programs that serve FUSE layers.
 
 use crate::executor::Log;
+use fsarena_core::event::{CommandEnd, CommandRecord};
 use fsarena_load::workload::Room;
-use fsarena_sys::{Error, argv::Argv};
+use fsarena_sys::process_output::{memory_file, or_printed_nothing, tail};
+use fsarena_sys::wait::{Cancel, wait_until};
+use fsarena_sys::{Error, argv, argv::Argv, kernel::SysRoot, limits, mount};
 use std::path::{Path, PathBuf};
-use std::{process::Child, time::Duration};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// A layer.
 pub struct LayerDef {
-    /// The level of the factor, without the number behind it.
+    /// Its level of the factor `layer`, without the number.
     pub id: &'static str,
-    /// How many directories it can be made of; 1 if its level has no number.
+    /// The largest number in a level; 1 if the level has no number.
     pub most: u32,
-    /// The kernel module, which is the kernel's name of its filesystem too.
+    /// The kernel module, which is also the kernel's name of its filesystem.
     pub module: &'static str,
-    /// The programs that serve and make it, each with its Debian package. The first one serves it.
+    /// The programs that it requires, each with its Debian package. The first one serves it.
     pub programs: &'static [(&'static str, &'static str)],
     /// The room that work through the layer takes on the filesystem below.
     pub room: fn(Room) -> Room,
-    /// Mounts it. Returns the program that serves it, if there is one.
+    /// Mounts it. Returns the program that serves it, if any.
     pub mount: fn(&LayerSite, Log) -> Result<Option<Child>, Error>,
-    /// The place for the files that are prepared for a task, from which a change copies them up. None if the layer has none.
+    /// The part that keeps prepared files unchanged; None for layers that do not copy files up.
     pub image: Option<ImageDef>,
-    /// A file of the layer whose fsync has the program write what it holds in memory: FUSE does not pass syncfs on. None if
-    /// nothing is held there.
+    /// A file of the layer whose fsync makes the program write what it holds in memory, because FUSE does not pass syncfs on.
+    /// None for layers that hold nothing in memory.
     pub sync_file: Option<&'static str>,
 }
 
-/// The part of a layer that keeps prepared files unchanged, as the image of a container. Its functions get the directory of
-/// the filesystem below.
+/// The part of a layer that keeps prepared files unchanged, like the image of a container. The argument of its functions is the
+/// directory of the filesystem below.
 pub struct ImageDef {
-    /// Adds what was written through the layer. The layer is not mounted.
+    /// Moves what was written through the layer into this part. The layer must be unmounted.
     pub commit: fn(&Path) -> Result<(), Error>,
-    /// The number of files that were copied up since then and are still there, and their bytes.
+    /// The number and bytes of the files that were copied up since then and still exist.
     pub copied_up: fn(&Path) -> Result<(u64, u64), Error>,
 }
 
-/// Where a layer is mounted, and how.
+/// The arguments of [`LayerDef::mount`].
 pub struct LayerSite<'a> {
-    /// The mounted filesystem, with the directories that the layer is made of.
+    /// The mounted filesystem, which has the directories of the layer.
     pub below: &'a Path,
-    /// The directory in it that the layer is mounted on.
+    /// The mount point of the layer, in that filesystem.
     pub merged: PathBuf,
-    /// The number behind the level.
+    /// The number in the level.
     pub count: u32,
     /// The commands that start the programs, in the order of the definition.
     pub programs: &'a [Vec<String>],
 }
 
 impl LayerSite<'_> {
-    /// The command that starts one of the programs, by its place in the definition.
+    /// The command that starts a program, by its index in the definition.
     ///
     /// # Errors
-    /// If the request has no such program.
+    /// The request has no such program.
     pub fn command(&self, index: usize) -> Result<Argv, Error> {
         match self.programs.get(index).and_then(|words| words.split_first()) {
             Some((program, args)) => Ok(Argv::new(program).args(args)),
@@ -67,10 +71,44 @@ impl LayerSite<'_> {
 /// How long fsarena waits for the program of a layer to mount it or to end.
 pub const PROGRAM_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Makes a directory and those above it.
+/// Makes a directory and its missing parents.
 ///
 /// # Errors
-/// Where the filesystem refuses.
+/// The filesystem refuses.
 pub fn make_dirs(dir: &Path) -> Result<(), Error> {
     fsarena_sys::dirs::make_dirs(dir).map_err(Error::io("making", dir))
+}
+
+/// The number of bytes at the end of a program's standard error that an error message quotes.
+const LAST_BYTES: u64 = 1024;
+
+/// Starts the program of a layer in the process group of this agent, with which it ends, and waits until it has mounted the
+/// layer.
+///
+/// # Errors
+/// The program ended, or mounted nothing in time, so fsarena killed it. The message quotes its last output.
+pub fn serve(site: &LayerSite, argv: &Argv, log: Log) -> Result<Child, Error> {
+    let mut errors = memory_file("stderr").map_err(Error::io("making", "a file in memory"))?;
+    let words = argv.words();
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).envs(argv::mark()).stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(errors.try_clone().map_err(Error::io("making", "a file in memory"))?);
+    let begun = Instant::now();
+    let mut child = limits::spawn(&mut command).map_err(Error::io("starting", &words[0]))?;
+    let mut has_ended = false;
+    let mounted = wait_until(Instant::now() + PROGRAM_TIMEOUT, Cancel::Never, || {
+        has_ended = child.try_wait().is_ok_and(|status| status.is_some());
+        (has_ended || mount::is_mounted(&SysRoot::host(), &site.merged).unwrap_or(false)).then_some(())
+    });
+    let ms = begun.elapsed().as_millis() as u64;
+    let argv = words.clone();
+    let ended = CommandEnd::Started;
+    log(CommandRecord { argv, times: 1, last: None, cwd: None, ended, ms, output: None });
+    if mounted.is_ok() && !has_ended {
+        return Ok(child);
+    }
+    let _ = child.kill().and_then(|()| child.wait());
+    let output = tail(&mut errors, LAST_BYTES).unwrap_or_default();
+    let why = format!("{} mounted nothing: {}", words[0], or_printed_nothing(&output));
+    Err(Error::Unfit { what: site.merged.clone(), why })
 }

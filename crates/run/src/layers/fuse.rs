@@ -1,7 +1,6 @@
 //! An ext4 filesystem in user space: fuse2fs, over an image file on the filesystem under test.
 
-use super::def::{LayerDef, LayerSite};
-use super::serve::serve;
+use super::def::{LayerDef, LayerSite, serve};
 use crate::executor::Log;
 use fsarena_load::workload::Room;
 use fsarena_sys::{Error, dirs::Space};
@@ -20,18 +19,18 @@ pub const LAYER: LayerDef = LayerDef {
     sync_file: Some(SYNC_FILE),
 };
 
-/// fuse2fs has no syncfs and no fsync of directories, but fsync of any file that is open for writing writes back everything.
+/// fuse2fs has neither syncfs nor fsync of directories, but an fsync of any file that is open for writing writes everything back.
 const SYNC_FILE: &str = ".sync";
 /// The size of a block in bytes. The image has an inode for each, so that small files do not use up the inodes.
 const BLOCK: u64 = 4096;
-/// The bytes that an empty image takes at most.
+/// The largest size of an empty image in bytes.
 const EMPTY_BYTES: u64 = 16 << 20;
-/// What differs from the defaults of mkfs.ext4: no journal, because fuse2fs cannot write one; nothing random; inode tables
-/// that need no initialisation.
+/// Options of mkfs.ext4: no journal, because fuse2fs cannot write one; nothing random; inode tables that need no
+/// initialisation.
 const OPTIONS: &str = "-q -F -O ^has_journal -b 4096 -i 4096 -m 0 -U 6b1f9f3c-2c58-4c5c-8a4b-0e6c62d6b9a7 \
     -E lazy_itable_init=1,nodiscard,hash_seed=6b1f9f3c-2c58-4c5c-8a4b-0e6c62d6b9a7";
 
-/// The room for an image in which the work has its room. A file takes a part of a block, and its inode.
+/// The room for an image that holds the work. A file takes up to a block more than its bytes, and an inode.
 fn room(work: Room) -> Room {
     let bytes = work.bytes.saturating_add(work.inodes.saturating_mul(BLOCK));
     let bytes = (bytes / 8).saturating_mul(9).saturating_add(EMPTY_BYTES);
@@ -56,7 +55,7 @@ fn mount(site: &LayerSite, log: Log) -> Result<Option<Child>, Error> {
     Ok(Some(child))
 }
 
-/// Makes a sparse image that takes the free space but for a sixteenth, which is left to the metadata of the filesystem below.
+/// Makes a sparse image of fifteen sixteenths of the free space; the rest is for the metadata of the filesystem below.
 fn make_image(site: &LayerSite, image: &Path, log: Log) -> Result<(), Error> {
     let free = Space::at_path(site.below)?.free_bytes().unwrap_or(0);
     let file = File::create(image).map_err(Error::io("making", image))?;

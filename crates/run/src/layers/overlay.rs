@@ -1,4 +1,4 @@
-//! overlayfs over directories of the filesystem under test: what containers work on.
+//! overlayfs over directories of the filesystem under test, as containers use it.
 //!
 //! `lower1`, `lower2` … are the lower directories, the highest number on top, `upper` the upper one.
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::{convert::identity, fs::File, process::Child};
 use walkdir::WalkDir;
 
-/// The layer whose prepared files lie in a lower directory, as those of a container's image.
+/// The layer whose prepared files lie in a lower directory, like those of a container's image.
 pub const LAYER: LayerDef = LayerDef {
     id: "overlay",
     most: 16,
@@ -23,15 +23,15 @@ pub const LAYER: LayerDef = LayerDef {
     sync_file: None,
 };
 
-/// The layer whose files all lie in the upper directory, as those that a container makes itself.
+/// The layer whose files all lie in the upper directory, like those that a container makes itself.
 pub const UPPER: LayerDef = LayerDef { id: "overlay-upper", room: identity, image: None, ..LAYER };
 
 /// The upper directory.
 const UPPER_DIR: &str = "upper";
-/// The directory that the kernel prepares copies in.
+/// The directory in which the kernel prepares copies.
 const WORK_DIR: &str = "index";
 
-/// The most bytes that the paths of the filesystem take in the options, of which the kernel reads 4096.
+/// The largest number of bytes that paths may take in the mount options, of which the kernel reads 4096.
 const MOST_PATH_BYTES: usize = 3072;
 
 /// The room for all files in a lower directory and their copies in the upper one.
@@ -40,8 +40,8 @@ fn room(work: Room) -> Room {
     Room { bytes, inodes, ..work }
 }
 
-/// Mounts an overlay. At first it has `count` lower directories. The directory that the load works in is in each of them, so
-/// that every name in it is looked up in all.
+/// Mounts an overlay. At first it has `count` lower directories, each with the directory that the load works in, so that the
+/// kernel looks every name up in all of them.
 fn mount(site: &LayerSite, log: Log) -> Result<Option<Child>, Error> {
     let first = (1..=site.count).map(|number| lower(site.below, number).join("work"));
     if top_number(site.below) == 0 {
@@ -51,7 +51,7 @@ fn mount(site: &LayerSite, log: Log) -> Result<Option<Child>, Error> {
         make_dirs(&site.below.join(dir))?;
     }
     let dir = File::open(site.below).map_err(Error::io("opening", site.below))?;
-    // The options are separated by commas and the directories by colons, which the path may contain, and are at most a page.
+    // The path may contain a comma or colon, which separate options and directories; and all options must fit into a page.
     let (path, top) = (site.below.to_string_lossy(), top_number(site.below));
     let is_unfit = path.contains([',', ':', '\\']) || path.len() * (top as usize + 2) > MOST_PATH_BYTES;
     let fd = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
@@ -65,6 +65,7 @@ fn mount(site: &LayerSite, log: Log) -> Result<Option<Child>, Error> {
     Ok(None)
 }
 
+/// The path of a lower directory.
 fn lower(below: &Path, number: u32) -> PathBuf {
     below.join(format!("lower{number}"))
 }
@@ -74,8 +75,8 @@ fn top_number(below: &Path) -> u32 {
     (1..).take_while(|number| lower(below, *number).exists()).count() as u32
 }
 
-/// Makes the upper directory the topmost lower one, as `docker commit` does. It takes the place of the directory on top if
-/// that is empty, so that the first preparation adds none.
+/// Makes the upper directory the topmost lower one, as `docker commit` does. It replaces the topmost directory if that is
+/// empty, so that the first preparation adds no directory.
 fn commit(below: &Path) -> Result<(), Error> {
     let mut top = lower(below, top_number(below));
     if std::fs::remove_dir(top.join("work")).and_then(|()| std::fs::remove_dir(&top)).is_err() {
@@ -83,12 +84,12 @@ fn commit(below: &Path) -> Result<(), Error> {
     }
     let upper = below.join(UPPER_DIR);
     std::fs::rename(&upper, &top).map_err(Error::io("renaming", &upper))?;
-    // The kernel can refuse a work directory that belonged to another upper directory.
+    // The kernel may refuse a work directory that belonged to another upper directory.
     let work = below.join(WORK_DIR);
     std::fs::remove_dir_all(&work).map_err(Error::io("removing", &work))
 }
 
-/// The number of files in the upper directory that overlayfs copied there, and their bytes. It marks each with an attribute,
+/// The number and bytes of the files that overlayfs copied to the upper directory. It marks each with the attribute
 /// `trusted.overlay.origin`.
 fn copied_up(below: &Path) -> Result<(u64, u64), Error> {
     let upper = below.join(UPPER_DIR);

@@ -1,14 +1,15 @@
 //! Checks the requirements of guests: an emulator, kernels with the filesystems, and the mkfs programs.
 
 use super::fs_capabilities;
+use crate::axes;
 use crate::error::{Result, RunError, require};
 use crate::layout::{Layout, filesystem_of};
 use crate::{layers, power_cut};
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
-use fsarena_core::factor::{self, age, faults};
+use fsarena_core::factor::{self, device};
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan, Plan};
 use fsarena_core::setting_text::setting;
-use fsarena_core::{cell::Variant, factor::raid::Raid};
+use fsarena_core::{cell::Variant, factor::device::Raid};
 use fsarena_fs::def::{FsDef, KernelRange};
 use fsarena_fs::{available, filesystems::FILESYSTEMS};
 use fsarena_guest::config::{Array, Stack};
@@ -285,6 +286,9 @@ pub fn check_guest_variants(
         }
     };
     let defs = pairs.chain(others).map(usable).collect::<Result<_, _>>()?;
+    if variants.iter().any(|variant| axes::age::age_of(variant).is_some()) {
+        check_ages(variants)?;
+    }
     for variant in variants {
         if emulator == Emulator::Exact {
             check_exact_axes(variant)?;
@@ -332,12 +336,34 @@ fn unsupported(kernel: &GuestKernel, def: &FsDef) -> RunError {
     RunError::Missing(format!("the guest kernel {} has no {}; {fix}", kernel.name(), def.id))
 }
 
+/// Refuses a run that ages filesystems on several disks.
+fn check_ages(variants: &[Variant]) -> Result<()> {
+    for variant in variants {
+        let (_, options) = filesystem_of(variant)?;
+        let further = [
+            (options.raid.is_some(), factor::RAID),
+            (options.journal.is_some(), factor::JOURNAL),
+            (!variant.level(factor::STACK).is_empty(), factor::STACK),
+        ];
+        if let Some((_, axis)) = further.iter().find(|(has, _)| *has) {
+            let why = format!(
+                "in guests fsarena keeps aged filesystems that lie on one disk, so `age` does not go with `{axis}`; leave one of \
+                 them out, or take {}",
+                setting("on", "loop")
+            );
+            return Err(RunError::variant(variant, why));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses axes of devices and the machine in a guest that counts instructions: its only disk is memory.
 fn check_exact_axes(variant: &Variant) -> Result<()> {
     let (_, options) = filesystem_of(variant)?;
     let mut set = variant.levels.iter().filter(|(_, level)| !level.is_empty()).map(|(id, _)| id.as_str());
     let varied = set.find(|id| {
-        ![factor::CLIENTS, factor::LAYER, factor::STACK, factor::FILL].contains(id) && factor::is_axis(id)
+        ![factor::AGE, factor::CLIENTS, factor::LAYER, factor::STACK, factor::FILL].contains(id)
+            && factor::is_axis(id)
     });
     let Some(axis) = varied.or(options.raid.map(|_| factor::RAID)) else { return Ok(()) };
     let why = format!(
@@ -352,13 +378,6 @@ fn check_exact_axes(variant: &Variant) -> Result<()> {
 /// which the kernel lacks.
 fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
     let (def, options) = filesystem_of(variant)?;
-    require(["", age::NONE].contains(&variant.level(factor::AGE)), || {
-        let why = format!(
-            "fsarena ages no filesystems in guests; leave `age` out, or take {}",
-            setting("on", "loop")
-        );
-        RunError::variant(variant, why)
-    })?;
     require(def.pool.is_none() || variant.level(factor::LIMIT).is_empty(), || {
         let why = format!(
             "threads of the kernel write for {}, and no control group holds them, so `limit` would not slow it; leave it out",
@@ -385,7 +404,7 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
     require(["", "0"].contains(&variant.level(factor::CPUS)), || {
         RunError::Missing(format!("variant {}: a guest has one CPU, number 0", variant.name))
     })?;
-    let faults = faults::parse(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
+    let faults = device::parse_faults(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
     let links = link_names(variant)?;
     require(links.is_empty() || options.journal.is_none(), || {
         let why =
@@ -411,7 +430,7 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
 /// # Errors
 /// An invalid level of the factor `faults`.
 pub fn stack(variant: &Variant, layout: &Layout, raid: Option<Raid>) -> Result<Stack> {
-    let faults = faults::parse(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
+    let faults = device::parse_faults(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
     let (more, journal) = (layout.members.len().saturating_sub(1), layout.journal.is_some());
     let array = raid.map(Array::from_raid);
     Ok(Stack { more, journal, array, faults, links: link_names(variant)?, ..Stack::default() })

@@ -54,7 +54,7 @@ pub fn check(plan: &Plan, variants: &[Variant]) -> Result<()> {
 /// Refuses a workload that writes.
 fn check_read_only(plan: &Plan, variant: &Variant, def: &FsDef) -> Result<()> {
     for planned in &plan.workloads {
-        let (workload, job) = workload(plan, &matrix::work_of(variant, planned))?;
+        let (workload, job) = workload(plan, &matrix::workload_of(variant, planned))?;
         require(workload.only_reads(&job), || {
             let (title, name, readers) = (def.title, &planned.name, list_readers().join("; "));
             RunError::variant(
@@ -140,7 +140,7 @@ pub fn check_room(
 
 /// The directories of the workloads of a plan for a variant, one for each version with different settings.
 fn works_of(plan: &Plan, variant: &Variant) -> Vec<String> {
-    let directory = |planned: &WorkloadPlan| matrix::work_of(variant, planned).directory();
+    let directory = |planned: &WorkloadPlan| matrix::workload_of(variant, planned).directory();
     plan.workloads.iter().map(directory).collect()
 }
 

@@ -1,8 +1,8 @@
 //! Groups flagged cells into findings: regions with one cause.
 
+use super::ALPHA;
 use super::cells::Contrast;
 use super::cells::{At, Matrix};
-use super::limits::ALPHA;
 use crate::evalue::e_bh;
 use crate::ratio::Ratio;
 use crate::table::FIRST_LOOK;

@@ -2,11 +2,11 @@
 
 use super::cells::{At, Contrast, Order, Side};
 use super::finding::Rule;
-use super::limits::{
+use super::screen::Screen;
+use super::{
     ABOVE_DEVICE, BEHIND, BELOW_DEVICE, CLIFF, GAIN, HEADROOM, MONOTONE, PIT, RANGE, RESIDUAL, SCALING,
     SEQUENTIAL,
 };
-use super::screen::Screen;
 use crate::average::median;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,7 +3,7 @@
 use super::cells::Contrast;
 use super::cells::{At, Matrix, Mode};
 use super::finding::{Flag, Rule, regions};
-use super::limits::{ALONE, CEILING};
+use super::{ALONE, CEILING};
 use std::collections::BTreeSet;
 
 /// The search of one matrix: its comparisons and flags so far.

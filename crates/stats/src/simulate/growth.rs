@@ -1,7 +1,7 @@
 //! Simulates how often the growth of a cost is found to bend, and how often its extrapolation contains the truth, by the law that
 //! the cost follows.
 
-use super::{PromiseState, lower_limit, parallel, stream, upper_limit};
+use super::{ErrorCount, PromiseState, parallel, stream};
 use crate::scaling::Series;
 use crate::scaling::growth::{BendFinding, FARTHEST, grow};
 use fsarena_core::schedule::mix;
@@ -86,15 +86,11 @@ pub struct GrowthCheck {
 }
 
 impl GrowthCheck {
-    /// The number of runs that were wrong: whose interval missed the true cost; or, if more, in which a law without a bend was
-    /// found to bend, or a law that bends not to bend.
-    pub fn wrong(&self) -> usize {
-        self.missed.max(if self.truth.bends() { self.straight } else { self.bends })
-    }
-
-    /// The lower and the upper 95% confidence limit of the share of runs that were wrong.
-    pub fn limits(&self) -> (f64, f64) {
-        (lower_limit(self.wrong(), self.runs), upper_limit(self.wrong(), self.runs))
+    /// The runs whose interval missed the true cost; or, if more, those in which a law without a bend was found to bend, or a law
+    /// that bends not to bend.
+    pub fn errors(&self) -> ErrorCount {
+        let wrong_bends = if self.truth.bends() { self.straight } else { self.bends };
+        ErrorCount { wrong: self.missed.max(wrong_bends), runs: self.runs }
     }
 
     /// Whether the interval must miss: no data show a bend beyond them.
@@ -104,13 +100,10 @@ impl GrowthCheck {
 
     /// The state of the promise that at most [`MOST_WRONG`] of all runs are wrong; of the negative test, that more are.
     pub fn state(&self) -> PromiseState {
-        let (low, high) = self.limits();
-        let (above, below) = (low > MOST_WRONG, high <= MOST_WRONG);
-        let (kept, broken) = if self.is_negative() { (above, below) } else { (below, above) };
-        match (kept, broken) {
-            (true, _) => PromiseState::Kept,
-            (_, true) => PromiseState::Broken,
-            _ => PromiseState::Open,
+        match (self.errors().state(MOST_WRONG), self.is_negative()) {
+            (PromiseState::Kept, true) => PromiseState::Broken,
+            (PromiseState::Broken, true) => PromiseState::Kept,
+            (state, _) => state,
         }
     }
 }

@@ -5,7 +5,7 @@
 //! (the typical ratio in the headline). If the shapes of the noise differ, a long simulation determines the pseudo-median.
 
 use super::noise::{Noise, SD, measurements};
-use super::{PromiseState, count, lower_limit_of_largest, parallel, stream, upper_limit};
+use super::{ErrorCount, PromiseState, ROUNDS, count, lower_limit_of_largest, parallel, stream, upper_limit};
 use crate::average::median;
 use crate::decision::{Answer, MOST_REGRET};
 use crate::hodges_lehmann::Walsh;
@@ -94,31 +94,20 @@ pub struct Wrong {
     pub gap: f64,
     /// The variant that the user runs now.
     pub current: Option<usize>,
-    /// The number of runs with a wrong recommendation.
-    pub wrong: usize,
-    /// The number of runs.
-    pub runs: usize,
+    /// In how many runs the recommendation was wrong.
+    pub errors: ErrorCount,
 }
 
 impl Wrong {
-    /// The share of wrong runs.
-    pub fn rate(&self) -> f64 {
-        self.wrong as f64 / self.runs as f64
-    }
-
-    /// The upper 95% confidence limit of the share of wrong runs.
-    pub fn upper(&self) -> f64 {
-        upper_limit(self.wrong, self.runs)
-    }
-
-    /// The state of the promise; None for noise without a promise (two speeds).
+    /// The state of the promise; None for noise without a promise (two speeds). This is the worst of all kinds of runs, so only a
+    /// limit that holds for all of them at once can show that the promise is broken.
     pub fn state(&self) -> Option<PromiseState> {
-        Noise::ALL.contains(&self.noise).then(|| match self.upper() <= MOST_WRONG {
-            true => PromiseState::Kept,
-            false if lower_limit_of_largest(self.wrong, self.runs, KINDS) > MOST_WRONG => {
-                PromiseState::Broken
+        let ErrorCount { wrong, runs } = self.errors;
+        Noise::ALL.contains(&self.noise).then(|| match self.errors.state(MOST_WRONG) {
+            PromiseState::Broken if lower_limit_of_largest(wrong, runs, KINDS) <= MOST_WRONG => {
+                PromiseState::Open
             }
-            false => PromiseState::Open,
+            state => state,
         })
     }
 }
@@ -131,14 +120,14 @@ pub fn wrong(runs: usize, seed: u64) -> Vec<Wrong> {
         let all: Vec<Wrong> =
             kinds.flat_map(|(variants, shapes)| of_kind(noise, shapes, variants, runs, seed)).collect();
         SPREADS.into_iter().filter_map(move |spread| {
-            let here = all.iter().filter(|one| one.spread == spread * SD);
-            here.copied().max_by_key(|one| one.wrong)
+            let with_spread = all.iter().filter(|kind| kind.spread == spread * SD);
+            with_spread.copied().max_by_key(|kind| kind.errors.wrong)
         })
     };
     noises.flat_map(of_noise).collect()
 }
 
-/// Every spread, gap and current variant of one noise.
+/// Simulates every spread, gap and current variant for one noise, shape and number of variants.
 fn of_kind(noise: Noise, shapes: Shapes, variants: usize, runs: usize, seed: u64) -> Vec<Wrong> {
     let noises = shapes.noises(noise, variants);
     let seed = mix(seed, mix(noise as u64, 100 * shapes as u64 + variants as u64));
@@ -149,30 +138,30 @@ fn of_kind(noise: Noise, shapes: Shapes, variants: usize, runs: usize, seed: u64
         .flat_map(|(spread, gap)| CURRENT.map(|current| (spread, gap, current)))
         .collect();
     let of_run = |run: u64| {
-        let mut logs = measurements(&noises, LOOKS[LOOKS.len() - 1].n, &mut stream(seed, run));
+        let mut logs = measurements(&noises, ROUNDS, &mut stream(seed, run));
         logs[1..].iter_mut().flatten().for_each(|log| *log -= centre);
         errs(&logs, &cases)
     };
     let erred = parallel(runs, of_run);
     let counted = cases.iter().enumerate().map(|(at, (spread, gap, current))| {
-        let wrong = erred.iter().filter(|run| run[at]).count();
-        Wrong { noise, spread: spread * SD, shapes, variants, gap: *gap, current: *current, wrong, runs }
+        let errors = ErrorCount { wrong: erred.iter().filter(|run| run[at]).count(), runs };
+        Wrong { noise, spread: spread * SD, shapes, variants, gap: *gap, current: *current, errors }
     });
     counted.collect()
 }
 
-/// The pseudo-median of ln(a rival/the best).
+/// Estimates the pseudo-median of ln(cost of a rival/cost of the best) from this number of rounds.
 fn pseudo_median(noises: &[(Noise, f64)], rounds: usize, seed: u64) -> f64 {
     let logs = measurements(&noises[..2], rounds, &mut stream(seed, u64::MAX));
     let d: Vec<f64> = logs[1].iter().zip(&logs[0]).map(|(rival, best)| rival - best).collect();
-    // Averages of rounds far apart, which are independent.
+    // The pseudo-median is the median of the means of two independent rounds; rounds half a simulation apart are independent.
     let (first, second) = d.split_at(rounds / 2);
     let averages: Vec<f64> = first.iter().zip(second).map(|(a, b)| (a + b) / 2.0).collect();
     median(&averages).unwrap_or(0.0)
 }
 
-/// For each case of (spread, gap, current variant), whether the run recommends a wrong variant at some look. The bounds are
-/// computed once and rescaled, because the noise is proportional to the spread, and the gap only adds to the costs of the rivals.
+/// For each case of (spread, gap, current variant), whether the run recommends a wrong variant at some look. Each look computes the
+/// bounds once and rescales them for each case: the noise is proportional to the spread, and the gap only adds to the rivals' costs.
 fn errs(logs: &[Vec<f64>], cases: &[(f64, f64, Option<usize>)]) -> Vec<bool> {
     let mut erred = vec![false; cases.len()];
     let most = MOST_REGRET.ln_1p();

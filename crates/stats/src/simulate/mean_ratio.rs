@@ -3,23 +3,22 @@
 //! The typical ratio equals the ratio of the means only if the noise of both variants has the same shape, which is not true for
 //! filesystems. So the simulated variants have noise of different shapes, and the truth is the ratio of the means.
 
-use super::PromiseState;
-use super::{lower_limit, parallel, stream, upper_limit};
+use super::{ErrorCount, PromiseState, ROUNDS, parallel, stream};
 use crate::mean_ratio::{FIRST_ROUND, SharedCosts};
 use crate::table::LOOKS;
 use fsarena_core::schedule::mix;
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Exp1, StandardNormal};
 
-/// The true ratio of the means.
+/// The true ratio of the mean costs, variant B/variant A.
 const RATIO: f64 = 1.05;
 /// The standard deviation of a shape, as a share of the mean.
 const SIZE: f64 = 0.2;
-/// The most runs in which an interval that is promised misses at some look.
+/// The largest accepted share of runs in which the interval misses at some look, for the shapes of [`PROMISED`].
 const MOST_MISSES: f64 = 0.07;
-/// The least share of looks at which such an interval is printed.
+/// The smallest accepted share of runs that have an interval at a look, for the shapes of [`PROMISED`].
 const LEAST_PRINTED: f64 = 0.9;
-/// The share of rounds with a rare stall, and its cost in means.
+/// The share of rounds with a stall, and the additional cost of a stall in units of the mean cost.
 const STALL: (f64, f64) = (0.02, 3.0);
 
 /// How the costs of a variant vary around a mean of 1.
@@ -55,7 +54,8 @@ impl Shape {
         }
     }
 
-    /// A cost; its mean is 1, and its standard deviation [`SIZE`] where it has one of its own.
+    /// Draws a cost. Its mean is 1. Its standard deviation is [`SIZE`], except for the quiet shapes, which have a tenth of it, and
+    /// Pareto, which has none.
     fn cost(self, rng: &mut impl Rng) -> f64 {
         let normal = |rng: &mut _| -> f64 { StandardNormal.sample(rng) };
         // exp(σx) has the mean exp(σ²/2) and a standard deviation of √(exp(σ²) − 1) times that.
@@ -71,7 +71,7 @@ impl Shape {
             }
             Shape::LogNormal => 1.0 + SIZE * log_normal(0.5, rng),
             Shape::WideLogNormal => 1.0 + SIZE * log_normal(1.0, rng),
-            // From 1 on with the mean 3.
+            // Inverse transform sampling: this Pareto distribution begins at 1 and has the mean 3.
             Shape::Pareto => 1.0 + SIZE * ((1.0 - rng.random::<f64>()).powf(-1.0 / 1.5) - 3.0) / 3.0,
             Shape::Stalls => {
                 let (share, cost) = STALL;
@@ -108,52 +108,32 @@ const SHOWN: [Shapes; 5] = [
     (Shape::Quiet, Shape::Stalls),
 ];
 
-/// The interval under one pair of shapes.
+/// How the interval performs under one pair of shapes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanCheck {
     /// The shapes of the two variants.
     pub shapes: Shapes,
-    /// Whether the machine drifts: what it does to both by up to some 10%, and what it does to the second place of a round.
+    /// Whether the machine drifts: it slows both variants, and also one place of a round more than the other.
     pub drifts: bool,
-    /// Whether the interval promises to keep its limits here.
+    /// Whether the interval keeps a promise for these shapes.
     pub promised: bool,
-    /// Runs in which a printed interval missed the ratio of means at some look.
-    pub missed: usize,
-    /// Runs.
-    pub runs: usize,
-    /// The share of looks at which an interval was printed, at the look that has the fewest.
+    /// In how many runs a printed interval missed the ratio of the means at some look.
+    pub misses: ErrorCount,
+    /// The share of runs that had an interval, at the look with the fewest.
     pub printed: f64,
 }
 
 impl MeanCheck {
-    /// The share of runs in which an interval missed.
-    pub fn rate(&self) -> f64 {
-        self.missed as f64 / self.runs as f64
-    }
-
-    /// The lower and the upper 95% confidence limit of that.
-    pub fn limits(&self) -> (f64, f64) {
-        (lower_limit(self.missed, self.runs), upper_limit(self.missed, self.runs))
-    }
-
-    /// What the rate may be; none where nothing is promised.
+    /// The largest accepted share of runs with a miss; None for shapes without a promise.
     pub fn limit(&self) -> Option<f64> {
         self.promised.then_some(MOST_MISSES)
     }
 
-    /// How the promise stands; none where nothing is promised.
+    /// The state of the promise; None for shapes without a promise.
     pub fn state(&self) -> Option<PromiseState> {
-        let (lower, upper) = self.limits();
-        if !self.promised {
-            return None;
-        }
-        Some(if self.printed < LEAST_PRINTED || lower > MOST_MISSES {
-            PromiseState::Broken
-        } else if upper > MOST_MISSES {
-            PromiseState::Open
-        } else {
-            PromiseState::Kept
-        })
+        let prints_too_few = self.printed < LEAST_PRINTED;
+        let state = |limit| if prints_too_few { PromiseState::Broken } else { self.misses.state(limit) };
+        self.limit().map(state)
     }
 }
 
@@ -166,23 +146,28 @@ pub fn mean_checks(runs: usize, seed: u64) -> Vec<MeanCheck> {
     let check = |(number, (shapes, promised, drifts)): (usize, (Shapes, bool, bool))| {
         let seed = mix(seed, number as u64);
         let looked = parallel(runs, |run| looks(shapes, drifts, &mut stream(seed, run)));
-        let missed = looked.iter().filter(|looks| looks.contains(&Some(true))).count();
+        let wrong = looked.iter().filter(|looks| looks.contains(&Some(true))).count();
         let printed = |look: usize| looked.iter().filter(|looks| looks[look].is_some()).count();
         let least = (0..looked.first().map_or(0, Vec::len)).map(printed).min().unwrap_or(0);
-        MeanCheck { shapes, drifts, promised, missed, runs, printed: least as f64 / runs as f64 }
+        MeanCheck {
+            shapes,
+            drifts,
+            promised,
+            misses: ErrorCount { wrong, runs },
+            printed: least as f64 / runs as f64,
+        }
     };
     all.enumerate().map(check).collect()
 }
 
-/// At every look of a run whether the interval misses; none where it is withheld.
+/// Simulates a run. Returns for every look whether the interval misses the true ratio; None if it has no interval.
 fn looks((a, b): Shapes, drifts: bool, rng: &mut impl Rng) -> Vec<Option<bool>> {
-    let last = LOOKS[LOOKS.len() - 1].n;
     let mut drift: f64 = StandardNormal.sample(rng);
     let (mut costs_of_a, mut costs_of_b) = (vec![], vec![]);
-    for _ in 0..last {
+    for _ in 0..ROUNDS {
         let (mut of_a, mut of_b) = (a.cost(rng), b.cost(rng));
         if drifts {
-            // An AR(.95) with a standard deviation of 1.
+            // An autoregressive process of order 1 with coefficient 0.95; 0.31² = 1 − 0.95² gives it a standard deviation of 1.
             let step: f64 = StandardNormal.sample(rng);
             drift = 0.95 * drift + 0.31 * step;
             let place = if rng.random() { &mut of_a } else { &mut of_b };
@@ -227,7 +212,8 @@ mod tests {
         assert_eq!(checks.len(), 30);
         assert!(checks.iter().all(|check| check.state() != Some(PromiseState::Broken)), "{checks:?}");
         // Stalls that few runs of 20 rounds have seen are not excluded.
-        let missed = |shapes: Shapes| checks.iter().find(|check| check.shapes == shapes).unwrap().missed;
+        let missed =
+            |shapes: Shapes| checks.iter().find(|check| check.shapes == shapes).unwrap().misses.wrong;
         assert!(missed((Shape::Quiet, Shape::Stalls)) > 30 && missed((Shape::Quiet, Shape::Pareto)) > 10);
         assert_eq!(mean_checks(3, 1), mean_checks(3, 1));
     }

@@ -1,5 +1,7 @@
 //! Tests of `writer.rs`.
 
+mod power;
+
 use super::*;
 use crate::read;
 use crate::testing::{begin_cell, cells, command, host, plan, run_cell, sample, writer};

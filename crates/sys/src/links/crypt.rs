@@ -1,4 +1,4 @@
-//! Encryption by dm-crypt with the cipher and key size that LUKS takes by default, and a fixed key: nothing is kept secret.
+//! Encryption by dm-crypt with the default cipher and key size of LUKS, and a fixed key, because the data is no secret.
 
 use super::def::{LinkDef, LinkSite, nothing};
 use crate::device_mapper::Target;
@@ -18,15 +18,15 @@ pub const LINK: LinkDef = LinkDef {
 
 /// The cipher.
 const CIPHER: &str = "aes-xts-plain64";
-/// The bytes of the key: two of AES-256.
+/// The bytes of the key: two AES-256 keys.
 const KEY_BYTES: usize = 64;
 
-/// The fixed key. The two halves of a key of XTS differ.
+/// The fixed key. XTS requires that its two halves differ.
 pub(super) fn key() -> [u8; KEY_BYTES] {
     std::array::from_fn(|byte| byte as u8)
 }
 
-/// The key as tables have it.
+/// The key in hexadecimal, as tables have it.
 pub(super) fn key_text() -> String {
     key().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,4 +1,4 @@
-//! The definition of a link, and what links have in common.
+//! The definition of a link, and functions that several links use.
 
 use crate::{argv::Argv, device_mapper::Mapper};
 use std::io::{Error, Result};
@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, fs::File};
 
-/// A link: a device over a device, made by the device mapper.
+/// A link: a device over another device, made by the device mapper.
 pub struct LinkDef {
-    /// Its name in the levels of the factor.
+    /// Its name in the levels of the factor `stack`.
     pub id: &'static str,
     /// The program that it requires, and the Debian package of that program.
     pub program: Option<(&'static str, &'static str)>,
@@ -18,13 +18,13 @@ pub struct LinkDef {
     pub targets: &'static [&'static str],
     /// The kernel modules that it requires.
     pub modules: &'static [&'static str],
-    /// Modules that make it faster where the kernel and the CPU have them.
+    /// Kernel modules that make it faster, if the kernel and the CPU have them.
     pub faster: &'static [&'static str],
-    /// The sectors that it needs below for a device of this many sectors.
+    /// The number of sectors that the device below needs, for a device of a number of sectors.
     pub(super) below: fn(u64) -> u64,
-    /// Makes the device. Where it is.
+    /// Makes the device, and returns its path.
     pub(super) make: fn(&LinkSite) -> Result<PathBuf>,
-    /// What is done once the filesystem is made and before it is mounted.
+    /// Finishes the device once the filesystem is made, before it is mounted.
     pub(super) formatted: fn(&LinkSite) -> Result<()>,
 }
 
@@ -34,17 +34,17 @@ impl fmt::Debug for LinkDef {
     }
 }
 
-/// The beginning of the command that starts a program.
+/// A function that returns the command which starts a program.
 pub type Programs = fn(&str) -> Argv;
 
-/// Where a link is made.
+/// The arguments of [`LinkDef::make`]: where the device is made, and with what.
 #[derive(Debug)]
 pub(super) struct LinkSite {
-    /// How programs are started.
+    /// Returns the command that starts a program.
     pub command: Programs,
-    /// What makes it.
+    /// The device mapper.
     pub mapper: Arc<Mapper>,
-    /// The name of the device. The names of its parts begin with it.
+    /// The name of the device. The names of further devices that the link needs begin with it.
     pub name: String,
     /// The device below.
     pub below: PathBuf,
@@ -52,12 +52,12 @@ pub(super) struct LinkSite {
     pub sectors: u64,
 }
 
-/// Nothing is left to do.
+/// The [`LinkDef::formatted`] of a link that is finished when it is made.
 pub(super) fn nothing(_: &LinkSite) -> Result<()> {
     Ok(())
 }
 
-/// Clears the first 4 KiB of a device, where its user would find an older superblock.
+/// Clears the first 4 KiB of a device, where the kernel would find an older superblock.
 pub(super) fn clear_superblock(device: &Path) -> Result<()> {
     let file = File::options().write(true).open(device)?;
     file.write_all_at(&[0; 4096], 0)?;
@@ -65,10 +65,10 @@ pub(super) fn clear_superblock(device: &Path) -> Result<()> {
     drop_cache(&file)
 }
 
-/// `BLKFLSBUF`: drops what the cache of a block device holds.
+/// `BLKFLSBUF`: drops the page cache of a block device.
 const FLUSH_BUFFERS: libc::Ioctl = 0x1261;
 
-/// Drops what the cache of a device holds: the kernel writes superblocks past it.
+/// Drops the page cache of a device, because the device mapper reads and writes superblocks past it.
 fn drop_cache(device: &File) -> Result<()> {
     // SAFETY: the request takes no argument.
     match unsafe { libc::ioctl(device.as_raw_fd(), FLUSH_BUFFERS, 0) } {

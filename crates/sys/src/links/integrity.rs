@@ -14,7 +14,7 @@ pub const LINK: LinkDef = LinkDef {
     targets: &["integrity"],
     modules: &["dm_mod", "dm_integrity"],
     faster: &[],
-    // 4 bytes for each sector, at most 64 MiB of journal, and what rounding takes.
+    // 4 bytes for each sector, at most 64 MiB of journal, and rounding.
     below: |sectors| sectors + sectors / 32 + (72 << 20) / SECTOR,
     make,
     formatted: nothing,
@@ -32,13 +32,13 @@ fn make(site: &LinkSite) -> Result<PathBuf> {
     let below = site.below.display();
     let words = format!("{below} 0 - J 2 internal_hash:crc32c allow_discards");
     let table = |sectors| [Target::whole(sectors, "integrity", words.clone())];
-    // The first load formats the device and writes into its superblock how large it can be.
+    // The first load formats the device and writes its largest possible size into the superblock.
     site.mapper.make(&site.name, &table(8))?;
     let provided = provided_sectors(&site.below)?;
     if provided < site.sectors {
-        let wanted = site.sectors;
+        let needed = site.sectors;
         return Err(Error::other(format!(
-            "it has {provided} sectors below checksums, and {wanted} are needed"
+            "{needed} sectors are needed, and {provided} fit beside the checksums"
         )));
     }
     let device = site.mapper.load(&site.name, &table(site.sectors))?;
@@ -46,6 +46,7 @@ fn make(site: &LinkSite) -> Result<PathBuf> {
     Ok(device)
 }
 
+/// The largest possible number of sectors of the device, from the superblock.
 fn provided_sectors(below: &Path) -> Result<u64> {
     let mut bytes = [0; 24];
     File::open(below)?.read_exact_at(&mut bytes, 0)?;
@@ -56,13 +57,13 @@ fn provided_sectors(below: &Path) -> Result<u64> {
     Ok(u64::from_le_bytes(provided.try_into().map_err(Error::other)?))
 }
 
-/// Gives each sector a checksum, without which it cannot be read: by discarding all where the device below can discard, else
-/// by writing zeros.
+/// Gives each sector a checksum, without which it cannot be read: discards the whole device, or writes zeros if the device
+/// below cannot discard.
 fn initialise(device: &Path, bytes: u64) -> Result<()> {
     let file = File::options().write(true).open(device)?;
     let range = [0, bytes];
     let call = |request| {
-        // SAFETY: the kernel reads two numbers.
+        // SAFETY: the kernel reads two numbers from a live array.
         match unsafe { libc::ioctl(file.as_raw_fd(), request, range.as_ptr()) } {
             0 => Ok(()),
             _ => Err(Error::last_os_error()),

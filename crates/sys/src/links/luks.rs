@@ -1,5 +1,5 @@
-//! LUKS2 as cryptsetup formats it by default: dm-crypt behind a real header, in the sectors that cryptsetup chooses. The key is
-//! fixed, so that no passphrase is stretched, and nothing is kept secret.
+//! LUKS2 as cryptsetup formats it by default: dm-crypt behind a real header, with the sector size that cryptsetup chooses. The
+//! key is fixed, because the data is no secret.
 
 use super::crypt::key_text;
 use super::def::{LinkDef, LinkSite, clear_superblock, nothing};
@@ -33,20 +33,20 @@ struct Header {
 
 #[derive(Debug, Deserialize, PartialEq)]
 struct Segment {
-    /// Where the data begins, in bytes.
+    /// The offset of the data in bytes.
     offset: String,
     encryption: String,
     sector_size: u64,
 }
 
-/// The beginning of a header, where its size stands in it, and where its JSON begins.
+/// The first bytes of a header, and the offsets of its size and of its JSON.
 const MAGIC: &[u8] = b"LUKS\xba\xbe";
 const SIZE_AT: usize = 8;
 const JSON_AT: u64 = 4096;
-/// The most bytes of a header.
-const MOST: u64 = 4 << 20;
+/// The largest size of a header in bytes.
+const MAX_HEADER: u64 = 4 << 20;
 
-/// The size in sectors of 512 bytes, as whole sectors of 4096 bytes, which cryptsetup may choose.
+/// Rounds a number of sectors up to whole sectors of 4096 bytes, a size that cryptsetup may choose.
 fn whole_sectors(sectors: u64) -> u64 {
     sectors.next_multiple_of(8)
 }
@@ -58,12 +58,11 @@ fn make(site: &LinkSite) -> Result<PathBuf> {
     let offset: u64 = segment.offset.parse().map_err(Error::other)?;
     let words =
         format!("{} {} 0 {} {}", segment.encryption, key_text(), site.below.display(), offset / SECTOR);
-    let large = if segment.sector_size > SECTOR {
-        format!(" 1 sector_size:{}", segment.sector_size)
-    } else {
-        String::new()
+    let option = match segment.sector_size {
+        SECTOR => String::new(),
+        size => format!(" 1 sector_size:{size}"),
     };
-    site.mapper.make(&site.name, &[Target::whole(whole_sectors(site.sectors), "crypt", words + &large)])
+    site.mapper.make(&site.name, &[Target::whole(whole_sectors(site.sectors), "crypt", words + &option)])
 }
 
 /// Writes the header with cryptsetup(8).
@@ -86,23 +85,24 @@ fn format(site: &LinkSite) -> Result<()> {
     Ok(())
 }
 
+/// Reads the description of the data from the header on a device.
 fn read_segment(device: &Path) -> Result<Segment> {
     let file = File::open(device)?;
     let mut head = [0; 16];
     file.read_exact_at(&mut head, 0)?;
     let size = u64::from_be_bytes(head[SIZE_AT..].try_into().map_err(Error::other)?);
-    if !head.starts_with(MAGIC) || !(JSON_AT..MOST).contains(&size) {
-        return Err(Error::other("cryptsetup wrote no header of LUKS2"));
+    if !head.starts_with(MAGIC) || !(JSON_AT..MAX_HEADER).contains(&size) {
+        return Err(Error::other("cryptsetup wrote no LUKS2 header"));
     }
     let mut json = vec![0; (size - JSON_AT) as usize];
     file.read_exact_at(&mut json, JSON_AT)?;
-    segment(&json)
+    parse_segment(&json)
 }
 
-fn segment(json: &[u8]) -> Result<Segment> {
+fn parse_segment(json: &[u8]) -> Result<Segment> {
     let text = json.split(|byte| *byte == 0).next().unwrap_or_default();
     let header: Header = serde_json::from_slice(text)?;
-    header.segments.into_values().next().ok_or_else(|| Error::other("the header of LUKS2 names no data"))
+    header.segments.into_values().next().ok_or_else(|| Error::other("the LUKS2 header names no data segment"))
 }
 
 #[cfg(test)]
@@ -113,8 +113,8 @@ mod tests {
     fn the_header_says_where_the_data_is() {
         let json = b"{\"keyslots\":{},\"segments\":{\"0\":{\"type\":\"crypt\",\"offset\":\"16777216\",\"size\":\"dynamic\",\
             \"encryption\":\"aes-xts-plain64\",\"sector_size\":4096}}}\0\0";
-        let found = segment(json).unwrap();
+        let found = parse_segment(json).unwrap();
         assert_eq!((found.offset.as_str(), found.sector_size), ("16777216", 4096));
-        assert!(segment(b"{\"segments\":{}}").is_err() && segment(b"").is_err());
+        assert!(parse_segment(b"{\"segments\":{}}").is_err() && parse_segment(b"").is_err());
     }
 }

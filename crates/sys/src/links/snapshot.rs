@@ -2,7 +2,7 @@
 
 use super::def::{LinkDef, LinkSite, clear_superblock};
 use crate::device_mapper::Target;
-use std::{io::Result, path::Path, path::PathBuf};
+use std::{io::Result, path::PathBuf};
 
 /// The link.
 pub const LINK: LinkDef = LinkDef {
@@ -16,15 +16,15 @@ pub const LINK: LinkDef = LinkDef {
     formatted: take_snapshot,
 };
 
-/// The size of a chunk in sectors: that of LVM.
+/// The size of a chunk in sectors: the default of LVM.
 const CHUNK: u64 = 8;
 
-/// The sectors for the copies of all chunks: 16 bytes beside each chunk, and what rounding takes.
+/// The sectors for the copies of all chunks: 16 bytes of metadata for each chunk, and rounding.
 fn copies(sectors: u64) -> u64 {
     sectors + sectors / 128 + (8 << 20) / 512
 }
 
-/// Makes the parts for data and copies. Without a snapshot yet the device is its data.
+/// Makes the parts for data and copies. Until the snapshot is taken, the device maps the data directly.
 fn make(site: &LinkSite) -> Result<PathBuf> {
     let LinkSite { mapper, name, below, sectors, .. } = site;
     let data = mapper.part(&format!("{name}-data"), below, 0, *sectors)?;
@@ -39,8 +39,8 @@ fn take_snapshot(site: &LinkSite) -> Result<()> {
     // Resuming returns the path of the device.
     let [data, copies] = ["data", "copies"].map(|part| mapper.resume(&format!("{name}-{part}")));
     let (data, copies) = (data?, copies?);
-    let words = |last: &str| format!("{}{last}", data.display());
-    let of_copies = words(&format!(" {} P {CHUNK}", Path::new(&copies).display()));
-    mapper.make(&format!("{name}-snapshot"), &[Target::whole(*sectors, "snapshot", of_copies)])?;
-    mapper.load(name, &[Target::whole(*sectors, "snapshot-origin", words(""))]).map(drop)
+    let words = format!("{} {} P {CHUNK}", data.display(), copies.display());
+    mapper.make(&format!("{name}-snapshot"), &[Target::whole(*sectors, "snapshot", words)])?;
+    let words = data.display().to_string();
+    mapper.load(name, &[Target::whole(*sectors, "snapshot-origin", words)]).map(drop)
 }

@@ -1,5 +1,5 @@
-//! Thin provisioning by dm-thin: blocks of 64 KiB are allocated when they are first written; and the same under a snapshot,
-//! where the first write to each block copies it.
+//! Thin provisioning by dm-thin, which allocates a block of 64 KiB at its first write; and the same under a snapshot, where the
+//! first write to each block copies it.
 
 use super::def::{LinkDef, LinkSite, clear_superblock, nothing};
 use crate::device_mapper::Target;
@@ -26,7 +26,7 @@ pub const SNAPSHOT: LinkDef = LinkDef {
     ..LINK
 };
 
-/// The size of a block in sectors: that of LVM.
+/// The size of a block in sectors: the default of LVM.
 const BLOCK: u64 = 128;
 
 fn whole_blocks(sectors: u64) -> u64 {
@@ -38,7 +38,7 @@ fn metadata(sectors: u64) -> u64 {
     (4 << 20) / 512 + (sectors / BLOCK * 2 * 64).div_ceil(512).next_multiple_of(BLOCK)
 }
 
-/// Makes the pool with room for so many copies of all blocks, and the device in it.
+/// Makes a pool with room for `copies` copies of all blocks, and the device in it.
 fn make(site: &LinkSite, copies: u64) -> Result<PathBuf> {
     let LinkSite { mapper, name, below, sectors, .. } = site;
     let (metadata, data) = (metadata(*sectors), copies * whole_blocks(*sectors));
@@ -46,17 +46,17 @@ fn make(site: &LinkSite, copies: u64) -> Result<PathBuf> {
     let data_part = mapper.part(&format!("{name}-data"), below, metadata, data)?;
     clear_superblock(&meta_part)?;
     let words = format!("{} {} {BLOCK} 0", meta_part.display(), data_part.display());
-    let pool = mapper.make(&pool(site), &[Target::whole(data, "thin-pool", words)])?;
-    mapper.message(&self::pool(site), "create_thin 0")?;
+    let pool = mapper.make(&pool_name(site), &[Target::whole(data, "thin-pool", words)])?;
+    mapper.message(&pool_name(site), "create_thin 0")?;
     mapper.make(name, &[Target::whole(*sectors, "thin", format!("{} 0", pool.display()))])
 }
 
-fn pool(site: &LinkSite) -> String {
+fn pool_name(site: &LinkSite) -> String {
     format!("{}-pool", site.name)
 }
 
 fn take_snapshot(site: &LinkSite) -> Result<()> {
     site.mapper.suspend(&site.name)?;
-    site.mapper.message(&pool(site), "create_snap 1 0")?;
+    site.mapper.message(&pool_name(site), "create_snap 1 0")?;
     site.mapper.resume(&site.name).map(drop)
 }

@@ -272,7 +272,7 @@ mod tests {
         let (path, work) = (dir.path().join("test.img"), dir.path().join("work"));
         let (image, made) = (file(&path, "of a living run"), made(&work));
         if image.made_at.is_none() {
-            fsarena_testkit::skipped("this filesystem does not record when a file was made");
+            crate::testkit::skipped("this filesystem does not record when a file was made");
             return;
         }
         let earlier = |it: Identity| Some(Identity { made_at: it.made_at.map(|at| at - 1), ..it });

@@ -4,10 +4,10 @@ use crate::failure::{Failure, usage};
 use crate::running::run_unstored;
 use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::event::{CellEvent, Event};
-use fsarena_core::matrix::of_mode;
+use fsarena_core::matrix::with_mode;
 use fsarena_core::plan::{Backing, Emulator, Plan, StopPlan};
 use fsarena_core::{names::unknown, record::RunRecord};
-use fsarena_probe::trace::{Options, Profile, Target, Tracer};
+use fsarena_probe::trace::{Profile, TraceOptions, TracedTasks, Tracer};
 use fsarena_report::document::{Document, Part};
 use fsarena_report::functions::{self, VariantStacks, counted_instructions};
 use fsarena_report::page::Page;
@@ -66,13 +66,13 @@ impl TracedTask {
         progress: &mut dyn Consumer,
     ) -> Result<Profile, Failure> {
         // Report missing kernel support before making anything.
-        let trial = Options::locks(Target::Pids(vec![std::process::id()]), 0);
+        let trial = TraceOptions::locks(TracedTasks::Pids(vec![std::process::id()]), 0);
         drop(Tracer::start(&trial)?);
         let title = format!("{} {} again, traced", self.variant.name, self.task);
         let mut alone = one_round(plan, title, vec![self.variant.clone()]);
         let number = |name: &str| self.task.params.get(name)?.parse::<u64>().ok();
         if let (Some(size), Some(threads)) = (number("bs"), number("threads")) {
-            let only = |workload| of_mode(workload, &self.task.name, size, &[threads as u32].into());
+            let only = |workload| with_mode(workload, &self.task.name, size, &[threads as u32].into());
             alone.workloads = plan.workloads.iter().map(only).collect();
         }
         let mut profiles = run_profiled(alone, below, Profiling::Locks, &self.task, progress)?;

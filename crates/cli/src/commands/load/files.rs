@@ -74,7 +74,7 @@ impl Place {
             }
         };
         if args.invalidate {
-            files.forget()?;
+            files.drop_cached_pages()?;
         }
         Ok(files)
     }

@@ -135,7 +135,7 @@ fn remarks(outcome: &LoadOutcome, interrupted: bool) -> Vec<String> {
         },
     ));
     lines.extend(generator_cost(outcome));
-    if let Some(asked) = outcome.asked_per_s {
+    if let Some(asked) = outcome.intended_per_s {
         lines.push(format!("open loop: {} operations a second were asked for", three(asked)));
     }
     if outcome.final_syncs > 0 {

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, usage};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::{app, plan::file::PlanFile};
-use fsarena_load::fio::job_file::{self, JobFile, Surroundings, looks_like_job_file};
+use fsarena_load::fio::{self, JobFile, Surroundings, looks_like_job_file};
 use fsarena_sys::{input, kernel::SysRoot};
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -57,7 +57,7 @@ pub fn refuse_other_extension(path: &Path, bytes: &[u8]) -> Result<(), Failure> 
 }
 
 fn read_text(path: &Path) -> io::Result<String> {
-    let bytes = input::read(path, job_file::MAX_BYTES as u64)?;
+    let bytes = input::read(path, fio::MAX_JOB_FILE_BYTES as u64)?;
     String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "not UTF-8 text"))
 }
 
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn fio_keywords_have_the_values_of_this_machine() {
-        for keyword in job_file::KEYWORDS {
+        for keyword in fio::KEYWORDS {
             assert!(variable(keyword).unwrap().parse::<u64>().unwrap() > 0, "{keyword}");
         }
         assert_eq!(variable("FSARENA_DIR").as_deref(), Some("."));

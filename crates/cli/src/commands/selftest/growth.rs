@@ -1,6 +1,7 @@
 //! The part of `fsarena selftest` about scale grids: how often a bend is found that is not there, and how often the cost beyond the
 //! data is outside its interval.
 
+use super::{confidence_limits, percent};
 use crate::failure::Outcome;
 use crate::flags::ListFormat;
 use crate::output;
@@ -22,16 +23,14 @@ struct GrowthRow {
 
 impl From<&GrowthCheck> for GrowthRow {
     fn from(check: &GrowthCheck) -> GrowthRow {
-        let percent = |share: f64| format!("{:.2}%", 100.0 * share);
         let rate = |runs: usize| percent(runs as f64 / check.runs as f64);
-        let (low, high) = check.limits();
         let promise = if check.is_negative() { "more than" } else { "at most" };
         GrowthRow {
             law: check.truth.name(),
             bends: rate(check.bends),
             straight: rate(check.straight),
             missed: rate(check.missed),
-            limits: format!("{} to {}", percent(low), percent(high)),
+            limits: confidence_limits(check.errors()),
             promise: format!("{promise} {}", percent(MOST_WRONG)),
             state: check.state().name(),
         }
@@ -65,16 +64,16 @@ pub fn print(checks: &[GrowthCheck]) -> Outcome {
 /// The checks as JSON.
 pub fn as_json(checks: &[GrowthCheck]) -> Value {
     let check = |check: &GrowthCheck| {
-        let (lower, upper) = check.limits();
+        let errors = check.errors();
         json!({
             "law": check.truth.name(),
             "runs": check.runs,
             "found_to_bend": check.bends,
             "bend_excluded": check.straight,
             "missed": check.missed,
-            "wrong": check.wrong(),
-            "lower": lower,
-            "upper": upper,
+            "wrong": errors.wrong,
+            "lower": errors.lower(),
+            "upper": errors.upper(),
             "limit": MOST_WRONG,
             "negative": check.is_negative(),
             "state": check.state().name(),

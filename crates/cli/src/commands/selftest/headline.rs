@@ -51,8 +51,8 @@ impl From<&Wrong> for WrongRow {
         WrongRow {
             noise: one.noise.name(),
             spread: percent(one.spread),
-            wrong_share: format!("{:.2}%", 100.0 * one.rate()),
-            upper: format!("{:.2}%", 100.0 * one.upper()),
+            wrong_share: format!("{:.2}%", 100.0 * one.errors.rate()),
+            upper: format!("{:.2}%", 100.0 * one.errors.upper()),
             noisy_variants: one.shapes.name(),
             variants: one.variants,
             gap: percent(one.gap),
@@ -130,10 +130,10 @@ pub fn wrong_json(selftest: &Report) -> Vec<Value> {
             "variants": one.variants,
             "gap": one.gap,
             "current": one.current,
-            "wrong": one.wrong,
-            "runs": one.runs,
-            "rate": one.rate(),
-            "upper": one.upper(),
+            "wrong": one.errors.wrong,
+            "runs": one.errors.runs,
+            "rate": one.errors.rate(),
+            "upper": one.errors.upper(),
             "state": state_name(one.state()),
         })
     };

@@ -25,7 +25,7 @@ pub enum Screen {
 impl Driver {
     /// Starts it. None, with a word, where Debian's packages are not there; in CI they have to be.
     pub fn start() -> Option<Driver> {
-        if !["chromedriver", "chromium"].into_iter().all(fsarena_testkit::program) {
+        if !["chromedriver", "chromium"].into_iter().all(fsarena_sys::testkit::program) {
             assert!(std::env::var_os("CI").is_none(), "CI has to have chromium and chromium-driver");
             return None;
         }

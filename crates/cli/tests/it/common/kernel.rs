@@ -9,7 +9,7 @@ const HEAD: usize = 0x100;
 
 /// Says so where a test is skipped for the lack of a program.
 pub fn has(names: &[&str]) -> bool {
-    names.iter().all(|name| fsarena_testkit::program(name))
+    names.iter().all(|name| fsarena_sys::testkit::program(name))
 }
 
 /// The fetched Debian kernel whose package begins and ends so: `.ci/run` fetches them. Says so where there is none.
@@ -25,7 +25,7 @@ pub fn debian(begin: &str, end: &str) -> Option<PathBuf> {
     };
     let found = roots.find(is);
     if found.is_none() {
-        fsarena_testkit::skipped(&format!(
+        fsarena_sys::testkit::skipped(&format!(
             "no linux-image-{begin}…{end} in {}",
             fsarena_guest::cache::SHARED
         ));

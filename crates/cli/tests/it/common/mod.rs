@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{cell::RefCell, os::unix::ffi::OsStrExt};
 
-pub use fsarena_testkit::root;
+pub use fsarena_sys::testkit::root;
 
 /// A plan that runs in a moment: three tasks by system calls, and hardly any idle wait.
 const PLAN: &str = r#"

@@ -7,8 +7,14 @@ use crate::setting_text::setting;
 use crate::{app, number::percentage, plan::error::PlanError, plan::shard::Shard};
 
 /// The error for a shard of a run whose number of rounds is not fixed.
-const FIXED: &str = "all shards must have the same number of rounds, which neither claims nor a budget may change; set it: \
-                     --rounds N";
+fn rounds_not_fixed() -> PlanError {
+    let rounds = setting("rounds", "N");
+    let message = format!(
+        "all shards must have the same number of rounds, which neither claims nor a budget may change; set it: {rounds}"
+    );
+    PlanError::in_setting("shard", message)
+}
+
 /// How to write a margin or bound.
 const MARGIN: &str = "write it like \"1%\", above 0% and at most 10000%";
 /// How to write an average.
@@ -25,8 +31,8 @@ fn fraction(text: &str) -> Option<f64> {
 
 impl Resolver<'_> {
     /// Resolves when the run stops. With claims it ends once they are decided, and with `best_within` once the choice is good
-    /// enough; `--rounds` overrides both. With `--budget`, the run uses all of its time: the rounds of the plan do not end it
-    /// earlier.
+    /// enough; a number of rounds from the command line overrides both. With a time budget from the command line, the run uses all
+    /// of that time: the rounds of the plan do not end it earlier.
     pub(super) fn stop(&self) -> Result<StopPlan, PlanError> {
         let (at_scale, written) = (&self.at_scale, &self.file.stop);
         let rounds = at_scale.rounds.as_ref().or(written.rounds.as_ref());
@@ -36,20 +42,21 @@ impl Resolver<'_> {
         // A stored plan records whether its claims ended the run.
         let may_decide = self.written.stored.as_ref().is_none_or(|plan| plan.stop.when_decided);
         let best_within = self.read(&written.best_within, fraction, "best_within", MARGIN)?;
-        let best_within = self.over.best_within.or(best_within.filter(|_| self.over.rounds.is_none()));
+        let best_within =
+            self.overrides.best_within.or(best_within.filter(|_| self.overrides.rounds.is_none()));
         let best_by = self.read(&written.best_by, Average::named, "best_by", AVERAGE)?;
         let when_decided = self.has_claims()
             && best_within.is_none()
-            && self.over.rounds.is_none()
-            && (may_decide || !self.over.claims.is_empty());
-        let max_rounds = self.over.max_rounds.or(written_max);
+            && self.overrides.rounds.is_none()
+            && (may_decide || !self.overrides.claims.is_empty());
+        let max_rounds = self.overrides.max_rounds.or(written_max);
         let budget = if at_scale.budget.is_some() { &at_scale.budget } else { &written.budget };
         let shard = self.shard(rounds)?;
         let open_ended = when_decided
             || best_within.is_some()
-            || (self.over.budget_s.is_some() && self.over.rounds.is_none());
+            || (self.overrides.budget_s.is_some() && self.overrides.rounds.is_none());
         let limit = max_rounds.unwrap_or(MOST_ROUNDS);
-        let fixed = match self.over.rounds.or(rounds) {
+        let fixed = match self.overrides.rounds.or(rounds) {
             Some(rounds) => rounds.min(max_rounds.unwrap_or(u32::MAX)),
             None => limit,
         };
@@ -57,28 +64,29 @@ impl Resolver<'_> {
             rounds: if open_ended { limit } else { fixed },
             warmup: self.warmup(shard)?,
             // An explicit number of rounds overrides the plan's time budget.
-            budget_s: match (self.over.budget_s, self.over.rounds) {
+            budget_s: match (self.overrides.budget_s, self.overrides.rounds) {
                 (Some(budget), _) => Some(budget),
                 (None, Some(_)) => None,
                 (None, None) => self.duration(budget)?.map(|budget| budget.max(self.least_budget_s())),
             },
             default_budget: self.has_default_budget(),
             when_decided,
-            gate: self.over.gate || written.gate.as_ref().is_some_and(|gate| *gate.get_ref()),
-            margin: self.over.margin.or(self.read(&written.margin, fraction, "margin", MARGIN)?),
+            gate: self.overrides.gate || written.gate.as_ref().is_some_and(|gate| *gate.get_ref()),
+            margin: self.overrides.margin.or(self.read(&written.margin, fraction, "margin", MARGIN)?),
             best_within,
             best_metric: best_within
-                .and_then(|_| self.over.best_metric.clone().or_else(|| written.best_metric.clone())),
-            best_by: best_within.and(self.over.best_by.or(best_by)).unwrap_or_default(),
+                .and_then(|_| self.overrides.best_metric.clone().or_else(|| written.best_metric.clone())),
+            best_by: best_within.and(self.overrides.best_by.or(best_by)).unwrap_or_default(),
             shard,
         };
-        let refused = |message: String| Err(PlanError::in_setting("shard", message));
         match shard {
-            Some(_) if stop.open_ended() || stop.budget_s.is_some() => refused(FIXED.into()),
-            Some(shard) if stop.rounds_here() == 0 => refused(format!(
-                "shard {shard} has no round, because the plan has {}; use fewer shards",
-                stop.rounds
-            )),
+            Some(_) if stop.open_ended() || stop.budget_s.is_some() => Err(rounds_not_fixed()),
+            Some(shard) if stop.rounds_here() == 0 => {
+                let rounds = stop.rounds;
+                let message =
+                    format!("shard {shard} has no round, because the plan has {rounds}; use fewer shards");
+                Err(PlanError::in_setting("shard", message))
+            }
             _ => Ok(stop),
         }
     }
@@ -87,20 +95,20 @@ impl Resolver<'_> {
     /// that ends the run.
     pub(super) fn uses_default_rounds(&self) -> bool {
         let (at_scale, written) = (&self.at_scale, &self.file.stop);
-        let rounds = self.over.rounds.is_some() || at_scale.rounds.is_some() || written.rounds.is_some();
-        let searches = self.over.best_within.is_some() || written.best_within.is_some();
+        let rounds = self.overrides.rounds.is_some() || at_scale.rounds.is_some() || written.rounds.is_some();
+        let searches = self.overrides.best_within.is_some() || written.best_within.is_some();
         let stored = self.written.stored.is_some();
-        !rounds && !searches && !self.has_claims() && self.over.budget_s.is_none() && !stored
+        !rounds && !searches && !self.has_claims() && self.overrides.budget_s.is_none() && !stored
     }
 
     fn has_claims(&self) -> bool {
-        !self.file.claims.is_empty() || !self.over.claims.is_empty()
+        !self.file.claims.is_empty() || !self.overrides.claims.is_empty()
     }
 
     /// Whether the time budget comes from a plan that ships with fsarena, not from the user.
     fn has_default_budget(&self) -> bool {
         let (at_scale, written) = (&self.at_scale.budget, &self.file.stop.budget);
-        let given = self.over.budget_s.is_some() || self.over.rounds.is_some();
+        let given = self.overrides.budget_s.is_some() || self.overrides.rounds.is_some();
         let ships = match &self.written.stored {
             Some(plan) => plan.stop.default_budget,
             None => app::is_shipped_text(&self.written.text),
@@ -108,14 +116,14 @@ impl Resolver<'_> {
         ships && !given && (at_scale.is_some() || written.is_some())
     }
 
-    /// The shard to run, if any. Every machine resolves the plan by itself, so the number of rounds and the seed must be set
-    /// explicitly.
+    /// The shard to run; None if the run is not sharded. Every machine resolves the plan by itself, so the number of rounds and the
+    /// seed must be set explicitly.
     fn shard(&self, rounds: Option<u32>) -> Result<Option<Shard>, PlanError> {
-        let Some(shard) = self.over.shard else { return Ok(None) };
-        if self.over.rounds.or(rounds).is_none() {
-            return Err(PlanError::in_setting("shard", FIXED));
+        let Some(shard) = self.overrides.shard else { return Ok(None) };
+        if self.overrides.rounds.or(rounds).is_none() {
+            return Err(rounds_not_fixed());
         }
-        if self.over.seed.is_none() && self.file.seed.is_none() {
+        if self.overrides.seed.is_none() && self.file.seed.is_none() {
             let seed = setting("seed", "N");
             let no_seed =
                 format!("all shards must have the same seed, and the plan names none; choose one: {seed}");
@@ -127,7 +135,7 @@ impl Resolver<'_> {
     /// The smallest time budget in seconds. A guest that counts instructions needs only eight rounds for an answer, so the
     /// budget must allow these.
     fn least_budget_s(&self) -> f64 {
-        match &self.over.backing {
+        match &self.overrides.backing {
             Some(Backing::Guest(guest)) if guest.emulator == Emulator::Exact => EIGHT_COUNTED_ROUNDS_S,
             _ => 0.0,
         }
@@ -136,34 +144,30 @@ impl Resolver<'_> {
     /// The warm-up rounds of all shards together: each machine runs its own.
     fn warmup(&self, shard: Option<Shard>) -> Result<u32, PlanError> {
         let written = self.file.stop.warmup.as_ref();
-        let rounds = self.over.warmup.or(written.map(|rounds| *rounds.get_ref())).unwrap_or(0);
+        let rounds = self.overrides.warmup.or(written.map(|rounds| *rounds.get_ref())).unwrap_or(0);
         let all = limits::warmup(rounds.saturating_mul(shard.map_or(1, |shard| shard.of)));
-        all.or_else(|fault| match (self.over.warmup, written) {
-            (None, Some(rounds)) => self.bad(rounds.span(), fault),
-            _ => Err(PlanError::in_setting("warmup", fault)),
+        all.map_err(|message| match (self.overrides.warmup, written) {
+            (None, Some(rounds)) => self.error_at(rounds.span(), message),
+            _ => PlanError::in_setting("warmup", message),
         })
     }
 
     /// Checks the numbers that override those of the plan against their limits.
     fn check_overrides(&self) -> Result<(), PlanError> {
-        fn within<T>(
-            name: &str,
-            value: Option<T>,
-            limit: fn(T) -> Result<T, String>,
-        ) -> Result<(), PlanError> {
-            match value.map(limit) {
-                Some(Err(fault)) => Err(PlanError::in_setting(name, fault)),
-                _ => Ok(()),
-            }
+        type Limit<T> = fn(T) -> Result<T, String>;
+        fn within<T>(name: &str, value: Option<T>, limit: Limit<T>) -> Result<(), PlanError> {
+            value
+                .map_or(Ok(()), |value| limit(value).map(drop))
+                .map_err(|message| PlanError::in_setting(name, message))
         }
-        let over = self.over;
-        within("rounds", over.rounds, limits::rounds)?;
-        within("max_rounds", over.max_rounds, limits::rounds)?;
-        within("budget", over.budget_s, limits::seconds)?;
-        within("margin", over.margin, limits::difference)?;
-        within("within", over.best_within, limits::difference)?;
-        within("size", over.size, limits::size)?;
-        let guest = if let Some(Backing::Guest(guest)) = &over.backing { Some(guest) } else { None };
+        let overrides = self.overrides;
+        within("rounds", overrides.rounds, limits::rounds)?;
+        within("max_rounds", overrides.max_rounds, limits::rounds)?;
+        within("budget", overrides.budget_s, limits::seconds)?;
+        within("margin", overrides.margin, limits::difference)?;
+        within("within", overrides.best_within, limits::difference)?;
+        within("size", overrides.size, limits::size)?;
+        let guest = if let Some(Backing::Guest(guest)) = &overrides.backing { Some(guest) } else { None };
         within("guest_timeout", guest.map(|guest| guest.patience_s), limits::seconds)?;
         within("guest_memory", guest.map(|guest| guest.memory), limits::memory)
     }

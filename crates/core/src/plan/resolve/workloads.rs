@@ -6,37 +6,36 @@ use crate::setting::{DRIVER_SETTINGS, SettingDef, Settings, Value, WorkloadDef};
 use crate::{cell::WorkloadPlan, plan::Backing, plan::error::PlanError, plan::file::Pairs};
 use crate::{factor::SETTING, grid};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use toml::Spanned;
 
 impl Resolver<'_> {
     pub(super) fn workloads(&self) -> Result<Vec<WorkloadPlan>, PlanError> {
         if self.file.workloads.is_empty() {
-            return Err(self.fault("the plan has no [[workload]]; add one: use = \"coreutils\""));
+            return Err(self.error_of_plan("the plan has no [[workload]]; add one: use = \"coreutils\""));
         }
-        if self.over.workload.is_some() && self.file.workloads.len() > 1 {
+        if self.overrides.workload.is_some() && self.file.workloads.len() > 1 {
             let number = self.file.workloads.len();
             let message = format!("replaces the only workload of a plan, and this plan has {number}");
             return Err(PlanError::in_setting("workload", message));
         }
-        let mut workloads =
-            self.file.workloads.iter().map(|pairs| self.workload(pairs)).collect::<Result<Vec<_>, _>>()?;
+        let workloads = self.file.workloads.iter().map(|pairs| self.workload(pairs));
+        let mut workloads = workloads.collect::<Result<Vec<_>, _>>()?;
         self.set_at_scale(&mut workloads)?;
-        for (id, text) in &self.over.settings {
+        for (id, text) in &self.overrides.settings {
             self.set(&mut workloads, id, text)?;
         }
         workloads = self.over_grids(workloads)?;
-        if matches!(self.over.backing, Some(Backing::Guest(_))) {
+        if matches!(self.overrides.backing, Some(Backing::Guest(_))) {
             self.without_programs(&mut workloads);
         }
         Ok(workloads)
     }
 
-    /// The name, title and question of a run whose workload `--workload` replaces. None if the flag does not change the
-    /// workload; then those of the plan apply.
-    pub(super) fn words_of_workload(&self) -> Option<[String; 3]> {
-        let name = self.over.workload.as_deref()?;
-        let def = self.words.workloads.iter().find(|def| def.id == name)?;
+    /// The name, title and question of a run whose workload the command line replaces. None if it does not change the workload;
+    /// then those of the plan apply.
+    pub(super) fn texts_of_workload(&self) -> Option<[String; 3]> {
+        let name = self.overrides.workload.as_deref()?;
+        let def = self.vocabulary.workloads.iter().find(|def| def.id == name)?;
         let written = self.file.workloads.first()?.iter().find(|(key, _)| key.get_ref() == "use")?.1;
         let question = format!("Which variant is best at {name}?");
         // The title is the first part of the help, without details.
@@ -44,10 +43,10 @@ impl Resolver<'_> {
         (written.get_ref().as_str() != Some(name)).then(|| [name.into(), title.into(), question])
     }
 
-    /// A sentence about the settings of the plan that the workload of `--workload` does not have; None if it has them all.
-    pub(super) fn settings_without_use(&self) -> Option<String> {
-        let name = self.over.workload.as_deref()?;
-        let def = self.words.workloads.iter().find(|def| def.id == name)?;
+    /// A sentence about the settings of the plan that the workload of the command line does not have; None if it has them all.
+    pub(super) fn unused_settings(&self) -> Option<String> {
+        let name = self.overrides.workload.as_deref()?;
+        let def = self.vocabulary.workloads.iter().find(|def| def.id == name)?;
         let written = self.file.workloads.iter().chain([&self.at_scale.set]);
         let ids = written.flat_map(|pairs| pairs.keys()).map(|id| id.get_ref().as_str());
         let lacks = |id: &&str| *id != "use" && !def.settings.iter().any(|setting| setting.id == *id);
@@ -62,7 +61,7 @@ impl Resolver<'_> {
     /// Makes all workloads use fsarena's own system calls instead of programs in a guest, except by settings that the command
     /// line sets.
     fn without_programs(&self, workloads: &mut [WorkloadPlan]) {
-        let is_set = |id: &str| self.over.settings.iter().any(|(name, _)| name == id);
+        let is_set = |id: &str| self.overrides.settings.iter().any(|(name, _)| name == id);
         let ids: Vec<&str> = DRIVER_SETTINGS.into_iter().filter(|id| !is_set(id)).collect();
         workloads.iter_mut().for_each(|workload| workload.settings.do_without_programs(&ids));
     }
@@ -71,17 +70,18 @@ impl Resolver<'_> {
     fn workload(&self, pairs: &Pairs) -> Result<WorkloadPlan, PlanError> {
         let Some((key, value)) = pairs.iter().find(|(key, _)| key.get_ref() == "use") else {
             let start = pairs.keys().map(|key| key.span().start).min().unwrap_or(0);
-            return self.bad(start..start, "this [[workload]] lacks its name; add one: use = \"coreutils\"");
+            return self
+                .fail_at(start..start, "this [[workload]] lacks its name; add one: use = \"coreutils\"");
         };
         let Some(written) = value.get_ref().as_str() else {
-            return self.bad(value.span(), "a workload's name is text");
+            return self.fail_at(value.span(), "a workload's name is text");
         };
-        let name = self.over.workload.as_deref().unwrap_or(written);
-        let Some(def) = self.words.workloads.iter().find(|def| def.id == name) else {
-            let message = unknown("workload", name, self.words.workloads.iter().map(|def| def.id));
-            return match self.over.workload {
+        let name = self.overrides.workload.as_deref().unwrap_or(written);
+        let Some(def) = self.vocabulary.workloads.iter().find(|def| def.id == name) else {
+            let message = unknown("workload", name, self.vocabulary.workloads.iter().map(|def| def.id));
+            return match self.overrides.workload {
                 Some(_) => Err(PlanError::in_setting("workload", message)),
-                None => self.bad(value.span(), message),
+                None => self.fail_at(value.span(), message),
             };
         };
         let mut settings = Settings::defaults(def.settings);
@@ -92,10 +92,10 @@ impl Resolver<'_> {
                 continue;
             }
             let Some(setting) = def.settings.iter().find(|setting| setting.id == id.get_ref()) else {
-                if self.over.workload.is_some() {
+                if self.overrides.workload.is_some() {
                     continue; // a setting of the workload that was replaced
                 }
-                return self.bad(id.span(), no_setting(id.get_ref(), &[def]));
+                return self.fail_at(id.span(), no_setting(id.get_ref(), &[def]));
             };
             settings.0.insert(setting.id.into(), self.written_value(setting, value)?);
         }
@@ -103,51 +103,48 @@ impl Resolver<'_> {
     }
 
     /// Applies `[scales.SCALE.set]` to every workload of the plan that has the setting. Ignores a setting that no workload has
-    /// if `--workload` replaced the workload.
+    /// if the command line replaced the workload.
     fn set_at_scale(&self, workloads: &mut [WorkloadPlan]) -> Result<(), PlanError> {
         for (id, value) in &self.at_scale.set {
             let exists = workloads.iter().any(|workload| workload.settings.0.contains_key(id.get_ref()));
-            if self.over.workload.is_some() && !exists {
+            if self.overrides.workload.is_some() && !exists {
                 continue;
             }
             let read = |setting: &SettingDef| self.written_value(setting, value);
-            self.set_all(workloads, id.get_ref(), read, |message| {
-                PlanError::at(&self.written.origin, &self.written.text, id.span(), message)
-            })?;
+            self.set_all(workloads, id.get_ref(), read, |message| self.error_at(id.span(), message))?;
         }
         Ok(())
     }
 
-    /// Applies `--set NAME=VALUE` to every workload of the plan that has the setting.
+    /// Applies a setting of the command line to every workload of the plan that has it.
     fn set(&self, workloads: &mut [WorkloadPlan], id: &str, text: &str) -> Result<(), PlanError> {
-        let fault = |message| PlanError::in_setting("set", message);
+        let error = |message| PlanError::in_setting("set", message);
         let read =
-            |setting: &SettingDef| setting.kind.parse(text).ok_or_else(|| fault(setting.rejection(text)));
-        self.set_all(workloads, id, read, fault)
+            |setting: &SettingDef| setting.kind.parse(text).ok_or_else(|| error(setting.rejection(text)));
+        self.set_all(workloads, id, read, error)
     }
 
     /// The workloads at every value of the grids of the plan, the scale and the command line. A grid of the command line replaces
-    /// the plan's for that setting. If `--workload` replaced the workload, grids over settings that it lacks are left out.
+    /// the plan's for that setting. If the command line replaced the workload, grids over settings that it lacks are left out.
     fn over_grids(&self, mut workloads: Vec<WorkloadPlan>) -> Result<Vec<WorkloadPlan>, PlanError> {
         let mut grids = BTreeMap::new();
         for (id, value) in self.file.grid.iter().chain(&self.at_scale.grid) {
-            let at = |message| PlanError::at(&self.written.origin, &self.written.text, value.span(), message);
             let has = |workload: &WorkloadPlan| workload.settings.0.contains_key(id.get_ref());
-            if self.over.workload.is_none() || workloads.iter().any(has) {
-                let values = grid::parse(&self.level_list(value)?.join(",")).map_err(at)?;
+            if self.overrides.workload.is_none() || workloads.iter().any(has) {
+                let values = grid::parse(&self.level_list(value)?.join(","));
+                let values = values.map_err(|message| self.error_at(value.span(), message))?;
                 grids.insert(id.get_ref().clone(), (values, value.span()));
             }
         }
-        let of_plan = |span: Range<usize>, message| {
-            PlanError::at(&self.written.origin, &self.written.text, span, message)
-        };
-        let of_flag = |message| PlanError::without_position("--grid", message);
-        for (id, text) in &self.over.grid {
+        let in_setting = |message| PlanError::in_setting("grid", message);
+        for (id, text) in &self.overrides.grid {
             grids.remove(id);
-            workloads = self.over_grid(workloads, id, &grid::parse(text).map_err(of_flag)?, of_flag)?;
+            let values = grid::parse(text).map_err(in_setting)?;
+            workloads = self.over_grid(workloads, id, &values, in_setting)?;
         }
         for (id, (values, span)) in &grids {
-            workloads = self.over_grid(workloads, id, values, |message| of_plan(span.clone(), message))?;
+            workloads =
+                self.over_grid(workloads, id, values, |message| self.error_at(span.clone(), message))?;
         }
         Ok(workloads)
     }
@@ -158,21 +155,21 @@ impl Resolver<'_> {
         workloads: Vec<WorkloadPlan>,
         id: &str,
         values: &[i64],
-        fault: impl Fn(String) -> PlanError,
+        error: impl Fn(String) -> PlanError,
     ) -> Result<Vec<WorkloadPlan>, PlanError> {
-        if let Some(message) = values.iter().find_map(|value| self.setting_fault(id, &value.to_string())) {
-            return Err(fault(message));
+        if let Some(message) = values.iter().find_map(|value| self.setting_error(id, &value.to_string())) {
+            return Err(error(message));
         }
         let factor = format!("{SETTING}{id}");
         let named = self.file.factors.keys().chain(self.at_scale.factors.keys()).map(|key| key.get_ref());
-        if named.chain(self.over.factors.iter().map(|(id, _)| id)).any(|name| *name == factor) {
-            return Err(fault(format!(
+        if named.chain(self.overrides.factors.iter().map(|(id, _)| id)).any(|name| *name == factor) {
+            return Err(error(format!(
                 "`{id}` cannot have a grid and be the factor `{factor}`: leave one out"
             )));
         }
         let mut all: Vec<WorkloadPlan> = vec![];
         for workload in workloads {
-            let def = self.words.workloads.iter().find(|def| def.id == workload.name);
+            let def = self.vocabulary.workloads.iter().find(|def| def.id == workload.name);
             let setting = def.and_then(|def| def.settings.iter().find(|setting| setting.id == id));
             let versions =
                 setting.map_or(vec![workload.clone()], |setting| workload.over_grid(setting, values));
@@ -182,16 +179,16 @@ impl Resolver<'_> {
         Ok(all)
     }
 
-    /// Sets `id` in every workload that has it. `read` returns the value for a setting; `fault` makes the error if no workload
+    /// Sets `id` in every workload that has it. `read` returns the value for a setting; `error` makes the error if no workload
     /// has the setting.
     fn set_all(
         &self,
         workloads: &mut [WorkloadPlan],
         id: &str,
         read: impl Fn(&SettingDef) -> Result<Value, PlanError>,
-        fault: impl Fn(String) -> PlanError,
+        error: impl Fn(String) -> PlanError,
     ) -> Result<(), PlanError> {
-        let def = |name: &str| self.words.workloads.iter().find(|def| def.id == name).copied();
+        let def = |name: &str| self.vocabulary.workloads.iter().find(|def| def.id == name).copied();
         let defs: Vec<&WorkloadDef> = workloads.iter().filter_map(|workload| def(&workload.name)).collect();
         let mut found = false;
         for workload in workloads {
@@ -201,18 +198,18 @@ impl Resolver<'_> {
                 found = true;
             }
         }
-        if found { Ok(()) } else { Err(fault(no_setting(id, &defs))) }
+        if found { Ok(()) } else { Err(error(no_setting(id, &defs))) }
     }
 
     /// What is wrong with a level of a factor `set.ID`: the workload does not have the setting, or the setting does not accept
     /// the level. None if the level is valid.
-    pub(super) fn setting_fault(&self, id: &str, level: &str) -> Option<String> {
+    pub(super) fn setting_error(&self, id: &str, level: &str) -> Option<String> {
         let named = |pairs: &Pairs| {
             let written = pairs.iter().find(|(key, _)| key.get_ref() == "use")?.1.get_ref().as_str();
-            self.over.workload.as_deref().or(written).map(String::from)
+            self.overrides.workload.as_deref().or(written).map(String::from)
         };
         let names: Vec<String> = self.file.workloads.iter().filter_map(named).collect();
-        let mut defs = self.words.workloads.clone();
+        let mut defs = self.vocabulary.workloads.clone();
         defs.retain(|def| names.iter().any(|name| name == def.id));
         let settings: Vec<&SettingDef> =
             defs.iter().flat_map(|def| def.settings).filter(|setting| setting.id == id).collect();
@@ -236,7 +233,9 @@ impl Resolver<'_> {
     fn written_value(&self, setting: &SettingDef, value: &Spanned<toml::Value>) -> Result<Value, PlanError> {
         match value.get_ref().clone().try_into().ok().and_then(|value| setting.kind.read(value)) {
             Some(value) => Ok(value),
-            None => self.bad(value.span(), setting.rejection(value.get_ref().to_string().trim_matches('"'))),
+            None => {
+                self.fail_at(value.span(), setting.rejection(value.get_ref().to_string().trim_matches('"')))
+            }
         }
     }
 }

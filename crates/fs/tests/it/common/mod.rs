@@ -5,7 +5,7 @@ use fsarena_sys::loopdev::{self, LoopDevice, LoopOptions};
 use fsarena_sys::{image, undo::Journal};
 use std::path::{Path, PathBuf};
 
-pub use fsarena_testkit::root;
+pub use fsarena_sys::testkit::root;
 
 /// A temporary directory with a blank and a newline in its name, and an undo journal.
 pub struct Place {

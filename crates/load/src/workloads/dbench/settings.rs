@@ -1,7 +1,7 @@
 //! The settings of the workloads `dbench`, `dbench-tool` and `dbench-like`.
 
-use crate::dbench::{ClientMode, Options};
-use crate::payload::{self, content};
+use crate::dbench::{ClientMode, PlayerOptions};
+use crate::payload::{self, payload_content};
 use crate::workload::Job;
 use fsarena_core::names::distinct;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
@@ -60,7 +60,7 @@ pub struct DbenchSettings {
     /// Numbers of clients, each a task, in the order of the plan and without repetitions.
     pub clients: Vec<u32>,
     /// The player's options, with the most clients of any task.
-    pub options: Options,
+    pub options: PlayerOptions,
 }
 
 impl DbenchSettings {
@@ -73,13 +73,13 @@ impl DbenchSettings {
             seconds => seconds,
         };
         let clients = distinct(settings.ints("clients").into_iter().map(|number| number as u32));
-        let options = Options {
+        let options = PlayerOptions {
             clients: clients.iter().copied().max().unwrap_or(1),
             mode: if settings.text("by") == "threads" { ClientMode::Threads } else { ClientMode::Processes },
             measured: Duration::from_secs_f64(seconds),
             warm_up: Duration::from_secs_f64(warm_up),
             rate_mb_s: Some(settings.float("rate")).filter(|rate| *rate > 0.0),
-            content: content(settings),
+            content: payload_content(settings),
             seed: job.seed,
         };
         let real = settings.0.contains_key("engine") && settings.text("engine") == "dbench";

@@ -42,7 +42,7 @@ fn files_by_clients(seconds: &str) -> Vec<(usize, usize)> {
     DBENCH.inputs(&job, &place).unwrap();
     // The tasks do not require the loadfile, because a guest has none.
     std::fs::remove_file(&path).unwrap();
-    let tasks = DBENCH.steps(&job, &place).unwrap();
+    let tasks = DBENCH.tasks(&job, &place).unwrap();
     let played = tasks.into_iter().map(|task| {
         let clients: usize = task.info.id.params["clients"].parse().unwrap();
         perform(task.prepare);

@@ -1,6 +1,6 @@
 //! The settings of the workloads `fileio`, `sysbench` and `fio`, and the jobs of the load engine that follow from them.
 
-use crate::payload::{PAYLOAD, content};
+use crate::payload::{PAYLOAD, payload_content};
 use crate::workload::Job;
 use fsarena_core::names::distinct;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
@@ -146,7 +146,7 @@ impl FileIoSettings {
             direct: settings.flag("direct"),
             fsync_every: settings.int("fsync_every") as u64,
             fsync_end: settings.flag("fsync_end"),
-            content: content(settings),
+            content: payload_content(settings),
             seconds: job.seconds("seconds", [60.0, 0.3, 0.2]),
             interval_ms: job.by_scale([100, 4, 2]),
             events: settings.int("events") as u64,

@@ -16,8 +16,8 @@ fn task_ids(tasks: &[Task]) -> Vec<String> {
 fn every_cell_is_a_task_and_the_seed_shuffles_them() {
     let dir = tempfile::tempdir().unwrap();
     let job = job(&[("bs", "4096,8192"), ("threads", "1,2,2")]);
-    let tasks = FILEIO.steps(&job, &place(dir.path())).unwrap();
-    assert_eq!(task_ids(&tasks), task_ids(&FILEIO.steps(&job, &place(dir.path())).unwrap()));
+    let tasks = FILEIO.tasks(&job, &place(dir.path())).unwrap();
+    assert_eq!(task_ids(&tasks), task_ids(&FILEIO.tasks(&job, &place(dir.path())).unwrap()));
     let mut all = task_ids(&tasks);
     let mut outline = ids(&FILEIO.outline(&job));
     assert_ne!(all, outline);
@@ -27,7 +27,7 @@ fn every_cell_is_a_task_and_the_seed_shuffles_them() {
     assert_eq!(all.len(), 16);
     assert_eq!(all[0], "rndrd[bs=4096,threads=1]");
     let other = Job { seed: 12, ..job.clone() };
-    assert_ne!(task_ids(&tasks), task_ids(&FILEIO.steps(&other, &place(dir.path())).unwrap()));
+    assert_ne!(task_ids(&tasks), task_ids(&FILEIO.tasks(&other, &place(dir.path())).unwrap()));
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn preparation_words(tasks: Vec<Task>) -> Vec<(String, Option<String>)> {
 fn files_are_filled_once_and_again_after_seqwr() {
     let dir = tempfile::tempdir().unwrap();
     let tasks =
-        FILEIO.steps(&job(&[("bs", "4096,8192,16384"), ("threads", "1,2")]), &place(dir.path())).unwrap();
+        FILEIO.tasks(&job(&[("bs", "4096,8192,16384"), ("threads", "1,2")]), &place(dir.path())).unwrap();
     assert!(prepared_counts(&tasks).iter().all(|(_, count)| *count <= 1));
     let mut are_filled = false;
     for (mode, prepared) in preparation_words(tasks) {
@@ -77,12 +77,12 @@ fn files_are_filled_once_and_again_after_seqwr() {
 fn verified_reads_pass_on_prepared_files_and_find_a_changed_byte() {
     let dir = tempfile::tempdir().unwrap();
     let set = [("bs", "4096,8192"), ("modes", "seqrd,rndrd,rndwr"), ("verify", "true")];
-    let tasks = FILEIO.steps(&job(&set), &place(dir.path())).unwrap();
+    let tasks = FILEIO.tasks(&job(&set), &place(dir.path())).unwrap();
     for task in tasks {
         perform(task.prepare.into_iter().chain(task.work));
     }
     // A read finds a byte that changed after the files were filled.
-    let mut tasks = FILEIO.steps(&job(&set), &place(dir.path())).unwrap().into_iter();
+    let mut tasks = FILEIO.tasks(&job(&set), &place(dir.path())).unwrap().into_iter();
     let task = tasks.find(|task| task.info.id.name == "seqrd").unwrap();
     perform(task.prepare);
     let damaged = std::fs::File::options().write(true).open(dir.path().join("test_file.0")).unwrap();
@@ -128,7 +128,7 @@ fn a_task_that_cannot_run_is_left_out() {
 fn each_mode_performs_exactly_the_set_number_of_operations() {
     let dir = tempfile::tempdir().unwrap();
     let set = [("bs", "4096"), ("threads", "3"), ("events", "1000"), ("files", "8"), ("direct", "false")];
-    for task in FILEIO.steps(&job(&set), &place(dir.path())).unwrap() {
+    for task in FILEIO.tasks(&job(&set), &place(dir.path())).unwrap() {
         perform(task.prepare);
         let mode = task.info.id.name;
         let readings = perform(task.work).readings;

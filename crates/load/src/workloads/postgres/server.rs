@@ -3,7 +3,7 @@
 use crate::service::{Service, ServiceDef};
 use crate::task::{Result, TaskError, failed_to};
 use crate::workloads::postgres::settings::{self, PgbenchTask, PostgresSettings, database_name};
-use crate::{invocation::hint, workload::Place};
+use crate::{invocation::failure_hint, workload::Place};
 use fsarena_sys::argv::{self, Argv, Finished};
 use fsarena_sys::{program, user::User};
 use rustix::process::Signal;
@@ -73,7 +73,9 @@ impl Cluster {
         command.arg("-D").arg(&self.data).env("LC_ALL", "C").stdout(out).stderr(err);
         let mut service = DEF.start(command, &log)?;
         let up = service.wait_until(|log| log.contains("database system is ready to accept connections"));
-        up.map_err(|error| TaskError::Unfit(format!("{error}{}", hint(&error.to_string(), &self.data))))?;
+        up.map_err(|error| {
+            TaskError::Unfit(format!("{error}{}", failure_hint(&error.to_string(), &self.data)))
+        })?;
         Ok(service)
     }
 
@@ -147,7 +149,7 @@ impl Cluster {
 
     fn run_checked(&self, argv: &Argv) -> Result<Finished> {
         let checked = argv.run().and_then(|finished| argv.check(finished));
-        Ok(checked.map_err(|error| append_to_output(error, |output| hint(output, &self.data)))?)
+        Ok(checked.map_err(|error| append_to_output(error, |output| failure_hint(output, &self.data)))?)
     }
 }
 

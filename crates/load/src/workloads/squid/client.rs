@@ -1,6 +1,6 @@
 //! The clients of squid, which send requests at a rate or one after the other, and the origin server behind squid.
 
-use crate::web::{self, Demand, NOISE, object_noise, wire};
+use crate::web::{self, Demand, NOISE_BYTES, object_noise};
 use fsarena_core::schedule::mix;
 use fsarena_engine::series::Track;
 use hdrhistogram::Histogram;
@@ -181,7 +181,7 @@ impl SquidClients {
         let origin = self.origin;
         let request = format!("GET http://{origin}/o/{number} HTTP/1.1\r\nHost: {origin}\r\n\r\n");
         stream.write_all(request.as_bytes()).await?;
-        let head = wire::read_head(&mut stream).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        let head = web::read_head(&mut stream).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
         let expected = web::object(self.seed, number).bytes;
         if head.status != Some(200) || head.length != Some(expected) {
             let (status, length) = (head.status, head.length);
@@ -219,7 +219,7 @@ pub async fn serve_origin(listener: TcpListener, seed: u64) {
 async fn serve_connection(stream: TcpStream, seed: u64, noise: &[u8]) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut stream = BufReader::new(stream);
-    while let Some(head) = wire::read_head(&mut stream).await? {
+    while let Some(head) = web::read_head(&mut stream).await? {
         let Some(number) = head.object else {
             stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").await?;
             continue;
@@ -234,9 +234,9 @@ async fn serve_connection(stream: TcpStream, seed: u64, noise: &[u8]) -> io::Res
             object.bytes
         );
         stream.write_all(answer.as_bytes()).await?;
-        let (mut left, mut at) = (object.bytes as usize, mix(seed, number) as usize % NOISE);
+        let (mut left, mut at) = (object.bytes as usize, mix(seed, number) as usize % NOISE_BYTES);
         while left > 0 {
-            let now = left.min(NOISE - at);
+            let now = left.min(NOISE_BYTES - at);
             stream.write_all(&noise[at..at + now]).await?;
             (left, at) = (left - now, 0);
         }

@@ -1,0 +1,100 @@
+//! Measures the cost of a watch: the CPU time of one reading and of the end of a window, and the share of a CPU at one reading
+//! per second with windows of five minutes. The CPU time of a counter's command is printed separately.
+
+use fsarena_probe::watch::{CounterSpec, ServiceSpec, Watch, WatchedPlace, Watcher};
+use fsarena_sys::{cpu, kernel::SysRoot};
+use std::io::{Read, Write};
+use std::{net::TcpListener, time::Duration};
+
+const READINGS: u32 = 500;
+const WINDOWS: u32 = 100;
+
+fn main() {
+    let own = std::process::id() as i32;
+    let server = server();
+    let log = std::env::temp_dir().join(format!("fsarena-bench-{own}.log"));
+    std::fs::write(&log, "x\n").expect("the log is written");
+    let counters = [
+        ("squid", CounterSpec::Squid { address: server.address.clone() }),
+        ("log", CounterSpec::Log { file: log.clone(), word: None }),
+        ("command", CounterSpec::Command { argv: vec!["echo".into(), "1".into()] }),
+    ];
+    for (name, spec) in counters {
+        let watch = Watch {
+            name: name.into(),
+            counter: Some(spec),
+            at: WatchedPlace { path: Some(std::env::temp_dir()), device: None },
+            service: vec![ServiceSpec::Pid(server.pid)],
+            window: Duration::from_secs(300),
+            every: Duration::from_secs(1),
+        };
+        let mut watcher = Watcher::begin(&SysRoot::host(), &watch, 0).expect("it begins");
+        let reading = cpu_seconds(own, READINGS, || watcher.read());
+        let window = cpu_seconds(own, WINDOWS, || drop(watcher.close()));
+        let share = reading.0 + window.0 / 300.0;
+        let command = match reading.1 {
+            0.0 => String::new(),
+            seconds => format!(", and the command itself {:.4}%", seconds * 100.0),
+        };
+        println!(
+            "{name:8} reading {:7.1} µs  window's end {:7.1} µs  at 1 reading/s {:.4}% of a CPU{}{command}",
+            reading.0 * 1e6,
+            window.0 * 1e6,
+            share * 100.0,
+            if share < 0.001 { "" } else { "  (above 0.1%)" }
+        );
+    }
+    drop(server);
+    let _ = std::fs::remove_file(&log);
+}
+
+/// The CPU time of one call of `work` in seconds, in this process and in the children that it waited for.
+fn cpu_seconds(own: i32, calls: u32, mut work: impl FnMut()) -> (f64, f64) {
+    let now = || (cpu::process_ns(own).unwrap_or(0), cpu::Cpu::of_ended_children().total_ns());
+    let before = now();
+    for _ in 0..calls {
+        work();
+    }
+    let seconds = |now: u64, before: u64| (now - before) as f64 / 1e9 / f64::from(calls);
+    let after = now();
+    (seconds(after.0, before.0), seconds(after.1, before.1))
+}
+
+/// A server with squid's page, in a separate process, so that its CPU time does not count as that of the benchmark.
+struct Server {
+    pid: i32,
+    address: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(pid) = rustix::process::Pid::from_raw(self.pid) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
+        }
+    }
+}
+
+/// Starts the server.
+fn server() -> Server {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it has one").to_string();
+    // SAFETY: the process has one thread; the child only serves and never returns.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        serve(&listener);
+    }
+    Server { pid, address }
+}
+
+/// Answers each client with the page; never returns.
+fn serve(listener: &TcpListener) -> ! {
+    // The page has the length of that of Squid 5.7.
+    let filler = "some.counter.of.squid = 123456\n".repeat(60);
+    let page = format!("HTTP/1.0 200 OK\r\n\r\n{filler}client_http.requests = 17\n");
+    for mut stream in listener.incoming().flatten() {
+        let _ = stream.read(&mut [0; 1024]);
+        let _ = stream.write_all(page.as_bytes());
+    }
+    std::process::exit(0)
+}

@@ -1,0 +1,145 @@
+//! A counter that runs a command for each reading, and reads the number that it prints.
+
+use crate::watch::counter::{Counter, CounterError, WatchError};
+use fsarena_sys::{argv, limits, process, program, user::User};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use std::{io::Read, os::unix::process::CommandExt};
+
+/// The number of bytes of a command's output that fsarena keeps.
+const MAX_OUTPUT: u64 = 64 << 10;
+
+/// A counter that runs a command without a shell.
+pub struct Command {
+    argv: Vec<String>,
+    timeout: Duration,
+}
+
+impl Command {
+    /// The counter of a program with its arguments.
+    ///
+    /// # Errors
+    /// `argv` has no program.
+    pub fn new(argv: &[String], timeout: Duration) -> Result<Command, WatchError> {
+        if argv.first().is_none_or(String::is_empty) {
+            return Err(WatchError::Usage(
+                "a command counter needs a command: `-- PROGRAM ARGUMENT …`".into(),
+            ));
+        }
+        Ok(Command { argv: argv.to_vec(), timeout })
+    }
+
+    /// An error with the command before it.
+    fn trouble(&self, what: impl std::fmt::Display) -> CounterError {
+        CounterError::new(format!("{}: {what}", self.argv.join(" ")))
+    }
+
+    /// Runs the command. Returns whether it succeeded, and its output; `None` if it exceeded the timeout.
+    fn run(&self) -> std::io::Result<Option<(bool, String)>> {
+        let mut command = std::process::Command::new(&self.argv[0]);
+        command.args(&self.argv[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = limits::spawn(command.process_group(0))?;
+        let output = read_output(&mut child, Instant::now() + self.timeout);
+        // Kill the whole process group, because the command may have started further processes.
+        if !matches!(output, Ok(Some(_))) {
+            process::kill_group_of(&child);
+        }
+        let status = child.wait()?;
+        Ok(output?.map(|text| (status.success(), text)))
+    }
+}
+
+/// The output of a process until it ends; `None` if it has not ended at `until`.
+fn read_output(child: &mut Child, until: Instant) -> std::io::Result<Option<String>> {
+    let mut text = Vec::new();
+    let Some(mut stdout) = child.stdout.take() else { return Ok(None) };
+    loop {
+        if !wait_readable(&stdout, until)? {
+            return Ok(None);
+        }
+        let mut piece = [0; 4096];
+        match stdout.read(&mut piece)? {
+            0 => break,
+            // Read the rest and discard it, so that the command does not block on a full pipe.
+            read if (text.len() as u64) < MAX_OUTPUT => text.extend_from_slice(&piece[..read]),
+            _ => {}
+        }
+    }
+    drop(stdout);
+    let ended = match rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
+        Ok(pidfd) => wait_readable(&pidfd, until)?,
+        // Without pidfds (Linux before 5.3), assume that a process that has closed its output is about to end.
+        Err(_) => true,
+    };
+    Ok(ended.then(|| String::from_utf8_lossy(&text).into_owned()))
+}
+
+/// Waits until a file is readable. Returns false at `until`, or when a signal requests the end.
+fn wait_readable(file: &impl std::os::fd::AsFd, until: Instant) -> std::io::Result<bool> {
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(false);
+        }
+        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        match rustix::event::poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&left)) {
+            Ok(0) => return Ok(false),
+            Ok(_) => return Ok(true),
+            Err(rustix::io::Errno::INTR) if fsarena_sys::cancel::requested().is_some() => return Ok(false),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+impl Counter for Command {
+    fn check(&self) -> Result<(), WatchError> {
+        program::check(&self.argv[0], &User::of_process()).map_err(|error| match error {
+            argv::Error::NotFound { .. } => WatchError::Unavailable(error.to_string()),
+            error => WatchError::Usage(error.to_string()),
+        })
+    }
+
+    fn read(&mut self) -> Result<f64, CounterError> {
+        let timed_out = || self.trouble(format!("no end within {} ms", self.timeout.as_millis()));
+        let (success, text) = self.run().map_err(|error| self.trouble(error))?.ok_or_else(timed_out)?;
+        if !success {
+            return Err(self.trouble("it failed"));
+        }
+        let number = text.split_ascii_whitespace().next().and_then(|word| word.parse::<f64>().ok());
+        number.filter(|number| number.is_finite() && *number >= 0.0).ok_or_else(|| {
+            let start: String = text.chars().take(40).collect();
+            self.trouble(format!("it printed {start:?}, not a number"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(argv: &[&str]) -> Result<f64, CounterError> {
+        let argv: Vec<String> = argv.iter().map(|word| word.to_string()).collect();
+        Command::new(&argv, Duration::from_millis(500)).unwrap().read()
+    }
+
+    #[test]
+    fn the_first_number_of_the_output_counts() {
+        assert_eq!(read(&["printf", "17\n"]), Ok(17.0));
+        assert_eq!(read(&["echo", "1.5e3 requests"]), Ok(1500.0));
+        // No shell expands an argument.
+        assert!(read(&["echo", "$(echo 3)"]).unwrap_err().0.contains("not a number"));
+    }
+
+    #[test]
+    fn commands_that_hang_fail_or_are_missing_are_errors() {
+        let error_of = |argv: &[&str]| read(argv).unwrap_err().0;
+        assert!(error_of(&["sleep", "20"]).contains("within 500 ms"));
+        assert!(error_of(&["yes", "x"]).contains("within 500 ms"));
+        assert!(error_of(&["false"]).contains("failed"));
+        assert!(error_of(&["no-such-program-anywhere"]).contains("No such file"));
+        assert!(Command::new(&[], Duration::ZERO).is_err());
+    }
+}

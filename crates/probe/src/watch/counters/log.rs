@@ -1,0 +1,189 @@
+//! A counter of the lines of a log file, which follows rotation and truncation of the file.
+
+use crate::watch::counter::{Counter, CounterError};
+use fsarena_sys::input;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::{fs::File, io::ErrorKind};
+
+/// The number of bytes per read.
+const BUFFER_SIZE: usize = 64 << 10;
+/// The largest part of a line that fsarena searches for a word, in bytes: the end of the line.
+const MAX_LINE: usize = 64 << 10;
+
+/// A counter of the lines that were added to a file since the first reading.
+pub struct Log {
+    path: PathBuf,
+    word: Option<String>,
+    open: Option<OpenLog>,
+    /// Whether there was a reading. Lines that the file has before the first reading do not count.
+    read_before: bool,
+    /// The number of lines so far.
+    lines: f64,
+    buffer: Vec<u8>,
+    /// The beginning of a line whose end is not written yet.
+    partial_line: Vec<u8>,
+}
+
+/// The open file.
+struct OpenLog {
+    file: File,
+    /// The device and the inode of the file.
+    identity: (u64, u64),
+    /// The offset up to which the lines are counted.
+    at: u64,
+}
+
+impl Log {
+    /// A counter of all lines of a file, or of those that contain `word`.
+    pub fn new(path: &Path, word: Option<String>) -> Log {
+        Log {
+            path: path.into(),
+            word,
+            open: None,
+            read_before: false,
+            lines: 0.0,
+            buffer: vec![0; BUFFER_SIZE],
+            partial_line: vec![],
+        }
+    }
+
+    fn trouble(&self, error: &std::io::Error) -> CounterError {
+        CounterError::new(format!("{}: {error}", self.path.display()))
+    }
+
+    /// Opens the file at the path if it is another one than the open file.
+    fn reopen_if_rotated(&mut self) -> Result<(), CounterError> {
+        let found = match std::fs::metadata(&self.path) {
+            // During a rotation the path may have no file for a moment. Keep the old one.
+            Err(error) if error.kind() == ErrorKind::NotFound && self.open.is_some() => return Ok(()),
+            found => found.map_err(|error| self.trouble(&error))?,
+        };
+        let identity = (found.dev(), found.ino());
+        if self.open.as_ref().is_some_and(|open| open.identity == identity) {
+            return Ok(());
+        }
+        let file = input::open(&self.path).map_err(|error| self.trouble(&error))?;
+        // After a rotation all lines of the new file count.
+        let at = if self.read_before { 0 } else { found.len() };
+        self.open = Some(OpenLog { file, identity, at });
+        self.partial_line.clear();
+        Ok(())
+    }
+
+    /// Counts the lines up to the end of the open file.
+    fn count(&mut self) -> Result<(), CounterError> {
+        let Some(mut open) = self.open.take() else { return Ok(()) };
+        let counted = self.count_in(&mut open);
+        self.open = Some(open);
+        counted.map_err(|error| self.trouble(&error))
+    }
+
+    fn count_in(&mut self, open: &mut OpenLog) -> std::io::Result<()> {
+        if open.file.metadata()?.len() < open.at {
+            // The file was copied and truncated. Lines that were written between both steps are lost.
+            open.at = 0;
+            self.partial_line.clear();
+        }
+        loop {
+            let read = open.file.read_at(&mut self.buffer, open.at)?;
+            if read == 0 {
+                return Ok(());
+            }
+            open.at += read as u64;
+            match &self.word {
+                None => {
+                    self.lines += self.buffer[..read].iter().filter(|byte| **byte == b'\n').count() as f64
+                }
+                Some(word) => {
+                    self.lines +=
+                        count_lines_with(&mut self.partial_line, &self.buffer[..read], word.as_bytes())
+                }
+            }
+        }
+    }
+}
+
+/// The number of complete lines in `data` that contain the word. `partial_line` is the beginning of the first line; afterwards it
+/// is that of the last, incomplete line.
+fn count_lines_with(partial_line: &mut Vec<u8>, data: &[u8], word: &[u8]) -> f64 {
+    let mut found = 0.0;
+    for part in data.split_inclusive(|byte| *byte == b'\n') {
+        partial_line.extend_from_slice(part);
+        if partial_line.last() == Some(&b'\n') {
+            if word.is_empty() || partial_line.windows(word.len()).any(|at| at == word) {
+                found += 1.0;
+            }
+            partial_line.clear();
+        } else if partial_line.len() > MAX_LINE {
+            partial_line.drain(..partial_line.len() - MAX_LINE);
+        }
+    }
+    found
+}
+
+impl Counter for Log {
+    fn read(&mut self) -> Result<f64, CounterError> {
+        // First count the last lines of the old file, then those of the new one.
+        self.count()?;
+        self.reopen_if_rotated()?;
+        self.read_before = true;
+        self.count()?;
+        Ok(self.lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn append(path: &Path, text: &str) {
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn lines_are_counted_across_rotation_and_truncation() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("access.log");
+        append(&path, "old\nold\n");
+        let mut log = Log::new(&path, None);
+        assert_eq!(log.read(), Ok(0.0));
+        append(&path, "a\nb\nhalf");
+        assert_eq!(log.read(), Ok(2.0));
+        append(&path, " of it\nlast\n");
+        std::fs::rename(&path, dir.path().join("access.log.1")).unwrap();
+        append(&dir.path().join("access.log.1"), "late\n");
+        assert_eq!(log.read(), Ok(5.0), "the new file does not exist yet");
+        append(&path, "new\nnew\n");
+        assert_eq!(log.read(), Ok(7.0));
+        std::fs::write(&path, "x\n").unwrap();
+        assert_eq!(log.read(), Ok(8.0));
+    }
+
+    #[test]
+    fn a_file_created_later_counts_from_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut log = Log::new(&path, None);
+        assert!(log.read().unwrap_err().0.contains("No such file"));
+        append(&path, "a\n");
+        assert_eq!(log.read(), Ok(0.0));
+        append(&path, "b\n");
+        assert_eq!(log.read(), Ok(1.0));
+    }
+
+    #[test]
+    fn with_a_word_only_lines_that_contain_it_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        append(&path, "");
+        let mut log = Log::new(&path, Some("GET".into()));
+        assert_eq!(log.read(), Ok(0.0));
+        append(&path, "GET /a\nPOST /b\nG");
+        assert_eq!(log.read(), Ok(1.0));
+        append(&path, "ET /c\n");
+        assert_eq!(log.read(), Ok(2.0));
+    }
+}

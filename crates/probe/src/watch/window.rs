@@ -1,0 +1,305 @@
+//! A window of a watch, and the marks of events that disturbed it.
+//!
+//! [`Moment`] compares three clocks to detect that the machine slept or that somebody set its time. [`RequestTally`] computes the
+//! requests of a window from the readings of a counter.
+
+use crate::watch::counter::CounterError;
+use fsarena_core::event::{Note, NoteKind};
+use fsarena_core::sample::Readings;
+use rustix::time::{ClockId, clock_gettime};
+use std::fmt;
+
+/// A window of time, with its readings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Window {
+    /// The number of the window, from 0. The numbers continue after a restart of the watch.
+    pub number: u32,
+    /// The beginning of the window, in seconds since 1970, UTC.
+    pub started_at: f64,
+    /// The length of the window by the monotonic clock, in seconds.
+    pub seconds: f64,
+    /// The readings.
+    pub readings: Readings,
+    /// The events that disturbed the window.
+    pub marks: Vec<Mark>,
+}
+
+/// An event that disturbed a window.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Mark {
+    /// The counter failed to answer.
+    CounterSilent {
+        /// The number of failures.
+        times: u32,
+        /// The first error.
+        why: String,
+    },
+    /// The counter did not answer at the beginning or at the end of the window.
+    RequestsUnknown,
+    /// The counter decreased.
+    CounterBack {
+        /// The value before.
+        from: f64,
+        /// The value after.
+        to: f64,
+    },
+    /// The wall clock was stepped by this number of seconds.
+    ClockStep(f64),
+    /// The machine slept for this number of seconds.
+    Slept(f64),
+    /// The device of the path has disappeared or is another one; the text describes the change.
+    Device(String),
+    /// A probe could not be read; the text is the error.
+    Unreadable(String),
+    /// The window took this number of seconds, much longer than intended, because the machine was too busy to read in time.
+    Long(f64),
+    /// A signal ended the window before its time.
+    Cut,
+}
+
+impl Mark {
+    /// Whether comparisons leave out the window. The decision depends only on the kind of event, never on the measured values, so
+    /// that it cannot bias a comparison.
+    pub fn invalidates_window(&self) -> bool {
+        match self {
+            Mark::CounterBack { .. } | Mark::Slept(_) | Mark::Device(_) => true,
+            // A missing value is also missing in the comparison, and rates need neither the wall clock nor a complete window.
+            Mark::CounterSilent { .. }
+            | Mark::RequestsUnknown
+            | Mark::ClockStep(_)
+            | Mark::Unreadable(_)
+            | Mark::Long(_)
+            | Mark::Cut => false,
+        }
+    }
+
+    /// The note about this mark in the store.
+    pub fn note(&self) -> Note {
+        let kind = if self.invalidates_window() {
+            NoteKind::Dropped
+        } else if matches!(self, Mark::CounterSilent { .. } | Mark::RequestsUnknown | Mark::Unreadable(_)) {
+            NoteKind::Unavailable
+        } else {
+            NoteKind::Remark
+        };
+        Note::new(kind, self.to_string())
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mark::CounterSilent { times: 1, why } => write!(f, "the counter did not answer: {why}"),
+            Mark::CounterSilent { times, why } => {
+                write!(f, "the counter did not answer {times} times, at first: {why}")
+            }
+            Mark::RequestsUnknown => {
+                f.write_str("requests unknown: the counter did not answer at the beginning or the end")
+            }
+            Mark::CounterBack { from, to } => {
+                write!(
+                    f,
+                    "the counter went back from {from} to {to}: the service was restarted, and requests just before that are lost"
+                )
+            }
+            Mark::ClockStep(seconds) => write!(f, "the clock was stepped by {seconds:+.3} s"),
+            Mark::Slept(seconds) => write!(f, "the machine slept for {seconds:.1} s"),
+            Mark::Device(what) => f.write_str(what),
+            Mark::Unreadable(what) => f.write_str(what),
+            Mark::Long(seconds) => {
+                write!(f, "it took {seconds:.1} s: the machine was too busy to look in time")
+            }
+            Mark::Cut => f.write_str("cut short by a signal"),
+        }
+    }
+}
+
+/// The smallest difference between clocks that gets a mark, in seconds. Smaller differences come from reading the clocks one
+/// after the other, and from slewing.
+const MIN_DIFFERENCE_S: f64 = 0.1;
+
+/// A moment by three clocks, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Moment {
+    /// `CLOCK_MONOTONIC`, which stops while the machine sleeps.
+    pub awake_s: f64,
+    /// `CLOCK_BOOTTIME`, which continues while the machine sleeps.
+    pub since_boot_s: f64,
+    /// `CLOCK_REALTIME`, since 1970; may be stepped.
+    pub wall_s: f64,
+}
+
+impl Moment {
+    /// The current moment.
+    pub fn now() -> Moment {
+        let read = |clock| {
+            let now = clock_gettime(clock);
+            now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
+        };
+        Moment {
+            awake_s: read(ClockId::Monotonic),
+            since_boot_s: read(ClockId::Boottime),
+            wall_s: read(ClockId::Realtime),
+        }
+    }
+
+    /// The marks for sleep and clock steps since an earlier moment. Slewing changes a clock by at most 500 ppm.
+    pub fn marks(&self, earlier: &Moment) -> Vec<Mark> {
+        let boot = self.since_boot_s - earlier.since_boot_s;
+        let slept = boot - (self.awake_s - earlier.awake_s);
+        let stepped = self.wall_s - earlier.wall_s - boot;
+        let mut marks = vec![];
+        if slept > MIN_DIFFERENCE_S {
+            marks.push(Mark::Slept(slept));
+        }
+        if stepped.abs() > MIN_DIFFERENCE_S + boot * 500e-6 {
+            marks.push(Mark::ClockStep(stepped));
+        }
+        marks
+    }
+}
+
+/// Counts the requests of the open window.
+#[derive(Debug, Default)]
+pub struct RequestTally {
+    /// The last value of the counter that was read.
+    last: Option<f64>,
+    /// Whether the counter answered at the beginning of the window.
+    answered_at_begin: bool,
+    /// The growth of the counter since the beginning of the window.
+    grown: f64,
+    /// The number of failed readings, and the first error.
+    failures: Option<(u32, String)>,
+    /// A mark for each time that the counter decreased.
+    decreases: Vec<Mark>,
+}
+
+impl RequestTally {
+    /// Adds a reading.
+    pub fn add(&mut self, reading: &Result<f64, CounterError>) {
+        let now = match reading {
+            Ok(now) => *now,
+            Err(CounterError(why)) => {
+                let (times, _) = self.failures.get_or_insert((0, why.clone()));
+                *times += 1;
+                return;
+            }
+        };
+        match self.last {
+            Some(last) if now < last => {
+                // The counter restarted from zero, so its value is the number of requests since then. The requests between the
+                // last reading and the restart are unknown, hence the mark.
+                self.decreases.push(Mark::CounterBack { from: last, to: now });
+                self.grown += now;
+            }
+            Some(last) => self.grown += now - last,
+            None => {}
+        }
+        self.last = Some(now);
+    }
+
+    /// Closes the window with a reading, and begins the next one with the same reading. Returns the requests of the window and
+    /// its marks. The requests are `None` if the counter did not answer at the beginning or at the end.
+    pub fn close(&mut self, reading: &Result<f64, CounterError>) -> (Option<f64>, Vec<Mark>) {
+        self.add(reading);
+        let answered = reading.is_ok();
+        let requests = (self.answered_at_begin && answered).then_some(self.grown);
+        let mut marks = std::mem::take(&mut self.decreases);
+        if let Some((times, why)) = self.failures.take() {
+            marks.push(Mark::CounterSilent { times, why });
+        }
+        if requests.is_none() {
+            marks.push(Mark::RequestsUnknown);
+        }
+        self.answered_at_begin = answered;
+        self.grown = 0.0;
+        (requests, marks)
+    }
+
+    /// Begins the first window with a reading.
+    pub fn begin(&mut self, reading: &Result<f64, CounterError>) {
+        self.add(reading);
+        self.answered_at_begin = reading.is_ok();
+        self.grown = 0.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The marks of a window in which each clock advanced by these seconds.
+    fn later(start: &Moment, awake: f64, boot: f64, wall: f64) -> Vec<Mark> {
+        let end = Moment {
+            awake_s: start.awake_s + awake,
+            since_boot_s: start.since_boot_s + boot,
+            wall_s: start.wall_s + wall,
+        };
+        end.marks(start)
+    }
+
+    #[test]
+    fn clock_steps_and_sleep_get_different_marks() {
+        let start = Moment { awake_s: 1024.0, since_boot_s: 4096.0, wall_s: 1_763_768_142.0 };
+        assert_eq!(later(&start, 300.0, 300.0, 300.0), []);
+        assert_eq!(later(&start, 300.0, 300.0, 300.125), []);
+        assert_eq!(later(&start, 300.0, 300.0, -3300.0), [Mark::ClockStep(-3600.0)]);
+        assert_eq!(later(&start, 300.0, 360.0, 360.0), [Mark::Slept(60.0)]);
+        assert_eq!(later(&start, 1.0, 1.0, 3.0), [Mark::ClockStep(2.0)]);
+    }
+
+    fn down() -> Result<f64, CounterError> {
+        Err(CounterError::new("refused"))
+    }
+
+    fn silent(times: u32) -> Mark {
+        Mark::CounterSilent { times, why: "refused".into() }
+    }
+
+    #[test]
+    fn the_requests_are_the_growth_of_the_counter() {
+        let mut tally = RequestTally::default();
+        tally.begin(&Ok(100.0));
+        tally.add(&Ok(130.0));
+        assert_eq!(tally.close(&Ok(150.0)), (Some(50.0), vec![]));
+        // The next window begins where this one ended.
+        assert_eq!(tally.close(&Ok(157.0)), (Some(7.0), vec![]));
+    }
+
+    #[test]
+    fn a_restarted_counter_continues_with_a_mark() {
+        let mut tally = RequestTally::default();
+        tally.begin(&Ok(1000.0));
+        tally.add(&Ok(1010.0));
+        tally.add(&Ok(4.0));
+        let back = Mark::CounterBack { from: 1010.0, to: 4.0 };
+        assert_eq!(tally.close(&Ok(6.0)), (Some(16.0), vec![back]));
+    }
+
+    #[test]
+    fn failed_readings_within_a_window_lose_no_requests() {
+        let mut tally = RequestTally::default();
+        tally.begin(&Ok(10.0));
+        tally.add(&down());
+        tally.add(&down());
+        assert_eq!(tally.close(&Ok(30.0)), (Some(20.0), vec![silent(2)]));
+    }
+
+    #[test]
+    fn a_failed_reading_between_windows_leaves_both_without_requests() {
+        let mut tally = RequestTally::default();
+        tally.begin(&Ok(10.0));
+        assert_eq!(tally.close(&down()), (None, vec![silent(1), Mark::RequestsUnknown]));
+        assert_eq!(tally.close(&Ok(50.0)), (None, vec![Mark::RequestsUnknown]));
+        assert_eq!(tally.close(&Ok(53.0)), (Some(3.0), vec![]));
+    }
+
+    #[test]
+    fn requests_are_counted_once_the_counter_answers() {
+        let mut tally = RequestTally::default();
+        tally.begin(&down());
+        assert_eq!(tally.close(&down()).0, None);
+        assert_eq!(tally.close(&Ok(5.0)).0, None);
+        assert_eq!(tally.close(&Ok(9.0)).0, Some(4.0));
+    }
+}

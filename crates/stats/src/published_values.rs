@@ -1,0 +1,378 @@
+//! Checks published figures: recomputes derived figures from their source columns, and judges claims on the figures.
+
+use crate::verdict::{self, Outcome, Region};
+use crate::{average::mean, mean_ratio::SharedCosts, ratio::log_ratios};
+use fsarena_core::average::Average;
+use fsarena_core::claim::{Claim, Extreme, Pair, Quantity, Relation, Right};
+use fsarena_core::plan::{TOTAL, WHOLES};
+use fsarena_core::published::{Derived, Figure, Published};
+use fsarena_core::{cell::TaskId, conclusion::Trust, metric};
+
+/// The result of [`recompute`].
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Recomputed {
+    /// The number of derived figures that could be recomputed.
+    pub figures: usize,
+    /// The figures that contradict their sources.
+    pub misfits: Vec<Misfit>,
+}
+
+/// A derived figure that contradicts the figures that it was computed from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Misfit {
+    /// The name of the sample.
+    pub sample: String,
+    /// The name of the variant.
+    pub variant: String,
+    /// The metric and its formula.
+    pub derived: Derived,
+    /// The printed figure.
+    pub printed: f64,
+    /// The printed numerator.
+    pub above: f64,
+    /// The printed denominator.
+    pub below: f64,
+    /// The smallest and the largest quotient that the sources allow, because both were rounded before printing.
+    pub possible: (f64, f64),
+}
+
+/// Recomputes every derived figure. A figure is consistent if its rounding range overlaps the possible quotients of its two
+/// sources. All figures of a column are rounded to the digits of its most precise figure: a single `48` in a column with
+/// `48.2` was `48.0`.
+pub fn recompute(published: &Published) -> Recomputed {
+    let mut all = Recomputed::default();
+    for derived in &published.derived {
+        let half = |metric: &str| half_step(published, metric);
+        let (printed_half, above_half, below_half) =
+            (half(&derived.metric), half(&derived.above), half(&derived.below));
+        for figure in published.rows.iter().filter(|row| row.metric == derived.metric) {
+            let source = |metric: &str| published.sampled(&figure.sample, &figure.variant, metric);
+            let (Some(above), Some(below)) = (source(&derived.above), source(&derived.below)) else {
+                continue;
+            };
+            all.figures += 1;
+            let low = (above.value - above_half).max(0.0) / (below.value + below_half);
+            let high = (above.value + above_half) / (below.value - below_half).max(0.0);
+            if figure.value + printed_half < low || figure.value - printed_half > high {
+                all.misfits.push(Misfit {
+                    sample: figure.sample.clone(),
+                    variant: figure.variant.clone(),
+                    derived: derived.clone(),
+                    printed: figure.value,
+                    above: above.value,
+                    below: below.value,
+                    possible: (low, high),
+                });
+            }
+        }
+    }
+    all
+}
+
+/// The figures that may support conclusions and comparisons: without fits and summaries, and without figures that contradict
+/// their sources. The numerators of the latter are left out too, because either may be wrong.
+pub fn evidence(published: &Published) -> Published {
+    let misfits = recompute(published).misfits;
+    let is_misfit = |row: &Figure| {
+        misfits.iter().any(|misfit| {
+            (&misfit.sample, &misfit.variant) == (&row.sample, &row.variant)
+                && [&misfit.derived.metric, &misfit.derived.above].contains(&&row.metric)
+        })
+    };
+    let mut kept = published.clone();
+    kept.rows.retain(|row| row.kind.is_evidence() && !is_misfit(row));
+    kept
+}
+
+/// Half a step of the last digit that a column is printed with.
+fn half_step(published: &Published, metric: &str) -> f64 {
+    let of_metric = published.rows.iter().filter(|row| row.metric == metric);
+    let digits = of_metric.map(|row| row.decimals).max().unwrap_or(0);
+    0.5 * 10f64.powi(-i32::from(digits))
+}
+
+/// The outcome of one claim of a conclusion.
+pub(crate) struct Part {
+    /// None if the claim cannot be checked.
+    pub(crate) outcome: Option<Outcome>,
+    /// The number of comparisons that could be checked.
+    pub(crate) checked: usize,
+    /// The number of comparisons of the claim: the rivals of a claim about the best or the worst, else 1.
+    pub(crate) comparisons: usize,
+}
+
+impl Part {
+    pub(crate) fn of_pair(outcome: Option<Outcome>) -> Part {
+        Part { outcome, checked: usize::from(outcome.is_some()), comparisons: 1 }
+    }
+}
+
+/// Judges a claim on the published figures of `set`; the claim names variants of other sets as `SET/VARIANT`. The outcome is
+/// None if a figure is missing. `rivals` are the variants that a claim about the best or the worst compares.
+///
+/// If the author took samples of all variants at the same times, each sample counts as a round, and the claim is judged as on a
+/// run. Otherwise each quantity has a single figure, and the claim is judged with the precision in `trust`.
+pub(crate) fn judge(claim: &Claim, set: &str, sets: &[Published], trust: &Trust, rivals: &[&str]) -> Part {
+    let Some(own) = sets.iter().find(|known| known.set == set) else { return Part::of_pair(None) };
+    let figures = Figures { set, sets, trust };
+    let (subject, has_samples) = (&claim.subject, !own.samples().is_empty());
+    let extreme = match &claim.relation {
+        Relation::Pair(_) if has_samples => return Part::of_pair(sampled(claim, own)),
+        Relation::Pair(pair) => return Part::of_pair(figures.pair(subject, pair)),
+        Relation::Extreme(extreme) => extreme,
+    };
+    let mut rivals = rivals.to_vec();
+    rivals.retain(|rival| *rival != extreme.variant);
+    let outcome = if has_samples { sampled(claim, own) } else { figures.extreme(subject, extreme, &rivals) };
+    let is_known = |rival: &&&str| {
+        if has_samples {
+            own.rows.iter().any(|row| row.variant == **rival && row.metric == subject.metric)
+        } else {
+            figures.value(subject, rival).is_some()
+        }
+    };
+    let checked = if outcome.is_some() { rivals.iter().filter(is_known).count() } else { 0 };
+    Part { outcome: outcome.filter(|_| checked > 0), checked, comparisons: rivals.len() }
+}
+
+/// Judges a claim on samples. Samples have a single task without a name, so a claim must name no task or all tasks, and the
+/// parameters of its task are ignored.
+fn sampled(claim: &Claim, set: &Published) -> Option<Outcome> {
+    let series = |quantity: &Quantity, variant: &str| -> Option<Vec<f64>> {
+        let value =
+            |sample: &&str| set.sampled(sample, variant, &quantity.metric).map_or(f64::NAN, |row| row.value);
+        let values: Vec<f64> = set.samples().iter().map(value).collect();
+        let whole = quantity.task.as_deref().is_none_or(|task| WHOLES.contains(&task));
+        (whole && values.iter().any(|value| !value.is_nan())).then_some(values)
+    };
+    match &claim.relation {
+        Relation::Pair(pair) => {
+            let left = series(&claim.subject, &pair.left)?;
+            let right = match &pair.right {
+                Right::Variant(variant) => series(&claim.subject, variant)?,
+                Right::Quantity(other) => series(other, &pair.left)?,
+            };
+            let verdict = match claim.average {
+                Average::Typical => verdict::judge(pair, &log_ratios(&right, &left).d, None)?,
+                Average::Mean => verdict::judge_means(pair, &SharedCosts::of(&right, &left)?, None),
+            };
+            Some(verdict.outcome)
+        }
+        Relation::Extreme(extreme) => {
+            let own = series(&claim.subject, &extreme.variant)?;
+            let rivals = set.variants().into_iter().filter(|variant| *variant != extreme.variant);
+            let rivals = rivals.filter_map(|variant| series(&claim.subject, variant));
+            let direction = metric::find(&claim.subject.metric)?.spec.direction;
+            let verdict = match claim.average {
+                Average::Typical => {
+                    let d: Vec<Vec<f64>> = rivals.map(|rival| log_ratios(&rival, &own).d).collect();
+                    verdict::judge_extreme(extreme, &d, direction, None)
+                }
+                Average::Mean => {
+                    let costs: Vec<_> = rivals.map(|rival| SharedCosts::of(&rival, &own)).collect();
+                    verdict::judge_extreme_means(extreme, &costs, direction, None)
+                }
+            };
+            verdict.map(|verdict| verdict.outcome)
+        }
+    }
+}
+
+/// The published figures, for claims on single values.
+struct Figures<'a> {
+    set: &'a str,
+    sets: &'a [Published],
+    trust: &'a Trust,
+}
+
+impl Figures<'_> {
+    fn pair(&self, subject: &Quantity, pair: &Pair) -> Option<Outcome> {
+        let left = self.value(subject, &pair.left)?;
+        let right = match &pair.right {
+            Right::Variant(variant) => self.value(subject, variant)?,
+            Right::Quantity(other) => {
+                self.value(&other.beside(subject), &pair.left).or_else(|| self.value(other, &pair.left))?
+            }
+        };
+        let ratio = self.trust.ratio(left, right);
+        Some(Region::of(pair, None).judge(ratio, ratio))
+    }
+
+    fn extreme(&self, subject: &Quantity, extreme: &Extreme, rivals: &[&str]) -> Option<Outcome> {
+        let own = self.value(subject, &extreme.variant)?;
+        let below = extreme.is_least(metric::find(&subject.metric)?.spec.direction);
+        let rivals =
+            rivals.iter().filter_map(|variant| Some(self.trust.ratio(own, self.value(subject, variant)?)));
+        let rivals: Vec<(f64, f64)> =
+            rivals.map(|(low, high)| if below { (low, high) } else { (-high, -low) }).collect();
+        let outcome = if rivals.iter().any(|(low, _)| *low > 0.0) {
+            Outcome::Refuted
+        } else if rivals.iter().all(|(_, high)| *high < 0.0) {
+            Outcome::Held
+        } else {
+            Outcome::Inconclusive
+        };
+        Some(outcome.negated_if(extreme.negated))
+    }
+
+    /// The figure of a quantity for a variant. None if no figure or several tasks fit: a quantity may identify its task by
+    /// parameters alone.
+    fn value(&self, quantity: &Quantity, variant: &str) -> Option<f64> {
+        let (set, variant) = variant.split_once('/').unwrap_or((self.set, variant));
+        let set = self.sets.iter().find(|known| known.set == set)?;
+        if let Some(whole) = quantity.task.as_deref().filter(|task| WHOLES.contains(task)) {
+            if whole == TOTAL {
+                return set.total(variant, &quantity.metric);
+            }
+            let values = set.of_work(variant, &quantity.metric)?;
+            return Some(mean(values.iter().map(|value| value.ln())).exp());
+        }
+        let mut tasks = set.tasks().into_iter().map(|task| task.task_id()).filter(|task| quantity.fits(task));
+        let figure = |task: TaskId| set.figure(&task, variant, &quantity.metric).map(|figure| figure.value);
+        let value = tasks.by_ref().find_map(figure)?;
+        tasks.find_map(figure).is_none().then_some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::published::parse;
+
+    fn outcome_of(text: &str) -> Option<Outcome> {
+        let csv = "set,task,title,filesystem,metric,value,unit\n\
+                   II,001,T,a,elapsed,1.00,s\nII,001,T,b,elapsed,1.02,s\nII,001,T,c,elapsed,2.00,s\n\
+                   II,002,U,a,elapsed,0.03,s\nII,002,U,b,elapsed,0.04,s\nII,002,U,c,elapsed,0.09,s\n\
+                   I,001,T,a,elapsed,1.50,s\n";
+        let tasks =
+            [("001", "one"), ("002", "two")].map(|(number, task)| (number.to_string(), task.to_string()));
+        let sets = parse("old", csv, &tasks.into()).unwrap();
+        let trust = Trust { tolerance: 0.01, resolution: 0.01 };
+        judge(&text.parse().unwrap(), "II", &sets, &trust, &sets[0].variants()).outcome
+    }
+
+    #[test]
+    fn claims_on_single_figures_are_judged_with_their_precision() {
+        use Outcome::{Held, Inconclusive, Refuted};
+        for (text, expected) in [
+            // ln(1/1.02) = −0.0198 ± 0.0198 ± 0.00995.
+            ("one.elapsed: a < b", Some(Inconclusive)),
+            ("one.elapsed: a < c", Some(Held)),
+            ("one.elapsed: c < a", Some(Refuted)),
+            ("one.elapsed: a < c by 40%", Some(Held)),
+            ("one.elapsed: a < c by 60%", Some(Refuted)),
+            ("one.elapsed: a == b within 5%", Some(Held)),
+            ("one.elapsed: a == b", Some(Inconclusive)),
+            // 0.03 and 0.04 may be 0.0349 and 0.0351.
+            ("two.elapsed: a < b", Some(Inconclusive)),
+            ("two.elapsed: a < c", Some(Held)),
+            ("one.elapsed: worst is c", Some(Held)),
+            ("one.elapsed: best is c", Some(Refuted)),
+            ("one.elapsed: best is not c", Some(Held)),
+            ("one.elapsed: best is a", Some(Inconclusive)),
+            ("geomean.elapsed: a < c", Some(Held)),
+            ("one.elapsed: II/a < I/a", Some(Held)),
+            ("two.elapsed: a < I/a", None),
+            ("three.elapsed: a < b", None),
+            ("one.elapsed: c > two.elapsed", Some(Held)),
+            // Two tasks have it.
+            ("elapsed: a < c", None),
+        ] {
+            assert_eq!(outcome_of(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn parameters_alone_can_identify_a_task() {
+        use Outcome::{Held, Refuted};
+        let csv = "set,task,title,filesystem,metric,value,unit,clients\n\
+                   ,run,R,a,throughput,100,bytes_per_s,5\n,run,R,b,throughput,98,bytes_per_s,5\n\
+                   ,run,R,a,throughput,50,bytes_per_s,20\n,run,R,b,throughput,98,bytes_per_s,20\n";
+        let sets = parse("old", csv, &[("run".to_string(), "run".to_string())].into()).unwrap();
+        let outcome_of =
+            |text: &str| judge(&text.parse().unwrap(), "", &sets, &Trust::default(), &["a", "b"]).outcome;
+        assert_eq!(outcome_of("throughput[clients=5]: b >= 0.97 * a within 3%"), Some(Held));
+        assert_eq!(outcome_of("throughput[clients=20]: b < a"), Some(Refuted));
+        assert_eq!(outcome_of("throughput: b < a"), None);
+        // The other quantity is of the same clients, unless it names others.
+        assert_eq!(outcome_of("throughput[clients=20]: a < run.throughput[clients=5]"), Some(Held));
+    }
+
+    #[test]
+    fn a_rival_without_figures_counts_as_unchecked() {
+        let csv = "set,task,title,filesystem,metric,value,unit\n,run,R,a,elapsed,1,s\n,run,R,b,elapsed,2,s\n";
+        let sets = parse("old", csv, &[("run".to_string(), "run".to_string())].into()).unwrap();
+        let part = |rivals: &[&str]| {
+            let part = judge(&"elapsed: best is a".parse().unwrap(), "", &sets, &Trust::default(), rivals);
+            (part.outcome, part.checked, part.comparisons)
+        };
+        assert_eq!(part(&["a", "b"]), (Some(Outcome::Held), 1, 1));
+        assert_eq!(part(&["a", "b", "c", "d"]), (Some(Outcome::Held), 1, 3));
+        assert_eq!(part(&["c", "d"]), (None, 0, 2));
+    }
+
+    #[test]
+    fn samples_count_as_rounds() {
+        use Outcome::{Held, Inconclusive, Refuted};
+        let csv = |samples: usize| {
+            let line = |i: usize| format!("{i},a,{},1\n{i},b,{},1\n", 10 + i, 20 + 2 * i);
+            let lines: String = (0..samples).map(line).collect();
+            format!("sample,filesystem,elapsed_s,requests_per_s\n{lines}")
+        };
+        let outcome_of = |text: &str, samples| {
+            let sets = parse("old", &csv(samples), &Default::default()).unwrap();
+            judge(&text.parse().unwrap(), "", &sets, &Trust::default(), &["a", "b"]).outcome
+        };
+        assert_eq!(outcome_of("elapsed: a < b by 40%", 8), Some(Held));
+        assert_eq!(outcome_of("elapsed: a > b", 8), Some(Refuted));
+        assert_eq!(outcome_of("elapsed: best is a", 8), Some(Held));
+        assert_eq!(outcome_of("geomean.elapsed: best is a", 8), Some(Held));
+        assert_eq!(outcome_of("elapsed[rate=5]: best is a", 8), Some(Held), "a rate of a run here");
+        assert_eq!(outcome_of("elapsed: a < b", 7), Some(Inconclusive), "under 8 nothing is decided");
+        assert_eq!(outcome_of("system: a < b", 8), None);
+    }
+
+    fn misfits(lines: &str) -> Vec<String> {
+        let csv = format!(
+            "sample,filesystem,cpu_percent,requests_per_s,cost = cpu_percent / requests_per_s\n{lines}"
+        );
+        let all = recompute(&parse("old", &csv, &Default::default()).unwrap()[0]);
+        assert_eq!(all.figures, lines.lines().count());
+        all.misfits.into_iter().map(|misfit| format!("{} {}", misfit.sample, misfit.variant)).collect()
+    }
+
+    #[test]
+    fn a_figure_within_the_rounding_of_its_sources_is_no_misfit() {
+        // 7.6/28.2 = 0.2695; with ±0.05 from 0.2673 to 0.2718, and 0.27 may be 0.265 to 0.275.
+        assert!(misfits("s,a,7.6,28.2,0.27\n").is_empty());
+        assert_eq!(misfits("s,a,7.6,28.2,0.28\ns,b,7.6,28.2,0.26\n"), ["s a", "s b"]);
+    }
+
+    #[test]
+    fn a_column_has_the_digits_of_its_most_exact_figure() {
+        // 14.5/48: 0.30 alone, were 48 exact to a tenth; 0.305 if it were anything from 47.5 on.
+        assert_eq!(misfits("s,a,14.5,48,0.31\nt,a,14.5,48.2,0.30\n"), ["s a"]);
+        assert!(misfits("s,a,14.5,48,0.31\n").is_empty());
+    }
+
+    #[test]
+    fn a_misfit_and_its_numerator_are_no_evidence() {
+        let csv = "sample,filesystem,cpu_percent,requests_per_s,cost = cpu_percent / requests_per_s\n\
+                   s,a,7.6,28.2,0.28\nt,a,7.6,28.2,0.27\n";
+        let kept = evidence(&parse("old", csv, &Default::default()).unwrap()[0]);
+        let kept: Vec<_> = kept.rows.iter().map(|row| format!("{} {}", row.sample, row.metric)).collect();
+        assert_eq!(kept, ["s requests", "t cpu", "t requests", "t cost"]);
+    }
+
+    #[test]
+    fn the_figures_of_wilton_have_two_known_misfits() {
+        let csv = include_str!("../../../studies/wilton/published.csv");
+        let all = recompute(&parse("wilton", csv, &Default::default()).unwrap()[0]);
+        assert_eq!((all.figures, all.misfits.len()), (132, 2));
+        // By hand: 8.4/28 = 0.300, printed as 0.17; 10.4/28.2 = 0.369, printed as 0.15.
+        let cells: Vec<_> =
+            all.misfits.iter().map(|m| (m.variant.as_str(), m.derived.metric.as_str(), m.printed)).collect();
+        assert_eq!(cells, [("reiserfs", "system_per_request", 0.17), ("ext3", "iowait_per_request", 0.15)]);
+        assert!(all.misfits.iter().all(|misfit| misfit.sample == "daily-average"));
+    }
+}
