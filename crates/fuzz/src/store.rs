@@ -35,7 +35,7 @@ fn run() -> &'static RunDir {
 pub fn events(bytes: &[u8]) {
     std::fs::write(run().event_log(), bytes).expect("a file");
     let plan: Plan = toml::from_str(PLAN).expect("a plan");
-    let (mut state, mut intervals) = (RunState::new(RunRecord::new(plan, vec![])), Intervals::of("elapsed"));
+    let (mut state, mut intervals) = (RunState::new(RunRecord::new(plan, vec![])), Intervals::new("elapsed"));
     let mut log = Events::of(run());
     loop {
         let events = log.next(BATCH).expect("a log");
@@ -50,7 +50,7 @@ pub fn events(bytes: &[u8]) {
             serde_json::from_str::<fsarena_store::TimedEvent>(&again).expect("an event as it is written");
         }
     }
-    serde_json::to_string(&RunView::of(&state, &intervals)).expect("a view is JSON");
+    serde_json::to_string(&RunView::new(&state, &intervals)).expect("a view is JSON");
 }
 
 /// Reads a damaged database, and makes a report of what could be read.

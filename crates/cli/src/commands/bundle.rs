@@ -51,7 +51,7 @@ pub fn run(args: Args) -> Outcome {
     }
     let scratch = ScratchDir::make(parent, ".fsarena-bundle")?;
     let reports = pack_runs(&args, scratch.dir())?;
-    let manifest = Manifest::of(&reports, env!("CARGO_PKG_VERSION"), &program_build()?);
+    let manifest = Manifest::new(&reports, env!("CARGO_PKG_VERSION"), &program_build()?);
     let text = serde_json::to_string_pretty(&manifest).map_err(output::serialization_failure)? + "\n";
     write(&scratch.dir().join(MANIFEST), text.as_bytes())?;
     write(&scratch.dir().join(README), &readme(&manifest, &reports)?)?;

@@ -1,5 +1,6 @@
 //! `fsarena selftest`: measures fsarena's own error rates, by simulation or on this machine.
 
+mod growth;
 mod headline;
 mod here;
 mod plans;
@@ -11,8 +12,10 @@ use crate::{failure::Outcome, flags::ListFormat};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::row::Row;
 use fsarena_stats::simulate::PromiseState;
+use fsarena_stats::simulate::growth::{GrowthCheck, growth_checks};
 use fsarena_stats::simulate::mean_ratio::{MeanCheck, mean_checks};
 use fsarena_stats::simulate::selftest::{Check, RUNS, Report, selftest};
+use headline::two_decimals;
 use here::Here;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -73,8 +76,9 @@ pub fn run(args: Args) -> Outcome {
     }
     let report = selftest(args.simulations, args.seed);
     let means = mean_checks(args.simulations, args.seed);
+    let growth = growth_checks((args.simulations / RUNS_PER_GRID).max(20), args.seed);
     match args.format {
-        ListFormat::Json => output::json(&as_json(&report, &means))?,
+        ListFormat::Json => output::json(&as_json(&report, &means, &growth))?,
         ListFormat::Term => {
             let checks: Vec<CheckRow> =
                 report.checks.iter().chain([&report.negative]).map(CheckRow::from).collect();
@@ -82,16 +86,15 @@ pub fn run(args: Args) -> Outcome {
             headline::print(&report)?;
             output::text(format!("\n{}\n\n", describe_report(&report)))?;
             output::rows(&means.iter().map(MeanRow::from).collect::<Vec<_>>(), ListFormat::Term)?;
-            output::text(format!("\n{MEANS}\n"))?
+            output::text(format!("\n{MEANS}\n"))?;
+            growth::print(&growth)?
         }
     };
-    Ok(exit_code(&report, &means))
+    Ok(exit_code(&report, &means, &growth))
 }
 
-/// A share in per cent with two decimals.
-fn percent(share: f64) -> String {
-    format!("{:.2}%", 100.0 * share)
-}
+/// The number of runs for which one run of a grid is simulated, because its laws take long to fit.
+const RUNS_PER_GRID: usize = 20;
 
 /// The error rate of one rule under one kind of noise.
 #[derive(Serialize)]
@@ -142,11 +145,11 @@ impl Row for CheckRow {
             |share: Option<f64>| share.map_or(String::new(), |share| format!(", {share:.2} of the time"));
         match field {
             "rule" if self.order == "fixed" => Some(format!("{}, FIXED ORDER", self.rule)),
-            "rate" => Some(percent(self.rate) + &of_time(self.time_share)),
-            "limits" => Some(format!("{} to {}", percent(self.lower), percent(self.upper))),
+            "rate" => Some(two_decimals(self.rate) + &of_time(self.time_share)),
+            "limits" => Some(format!("{} to {}", two_decimals(self.lower), two_decimals(self.upper))),
             "limit" => {
                 let promise = if self.negative { "more than" } else { "at most" };
-                Some(format!("{promise} {}{}", percent(self.limit), of_time(self.time_limit)))
+                Some(format!("{promise} {}{}", two_decimals(self.limit), of_time(self.time_limit)))
             }
             _ => None,
         }
@@ -159,8 +162,10 @@ const MEANS: &str = "The share of runs in which the 95% interval of the ratio of
                      stalls that no round shows: for those the misses are shown, without a promise.";
 
 /// The exit code of all checks. A broken promise counts before one that is inconclusive because of too few runs.
-fn exit_code(report: &Report, means: &[MeanCheck]) -> ExitCode {
-    let any_is = |state| means.iter().any(|check| check.state() == Some(state));
+fn exit_code(report: &Report, means: &[MeanCheck], growth: &[GrowthCheck]) -> ExitCode {
+    let of_growth = growth.iter().map(|check| Some(check.state()));
+    let states: Vec<_> = means.iter().map(MeanCheck::state).chain(of_growth).collect();
+    let any_is = |state| states.contains(&Some(state));
     let code = report.exit_code();
     if code == ExitCode::Refuted || any_is(PromiseState::Broken) {
         return ExitCode::Refuted;
@@ -218,10 +223,12 @@ impl Row for MeanRow {
     fn for_people(&self, field: &str) -> Option<String> {
         match field {
             "drifts" => Some(if self.drifts { "yes".into() } else { "no".into() }),
-            "rate" => Some(percent(self.rate)),
-            "limits" => Some(format!("{} to {}", percent(self.lower), percent(self.upper))),
-            "printed_share" => Some(percent(self.printed_share)),
-            "limit" => Some(self.limit.map_or("none".into(), |limit| format!("at most {}", percent(limit)))),
+            "rate" => Some(two_decimals(self.rate)),
+            "limits" => Some(format!("{} to {}", two_decimals(self.lower), two_decimals(self.upper))),
+            "printed_share" => Some(two_decimals(self.printed_share)),
+            "limit" => {
+                Some(self.limit.map_or("none".into(), |limit| format!("at most {}", two_decimals(limit))))
+            }
             "state" => Some(self.state.unwrap_or("shown").into()),
             _ => None,
         }
@@ -245,13 +252,14 @@ fn describe_report(report: &Report) -> String {
 }
 
 /// All checks as JSON.
-fn as_json(report: &Report, means: &[MeanCheck]) -> Value {
+fn as_json(report: &Report, means: &[MeanCheck], growth: &[GrowthCheck]) -> Value {
     json!({
         "checks": report.checks.iter().map(CheckRow::from).collect::<Vec<_>>(),
         "negative": CheckRow::from(&report.negative),
         "wrong_recommendations": headline::wrong_rows(report),
         "recommendations_in_time": headline::answered_rows(report),
         "mean_costs": means.iter().map(MeanRow::from).collect::<Vec<_>>(),
-        "passed": exit_code(report, means) == ExitCode::Done,
+        "growth": growth::rows(growth),
+        "passed": exit_code(report, means, growth) == ExitCode::Done,
     })
 }

@@ -21,6 +21,11 @@ pub fn print(selftest: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A share in per cent with two decimals.
+pub fn two_decimals(share: f64) -> String {
+    format!("{:.2}%", 100.0 * share)
+}
+
 /// The state of a promise about an error rate, in a word; `no promise` for None.
 fn state_name(state: Option<PromiseState>) -> &'static str {
     state.map_or("no promise", PromiseState::name)
@@ -82,8 +87,8 @@ impl Row for WrongRow {
     fn for_people(&self, field: &str) -> Option<String> {
         match field {
             "spread" => Some(percent(self.spread)),
-            "rate" => Some(format!("{:.2}%", 100.0 * self.rate)),
-            "upper" => Some(format!("{:.2}%", 100.0 * self.upper)),
+            "rate" => Some(two_decimals(self.rate)),
+            "upper" => Some(two_decimals(self.upper)),
             "gap" => Some(percent(self.gap)),
             "current" => Some(match self.current {
                 None => "none".into(),
