@@ -18,6 +18,8 @@ pub struct Command;
 const ONCE_DONE: &str = ".once";
 /// The setting of environment variables.
 const ENV: &str = "env";
+/// The setting of the amount of work.
+const AMOUNT: &str = "amount";
 /// The setting of a setup that is kept.
 pub const SETUP_ONCE: &str = "setup_once";
 /// The directory on the source disk that commands find as `$TMPDIR`.
@@ -52,6 +54,8 @@ const DEF: WorkloadDef = WorkloadDef {
         SettingDef::path("input").help("file or directory of yours that commands find as $FSARENA_INPUT"),
         SettingDef::texts("needs").help("programs that the commands run"),
         SettingDef::texts(ENV).help("environment variables of the commands: `NAME=VALUE`"),
+        SettingDef::int(AMOUNT, 1..=1_000_000_000, 1)
+            .help("amount of work, which commands find as $FSARENA_AMOUNT, for a grid over it: `--grid amount=1e3..1e5`"),
         SettingDef::text("setup").help("shell command on each fresh filesystem, not timed"),
         SettingDef::text(SETUP_ONCE)
             .help("the same for a command that always makes the same files: it runs once, and each round begins with them"),
@@ -184,6 +188,7 @@ impl CommandBuilder<'_> {
             ("FSARENA_DIR", self.place.root.clone().into()),
             ("FSARENA_SOURCE", self.place.other.clone().into()),
             ("FSARENA_INPUT", self.job.settings.text("input").into()),
+            ("FSARENA_AMOUNT", self.job.settings.int(AMOUNT).to_string().into()),
             ("TMPDIR", self.place.other.join(TEMPORARY).into()),
         ]);
         let env = env.map(|(name, value): (_, OsString)| (name.to_string(), value)).collect();
