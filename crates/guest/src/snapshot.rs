@@ -239,7 +239,7 @@ pub fn save_devices(monitor: UnixStream, to: &Path, hold: Option<&Path>) -> Resu
     Ok(())
 }
 
-/// Has the machine behind a monitor, which QEMU was told to expect ([`RESTORED`]), continue from a saved state.
+/// Makes a machine continue from a saved state; QEMU was started with [`RESTORED`].
 ///
 /// # Errors
 /// QEMU refuses or fails.
@@ -283,7 +283,7 @@ impl QmpMonitor {
         Ok(monitor)
     }
 
-    /// Leaves out of states what lies in files that other processes can map.
+    /// Makes QEMU leave memory that lies in shared files out of saved states.
     fn ignore_shared(&mut self) -> Result<()> {
         let capability = json!({ "capability": "x-ignore-shared", "state": true });
         self.execute("migrate-set-capabilities", json!({ "capabilities": [capability] })).map(drop)
