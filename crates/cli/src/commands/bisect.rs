@@ -317,11 +317,11 @@ fn debian_kernels(good: &mut String, bad: &mut String) -> Result<Vec<String>, Fa
 fn commands(state: &Bisection, runs: &Path) -> Vec<String> {
     let quoted = |words: &[&str]| shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "));
     let mut commands = vec![];
-    if let Some(Ending::Found { child, .. }) = &state.ending {
+    if let Some(Ending::Found { parent, child, .. }) = &state.ending {
         if let History::Git { repo, .. } = &state.history {
             commands.push(quoted(&["git", "-C", repo, "show", child]));
         }
-        if let Some(run) = state.comparisons.last().and_then(|one| one.runs.last()) {
+        if let Some(run) = last_run(state, parent, child) {
             let plan = runs.join(run).join("plan.toml").display().to_string();
             if state.counts {
                 let profile = quoted(&["fsarena", "analyse", run, "--profile"]);
@@ -336,13 +336,17 @@ fn commands(state: &Bisection, runs: &Path) -> Vec<String> {
     commands
 }
 
+/// The last run that compared the last good candidate with the first bad one.
+fn last_run<'a>(state: &'a Bisection, parent: &str, child: &str) -> Option<&'a String> {
+    let pair = [parent, child];
+    state.comparisons.iter().rfind(|one| one.candidates == pair)?.runs.last()
+}
+
 /// The functions in which the first bad candidate takes more instructions than the last good one, in the task whose count changed
 /// most; None if nothing was found or nothing counted.
 fn functions(state: &Bisection, runs: &Path, progress: &mut Progress) -> Result<Option<Page>, Failure> {
     let Some(Ending::Found { parent, child, .. }) = &state.ending else { return Ok(None) };
-    let pair = [parent.as_str(), child.as_str()];
-    let last = state.comparisons.iter().rfind(|one| one.candidates == pair);
-    let Some(run) = last.and_then(|one| one.runs.last()).filter(|_| state.counts) else { return Ok(None) };
+    let Some(run) = last_run(state, parent, child).filter(|_| state.counts) else { return Ok(None) };
     let record = fsarena_store::read(&RunDir::find(runs, run)?)?;
     let task = task_that_grew(&record);
     Ok(Some(rerun::profile_variants(runs, run, &record, &task, progress)?))
