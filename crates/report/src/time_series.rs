@@ -174,7 +174,7 @@ mod tests {
             |count| left_out_note(&SeriesTable { row: vec![0; 3], points: vec![point; 3], left_out: count });
         assert_eq!(of(0), None);
         let sentence = of(6).unwrap();
-        assert!(sentence.contains("3 of 9 stretches: those of every 3rd round"), "{sentence}");
+        assert!(sentence.contains("3 of 9 stretches are shown, those of every 3rd round"), "{sentence}");
     }
 
     fn point(start_s: f64, length_s: f64, operations: u64) -> Point {
