@@ -257,7 +257,7 @@ impl Notices {
                 NoteKind::Fairness | NoteKind::DebugKernel | NoteKind::Dropped | NoteKind::NotCompared => {
                     add_note(&mut fairness, note)
                 }
-                NoteKind::Remark if note.asks_the_user() => add_note(&mut fairness, note),
+                NoteKind::Remark if note.is_advice() => add_note(&mut fairness, note),
                 NoteKind::Options | NoteKind::Weaker | NoteKind::Unavailable | NoteKind::Remark => {}
             }
         }

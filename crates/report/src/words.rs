@@ -4,7 +4,7 @@ use crate::number::{self, plural};
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::{cell::TaskInfo, host::Host, metric::reading};
-use fsarena_stats::{analyse::Analysis, ratio::Ratio, table::LOOKS};
+use fsarena_stats::{analyse::Analysis, ratio::Ratio, table::LAST_LOOK};
 
 /// The name of a task in tables: number, title and parameters, `009 Untar the kernel tree`.
 pub fn task_label(task: &TaskInfo) -> String {
@@ -145,7 +145,7 @@ pub fn ratio_with_interval(Ratio { value, low, high, rounds, .. }: Ratio) -> Str
 pub fn rounds_needed(rounds: Option<usize>) -> String {
     match rounds {
         Some(rounds) => rounds.to_string(),
-        None => format!("over {}", LOOKS[LOOKS.len() - 1].n),
+        None => format!("over {}", LAST_LOOK),
     }
 }
 

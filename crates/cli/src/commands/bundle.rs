@@ -98,7 +98,7 @@ fn pack_runs(args: &Args, below: &Path) -> Result<Vec<Report>, Failure> {
     Ok(reports)
 }
 
-/// Analyses a run of a bundle by its own plan, without what the program knows of this machine: so everyone gets the same report.
+/// Analyses a run of a bundle by its own plan, and uses nothing of this machine, so that everyone gets the same report.
 pub fn analyse(run: &RunDir) -> Result<Report, Failure> {
     let record = fsarena_store::read(run)?;
     let options = ReportOptions { metrics: work::answering(&record), ..ReportOptions::default() };

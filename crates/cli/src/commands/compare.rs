@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, parse_percent};
-use crate::{explicit_flags::ExplicitFlags, output};
+use crate::{flags::ExplicitFlags, output};
 use fsarena_core::record::RunRecord;
 use fsarena_report::compare::{
     compare_all, compare_published, compare_published_samples, compare_samples, compare_sets,

@@ -32,7 +32,7 @@ pub fn add_warnings(document: &mut Document, report: &Report, detail: Detail) {
     }
     let mut items: Vec<Vec<String>> = groups.into_iter().map(|(_, items)| items).collect();
     // These are remarks, so they are in no group above. The full report has them in its section with remarks.
-    items.push(notes_where(record, Note::asks_the_user));
+    items.push(notes_where(record, Note::is_advice));
     document.titled_list("Warnings", first_of_each(items));
 }
 
