@@ -164,16 +164,16 @@ pub fn variant_line(row: &VariantRow) -> String {
 
 /// The row of a claim: `  open −1.2% [−2.9%, +0.4%]  12 rounds █▄▂▁  untar.elapsed: xfs < ext4`. A long claim is shortened
 /// in its middle.
-pub fn claim_line(ClaimView { standing, known, narrowing }: &ClaimView) -> String {
-    let mark = match standing.outcome {
+pub fn claim_line(ClaimView { status, in_words, narrowing }: &ClaimView) -> String {
+    let mark = match status.outcome {
         ClaimOutcome::Inconclusive => "open",
         outcome => outcome.name(),
     };
-    let rounds = if standing.rounds == 1 { "1 round".into() } else { format!("{} rounds", standing.rounds) };
+    let rounds = if status.rounds == 1 { "1 round".into() } else { format!("{} rounds", status.rounds) };
     let gap = if narrowing.is_empty() { "" } else { " " };
-    let head = format!("  {mark} {known}  {rounds}{gap}{narrowing}  ");
+    let head = format!("  {mark} {in_words}  {rounds}{gap}{narrowing}  ");
     let room = WIDTH.saturating_sub(head.chars().count());
-    format!("{head}{}", shorten(&standing.claim, room.max(10)))
+    format!("{head}{}", shorten(&status.claim, room.max(10)))
 }
 
 /// Shortens a text to `room` characters: its beginning and its end around `…`. Replaces control characters.
