@@ -7,8 +7,7 @@ use fsarena_core::observations::{combine_tasks, references};
 use fsarena_core::record::{RunRecord, RunStatus};
 use fsarena_core::state::{ClaimState, RunState};
 use fsarena_stats::comparison::{Comparison, compare_with};
-use fsarena_stats::cost::Estimate;
-use fsarena_stats::ratio::Ratio;
+use fsarena_stats::{cost::Estimate, ratio::Ratio};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 

@@ -1,7 +1,6 @@
 //! The spread of kernel instruction counts between repeats of the same task.
 
-use fsarena_core::row::Row;
-use fsarena_core::{factor, number, record::RunRecord};
+use fsarena_core::{factor, number, record::RunRecord, row::Row};
 use fsarena_stats::comparison::median;
 use serde::Serialize;
 use std::collections::BTreeMap;

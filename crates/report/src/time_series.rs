@@ -1,9 +1,8 @@
 //! Time series of a load: throughput and latency of a task on a variant over time, combined from the series of all rounds.
 
 use crate::number;
-use fsarena_core::observations;
-use fsarena_core::record::RunRecord;
 use fsarena_core::series::{Latency, MOST_POINTS, Point, SeriesTable};
+use fsarena_core::{observations, record::RunRecord};
 use fsarena_stats::comparison::median;
 use serde::Serialize;
 use std::collections::BTreeMap;
