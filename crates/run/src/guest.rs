@@ -510,7 +510,7 @@ fn install_counter(dir: &Path, emit: RunSink) -> Result<Option<Counter>> {
 }
 
 /// The caveat in every report of a run in guests: where the filesystems ran, and what their figures are worth. The example
-/// `truth` of the program measures how many differences guests reproduce; the table is in docs/guide/guests.md.
+/// `truth` of the program measures how many differences guests reproduce; the table is in docs/internals/guests.md.
 fn caveat(guest: &GuestPlan, kernels: &Kernels) -> Note {
     let kernels = kernel_names(kernels);
     let worth = match (guest.emulator, guest.accelerator) {

@@ -18,6 +18,7 @@ use crate::work::{Work, workload};
 use crate::{axes, axes::fill, layers, packed_programs};
 use bytesize::ByteSize;
 use fsarena_core::host::{self, Storage};
+use fsarena_core::number::plural;
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::Variant, event::Note, factor};
@@ -79,7 +80,7 @@ impl Check {
     /// Describes the cells of a plan in a line: tasks, size of the filesystem and of the source disk, place of the images.
     pub fn describe(&self, plan: &Plan) -> String {
         let what = match &plan.device.backing {
-            Backing::Dir => return format!("{} tasks a cell, in a directory", self.tasks),
+            Backing::Dir => return format!("{}, in a directory", self.tasks_of(plan)),
             Backing::Erase { path, .. } => path.display().to_string(),
             Backing::Loop { .. } | Backing::Ram => "image".into(),
             Backing::Zram => "zram device".into(),
@@ -88,7 +89,16 @@ impl Check {
         let (size, other) = (ByteSize(self.size_bytes), ByteSize(self.other_bytes));
         let images = self.storage.get(host::IMAGES);
         let at = images.map_or(String::new(), |storage| format!("; images in {storage}"));
-        format!("{} tasks a cell; {what} of {size}, source disk of {other}{at}", self.tasks)
+        format!("{}; {what} of {size}, source disk of {other}{at}", self.tasks_of(plan))
+    }
+
+    /// The number of tasks, and of the cells that have them: a variant has a cell for each workload, and for each value of a grid.
+    fn tasks_of(&self, plan: &Plan) -> String {
+        let tasks = plural(self.tasks as usize, "task");
+        match plan.workloads.len() {
+            1 => format!("{tasks} a cell"),
+            cells => format!("{tasks} in {cells} cells for each variant"),
+        }
     }
 }
 
@@ -208,7 +218,7 @@ fn check_devices(
         programs.extend(["mount", "umount", "losetup"].map(String::from));
     }
     check.other_bytes = other_size(plan, room);
-    let needed = needed_bytes(&defs, layers::room(variants, room));
+    let needed = needed_bytes(&defs, variants, layers::room(variants, room));
     check.size_bytes = match backing {
         Backing::Erase { path, signature } => erased_size(kernel, path, signature.as_deref(), needed)?,
         _ => image_size(plan, needed)?,
