@@ -13,7 +13,7 @@ use crate::protocol::Profiling;
 use crate::recorder::{Beginning, Consumer, Recorder};
 use crate::runner::{self, RunEnd};
 use crate::work::{self, main_metric, outline};
-use crate::{child, guest::Guests, local::Local, scratch::ScratchDir, shell::ShellSession};
+use crate::{child, guest::ager, local::Local, scratch::ScratchDir, shell::ShellSession};
 use fsarena_core::event::{CommandRecord, Event, Note};
 use fsarena_core::host::{BUILD, Host};
 use fsarena_core::plan::{Backing, Plan};
@@ -468,7 +468,7 @@ fn start_executor(run: RunContext, clients: Box<dyn Clients>, emit: RunSink) -> 
                 let on_loop = setting("on", "loop");
                 RunError::Plan(format!("a guest cannot be traced; explain a run of this kernel ({on_loop})"))
             })?;
-            Box::new(Guests::start(guest.clone(), run, emit)?)
+            Box::new(ager::start(guest.clone(), run, emit)?)
         }
         Backing::Dir => Box::new(Directories::start(run, clients, emit)?),
         _ => Box::new(Local::start(run, emit)?),

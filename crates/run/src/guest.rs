@@ -1,7 +1,8 @@
 //! Runs cells in guests: formats image files on this machine, and boots a guest kernel that runs the workload on them. This
 //! requires neither root nor a device of this machine.
 
-mod ager;
+mod ageing;
+pub(crate) mod ager;
 mod boot;
 mod early;
 mod host_programs;
@@ -15,6 +16,7 @@ mod snapshot_pool;
 pub use initramfs::guest_modules;
 
 use crate::aged::AgedImages;
+use crate::ageing::AGED;
 use crate::axes;
 use crate::context::RunContext;
 use crate::error::{CellError, Result, RunError};
@@ -28,7 +30,7 @@ use crate::power_cut::{self, PowerSupply};
 use crate::preflight::{Kernels, guests};
 use crate::protocol::{Guest, MountRequest, Power, ProcessRole, Request};
 use crate::shell::{HostTerminal, ShellSession};
-use ager::{Ageing, GuestAger};
+use ageing::Ageing;
 use boot::{GuestCell, GuestStarter};
 use early::EarlyGuests;
 use fsarena_core::cell::{Cell, Variant};
@@ -165,7 +167,7 @@ impl Guests {
         };
         let variants = matrix::expand(plan);
         let starts_programs = programs.is_some() || variants.iter().any(axes::age::starts_programs);
-        let mut guests = Guests {
+        Ok(Guests {
             packer: Packer::new(
                 guest.emulator,
                 other,
@@ -186,12 +188,7 @@ impl Guests {
             programs,
             guest,
             run,
-        };
-        if variants.iter().any(|variant| axes::age::age_of(variant).is_some()) {
-            let run = guests.run.clone();
-            guests.aged = AgedImages::make(&run, &GuestAger::new(&mut guests), emit)?;
-        }
-        Ok(guests)
+        })
     }
 
     /// The image of an aged run that a cell begins with, written in full; None in other runs. An exact guest does not write to its
@@ -619,7 +616,7 @@ impl Guests {
             packed_bytes: formatted.packed_bytes,
         };
         let root = layers::root(Path::new(TARGET), level);
-        let root = root.join(ageing.map_or(WORK, Ageing::directory));
+        let root = root.join(if ageing.is_some() { AGED } else { WORK });
         let counts = self.guest.emulator == Emulator::Exact;
         let layout = (counts && ageing.is_none()).then(|| match self.guest.fixed_layout {
             true => MemoryLayout::FIXED,
