@@ -250,7 +250,7 @@ pub struct JournalDef {
     /// The arguments of mkfs that name the journal device.
     pub mkfs: &'static [&'static str],
     /// Whether mkfs accepts a file as the journal. If it accepts only block devices, fsarena joins a file after mkfs
-    /// (`external::join_journal`).
+    /// (`external_journal::join_journal`).
     pub files: bool,
     /// The mount option that names the journal device; empty if the filesystem has no such option.
     pub mount: &'static str,
@@ -408,12 +408,17 @@ impl FsDef {
     /// The size of a device for `data_bytes` of data in `files` files, in bytes: with the overhead and a reserve of 10%, at
     /// least [`FsDef::min_bytes`], rounded up to whole mebibytes.
     pub fn size_for(&self, data_bytes: u64, files: u64) -> u64 {
+        self.size_with_inodes(data_bytes, files, self.bytes_per_inode)
+    }
+
+    /// The same for a filesystem whose mkfs makes an inode for so many bytes of the device; 0 if it makes enough of them.
+    pub fn size_with_inodes(&self, data_bytes: u64, files: u64, bytes_per_inode: u64) -> u64 {
         let Overhead { fixed_bytes, percent, per_file_bytes } = self.overhead;
         let content = (u128::from(data_bytes) + u128::from(files) * u128::from(per_file_bytes)) * 11 / 10;
         let whole = (content + u128::from(fixed_bytes)) * 100 / u128::from(100 - percent);
         let whole = u64::try_from(whole).unwrap_or(u64::MAX).max(self.min_bytes);
         // mke2fs makes four times as many inodes on a device below 512 MiB (mke2fs.conf).
-        let inodes = files.saturating_mul(self.bytes_per_inode);
+        let inodes = files.saturating_mul(bytes_per_inode);
         let whole = if whole.max(inodes / 4) < 512 * MIB { whole.max(inodes / 4) } else { whole.max(inodes) };
         whole.checked_next_multiple_of(MIB).unwrap_or(u64::MAX)
     }

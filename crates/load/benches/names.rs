@@ -1,6 +1,6 @@
 //! Prints the peak resident memory of fsarena's own work with 10,000 and with a million file names, and fails if they differ by more
-//! than 20 MB: names are generated, not kept. Generates the tree of `tree_files`; and, if `FSARENA_BENCH_DIR` names a directory with
-//! 10 GB of space, creates and reads the files of `many-files` there.
+//! than 20 MB: names are generated, not kept. Generates the tree of `tree_files`; and creates and reads the files of `many-files` in
+//! the directory for temporary files, or in that of `FSARENA_BENCH_DIR`, if it has room for 10 GB.
 
 use fsarena_core::{scale::Scale, setting::Settings};
 use fsarena_load::task::TaskError;
@@ -8,11 +8,16 @@ use fsarena_load::workload::{Job, Place};
 use fsarena_load::{source::Source, workloads};
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Instant;
 
 /// The numbers of names.
 const NAMES: [u64; 2] = [10_000, 1_000_000];
-/// The most that the peaks may differ, in bytes.
-const MOST: f64 = 20e6;
+/// The most that the peaks may differ, in MB.
+const MOST: f64 = 20.0;
+/// The variable of the environment that names the directory of the files.
+const DIR: &str = "FSARENA_BENCH_DIR";
+/// The bytes that a million files of `many-files` may take.
+const ROOM: u64 = 10_000_000_000;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -21,20 +26,33 @@ fn main() {
     {
         return work(what, names);
     }
-    let dir = std::env::var_os("FSARENA_BENCH_DIR");
-    for what in ["tree", "many-files"].into_iter().filter(|what| *what == "tree" || dir.is_some()) {
-        let [few, many] = NAMES.map(|names| peak_bytes(what, names));
-        let grown = many - few;
-        println!(
-            "{what}: {:.1} MB with {} names, {:.1} MB with {}: {:.1} MB more",
-            few / 1e6,
-            NAMES[0],
-            many / 1e6,
-            NAMES[1],
-            grown / 1e6
-        );
-        assert!(grown < MOST, "memory grows with the number of names");
+    println!(
+        "{:<44} {:>10} {:>10} {:>10} {:>10}",
+        "peak memory by names, MB", "10,000", "1,000,000", "more", "at most"
+    );
+    print_row("tree");
+    match fsarena_sys::dirs::free_bytes(&dir()) {
+        Ok(free) if free > ROOM => print_row("many-files"),
+        _ => println!(
+            "many-files: skipped, {} has no room for {} GB; name another directory in {DIR}",
+            dir().display(),
+            ROOM / 1_000_000_000
+        ),
     }
+}
+
+/// The directory of the files.
+fn dir() -> PathBuf {
+    std::env::var_os(DIR).map_or_else(std::env::temp_dir, PathBuf::from)
+}
+
+/// Measures one kind of work and prints its row.
+fn print_row(what: &str) {
+    let begun = Instant::now();
+    let [few, many] = NAMES.map(|names| peak_bytes(what, names) / 1e6);
+    let (more, took) = (many - few, begun.elapsed().as_secs_f64());
+    println!("{what:<44} {few:>10.1} {many:>10.1} {more:>10.1} {MOST:>10.1}   in {took:.1} s");
+    assert!(more < MOST, "memory grows with the number of names");
 }
 
 /// The peak memory of a process that does the work, in bytes.
@@ -53,7 +71,7 @@ fn work(what: &str, names: u64) {
         let (size, _) = tree.measure().expect("a generated tree needs no input");
         assert_eq!(size.files, names);
     } else {
-        create(names).expect("the directory of FSARENA_BENCH_DIR has room for the files");
+        create(names).expect("the directory has room for the files");
     }
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux has /proc");
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel counts peaks");
@@ -62,8 +80,7 @@ fn work(what: &str, names: u64) {
 
 /// Creates and reads the files of `many-files`, and removes them.
 fn create(names: u64) -> Result<(), TaskError> {
-    let root =
-        PathBuf::from(std::env::var_os("FSARENA_BENCH_DIR").unwrap_or_default()).join(names.to_string());
+    let root = dir().join(format!("fsarena-names-{}", std::process::id()));
     let workload = workloads::find("many-files").expect("the workload is registered");
     let mut settings = Settings::defaults(workload.def().settings);
     settings.0.insert("files".into(), fsarena_core::setting::Value::Int(names as i64));

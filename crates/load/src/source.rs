@@ -95,6 +95,20 @@ impl TreeSize {
         self.block_bytes += bytes.next_multiple_of(4096);
         self.archive_bytes += entry_bytes(name, bytes);
     }
+
+    /// Adds an entry of a real directory, and its demands except for those of its name, which is returned.
+    fn add_found(&mut self, found: SourceEntry, demands: &mut Demands) -> Result<PathBuf> {
+        self.add(found.kind, &found.name, found.bytes());
+        if found.kind == EntryType::Symlink {
+            let target = std::fs::read_link(&found.path).map_err(failed_to("read link", &found.path))?;
+            self.archive_bytes += long_name_bytes(&target);
+            demands.link.get_or_insert_with(|| found.name.clone());
+        }
+        if (found.metadata.uid(), found.metadata.gid()) != (0, 0) {
+            demands.owned.get_or_insert_with(|| found.name.clone());
+        }
+        Ok(found.name)
+    }
 }
 
 impl Source {
@@ -135,7 +149,7 @@ impl Source {
                     twins => format!(", {}% of them twice", *twins as f64 / 100.0),
                 };
                 format!(
-                    "the tree is generated, another one in each round: {files} files shaped like the kernel's{twins}, {compressible}% of each compressible text, the rest incompressible"
+                    "the tree is generated anew in each round: {files} files with the sizes and directories of the kernel's tree{twins}; {compressible}% of each file is compressible text"
                 )
             }
         };
@@ -158,19 +172,15 @@ impl Source {
                 });
             }
             Source::Directories(dirs) => {
-                let found = walk(dirs).collect::<Result<Vec<_>, _>>()?;
-                demands = Demands::of_names(found.iter().map(|found| found.name.as_path()));
-                for found in &found {
-                    contents.add(found.kind, &found.name, found.bytes());
-                    if found.kind == EntryType::Symlink {
-                        let target =
-                            std::fs::read_link(&found.path).map_err(failed_to("read link", &found.path))?;
-                        contents.archive_bytes += long_name_bytes(&target);
-                        demands.link.get_or_insert_with(|| found.name.clone());
-                    }
-                    if (found.metadata.uid(), found.metadata.gid()) != (0, 0) {
-                        demands.owned.get_or_insert_with(|| found.name.clone());
-                    }
+                let (mut own, mut failed) = (Demands::default(), None);
+                let names = walk(dirs).map_while(|found| {
+                    let added = found.and_then(|found| contents.add_found(found, &mut own));
+                    added.map_err(|error| failed = Some(error)).ok()
+                });
+                let of_names = Demands::of_names(names);
+                demands = own.and(of_names);
+                if let Some(error) = failed {
+                    return Err(error);
                 }
             }
         }

@@ -10,6 +10,7 @@ use fsarena_core::setting::{Settings, WorkloadDef};
 use fsarena_core::{metric::Declaration, scale::Scale};
 use fsarena_sys::user::User;
 use serde::{Deserialize, Serialize};
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::{collections::HashSet, time::Duration};
 
@@ -317,13 +318,14 @@ pub struct Demands {
 const RESERVED: &[char] = &['"', '*', ':', '<', '>', '?', '\\', '|'];
 
 impl Demands {
-    /// Finds the demands of the names in these paths.
-    pub fn of_names<'a>(paths: impl Iterator<Item = &'a Path>) -> Demands {
+    /// Finds the demands of the names in these paths. It keeps a hash of each path, not the paths: a tree may have millions.
+    pub fn of_names(paths: impl Iterator<Item = impl AsRef<Path>>) -> Demands {
         let mut demands = Demands::default();
-        let mut seen = HashSet::new();
+        let (hasher, mut seen) = (RandomState::new(), HashSet::new());
         for path in paths {
+            let path = path.as_ref();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if !seen.insert(path.to_string_lossy().to_lowercase()) {
+            if !seen.insert(hasher.hash_one(path.to_string_lossy().to_lowercase())) {
                 demands.twin_but_for_case.get_or_insert_with(|| path.into());
             }
             let odd = |letter: char| RESERVED.contains(&letter) || letter.is_control();

@@ -6,6 +6,7 @@ mod bars;
 mod clients;
 mod cpu;
 pub(crate) mod differences;
+mod growth;
 mod latency;
 mod matrix;
 mod requests;
@@ -24,6 +25,7 @@ const KINDS: &[ChartKind] = &[
     bars::ratio_charts,
     bars::raw_charts,
     clients::charts,
+    growth::charts,
     ageing::age_charts,
     ageing::layout_charts,
     schedulers::charts,

@@ -349,7 +349,7 @@ impl Maker<'_> {
         seed: u64,
         emit: RunSink,
     ) -> Result<Saved, CellError> {
-        let settings = [SETUP_ONCE, "once", "env", "input"];
+        let settings = [SETUP_ONCE, "once", "env", "amount", "input"];
         let settings = settings.iter().filter_map(|id| Some((*id, workload.settings.0.get(*id)?))).collect();
         let (base, directory) = (self.base(variant, seed), workload.directory());
         let (inputs, scale) = (inputs_of(self.run, variant, workload)?, self.run.plan.scale.name());

@@ -29,7 +29,7 @@ pub fn readings() -> impl Iterator<Item = ReadingDef> {
     TIMER.iter().copied().chain(probes::readings()).chain(fixed.copied())
 }
 
-/// A task that every filesystem has, whatever the workload: mkfs, mount, unmount.
+/// A task that every filesystem has, whatever the workload: mkfs, mount or unmount.
 pub fn lifecycle(id: &str, title: &str) -> TaskInfo {
     TaskInfo { id: TaskId::new(id), title: title.into(), number: None, in_totals: false }
 }
@@ -54,6 +54,12 @@ pub fn below_the_stack() -> Note {
     Note::new(NoteKind::Remark, text).task("device")
 }
 
+/// How often the page cache of the machine was dropped since it booted.
+fn cache_drops(kernel: &SysRoot) -> Option<u64> {
+    let counters = kernel.read("proc/vmstat").ok()?;
+    counters.lines().find_map(|line| line.strip_prefix("drop_pagecache ")?.trim().parse().ok())
+}
+
 /// Measures the tasks of one cell and emits events.
 pub struct Bench<'a> {
     kernel: SysRoot,
@@ -67,6 +73,8 @@ pub struct Bench<'a> {
     /// Devices that are not under test but whose writes are counted, each with the reading that gets the count. Such writes
     /// show that a command writes to the wrong place.
     other_devices: Vec<(&'static str, (u32, u32))>,
+    /// How often the page cache of the machine was dropped before the last look; None if the kernel does not count that.
+    cache_drops: Option<u64>,
     /// Called at the begin, return and sync of each task, so that the instruction counter of a guest can separate them.
     mark: fn(Mark),
     emit: &'a mut dyn FnMut(CellEvent),
@@ -91,6 +99,7 @@ impl<'a> Bench<'a> {
             timeouts_in_a_row: 0,
             filesystem: None,
             other_devices: vec![],
+            cache_drops: cache_drops(kernel),
             mark,
             emit,
         }
@@ -142,6 +151,12 @@ impl<'a> Bench<'a> {
     /// A log that emits the commands that it receives.
     pub fn log(&mut self) -> impl FnMut(CommandRecord) {
         |record| self.emit(CellEvent::Command(record))
+    }
+
+    /// Whether the page cache of the machine was dropped since this function was last called, or the probes opened.
+    pub fn was_cache_dropped(&mut self) -> bool {
+        let drops = cache_drops(&self.kernel);
+        std::mem::replace(&mut self.cache_drops, drops) < drops
     }
 
     /// Waits until the machine is idle before the task of this name; adds a note if it is still busy at the timeout.
@@ -232,7 +247,7 @@ impl<'a> Bench<'a> {
         match synced {
             Ok(()) => readings.set(reading::SYNCED, until_synced.as_nanos() as f64),
             Err(error) => {
-                let text = format!("the data may not be on the device: syncfs said {error}");
+                let text = format!("the data may not be on the device: syncfs failed: {error}");
                 self.note(Note::new(NoteKind::Unavailable, text).task(info.id.to_string()));
             }
         }

@@ -21,7 +21,7 @@ use std::time::Instant;
 /// Samples per second of a traced task. It is a prime, so that samples do not coincide with periodic work.
 const CPU_SAMPLES_HZ: u32 = 997;
 
-/// A function that executes a request that may require root: in this process, or by sending it to the supervisor.
+/// A function that executes a request which may require root: in this process, or through the supervisor.
 type Privileged<'a> = &'a mut dyn FnMut(PrivilegedRequest, &mut Bench) -> CellResult;
 
 /// Runs every task of the workload of a cell.
@@ -161,6 +161,10 @@ fn run_task(
         Before::Remount => privileged(PrivilegedRequest::Remount, bench)?,
         Before::ColdCache => privileged(PrivilegedRequest::DropCaches, bench)?,
     }
+    if prepared || task.before != Before::Warm {
+        // What was in the cache before does not matter to this task.
+        bench.was_cache_dropped();
+    }
     privileged(PrivilegedRequest::WaitUntilIdle(task.info.id.to_string()), bench)?;
     let tracer = request.profiling.map(start_tracer).transpose()?;
     let by =
@@ -173,6 +177,10 @@ fn run_task(
         Ok::<_, TaskError>(output)
     };
     bench.measure(&task.info, SpentOn::Timed, work, || sync_all(&request.places()))?;
+    // Several clients drop the cache for each other.
+    if request.client.is_none() && bench.was_cache_dropped() {
+        bench.note(cache_dropped_note().variant(&request.cell.variant.name));
+    }
     if request.layer_has_image() {
         privileged(PrivilegedRequest::NoteCopies(task.info.id.to_string()), bench)?;
     }
@@ -182,6 +190,14 @@ fn run_task(
         bench.emit(CellEvent::Profile { task: task.info.id, profile });
     }
     Ok(())
+}
+
+/// A note that the page cache was dropped between the tasks of a cell or during them, and not by fsarena for this cell.
+fn cache_dropped_note() -> Note {
+    let text = "the page cache of the machine was dropped during a cell, not by fsarena: what a task could have read from it came \
+                from the device";
+    Note::new(NoteKind::Fairness, text)
+        .fix("run nothing beside it that drops caches, such as another run with cold caches")
 }
 
 /// Writes the files that were prepared for a task to the device. The kernel would write them within seconds, in the middle
@@ -250,7 +266,7 @@ pub fn perform(request: &Request, ask: PrivilegedRequest, bench: &mut Bench, ans
         (PrivilegedRequest::CommitLayer | PrivilegedRequest::NoteCopies(_), None) => {}
         // A directory cannot be remounted, so its caches are dropped instead.
         (PrivilegedRequest::Remount, None) if !target::may_drop_caches() => {
-            let text = "only root can drop the caches of a directory: they stay warm before tasks that begin with a new mount elsewhere";
+            let text = "only root can drop the caches of a directory, so they stay warm before tasks that otherwise begin with a new mount";
             bench.note(Note::new(NoteKind::Unavailable, text).fix("run as root"));
         }
         (PrivilegedRequest::DropCaches | PrivilegedRequest::Remount, mount) => {

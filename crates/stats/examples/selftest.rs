@@ -1,7 +1,8 @@
 //! The simulated self-test, timed: `cargo run --release -p fsarena-stats --example selftest -- [RUNS [RULE]]`. With the beginning
-//! of a rule's name, such as `gate`, it checks only the rules whose names begin so.
+//! of a rule's name, such as `gate`, it checks only the rules whose names begin so; with `growth`, the laws of scale grids.
 
 use fsarena_stats::simulate::PromiseState;
+use fsarena_stats::simulate::growth::growth_checks;
 use fsarena_stats::simulate::selftest::{Check, RUNS, checks, selftest};
 use std::time::Instant;
 
@@ -9,6 +10,9 @@ fn main() {
     let runs = std::env::args().nth(1).map_or(RUNS, |runs| runs.parse().expect("a number of runs"));
     let start = Instant::now();
     if let Some(rule) = std::env::args().nth(2) {
+        if rule == "growth" {
+            growth_checks(runs, 1).iter().for_each(|check| println!("{check:?} {:?}", check.state()));
+        }
         checks(runs, 1, |name| name.starts_with(&rule)).iter().for_each(line);
         return println!("\n{:.1} s", start.elapsed().as_secs_f64());
     }

@@ -1,8 +1,10 @@
 //! `fsarena selftest`: measures fsarena's own error rates, by simulation or on this machine.
 
+mod growth;
 mod headline;
 mod here;
 mod plans;
+mod rates;
 
 pub use here::stored_resolution;
 
@@ -10,11 +12,13 @@ use crate::output;
 use crate::{failure::Outcome, flags::ListFormat};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::row::Row;
+use fsarena_stats::simulate::PromiseState;
+use fsarena_stats::simulate::growth::{GrowthCheck, growth_checks};
 use fsarena_stats::simulate::mean_ratio::{MeanCheck, mean_checks};
 use fsarena_stats::simulate::noise::Order;
 use fsarena_stats::simulate::selftest::{Check, RUNS, Report, selftest};
-use fsarena_stats::simulate::{ErrorCount, PromiseState};
 use here::Here;
+use rates::{confidence_limits, percent};
 use serde_json::{Value, json};
 
 /// Prove fsarena's own error rates: by simulation, or on this machine
@@ -73,8 +77,9 @@ pub fn run(args: Args) -> Outcome {
     }
     let report = selftest(args.simulations, args.seed);
     let means = mean_checks(args.simulations, args.seed);
+    let growth = growth_checks((args.simulations / FITS).max(20), args.seed);
     match args.format {
-        ListFormat::Json => output::json(&as_json(&report, &means))?,
+        ListFormat::Json => output::json(&as_json(&report, &means, &growth))?,
         ListFormat::Term => {
             let checks: Vec<CheckRow> =
                 report.checks.iter().chain([&report.negative]).map(CheckRow::from).collect();
@@ -82,21 +87,15 @@ pub fn run(args: Args) -> Outcome {
             headline::print(&report)?;
             output::text(format!("\n{}\n\n", describe_report(&report)))?;
             output::rows(&means.iter().map(MeanRow::from).collect::<Vec<_>>(), ListFormat::Term)?;
-            output::text(format!("\n{MEANS}\n"))?
+            output::text(format!("\n{MEANS}\n"))?;
+            growth::print(&growth)?
         }
     };
-    Ok(exit_code(&report, &means))
+    Ok(exit_code(&report, &means, &growth))
 }
 
-/// A share in per cent with two decimals.
-fn percent(share: f64) -> String {
-    format!("{:.2}%", 100.0 * share)
-}
-
-/// The 95% confidence limits of an error rate.
-fn confidence_limits(errors: ErrorCount) -> String {
-    format!("{} to {}", percent(errors.lower()), percent(errors.upper()))
-}
+/// A run of a grid is simulated for this many of the others, because its laws take long to fit.
+const FITS: usize = 20;
 
 /// A row of the table of rules: the error rate of one rule under one kind of noise.
 #[derive(serde::Serialize)]
@@ -144,8 +143,10 @@ const MEANS: &str = "The share of runs in which the 95% interval of the ratio of
                      stalls that no round shows: for those the misses are shown, without a promise.";
 
 /// The exit code of all checks. A broken promise counts before one that is inconclusive because of too few runs.
-fn exit_code(report: &Report, means: &[MeanCheck]) -> ExitCode {
-    let any_is = |state| means.iter().any(|check| check.state() == Some(state));
+fn exit_code(report: &Report, means: &[MeanCheck], growth: &[GrowthCheck]) -> ExitCode {
+    let of_growth = growth.iter().map(|check| Some(check.state()));
+    let states: Vec<_> = means.iter().map(MeanCheck::state).chain(of_growth).collect();
+    let any_is = |state| states.contains(&Some(state));
     let code = report.exit_code();
     if code == ExitCode::Refuted || any_is(PromiseState::Broken) {
         return ExitCode::Refuted;
@@ -211,7 +212,7 @@ fn describe_report(report: &Report) -> String {
 }
 
 /// All checks as JSON.
-fn as_json(report: &Report, means: &[MeanCheck]) -> Value {
+fn as_json(report: &Report, means: &[MeanCheck], growth: &[GrowthCheck]) -> Value {
     let check = |check: &Check| {
         json!({
             "rule": check.rule.name(),
@@ -250,6 +251,7 @@ fn as_json(report: &Report, means: &[MeanCheck]) -> Value {
         "wrong_recommendations": headline::wrong_json(report),
         "recommendations_in_time": headline::answered_json(report),
         "mean_costs": means.iter().map(mean).collect::<Vec<_>>(),
-        "passed": exit_code(report, means) == ExitCode::Done,
+        "growth": growth::as_json(growth),
+        "passed": exit_code(report, means, growth) == ExitCode::Done,
     })
 }

@@ -26,6 +26,12 @@ fn few_runs_break_nothing_and_prove_nothing() {
     assert_eq!(means.len(), 15 * 2, "ten promised pairs of noises and five shown, with and without drift");
     assert!(means.iter().all(|check| check["state"] != "BROKEN"), "{json}");
     assert_eq!(means.iter().filter(|check| check["limit"].is_null()).count(), 10);
+    let growth = report["growth"].as_array().unwrap();
+    let states: Vec<_> =
+        growth.iter().map(|check| (check["law"].as_str().unwrap(), &check["state"])).collect();
+    assert!(states.len() == 6 && states.iter().all(|(_, state)| *state != "BROKEN"), "{json}");
+    // The interval must miss where the cost bends beyond the data.
+    assert_eq!(states[5], ("bend beyond the data", &"ok".into()));
     // Without random order the drift breaks the rule so often that even 100 runs show it.
     assert_eq!((&report["negative"]["order"], &report["negative"]["state"]), (&"fixed".into(), &"ok".into()));
     assert!(report["negative"]["rate"].as_f64().unwrap() > 0.5);

@@ -18,6 +18,8 @@ pub struct Command;
 const ONCE_DONE: &str = ".once";
 /// The setting of environment variables.
 const ENV: &str = "env";
+/// The setting of the amount of work.
+const AMOUNT: &str = "amount";
 /// The setting of a setup that is kept.
 pub const SETUP_ONCE: &str = "setup_once";
 /// The directory on the source disk that commands find as `$TMPDIR`.
@@ -52,6 +54,8 @@ const DEF: WorkloadDef = WorkloadDef {
         SettingDef::path("input").help("file or directory of yours that commands find as $FSARENA_INPUT"),
         SettingDef::texts("needs").help("programs that the commands run"),
         SettingDef::texts(ENV).help("environment variables of the commands: `NAME=VALUE`"),
+        SettingDef::int(AMOUNT, 1..=1_000_000_000, 1)
+            .help("amount of work, which commands find as $FSARENA_AMOUNT, for a grid over it: `--grid amount=1e3..1e5`"),
         SettingDef::text("setup").help("shell command on each fresh filesystem, not timed"),
         SettingDef::text(SETUP_ONCE)
             .help("the same for a command that always makes the same files: it runs once, and each round begins with them"),
@@ -82,7 +86,7 @@ struct TimedCommand {
 impl TimedCommand {
     fn all(job: &Job) -> Vec<TimedCommand> {
         let Some(Value::List(tables)) = job.settings.0.get("task") else { return vec![] };
-        let mut all = vec![];
+        let mut all: Vec<TimedCommand> = vec![];
         for table in tables {
             let Value::Table(values) = table else { continue };
             let settings = Settings(values.clone());
@@ -91,7 +95,9 @@ impl TimedCommand {
                 script => shell_words(script),
             };
             let name = match settings.text("name") {
-                "" => unused_name(&all, &program_name(&settings)),
+                "" => {
+                    task::free_name(&program_name(&settings), |name| all.iter().all(|task| task.name != name))
+                }
                 name => name.to_string(),
             };
             all.push(TimedCommand { name, words, settings });
@@ -162,13 +168,6 @@ fn program_name(settings: &Settings) -> String {
     if name.is_empty() { "task".into() } else { name }
 }
 
-/// Returns the first unused name of `make`, `make-2`, …
-fn unused_name(taken: &[TimedCommand], name: &str) -> String {
-    let is_free = |name: &String| taken.iter().all(|task| task.name != *name);
-    let numbered = (2..).map(|n| format!("{name}-{n}"));
-    std::iter::once(name.to_string()).chain(numbered).find(is_free).unwrap_or_default()
-}
-
 /// The time limit of each command.
 fn time_limit(job: &Job) -> Duration {
     Duration::from_secs_f64(job.settings.float("timeout"))
@@ -189,6 +188,7 @@ impl CommandBuilder<'_> {
             ("FSARENA_DIR", self.place.root.clone().into()),
             ("FSARENA_SOURCE", self.place.other.clone().into()),
             ("FSARENA_INPUT", self.job.settings.text("input").into()),
+            ("FSARENA_AMOUNT", self.job.settings.int(AMOUNT).to_string().into()),
             ("TMPDIR", self.place.other.join(TEMPORARY).into()),
         ]);
         let env = env.map(|(name, value): (_, OsString)| (name.to_string(), value)).collect();

@@ -28,7 +28,7 @@ impl Axis {
         // All ticks use one multiple of the unit (s, ms …) and round numbers of it.
         let scale = Scale::of(most, unit);
         let ticks = multiples(round_step(most / scale.per / TICK_COUNT), 0.0, most / scale.per).into_iter();
-        let ticks = ticks.map(|at| (at * scale.per, scale.said(trimmed(at)))).collect();
+        let ticks = ticks.map(|at| (at * scale.per, scale.with_symbol(trimmed(at)))).collect();
         Axis { label: label.into(), range: (0.0, most), log: false, ticks, grid: true }
     }
 
@@ -77,10 +77,14 @@ impl Axis {
         let common = Scale::of((low * high).sqrt(), unit);
         let is_wide = high / low > 1000.0;
         let label_of = |at: f64| {
-            let scale = if is_wide { &Scale::of(at, unit) } else { &common };
-            scale.said(trimmed(at / scale.per))
+            let scale = if is_wide { &Scale::of(at * common.per, unit) } else { &common };
+            scale.with_symbol(trimmed(at * common.per / scale.per))
         };
-        Axis::log(label, low, high, label_of)
+        // Ticks are round numbers of the multiple: 8 KiB, not 8,000 bytes.
+        let mut axis = Axis::log(label, low / common.per, high / common.per, label_of);
+        axis.range = (axis.range.0 * common.per, axis.range.1 * common.per);
+        axis.ticks.iter_mut().for_each(|(at, _)| *at *= common.per);
+        axis
     }
 
     /// A logarithmic axis with ticks at exactly these values, in ascending order: thread counts, block sizes.

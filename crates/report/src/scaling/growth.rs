@@ -9,6 +9,8 @@ use crate::number::{ends, plural, with_unit};
 use crate::page::Page;
 use fsarena_core::cell::TaskId;
 use fsarena_core::factor::SETTING;
+use fsarena_core::metric::reading;
+use fsarena_core::names::distinct;
 use fsarena_core::observations::left_out;
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::{Fold, Unit};
@@ -30,10 +32,23 @@ pub struct GrowthCurves {
     pub metric: MetricSpec,
     /// Whether the curves are of the metric divided by the setting: the cost of one unit.
     pub per_unit: bool,
-    /// A curve for each variant and task, with the index of the first variant.
-    pub curves: Vec<(usize, Growth)>,
+    /// A curve for each variant and task, in the order of the tasks.
+    pub curves: Vec<GrowthCurve>,
     /// The number of values that are not above zero, which have no logarithm and are left out.
     pub without_logarithm: usize,
+}
+
+/// The curve of one variant and task. If the setting is a factor, it has several variants of the run.
+#[derive(Debug, Clone)]
+pub struct GrowthCurve {
+    /// The first of its variants.
+    pub variant: usize,
+    /// The name of the variant without the setting.
+    pub variant_name: String,
+    /// The task without the setting.
+    pub task: TaskId,
+    /// The analysis.
+    pub growth: Growth,
 }
 
 /// The setting of the grid of a run. None if the run has no grid.
@@ -42,12 +57,22 @@ pub fn grid_of(record: &RunRecord) -> Option<&str> {
     grids.map(String::as_str).find(|setting| values_of(record, setting).len() >= MIN_VALUES)
 }
 
+/// The metrics of a report whose growth it shows: those of the report, then the space on the device and the memory of the kernel.
+pub fn grown_metrics<'m>(of_report: impl Iterator<Item = &'m str>) -> Vec<&'m str> {
+    distinct(of_report.chain(["stored_bytes", reading::SLAB_GROWTH]))
+}
+
 /// The values of a setting in the tasks of a run, or in its variants if it is a factor.
 fn values_of(record: &RunRecord, setting: &str) -> BTreeSet<u64> {
     let of_tasks = record.tasks.iter().filter_map(|task| task.id.params.get(setting));
     let factor = format!("{SETTING}{setting}");
     let of_variants = record.variants.iter().filter_map(|variant| variant.levels.get(&factor));
     of_tasks.chain(of_variants).filter_map(|value| Some(number(value)?.to_bits())).collect()
+}
+
+/// An amount of work for people, rounded to three digits: `98,400`.
+pub fn amount(value: f64) -> String {
+    count(value)
 }
 
 fn number(text: &str) -> Option<f64> {
@@ -156,14 +181,18 @@ impl Points {
                 (true, name) => format!("{name} {task}"),
             };
             match Series::new(&name, rows) {
-                Ok(series) => curves.push((*first, task.clone(), grow(series))),
+                Ok(series) => curves.push(GrowthCurve {
+                    variant: *first,
+                    variant_name: variant.clone(),
+                    task: task.clone(),
+                    growth: grow(series),
+                }),
                 // A variant that failed early, or a metric that only some values have.
                 Err(SeriesError::OneNumber { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        curves.sort_by(|a, b| (&a.1, a.0).cmp(&(&b.1, b.0)));
-        let curves = curves.into_iter().map(|(variant, _, growth)| (variant, growth)).collect();
+        curves.sort_by(|a, b| (&a.task, a.variant).cmp(&(&b.task, b.variant)));
         let setting = setting.to_string();
         Ok(GrowthCurves { setting, metric, per_unit, curves, without_logarithm: self.without_logarithm })
     }
@@ -184,7 +213,7 @@ impl GrowthCurves {
     pub fn table(&self) -> Table {
         let farthest = format!("at {FARTHEST}× the last");
         let mut table = Table::words(["series", "at the first", "at the last", "law", "bend", &farthest]);
-        for (_, growth) in &self.curves {
+        for GrowthCurve { growth, .. } in &self.curves {
             let means = growth.series.means();
             let at = |mean: Option<&f64>| mean.map_or("–".into(), |mean| self.value(mean.exp()));
             let beyond = self.beyond_words(growth).unwrap_or_else(|| "–".into());
@@ -231,11 +260,16 @@ impl GrowthCurves {
         sentences.push(match &growth.choice {
             None => format!("{} are too few for a law.", plural(growth.series.points().len(), "value")),
             Some(choice) => match choice.winner() {
+                // R² is the share of the variance that a law explains; a constant explains none.
                 Some(fit) => format!(
-                    "It follows the law `{}`: {}, R² {:.3}.",
+                    "It follows the law `{}`: {}{}.",
                     fit.law.name(),
                     formula_of_growth(&fit.law, |value| self.value(value)),
-                    fit.r_squared
+                    if fit.law.curve_parameters() > 1 {
+                        format!(", R² {:.3}", fit.r_squared)
+                    } else {
+                        String::new()
+                    }
                 ),
                 None => format!(
                     "It may follow {}, so the choice is inconclusive; the best is {}.",
@@ -282,13 +316,13 @@ impl GrowthCurves {
         document.heading(1, format!("{} over {} in {source}", self.quantity(), self.setting));
         document.text(GROUNDS);
         document.table(self.table());
-        for (_, growth) in &self.curves {
+        for GrowthCurve { growth, .. } in &self.curves {
             document.heading(2, growth.series.name.clone());
             document.list(self.sentences(growth));
         }
         if tables {
             document.heading(2, "Figures");
-            for (_, growth) in &self.curves {
+            for GrowthCurve { growth, .. } in &self.curves {
                 let rows = growth.series.n.iter().zip(growth.series.means());
                 let rows = rows.map(|(n, mean)| row![count(*n), self.value(mean.exp())]);
                 document.table(Table::figures([self.setting.as_str(), &growth.series.name]).with(rows));
@@ -298,7 +332,7 @@ impl GrowthCurves {
     }
 
     fn json(&self, source: &str) -> Value {
-        let curve = |(_, growth): &(usize, Growth)| {
+        let curve = |GrowthCurve { growth, .. }: &GrowthCurve| {
             let point = |(n, x): (&f64, &Vec<f64>)| json!({ "amount": n, "values": x.iter().map(finite).collect::<Vec<_>>() });
             let bend = match growth.bend {
                 BendFinding::Bends(bend) => json!({
@@ -358,9 +392,9 @@ mod tests {
         let published = study.published().unwrap();
         let curves = of_published(&published[0], None).unwrap().unwrap();
         assert_eq!((curves.quantity().as_str(), curves.curves.len()), ("elapsed / files", 10));
-        let read = curves.curves.iter().find(|(_, growth)| growth.series.name == "ext4 read").unwrap();
+        let read = curves.curves.iter().find(|curve| curve.growth.series.name == "ext4 read").unwrap();
         assert_eq!(
-            curves.sentences(&read.1),
+            curves.sentences(&read.growth),
             [
                 "From 10,000,000 to 1,000,000,000 files, elapsed / files goes from 10.9 µs to 62.4 µs.",
                 "3 values are too few for a law.",

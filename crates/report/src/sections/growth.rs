@@ -3,19 +3,22 @@
 
 use crate::document::{Detail, Document, Source, row_with_source};
 use crate::report::Report;
-use crate::scaling::growth::{GROUNDS, grid_of, of_run};
+use crate::scaling::growth::{GROUNDS, grid_of, grown_metrics, of_run};
 
 /// Adds a table for each metric of the report, with a row for each variant and task; nothing if the run has no grid.
 pub fn add_growth(document: &mut Document, report: &Report, detail: Detail) {
     let Some(setting) = grid_of(&report.record) else { return };
     // A short report has the main metric only.
-    let metrics = report.analyses.iter().map(|analysis| analysis.metric.id.as_str());
-    for metric in metrics.take(if detail < Detail::Full { 1 } else { usize::MAX }) {
+    let metrics = grown_metrics(report.analyses.iter().map(|analysis| analysis.metric.id.as_str()));
+    for metric in metrics.into_iter().take(if detail < Detail::Full { 1 } else { usize::MAX }) {
         let Ok(run) = of_run(&report.record, setting, metric) else { continue };
+        if run.curves.is_empty() {
+            continue;
+        }
         document.heading(3, format!("How {} grows with {setting}", run.quantity()));
         let mut table = run.table();
-        for (row, (variant, _)) in table.rows.iter_mut().zip(&run.curves) {
-            *row = row_with_source(Source::of(None, [*variant]), std::mem::take(row));
+        for (row, curve) in table.rows.iter_mut().zip(&run.curves) {
+            *row = row_with_source(Source::new(None, [curve.variant]), std::mem::take(row));
         }
         document.table(table);
         if let Some(words) = run.left_out().filter(|_| detail >= Detail::Full) {

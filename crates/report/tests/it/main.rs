@@ -7,6 +7,7 @@ mod findings;
 mod fixture;
 mod foreign;
 mod formats;
+mod growth;
 mod hostile;
 mod import;
 mod live;

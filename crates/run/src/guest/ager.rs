@@ -1,13 +1,10 @@
 //! Ages filesystems in guests, so that the guest's kernel puts their files in place.
 
-use super::ageing::Ageing;
 use super::host_programs::HostPrograms;
-use super::{Formatted, GuestRun, Guests, Started};
-use crate::aged::AgedImages;
+use super::start::{Ageing, Formatted, GuestRun, Guests, Started};
 use crate::ageing::AgeStep;
 use crate::ager::{Ager, Bed, ageing_cell, event_of_run};
 use crate::axes::age::{age_of, starts_programs};
-use crate::context::RunContext;
 use crate::error::{CellError, Result};
 use crate::executor::{RunSink, logged};
 use crate::layout::Layout;
@@ -16,7 +13,7 @@ use crate::protocol::ProcessRole;
 use fsarena_core::cell::{Variant, WorkloadPlan};
 use fsarena_core::event::{CellEvent, LeftTree};
 use fsarena_core::factor::{self, age::Age};
-use fsarena_core::{matrix, plan::GuestPlan};
+use fsarena_core::matrix;
 use fsarena_fs::fairness::VariantFacts;
 use fsarena_fs::lifecycle::Devices;
 use fsarena_fs::safety::ScratchDevice;
@@ -41,19 +38,6 @@ pub struct GuestAger<'a> {
     kernels: RefCell<BTreeMap<String, String>>,
     /// The number of guests so far.
     count: Cell<u32>,
-}
-
-/// Makes the images and the inputs of a run in guests, and ages its filesystems.
-///
-/// # Errors
-/// Those of [`Guests::start`], or a signal.
-pub fn start(guest: GuestPlan, run: RunContext, emit: RunSink) -> Result<Guests> {
-    let mut guests = Guests::start(guest, run, emit)?;
-    let run = guests.run.clone();
-    if matrix::expand(&run.plan).iter().any(|variant| age_of(variant).is_some()) {
-        guests.aged = AgedImages::make(&run, &GuestAger::new(&mut guests), emit)?;
-    }
-    Ok(guests)
 }
 
 /// The programs and data of this machine that ageing needs and that guests do not see at their own paths.

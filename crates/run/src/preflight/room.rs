@@ -6,6 +6,8 @@ use bytesize::ByteSize;
 use fsarena_core::factor::device::BackingDevice;
 use fsarena_core::plan::{Backing, DevicePlan, OtherDevice, Plan};
 use fsarena_core::setting_text::setting;
+use fsarena_core::{cell::Variant, factor};
+use fsarena_fs::lifecycle::variant_options;
 use fsarena_fs::safety::{ScratchDevice, WrittenLog, check_image_path};
 use fsarena_fs::{Error, def::FsDef};
 use fsarena_load::workload::Room;
@@ -22,8 +24,27 @@ const OTHER_FILES: u64 = 100;
 pub const RAM: &str = "/dev/shm";
 
 /// The size in bytes that every filesystem gets: enough for the workloads on the filesystem with the most overhead.
-pub fn needed_bytes(defs: &[&FsDef], room: Room) -> u64 {
-    defs.iter().map(|def| def.size_for(room.bytes, room.inodes)).max().unwrap_or(0)
+pub fn needed_bytes(defs: &[&FsDef], variants: &[Variant], room: Room) -> u64 {
+    let size = |def: &&FsDef| {
+        let own = variants.iter().filter(|variant| variant.level(factor::FS) == def.id);
+        let bytes_per_inode = own.map(|variant| bytes_per_inode(def, variant, room.inodes)).max();
+        def.size_with_inodes(room.bytes, room.inodes, bytes_per_inode.unwrap_or(def.bytes_per_inode))
+    };
+    defs.iter().map(size).max().unwrap_or(0)
+}
+
+/// Bytes of the device for each inode that the mkfs of a variant makes; 0 if its `-N` makes enough for the files.
+fn bytes_per_inode(def: &FsDef, variant: &Variant, files: u64) -> u64 {
+    let options = if def.bytes_per_inode > 0 { variant_options(def, variant).ok() } else { None };
+    let words = options.map_or(vec![], |options| options.mkfs);
+    let value = |flag: &str| -> Option<u64> {
+        let at = words.iter().rposition(|word| word == flag)?;
+        words.get(at + 1)?.parse().ok()
+    };
+    if value("-N").is_some_and(|inodes| inodes >= files) {
+        return 0;
+    }
+    value("-i").unwrap_or(def.bytes_per_inode)
 }
 
 /// The size in bytes of the device that the run erases, after the safety guard accepted it. The guard checks the device again
@@ -149,10 +170,10 @@ pub fn check_images(
 /// The memory that is available, in bytes.
 ///
 /// # Errors
-/// If the kernel does not say.
+/// The kernel does not report it.
 pub fn available_memory_or_missing(kernel: &SysRoot) -> Result<u64> {
     available_memory(kernel).ok_or_else(|| {
-        let why = "/proc/meminfo does not say how much memory is free, and zram devices and tmpfs take it";
+        let why = "/proc/meminfo does not show how much memory is free, and zram devices and tmpfs need it";
         RunError::Missing(why.into())
     })
 }
@@ -228,4 +249,26 @@ pub fn other_size(plan: &Plan, room: Room) -> u64 {
     let def = fsarena_fs::filesystems::find(&plan.device.other_fs);
     let bytes = def.map_or(0, |def| def.size_for(room.other_bytes, OTHER_FILES));
     bytes.checked_next_multiple_of(OTHER_STEP).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_fs::filesystems;
+
+    #[test]
+    fn the_inodes_of_mkfs_decide_the_size_for_many_small_files() {
+        let ext4 = filesystems::find("ext4").unwrap();
+        let room = Room { bytes: 1 << 30, inodes: 1_000_000, other_bytes: 0 };
+        let size = |mkfs: &str| {
+            let levels = [(factor::FS, "ext4"), (factor::OPTIONS, "default"), (factor::MKFS, mkfs)];
+            let levels = levels.map(|(factor, level)| (factor.to_string(), level.to_string())).into();
+            needed_bytes(&[ext4], &[Variant { name: "ext4".into(), levels }], room)
+        };
+        let least = ext4.size_with_inodes(room.bytes, room.inodes, 0);
+        assert_eq!(size(""), ext4.size_for(room.bytes, room.inodes));
+        assert_eq!((size("-N 1200000"), size("-N 900000")), (least, size("")));
+        assert_eq!(size("-i8192"), 8_192_000_000u64.next_multiple_of(1 << 20));
+        assert!(least < size("-i8192"));
+    }
 }

@@ -65,9 +65,19 @@ pub fn grow(series: Series) -> Growth {
     let levels = Levels::of(&series);
     Growth {
         bend: levels.bend(choice.as_ref()),
-        beyond: choice.as_ref().and_then(|choice| levels.extrapolate(choice)),
+        beyond: choice.as_ref().and_then(|choice| levels.extrapolate(choice, FARTHEST)),
         choice,
         series,
+    }
+}
+
+impl Growth {
+    /// The costs from the largest amount to [`FARTHEST`] times it, with their intervals, at `steps` equal ratios and the largest
+    /// amount itself; empty where [`Growth::beyond`] is None.
+    pub fn extrapolations(&self, steps: u32) -> Vec<Extrapolation> {
+        let (Some(choice), levels) = (&self.choice, Levels::of(&self.series)) else { return vec![] };
+        let at = |step: u32| levels.extrapolate(choice, FARTHEST.powf(f64::from(step) / f64::from(steps)));
+        (0..=steps).filter_map(at).collect()
     }
 }
 
@@ -242,12 +252,12 @@ impl Levels {
         if fits.iter().all(slight) { BendFinding::Straight } else { BendFinding::NotExcluded }
     }
 
-    /// The cost at [`FARTHEST`] times the largest amount. Its interval has those of all laws that may be right.
-    fn extrapolate(&self, choice: &Choice) -> Option<Extrapolation> {
+    /// The cost at a multiple of the largest amount. Its interval has those of all laws that may be right.
+    fn extrapolate(&self, choice: &Choice, times: f64) -> Option<Extrapolation> {
         if self.n.len() < 4 {
             return None;
         }
-        let amount = FARTHEST * self.n.last()?;
+        let amount = times * self.n.last()?;
         let value = choice.fits.first()?.law.ln_at(amount);
         let (mut low, mut high) = (value, value);
         for fit in choice.contenders() {
@@ -322,6 +332,16 @@ mod tests {
         let truth = 2.0 * 1e7f64.powf(0.1);
         assert!(beyond.cost.low < truth && truth < beyond.cost.high, "{beyond:?}");
         assert!(beyond.cost.high / beyond.cost.low < 1.05, "{beyond:?}");
+    }
+
+    #[test]
+    fn extrapolations_reach_from_the_last_amount_to_ten_times_it_and_widen() {
+        let growth = over(|n| 2.0 * n.powf(0.1));
+        let ahead = growth.extrapolations(8);
+        assert_eq!((ahead.len(), ahead[0].amount, ahead[8]), (9, 1e6, growth.beyond.unwrap()));
+        let widths: Vec<f64> = ahead.iter().map(|at| at.cost.high / at.cost.low).collect();
+        assert!(widths.is_sorted(), "{widths:?}");
+        assert!(grow(plain(&[(1.0, 1.0), (2.0, 1.0), (3.0, 1.0)])).extrapolations(8).is_empty());
     }
 
     #[test]
